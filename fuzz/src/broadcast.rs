@@ -3,14 +3,14 @@
 use alphorn_scheme::JobId;
 use std::sync::{Arc, OnceLock};
 
+use alphorn_exec::Backend;
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{
     Announce, Broadcast, CHUNK_BYTES_MAX, Config, Input, Known, Limits, Message, Output, Place,
     Policy, PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
-    Backend, Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy,
-    Subject,
+    Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy, Subject,
 };
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
@@ -50,7 +50,7 @@ impl Known for Headers {
 
 fn ristretto() -> &'static Ristretto {
     static CODE: OnceLock<Ristretto> = OnceLock::new();
-    CODE.get_or_init(|| Ristretto::new(Generators::new(Backend::portable(), 8), PAYLOAD_BYTES_MAX))
+    CODE.get_or_init(|| Ristretto::new(Generators::new(Backend::Portable, 8), PAYLOAD_BYTES_MAX))
 }
 
 fn published<C: Coding>(code: &C, len: u8) -> (Id, Published<C>) {

@@ -8,7 +8,6 @@ use alphorn_falcon::{
     Collections, EpochKeys, Falcon, Flavour, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey,
     Signers,
 };
-use alphorn_labrador::Backend;
 use alphorn_scheme::{Bytes, Claim, Ctx, Evidence, Layer, Part, Scheme, Statement, list};
 use alphorn_types::{Assignment, Epoch, Layout, Slot, Support};
 
@@ -123,8 +122,8 @@ fn statement(layer: Layer) -> Statement {
 fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
-        let scheme = Falcon::new(Collections::Proofs, Backend::measured());
-        let (signers, registry) = Signers::interop(MEMBERS, None);
+        let scheme = Falcon::new(Collections::Proofs, alphorn_labrador::KERNELS.measured());
+        let (signers, registry) = Signers::interop(MEMBERS, alphorn_exec::Exec::serial());
         let layout = Layout::new(MEMBERS, 1, 1).expect("a layout");
         let members = (0..MEMBERS).collect();
         let assignment = Assignment::new(Epoch(0), layout, members).expect("a permutation");

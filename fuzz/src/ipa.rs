@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use alphorn_bls::ipa::{Bases, Claim, Committee, Proof, prove, verify};
-use alphorn_bls::{Exec, InteropKey, PublicKey};
+use alphorn_bls::{InteropKey, PublicKey};
+use alphorn_exec::Exec;
 use alphorn_types::Bitfield;
 
 /// Keys of the committee whose proofs are verified, not only decoded.

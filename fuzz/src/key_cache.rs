@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use alphorn_bls::{Exec, InteropKey, Registry, decode_key_cache, write_key_cache};
+use alphorn_bls::{InteropKey, Registry, decode_key_cache, write_key_cache};
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
 /// Keys of the registry.

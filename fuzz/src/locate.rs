@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use alphorn_bls::{
-    Batch, CurveField, Exec, Fp2, G2Affine, InteropKey, PublicKey, Rlc, RlcBits, Signature,
-    SignatureSet, encode_g2, sign, verify,
+    Batch, CurveField, Fp2, G2Affine, InteropKey, PublicKey, Rlc, RlcBits, Signature, SignatureSet,
+    encode_g2, sign, verify,
 };
+use alphorn_exec::Exec;
 
 /// Votes of a batch at most.
 const VOTES_MAX: usize = 12;

@@ -3,14 +3,15 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use alphorn_exec::Exec;
 use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
+use alphorn_stark::Fp;
 use alphorn_stark::chains::{Chains, Parameters};
 use alphorn_stark::proof::{SuccinctProof, succinct_elements};
-use alphorn_stark::{Backend, Fp};
 use alphorn_types::{Bitfield, Coding, Support, support_code};
 use alphorn_xmss::{
-    Claimed, Exec, PRESETS, Preset, ProofPart, ProofRegistry, Proofs, PublicKey, Purpose,
-    SecretKey, Set, Signature, Signed, preset_of_evidence,
+    Claimed, PRESETS, Preset, ProofPart, ProofRegistry, Proofs, PublicKey, Purpose, SecretKey, Set,
+    Signature, Signed, preset_of_evidence,
 };
 
 /// Members of the registry of evidence: more than one proof takes.
@@ -161,7 +162,7 @@ struct Voters {
 fn voters() -> &'static Voters {
     static VOTERS: OnceLock<Voters> = OnceLock::new();
     VOTERS.get_or_init(|| {
-        let exec = Exec::new(Backend::measured(), None);
+        let exec = Exec::new(alphorn_stark::KERNELS.measured(), None);
         let slots = u64::from(SLOT)..u64::from(SLOT) + 1;
         let key = |i| {
             SecretKey::interop(Set::Compact, Purpose::Vote, i, slots.clone(), exec)
@@ -195,7 +196,7 @@ impl Voters {
                 signature: &self.signatures[i],
             })
             .collect();
-        let exec = Exec::new(Backend::measured(), None);
+        let exec = Exec::new(alphorn_stark::KERNELS.measured(), None);
         proofs(Preset::FAST)
             .prove_evidence(exec, &self.registry, SLOT, &MESSAGE, &signed)
             .expect("valid signatures")
@@ -221,7 +222,7 @@ fn merged() -> &'static [u8] {
             signers,
             proof: &evidence[1..],
         });
-        let exec = Exec::new(Backend::measured(), None);
+        let exec = Exec::new(alphorn_stark::KERNELS.measured(), None);
         proofs(Preset::FAST)
             .merge(exec, &voters.registry, SLOT, &MESSAGE, &parts)
             .expect("two proofs of the statement")
@@ -244,7 +245,7 @@ pub fn xmss_proof(data: &[u8]) -> bool {
         message: &MESSAGE,
         signers: &signers,
     };
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(alphorn_stark::KERNELS.measured(), None);
     let verdict = proofs(Preset::FAST).verify_evidence(exec, &voters.registry, &claimed, &bytes);
     assert_eq!(verdict.is_ok(), bytes == *evidence, "{verdict:?}");
     verdict.is_ok()
@@ -284,7 +285,12 @@ pub fn xmss_merge(data: &[u8]) -> bool {
         message: &[MESSAGE[0] + u8::from(claim == 3); 32],
         signers: &signers,
     };
-    let verdict = proofs.verify(Backend::measured(), &voters.registry, &claimed, &bytes);
+    let verdict = proofs.verify(
+        alphorn_stark::KERNELS.measured(),
+        &voters.registry,
+        &claimed,
+        &bytes,
+    );
     let honest = claim == 0 && bytes == merge;
     assert_eq!(verdict.is_ok(), honest, "claim {claim}: {verdict:?}");
     honest

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use alphorn_bls::{
-    Backend, Columns, CommitteeJob, CurveField, Exec, Fp, G1Affine, KeyTable, Method, SumOptions,
-    Workspace, g1_generator, sum_columns,
+    Columns, CommitteeJob, CurveField, Fp, G1Affine, KeyTable, Method, SumOptions, Workspace,
+    g1_generator, sum_columns,
 };
+use alphorn_exec::Exec;
 
 /// Different keys: 1·g to 16·g and their negatives, so that equal keys, opposite ones and equal sums
 /// of different ones are everywhere.
@@ -69,7 +70,7 @@ pub fn sum_methods(data: &[u8]) -> bool {
         bases: &[],
     };
     let mut expected: Option<Vec<G1Affine>> = None;
-    for backend in Backend::available() {
+    for backend in alphorn_bls::KERNELS.available() {
         let table =
             KeyTable::new(backend, members.clone(), &[positions]).expect("no key is the identity");
         let mut workspace = Workspace::default();

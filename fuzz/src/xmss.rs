@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{Exec, FileWatermark, Marks, PublicKey, Purpose, SecretKey, Set, Signature};
+use alphorn_xmss::{FileWatermark, Marks, PublicKey, Purpose, SecretKey, Set, Signature};
 use sha2::{Digest, Sha256};
 
 /// Bytes of the checksum at the end of a file.
@@ -15,7 +15,7 @@ const ACTIVE: std::ops::Range<u64> = 3..11;
 
 /// A short-lived key of a set.
 fn key(set: Set) -> SecretKey {
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     SecretKey::interop(set, Purpose::Vote, 0, ACTIVE, exec).expect("a legal range")
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn vote(key: &SecretKey, slot: u32) -> Signature {
             &SignItem::new(Validator(0), Role::Vote, [1; 32]),
         )
         .expect("a fresh slot");
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     key.sign(permit, exec).expect("an active slot")
 }
 
@@ -101,10 +101,10 @@ pub fn xmss_files(data: &[u8]) -> bool {
     }
     let [tree, secret, _] = files();
     let again = match selector / 4 % 3 {
-        0 => SecretKey::from_files(&file, secret, Backend::portable())
+        0 => SecretKey::from_files(&file, secret, Backend::Portable)
             .ok()
             .map(|key| key.to_tree_file()),
-        1 => SecretKey::from_files(tree, &file, Backend::portable())
+        1 => SecretKey::from_files(tree, &file, Backend::Portable)
             .ok()
             .map(|key| key.to_secret_file().to_vec()),
         _ => Marks::from_bytes(&file).ok().map(|marks| marks.to_bytes()),

@@ -6,12 +6,14 @@
 //!
 //! `alphorn bench bls sums` measures whole slots, beside blst.
 
+use alphorn_bls::KERNELS;
 use std::time::Instant;
 
 use alphorn_bls::{
-    Backend, Columns, CommitteeJob, Costs, Exec, KeyTable, Method, SumOptions, Workspace,
-    interop_keys, sum_columns, vartime_interop_public_keys,
+    Columns, CommitteeJob, Costs, KeyTable, Method, SumOptions, Workspace, interop_keys,
+    sum_columns, vartime_interop_public_keys,
 };
+use alphorn_exec::Exec;
 
 const COLLECTIONS: u64 = 16;
 
@@ -35,8 +37,8 @@ fn main() {
         collections: &collections,
         bases: &[],
     };
-    for backend in Backend::available() {
-        let keys = vartime_interop_public_keys(&secrets, backend, Exec::serial());
+    for backend in KERNELS.available() {
+        let keys = vartime_interop_public_keys(&secrets, Exec::new(backend, None));
         let keys = keys.iter().map(|key| *key.point()).collect();
         let table = KeyTable::new(backend, keys, &[secrets.len()]).expect("no key is the identity");
         let costs = Costs::measure(backend);

@@ -6,14 +6,13 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
 use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::pairing::{Gt, Miller, miller_product};
 use crate::blst_ffi::points::{g1, g2};
 use crate::ciphersuite::{SIGNATURE_DST, core_verify, hash_many_to_g2};
-use crate::exec::Exec;
-use crate::kernel::Backend;
 use crate::keys::{PublicKey, Signature};
 use crate::rlc::{Rlc, WeightStream};
 use crate::weighted::{vartime_weighted_sum, vartime_weighted_sums};
@@ -75,7 +74,6 @@ pub struct Batch {
     hashes: Vec<G2Affine>,
     weights: Vec<u8>,
     weight_bytes: usize,
-    backend: Backend,
     total: usize,
     root: OnceLock<Gt>,
 }
@@ -107,7 +105,7 @@ impl Batch {
             }
         }
         let messages: Vec<&[u8]> = groups.keys().copied().collect();
-        let hashes = hash_many_to_g2(&messages, dst, rlc.backend(), exec);
+        let hashes = hash_many_to_g2(&messages, dst, exec);
         let mut stream = rlc.stream(&batch_digest(sets, &groups));
         let mut batch = Batch {
             refused,
@@ -118,7 +116,6 @@ impl Batch {
             hashes,
             weights: Vec::new(),
             weight_bytes: rlc.bits().bits() / 8,
-            backend: rlc.backend(),
             total: sets.len(),
             root: OnceLock::new(),
         };
@@ -208,7 +205,6 @@ impl Batch {
                 .copied()
                 .collect(),
             weight_bytes: self.weight_bytes,
-            backend: self.backend,
             total: kept.len(),
             root: OnceLock::new(),
         }
@@ -241,7 +237,7 @@ impl Batch {
         let (mut pairs, signature) = exec.join(
             || {
                 let (keys, weights) = (&self.keys, &self.weights);
-                let keys = vartime_weighted_sums(self.backend, keys, weights, bits, &groups, exec);
+                let keys = vartime_weighted_sums(keys, weights, bits, &groups, exec);
                 let hashes = groups
                     .iter()
                     .map(|group| self.hashes[self.message[group.start]]);
@@ -255,7 +251,7 @@ impl Batch {
                     }
                     let chunk = range.start + chunks[c].start..range.start + chunks[c].end;
                     vartime_weighted_sum(
-                        self.backend,
+                        exec.backend(),
                         &self.signatures[chunk.clone()],
                         self.weights_of(chunk),
                         bits,

@@ -3,9 +3,10 @@
 //! Verifications answer `false` for anything that does not decode, as the consensus specifications
 //! define them; functions with a result say what is wrong.
 
+use alphorn_exec::Exec;
+
 use crate::ciphersuite as suite;
 use crate::error::{BlsError, DecodeError};
-use crate::exec::Exec;
 use crate::keys::{ProofOfPossession, PublicKey, SecretKey, Signature};
 use crate::rlc::Rlc;
 use crate::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES, SignatureSet};

@@ -21,11 +21,11 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
 use crate::blst_ffi::points::g1;
 use crate::error::DecodeError;
-use crate::exec::Exec;
 use crate::keys::PublicKey;
 use crate::registry::{REGISTRY_KEYS_MAX, Registry};
 
@@ -257,6 +257,7 @@ fn decode_records(records: &[u8], exec: Exec<'_>) -> Result<Vec<PublicKey>, Cach
 mod tests {
     use super::*;
     use crate::InteropKey;
+    use alphorn_exec::Backend;
 
     fn registry(first: u64) -> Registry {
         let keys = (first..first + 5)
@@ -282,7 +283,12 @@ mod tests {
                 load_key_cache(&path, registry.digest(), Exec::serial()).unwrap(),
                 registry
             );
-            let pooled = load_key_cache(&path, registry.digest(), Exec::new(Some(&pool))).unwrap();
+            let pooled = load_key_cache(
+                &path,
+                registry.digest(),
+                Exec::new(Backend::Portable, Some(&pool)),
+            )
+            .unwrap();
             assert_eq!(pooled, registry);
         }
         assert_eq!(

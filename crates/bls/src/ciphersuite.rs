@@ -1,12 +1,12 @@
 //! The functions of `draft-irtf-cfrg-bls-signature` in the ciphersuite of Ethereum's consensus
 //! specifications: minimal public keys, hash to G2, proofs of possession.
 
+use alphorn_exec::Exec;
+
 use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::pairing::{self, pairing_product};
 use crate::blst_ffi::points::{g1, g2};
 use crate::error::{BlsError, DecodeError};
-use crate::exec::Exec;
-use crate::kernel::Backend;
 use crate::keys::{ProofOfPossession, PublicKey, SecretKey, Signature};
 use crate::lanes;
 
@@ -24,10 +24,9 @@ pub fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
 pub fn hash_many_to_g2<B: AsRef<[u8]> + Sync>(
     messages: &[B],
     dst: &[u8],
-    backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<G2Affine> {
-    lanes::hash_to_g2(messages, dst, backend, exec)
+    lanes::hash_to_g2(messages, dst, exec)
 }
 
 /// `hash_to_curve` of RFC 9380, suite `BLS12381G1_XMD:SHA-256_SSWU_RO_`, with any tag.

@@ -7,11 +7,12 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use alphorn_exec::{Backend, Exec};
+
 use crate::batch::{Batch, Located, SignatureSet};
 use crate::blst_ffi::curve::G1Affine;
 use crate::decode::{check_subgroup, decompress_signatures};
 use crate::error::DecodeError;
-use crate::exec::Exec;
 use crate::keys::{PublicKey, Signature};
 use crate::rlc::Rlc;
 use crate::sums::{
@@ -90,7 +91,7 @@ pub struct VerifyOptions<'a> {
     pub sums: SumOptions,
     /// Vectors of any committees of the table whose sums are known.
     pub bases: &'a [Base],
-    /// The threads.
+    /// Kernel and threads.
     pub exec: Exec<'a>,
 }
 
@@ -121,12 +122,14 @@ pub(crate) struct Prepared {
     plane_sums: Vec<Vec<G1Affine>>,
     /// The task was asked to end before the items were ready: nothing is known of them.
     stopped: bool,
+    /// The kernel of the test.
+    backend: Backend,
     pub(crate) sums: SumReport,
     pub(crate) timings: VerifyTimings,
 }
 
 impl Prepared {
-    /// Decodes and sums on the kernels of the weights and the table; makes the test of everything.
+    /// Decodes and sums on the kernels of `exec` and the table; makes the test of everything.
     ///
     /// # Errors
     /// [`SumError`] for a support that does not fit the table; nothing is verified then.
@@ -144,9 +147,9 @@ impl Prepared {
         };
         let mut timings = VerifyTimings::default();
         let encoded: Vec<&[u8]> = items.iter().map(|item| item.signature).collect();
-        let mut signatures = decompress_signatures(&encoded, rlc.backend(), exec);
+        let mut signatures = decompress_signatures(&encoded, exec);
         timings.decode = lap();
-        check_subgroup(&mut signatures, &encoded, rlc, rlc.backend(), exec);
+        check_subgroup(&mut signatures, &encoded, rlc, exec);
         timings.subgroup = lap();
         let mut keys = Keys::of_singles(items);
         keys.sum(items, table, options, workspace)?;
@@ -173,6 +176,7 @@ impl Prepared {
             plane_sums: keys.plane_sums,
             // Asked last: if the flag was up at any time before, a value may be none.
             stopped: exec.stopped(),
+            backend: exec.backend(),
             sums: keys.report,
             timings,
         })
@@ -180,7 +184,7 @@ impl Prepared {
 
     /// Whether all items of a range hold; false if nothing is known of them.
     pub(crate) fn check(&self, range: Range<usize>) -> bool {
-        !self.stopped && self.batch.check(range, Exec::serial())
+        !self.stopped && self.batch.check(range, Exec::new(self.backend, None))
     }
 
     /// Exactly the items that do not hold, ascending; nothing at all if the task was asked to end.
@@ -190,6 +194,11 @@ impl Prepared {
         }
         let located = self.batch.locate(exec);
         (!exec.stopped()).then_some(located)
+    }
+
+    /// The kernel of the test.
+    pub(crate) fn backend(&self) -> Backend {
+        self.backend
     }
 
     /// Number of items.
@@ -307,9 +316,8 @@ pub fn verify_collections(
         signature: item.signature,
     });
     let items: Vec<Item<'_>> = collections.chain(singles).collect();
-    let rlc = options.rlc.clone().on(table.backend());
     let options = VerifyOptions {
-        rlc: &rlc,
+        exec: options.exec.on(table.backend()),
         ..*options
     };
     let prepared = Prepared::new(&items, table, &options, workspace)?;

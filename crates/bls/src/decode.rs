@@ -1,16 +1,16 @@
 //! Decoding of many keys or signatures, with the subgroup check made in bulk.
 
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::error::DecodeError;
-use crate::exec::Exec;
-use crate::kernel::Backend;
 use crate::keys::{PublicKey, Signature};
-use crate::lanes::decompress;
+use crate::lanes::{LaneField, decompress};
 use crate::rlc::Rlc;
 use crate::subgroup::outside_subgroup_with;
+use crate::sums::KernelField;
 
 /// Points below which a subgroup check in bulk is not worth a thread of its own, and the most between
 /// two looks at the stop flag: some 10 ms of blst.
@@ -23,12 +23,11 @@ pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
 /// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
 pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
-    backend: Backend,
     rlc: &Rlc,
     exec: Exec<'_>,
 ) -> Vec<Result<Signature, DecodeError>> {
-    let mut points = decompress_signatures(encoded, backend, exec);
-    check_subgroup(&mut points, encoded, rlc, backend, exec);
+    let mut points = decompress_signatures(encoded, exec);
+    check_subgroup(&mut points, encoded, rlc, exec);
     points
         .into_iter()
         .map(|point| point.map(Signature::from_point))
@@ -39,12 +38,11 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
 /// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
 pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
-    backend: Backend,
     rlc: &Rlc,
     exec: Exec<'_>,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let mut points: Vec<Decoded<Fp>> = decompress(encoded, backend, exec);
-    check_subgroup(&mut points, encoded, rlc, backend, exec);
+    let mut points: Vec<Decoded<Fp>> = decompress(encoded, exec);
+    check_subgroup(&mut points, encoded, rlc, exec);
     points
         .into_iter()
         .map(|point| point.and_then(PublicKey::from_point))
@@ -54,10 +52,9 @@ pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
 /// Points of the curve of G2, subgroup not checked.
 pub(crate) fn decompress_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
-    backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<Decoded<Fp2>> {
-    decompress(encoded, backend, exec)
+    decompress(encoded, exec)
 }
 
 /// SHA-256 over the encodings with their lengths.
@@ -72,11 +69,10 @@ fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
 
 /// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
 /// are drawn after all encodings are fixed. Under a task that was asked to end nothing follows.
-pub(crate) fn check_subgroup<F: CurveField, B: AsRef<[u8]>>(
+pub(crate) fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
     encoded: &[B],
     rlc: &Rlc,
-    backend: Backend,
     exec: Exec<'_>,
 ) {
     let seed = rlc.seed(&digest(encoded));
@@ -90,7 +86,8 @@ pub(crate) fn check_subgroup<F: CurveField, B: AsRef<[u8]>>(
         } else {
             chunks[c].clone()
         };
-        let found = outside_subgroup_with(backend, &points[chunk.clone()], &seed, rlc.bits());
+        let found =
+            outside_subgroup_with(exec.backend(), &points[chunk.clone()], &seed, rlc.bits());
         found
             .into_iter()
             .map(move |i| chunk.start + i)

@@ -2,11 +2,12 @@
 
 use core::fmt;
 
+use alphorn_exec::Backend;
+
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::kernel::{Backend, Level};
-use crate::sums::Portable;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
+use crate::sums::{KernelField, Portable};
 
 /// Bits of a digit. Signed digits halve the table: 26 windows of 2^9 points are 1.3 MB (G1) or
 /// 2.6 MB (G2), and a multiple costs at most 25 additions; unsigned bytes would cost 31.
@@ -22,15 +23,17 @@ const BLOCK: usize = 2048;
 ///
 /// **Variable time**: tables are indexed by the scalars' digits, so cache timing shows them. Only for
 /// scalars that are public anyway, such as interop keys.
-pub struct FixedBase<F: CurveField>(Tables<F>);
+// The kernels are nobody else's business.
+#[allow(private_bounds)]
+pub struct FixedBase<F: KernelField>(Tables<F>);
 
-enum Tables<F: CurveField> {
+enum Tables<F: KernelField> {
     Portable(Table<Portable<F>>),
     #[cfg(target_arch = "x86_64")]
     Avx512(Table<F::Avx512>),
 }
 
-impl<F: CurveField> fmt::Debug for FixedBase<F> {
+impl<F: KernelField> fmt::Debug for FixedBase<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FixedBase").finish_non_exhaustive()
     }
@@ -41,14 +44,16 @@ pub type FixedBaseG1 = FixedBase<Fp>;
 /// Multiples of a point of G2: signatures of one message.
 pub type FixedBaseG2 = FixedBase<Fp2>;
 
-impl<F: CurveField> FixedBase<F> {
+// The kernels are nobody else's business.
+#[allow(private_bounds)]
+impl<F: KernelField> FixedBase<F> {
     /// Builds the tables for `base`, a point of the subgroup that is not the identity.
     pub fn new(backend: Backend, base: &Affine<F>) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
-        FixedBase(match backend.level() {
-            Level::Portable => Tables::Portable(Table::new(Portable::default(), base)),
+        FixedBase(match backend {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(witness) => Tables::Avx512(Table::new(F::avx512(witness), base)),
+            Backend::Avx512Ifma(witness) => Tables::Avx512(Table::new(F::avx512(witness), base)),
+            _ => Tables::Portable(Table::new(Portable::default(), base)),
         })
     }
 
@@ -160,6 +165,7 @@ fn digits(scalar: &[u8; 32]) -> [i16; WINDOWS] {
 mod tests {
     use super::*;
     use crate::blst_ffi::points::{g1, g2};
+    use crate::kernel::KERNELS;
 
     /// Scalars at the edges of digits, and unrelated ones, all below r.
     fn scalars() -> Vec<[u8; 32]> {
@@ -187,10 +193,10 @@ mod tests {
         scalars
     }
 
-    fn check<F: CurveField>(base: &Affine<F>) {
+    fn check<F: KernelField>(base: &Affine<F>) {
         let scalars = scalars();
         let expected: Vec<Affine<F>> = scalars.iter().map(|s| F::multiply(base, s)).collect();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let mut out = Vec::new();
             FixedBase::new(backend, base).vartime_mul_many(&scalars, &mut out);
             assert_eq!(out, expected, "{backend}");

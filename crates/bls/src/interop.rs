@@ -6,17 +6,17 @@
 use core::borrow::Borrow;
 use core::ops::Range;
 
+use alphorn_exec::{Backend, Exec};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
 use crate::blst_ffi::points::g1;
 use crate::blst_ffi::scalar::SecretScalar;
 use crate::ciphersuite::{SIGNATURE_DST, hash_to_g2};
-use crate::exec::Exec;
 use crate::fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
-use crate::kernel::Backend;
 use crate::keys::{PublicKey, SecretKey, Signature};
+use crate::sums::KernelField;
 
 /// The secret key of an interop validator, made from its index alone.
 ///
@@ -24,8 +24,8 @@ use crate::keys::{PublicKey, SecretKey, Signature};
 ///
 /// ```compile_fail,E0277
 /// # let real = alphorn_bls::SecretKey::key_gen(&[7; 32])?;
-/// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", alphorn_bls::Backend::portable());
-/// signer.vartime_interop_sign(&[real], alphorn_bls::Exec::serial());
+/// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", alphorn_exec::Backend::Portable);
+/// signer.vartime_interop_sign(&[real], alphorn_exec::Exec::serial());
 /// # Ok::<(), alphorn_bls::BlsError>(())
 /// ```
 pub struct InteropKey(SecretScalar);
@@ -84,12 +84,8 @@ pub fn interop_keys(indices: Range<u64>, exec: Exec<'_>) -> Vec<InteropKey> {
 }
 
 /// The public keys of interop keys, by fixed-base tables; variable time.
-pub fn vartime_interop_public_keys(
-    keys: &[InteropKey],
-    backend: Backend,
-    exec: Exec<'_>,
-) -> Vec<PublicKey> {
-    let table = FixedBaseG1::new(backend, &g1::generator());
+pub fn vartime_interop_public_keys(keys: &[InteropKey], exec: Exec<'_>) -> Vec<PublicKey> {
+    let table = FixedBaseG1::new(exec.backend(), &g1::generator());
     let points = multiply_all(&table, keys, exec);
     let key = |point| PublicKey::from_point(point).expect("no multiple of g1 below r is infinite");
     points.into_iter().map(key).collect()
@@ -123,7 +119,7 @@ impl VartimeInteropSigner {
     }
 }
 
-fn multiply_all<F: CurveField, K: Borrow<InteropKey> + Sync>(
+fn multiply_all<F: KernelField, K: Borrow<InteropKey> + Sync>(
     table: &FixedBase<F>,
     keys: &[K],
     exec: Exec<'_>,
@@ -193,10 +189,9 @@ mod tests {
             .num_threads(2)
             .build()
             .unwrap();
-        let keys = interop_keys(5..3005, Exec::new(Some(&pool)));
-        let public =
-            vartime_interop_public_keys(&keys, Backend::portable(), Exec::new(Some(&pool)));
-        let signer = VartimeInteropSigner::new(b"message", Backend::portable());
+        let keys = interop_keys(5..3005, Exec::new(Backend::Portable, Some(&pool)));
+        let public = vartime_interop_public_keys(&keys, Exec::new(Backend::Portable, Some(&pool)));
+        let signer = VartimeInteropSigner::new(b"message", Backend::Portable);
         let signatures = signer.vartime_interop_sign(&keys, Exec::serial());
         assert_eq!((public.len(), signatures.len()), (3000, 3000));
         for i in (0..3000).step_by(97) {

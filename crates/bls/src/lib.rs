@@ -5,7 +5,8 @@
 //! possession.
 //!
 //! ```
-//! use alphorn_bls::{Exec, Rlc, RlcBits, SecretKey, SignatureSet};
+//! use alphorn_bls::{Rlc, RlcBits, SecretKey, SignatureSet};
+//! use alphorn_exec::Exec;
 //!
 //! # fn main() -> Result<(), alphorn_bls::BlsError> {
 //! let secrets = [SecretKey::key_gen(&[1; 32])?, SecretKey::key_gen(&[2; 32])?];
@@ -30,13 +31,14 @@
 //!
 //! ```
 //! use alphorn_bls::{
-//!     Backend, CollectionItem, Exec, InteropKey, KeyTable, RejectReason, Rlc, RlcBits, SumOptions,
+//!     CollectionItem, InteropKey, KeyTable, RejectReason, Rlc, RlcBits, SumOptions,
 //!     VerifyOptions, Workspace, interop_keys, sign, vartime_interop_public_keys, verify_collections,
 //! };
+//! use alphorn_exec::{Backend, Exec};
 //!
-//! let backend = Backend::portable();
+//! let backend = Backend::Portable;
 //! let keys = interop_keys(0..100, Exec::serial());
-//! let points = vartime_interop_public_keys(&keys, backend, Exec::serial());
+//! let points = vartime_interop_public_keys(&keys, Exec::new(backend, None));
 //! let points = points.iter().map(|key| *key.point()).collect();
 //! let table = KeyTable::new(backend, points, &[60, 40]).expect("the sizes add up");
 //!
@@ -86,7 +88,6 @@ mod ciphersuite;
 mod committee;
 mod decode;
 mod error;
-mod exec;
 mod fixed_base;
 mod interop;
 pub mod ipa;
@@ -121,10 +122,9 @@ pub use committee::{
 };
 pub use decode::{decode_public_keys, decode_signatures};
 pub use error::{BlsError, DecodeError};
-pub use exec::Exec;
 pub use fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
 pub use interop::{InteropKey, VartimeInteropSigner, interop_keys, vartime_interop_public_keys};
-pub use kernel::{Backend, BackendError};
+pub use kernel::KERNELS;
 pub use keys::{
     KEY_MATERIAL_BYTES_MIN, PUBLIC_KEY_BYTES, ProofOfPossession, PublicKey, SECRET_KEY_BYTES,
     SIGNATURE_BYTES, SecretKey, Signature, decode_g1, decode_g1_uncompressed, decode_g2,

@@ -1,5 +1,6 @@
 //! How clients verify collections today, on blst's own interface: what the benchmarks compare with.
 
+use alphorn_exec::Exec;
 use alphorn_scheme::Claim;
 use blst::BLST_ERROR;
 use blst::min_pk;
@@ -10,7 +11,6 @@ use crate::blst_ffi::pairing::{hash_to_g2, pairing_product};
 use crate::blst_ffi::points::{g1, g2, to_raw_g1};
 use crate::ciphersuite::SIGNATURE_DST;
 use crate::committee::CollectionItem;
-use crate::exec::Exec;
 use crate::scheme::EpochKeys;
 use crate::sums::KeyTable;
 

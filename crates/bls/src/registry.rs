@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
 use crate::batch::Batch;
 use crate::ciphersuite::POP_DST;
 use crate::decode::{decode_public_keys, decode_signatures};
 use crate::error::DecodeError;
-use crate::exec::Exec;
 use crate::interop::{interop_keys, vartime_interop_public_keys};
-use crate::kernel::Backend;
 use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::rlc::Rlc;
 
@@ -78,7 +77,6 @@ impl Registry {
     /// the first key without a valid proof.
     pub fn new(
         registrations: &[Registration],
-        backend: Backend,
         rlc: &Rlc,
         exec: Exec<'_>,
     ) -> Result<Registry, RegistryError> {
@@ -86,11 +84,11 @@ impl Registry {
             .iter()
             .map(|registration| registration.public_key)
             .collect();
-        let registry = Registry::from_proven(&encoded, backend, rlc, exec)?;
+        let registry = Registry::from_proven(&encoded, rlc, exec)?;
         for (batch, chunk) in registrations.chunks(BATCH_REGISTRATIONS).enumerate() {
             let first = batch * BATCH_REGISTRATIONS;
             let keys = &registry.keys[first..first + chunk.len()];
-            if let Some(bad) = first_without_possession(keys, chunk, backend, rlc, exec) {
+            if let Some(bad) = first_without_possession(keys, chunk, rlc, exec) {
                 return Err(RegistryError::Possession { index: first + bad });
             }
         }
@@ -103,7 +101,6 @@ impl Registry {
     /// A key that does not decode, or occurs twice.
     pub fn from_proven(
         encoded: &[[u8; PUBLIC_KEY_BYTES]],
-        backend: Backend,
         rlc: &Rlc,
         exec: Exec<'_>,
     ) -> Result<Registry, RegistryError> {
@@ -114,12 +111,11 @@ impl Registry {
                 return Err(RegistryError::Duplicate { index, first });
             }
         }
-        let keys: Result<Vec<PublicKey>, RegistryError> =
-            decode_public_keys(encoded, backend, rlc, exec)
-                .into_iter()
-                .enumerate()
-                .map(|(index, key)| key.map_err(|error| RegistryError::Key { index, error }))
-                .collect();
+        let keys: Result<Vec<PublicKey>, RegistryError> = decode_public_keys(encoded, rlc, exec)
+            .into_iter()
+            .enumerate()
+            .map(|(index, key)| key.map_err(|error| RegistryError::Key { index, error }))
+            .collect();
         Ok(Registry {
             keys: keys?,
             digest: digest_of(encoded),
@@ -148,14 +144,10 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::TooMany`].
-    pub fn interop(
-        count: u32,
-        backend: Backend,
-        exec: Exec<'_>,
-    ) -> Result<Registry, RegistryError> {
+    pub fn interop(count: u32, exec: Exec<'_>) -> Result<Registry, RegistryError> {
         check_count(count as usize)?;
         let keys = interop_keys(0..u64::from(count), exec);
-        Registry::allowing_duplicates(vartime_interop_public_keys(&keys, backend, exec), exec)
+        Registry::allowing_duplicates(vartime_interop_public_keys(&keys, exec), exec)
     }
 
     /// The keys in the order of the validators' indices.
@@ -190,7 +182,6 @@ pub fn digest_of(encoded: &[[u8; PUBLIC_KEY_BYTES]]) -> [u8; 32] {
 fn first_without_possession(
     keys: &[PublicKey],
     registrations: &[Registration],
-    backend: Backend,
     rlc: &Rlc,
     exec: Exec<'_>,
 ) -> Option<usize> {
@@ -198,7 +189,7 @@ fn first_without_possession(
         .iter()
         .map(|registration| registration.proof)
         .collect();
-    let claims: Vec<_> = decode_signatures(&proofs, backend, rlc, exec)
+    let claims: Vec<_> = decode_signatures(&proofs, rlc, exec)
         .into_iter()
         .zip(keys)
         .zip(registrations)
@@ -211,7 +202,7 @@ fn first_without_possession(
             })
         })
         .collect();
-    let batch = Batch::with_tag(&claims, POP_DST, &rlc.clone().on(backend), exec);
+    let batch = Batch::with_tag(&claims, POP_DST, rlc, exec);
     if batch.check_all(exec) {
         return None;
     }
@@ -236,7 +227,7 @@ mod tests {
 
     fn register(list: &[Registration]) -> Result<Registry, RegistryError> {
         let rlc = Rlc::new([3; 32], RlcBits::Bits64);
-        Registry::new(list, Backend::portable(), &rlc, Exec::serial())
+        Registry::new(list, &rlc, Exec::serial())
     }
 
     #[test]

@@ -7,8 +7,6 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
-use crate::kernel::Backend;
-
 /// Width of the random weights, and number of random subsets of a bulk subgroup check: a bad item
 /// survives one test with probability at most 2^-bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +36,6 @@ impl RlcBits {
 pub struct Rlc {
     secret: [u8; 32],
     bits: RlcBits,
-    backend: Backend,
 }
 
 impl Drop for Rlc {
@@ -56,13 +53,9 @@ impl fmt::Debug for Rlc {
 }
 
 impl Rlc {
-    /// Weights of the given width from a secret, on the portable kernel.
+    /// Weights of the given width from a secret.
     pub fn new(secret: [u8; 32], bits: RlcBits) -> Rlc {
-        Rlc {
-            secret,
-            bits,
-            backend: Backend::portable(),
-        }
+        Rlc { secret, bits }
     }
 
     /// Weights that a third party can reproduce: no secret, hence 128 bits wide.
@@ -70,22 +63,7 @@ impl Rlc {
         Rlc {
             secret: [0; 32],
             bits: RlcBits::Bits128,
-            backend: Backend::portable(),
         }
-    }
-
-    /// The same weights, with batches combined and their messages hashed on a kernel.
-    #[must_use]
-    pub fn on(self, backend: Backend) -> Rlc {
-        Rlc {
-            backend,
-            ..self.clone()
-        }
-    }
-
-    /// The kernel that combines batches.
-    pub fn backend(&self) -> Backend {
-        self.backend
     }
 
     /// Width of the weights.

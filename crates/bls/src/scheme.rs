@@ -9,6 +9,7 @@ mod signers;
 use core::ops::Range;
 use std::sync::Arc;
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
@@ -19,8 +20,6 @@ use alphorn_types::{Assignment, Bitfield, Slot, Support, Validator};
 
 use crate::blst_ffi::points::g2;
 use crate::decode::decompress_signatures;
-use crate::exec::Exec;
-use crate::kernel::Backend;
 use crate::keys::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::registry::Registry;
 use crate::rlc::{Rlc, RlcBits};
@@ -83,9 +82,9 @@ impl Bls {
         ctx: &Ctx<'_, Workspace>,
     ) -> Result<[u8; SIGNATURE_BYTES], SchemeError> {
         let pulse = ctx.pulse();
-        let exec = Exec::new(ctx.pool()).with_pulse(&pulse);
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         // Verified inputs are in the subgroup; the job verifies the sum all the same.
-        let decoded = decompress_signatures(encoded, self.backend, exec);
+        let decoded = decompress_signatures(encoded, exec);
         if ctx.stopped() {
             return Err(SchemeError::Stopped);
         }
@@ -158,7 +157,7 @@ impl Scheme for Bls {
 
     fn portable(&self) -> Bls {
         Bls {
-            backend: Backend::portable(),
+            backend: Backend::Portable,
             // No measurement: what is predicted from here on is the same on every machine.
             costs: Costs::default(),
             naive: true,
@@ -195,12 +194,12 @@ impl Scheme for Bls {
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<Signatures, SchemeError> {
         check_permits(slot, items, &permits)?;
-        let exec = Exec::new(ctx.pool());
+        let exec = Exec::new(self.backend, ctx.pool());
         let items: Vec<(Validator, [u8; 32])> = items
             .iter()
             .map(|item| (item.validator, item.message))
             .collect();
-        Ok(encode(&signers.sign(self.backend, &items, exec)?, exec))
+        Ok(encode(&signers.sign(&items, exec)?, exec))
     }
 
     fn select(
@@ -210,9 +209,9 @@ impl Scheme for Bls {
         validators: &[Validator],
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<Signatures, SchemeError> {
-        let exec = Exec::new(ctx.pool());
+        let exec = Exec::new(self.backend, ctx.pool());
         let items: Vec<(Validator, [u8; 32])> = validators.iter().map(|&v| (v, *message)).collect();
-        Ok(encode(&signers.sign(self.backend, &items, exec)?, exec))
+        Ok(encode(&signers.sign(&items, exec)?, exec))
     }
 
     fn prepare(
@@ -222,7 +221,7 @@ impl Scheme for Bls {
         secret: &[u8; 32],
         ctx: &mut Ctx<'_, Workspace>,
     ) -> PreparedClaims {
-        let rlc = Rlc::new(*secret, self.rlc_bits).on(self.backend);
+        let rlc = Rlc::new(*secret, self.rlc_bits);
         PreparedClaims::new(self, keys, claims, &rlc, ctx)
     }
 

@@ -10,16 +10,16 @@
 
 use core::ops::Range;
 
+use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::blst_ffi::curve::{Affine, CurveField};
-use crate::kernel::{Backend, Level};
-use crate::lanes::outside_group;
+use crate::blst_ffi::curve::Affine;
+use crate::lanes::{LaneField, outside_group};
 use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
 use crate::sums::tree::Tree;
-use crate::sums::{Costs, Portable, random_groups};
+use crate::sums::{Costs, KernelField, Portable, random_groups};
 use crate::weighted::column_sums;
 
 /// Random subsets whose sums share additions.
@@ -36,7 +36,9 @@ const BLOCK: usize = 1 << 15;
 /// whoever chose the points. A point outside is missed with probability at most 2^-64 per test, and
 /// one test is made per 2^15 points and per halving of a range with such a point; no point of the
 /// subgroup is ever named.
-pub fn outside_subgroup<F: CurveField>(
+// The kernels are nobody else's business.
+#[allow(private_bounds)]
+pub fn outside_subgroup<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
     seed: &[u8; 32],
@@ -46,18 +48,18 @@ pub fn outside_subgroup<F: CurveField>(
 
 /// As [`outside_subgroup`] with an error of 2^-bits; where the seed is a public function of the
 /// points, so that their maker can try many, this takes 128 bits.
-pub(crate) fn outside_subgroup_with<F: CurveField>(
+pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
     seed: &[u8; 32],
     bits: RlcBits,
 ) -> Vec<usize> {
-    match backend.level() {
-        Level::Portable => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
+    match backend {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => {
+        Backend::Avx512Ifma(witness) => {
             Search::new(backend, F::avx512(witness), points, seed, bits).run()
         }
+        _ => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
     }
 }
 
@@ -73,7 +75,7 @@ struct Search<'a, K: SumKernel> {
     outside: Vec<usize>,
 }
 
-impl<'a, K: SumKernel> Search<'a, K> {
+impl<'a, K: SumKernel<Field: LaneField>> Search<'a, K> {
     fn new(
         backend: Backend,
         kernel: K,
@@ -154,9 +156,11 @@ impl<'a, K: SumKernel> Search<'a, K> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::blst_ffi::curve::CurveField;
     use crate::blst_ffi::curve::{G1Affine, G2Affine};
     use crate::blst_ffi::field::{Field, Fp, Fp2};
     use crate::blst_ffi::points::{g1, g2};
+    use crate::kernel::KERNELS;
 
     /// #E'(Fp2) / 13², big-endian: h2·r / 169 with h2 of the draft "Pairing-Friendly Curves". The part
     /// of the group that 13 divides is a product of two cyclic groups of order 13.
@@ -190,7 +194,7 @@ pub(crate) mod tests {
         found.expect("168 of 169 points have a part of order 13")
     }
 
-    fn many<F: CurveField>(generator: &Affine<F>, count: usize) -> Vec<Affine<F>> {
+    fn many<F: KernelField + LaneField>(generator: &Affine<F>, count: usize) -> Vec<Affine<F>> {
         let mut out = vec![*generator];
         while out.len() < count {
             out.push(F::sum_naive(&[out[out.len() - 1], *generator]));
@@ -198,9 +202,9 @@ pub(crate) mod tests {
         out
     }
 
-    fn check<F: CurveField>(good: &[Affine<F>], torsion: &Affine<F>) {
+    fn check<F: KernelField + LaneField>(good: &[Affine<F>], torsion: &Affine<F>) {
         assert!(!F::in_group(torsion));
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let run =
                 |points: &[Affine<F>], seed: u8| outside_subgroup(backend, points, &[seed; 32]);
             assert!(run(good, 1).is_empty());
@@ -245,11 +249,11 @@ pub(crate) mod tests {
         for bits in [RlcBits::Bits64, RlcBits::Bits128] {
             let kernel = Portable::<Fp2>::default();
             let sums =
-                Search::new(Backend::portable(), kernel, &good, &[7; 32], bits).subset_sums(0..700);
+                Search::new(Backend::Portable, kernel, &good, &[7; 32], bits).subset_sums(0..700);
             let different = |i: usize| !sums[..i].contains(&sums[i]);
             assert_eq!(sums.len(), bits.bits());
             assert!((0..sums.len()).all(different));
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let outside = outside_subgroup_with(backend, &points, &[8; 32], bits);
                 assert_eq!(outside, [500], "{backend}");
             }
@@ -263,7 +267,7 @@ pub(crate) mod tests {
         let mut points = many(&g2::generator(), 300);
         points[10] = Fp2::sum_naive(&[points[10], torsion]);
         points[290] = Fp2::sum_naive(&[points[290], torsion.neg()]);
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             assert_eq!(outside_subgroup(backend, &points, &[5; 32]), [10, 290]);
         }
     }

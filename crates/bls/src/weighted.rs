@@ -8,14 +8,14 @@
 
 use core::ops::Range;
 
+use alphorn_exec::{Backend, Exec};
+
 use crate::blst_ffi::curve::{Affine, CurveField};
-use crate::exec::Exec;
-use crate::kernel::{Backend, Level};
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::vartime_multiply;
+use crate::lanes::{LaneField, vartime_multiply};
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
-use crate::sums::{Costs, random_groups};
+use crate::sums::{Costs, KernelField, random_groups};
 
 /// Points from which columns are faster than blst's buckets.
 const COLUMNS_MIN: usize = 64;
@@ -64,15 +64,15 @@ pub(crate) fn column_sums<K: SumKernel>(
 
 /// Σ weights[i]·points[i]; `bits` / 8 little-endian bytes a weight. The points are in the subgroup of
 /// prime order and none is the identity.
-pub(crate) fn vartime_weighted_sum<F: CurveField>(
+pub(crate) fn vartime_weighted_sum<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
     weights: &[u8],
     bits: usize,
 ) -> Affine<F> {
-    match backend.level() {
+    match backend {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) if points.len() >= COLUMNS_MIN => {
+        Backend::Avx512Ifma(witness) if points.len() >= COLUMNS_MIN => {
             by_columns(F::avx512(witness), points, weights, bits)
         }
         _ => F::vartime_msm(points, weights, bits),
@@ -81,8 +81,7 @@ pub(crate) fn vartime_weighted_sum<F: CurveField>(
 
 /// The weighted sum over each of some ranges that follow one another; under a task that was asked to end,
 /// any points.
-pub(crate) fn vartime_weighted_sums<F: CurveField>(
-    backend: Backend,
+pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
     points: &[Affine<F>],
     weights: &[u8],
     bits: usize,
@@ -95,12 +94,11 @@ pub(crate) fn vartime_weighted_sums<F: CurveField>(
             return Affine::INFINITY;
         }
         let weights = &weights[range.start * bytes..range.end * bytes];
-        vartime_weighted_sum(backend, &points[range.clone()], weights, bits)
+        vartime_weighted_sum(exec.backend(), &points[range.clone()], weights, bits)
     };
-    match backend.level() {
-        Level::Portable => exec.map(ranges.len(), |r| by_range(&ranges[r])),
+    match exec.backend() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => {
+        Backend::Avx512Ifma(witness) => {
             // Ranges too short for columns: each point with its weight, in lanes.
             let short = |range: &Range<usize>| range.len() < COLUMNS_MIN;
             let items: Vec<(Affine<F>, u128)> = ranges
@@ -131,6 +129,7 @@ pub(crate) fn vartime_weighted_sums<F: CurveField>(
                 }
             })
         }
+        _ => exec.map(ranges.len(), |r| by_range(&ranges[r])),
     }
 }
 
@@ -168,8 +167,9 @@ fn by_columns<K: SumKernel>(
 mod tests {
     use super::*;
     use crate::blst_ffi::field::{Fp, Fp2};
+    use crate::kernel::KERNELS;
 
-    fn check<F: CurveField>(generator: Affine<F>) {
+    fn check<F: KernelField + LaneField>(generator: Affine<F>) {
         let mut points = vec![generator];
         while points.len() < COLUMNS_MIN + 3 {
             points.push(F::sum_naive(&[points[points.len() - 1], generator]));
@@ -189,7 +189,7 @@ mod tests {
             weights[bytes..2 * bytes].fill(0xff);
             weights.copy_within(4 * bytes..5 * bytes, 6 * bytes);
             let expected = F::vartime_msm(&points, &weights, 8 * bytes);
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let sum = vartime_weighted_sum(backend, &points, &weights, 8 * bytes);
                 assert_eq!(sum, expected, "{backend}");
                 let none = vec![0; points.len() * bytes];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     /// Ranges of one point, of a few, of many, and the weights at their edges.
-    fn check_ranges<F: CurveField>(generator: Affine<F>) {
+    fn check_ranges<F: KernelField + LaneField>(generator: Affine<F>) {
         let mut points = vec![generator];
         while points.len() < 150 {
             points.push(F::sum_naive(&[points[points.len() - 1], generator]));
@@ -222,14 +222,13 @@ mod tests {
                 let weights = &weights[range.start * bytes..range.end * bytes];
                 F::vartime_msm(&points[range.clone()], weights, 8 * bytes)
             });
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let sums = vartime_weighted_sums(
-                    backend,
                     &points,
                     &weights,
                     8 * bytes,
                     &ranges,
-                    Exec::serial(),
+                    Exec::new(backend, None),
                 );
                 assert_eq!(sums, expected, "{backend}");
             }

@@ -2,10 +2,11 @@
 //! them, and the same verdicts as clients that verify each collection alone with blst.
 
 use alphorn_bls::{
-    Backend, CollectionItem, DecodeError, Exec, InteropKey, KeyItem, KeyTable, RejectReason, Rlc,
-    RlcBits, SumOptions, VerifyOptions, Workspace, interop_keys, peer, sign,
-    vartime_interop_public_keys, verify_collections,
+    CollectionItem, DecodeError, InteropKey, KeyItem, KeyTable, RejectReason, Rlc, RlcBits,
+    SumOptions, VerifyOptions, Workspace, interop_keys, peer, sign, vartime_interop_public_keys,
+    verify_collections,
 };
+use alphorn_exec::{Backend, Exec};
 use proptest::prelude::*;
 
 /// Members of each committee of the small world.
@@ -29,9 +30,9 @@ impl World {
     fn new() -> World {
         let total = SIZES.iter().sum::<usize>() as u64;
         let keys = interop_keys(0..total, Exec::serial());
-        let points = vartime_interop_public_keys(&keys, Backend::portable(), Exec::serial());
+        let points = vartime_interop_public_keys(&keys, Exec::serial());
         let points = points.iter().map(|key| *key.point()).collect();
-        let table = KeyTable::new(Backend::portable(), points, &SIZES).unwrap();
+        let table = KeyTable::new(Backend::Portable, points, &SIZES).unwrap();
         World { keys, table }
     }
 
@@ -112,7 +113,7 @@ fn holds_in_a_batch(world: &World, items: &[Owned], pool: &rayon::ThreadPool) ->
     let weights: Vec<u64> = (0..items.len() as u64)
         .map(|i| 0x9e37_79b9 * i + 1)
         .collect();
-    [Exec::serial(), Exec::new(Some(pool))]
+    [Exec::serial(), Exec::new(Backend::Portable, Some(pool))]
         .map(|exec| peer::verify_batch(&world.table, &items, &weights, exec))
 }
 
@@ -293,7 +294,7 @@ proptest! {
             })
             .collect();
         let ours = world.verify(&items, &[], Exec::serial());
-        let pooled = world.verify(&items, &[], Exec::new(Some(&pool)));
+        let pooled = world.verify(&items, &[], Exec::new(Backend::Portable, Some(&pool)));
         prop_assert_eq!(&ours, &pooled);
         let ours: Vec<bool> = ours.iter().map(Result::is_ok).collect();
         for method in peer::PeerMethod::ALL {

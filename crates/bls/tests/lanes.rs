@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use alphorn_bls::{
-    Backend, Exec, G2Affine, POP_DST, PublicKey, Rlc, SIGNATURE_DST, Signature, decode_public_keys,
+    G2Affine, KERNELS, POP_DST, PublicKey, Rlc, SIGNATURE_DST, Signature, decode_public_keys,
     decode_signatures, encode_g2, encode_g2_uncompressed, hash_many_to_g2, hash_to_g2,
 };
+use alphorn_exec::{Backend, Exec};
 use serde_json::Value;
 
 /// The cases of a category: file name, input, output.
@@ -40,14 +41,14 @@ fn vectors_of_rfc_9380_hash_to_their_points_in_lanes() {
     let cases = cases("hash_to_G2");
     assert!(cases.len() >= 5);
     let tag = "QUUX-V01-CS02-with-BLS12381G2_XMD:SHA-256_SSWU_RO_";
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         // Each message several times, so that it comes to several lanes.
         let repeated: Vec<_> = cases.iter().cycle().take(7 * cases.len()).collect();
         let messages: Vec<&str> = repeated
             .iter()
             .map(|(_, input, _)| input["msg"].as_str().unwrap())
             .collect();
-        let points = hash_many_to_g2(&messages, tag.as_bytes(), backend, Exec::serial());
+        let points = hash_many_to_g2(&messages, tag.as_bytes(), Exec::new(backend, None));
         for ((path, input, output), point) in repeated.into_iter().zip(points) {
             assert_eq!(input["dst"].as_str().unwrap_or(tag), tag);
             let bytes = encode_g2_uncompressed(&point);
@@ -62,7 +63,7 @@ fn vectors_of_rfc_9380_hash_to_their_points_in_lanes() {
 #[test]
 fn vectors_of_encodings_have_their_verdicts_in_lanes() {
     let rlc = Rlc::reproducible();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         for (category, field) in [
             ("deserialization_G1", "pubkey"),
             ("deserialization_G2", "signature"),
@@ -74,12 +75,12 @@ fn vectors_of_encodings_have_their_verdicts_in_lanes() {
                 let encoded: Vec<Vec<u8>> =
                     order().map(|(_, input, _)| unhex(&input[field])).collect();
                 let good: Vec<bool> = if category == "deserialization_G1" {
-                    let keys = decode_public_keys(&encoded, backend, &rlc, Exec::serial());
+                    let keys = decode_public_keys(&encoded, &rlc, Exec::new(backend, None));
                     let alone = encoded.iter().map(|bytes| PublicKey::from_bytes(bytes));
                     assert!(keys.iter().copied().eq(alone), "{backend}");
                     keys.iter().map(Result::is_ok).collect()
                 } else {
-                    let points = decode_signatures(&encoded, backend, &rlc, Exec::serial());
+                    let points = decode_signatures(&encoded, &rlc, Exec::new(backend, None));
                     let alone = encoded.iter().map(|bytes| Signature::from_bytes(bytes));
                     assert!(points.iter().copied().eq(alone), "{backend}");
                     points.iter().map(Result::is_ok).collect()
@@ -103,8 +104,8 @@ fn counts_that_do_not_fill_the_lanes_hash_alike() {
         let messages: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; i]).collect();
         for tag in [SIGNATURE_DST, POP_DST] {
             let expected: Vec<G2Affine> = messages.iter().map(|m| hash_to_g2(m, tag)).collect();
-            for backend in Backend::available() {
-                let found = hash_many_to_g2(&messages, tag, backend, Exec::serial());
+            for backend in KERNELS.available() {
+                let found = hash_many_to_g2(&messages, tag, Exec::new(backend, None));
                 assert_eq!(found, expected, "{backend}, {count}");
             }
         }
@@ -119,13 +120,13 @@ fn decoding_on_threads_keeps_the_order() {
         .num_threads(3)
         .build()
         .unwrap();
-    let exec = Exec::new(Some(&pool));
-    for backend in Backend::available() {
-        let points = hash_many_to_g2(&messages, SIGNATURE_DST, backend, exec);
+    let exec = Exec::new(Backend::Portable, Some(&pool));
+    for backend in KERNELS.available() {
+        let points = hash_many_to_g2(&messages, SIGNATURE_DST, exec.on(backend));
         let mut encoded: Vec<[u8; 96]> = points.iter().map(encode_g2).collect();
         encoded[77][0] ^= 0x80;
         let rlc = Rlc::reproducible();
-        let decoded = decode_signatures(&encoded, backend, &rlc, exec);
+        let decoded = decode_signatures(&encoded, &rlc, exec.on(backend));
         for (i, (decoded, bytes)) in decoded.iter().zip(&encoded).enumerate() {
             match decoded {
                 Ok(signature) => assert_eq!(signature.to_bytes(), *bytes),

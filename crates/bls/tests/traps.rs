@@ -1,13 +1,14 @@
 //! The known ways in which BLS batch verification goes wrong, each with its attack.
 
 use alphorn_bls::{
-    Backend, Batch, CollectionItem, DecodeError, Exec, G2Affine, InteropKey, KeyItem, KeyTable,
-    ProofOfPossession, PublicKey, RejectReason, Rlc, RlcBits, SecretKey, Signature, SignatureSet,
-    SumOptions, VartimeInteropSigner, VerifyOptions, Workspace, aggregate, aggregate_public_keys,
-    bytes, decode_g1, decode_g2, decode_public_keys, decode_signatures, encode_g2,
-    fast_aggregate_verify, hash_to_g2, interop_keys, pop_prove, pop_verify, sign,
-    vartime_interop_public_keys, verify, verify_collections, verify_sets,
+    Batch, CollectionItem, DecodeError, G2Affine, InteropKey, KeyItem, KeyTable, ProofOfPossession,
+    PublicKey, RejectReason, Rlc, RlcBits, SecretKey, Signature, SignatureSet, SumOptions,
+    VartimeInteropSigner, VerifyOptions, Workspace, aggregate, aggregate_public_keys, bytes,
+    decode_g1, decode_g2, decode_public_keys, decode_signatures, encode_g2, fast_aggregate_verify,
+    hash_to_g2, interop_keys, pop_prove, pop_verify, sign, vartime_interop_public_keys, verify,
+    verify_collections, verify_sets,
 };
+use alphorn_exec::{Backend, Exec};
 use ark_bls12_381::g2::Config as ArkG2;
 use ark_ec::{AffineRepr, CurveConfig};
 use ark_ff::PrimeField;
@@ -31,10 +32,10 @@ fn rlc(seed: u8) -> Rlc {
 /// `n` claims of interop keys over `messages` messages in turn, all good.
 fn good_sets(n: usize, messages: &[Vec<u8>]) -> Vec<SignatureSet<'_>> {
     let keys = interop_keys(0..n as u64, Exec::serial());
-    let public = vartime_interop_public_keys(&keys, Backend::portable(), Exec::serial());
+    let public = vartime_interop_public_keys(&keys, Exec::serial());
     let mut sets = Vec::new();
     if let [message] = messages {
-        let signer = VartimeInteropSigner::new(message, Backend::portable());
+        let signer = VartimeInteropSigner::new(message, Backend::Portable);
         for (key, signature) in public
             .iter()
             .zip(signer.vartime_interop_sign(&keys, Exec::serial()))
@@ -111,11 +112,10 @@ fn trap_05_points_outside_the_subgroup_are_rejected_one_by_one_in_bulk_and_in_ba
         let (key, signature) = (keys[place], signatures[place]);
         keys[place] = order_3;
         signatures[place] = tainted;
-        let decoded = decode_public_keys(&keys, Backend::portable(), &rlc(seed), Exec::serial());
+        let decoded = decode_public_keys(&keys, &rlc(seed), Exec::serial());
         let found: Vec<usize> = (0..512).filter(|&i| decoded[i].is_err()).collect();
         assert_eq!(found, [place]);
-        let decoded =
-            decode_signatures(&signatures, Backend::portable(), &rlc(seed), Exec::serial());
+        let decoded = decode_signatures(&signatures, &rlc(seed), Exec::serial());
         assert_eq!(decoded[place], Err(DecodeError::NotInSubgroup));
         assert_eq!(
             decoded
@@ -229,7 +229,7 @@ fn trap_06_infinity_alone_and_inside_a_good_batch() {
 fn opposite_table() -> KeyTable {
     let key = *InteropKey::new(3).to_secret_key().public_key().point();
     let third = *InteropKey::new(7).to_secret_key().public_key().point();
-    KeyTable::new(Backend::portable(), vec![key, key.neg(), third], &[3]).unwrap()
+    KeyTable::new(Backend::Portable, vec![key, key.neg(), third], &[3]).unwrap()
 }
 
 fn item<'a>(plane: &'a [u64; 1], message: &'a [u8], signature: &'a [u8]) -> CollectionItem<'a> {
@@ -469,7 +469,7 @@ fn verdicts_do_not_depend_on_threads() {
     let sets = broken(&good_sets(300, &messages), &[0, 150, 299], &wrong);
     let some: Vec<_> = sets.iter().copied().map(Some).collect();
     let one = Batch::new(&some, &rlc(7), Exec::serial()).locate(Exec::serial());
-    let exec = Exec::new(Some(&pool));
+    let exec = Exec::new(Backend::Portable, Some(&pool));
     assert_eq!(Batch::new(&some, &rlc(7), exec).locate(exec), one);
 }
 

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use alphorn_bls::{
-    Exec, Rlc, bytes, decode_g1, decode_g2, encode_g1_uncompressed, encode_g2_uncompressed,
-    hash_to_g1, hash_to_g2,
+    Rlc, bytes, decode_g1, decode_g2, encode_g1_uncompressed, encode_g2_uncompressed, hash_to_g1,
+    hash_to_g2,
 };
+use alphorn_exec::Exec;
 use serde_json::Value;
 
 /// Cases that each category has at least: those of the official suite v0.1.1.
@@ -148,8 +149,7 @@ fn real_keys_of_mainnet_decode_and_pass() {
     let (keys, rest) = file.as_chunks::<48>();
     assert_eq!((keys.len(), rest.len()), (21_063, 0));
     let rlc = Rlc::new([1; 32], alphorn_bls::RlcBits::Bits64);
-    let backend = alphorn_bls::Backend::portable();
-    let registry = alphorn_bls::Registry::from_proven(keys, backend, &rlc, Exec::serial()).unwrap();
+    let registry = alphorn_bls::Registry::from_proven(keys, &rlc, Exec::serial()).unwrap();
     for (key, encoded) in registry.keys().iter().zip(keys).step_by(17) {
         assert_eq!(key.to_bytes(), *encoded);
         assert_eq!(alphorn_bls::key_validate(encoded), Ok(*key));

@@ -5,7 +5,7 @@ use crate::files::validators::PublicKeys;
 use crate::node::network::{NetworkOptions, Place, write_network};
 use crate::options::Common;
 use crate::report::{Report, table};
-use alphorn_bls::Exec;
+use alphorn_exec::Exec;
 use anyhow::{Context, anyhow};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -140,9 +140,12 @@ fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
     let scheme = args.network.scheme.as_str();
     let keys = PublicKeys::read(scheme, path)?;
     match scheme {
-        "bls" => drop(keys.bls(args.common.bls_kernel()?, Exec::serial())?),
-        "falcon" => drop(keys.falcon(args.common.labrador_kernel()?)?),
-        _ => drop(keys.xmss(args.common.stark_kernel()?)?),
+        "bls" => {
+            let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
+            drop(keys.bls(Exec::new(kernel, None))?);
+        }
+        "falcon" => drop(keys.falcon(args.common.kernel(&alphorn_labrador::KERNELS)?)?),
+        _ => drop(keys.xmss(args.common.kernel(&alphorn_stark::KERNELS)?)?),
     }
     Ok(keys)
 }

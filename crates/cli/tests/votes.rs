@@ -4,7 +4,8 @@
 mod bench;
 mod ports;
 
-use alphorn_bls::{Backend, Bls, Costs, InteropKey, sign};
+use alphorn_bls::{Bls, Costs, InteropKey, sign};
+use alphorn_exec::Backend;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::wire::{Checkpoint, NetworkDigest, Vote, VoteMsg, WireFormat, digest};
 use alphorn_types::{Layout, Slot, Validator};
@@ -118,7 +119,7 @@ impl Node {
 /// The lengths of all fields in the network of the test.
 fn format() -> WireFormat {
     let layout = Layout::new(VALIDATORS, 1, 2).unwrap();
-    let kernel = Backend::portable();
+    let kernel = Backend::Portable;
     let info = SchemeInfo::of(&Bls::new(kernel, Costs::measure(kernel)), &layout);
     let mut config = Config::new(layout, &info);
     config.selection = Selection::Rank;

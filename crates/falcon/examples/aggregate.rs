@@ -5,31 +5,24 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use alphorn_exec::{Backend, Exec, Watch};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{
     Aggregator, Flavour, Item, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
     verify_batch,
 };
+use alphorn_labrador::KERNELS;
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Backend, Exec, Threads};
 use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};
 
-/// Threads, and the time of each step.
+/// The time of each step.
+#[derive(Default)]
 struct Watched {
-    threads: Threads,
     steps: Mutex<Vec<(&'static str, Duration)>>,
     last: Mutex<Option<(&'static str, Instant)>>,
 }
 
 impl Watched {
-    fn new(threads: usize) -> Self {
-        Self {
-            threads: Threads(threads),
-            steps: Mutex::default(),
-            last: Mutex::default(),
-        }
-    }
-
     /// Ends the step that runs, begins another one.
     fn next(&self, name: Option<&'static str>) {
         let (Ok(mut last), Ok(mut steps)) = (self.last.lock(), self.steps.lock()) else {
@@ -58,11 +51,7 @@ impl Watched {
     }
 }
 
-impl Exec for Watched {
-    fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
-        self.threads.each(count, task);
-    }
-
+impl Watch for Watched {
     fn step(&self, name: &'static str) {
         self.next(Some(name));
     }
@@ -84,7 +73,7 @@ fn main() -> ExitCode {
     let n = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(100);
     let level = arguments.next().unwrap_or_else(|| "auto".to_owned());
     let threads = arguments.next().and_then(|t| t.parse().ok()).unwrap_or(1);
-    let backend: Backend = match level.parse() {
+    let backend = match KERNELS.parse(&level) {
         Ok(backend) => backend,
         Err(error) => {
             eprintln!("{error}");
@@ -106,7 +95,14 @@ fn main() -> ExitCode {
         .collect();
     println!("{n} signatures, kernels {backend}, threads {threads}");
     plainly(&items, backend);
-    match measure(&items, backend, threads) {
+    let pool = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(1);
+        }
+    };
+    match measure(&items, Exec::new(backend, Some(&pool))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -144,17 +140,13 @@ fn plainly(items: &[Item<'_>], backend: Backend) {
     }
 }
 
-fn measure(
-    items: &[Item<'_>],
-    backend: Backend,
-    threads: usize,
-) -> Result<(), alphorn_falcon::AggregateError> {
+fn measure(items: &[Item<'_>], exec: Exec<'_>) -> Result<(), alphorn_falcon::AggregateError> {
     let start = Instant::now();
-    let aggregator = Aggregator::new(items.len(), Profile::Core128, backend)?;
+    let aggregator = Aggregator::new(items.len(), Profile::Core128, exec.backend())?;
     seconds("parameters and keys", start);
-    let watched = Watched::new(threads);
+    let watched = Watched::default();
     let start = Instant::now();
-    let (salts, proof) = aggregator.prove_on(items, b"example", &watched)?;
+    let (salts, proof) = aggregator.prove_on(items, b"example", exec.with_watch(&watched))?;
     seconds("proof", start);
     watched.print();
     let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
@@ -164,9 +156,9 @@ fn measure(
             salt,
         })
         .collect();
-    let watched = Watched::new(threads);
+    let watched = Watched::default();
     let start = Instant::now();
-    aggregator.verify_on(&signed, b"example", &proof, &watched)?;
+    aggregator.verify_on(&signed, b"example", &proof, exec.with_watch(&watched))?;
     seconds("verification", start);
     watched.print();
     println!(

@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use alphorn_labrador::exec::map;
+use alphorn_exec::{Backend, Exec, Stopped};
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{
-    Backend, Exec, Inline, Keys, ProveError, Reject, StatementError, Stopped, System,
-};
+use alphorn_labrador::{Keys, ProveError, Reject, StatementError, System};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
@@ -156,6 +154,11 @@ impl Aggregator {
         })
     }
 
+    /// The calling thread, on the kernel that the aggregator was made with.
+    fn serial(&self) -> Exec<'static> {
+        Exec::new(self.backend, None)
+    }
+
     /// The commitment keys, for aggregators over fewer signatures.
     #[must_use]
     pub fn keys(&self) -> &Arc<Keys> {
@@ -184,10 +187,10 @@ impl Aggregator {
         items: &[Item<'_>],
         context: &[u8],
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
-        self.prove_on(items, context, &Inline)
+        self.prove_on(items, context, self.serial())
     }
 
-    /// Proves as [`Aggregator::prove`] does, on the threads of `exec`, whose number does not
+    /// Proves as [`Aggregator::prove`] does, on kernel and threads of `exec`, whose number does not
     /// change the proof.
     ///
     /// # Errors
@@ -196,12 +199,12 @@ impl Aggregator {
         &self,
         items: &[Item<'_>],
         context: &[u8],
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
-        exec.step("plain verification");
-        let parts = map(exec, items.len().div_ceil(LANES), |tile| {
+        exec.step("plain verification")?;
+        let parts = exec.try_map(items.len().div_ceil(LANES), |tile| {
             let rest = &items[tile * LANES..];
-            open_batch(&rest[..rest.len().min(LANES)], self.backend)
+            open_batch(&rest[..rest.len().min(LANES)], exec.backend())
         })?;
         let opened: Vec<Opened> = (parts.into_iter().flatten().enumerate())
             .map(|(index, opened)| {
@@ -218,7 +221,7 @@ impl Aggregator {
             .collect();
         let targets = opened.iter().map(|opened| opened.target).collect();
         let flavour = self.flavour(&signed)?;
-        let (relation, digest) = self.relation(flavour, &signed, targets, context, exec);
+        let (relation, digest) = self.relation(flavour, &signed, targets, context, exec)?;
         let columns = opened
             .iter()
             .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
@@ -246,10 +249,10 @@ impl Aggregator {
         context: &[u8],
         proof: &[u8],
     ) -> Result<(), AggregateError> {
-        self.verify_on(signed, context, proof, &Inline)
+        self.verify_on(signed, context, proof, self.serial())
     }
 
-    /// Verifies as [`Aggregator::verify`] does, on the threads of `exec`.
+    /// Verifies as [`Aggregator::verify`] does, on kernel and threads of `exec`.
     ///
     /// # Errors
     /// Those of [`Aggregator::verify`], or that `exec` is stopped.
@@ -258,11 +261,11 @@ impl Aggregator {
         signed: &[Signed<'_>],
         context: &[u8],
         proof: &[u8],
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
         let targets = self.targets(signed, exec)?;
-        let (relation, digest) = self.relation(flavour, signed, targets, context, exec);
+        let (relation, digest) = self.relation(flavour, signed, targets, context, exec)?;
         let verifying = Verifying {
             system: &self.system,
             proof,
@@ -299,10 +302,10 @@ impl Aggregator {
     fn targets(
         &self,
         signed: &[Signed<'_>],
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<Vec<[i16; DEGREE]>, AggregateError> {
-        exec.step("hash to point");
-        let targets = map(exec, signed.len().div_ceil(LANES), |tile| {
+        exec.step("hash to point")?;
+        let targets = exec.try_map(signed.len().div_ceil(LANES), |tile| {
             let rest = &signed[tile * LANES..];
             let tile = rest[..rest.len().min(LANES)].iter();
             let hashed = tile.map(|signed| Hashed {
@@ -310,7 +313,7 @@ impl Aggregator {
                 salt: signed.salt,
                 message: signed.message,
             });
-            hash::targets(&hashed.collect::<Vec<_>>(), self.backend)
+            hash::targets(&hashed.collect::<Vec<_>>(), exec.backend())
         })?;
         Ok(targets.concat())
     }
@@ -322,15 +325,15 @@ impl Aggregator {
         signed: &[Signed<'a>],
         targets: Vec<[i16; DEGREE]>,
         context: &[u8],
-        exec: &dyn Exec,
-    ) -> (Relation<'a>, Vec<u8>) {
-        exec.step("digest of the statement");
+        exec: Exec<'_>,
+    ) -> Result<(Relation<'a>, Vec<u8>), Stopped> {
+        exec.step("digest of the statement")?;
         let relation = Relation {
             keys: signed.iter().map(|s| s.key).collect(),
             targets,
-            backend: self.backend,
+            backend: exec.backend(),
         };
-        (relation, digest(flavour, signed, context))
+        Ok((relation, digest(flavour, signed, context)))
     }
 }
 

@@ -102,12 +102,12 @@ pub fn log2_sum(events: &[Event]) -> f64 {
 mod tests {
     use super::*;
     use crate::Aggregator;
-    use alphorn_labrador::Backend;
+    use alphorn_exec::Backend;
     use alphorn_labrador::sis::Profile;
 
     #[test]
     fn the_sum_is_that_of_the_lecture() {
-        let aggregator = Aggregator::new(64, Profile::Core128, Backend::portable());
+        let aggregator = Aggregator::new(64, Profile::Core128, Backend::Portable);
         let aggregator = aggregator.expect("legal");
         let events = errors(Front::Joint, aggregator.schedule());
         let sum = log2_sum(&events);

@@ -10,9 +10,10 @@
 //! `e_i` is orthogonal to `b_k` with probability `1/q`; else exactly one value of `a_(k,i)` makes
 //! the sum vanish. So a form misses with at most `2/q`, and eleven with `2^-138.4`.
 
+use alphorn_exec::Backend;
 use alphorn_labrador::joint::TILE;
 use alphorn_labrador::transcript::{Seed, Stream};
-use alphorn_labrador::{Backend, DrawnForms, Forms, Pass, Products, StatementError, Vectors};
+use alphorn_labrador::{Dispatch, DrawnForms, Forms, Pass, Products, StatementError, Vectors};
 
 use crate::ring::{LANES, Polys};
 use crate::{DEGREE, MODULUS, PublicKey};
@@ -227,6 +228,7 @@ mod tests {
     use super::*;
     use crate::plain::open_batch;
     use crate::{Flavour, Item, SecretKey};
+    use alphorn_labrador::KERNELS;
 
     /// The forms of real signatures have their targets, those of changed ones do not, and every
     /// backend computes the same.
@@ -241,10 +243,10 @@ mod tests {
                 signature,
             })
             .collect();
-        let opened: Vec<_> = open_batch(&items, Backend::portable());
+        let opened: Vec<_> = open_batch(&items, Backend::Portable);
         let opened: Vec<_> = opened.into_iter().map(|o| o.expect("valid")).collect();
         let q = i64::from(MODULUS);
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let relation = Relation {
                 keys: secrets.iter().map(SecretKey::public).collect(),
                 targets: (secrets.iter().zip(&opened))

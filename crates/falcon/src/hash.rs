@@ -1,11 +1,14 @@
 //! Messages hashed to points, many beside each other: the values are those of
 //! [`Flavour::centred_target`], which is the oracle of the tests.
 
-use alphorn_labrador::Backend;
-use alphorn_labrador::keccak::{BLOCK_WORDS, LANES, Shakes};
+use alphorn_exec::Backend;
+use alphorn_exec::keccak::{LANES, Shakes256};
 
 use crate::flavour::WORD_MAX;
 use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
+
+/// Words of 64 bits of a block of SHAKE256.
+const BLOCK_WORDS: usize = 17;
 
 /// Words of 16 bits of a block.
 const BLOCK_NUMBERS: usize = 4 * BLOCK_WORDS;
@@ -34,7 +37,7 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
             };
         }
         let messages = messages.each_ref().map(|parts| &parts[..]);
-        let mut states = Shakes::absorb(&messages[..inputs.len()], backend);
+        let mut states = Shakes256::absorb(&messages[..inputs.len()], backend);
         let mut drawn = [(0, [0; DEGREE + BLOCK_NUMBERS]); LANES];
         let drawn = &mut drawn[..inputs.len()];
         loop {
@@ -97,7 +100,7 @@ fn representatives(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; 64]; LANES]
             *parts = [input.key.digest(), &[0, 0], input.message];
         }
         let messages = messages.each_ref().map(|parts| &parts[..]);
-        let states = Shakes::absorb(&messages[..inputs.len()], backend);
+        let states = Shakes256::absorb(&messages[..inputs.len()], backend);
         for (lane, out) in out.iter_mut().enumerate() {
             *out = digest_of(&states, lane);
         }
@@ -106,7 +109,7 @@ fn representatives(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; 64]; LANES]
 }
 
 /// The first 64 bytes of a hash.
-fn digest_of(states: &Shakes, lane: usize) -> [u8; 64] {
+fn digest_of(states: &Shakes256, lane: usize) -> [u8; 64] {
     let mut out = [0; 64];
     for (bytes, word) in out
         .as_chunks_mut::<8>()
@@ -127,7 +130,7 @@ pub(crate) fn key_digests(keys: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
         for (message, key) in messages.iter_mut().zip(keys.chunks(1)) {
             *message = key;
         }
-        let states = Shakes::absorb(&messages[..keys.len()], backend);
+        let states = Shakes256::absorb(&messages[..keys.len()], backend);
         for lane in 0..keys.len() {
             out.push(digest_of(&states, lane));
         }
@@ -140,6 +143,7 @@ mod tests {
     use super::*;
     use crate::flavour::key_digest;
     use crate::{OriginalKey, SecretKey};
+    use alphorn_labrador::KERNELS;
 
     /// Of both flavours in one batch, for short and long messages, on every level.
     #[test]
@@ -158,7 +162,7 @@ mod tests {
                 message: &message[..(i * 37) % 400],
             })
             .collect();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             for count in [0, 1, 8, 9, 43] {
                 let keys = inputs[..count].iter().map(|i| &i.key.bytes()[..]);
                 let digests = key_digests(&keys.collect::<Vec<_>>(), backend);

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use alphorn_labrador::{Backend, Pass, Vectors};
+use alphorn_exec::Backend;
+use alphorn_labrador::{Dispatch, Pass, Vectors};
 use fn_dsa::{
     CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_RAW, KeyPairGenerator, KeyPairGenerator512,
     RngCore, RngError, SigningKey, SigningKey512, sign_key_size,

@@ -1,7 +1,8 @@
 //! Verification without any proof, one signature or many: the baseline of every aggregate, and
 //! what a prover asks of each signature before it begins.
 
-use alphorn_labrador::{Backend, Pass, Vectors};
+use alphorn_exec::Backend;
+use alphorn_labrador::{Dispatch, Pass, Vectors};
 use thiserror::Error;
 
 use crate::codec::{DecodeError, decode_signature};

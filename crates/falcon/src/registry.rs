@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alphorn_exec::Exec;
 use alphorn_types::{Assignment, Validator};
-use rayon::prelude::*;
 
 use crate::{PublicKey, SecretKey};
 
@@ -62,8 +62,8 @@ impl Signers {
 
     /// Interop keys of validators `0..validators`, and their registry.
     #[must_use]
-    pub fn interop(validators: u32, pool: Option<&rayon::ThreadPool>) -> (Signers, Registry) {
-        let keys = map(pool, validators as usize, |i| SecretKey::interop(i as u64));
+    pub fn interop(validators: u32, exec: Exec<'_>) -> (Signers, Registry) {
+        let keys = exec.map(validators as usize, |i| SecretKey::interop(i as u64));
         let registry = keys.iter().map(|key| key.public().clone()).collect();
         let signers = (0..validators).zip(keys).collect();
         (Signers(signers), Registry(registry))
@@ -74,16 +74,4 @@ impl Signers {
 pub struct EpochKeys {
     pub(crate) registry: Arc<Registry>,
     pub(crate) assignment: Arc<Assignment>,
-}
-
-/// `f(0), f(1), ...` by all threads.
-pub(crate) fn map<T: Send>(
-    pool: Option<&rayon::ThreadPool>,
-    count: usize,
-    f: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    match pool {
-        Some(pool) => pool.install(|| (0..count).into_par_iter().map(&f).collect()),
-        None => (0..count).map(f).collect(),
-    }
 }

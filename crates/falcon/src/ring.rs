@@ -298,7 +298,7 @@ impl<const L: usize> Polys<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_labrador::{Backend, Pass};
+    use alphorn_labrador::{Dispatch, KERNELS, Pass};
     use proptest::prelude::*;
 
     fn schoolbook(a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
@@ -442,7 +442,7 @@ mod tests {
             let all: Vec<[i16; DEGREE]> = (0..count)
                 .map(|lane| std::array::from_fn(|k| number(lane, k)))
                 .collect();
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let (polys, out) = backend.run(Through(&all));
                 assert_eq!(out, all, "{backend}");
                 let mut one = Polys::<LANES>::zero();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use alphorn_labrador::Backend;
+use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
@@ -15,10 +15,9 @@ use alphorn_scheme::{
 use alphorn_types::{Assignment, Slot, Support, Validator};
 
 use crate::aggregate::Aggregator;
-use crate::registry::{EpochKeys, Registry, Signers, map};
+use crate::registry::{EpochKeys, Registry, Signers};
 use crate::ring::LANES;
 use crate::{Item, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, verify_batch};
-use proofs::Lane;
 
 mod proofs;
 
@@ -243,7 +242,7 @@ impl Scheme for Falcon {
     }
 
     fn portable(&self) -> Falcon {
-        Falcon::new(self.collections, Backend::portable()).with_profile(self.profile)
+        Falcon::new(self.collections, Backend::Portable).with_profile(self.profile)
     }
 
     fn keys(
@@ -289,16 +288,15 @@ impl Scheme for Falcon {
     ) -> Result<Signatures, SchemeError> {
         check_permits(slot, items, &permits)?;
         let pulse = ctx.pulse();
-        let signed = map(ctx.pool(), items.len(), |i| {
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let signed = exec.try_map(items.len(), |i| {
             let validator = items[i].validator.0;
             let key = signers.key(items[i].validator);
             let key = key.ok_or(SchemeError::UnknownSigner(validator))?;
-            match pulse.beat_and_stopped() {
-                true => Err(SchemeError::Stopped),
-                false => Ok(key.sign(&items[i].message, &[0; 32])),
-            }
+            Ok(key.sign(&items[i].message, &[0; 32]))
         });
-        let signed: Vec<_> = signed.into_iter().collect::<Result<_, _>>()?;
+        let signed = signed.map_err(|_| SchemeError::Stopped)?.into_iter();
+        let signed: Vec<_> = signed.collect::<Result<_, _>>()?;
         Ok(Signatures::new(SIGNATURE_BYTES, signed.concat()))
     }
 
@@ -336,8 +334,9 @@ impl Scheme for Falcon {
             }
         }
         let chunks: Vec<&[Item<'_>]> = items.chunks(LANES).collect();
-        let held = map(ctx.pool(), chunks.len(), |i| {
-            if pulse.beat_and_stopped() {
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let held = exec.map(chunks.len(), |i| {
+            if exec.stopped() {
                 return vec![false; chunks[i].len()];
             }
             let results = verify_batch(chunks[i], self.backend);
@@ -346,15 +345,11 @@ impl Scheme for Falcon {
         for (owner, holds) in owners.into_iter().zip(held.concat()) {
             verdicts[owner] &= holds;
         }
-        let lane = Lane {
-            pool: ctx.pool(),
-            pulse,
-        };
-        let held = map(ctx.pool(), proofs.len(), |i| match &claims[proofs[i]] {
+        let held = exec.map(proofs.len(), |i| match &claims[proofs[i]] {
             Claim::Group {
                 statement,
                 evidence,
-            } => self.proof_holds(keys, statement, evidence, &lane),
+            } => self.proof_holds(keys, statement, evidence, exec),
             _ => false,
         });
         for (number, holds) in proofs.into_iter().zip(held) {
@@ -414,11 +409,9 @@ impl Scheme for Falcon {
         let union = list::union(statement, parts, SIGNATURE_BYTES)?;
         match (statement.layer, self.collections) {
             (Layer::Collection, Collections::Proofs) => {
-                let lane = Lane {
-                    pool: ctx.pool(),
-                    pulse: ctx.pulse(),
-                };
-                self.prove(keys, statement, &union, &lane)
+                let pulse = ctx.pulse();
+                let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+                self.prove(keys, statement, &union, exec)
             }
             _ => Ok(union),
         }

@@ -1,6 +1,7 @@
 //! Keys, signatures and verdicts against the crate `fn-dsa`, in both flavours.
 
-use alphorn_labrador::Backend;
+use alphorn_exec::Backend;
+use alphorn_labrador::KERNELS;
 use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};
 use fn_dsa_original as original;
 use proptest::prelude::*;
@@ -129,10 +130,10 @@ fn batches_give_the_verdicts_of_single_signatures() {
     let single: Vec<_> = items.iter().map(verify).collect();
     let bad: Vec<usize> = (0..70).filter(|&i| single[i].is_err()).collect();
     assert_eq!(bad, [7, 31, 32, 69]);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         assert_eq!(verify_batch(&items, backend), single, "{backend}");
     }
-    assert!(verify_batch(&[], Backend::portable()).is_empty());
+    assert!(verify_batch(&[], Backend::Portable).is_empty());
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn opened_signatures_satisfy_the_relation() {
     let key = SecretKey::interop(1);
     let signature = key.sign(b"relation", &[0; 32]);
     let items = [item(key.public(), b"relation", &signature)];
-    let opened = open_batch(&items, Backend::portable()).remove(0).unwrap();
+    let opened = open_batch(&items, Backend::Portable).remove(0).unwrap();
     let target = Flavour::FnDsa.target(key.public().digest(), &opened.salt, b"relation");
     let mut polys = Polys::<1>::zero();
     polys.load(0, key.public().values());
@@ -264,7 +265,7 @@ fn batches_of_keys_are_those_of_single_ones() {
                 k => &keys[k % 3].bytes()[..],
             })
             .collect();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             for count in [0, 1, 32, 70] {
                 let bytes = &bytes[..count];
                 let batch = PublicKey::from_bytes_batch(flavour, bytes.iter().copied(), backend);

@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::options::Common;
+use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -32,74 +33,31 @@ impl Kernel {
     }
 }
 
-/// A kernel of one crate, as its level and a measurement in nanoseconds.
-type Level<'a> = (&'static str, Box<dyn Fn() -> f64 + Sync + 'a>);
+/// The kernels of the crates that validators run.
+pub const ALL: [&Kernels; 3] = [
+    &alphorn_bls::KERNELS,
+    &alphorn_labrador::KERNELS,
+    &alphorn_stark::KERNELS,
+];
 
-/// All kernels of the crates that have several.
+/// All kernels of those crates.
 pub fn all(common: &Common) -> Result<Vec<Kernel>> {
-    let mut kernels = bls(&common.for_crate("bls"))?;
-    kernels.extend(labrador(&common.for_crate("labrador"))?);
-    kernels.extend(stark(&common.for_crate("stark"))?);
-    Ok(kernels)
+    let each = ALL.map(|kernels| of(kernels, &common.for_crate(kernels.of)));
+    let each: Vec<Vec<Kernel>> = each.into_iter().collect::<Result<_>>()?;
+    Ok(each.concat())
 }
 
-/// The kernels of BLS, by the addition of keys.
-pub fn bls(common: &Common) -> Result<Vec<Kernel>> {
-    let levels = alphorn_bls::Backend::available()
-        .into_iter()
-        .map(|backend| {
-            let ns = move || alphorn_bls::Costs::measure(backend).add_ns;
-            (backend.name(), Box::new(ns) as _)
-        });
-    let chosen = common.bls_kernel()?.name();
-    of_crate("bls", "an addition of keys", levels, chosen, common)
-}
-
-/// The kernels of lattices, by transforms.
-pub fn labrador(common: &Common) -> Result<Vec<Kernel>> {
-    let levels = alphorn_labrador::Backend::available();
-    let levels = levels.into_iter().map(|backend| {
-        let ns = move || backend.measure().as_secs_f64() * 1e9 / 64.0;
-        (backend.name(), Box::new(ns) as _)
-    });
-    let chosen = common.labrador_kernel()?.name();
-    of_crate(
-        "labrador",
-        "a transform there and back",
-        levels,
-        chosen,
-        common,
-    )
-}
-
-/// The kernels of hashes, by permutations.
-pub fn stark(common: &Common) -> Result<Vec<Kernel>> {
-    let levels = alphorn_stark::Backend::available()
-        .into_iter()
-        .map(|backend| {
-            let ns = move || backend.measure().as_secs_f64() * 1e9 / 128.0;
-            (backend.name(), Box::new(ns) as _)
-        });
-    let chosen = common.stark_kernel()?.name();
-    of_crate("stark", "a permutation", levels, chosen, common)
-}
-
-fn of_crate<'a>(
-    krate: &'static str,
-    of: &'static str,
-    levels: impl Iterator<Item = Level<'a>>,
-    chosen: &str,
-    common: &Common,
-) -> Result<Vec<Kernel>> {
-    let threads = common.threads()?;
-    let kernel = |(level, measure): Level<'a>| Kernel {
-        krate,
-        level,
-        of,
-        ns: on_all(threads, measure.as_ref()),
-        chosen: level == chosen,
+/// The kernels of one crate.
+pub fn of(kernels: &Kernels, common: &Common) -> Result<Vec<Kernel>> {
+    let (threads, chosen) = (common.threads()?, common.kernel(kernels)?);
+    let kernel = |backend: Backend| Kernel {
+        krate: kernels.of,
+        level: backend.name(),
+        of: kernels.work,
+        ns: on_all(threads, &|| (kernels.measure)(backend).as_secs_f64() * 1e9),
+        chosen: backend == chosen,
     };
-    Ok(levels.map(kernel).collect())
+    Ok(kernels.available().into_iter().map(kernel).collect())
 }
 
 /// A measurement on so many threads at once: the mean over them, of the best round.

@@ -8,9 +8,10 @@ use crate::error::Result;
 use crate::progress::Bars;
 use crate::report::write_whole;
 use alphorn_bls::{
-    Backend, Exec, G1Affine, InteropKey, PublicKey, Registry, interop_keys, load_key_cache,
+    G1Affine, InteropKey, PublicKey, Registry, interop_keys, load_key_cache,
     vartime_interop_public_keys, write_key_cache,
 };
+use alphorn_exec::Exec;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
@@ -43,20 +44,14 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 /// The public keys of interop validators `0..validators`.
-pub fn interop_points(
-    validators: u32,
-    kernel: Backend,
-    exec: Exec<'_>,
-    bars: &mut Bars,
-) -> Result<Vec<G1Affine>> {
-    let registry = interop_registry(validators, kernel, exec, bars)?.registry;
+pub fn interop_points(validators: u32, exec: Exec<'_>, bars: &mut Bars) -> Result<Vec<G1Affine>> {
+    let registry = interop_registry(validators, exec, bars)?.registry;
     Ok(registry.keys().iter().map(|key| *key.point()).collect())
 }
 
 /// The registry of interop validators `0..validators`.
 pub fn interop_registry(
     validators: u32,
-    kernel: Backend,
     exec: Exec<'_>,
     bars: &mut Bars,
 ) -> Result<InteropRegistry> {
@@ -69,7 +64,7 @@ pub fn interop_registry(
             from_cache: true,
         });
     }
-    let registry = Registry::allowing_duplicates(make(validators, kernel, exec, bars), exec)?;
+    let registry = Registry::allowing_duplicates(make(validators, exec, bars), exec)?;
     if validators >= CACHED_VALIDATORS_MIN {
         // The digest comes last: a crash in between leaves a cache that is not loaded.
         let write = || -> Result<()> {
@@ -103,13 +98,13 @@ fn load(cache: &Path, digest: &Path, validators: u32, exec: Exec<'_>) -> Option<
     fits.then_some(registry)
 }
 
-fn make(validators: u32, kernel: Backend, exec: Exec<'_>, bars: &mut Bars) -> Vec<PublicKey> {
+fn make(validators: u32, exec: Exec<'_>, bars: &mut Bars) -> Vec<PublicKey> {
     let count = u64::from(validators);
     let mut keys = Vec::with_capacity(validators as usize);
     for start in (0..count).step_by(STEP as usize) {
         bars.show("keys", start, count);
         let secrets = interop_keys(start..(start + STEP).min(count), exec);
-        keys.extend(vartime_interop_public_keys(&secrets, kernel, exec));
+        keys.extend(vartime_interop_public_keys(&secrets, exec));
     }
     keys
 }
@@ -125,7 +120,7 @@ mod tests {
         let exec = Exec::serial();
         let write = |first: u64| {
             let secrets = interop_keys(first..first + 40, exec);
-            let keys = vartime_interop_public_keys(&secrets, Backend::portable(), exec);
+            let keys = vartime_interop_public_keys(&secrets, exec);
             let registry = Registry::allowing_duplicates(keys, exec).unwrap();
             write_key_cache(&cache, &registry, exec).unwrap();
             std::fs::write(&digest, hex::encode(registry.digest())).unwrap();

@@ -1,21 +1,15 @@
 //! Lists of kernel levels: `auto`, `portable,avx512`, `rlnc=avx2`.
 
 use crate::error::Result;
+use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
-use std::str::FromStr;
 
-/// Reads `--kernel` for one crate: a case for each level asked, `auto` being what `measured` finds.
+/// Reads `--kernel` for one crate: a case for each level asked, `auto` being the fastest one here.
 ///
 /// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a slip is not ignored.
-pub(crate) fn levels<B: FromStr>(
-    name: &str,
-    texts: &[String],
-    measured: impl Fn() -> B,
-) -> Result<Vec<B>>
-where
-    B::Err: std::error::Error + Send + Sync + 'static,
-{
-    let read = |text: &String| -> anyhow::Result<B> {
+pub(crate) fn levels(kernels: &Kernels, texts: &[String]) -> Result<Vec<Backend>> {
+    let name = kernels.of;
+    let read = |text: &String| -> anyhow::Result<Backend> {
         let level = match text.split_once('=') {
             None => text.as_str(),
             Some((found, level)) if found == name => level,
@@ -23,10 +17,9 @@ where
                 bail!("--kernel {text}: no crate {found:?} has kernels here; {name} has")
             }
         };
-        match level {
-            "auto" => Ok(measured()),
-            level => level.parse().with_context(|| format!("--kernel {text}")),
-        }
+        kernels
+            .parse(level)
+            .with_context(|| format!("--kernel {text}"))
     };
     Ok(texts.iter().map(read).collect::<anyhow::Result<_>>()?)
 }
@@ -34,17 +27,17 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_rlnc::Backend;
 
     fn read(texts: &[&str]) -> Result<Vec<Backend>> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        levels("rlnc", &texts, Backend::portable)
+        levels(&alphorn_rlnc::KERNELS, &texts)
     }
 
     #[test]
     fn levels_are_read_in_order_and_slips_are_named() {
-        let portable = Backend::portable();
-        assert_eq!(read(&["auto", "rlnc=portable"]).unwrap(), [portable; 2]);
+        let portable = read(&["portable", "rlnc=portable"]).unwrap();
+        assert_eq!(portable, [Backend::Portable; 2]);
+        assert_eq!(read(&["auto", "rlnc=auto"]).unwrap().len(), 2);
         assert!(
             read(&["bls=portable"])
                 .unwrap_err()

@@ -205,6 +205,7 @@ fn proc_field(path: &str, field: &str) -> Option<String> {
 #[cfg(target_arch = "x86_64")]
 pub fn features() -> Vec<&'static str> {
     let all = [
+        ("bmi1", is_x86_feature_detected!("bmi1")),
         ("bmi2", is_x86_feature_detected!("bmi2")),
         ("adx", is_x86_feature_detected!("adx")),
         ("sha", is_x86_feature_detected!("sha")),

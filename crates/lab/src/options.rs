@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::{Machine, cores};
 use crate::report::{Sink, json_target};
-use alphorn_bls::{Backend, Costs};
+use alphorn_exec::{Backend, Kernels};
+
 use anyhow::{Context, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::BTreeMap;
@@ -51,36 +52,12 @@ impl Common {
         pool(self.threads()?)
     }
 
-    /// The BLS kernel that was asked for, the fastest one here by measurement for `auto`.
+    /// The kernel of a crate that was asked for, the fastest one here by measurement for `auto`.
     ///
     /// # Errors
     /// A list of several is a usage error here.
-    pub fn bls_kernel(&self) -> Result<Backend> {
-        match self.bls_kernels()?[..] {
-            [kernel] => Ok(kernel),
-            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
-        }
-    }
-
-    /// The kernel of hashes that was asked for, the fastest one here by measurement for `auto`.
-    ///
-    /// # Errors
-    /// A list of several is a usage error here.
-    pub fn stark_kernel(&self) -> Result<alphorn_stark::Backend> {
-        let measured = alphorn_stark::Backend::measured;
-        match levels("stark", std::slice::from_ref(&self.kernel), measured)?[..] {
-            [kernel] => Ok(kernel),
-            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
-        }
-    }
-
-    /// The kernel of lattices that was asked for, the fastest one here by measurement for `auto`.
-    ///
-    /// # Errors
-    /// A list of several is a usage error here.
-    pub fn labrador_kernel(&self) -> Result<alphorn_labrador::Backend> {
-        let measured = alphorn_labrador::Backend::measured;
-        match levels("labrador", std::slice::from_ref(&self.kernel), measured)?[..] {
+    pub fn kernel(&self, kernels: &Kernels) -> Result<Backend> {
+        match self.kernels(kernels)?[..] {
             [kernel] => Ok(kernel),
             _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
         }
@@ -110,10 +87,10 @@ impl Common {
         }
     }
 
-    /// The BLS kernels of a list, in its order.
-    pub fn bls_kernels(&self) -> Result<Vec<Backend>> {
+    /// The kernels of a list, in its order.
+    pub fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
         let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
-        let kernels = levels("bls", &texts, fastest)?;
+        let kernels = levels(of, &texts)?;
         for (at, kernel) in kernels.iter().enumerate() {
             if kernels[..at].contains(kernel) {
                 return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());
@@ -143,28 +120,6 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .num_threads(threads)
         .build()
         .with_context(|| format!("cannot start {threads} threads"))?)
-}
-
-/// A wider kernel is chosen if it is faster by this factor: wide units slow some processors down,
-/// so a draw goes to the kernel that is there anyway.
-const GAIN_MIN: f64 = 1.05;
-
-/// The kernel with the fastest addition of keys on this machine, measured now.
-fn fastest() -> Backend {
-    let mut kernels = Backend::available().into_iter();
-    let first = kernels.next().unwrap_or_else(Backend::portable);
-    let Some(second) = kernels.next() else {
-        return first;
-    };
-    let add_ns = |kernel| Costs::measure(kernel).add_ns;
-    let mut best = (first, add_ns(first));
-    for kernel in std::iter::once(second).chain(kernels) {
-        let ns = add_ns(kernel);
-        if ns * GAIN_MIN < best.1 {
-            best = (kernel, ns);
-        }
-    }
-    best.0
 }
 
 /// A number of validators as `1048576`, `2^20` or `1m`.
@@ -232,19 +187,35 @@ mod tests {
                 .unwrap()
                 .common
         };
-        assert!(common("portable").bls_kernel().is_ok());
-        assert!(common("bls=portable").bls_kernel().is_ok());
-        let other = common("stark=avx2").bls_kernel().unwrap_err();
+        assert!(common("portable").kernel(&alphorn_bls::KERNELS).is_ok());
+        assert!(common("bls=portable").kernel(&alphorn_bls::KERNELS).is_ok());
+        let other = common("stark=avx2")
+            .kernel(&alphorn_bls::KERNELS)
+            .unwrap_err();
         assert!(other.to_string().contains("\"stark\""), "{other}");
-        let every: Vec<&str> = Backend::available().iter().map(|b| b.name()).collect();
-        let kernels = common(&every.join(",")).bls_kernels().unwrap();
-        assert_eq!(kernels, Backend::available());
-        assert_eq!(common("auto").bls_kernels().unwrap().len(), 1);
+        let every: Vec<&str> = alphorn_stark::KERNELS
+            .available()
+            .iter()
+            .map(|b| b.name())
+            .collect();
+        let kernels = common(&every.join(","))
+            .kernels(&alphorn_bls::KERNELS)
+            .unwrap();
+        assert_eq!(kernels, alphorn_stark::KERNELS.available());
+        assert_eq!(
+            common("auto").kernels(&alphorn_bls::KERNELS).unwrap().len(),
+            1
+        );
         for wrong in ["portable,portable", "portable,", ",", "portable,sse9"] {
-            assert!(common(wrong).bls_kernels().is_err(), "{wrong}");
+            assert!(
+                common(wrong).kernels(&alphorn_bls::KERNELS).is_err(),
+                "{wrong}"
+            );
         }
         assert!(
-            common("portable,avx512").bls_kernel().is_err(),
+            common("portable,avx512")
+                .kernel(&alphorn_bls::KERNELS)
+                .is_err(),
             "one kernel is used"
         );
     }

@@ -17,7 +17,8 @@ use crate::participation::Record;
 use crate::progress::Bars;
 use crate::proof::{ProofOptions, check_set};
 use crate::report::Report;
-use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
+use alphorn_bls::{Bls, Costs, EpochKeys, Signers, peer};
+use alphorn_exec::Exec;
 use alphorn_proto::horn::{Config, Preset, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_scheme::{Claim, Keys, Scheme};
@@ -307,7 +308,7 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
         XMSS => return xmss::execute(args),
         _ => {}
     }
-    let kernel = args.common.bls_kernel()?;
+    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;
     let scheme = Bls::new(kernel, Costs::measure(kernel));
@@ -318,8 +319,8 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
     let validators = plan.layout.validators();
     let (registry, from_cache, signers) = {
         let pool = args.common.pool()?;
-        let exec = Exec::new(Some(&pool));
-        let interop = keycache::interop_registry(validators, kernel, exec, &mut bars)?;
+        let exec = Exec::new(kernel, Some(&pool));
+        let interop = keycache::interop_registry(validators, exec, &mut bars)?;
         (
             interop.registry,
             interop.from_cache,

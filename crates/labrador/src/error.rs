@@ -1,8 +1,8 @@
 //! Why a proof is not made or not accepted.
 
+use alphorn_exec::Stopped;
 use thiserror::Error;
 
-use crate::exec::Stopped;
 use crate::joint::{COLUMN_NORM_SQ_MAX, FORMS_MAX};
 use crate::schedule::ParamError;
 

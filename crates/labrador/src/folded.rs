@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use crate::challenge::weight;
-use crate::exec::{self, Machine, Stopped};
 use crate::form::{Equations, Form, Quadratic, pairs, shifted};
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::ring::{Ntt, Rq};
 use crate::schedule::{Cut, Level, Schedule};
@@ -290,12 +291,12 @@ impl Equations for Folded<'_> {
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<(), Stopped> {
-        let (level, backend, exec) = (self.level, machine.backend, machine.exec);
+        let (level, backend, exec) = (self.level, exec.backend(), exec);
         let rank = level.cut.rank;
         let weights = Weights::draw(level, self.openings.u0.len(), stream);
-        let response = exec::map(exec, rank.div_ceil(PLACES), |task| {
+        let response = exec.try_map(rank.div_ceil(PLACES), |task| {
             let places = task * PLACES..rank.min((task + 1) * PLACES);
             backend.run(OfResponse(self, &weights, places))
         })?;
@@ -303,11 +304,11 @@ impl Equations for Folded<'_> {
             form.phi[place(cut, rank, rank + k)].add(&shifted(factor, level.z_base));
             form.phi[place(cut, rank, k)].add(factor);
         }
-        let inner = exec::map(exec, level.cut.pieces, |piece| {
+        let inner = exec.try_map(level.cut.pieces, |piece| {
             backend.run(OfInner(self, &weights, piece))
         })?;
         let pairs: Vec<(usize, usize)> = pairs(level.cut.pieces).collect();
-        let garbage = exec::map(exec, pairs.len().div_ceil(PAIRS), |task| {
+        let garbage = exec.try_map(pairs.len().div_ceil(PAIRS), |task| {
             let first = task * PAIRS;
             backend.run(OfGarbage {
                 folded: self,

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::exec::{self, Machine, Stopped};
-use crate::kernel::{Pass, Vectors};
+use alphorn_exec::{Exec, Stopped};
+
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, weigh, weights};
 use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;
@@ -35,11 +36,11 @@ impl Form {
     pub(crate) fn weighted(
         weights: &[Ntt; LIFTS],
         forms: &[Self; LIFTS],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
-        let backend = machine.backend;
+        let backend = exec.backend();
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let parts = exec::map(machine.exec, phis[0].len().div_ceil(CHUNK), |index| {
+        let parts = exec.try_map(phis[0].len().div_ceil(CHUNK), |index| {
             let chunk = phis.map(|phi| chunk(phi, index));
             backend.run(Weighted(weights, chunk))
         })?;
@@ -136,7 +137,7 @@ pub(crate) trait Equations {
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<(), Stopped>;
 
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
@@ -157,14 +158,14 @@ pub(crate) fn lifts(
     projection: &Projection,
     image: &[i64; ROWS],
     transcript: &Transcript,
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<[Form; LIFTS], Stopped> {
     let weights = weights(&mut transcript.seed("lift projection", 0).stream());
     let elements = cut.pieces * cut.rank;
-    let parts = exec::map(machine.exec, elements.div_ceil(CHUNK), |index| {
+    let parts = exec.try_map(elements.div_ceil(CHUNK), |index| {
         let first = index * CHUNK;
         let range = first..elements.min(first + CHUNK);
-        projection.collapse(range, &weights, machine.backend)
+        projection.collapse(range, &weights, exec.backend())
     })?;
     let mut forms: [Form; LIFTS] = std::array::from_fn(|l| Form {
         quadratic: Quadratic::new(),

@@ -1,8 +1,9 @@
 //! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
 
-use crate::exec::{Machine, Stopped};
-use crate::kernel::{Backend, Vectors};
-use crate::ring::{Ntt, Rq, Small};
+use alphorn_exec::{Backend, Exec, Stopped};
+
+use crate::kernel::Vectors;
+use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 use crate::tiles::Tiles;
 use crate::transcript::Seed;
@@ -78,7 +79,7 @@ impl Key {
         &self,
         rows: usize,
         vector: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         assert!(rows <= ROWS_MAX && vector.len() <= self.elements.len());
         let cut = Cut {
@@ -86,7 +87,7 @@ impl Key {
             pieces: 1,
             rank: vector.len(),
         };
-        Tiles::short(&cut, vector, machine)?.commit(self, rows, 0..1, machine)
+        Tiles::short(&cut, vector, exec)?.commit(self, rows, 0..1, exec)
     }
 
     /// `sum_row weights[row] entry(row, column)`: one column of the transposed matrix times short
@@ -115,15 +116,13 @@ fn times_x(x: &Rq) -> Rq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Threads;
-    use crate::kernel::Pass;
+    use crate::kernel::{Dispatch, KERNELS, Pass};
 
     fn committed(key: &Key, rows: usize, vector: &[Small]) -> Vec<Rq> {
-        let machine = Machine {
-            backend: Backend::measured(),
-            exec: &Threads(2),
-        };
-        key.commit(rows, vector, machine).expect("never stopped")
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+        let pool = pool.expect("two threads");
+        let exec = Exec::new(KERNELS.measured(), Some(&pool));
+        key.commit(rows, vector, exec).expect("never stopped")
     }
 
     /// The product in `R[Y]/(Y^group - X)` by the definition.
@@ -162,7 +161,7 @@ mod tests {
     fn commitments_are_products_of_the_extension() {
         for (rows, length) in [(1, 3), (5, 20), (8, 8), (19, 41)] {
             let vector = vector(length);
-            let key = Key::expand(INNER, length, Backend::measured());
+            let key = Key::expand(INNER, length, KERNELS.measured());
             assert_eq!(
                 committed(&key, rows, &vector),
                 by_definition(INNER, rows, &vector)
@@ -175,7 +174,7 @@ mod tests {
         let (rows, vector) = (5, vector(11));
         let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
         let weights: Vec<Ntt> = self::vector(rows).iter().map(Ntt::from_small).collect();
-        let key = Key::expand(OUTER, vector.len(), Backend::portable());
+        let key = Key::expand(OUTER, vector.len(), Backend::Portable);
         let commitment = committed(&key, rows, &vector);
         let commitment: Vec<Ntt> = commitment.iter().map(Ntt::from_rq).collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
@@ -189,7 +188,9 @@ mod tests {
                 (0..self.2).map(column).collect()
             }
         }
-        let columns = Backend::measured().run(Columns(&key, &weights, vector.len()));
+        let columns = KERNELS
+            .measured()
+            .run(Columns(&key, &weights, vector.len()));
         assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
     }
 

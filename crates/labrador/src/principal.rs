@@ -1,11 +1,11 @@
 //! The principal relation of LaBRADOR: short vectors under quadratic and linear equations.
 
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use crate::challenge::weight;
 use crate::error::{Invalid, StatementError};
-use crate::exec::{Machine, Stopped};
 use crate::form::{Equations, Form};
-use crate::kernel::Backend;
-use crate::ring::{Ntt, Rq, Small, add_mod, mul_mod, norm_sq};
+use crate::ring::{Ntt, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
 use crate::schedule::{Cut, PublicBounds};
 use crate::sis::Profile;
 use crate::transcript::{Stream, Transcript};
@@ -138,7 +138,7 @@ impl Statement {
                 max: self.norm_sq,
             });
         }
-        let residues = Backend::portable().residues(witness);
+        let residues = Backend::Portable.residues(witness);
         let piece = |i: usize| &residues[i * self.rank..(i + 1) * self.rank];
         for (index, equation) in self.equations.iter().enumerate() {
             let mut sum = Rq::ZERO;
@@ -246,7 +246,7 @@ impl Equations for Statement {
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
-        _: Machine<'_>,
+        _: Exec<'_>,
     ) -> Result<(), Stopped> {
         for equation in self.equations.iter().filter(|e| e.kind == Kind::Ring) {
             let weight = Ntt::from_small_bounded(&weight(stream), 2);

@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
-use crate::exec::{self, Inline, Machine, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use crate::kernel::{
-    Backend, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vector, Vectors,
+    Dispatch, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vector, Vectors,
 };
 use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
@@ -44,8 +45,7 @@ impl Projection {
     /// The product of the matrix and `vector`, as integers.
     #[must_use]
     pub fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
-        let exec = &Inline;
-        let image = self.project_on(vector, Machine { backend, exec });
+        let image = self.project_on(vector, Exec::new(backend, None));
         image.expect("nothing stops the calling thread")
     }
 
@@ -53,9 +53,9 @@ impl Projection {
     pub(crate) fn project_on(
         &self,
         vector: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<[i64; ROWS], Stopped> {
-        self.project_from(0, vector, machine)
+        self.project_from(0, vector, exec)
     }
 
     /// The product of the matrix from the columns of ring element `first` on and `vector`.
@@ -63,9 +63,9 @@ impl Projection {
         &self,
         first: usize,
         vector: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<[i64; ROWS], Stopped> {
-        let images = self.project_all(first, &[vector], machine)?;
+        let images = self.project_all(first, &[vector], exec)?;
         Ok(images[0])
     }
 
@@ -76,23 +76,23 @@ impl Projection {
         vector: &[Small],
         rank: usize,
         block: usize,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<[i64; ROWS]>, Stopped> {
         let pieces = vector.chunks(rank).flat_map(|piece| piece.chunks(block));
         let blocks: Vec<&[Small]> = pieces.collect();
-        self.project_all(0, &blocks, machine)
+        self.project_all(0, &blocks, exec)
     }
 
     fn project_all(
         &self,
         first: usize,
         blocks: &[&[Small]],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<[i64; ROWS]>, Stopped> {
         let longest = blocks.iter().map(|block| block.len()).max().unwrap_or(0);
         let each = longest.div_ceil(TASKS_MAX).max(TILE);
-        let parts = exec::map(machine.exec, longest.div_ceil(each), |task| {
-            machine.backend.run(Project {
+        let parts = exec.try_map(longest.div_ceil(each), |task| {
+            exec.backend().run(Project {
                 projection: self,
                 first,
                 places: task * each..longest.min((task + 1) * each),
@@ -292,6 +292,7 @@ pub fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::KERNELS;
     use crate::ring::{Q, add_mod, inner_product, norm_sq};
 
     fn vector(length: usize) -> Vec<Small> {
@@ -320,8 +321,8 @@ mod tests {
     /// The signs of a ring element, which all levels unpack equally.
     fn unpacked(projection: &Projection, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
         let planes = projection.planes(index).next();
-        let signs = Backend::portable().run(Unpack(&planes));
-        for backend in Backend::available() {
+        let signs = Backend::Portable.run(Unpack(&planes));
+        for backend in KERNELS.available() {
             assert_eq!(backend.run(Unpack(&planes)), signs, "{backend}");
         }
         signs
@@ -332,9 +333,9 @@ mod tests {
         let projection = Projection::new(Seed::of_name("projection"));
         let vector = vector(7);
         let weights = weights(&mut Seed::of_name("weights").stream());
-        let portable = Backend::portable();
+        let portable = Backend::Portable;
         let image = projection.project(&vector, portable);
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             assert_eq!(image, projection.project(&vector, backend));
             assert_eq!(
                 projection.collapse(2..7, &weights, backend),
@@ -358,7 +359,7 @@ mod tests {
         for i in 0..8 {
             let projection = Projection::new(Seed::of_name(&format!("projection {i}")));
             let ratio =
-                image_norm_sq(&projection.project(&vector, Backend::portable())) as f64 / norm;
+                image_norm_sq(&projection.project(&vector, Backend::Portable)) as f64 / norm;
             // 128 with a standard deviation of 11.
             assert!((70.0..190.0).contains(&ratio), "ratio {ratio}");
         }

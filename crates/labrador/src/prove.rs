@@ -1,14 +1,15 @@
 //! The prover: one level after another, then the tail.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::adversary::{Step, Tamper};
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
-use crate::exec::{Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings, place};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
-use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
 use crate::tiles::Tiles;
 use crate::transcript::{Stream, Transcript};
@@ -22,7 +23,7 @@ pub(crate) const PROJECTION_FACTOR: u128 = 128;
 pub struct Prover<'a> {
     pub(crate) sender: Sender,
     pub(crate) tamper: &'a mut dyn Tamper,
-    pub(crate) machine: Machine<'a>,
+    pub(crate) exec: Exec<'a>,
     /// The level at work, from 1.
     pub(crate) number: usize,
 }
@@ -52,7 +53,7 @@ pub(crate) fn draw_challenges(transcript: &Transcript, count: usize) -> Vec<Ntt>
 impl Prover<'_> {
     /// Begins a step, unless nobody waits for the proof any more.
     pub(crate) fn step(&self, name: &'static str) -> Result<(), Stopped> {
-        self.machine.step(name)
+        self.exec.step(name)
     }
 
     /// Begins a step of a level: the first one has names of its own.
@@ -92,7 +93,7 @@ impl Prover<'_> {
         for nonce in 0..=u8::MAX {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let mut image = projection.project_on(s, self.machine)?;
+            let mut image = projection.project_on(s, self.exec)?;
             self.tamper.at(self.number, Step::Projection(&mut image));
             if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.tamper.forces(self.number)
             {
@@ -128,16 +129,9 @@ impl Prover<'_> {
         let (projection, image) = self.project(s, bound)?;
         self.step_of_level("lifts", "later: lifts")?;
         let transcript = &self.sender.transcript;
-        let mut forms = lifts(
-            equations,
-            cut,
-            &projection,
-            &image,
-            transcript,
-            self.machine,
-        )?;
+        let mut forms = lifts(equations, cut, &projection, &image, transcript, self.exec)?;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let mut values = tiles.evaluate(&phis, self.machine)?;
+        let mut values = tiles.evaluate(&phis, self.exec)?;
         for (value, form) in values.iter_mut().zip(&forms) {
             value.add(&form.quadratic_value(g));
         }
@@ -152,7 +146,7 @@ impl Prover<'_> {
             equations,
             cut,
             &forms,
-            self.machine,
+            self.exec,
         )?)
     }
 
@@ -164,11 +158,11 @@ impl Prover<'_> {
         s: &[Small],
         pieces: usize,
     ) -> Result<Beginning, ProveError> {
-        let machine = self.machine;
-        let tiles = Tiles::first_short(&level.cut, pieces, s, machine)?;
-        let t = tiles.commit(&keys.inner, level.kappa, 0..pieces, machine)?;
+        let exec = self.exec;
+        let tiles = Tiles::first_short(&level.cut, pieces, s, exec)?;
+        let t = tiles.commit(&keys.inner, level.kappa, 0..pieces, exec)?;
         let digits = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
-        let mut u0 = keys.first.commit(level.kappa_outer, &digits, machine)?;
+        let mut u0 = keys.first.commit(level.kappa_outer, &digits, exec)?;
         self.tamper.at(self.number, Step::First(&mut u0));
         self.sender.elements("u0", &u0);
         Ok(Beginning {
@@ -189,7 +183,7 @@ impl Prover<'_> {
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
         self.tamper.at(self.number, Step::Witness(&mut s));
         let nothing = Beginning {
-            tiles: Tiles::first_short(&level.cut, 0, &s, self.machine)?,
+            tiles: Tiles::first_short(&level.cut, 0, &s, self.exec)?,
             pieces: 0,
             digits: Vec::new(),
             u0: Vec::new(),
@@ -206,13 +200,13 @@ impl Prover<'_> {
         s: Vec<Small>,
         beginning: Beginning,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (cut, machine) = (&level.cut, self.machine);
+        let (cut, exec) = (&level.cut, self.exec);
         self.step_of_level("second commitment", "later: commitments")?;
-        let tiles = beginning.tiles.with_short(cut.pieces, &s, machine)?;
+        let tiles = beginning.tiles.with_short(cut.pieces, &s, exec)?;
         let own = beginning.pieces..cut.pieces;
-        let mut t = tiles.commit(&keys.inner, level.kappa, own, machine)?;
+        let mut t = tiles.commit(&keys.inner, level.kappa, own, exec)?;
         let mut g = if level.g_digits > 0 {
-            tiles.squares(machine)?
+            tiles.squares(exec)?
         } else {
             Vec::new()
         };
@@ -223,14 +217,14 @@ impl Prover<'_> {
         v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
         let own = &v[first_digits..];
-        let mut u1 = keys.outer.commit(level.kappa_outer, own, machine)?;
+        let mut u1 = keys.outer.commit(level.kappa_outer, own, exec)?;
         self.tamper.at(self.number, Step::Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
         let form = self.aggregate(equations, cut, &s, &tiles, &g, level.norm_sq)?;
         self.step_of_level("linear garbage", "later: garbage")?;
-        let phi = Tiles::wide(cut, &form.phi, machine)?;
-        let products = phi.products(&tiles, machine)?;
+        let phi = Tiles::wide(cut, &form.phi, exec)?;
+        let products = phi.products(&tiles, exec)?;
         let h = cross_sums(cut, |i, j| products.get(i, j).to_rq());
         let (u2, h) = self.send_garbage(keys, level, h)?;
         v.extend(h);
@@ -239,7 +233,7 @@ impl Prover<'_> {
         let folded = Folded {
             level,
             keys,
-            phi: phi.amortise(&challenges, machine)?,
+            phi: phi.amortise(&challenges, exec)?,
             challenges,
             quadratic: form.quadratic,
             rhs: form.rhs,
@@ -262,7 +256,7 @@ impl Prover<'_> {
     ) -> Result<(Vec<Rq>, Vec<Small>), ProveError> {
         self.tamper.at(self.number, Step::Garbage(&mut h));
         let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
-        let mut u2 = keys.garbage.commit(level.kappa_outer, &h, self.machine)?;
+        let mut u2 = keys.garbage.commit(level.kappa_outer, &h, self.exec)?;
         self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
         self.sender.elements("u2", &u2);
         Ok((u2, h))
@@ -280,7 +274,7 @@ impl Prover<'_> {
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
             let challenges = draw_challenges(&transcript, level.cut.pieces);
-            let z = tiles.amortise(&challenges, self.machine)?;
+            let z = tiles.amortise(&challenges, self.exec)?;
             let Some(mut witness) = self.response_digits(level, &z) else {
                 continue;
             };
@@ -317,12 +311,12 @@ impl Prover<'_> {
     ) -> Result<(), ProveError> {
         let cut = &tail.cut;
         self.tamper.at(self.number, Step::Witness(&mut s));
-        let machine = self.machine;
+        let exec = self.exec;
         self.step("last level")?;
-        let tiles = Tiles::short(cut, &s, machine)?;
-        let mut t = tiles.commit(&keys.inner, tail.kappa, 0..cut.pieces, machine)?;
+        let tiles = Tiles::short(cut, &s, exec)?;
+        let mut t = tiles.commit(&keys.inner, tail.kappa, 0..cut.pieces, exec)?;
         let mut g = if tail.quadratic {
-            tiles.squares(machine)?
+            tiles.squares(exec)?
         } else {
             Vec::new()
         };
@@ -334,8 +328,8 @@ impl Prover<'_> {
         let g = garbage_or_zero(cut, g);
         let form = self.aggregate(equations, cut, &s, &tiles, &g, tail.norm_sq)?;
         self.step("last level")?;
-        let phi = machine.backend.transforms(&form.phi);
-        self.respond_in_clear(tail, &phi, &machine.backend.residues(&s))
+        let phi = exec.backend().transforms(&form.phi);
+        self.respond_in_clear(tail, &phi, &exec.backend().residues(&s))
     }
 
     /// Sends the first response that is short enough.
@@ -431,11 +425,11 @@ pub(crate) fn combine(
     equations: &dyn Equations,
     cut: &Cut,
     lifts: &[Form; LIFTS],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<Form, Stopped> {
     let mut stream = transcript.seed("weights", 0).stream();
     let weights = draw_weights(&mut stream);
-    let mut form = Form::weighted(&weights, lifts, machine)?;
-    equations.aggregate(cut, &mut stream, &mut form, machine)?;
+    let mut form = Form::weighted(&weights, lifts, exec)?;
+    equations.aggregate(cut, &mut stream, &mut form, exec)?;
     Ok(form)
 }

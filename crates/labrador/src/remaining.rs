@@ -1,12 +1,13 @@
 //! The verifier's one equation of a level. Its linear form is needed under the challenges alone,
 //! so what the projection adds to it is computed where it is summed, and stored nowhere.
 
-use crate::exec::{self, Machine, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use crate::form::{Equations, Form, Quadratic, Weighted};
-use crate::kernel::Backend;
+use crate::kernel::Dispatch;
 use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
 use crate::prove::draw_weights;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq};
+use crate::ring::{DEPTH, Matrix, Ntt, Rq, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Transcript;
 
@@ -64,18 +65,18 @@ impl Lifted {
         transcript: &Transcript,
         equations: &dyn Equations,
         cut: &Cut,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Remaining, Stopped> {
         let mut stream = transcript.seed("weights", 0).stream();
         let weights = draw_weights(&mut stream);
-        let mut form = Form::weighted(&weights, &self.forms, machine)?;
+        let mut form = Form::weighted(&weights, &self.forms, exec)?;
         form.phi.resize(cut.pieces * cut.rank, Rq::ZERO);
         let multiples = self.multiples.each_ref().map(|multiples| &multiples[..]);
-        let multiples = machine.backend.run(Weighted(&weights, multiples));
+        let multiples = exec.backend().run(Weighted(&weights, multiples));
         for (&index, multiple) in self.padding.iter().zip(&multiples) {
             form.phi[index].add(multiple);
         }
-        equations.aggregate(cut, &mut stream, &mut form, machine)?;
+        equations.aggregate(cut, &mut stream, &mut form, exec)?;
         Ok(Remaining {
             projection: self.projection,
             rows: self.rows,
@@ -108,7 +109,7 @@ impl Remaining {
         &self,
         cut: &Cut,
         challenges: &[Ntt],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         let [a, b, c] = &self.weights;
         let of_piece = |challenge: &Ntt| -> [Ntt; TERMS] {
@@ -120,23 +121,23 @@ impl Remaining {
             ]
         };
         let factors: Vec<[Ntt; TERMS]> = challenges.iter().map(of_piece).collect();
-        let parts = exec::map(machine.exec, cut.rank.div_ceil(PLACES), |task| {
+        let parts = exec.try_map(cut.rank.div_ceil(PLACES), |task| {
             let first = task * PLACES;
             let count = PLACES.min(cut.rank - first);
             let mut sum = Matrix::zero(count, 1);
             for (group, factors) in factors.chunks(PIECES).enumerate() {
                 let pieces = group * PIECES..group * PIECES + factors.len();
                 let terms: Vec<Vec<Ntt>> = pieces
-                    .flat_map(|piece| self.terms(piece * cut.rank + first, count, machine.backend))
+                    .flat_map(|piece| self.terms(piece * cut.rank + first, count, exec.backend()))
                     .collect();
                 sum.add(
                     terms.len(),
                     |k, t| &terms[t][k],
                     |_, t| &factors[t / TERMS][t % TERMS],
-                    machine.backend,
+                    exec.backend(),
                 );
             }
-            sum.elements(machine.backend)
+            sum.elements(exec.backend())
         })?;
         Ok(parts.concat())
     }

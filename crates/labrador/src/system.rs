@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use alphorn_exec::{Backend, Exec};
+
 use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
-use crate::exec::{Exec, Inline, Machine};
 use crate::folded::{Folded, Keys};
-use crate::kernel::Backend;
 use crate::principal::Statement;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
@@ -37,7 +37,7 @@ pub trait FrontEnd {
     ///
     /// # Errors
     /// The first thing that does not hold, or that `exec` is stopped.
-    fn check(&self, witness: &Self::Witness, exec: &dyn Exec) -> Result<(), Invalid>;
+    fn check(&self, witness: &Self::Witness, exec: Exec<'_>) -> Result<(), Invalid>;
 
     /// The first level of the prover: the relation and its witness `(z_0 | z_1 | v)`.
     ///
@@ -76,7 +76,7 @@ impl FrontEnd for Statement {
         Statement::absorb(self, transcript);
     }
 
-    fn check(&self, witness: &[Small], _: &dyn Exec) -> Result<(), Invalid> {
+    fn check(&self, witness: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
         Statement::check(self, witness)
     }
 
@@ -113,7 +113,7 @@ impl System {
     /// # Errors
     /// If the bounds have no parameters.
     pub fn new(bounds: &PublicBounds) -> Result<Self, ParamError> {
-        Self::on(bounds, Backend::portable())
+        Self::on(bounds, Backend::Portable)
     }
 
     /// The same on a backend.
@@ -172,10 +172,10 @@ impl System {
         front_end: &F,
         witness: &F::Witness,
     ) -> Result<Vec<u8>, ProveError> {
-        self.prove_on(front_end, witness, &Inline)
+        self.prove_on(front_end, witness, self.serial())
     }
 
-    /// Proves as [`System::prove`] does, on the threads of `exec`, whose number does not change
+    /// Proves as [`System::prove`] does, on kernel and threads of `exec`, whose number does not change
     /// the proof.
     ///
     /// # Errors
@@ -187,9 +187,9 @@ impl System {
         &self,
         front_end: &F,
         witness: &F::Witness,
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<Vec<u8>, ProveError> {
-        exec.step("witness check");
+        exec.step("witness check")?;
         front_end.check(witness, exec)?;
         self.prove_with_on(front_end, witness, &mut Honest, exec)
     }
@@ -208,10 +208,10 @@ impl System {
         witness: &F::Witness,
         tamper: &mut dyn Tamper,
     ) -> Result<Vec<u8>, ProveError> {
-        self.prove_with_on(front_end, witness, tamper, &Inline)
+        self.prove_with_on(front_end, witness, tamper, self.serial())
     }
 
-    /// Proves as [`System::prove_with`] does, on the threads of `exec`.
+    /// Proves as [`System::prove_with`] does, on kernel and threads of `exec`.
     ///
     /// # Errors
     /// As [`System::prove_with`], or if `exec` is stopped.
@@ -223,16 +223,13 @@ impl System {
         front_end: &F,
         witness: &F::Witness,
         tamper: &mut dyn Tamper,
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<Vec<u8>, ProveError> {
         let transcript = self.start(front_end);
         let mut prover = Prover {
             sender: Sender::new(transcript, F::ID, &self.schedule),
             tamper,
-            machine: Machine {
-                backend: self.keys.backend,
-                exec,
-            },
+            exec,
             number: 1,
         };
         let (first, later) = self.levels();
@@ -256,10 +253,10 @@ impl System {
     /// # Panics
     /// If the system was made for other bounds.
     pub fn verify<F: FrontEnd>(&self, front_end: &F, proof: &[u8]) -> Result<(), Reject> {
-        self.verify_on(front_end, proof, &Inline)
+        self.verify_on(front_end, proof, self.serial())
     }
 
-    /// Verifies as [`System::verify`] does, on the threads of `exec`.
+    /// Verifies as [`System::verify`] does, on kernel and threads of `exec`.
     ///
     /// # Errors
     /// As [`System::verify`], or if `exec` is stopped.
@@ -270,7 +267,7 @@ impl System {
         &self,
         front_end: &F,
         proof: &[u8],
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<(), Reject> {
         let transcript = self.start(front_end);
         let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
@@ -288,7 +285,7 @@ impl System {
         let transcript = self.start(front_end);
         let mut receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
         receiver.weak = Some(without);
-        self.run(front_end, receiver, &Inline)
+        self.run(front_end, receiver, self.serial())
     }
 
     /// Divides the bound of the last response, which both sides then absorb.
@@ -301,15 +298,9 @@ impl System {
         &self,
         front_end: &F,
         receiver: Receiver<'_>,
-        exec: &dyn Exec,
+        exec: Exec<'_>,
     ) -> Result<(), Reject> {
-        let mut verifier = Verifier {
-            receiver,
-            machine: Machine {
-                backend: self.keys.backend,
-                exec,
-            },
-        };
+        let mut verifier = Verifier { receiver, exec };
         let (first, later) = self.levels();
         let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
         for level in later {
@@ -317,6 +308,11 @@ impl System {
         }
         verifier.tail(&self.keys, &self.schedule.tail, &folded)?;
         verifier.receiver.finish()
+    }
+
+    /// The calling thread, on the kernel of the keys.
+    fn serial(&self) -> Exec<'static> {
+        Exec::new(self.keys.backend, None)
     }
 
     fn levels(&self) -> (&Level, &[Level]) {

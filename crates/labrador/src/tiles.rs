@@ -1,8 +1,9 @@
 //! The residues of a cut vector, laid out as they are used: a few places of all pieces together.
 
-use crate::exec::{self, Machine, Stopped};
+use alphorn_exec::{Exec, Stopped};
+
 use crate::key::Key;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small};
+use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 
 /// Places of a tile.
@@ -44,11 +45,11 @@ impl Tiles {
     fn grow(
         mut self,
         pieces: usize,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
         residues: impl Fn(usize, usize, &mut Vec<Ntt>) + Sync,
     ) -> Result<Self, Stopped> {
         let (before, rank) = (self.pieces, self.rank);
-        exec::fill(machine.exec, &mut self.tiles, 1, |index, tile| {
+        exec.try_fill(&mut self.tiles, 1, |index, tile| {
             let (first, count) = span(rank, index);
             for piece in before..pieces {
                 for tile in &mut *tile {
@@ -61,8 +62,8 @@ impl Tiles {
     }
 
     /// Of short elements, piece after piece.
-    pub(crate) fn short(cut: &Cut, s: &[Small], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::first_short(cut, cut.pieces, s, machine)
+    pub(crate) fn short(cut: &Cut, s: &[Small], exec: Exec<'_>) -> Result<Self, Stopped> {
+        Self::first_short(cut, cut.pieces, s, exec)
     }
 
     /// Of the first pieces of short elements, with room for the others.
@@ -70,9 +71,9 @@ impl Tiles {
         cut: &Cut,
         pieces: usize,
         s: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
-        Self::none(cut).with_short(pieces, s, machine)
+        Self::none(cut).with_short(pieces, s, exec)
     }
 
     /// With the pieces of short elements that are missing, up to `pieces` of them.
@@ -80,26 +81,26 @@ impl Tiles {
         self,
         pieces: usize,
         s: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
-        self.grow(pieces, machine, |first, count, tile| {
+        self.grow(pieces, exec, |first, count, tile| {
             let elements = &s[first..first + count];
-            machine.backend.add_residues(elements, tile);
+            exec.backend().add_residues(elements, tile);
         })
     }
 
     /// Of residues, piece after piece.
-    pub(crate) fn of_residues(cut: &Cut, x: &[Ntt], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::none(cut).grow(cut.pieces, machine, |first, count, tile| {
+    pub(crate) fn of_residues(cut: &Cut, x: &[Ntt], exec: Exec<'_>) -> Result<Self, Stopped> {
+        Self::none(cut).grow(cut.pieces, exec, |first, count, tile| {
             tile.extend_from_slice(&x[first..first + count]);
         })
     }
 
     /// Of elements of `R_Q`, piece after piece.
-    pub(crate) fn wide(cut: &Cut, phi: &[Rq], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::none(cut).grow(cut.pieces, machine, |first, count, tile| {
+    pub(crate) fn wide(cut: &Cut, phi: &[Rq], exec: Exec<'_>) -> Result<Self, Stopped> {
+        Self::none(cut).grow(cut.pieces, exec, |first, count, tile| {
             let elements = &phi[first..first + count];
-            machine.backend.add_transforms(elements, tile);
+            exec.backend().add_transforms(elements, tile);
         })
     }
 
@@ -115,16 +116,16 @@ impl Tiles {
     /// matrix of its task. The order of sums does not depend on threads.
     fn sum(
         &self,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
         zero: impl Fn() -> Matrix + Sync,
         add: impl Fn(&mut Matrix, usize, usize) + Sync,
     ) -> Result<Matrix, Stopped> {
         let chunks = self.rank.div_ceil(DEPTH);
         let each = chunks.div_ceil(TASKS_MAX).max(1);
-        let parts = exec::map(machine.exec, chunks.div_ceil(each), |task| {
+        let parts = exec.try_map(chunks.div_ceil(each), |task| {
             let mut sum = zero();
             for chunk in task * each..((task + 1) * each).min(chunks) {
-                if machine.exec.stopped() {
+                if exec.stopped() {
                     break;
                 }
                 let first = chunk * DEPTH;
@@ -134,7 +135,7 @@ impl Tiles {
         })?;
         let mut total = zero();
         for part in &parts {
-            total.merge(part, machine.backend);
+            total.merge(part, exec.backend());
         }
         Ok(total)
     }
@@ -145,61 +146,57 @@ impl Tiles {
         key: &Key,
         rows: usize,
         pieces: std::ops::Range<usize>,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         let sum = self.sum(
-            machine,
+            exec,
             || Matrix::zero(pieces.len(), rows),
             |sum, first, count| {
                 sum.add(
                     count,
                     |i, k| self.at(pieces.start + i, first + k),
                     |row, k| key.entry(rows, row, first + k),
-                    machine.backend,
+                    exec.backend(),
                 );
             },
         )?;
-        Ok(sum.elements(machine.backend))
+        Ok(sum.elements(exec.backend()))
     }
 
     /// `<s_i, s_j>` for all pairs of pieces, upper triangle by rows.
-    pub(crate) fn squares(&self, machine: Machine<'_>) -> Result<Vec<Rq>, Stopped> {
+    pub(crate) fn squares(&self, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
         let sum = self.sum(
-            machine,
+            exec,
             || Matrix::triangle(self.pieces),
             |sum, first, count| {
                 let place = |i, k| self.at(i, first + k);
-                sum.add(count, place, place, machine.backend);
+                sum.add(count, place, place, exec.backend());
             },
         )?;
-        Ok(sum.elements(machine.backend))
+        Ok(sum.elements(exec.backend()))
     }
 
     /// `<phi_i, s_j>` for all pieces of both.
-    pub(crate) fn products(&self, s: &Self, machine: Machine<'_>) -> Result<Matrix, Stopped> {
+    pub(crate) fn products(&self, s: &Self, exec: Exec<'_>) -> Result<Matrix, Stopped> {
         self.sum(
-            machine,
+            exec,
             || Matrix::zero(self.pieces, s.pieces),
             |sum, first, count| {
                 sum.add(
                     count,
                     |i, k| self.at(i, first + k),
                     |j, k| s.at(j, first + k),
-                    machine.backend,
+                    exec.backend(),
                 );
             },
         )
     }
 
     /// `sum phi_k x_k` over all elements, for several forms.
-    pub(crate) fn evaluate(
-        &self,
-        phis: &[&[Rq]],
-        machine: Machine<'_>,
-    ) -> Result<Vec<Rq>, Stopped> {
-        let backend = machine.backend;
+    pub(crate) fn evaluate(&self, phis: &[&[Rq]], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let backend = exec.backend();
         let sum = self.sum(
-            machine,
+            exec,
             || Matrix::zero(phis.len(), 1),
             |sum, first, count| {
                 for piece in 0..self.pieces {
@@ -215,12 +212,8 @@ impl Tiles {
     }
 
     /// `sum c_i x_i` over all pieces.
-    pub(crate) fn amortise(
-        &self,
-        challenges: &[Ntt],
-        machine: Machine<'_>,
-    ) -> Result<Vec<Rq>, Stopped> {
-        let parts = exec::map(machine.exec, self.tiles.len(), |index| {
+    pub(crate) fn amortise(&self, challenges: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let parts = exec.try_map(self.tiles.len(), |index| {
             let (first, count) = span(self.rank, index);
             let mut sum = Matrix::zero(count, 1);
             for piece in (0..self.pieces).step_by(DEPTH) {
@@ -228,10 +221,10 @@ impl Tiles {
                     DEPTH.min(self.pieces - piece),
                     |k, i| self.at(piece + i, first + k),
                     |_, i| &challenges[piece + i],
-                    machine.backend,
+                    exec.backend(),
                 );
             }
-            sum.elements(machine.backend)
+            sum.elements(exec.backend())
         })?;
         Ok(parts.concat())
     }

@@ -1,13 +1,14 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::error::Reject;
-use crate::exec::{Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
 use crate::remaining::{Lifted, Remaining};
-use crate::ring::{DEGREE, Ntt, Rq};
+use crate::ring::{DEGREE, Ntt, Rq, Transforms};
 use crate::schedule::{Cut, Level, Tail};
 use crate::tiles::Tiles;
 use crate::wire::Receiver;
@@ -19,7 +20,7 @@ const RESPONSE_MAX: u64 = 1 << 32;
 /// What runs through all levels.
 pub struct Verifier<'a> {
     pub(crate) receiver: Receiver<'a>,
-    pub(crate) machine: Machine<'a>,
+    pub(crate) exec: Exec<'a>,
 }
 
 /// What the tail received before its equation is checked.
@@ -36,7 +37,7 @@ impl Verifier<'_> {
     /// Begins a step of a level: the first one has names of its own.
     fn step_of_level(&self, first: &'static str, later: &'static str) -> Result<(), Stopped> {
         let first_level = self.receiver.level == 1;
-        self.machine.step(if first_level { first } else { later })
+        self.exec.step(if first_level { first } else { later })
     }
 
     /// From the commitments of a level to its one remaining equation.
@@ -65,7 +66,7 @@ impl Verifier<'_> {
         self.receive_lifts(&mut lifted.forms)?;
         self.step_of_level("one equation", "later: one equation")?;
         let transcript = &self.receiver.transcript;
-        Ok(lifted.combine(transcript, equations, cut, self.machine)?)
+        Ok(lifted.combine(transcript, equations, cut, self.exec)?)
     }
 
     /// The right sides of the lifts, whose constants are known.
@@ -103,7 +104,7 @@ impl Verifier<'_> {
         self.receiver.byte("challenge nonce")?;
         self.step_of_level("amortised form", "later: responses")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
-        let phi = remaining.amortise(&level.cut, &challenges, self.machine)?;
+        let phi = remaining.amortise(&level.cut, &challenges, self.exec)?;
         self.receiver.level += 1;
         Ok(Folded {
             level,
@@ -140,7 +141,7 @@ impl Verifier<'_> {
             vec![Rq::ZERO; cut.pairs()]
         };
         let remaining = self.aggregate(equations, cut, tail.norm_sq)?;
-        self.machine.step("last level")?;
+        self.exec.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
             t: t.iter().map(Ntt::from_rq).collect(),
@@ -193,14 +194,14 @@ impl Verifier<'_> {
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
         let form = &remaining.form;
-        let machine = self.machine;
+        let exec = self.exec;
         let one = Cut {
             z_pieces: 0,
             pieces: 1,
             rank: cut.rank,
         };
-        let tiles = Tiles::of_residues(&one, z, machine)?;
-        let opened = tiles.commit(&keys.inner, tail.kappa, 0..1, machine)?;
+        let tiles = Tiles::of_residues(&one, z, exec)?;
+        let opened = tiles.commit(&keys.inner, tail.kappa, 0..1, exec)?;
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
             *left == Ntt::dot(c.iter().zip(column)).to_rq()
@@ -212,8 +213,8 @@ impl Verifier<'_> {
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
-        let phi = remaining.amortise(cut, c, machine)?;
-        let phi = machine.backend.transforms(&phi);
+        let phi = remaining.amortise(cut, c, exec)?;
+        let phi = exec.backend().transforms(&phi);
         let left = Ntt::dot(phi.iter().zip(z)).to_rq();
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {

@@ -3,11 +3,12 @@
 //!
 //! A failure prints the lines that the file would need. Changing them is a change of protocol.
 
+use alphorn_exec::Backend;
 use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
-    Backend, Coding as Code, Cut, Generators, Law, Published, Ristretto, Rs, Strategy, Subject,
+    Coding as Code, Cut, Generators, Law, Published, Ristretto, Rs, Strategy, Subject,
 };
 use alphorn_proto::wire::{
     Aggregate, Block, Body, Checkpoint, Context, Entry, Header, NetworkDigest, Topic, Vote,
@@ -281,7 +282,7 @@ fn topics(lines: &mut Lines) {
 
 fn broadcasts(lines: &mut Lines) {
     let payload = fill("broadcast", 3000);
-    let ristretto = Ristretto::new(Generators::new(Backend::portable(), 64), 4000);
+    let ristretto = Ristretto::new(Generators::new(Backend::Portable, 64), 4000);
     let two = Cut {
         generations: 2,
         ..Cut::rlnc(4)

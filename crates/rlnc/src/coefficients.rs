@@ -1,9 +1,10 @@
 //! Coefficients: their widths on the wire and the laws by which sources and relays draw them.
 
+use alphorn_exec::Backend;
 use rand_chacha::rand_core::Rng;
 
 use crate::error::PieceError;
-use crate::kernel::Backend;
+use crate::kernel::Dispatch;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn small_rows_grow_no_faster_than_stated_and_then_turn_full() {
         let mut rng = ChaCha20Rng::seed_from_u64(7);
-        let backend = Backend::portable();
+        let backend = Backend::Portable;
         let chunks = 10;
         let mut rows: Vec<Row> = (0..chunks)
             .map(|_| Row::from_scalars(&draw_source(chunks, Mode::Small, Law::Fresh, &mut rng)))

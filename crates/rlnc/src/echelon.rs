@@ -6,8 +6,10 @@
 //! only reduced by those before them, and then eliminated together, which saves most of the modular
 //! reductions that single eliminations would take.
 
+use alphorn_exec::Backend;
+
 use crate::coding::Standing;
-use crate::kernel::Backend;
+use crate::kernel::Dispatch;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
@@ -176,6 +178,7 @@ impl Echelon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{Dispatch, KERNELS};
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -195,7 +198,7 @@ mod tests {
     fn dependent_rows_are_known_and_the_inverse_is_right() {
         let rows = [[0, 2, 3], [0, 4, 6], [5, 0, 1], [1, 1, 1], [9, 9, 9]]
             .map(|row: [u64; 3]| Row::from_scalars(&row.map(Scalar::from)));
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let mut echelon = Echelon::new(backend, 3);
             let innovative = rows.each_ref().map(|row| echelon.insert(row));
             assert_eq!(innovative, [true, false, true, true, false]);
@@ -208,7 +211,7 @@ mod tests {
     #[test]
     fn sparse_rows_of_every_width_invert() {
         let mut rng = ChaCha20Rng::seed_from_u64(13);
-        let backend = Backend::portable();
+        let backend = Backend::Portable;
         for width in [1, 2, 7, 8, 9, 17, 30] {
             let mut echelon = Echelon::new(backend, width);
             let mut received: Vec<Row> = Vec::new();
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn waiting_rows_are_told_from_accepted_ones() {
-        let backend = Backend::portable();
+        let backend = Backend::Portable;
         let row = |values: [u64; 4]| Row::from_scalars(&values.map(Scalar::from));
         let mut echelon = Echelon::new(backend, 4);
         assert_eq!(echelon.offer(&row([1, 2, 3, 4])), Standing::Innovative);

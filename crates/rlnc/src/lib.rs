@@ -34,7 +34,7 @@ pub use header::{
     HeaderError, Id, PAYLOAD_BYTES_MAX, SHARD_BYTES_MAX, SHARDS_DATA_MAX, SHARDS_TOTAL_MAX,
     Strategy, Subject,
 };
-pub use kernel::{Backend, BackendError};
+pub use kernel::KERNELS;
 pub use merkle::Hash;
 pub use model_rs::{ModelRs, ModelShard, ModelShards};
 pub use model16::{Model16, ModelAnchor, ModelBasket, ModelChunk};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ use crate::error::PieceError;
 use crate::expand::generator;
 use crate::header::{ELEMENTS_MAX, Id};
 use crate::kernel::table::{Digits, Table, Window};
-use crate::kernel::{Backend, ROWS_MAX};
+use crate::kernel::{Dispatch, ROWS_MAX};
 use crate::merkle::{self, Hash};
 use crate::point::{Point, weigh};
 use crate::row::Row;

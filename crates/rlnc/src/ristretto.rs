@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alphorn_exec::Backend;
 use rand_chacha::rand_core::Rng;
 
 use crate::chunk::Chunk;
@@ -10,7 +11,7 @@ use crate::coefficients::{Law, Mode, draw_relay, draw_source};
 use crate::echelon::Echelon;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
-use crate::kernel::Backend;
+use crate::kernel::Dispatch;
 use crate::merkle::{Hash, Tree, climb, path_len};
 use crate::payload;
 use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
@@ -20,10 +21,11 @@ use crate::scalar::Scalar;
 /// The random linear code with Pedersen commitments.
 ///
 /// ```
-/// use alphorn_rlnc::{Backend, Coding, Cut, Generators, Law, Ristretto, Subject, Weights};
+/// use alphorn_exec::Backend;
+/// use alphorn_rlnc::{Coding, Cut, Generators, Law, Ristretto, Subject, Weights};
 /// use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 ///
-/// let code = Ristretto::new(Generators::new(Backend::portable(), 8), 1 << 20);
+/// let code = Ristretto::new(Generators::new(Backend::Portable, 8), 1 << 20);
 /// let subject = Subject { kind: 1, slot: 7, source: 3, index: 0 };
 /// let payload = b"a block, in fact rather short".repeat(8);
 /// let source = code.publish(subject, &payload, Cut::rlnc(4))?;

@@ -20,8 +20,9 @@ mod single;
 
 use crate::{
     Bytes, Claim, Ctx, Env, Evidence, Keys, Layer, MemoryWatermark, Part, Product, Role, Scheme,
-    Scratch, SignItem, SignJob, Statement, Stop, Task, Work, verify_claims,
+    Scratch, SignItem, SignJob, Statement, Task, Work, verify_claims,
 };
+use alphorn_exec::Stop;
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Unit, Validator};
 use std::sync::Arc;
 

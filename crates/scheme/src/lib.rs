@@ -36,7 +36,7 @@ pub use job::{
     Output, PrepareJob, Product, Scratch, SelectJob, SignJob, VerifyJob, Work,
 };
 pub use session::{Class, Fate, Group, JobId, Outcome, SessionId, StaleReason, classify};
-pub use task::{Ctx, Features, Pulse, Schedulable, Stop, Task, TaskError};
+pub use task::{Ctx, Features, Schedulable, Task, TaskError};
 pub use traits::{
     Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,
 };

@@ -4,10 +4,11 @@
 //! drives the role (a worker's lane, the simulator) lends a thread pool, a stop flag and scratch
 //! memory through [`Ctx`].
 
+use alphorn_exec::{Pulse, Stop};
 use alphorn_types::{Bitfield, DecodeError};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a scheduler may know of a task before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,37 +40,6 @@ pub trait Schedulable: Sized {
     /// Whether only a prove lane may run it, however short it is: the lanes that have processes.
     fn isolated(&self) -> bool {
         false
-    }
-}
-
-/// Asks a running task to end. Clones share the flag.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Asks; cannot be taken back.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether someone asked.
-    pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The stop flag and the heart beat of a [`Ctx`], for the threads of its pool.
-#[derive(Clone, Debug)]
-pub struct Pulse {
-    stop: Stop,
-    beats: Arc<AtomicU64>,
-}
-
-impl Pulse {
-    /// A beat; true if the task is asked to end. Long work calls this at least every 10 ms.
-    pub fn beat_and_stopped(&self) -> bool {
-        self.beats.fetch_add(1, Ordering::Relaxed);
-        self.stop.is_stopped()
     }
 }
 
@@ -135,10 +105,7 @@ impl<'a, W> Ctx<'a, W> {
 
     /// Stop flag and heart beat, to be lent to the pool's threads.
     pub fn pulse(&self) -> Pulse {
-        Pulse {
-            stop: self.stop.clone(),
-            beats: self.beats.clone(),
-        }
+        Pulse::new(self.stop.clone(), self.beats.clone())
     }
 
     /// [`Ctx::beat`] and [`Ctx::stopped`] in one call.

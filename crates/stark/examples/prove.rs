@@ -6,13 +6,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use alphorn_exec::{Exec, Watch};
 use alphorn_stark::arith::compress;
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
 use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct_on};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
-use alphorn_stark::{Backend, Exec, Fp, Watch};
+use alphorn_stark::{Fp, KERNELS};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -99,7 +100,7 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let count: usize = arguments.next().map_or(Ok(64), |x| x.parse())?;
     let threads: usize = arguments.next().map_or(Ok(2), |x| x.parse())?;
-    let backend: Backend = arguments.next().as_deref().unwrap_or("auto").parse()?;
+    let backend = KERNELS.parse(arguments.next().as_deref().unwrap_or("auto"))?;
     let preset = match arguments.next().as_deref() {
         Some("small") => Preset::SMALL,
         _ => Preset::FAST,

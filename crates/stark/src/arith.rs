@@ -7,11 +7,14 @@
 use std::ops::{Add, Mul, Sub};
 use std::sync::LazyLock;
 
+use alphorn_exec::Backend;
+
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::Backend;
+use crate::kernel::{Dispatch, KERNELS, measure_one};
 use crate::merkle::{self, Opened};
+use crate::poseidon::Permutations;
 
 /// Elements of a digest.
 pub const DIGEST: usize = 8;
@@ -91,9 +94,9 @@ pub trait Arith {
 /// The level that takes the least time for one state: the steps of a transcript wait for each other.
 /// That is not always the one that hashes most, so it is measured apart, once.
 static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
-    let levels = Backend::available().into_iter();
-    let least = levels.min_by_key(|level| level.measure_one());
-    least.unwrap_or_else(Backend::portable)
+    let levels = KERNELS.available().into_iter();
+    let least = levels.min_by_key(|level| measure_one(*level));
+    least.unwrap_or_default()
 });
 
 /// C(left, right) of field elements.
@@ -117,7 +120,7 @@ pub struct Native<'a> {
 impl<'a> Native<'a> {
     /// A verifier's arithmetic that reads these elements.
     pub fn new(proof: &'a [Fp]) -> Native<'a> {
-        Native::on(Backend::portable(), proof)
+        Native::on(Backend::Portable, proof)
     }
 
     /// The same with a kernel for what can be hashed together.

@@ -1,6 +1,7 @@
 //! Claims on committed cells, and the ledger that none is forgotten.
 
-use crate::exec::Exec;
+use alphorn_exec::Exec;
+
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::eq_table;
@@ -176,9 +177,9 @@ fn weighted(weights: &[Ext], values: &[Fp]) -> Ext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Backend;
     use crate::multilinear::evaluate;
     use crate::test_random::Random;
+    use alphorn_exec::Backend;
 
     const SHAPE: Shape = Shape {
         lanes_log2: 1,
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn parts_are_weighted_sums_of_what_is_committed() {
         let mut random = Random::new(1);
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         // Two groups of two slices: sixteen cells of two instances.
         let slices: Vec<Vec<Fp>> = (0..6)
             .map(|_| (0..16).map(|_| random.fp()).collect())

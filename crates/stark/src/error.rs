@@ -1,9 +1,9 @@
 //! Why a proof is refused, or cannot be made.
 
+use alphorn_exec::Stopped;
 use thiserror::Error;
 
 use crate::claims::Claimed;
-use crate::exec::Stopped;
 
 /// Why a verifier refuses: one variant for each check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`field`], [`extension`] | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
-//! | [`kernel`], [`exec`] | vectors of elements for each instruction set, the witness that the CPU has it, and threads |
+//! | [`kernel`] | vectors of elements for each instruction set |
 //! | [`poseidon`], [`merkle`] | the permutations on many states at once, trees and commitments of them |
 //! | [`arith`], [`transcript`] | what a verifier may do, so that one source is verifier and circuit; what was said so far |
 //! | [`multilinear`], [`sumcheck`], [`logup`] | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
@@ -15,7 +15,7 @@
 //! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
 //! | [`security`] | the error of each step in bits, computed from the sizes |
 //!
-//! One binary serves all x86-64 machines: a [`Backend`] is chosen at run time and given to whatever
+//! One binary serves all x86-64 machines: an [`alphorn_exec::Backend`] is chosen at run time and given to whatever
 //! computes; no level gives other values than the portable one, and no number of threads does.
 //!
 //! Proofs are succinct and not zero-knowledge; proofs of proofs are in [`merge`].
@@ -30,7 +30,6 @@ pub mod chains;
 mod circuit;
 pub mod claims;
 pub mod error;
-pub mod exec;
 pub mod extension;
 pub mod field;
 pub mod kernel;
@@ -52,10 +51,10 @@ mod vector;
 pub mod whir;
 
 pub use error::{ProveError, VerifyError};
-pub use exec::{Exec, Stopped, Watch};
 pub use extension::Ext;
 pub use field::Fp;
-pub use kernel::{Backend, BackendError, Packed, Pass};
+pub use kernel::{Dispatch, KERNELS, Packed, Pass};
+pub use poseidon::Permutations;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

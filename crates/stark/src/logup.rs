@@ -9,11 +9,12 @@
 //! First the coordinates within a group are added up, the highest first, then the groups. So vectors
 //! are added to vectors, and unused groups never appear: a pair of two of them is 0/1 again.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::arith::Arith;
 use crate::error::VerifyError;
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::eq_table;
 use crate::sumcheck::{prove_small, quadratic, read_round, send_round};
 use crate::transcript::{Channel, Sender};
@@ -143,7 +144,7 @@ pub(crate) fn prove(
     let mut layers = vec![groups];
     for log2 in (0..cube.within_log2).rev() {
         let above = &layers[layers.len() - 1];
-        let backend = exec.backend_for(1 << log2);
+        let backend = exec.backend().fitting(1 << log2);
         layers.push(exec.try_map(above.len(), |g| backend.run(AddHalves(&above[g])))?);
     }
     let mut tops = vec![group_sums(cube, &layers[cube.within_log2])];
@@ -234,7 +235,7 @@ fn prove_layer(
     let mut within = Vec::with_capacity(leaves.within.len() + 1);
     for round in 0..leaves.within.len() {
         let rest = eq_planes(exec, Ext::ONE, &leaves.within[round + 1..]);
-        let backend = exec.backend_for(rest.len());
+        let backend = exec.backend().fitting(rest.len());
         let sums = exec.try_map(halves.len(), |g| {
             let (halves, weights) = (&halves[g], &rest);
             backend.run(RoundSums {

@@ -1,11 +1,12 @@
 //! Trees of C, and hashes of rows, sixteen at a time.
 
+use alphorn_exec::{Backend, Exec};
+
 use crate::arith::{Arith, DIGEST};
 use crate::error::VerifyError;
-use crate::exec::Exec;
 use crate::field::Fp;
-use crate::kernel::Backend;
 use crate::multilinear::Scalar;
+use crate::poseidon::Permutations;
 use crate::transcript::tag;
 
 /// A digest of the crate's hash.
@@ -208,7 +209,8 @@ fn paths_are_out() -> bool {
 mod tests {
     use super::*;
     use crate::arith::compress;
-    use crate::kernel::Backend;
+    use crate::kernel::KERNELS;
+    use alphorn_exec::Backend;
 
     fn numbered(i: usize) -> Digest {
         std::array::from_fn(|k| Fp::new((8 * i + k) as u32))
@@ -224,22 +226,22 @@ mod tests {
             .num_threads(3)
             .build()
             .unwrap();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let exec = Exec::new(backend, Some(&pool));
             assert_eq!(root(exec, (0..4).map(numbered).collect()), by_hand);
             let large: Vec<Digest> = (0..4096).map(numbered).collect();
-            let alone = Exec::new(Backend::portable(), None);
+            let alone = Exec::new(Backend::Portable, None);
             assert_eq!(root(exec, large.clone()), root(alone, large));
         }
         assert_eq!(
-            root(Exec::new(Backend::portable(), None), vec![numbered(3)]),
+            root(Exec::new(Backend::Portable, None), vec![numbered(3)]),
             numbered(3)
         );
     }
 
     #[test]
     fn a_commitment_binds_each_element_its_place_and_the_width() {
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         let slices: Vec<Vec<Fp>> = (0..9)
             .map(|i| (0..4).map(|x| Fp::new(4 * i + x)).collect())
             .collect();

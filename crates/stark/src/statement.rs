@@ -4,8 +4,9 @@
 //! for this message. All of it goes into the transcript first, so a proof of one statement is no
 //! proof of another.
 
+use alphorn_exec::Exec;
+
 use crate::arith::{DIGEST, compress};
-use crate::exec::Exec;
 use crate::field::Fp;
 use crate::merkle::{Digest, chain, compress_all, root};
 use crate::proof::Registry;
@@ -109,7 +110,7 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Backend;
+    use alphorn_exec::Backend;
 
     fn example() -> Statement {
         Statement {
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_registry_is_bound_with_the_places_of_its_rows() {
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         let row = |i: u32| [Fp::new(i); DIGEST];
         let rows: Vec<_> = (1..6).map(row).collect();
         let digest = |rows: &[[Fp; DIGEST]], set, committee| {

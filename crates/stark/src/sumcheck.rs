@@ -9,9 +9,10 @@
 //!
 //! A *plain* round has no weight: s(0) + s(1) = c, so s_0 = (c − s_1 − … − s_d)/2.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::arith::Arith;
 use crate::error::VerifyError;
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::{Fp, P};
 use crate::multilinear::{Scalar, horner};

@@ -5,11 +5,13 @@
 //! eight elements, the last is filled with zeros; lengths follow from the public shape, so the
 //! filling is not ambiguous. Whatever a verifier reads is absorbed by the act of reading.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::arith::{Arith, DIGEST, compress};
 use crate::error::VerifyError;
-use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::poseidon::Permutations;
 
 /// Stands before the counter when a challenge is squeezed.
 const SQUEEZE: u32 = 0x5143;

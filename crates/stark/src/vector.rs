@@ -1,9 +1,10 @@
 //! Vectors of extension elements, as five planes of base elements.
 
-use crate::exec::Exec;
+use alphorn_exec::{Backend, Exec};
+
 use crate::extension::{DEGREE, Ext};
 use crate::field::{Fp, P};
-use crate::kernel::{Backend, Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::eq_table;
 
 /// Many elements: one plane for each coefficient.
@@ -186,7 +187,9 @@ pub(crate) fn eq_planes_to(exec: Exec<'_>, scale: Ext, point: &[Ext], len: usize
     let inner = Planes::from_exts(&eq_table(Ext::ONE, inner));
     let mut outer = eq_table(scale, outer);
     outer.truncate(len.div_ceil(inner.len()));
-    exec.backend_for(inner.len()).run(Outer(&outer, &inner))
+    exec.backend()
+        .fitting(inner.len())
+        .run(Outer(&outer, &inner))
 }
 
 /// outer ⊗ inner.
@@ -366,6 +369,7 @@ impl<V: Packed> Vector<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::KERNELS;
     use crate::test_random::Random;
 
     struct Operations<'a>(&'a Planes, &'a Planes);
@@ -399,7 +403,7 @@ mod tests {
         for coordinates in [0, 1, 4, 7, 10] {
             let (scale, point) = (random.ext(), random.exts(coordinates));
             let expected = eq_table(scale, &point);
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let planes = eq_planes(Exec::new(backend, None), scale, &point);
                 let values: Vec<Ext> = (0..planes.len()).map(|i| planes.get(i)).collect();
                 assert_eq!(values, expected, "{backend}");
@@ -416,7 +420,7 @@ mod tests {
                 x = vec![-Ext::ONE; 16];
             }
             let (a, b) = (Planes::from_exts(&x), Planes::from_exts(&y));
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let (rows, total) = backend.run(Operations(&a, &b));
                 assert_eq!(total, x[..rows.len()].iter().copied().sum());
                 for (i, row) in rows.iter().enumerate() {

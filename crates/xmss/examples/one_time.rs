@@ -1,13 +1,14 @@
 //! A vote, and why there is no second one in its slot: `cargo run --release -p alphorn-xmss --example
 //! one_time`.
 
+use alphorn_exec::Exec;
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{Exec, Item, Purpose, SecretKey, Set, verify};
+use alphorn_xmss::{Item, Purpose, SecretKey, Set, verify};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let backend = alphorn_stark::Backend::measured();
+    let backend = alphorn_stark::KERNELS.measured();
     let exec = Exec::new(backend, None);
     // A key that anyone can compute, for 64 slots; its other leaves are padding.
     let key = SecretKey::interop(Set::Compact, Purpose::Vote, 7, 0..64, exec)?;

@@ -1,7 +1,7 @@
 //! What a claim of the protocol comes to: single signatures, each verified under its own key.
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Claim, Evidence, Role, Statement, list};
-use alphorn_stark::{Backend, Exec};
 use alphorn_types::{Slot, Validator};
 
 use crate::key::{Purpose, one_time_index};

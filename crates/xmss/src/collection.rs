@@ -5,6 +5,7 @@
 //! merged further must leave room for it: merges have [`LEVEL_MAX`] levels, and whoever made a proof of
 //! a cell as high as that would keep all others of the committee out.
 
+use alphorn_exec::Exec;
 use alphorn_scheme::{Evidence, Layer, Part, Role, SchemeError, Statement, list};
 use alphorn_types::{Bitfield, Layout, Support, Unit};
 
@@ -12,7 +13,6 @@ use crate::key::one_time_index;
 use crate::proof::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
-use alphorn_stark::Exec;
 use alphorn_stark::merge::LEVEL_MAX;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.

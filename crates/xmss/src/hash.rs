@@ -8,7 +8,8 @@ mod lean;
 #[cfg(test)]
 mod tests;
 
-use alphorn_stark::{Backend, Fp};
+use alphorn_exec::Backend;
+use alphorn_stark::{Dispatch, Fp, Permutations};
 
 use crate::params::{BASE, CHAINS_MAX, DIGEST_MAX, Set};
 

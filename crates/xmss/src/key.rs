@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Reservation, Role};
-use alphorn_stark::{Backend, Exec};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 

@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use alphorn_stark::{Backend, Exec, Fp};
+use alphorn_exec::{Backend, Exec};
+use alphorn_stark::Fp;
 use alphorn_types::{DecodeError, Reader};
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -227,15 +228,16 @@ fn end(reader: &Reader<'_>) -> Result<(), KeyFileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Exec;
+    use alphorn_exec::Exec;
+    use alphorn_stark::KERNELS;
 
     fn key(set: Set, active: std::ops::Range<u64>) -> SecretKey {
-        let exec = Exec::new(Backend::measured(), None);
+        let exec = Exec::new(KERNELS.measured(), None);
         SecretKey::interop(set, Purpose::Duty, 5, active, exec).unwrap()
     }
 
     fn read(tree: &[u8], secret: &[u8]) -> Result<SecretKey, KeyFileError> {
-        SecretKey::from_files(tree, secret, Backend::portable())
+        SecretKey::from_files(tree, secret, Backend::Portable)
     }
 
     #[test]
@@ -252,7 +254,7 @@ mod tests {
             assert_eq!(back.public_key(), key.public_key());
             assert_eq!((back.purpose(), back.active()), (Purpose::Duty, active));
             assert_eq!(back.resident(), key.resident());
-            let exec = Exec::new(Backend::measured(), None);
+            let exec = Exec::new(KERNELS.measured(), None);
             let again = SecretKey::from_secret_file(&secret, exec, &|_| ()).unwrap();
             assert_eq!(again.to_tree_file(), tree);
         }

@@ -26,15 +26,12 @@ mod prf;
 mod proof;
 mod registry;
 mod scheme;
-mod shake;
 mod signature;
 mod tree;
 mod verify;
-mod watch;
 mod watermark;
 
 pub use alphorn_stark::merge::ChildKind;
-pub use alphorn_stark::{Exec, Watch};
 pub use durable::write_durably;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};

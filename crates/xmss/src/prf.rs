@@ -5,20 +5,24 @@
 //! drawn by it from the operating system. Here they come from the seed too, so a seed alone restores
 //! a key.
 
-use alphorn_stark::{Backend, Fp};
+use alphorn_exec::Backend;
+use alphorn_exec::keccak::{LANES, Shakes128};
+use alphorn_stark::Fp;
 use zeroize::Zeroizing;
 
 use crate::hash::Digest;
 use crate::params::Set;
-use crate::shake::{BLOCK_BYTES, LANES, shake128};
 
 /// Separates this derivation from all other uses of SHAKE128.
 const DOMAIN: [u8; 16] = [
     0xae, 0xae, 0x22, 0xff, 0x00, 0x01, 0xfa, 0xff, 0x21, 0xaf, 0x12, 0x00, 0x01, 0x11, 0xff, 0x00,
 ];
 
-/// Bytes that make a field element.
-const ELEMENT_BYTES: usize = 16;
+/// Words that make a field element.
+const ELEMENT_WORDS: usize = 2;
+
+/// Bytes of a block of SHAKE128: every input is shorter, and no value needs more output.
+const BLOCK_BYTES: usize = 168;
 
 /// A value that a seed determines.
 #[derive(Clone, Copy, Debug)]
@@ -116,13 +120,20 @@ impl Prf {
         let mut out = Vec::with_capacity(wanted.len());
         for wanted in wanted.chunks(LANES) {
             let blocks: Vec<_> = wanted.iter().map(|value| self.input(*value)).collect();
-            let inputs: Vec<&[u8]> = blocks.iter().map(|(block, len)| &block[..*len]).collect();
-            let hashed = Zeroizing::new(shake128(backend, &inputs));
-            for (value, bytes) in wanted.iter().zip(hashed.iter()) {
+            let mut inputs = [[&[][..]; 1]; LANES];
+            for (input, (block, len)) in inputs.iter_mut().zip(&blocks) {
+                *input = [&block[..*len]];
+            }
+            let inputs = inputs.each_ref().map(|input| &input[..]);
+            let hashed = Shakes128::absorb(&inputs[..wanted.len()], backend);
+            for (lane, value) in wanted.iter().enumerate() {
+                let words = Zeroizing::new(hashed.block(lane));
                 let mut elements = [Fp::ZERO; 8];
-                let (chunks, _) = bytes.as_chunks::<ELEMENT_BYTES>();
+                let (chunks, _) = words.as_chunks::<ELEMENT_WORDS>();
                 for (element, chunk) in elements[..self.elements(*value)].iter_mut().zip(chunks) {
-                    *element = Fp::reduced(u128::from_be_bytes(*chunk));
+                    // Words are little endian, an element's sixteen bytes big endian.
+                    let [high, low] = chunk.map(|word| u128::from(word.swap_bytes()));
+                    *element = Fp::reduced(high << 64 | low);
                 }
                 out.push(elements);
             }
@@ -139,6 +150,7 @@ impl Prf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_stark::KERNELS;
 
     fn canonical(elements: &[Fp]) -> Vec<u32> {
         elements.iter().map(|x| x.canonical()).collect()
@@ -148,7 +160,7 @@ mod tests {
     fn known_values_of_the_lean_specification() {
         let bytes: [u8; 32] = std::array::from_fn(|i| i as u8);
         let prf = Prf::new(Set::Prod, &bytes);
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let start = prf.value(backend, Value::Start { slot: 5, chain: 3 });
             assert_eq!(
                 canonical(&start),
@@ -188,7 +200,7 @@ mod tests {
                 Value::Padding { level: 1, index: 0 },
                 Value::Parameter,
             ];
-            let values = prf.values(Backend::portable(), &wanted);
+            let values = prf.values(Backend::Portable, &wanted);
             for (i, value) in values.iter().enumerate() {
                 let len = prf.elements(wanted[i]);
                 assert!(value[len..].iter().all(|x| *x == Fp::ZERO));

@@ -15,13 +15,14 @@ mod relation;
 #[cfg(test)]
 mod tests;
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_stark::merge::is_merge;
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, header_bytes, prove_succinct, succinct_elements, succinct_parts,
     verify_succinct_on,
 };
+use alphorn_stark::security;
 use alphorn_stark::statement::Statement;
-use alphorn_stark::{Backend, Exec, security};
 use alphorn_types::Bitfield;
 
 pub use alphorn_stark::whir::Preset;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use alphorn_exec::Exec;
 use alphorn_types::{Assignment, Validator};
 
 use crate::key::{KeyError, Purpose, SecretKey};
 use crate::params::Set;
 use crate::proof::ProofRegistry;
 use crate::signature::PublicKey;
-use alphorn_stark::Exec;
 
 /// The public keys of all validators, of votes and of duties.
 #[derive(Clone, Debug)]

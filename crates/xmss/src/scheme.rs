@@ -8,13 +8,13 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::model::Merged;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
     Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
 };
-use alphorn_stark::{Backend, Exec};
 use alphorn_types::{Assignment, Layout, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
@@ -23,7 +23,6 @@ use crate::key::{Purpose, SignError};
 use crate::params::Set;
 use crate::proof::{ProofRegistry, Proofs};
 use crate::registry::{EpochKeys, Registry, Signers};
-use crate::watch::Watched;
 
 /// Largest committee: the registry of a statement.
 pub const COMMITTEE_MAX: u32 = 1 << 15;
@@ -241,7 +240,7 @@ impl Scheme for Xmss {
 
     fn portable(&self) -> Xmss {
         Xmss {
-            backend: Backend::portable(),
+            backend: Backend::Portable,
             ..*self
         }
     }
@@ -260,7 +259,7 @@ impl Scheme for Xmss {
             });
         }
         self.check_layout(layout)?;
-        let pulse = Watched(ctx.pulse());
+        let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         Ok(EpochKeys {
             committees: match &self.proofs {
@@ -285,7 +284,7 @@ impl Scheme for Xmss {
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Signatures, SchemeError> {
         check_permits(slot, items, &permits)?;
-        let pulse = Watched(ctx.pulse());
+        let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let one_thread = Exec::new(self.backend, None).with_watch(&pulse);
         let permits: Vec<_> = permits
@@ -333,7 +332,7 @@ impl Scheme for Xmss {
         _secret: &[u8; 32],
         ctx: &mut Ctx<'_, ()>,
     ) -> Verdicts {
-        let pulse = Watched(ctx.pulse());
+        let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let mut verdicts = vec![true; claims.len()];
         let (mut all, mut proved) = (Vec::new(), Vec::new());
@@ -401,7 +400,7 @@ impl Scheme for Xmss {
         let Some(proofs) = self.proofs_of(statement.layer) else {
             return Ok(list);
         };
-        let pulse = Watched(ctx.pulse());
+        let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let vote_of = |position| votes.partition_point(|(before, _)| *before < position);
         collection::prove(proofs, exec, keys, statement, &list, &vote_of)
@@ -417,7 +416,7 @@ impl Scheme for Xmss {
         _multiplicity_max: u8,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        let pulse = Watched(ctx.pulse());
+        let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         match &self.proofs {
             Some(proofs) if parts.iter().any(|part| self.is_proof(part)) => {

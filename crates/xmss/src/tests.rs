@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::prf::Prf;
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_stark::{Backend, Fp};
+use alphorn_stark::{Fp, KERNELS};
 use alphorn_types::{Slot, Validator};
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ fn canonical(elements: &[Fp]) -> Vec<u32> {
 }
 
 fn exec() -> Exec<'static> {
-    Exec::new(Backend::measured(), None)
+    Exec::new(KERNELS.measured(), None)
 }
 
 /// The key of the known answers: seed 00..1f, parameter 1..5.
@@ -45,7 +46,7 @@ fn holds(key: &SecretKey, index: u32, message: &[u8; 32], signature: &Signature)
         message,
         signature,
     };
-    verify(item, Backend::measured())
+    verify(item, KERNELS.measured())
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn every_kernel_and_thread_count_gives_the_same_key_and_signature() {
         .unwrap();
     for set in Set::ALL {
         let mut known = None;
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             for pool in [None, Some(&pool)] {
                 let exec = Exec::new(backend, pool);
                 let key = SecretKey::interop(set, Purpose::Duty, 3, 5..70, exec).unwrap();
@@ -225,7 +226,7 @@ fn sets_are_not_mixed() {
         message: &[5; 32],
         signature: &signature,
     };
-    assert!(!verify(beyond, Backend::portable()));
+    assert!(!verify(beyond, Backend::Portable));
 }
 
 #[test]
@@ -274,15 +275,15 @@ fn ranges_beyond_the_lifetime_are_refused() {
 
 #[test]
 fn a_stopped_generation_makes_no_key() {
-    let stop = alphorn_scheme::Stop::default();
+    let stop = alphorn_exec::Stop::default();
     let mut scratch = ();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build()
         .unwrap();
     let ctx = alphorn_scheme::Ctx::pooled(&pool, stop.clone(), Default::default(), &mut scratch);
-    let pulse = crate::watch::Watched(ctx.pulse());
-    let exec = Exec::new(Backend::portable(), None).with_watch(&pulse);
+    let pulse = ctx.pulse();
+    let exec = Exec::new(Backend::Portable, None).with_watch(&pulse);
     stop.stop();
     for end in [10, 3000] {
         let key = SecretKey::interop(Set::Compact, Purpose::Vote, 0, 0..end, exec);

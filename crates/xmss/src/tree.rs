@@ -7,10 +7,11 @@
 
 use std::ops::Range;
 
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use crate::hash::{Children, Digest, Parameter};
 use crate::params::Set;
 use crate::prf::{Prf, Value};
-use alphorn_stark::{Backend, Exec};
 
 /// Log2 of the leaves that are made again together.
 const BLOCK_LOG2: u8 = 8;
@@ -20,10 +21,6 @@ const WHOLE_MAX: u64 = 1024;
 
 /// Leaves that one thread makes between two looks at the stop flag.
 const LEAVES: u64 = 32;
-
-/// The computation was asked to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stopped;
 
 /// What nodes are made of.
 #[derive(Clone)]
@@ -123,15 +120,10 @@ impl Source {
         let start = (index << top).max(self.active.start);
         let end = ((index + 1) << top).min(self.active.end);
         let parts: Vec<u64> = (start..end).step_by(LEAVES as usize).collect();
-        let leaves = exec.map(parts.len(), |i| match exec.stopped() {
-            true => Vec::new(),
-            false => self.leaves(exec.backend(), parts[i]..end.min(parts[i] + LEAVES)),
+        let leaves = exec.try_map(parts.len(), |i| {
+            self.leaves(exec.backend(), parts[i]..end.min(parts[i] + LEAVES))
         });
-        let leaves = leaves.concat();
-        if leaves.len() as u64 != end - start {
-            return Err(Stopped);
-        }
-        Ok(self.grow(exec.backend(), 0, start, leaves, top))
+        Ok(self.grow(exec.backend(), 0, start, leaves?.concat(), top))
     }
 
     /// The resident levels of the whole tree, from its leaves. `progress` is told how many indices
@@ -148,17 +140,14 @@ impl Source {
         }
         let done = std::sync::atomic::AtomicU64::new(0);
         let one_thread = Exec::new(exec.backend(), None);
-        let nodes = exec.map((span.end - span.start) as usize, |i| {
-            if exec.stopped() {
-                return Err(Stopped);
-            }
+        let nodes = exec.try_map((span.end - span.start) as usize, |i| {
             let levels = self.block(one_thread, lowest, span.start + i as u64)?;
             let before = done.fetch_add(1 << lowest, std::sync::atomic::Ordering::Relaxed);
             progress((before + (1 << lowest)).min(self.active.end - self.active.start));
             let node = levels.node(lowest, span.start + i as u64);
             Ok(node.expect("a block ends in its node"))
         });
-        let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let nodes = nodes?.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(self.restore(exec.backend(), nodes))
     }
 

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use alphorn_stark::{Backend, Fp};
+use alphorn_exec::Exec;
+use alphorn_stark::{Fp, KERNELS, Permutations};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::hash::{Children, Digest, Parameter, Tips, Walk};
 use crate::prf;
 use crate::prf::Prf;
-use crate::{Exec, Item, Purpose, SecretKey, Set, Signature, verify_batch};
+use crate::{Item, Purpose, SecretKey, Set, Signature, verify_batch};
 
 const ANSWERS: &str = include_str!("../../../vectors/xmss/known-answers.json");
 
@@ -59,7 +60,7 @@ struct Inputs {
 
 fn check_hashes(known: &Value, names: [&str; 3], inputs: &Inputs) {
     let (instance, digest) = (inputs.set.instance(), inputs.set.params().digest);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let (slot, chain, from, start) = inputs.walk;
         let walk = Walk {
             // The chain of the lean sets was asked for with a parameter of ones.
@@ -128,7 +129,7 @@ fn hashes_are_the_known_ones() {
     let names = ["compact_chain", "compact_node", "compact_leaf"];
     check_hashes(known, names, &compact);
     let message = std::array::from_fn(|i| i as u8);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let limbs = Set::Prod.instance().message(backend, &message);
         assert_eq!(canonical(&limbs, 9), numbers(&known["message_limbs"]));
         let hash = Set::Compact.instance().message(backend, &message);
@@ -146,7 +147,7 @@ fn hashes_are_the_known_ones() {
 fn derived_values_are_the_known_ones() {
     let (known, seed) = (answers(), std::array::from_fn(|i| i as u8));
     let prf = Prf::new(Set::Prod, &seed);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let start = prf.value(backend, prf::Value::Start { slot: 5, chain: 3 });
         assert_eq!(canonical(&start, 8), numbers(&known["prf_chain_start"]));
         let randomness = prf.value(
@@ -163,7 +164,7 @@ fn derived_values_are_the_known_ones() {
 
 /// The key of a case: with the parameter of its seed, or another one that the case has chosen.
 fn key(case: &Value) -> SecretKey {
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let (set, seed) = (set(&case["set"]), bytes32(&case["seed"]));
     let bound = |i: usize| case["active"][i].as_u64().unwrap();
     let active: Range<u64> = bound(0)..bound(1);
@@ -181,7 +182,7 @@ fn key(case: &Value) -> SecretKey {
 /// Also the slots at which the tweak of a chain wraps around p.
 #[test]
 fn signatures_are_the_known_ones_byte_by_byte() {
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let known = answers();
     let cases = known["signatures"].as_array().unwrap();
     assert!(cases.len() >= 34, "{} cases", cases.len());

@@ -4,10 +4,11 @@
 //! hash to a leaf, and the path leads from the leaf to the key's root. All of it is public, so
 //! the time may depend on it. Signatures of a batch share vectors: sixteen hash together.
 
+use alphorn_exec::{Backend, Exec};
+
 use crate::hash::{Children, Code, Encoding, Message, Tips, Walk};
 use crate::params::{BASE, Set};
 use crate::signature::{PublicKey, Signature};
-use alphorn_stark::{Backend, Exec};
 
 /// A signature with what it is said to sign.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,11 @@
 //! its standard output only after the mark is on the disk. The parent kills it (SIGKILL) after a
 //! random time, starts it again, and collects what was shown.
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Role, SignItem, Watermark};
-use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{
-    Exec, FileWatermark, Item, Purpose, SecretKey, Set, Signature, WatermarkError, verify,
+    FileWatermark, Item, Purpose, SecretKey, Set, Signature, WatermarkError, verify,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +25,7 @@ const TEST: &str = "no_slot_is_signed_twice_by_a_signer_that_is_killed_again_and
 const KILLS: u64 = 40;
 
 fn key() -> SecretKey {
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     SecretKey::interop(Set::Test, Purpose::Vote, 0, 0..256, exec).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn child(folder: &Path) {
     let mut out = std::io::stdout();
     writeln!(out, "\nREADY").unwrap();
     let store = open(folder, &key);
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     let mut message = [0; 32];
     message[..4].copy_from_slice(&std::process::id().to_le_bytes());
     for slot in 0..256 {
@@ -128,7 +128,7 @@ fn no_slot_is_signed_twice_by_a_signer_that_is_killed_again_and_again() {
                 message: &digest,
                 signature: &signature,
             };
-            assert!(verify(item, Backend::portable()), "slot {slot}");
+            assert!(verify(item, Backend::Portable), "slot {slot}");
             messages.entry(slot).or_default().insert(message.to_owned());
         }
     }

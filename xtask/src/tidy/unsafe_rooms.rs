@@ -6,7 +6,7 @@ use crate::source::find_words;
 use crate::tree::{File, Tree};
 
 /// Crates with kernels: their root denies unsafe code, and the kernel files allow it.
-const KERNEL_CRATES: &[&str] = &["bls", "falcon", "labrador", "rlnc", "stark"];
+const KERNEL_CRATES: &[&str] = &["bls", "exec", "labrador", "rlnc", "stark"];
 
 /// Names that a kernel's file or folder may have.
 const INSTRUCTION_SETS: &[&str] = &["avx2", "avx512"];

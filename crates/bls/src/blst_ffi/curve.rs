@@ -2,8 +2,6 @@
 
 use super::field::{Field, Fp, Fp2};
 use super::points::{g1, g2};
-use crate::lanes::LaneField;
-use crate::sums::KernelField;
 
 /// A point (x, y) of the curve, or the identity as (0, 0), blst's convention.
 ///
@@ -57,9 +55,7 @@ impl G2Affine {
 }
 
 /// A field whose curve blst knows: the one-point routines that bulk sums are compared with.
-// The kernels are nobody else's business, and nobody else can implement this trait.
-#[allow(private_bounds)]
-pub trait CurveField: Field + KernelField + LaneField {
+pub trait CurveField: Field {
     /// The sum by one mixed addition per point.
     fn sum_naive(points: &[Affine<Self>]) -> Affine<Self>;
     /// The sum by blst's bulk addition.

@@ -1,11 +1,12 @@
 //! The bases that all committees share, and weighted sums of points.
 
+use alphorn_exec::Exec;
+
 use super::{IpaError, TAG, check_keys};
 use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::fr::Fr;
 use crate::blst_ffi::pairing::hash_to_g1;
 use crate::blst_ffi::points::g1;
-use crate::exec::Exec;
 
 /// Points below which a sum is not worth a second thread.
 const POINTS_PER_THREAD_MIN: usize = 256;
@@ -65,7 +66,7 @@ impl Bases {
 /// short scalars cost as many bits as the longest has.
 pub(super) fn weighted_sum(points: &[G1Affine], scalars: &[Fr], exec: Exec<'_>) -> G1Affine {
     assert_eq!(points.len(), scalars.len(), "one scalar a point");
-    let chunks = exec.chunks(points.len(), POINTS_PER_THREAD_MIN);
+    let chunks = exec.pieces(points.len(), POINTS_PER_THREAD_MIN, usize::MAX);
     let parts = exec.map(chunks.len(), |c| {
         let terms = chunks[c].clone().map(|i| (&points[i], &scalars[i]));
         let (kept, scalars): (Vec<G1Affine>, Vec<[u8; 32]>) = terms
@@ -102,6 +103,7 @@ pub(super) fn powers(x: &Fr, n: usize) -> Vec<Fr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_exec::Backend;
 
     #[test]
     fn bases_are_different_points_of_the_group_and_a_prefix_of_longer_lists() {
@@ -129,7 +131,9 @@ mod tests {
             .num_threads(2)
             .build()
             .unwrap();
-        let mut points = Bases::derive(512, Exec::new(Some(&pool))).unwrap().g;
+        let mut points = Bases::derive(512, Exec::new(Backend::Portable, Some(&pool)))
+            .unwrap()
+            .g;
         points[3] = G1Affine::INFINITY;
         for width in [1, 16, 32] {
             for n in [0, 1, 4, 40, 512] {
@@ -145,7 +149,7 @@ mod tests {
                     .zip(&scalars)
                     .map(|(point, scalar)| g1::mul(point, &scalar.to_le_bytes(), 255))
                     .collect();
-                let exec = Exec::new((n > 40).then_some(&pool));
+                let exec = Exec::new(Backend::Portable, (n > 40).then_some(&pool));
                 let sum = weighted_sum(&points[..n], &scalars, exec);
                 assert_eq!(sum, g1::sum_naive(&products), "{width} bytes, {n} points");
             }

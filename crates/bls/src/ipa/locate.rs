@@ -1,10 +1,11 @@
 //! Group testing: which proofs of a batch do not hold.
 
+use alphorn_exec::Exec;
+
 use super::verify::Batch;
 use super::{Bases, Claim, IpaError};
 use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::points::g1;
-use crate::exec::Exec;
 use crate::rlc::Rlc;
 
 /// Sums over all positions that one proof alone costs: over G, H and the committee's keys.

@@ -8,7 +8,8 @@
 //!
 //! ```
 //! use alphorn_bls::ipa::{Bases, Claim, Committee, Proof, prove, verify};
-//! use alphorn_bls::{Exec, SecretKey};
+//! use alphorn_bls::SecretKey;
+//! use alphorn_exec::Exec;
 //! use alphorn_types::Bitfield;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,6 @@
 //! The prover: commitments, then an inner-product argument that halves its vectors.
 
+use alphorn_exec::Exec;
 use alphorn_types::Bitfield;
 
 use super::bases::{Bases, powers, weighted_sum};
@@ -9,7 +10,6 @@ use super::{Challenges, Committee, IpaError, Statement, check_signers, halve};
 use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::fr::{Fr, vartime_fold};
 use crate::blst_ffi::points::g1;
-use crate::exec::Exec;
 use crate::keys::PublicKey;
 
 /// Bases below which folding is not worth a second thread.
@@ -197,7 +197,7 @@ fn fold_scalars(vector: &mut Vec<Fr>, scalar: &Fr) {
 
 /// `low + scalar * high`, on all threads.
 fn fold(low: &[G1Affine], high: &[G1Affine], scalar: &Fr, exec: Exec<'_>) -> Vec<G1Affine> {
-    let chunks = exec.chunks(low.len(), FOLD_PER_THREAD_MIN);
+    let chunks = exec.pieces(low.len(), FOLD_PER_THREAD_MIN, usize::MAX);
     let parts = exec.map(chunks.len(), |c| {
         vartime_fold(&low[chunks[c].clone()], &high[chunks[c].clone()], scalar)
     });

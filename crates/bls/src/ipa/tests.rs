@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ use super::transcript::Transcript;
 use super::*;
 use crate::blst_ffi::fr::vartime_fold;
 use crate::blst_ffi::points::g1;
-use crate::{Backend, Exec, InteropKey, Rlc, RlcBits, interop_keys, vartime_interop_public_keys};
+use crate::{InteropKey, Rlc, RlcBits, interop_keys, vartime_interop_public_keys};
 
 const SERIAL: fn() -> Exec<'static> = Exec::serial;
 
@@ -23,7 +24,7 @@ fn bases() -> &'static Bases {
 
 fn keys(n: usize, first: u64) -> Vec<PublicKey> {
     let secrets = interop_keys(first..first + n as u64, SERIAL());
-    vartime_interop_public_keys(&secrets, Backend::portable(), SERIAL())
+    vartime_interop_public_keys(&secrets, SERIAL().on(Backend::Portable))
 }
 
 fn committee(n: usize) -> Committee {
@@ -114,7 +115,12 @@ fn honest_proofs_are_accepted() {
     for n in [1, 2, 3, 4, 5, 8, 37, 64, 1024] {
         let case = Case::of(n);
         assert!(case.holds(), "n = {n}");
-        verify(bases(), &case.claim(), Exec::new(Some(&pool))).unwrap();
+        verify(
+            bases(),
+            &case.claim(),
+            Exec::new(Backend::Portable, Some(&pool)),
+        )
+        .unwrap();
         let naive: Vec<PublicKey> = case
             .multiplicities
             .iter()
@@ -128,7 +134,7 @@ fn honest_proofs_are_accepted() {
         let bytes = case.proof.to_bytes();
         assert_eq!(bytes.len(), Proof::bytes_len(n));
         assert_eq!(Proof::from_bytes(&bytes, n).unwrap(), case.proof);
-        let threads = Exec::new(Some(&pool));
+        let threads = Exec::new(Backend::Portable, Some(&pool));
         let again = prove(
             bases(),
             &case.committee,
@@ -565,7 +571,13 @@ fn a_search_finds_what_single_proofs_say() {
             let bad: Vec<usize> = (0..count).step_by(step).collect();
             let cases = batch_of(count, &bad);
             let claims: Vec<Claim<'_>> = cases.iter().map(Case::claim).collect();
-            let found = locate(bases(), &claims, &rlc, Exec::new(Some(&pool))).unwrap();
+            let found = locate(
+                bases(),
+                &claims,
+                &rlc,
+                Exec::new(Backend::Portable, Some(&pool)),
+            )
+            .unwrap();
             assert_eq!(found.bad, bad, "{count} proofs, every {step}");
             let alone: Vec<usize> = (0..count).filter(|&i| !cases[i].holds()).collect();
             assert_eq!(found.bad, alone);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
 
 use super::bases::{Bases, powers, weighted_sum};
@@ -9,7 +10,6 @@ use super::{Claim, Committee, IpaError, TAG, halve};
 use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::fr::Fr;
 use crate::blst_ffi::points::g1;
-use crate::exec::Exec;
 use crate::rlc::{Rlc, WeightStream};
 
 /// Verifies one proof.
@@ -90,7 +90,7 @@ impl<'a> Batch<'a> {
 
     /// The weighted sum of the verification equations of some claims: the identity if all hold.
     pub(super) fn value(&self, chosen: &[usize], exec: Exec<'_>) -> G1Affine {
-        let chunks = exec.chunks(chosen.len(), 1);
+        let chunks = exec.pieces(chosen.len(), 1, usize::MAX);
         let tallies = exec.map(chunks.len(), |c| {
             let mut tally = Tally::default();
             for &i in &chosen[chunks[c].clone()] {

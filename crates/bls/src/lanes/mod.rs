@@ -13,11 +13,10 @@ use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 use crate::blst_ffi::field::{Fp, Fp2, P};
 use crate::blst_ffi::pairing;
 use crate::error::DecodeError;
-use crate::exec::Exec;
-#[cfg(target_arch = "x86_64")]
-use crate::kernel::Avx512Witness;
-use crate::kernel::{Backend, Level};
 use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
+use alphorn_exec::Avx512Ifma;
+#[cfg(target_arch = "x86_64")]
+use alphorn_exec::{Backend, Exec};
 
 /// Items of one run.
 const LANES: usize = 16;
@@ -41,7 +40,7 @@ pub(crate) struct Compressed {
 }
 
 /// A field whose curve has lanes.
-pub(crate) trait LaneField: Sized {
+pub(crate) trait LaneField: CurveField {
     /// Coefficients of an element over Fp.
     const COEFFICIENTS: usize;
 
@@ -51,18 +50,18 @@ pub(crate) trait LaneField: Sized {
     /// Sixteen points from their compressed forms, and the lanes that are right.
     #[cfg(target_arch = "x86_64")]
     fn decompress_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         forms: &[Compressed; LANES],
     ) -> ([Affine<Self>; LANES], u16);
 
     /// Lanes that are in the subgroup of prime order; the others may be.
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Witness, points: &[Affine<Self>; LANES]) -> u16;
+    fn in_group_lanes(witness: Avx512Ifma, points: &[Affine<Self>; LANES]) -> u16;
 
     /// weights[i] · points[i] for weights of `bits` bits, and the lanes that are right.
     #[cfg(target_arch = "x86_64")]
     fn multiply_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         points: &[Affine<Self>; LANES],
         weights: &[u128; LANES],
         bits: usize,
@@ -78,20 +77,20 @@ impl LaneField for Fp {
 
     #[cfg(target_arch = "x86_64")]
     fn decompress_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         forms: &[Compressed; LANES],
     ) -> ([G1Affine; LANES], u16) {
         avx512::decompress_g1(witness, forms)
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Witness, points: &[G1Affine; LANES]) -> u16 {
+    fn in_group_lanes(witness: Avx512Ifma, points: &[G1Affine; LANES]) -> u16 {
         avx512::in_g1(witness, points)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn multiply_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         points: &[G1Affine; LANES],
         weights: &[u128; LANES],
         bits: usize,
@@ -109,20 +108,20 @@ impl LaneField for Fp2 {
 
     #[cfg(target_arch = "x86_64")]
     fn decompress_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         forms: &[Compressed; LANES],
     ) -> ([G2Affine; LANES], u16) {
         avx512::decompress_g2(witness, forms)
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Witness, points: &[G2Affine; LANES]) -> u16 {
+    fn in_group_lanes(witness: Avx512Ifma, points: &[G2Affine; LANES]) -> u16 {
         avx512::in_g2(witness, points)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn multiply_lanes(
-        witness: Avx512Witness,
+        witness: Avx512Ifma,
         points: &[G2Affine; LANES],
         weights: &[u128; LANES],
         bits: usize,
@@ -160,18 +159,13 @@ fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
 
 /// Points of the curve from their compressed forms: the same verdicts as blst's; subgroup not checked,
 /// identity allowed. Under a task that was asked to end it is any verdict.
-pub(crate) fn decompress<F: CurveField, B: AsRef<[u8]> + Sync>(
+pub(crate) fn decompress<F: LaneField, B: AsRef<[u8]> + Sync>(
     encoded: &[B],
-    backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<Result<Affine<F>, DecodeError>> {
-    match backend.level() {
-        Level::Portable => exec.map(encoded.len(), |i| match exec.stopped() {
-            true => Err(DecodeError::Infinity),
-            false => F::decompress(encoded[i].as_ref()),
-        }),
+    match exec.backend() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => {
+        Backend::Avx512Ifma(witness) => {
             let chunks = exec.pieces(encoded.len(), ITEMS_MIN, DECODED_MAX);
             let parts = exec.map(chunks.len(), |c| match exec.stopped() {
                 true => vec![Err(DecodeError::Infinity); chunks[c].len()],
@@ -179,12 +173,16 @@ pub(crate) fn decompress<F: CurveField, B: AsRef<[u8]> + Sync>(
             });
             parts.concat()
         }
+        _ => exec.map(encoded.len(), |i| match exec.stopped() {
+            true => Err(DecodeError::Infinity),
+            false => F::decompress(encoded[i].as_ref()),
+        }),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-fn decompress_in_lanes<F: CurveField, B: AsRef<[u8]>>(
-    witness: Avx512Witness,
+fn decompress_in_lanes<F: LaneField, B: AsRef<[u8]>>(
+    witness: Avx512Ifma,
     encoded: &[B],
 ) -> Vec<Result<Affine<F>, DecodeError>> {
     let parsed: Vec<(usize, Compressed)> = encoded
@@ -221,12 +219,11 @@ fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
 
 /// Positions of the points of the curve that are outside the subgroup of prime order, ascending; the
 /// identity is inside. Exact.
-pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
+pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
     let mut inside = vec![false; points.len()];
-    match backend.level() {
-        Level::Portable => {}
+    match backend {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => {
+        Backend::Avx512Ifma(witness) => {
             let indices: Vec<usize> = (0..points.len()).collect();
             for (block, lanes) in runs(&indices) {
                 let good = F::in_group_lanes(witness, &lanes.map(|i| points[i]));
@@ -235,6 +232,7 @@ pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>
                 }
             }
         }
+        _ => {}
     }
     (0..points.len())
         .filter(|&i| !inside[i] && !F::in_group(&points[i]))
@@ -243,8 +241,8 @@ pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>
 
 /// weights[i] · points[i] for non-zero weights of `bits` bits; the points have prime order.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn vartime_multiply<F: CurveField>(
-    witness: Avx512Witness,
+pub(crate) fn vartime_multiply<F: LaneField>(
+    witness: Avx512Ifma,
     items: &[(Affine<F>, u128)],
     bits: usize,
 ) -> Vec<Affine<F>> {
@@ -267,7 +265,7 @@ pub(crate) fn vartime_multiply<F: CurveField>(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn vartime_multiply_one<F: CurveField>(
+fn vartime_multiply_one<F: LaneField>(
     (point, weight): &(Affine<F>, u128),
     bits: usize,
 ) -> Affine<F> {
@@ -280,16 +278,11 @@ fn vartime_multiply_one<F: CurveField>(
 pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
     messages: &[B],
     dst: &[u8],
-    backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<G2Affine> {
-    match backend.level() {
-        Level::Portable => exec.map(messages.len(), |i| match exec.stopped() {
-            true => G2Affine::INFINITY,
-            false => pairing::hash_to_g2(messages[i].as_ref(), dst),
-        }),
+    match exec.backend() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => {
+        Backend::Avx512Ifma(witness) => {
             let chunks = exec.pieces(messages.len(), LANES, HASHES_MAX);
             let parts = exec.map(chunks.len(), |c| match exec.stopped() {
                 true => vec![G2Affine::INFINITY; chunks[c].len()],
@@ -297,15 +290,15 @@ pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
             });
             parts.concat()
         }
+        _ => exec.map(messages.len(), |i| match exec.stopped() {
+            true => G2Affine::INFINITY,
+            false => pairing::hash_to_g2(messages[i].as_ref(), dst),
+        }),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-fn hash_in_lanes<B: AsRef<[u8]>>(
-    witness: Avx512Witness,
-    messages: &[B],
-    dst: &[u8],
-) -> Vec<G2Affine> {
+fn hash_in_lanes<B: AsRef<[u8]>>(witness: Avx512Ifma, messages: &[B], dst: &[u8]) -> Vec<G2Affine> {
     let tag = expand::Tag::new(dst);
     let mut found = vec![None; messages.len()];
     let indices: Vec<usize> = (0..messages.len()).collect();

@@ -5,13 +5,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::blst_ffi::field::Field;
 use crate::blst_ffi::points::{g1, g2};
+use crate::kernel::KERNELS;
 use crate::subgroup::tests::point_of_order_13;
+use crate::sums::KernelField;
 
-fn check_decoding<F: CurveField>(encoded: &[Vec<u8>]) {
+fn check_decoding<F: KernelField + LaneField>(encoded: &[Vec<u8>]) {
     let expected: Vec<_> = encoded.iter().map(|bytes| F::decompress(bytes)).collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         assert_eq!(
-            decompress::<F, _>(encoded, backend, Exec::serial()),
+            decompress::<F, _>(encoded, Exec::new(backend, None)),
             expected
         );
     }
@@ -31,7 +33,7 @@ fn damaged(good: &[Vec<u8>], damage: &[(usize, u8)]) -> Vec<Vec<u8>> {
     out
 }
 
-fn multiples<F: CurveField>(generator: Affine<F>, count: usize) -> Vec<Affine<F>> {
+fn multiples<F: KernelField + LaneField>(generator: Affine<F>, count: usize) -> Vec<Affine<F>> {
     let mut out = vec![generator];
     while out.len() < count {
         out.push(F::sum_naive(&[out[out.len() - 1], generator]));
@@ -94,8 +96,8 @@ proptest! {
         tag in prop::collection::vec(0u8.., 0..300),
     ) {
         let expected: Vec<G2Affine> = messages.iter().map(|m| pairing::hash_to_g2(m, &tag)).collect();
-        for backend in Backend::available() {
-            prop_assert_eq!(&hash_to_g2(&messages, &tag, backend, Exec::serial()), &expected);
+        for backend in KERNELS.available() {
+            prop_assert_eq!(&hash_to_g2(&messages, &tag, Exec::new(backend, None)), &expected);
         }
     }
 }
@@ -188,7 +190,7 @@ fn p_bit(bit: usize) -> bool {
     P[bit / 64] >> (bit % 64) & 1 == 1
 }
 
-fn check_groups<F: CurveField>(generator: Affine<F>, torsion: Affine<F>) {
+fn check_groups<F: KernelField + LaneField>(generator: Affine<F>, torsion: Affine<F>) {
     let mut points = multiples(generator, 40);
     for i in (0..40).step_by(3) {
         points[i] = F::sum_naive(&[points[i], torsion]);
@@ -200,7 +202,7 @@ fn check_groups<F: CurveField>(generator: Affine<F>, torsion: Affine<F>) {
         .filter(|&i| !F::in_group(&points[i]))
         .collect();
     assert!(expected.len() >= 14 + 13);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         assert_eq!(outside_group(backend, &points), expected, "{backend}");
         for n in [0, 1, LANES_MIN - 1, LANES_MIN, LANES + 1] {
             let expected: Vec<usize> = expected.iter().copied().filter(|&i| i < n).collect();

@@ -53,16 +53,17 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Backend;
     use crate::sums::KeyTable;
-    use crate::{Exec, interop_keys, vartime_interop_public_keys};
+    use crate::{interop_keys, vartime_interop_public_keys};
+    use alphorn_exec::Backend;
+    use alphorn_exec::Exec;
 
     #[test]
     fn the_best_of_two_slots_or_two_planes_are_kept() {
         let secrets = interop_keys(0..8, Exec::serial());
-        let keys = vartime_interop_public_keys(&secrets, Backend::portable(), Exec::serial());
+        let keys = vartime_interop_public_keys(&secrets, Exec::serial());
         let keys = keys.iter().map(|key| *key.point()).collect();
-        let table = KeyTable::new(Backend::portable(), keys, &[8]).unwrap();
+        let table = KeyTable::new(Backend::Portable, keys, &[8]).unwrap();
         let base = |word: u64| Base::compute(&table, 0, &[word]).unwrap();
         let mut known = Known::default();
         let words = |known: &Known| -> Vec<u64> {

@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use alphorn_exec::Exec;
 use alphorn_scheme::{Claim, Ctx};
 use alphorn_types::{Bitfield, Slot, Support};
 
@@ -11,7 +12,6 @@ use super::bases::BASES_MAX;
 use super::epoch::EpochKeys;
 use crate::batch::Located;
 use crate::committee::{Item, Prepared, Signers, VerifyOptions, VerifyTimings};
-use crate::exec::Exec;
 use crate::rlc::Rlc;
 use crate::sums::{Base, SumReport, Workspace};
 
@@ -94,7 +94,7 @@ impl PreparedClaims {
             rlc,
             sums: scheme.sum_options(),
             bases: &keys.bases(),
-            exec: Exec::new(ctx.pool()).with_pulse(&pulse),
+            exec: Exec::new(scheme.backend, ctx.pool()).with_watch(&pulse),
         };
         let prepared = Prepared::new(&items, keys.table(), &options, ctx.scratch)
             .expect("places and lengths of the claims were checked");
@@ -122,7 +122,7 @@ impl PreparedClaims {
     /// was asked to end.
     pub fn locate(&self, keys: &EpochKeys, ctx: &Ctx<'_, Workspace>) -> Located {
         let pulse = ctx.pulse();
-        let exec = Exec::new(ctx.pool()).with_pulse(&pulse);
+        let exec = Exec::new(self.prepared.backend(), ctx.pool()).with_watch(&pulse);
         match self.prepared.locate(exec) {
             Some(located) => {
                 self.learn(keys, &located.bad);

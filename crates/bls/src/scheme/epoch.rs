@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use alphorn_exec::Backend;
 use alphorn_scheme::{Ctx, SchemeError, Statement};
 use alphorn_types::{Assignment, Layout, Unit};
 
 use super::bases::Known;
 use crate::blst_ffi::curve::G1Affine;
-use crate::kernel::Backend;
 use crate::registry::Registry;
 use crate::sums::{Base, KeyTable, Workspace};
 

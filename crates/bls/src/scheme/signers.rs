@@ -3,14 +3,13 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
+use alphorn_exec::Exec;
 use alphorn_scheme::{SchemeError, Signatures};
 use alphorn_types::Validator;
 
 use crate::blst_ffi::curve::G2Affine;
 use crate::ciphersuite::{SIGNATURE_DST, hash_many_to_g2, sign_hash};
-use crate::exec::Exec;
 use crate::interop::{InteropKey, VartimeInteropSigner, interop_keys};
-use crate::kernel::Backend;
 use crate::keys::{SIGNATURE_BYTES, SecretKey, Signature};
 
 /// Signatures of one message from which tables for it pay off (10 ms against 240 us each).
@@ -48,7 +47,6 @@ impl Signers {
     /// Signs (validator, message) pairs.
     pub(super) fn sign(
         &self,
-        backend: Backend,
         items: &[(Validator, [u8; 32])],
         exec: Exec<'_>,
     ) -> Result<Vec<Signature>, SchemeError> {
@@ -61,7 +59,7 @@ impl Signers {
                 let held = held?;
                 let messages: Vec<&[u8; 32]> = items.iter().map(|(_, message)| message).collect();
                 let sign = |i: usize, hash: &G2Affine| sign_hash(held[i], hash);
-                Ok(sign_each(backend, &messages, sign, exec))
+                Ok(sign_each(&messages, sign, exec))
             }
             SignerSet::Interop { first, keys } => {
                 let key =
@@ -70,7 +68,7 @@ impl Signers {
                     .iter()
                     .map(|(v, _)| key(v).ok_or(SchemeError::UnknownSigner(v.0)))
                     .collect();
-                Ok(sign_interop(backend, &held?, items, exec))
+                Ok(sign_interop(&held?, items, exec))
             }
         }
     }
@@ -79,7 +77,6 @@ impl Signers {
 /// Hashes each message once, all of them in the lanes of the kernel, and signs: `sign` takes the
 /// number of a message and its hash.
 fn sign_each(
-    backend: Backend,
     messages: &[&[u8; 32]],
     sign: impl Fn(usize, &G2Affine) -> Signature + Sync,
     exec: Exec<'_>,
@@ -87,7 +84,7 @@ fn sign_each(
     let mut distinct = messages.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let hashes = hash_many_to_g2(&distinct, SIGNATURE_DST, backend, exec);
+    let hashes = hash_many_to_g2(&distinct, SIGNATURE_DST, exec);
     exec.map(messages.len(), |i| {
         let hash = distinct.partition_point(|message| *message < messages[i]);
         sign(i, &hashes[hash])
@@ -96,7 +93,6 @@ fn sign_each(
 
 /// Signs with interop keys; messages of many signers get tables of their own.
 fn sign_interop(
-    backend: Backend,
     keys: &[&InteropKey],
     items: &[(Validator, [u8; 32])],
     exec: Exec<'_>,
@@ -113,13 +109,14 @@ fn sign_interop(
             continue;
         }
         let held: Vec<&InteropKey> = members.iter().map(|&i| keys[i]).collect();
-        let signed = VartimeInteropSigner::new(message, backend).vartime_interop_sign(&held, exec);
+        let signed =
+            VartimeInteropSigner::new(message, exec.backend()).vartime_interop_sign(&held, exec);
         let signed = members.into_iter().zip(signed);
         signed.for_each(|(i, signature)| signatures[i] = signature);
     }
     let messages: Vec<&[u8; 32]> = rare.iter().map(|&i| &items[i].1).collect();
     let sign = |m: usize, hash: &G2Affine| sign_hash(&keys[rare[m]].to_secret_key(), hash);
-    let signed = sign_each(backend, &messages, sign, exec);
+    let signed = sign_each(&messages, sign, exec);
     let signed = rare.iter().zip(signed);
     signed.for_each(|(&i, signature)| signatures[i] = signature);
     signatures

@@ -1,5 +1,6 @@
 use super::signers::TABLE_SIGNATURES_MIN;
 use super::*;
+use crate::kernel::KERNELS;
 use crate::{InteropKey, SecretKey, sign};
 
 struct Interop;
@@ -8,11 +9,11 @@ impl alphorn_scheme::battery::Fixture for Interop {
     type S = Bls;
 
     fn scheme(&self) -> Bls {
-        Bls::new(Backend::portable(), Costs::default())
+        Bls::new(Backend::Portable, Costs::default())
     }
 
     fn registry(&self, validators: u32) -> Registry {
-        Registry::interop(validators, Backend::portable(), Exec::serial()).unwrap()
+        Registry::interop(validators, Exec::serial()).unwrap()
     }
 
     fn signers(&self, validators: u32) -> Signers {
@@ -28,7 +29,7 @@ impl alphorn_scheme::battery::Fixture for Real {
     type S = Bls;
 
     fn scheme(&self) -> Bls {
-        let backend = *Backend::available().last().unwrap();
+        let backend = *KERNELS.available().last().unwrap();
         Bls::new(backend, Costs::default()).with_rlc_bits(RlcBits::Bits128)
     }
 
@@ -53,8 +54,8 @@ fn verdicts(claims: &[Claim]) -> Vec<bool> {
     let layout = alphorn_types::Layout::new(24, 2, 3).unwrap();
     let members = (0..24).collect();
     let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
-    let registry = Registry::interop(24, Backend::portable(), Exec::serial()).unwrap();
-    let scheme = Bls::new(Backend::portable(), Costs::default());
+    let registry = Registry::interop(24, Exec::serial()).unwrap();
+    let scheme = Bls::new(Backend::Portable, Costs::default());
     let mut scratch = Workspace::default();
     let ctx = &mut Ctx::single(&mut scratch);
     let (registry, assignment) = (Arc::new(registry), Arc::new(assignment));
@@ -132,8 +133,8 @@ fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
 fn units_of_all_levels_have_a_place_in_one_table() {
     let place = |layout: alphorn_types::Layout, layer, first, len| {
         let assignment = Assignment::new(alphorn_types::Epoch(0), layout, (0..24).collect());
-        let registry = Registry::interop(24, Backend::portable(), Exec::serial()).unwrap();
-        let scheme = Bls::new(Backend::portable(), Costs::default());
+        let registry = Registry::interop(24, Exec::serial()).unwrap();
+        let scheme = Bls::new(Backend::Portable, Costs::default());
         let mut scratch = Workspace::default();
         let ctx = &mut Ctx::single(&mut scratch);
         let keys = scheme.keys(&Arc::new(registry), &Arc::new(assignment.unwrap()), ctx);
@@ -185,20 +186,16 @@ fn many_signatures_equal_those_one_by_one() {
     let signers = Signers::interop(10..10 + count, Exec::serial());
     let secret = |v: u32| InteropKey::new(v.into()).to_secret_key();
     let real = Signers::real((10..10 + count).map(|v| (Validator(v), secret(v))));
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         for signers in [&signers, &real] {
-            let signed = signers.sign(backend, &items, Exec::serial()).unwrap();
+            let signed = signers.sign(&items, Exec::new(backend, None)).unwrap();
             for ((validator, message), signature) in items.iter().zip(signed) {
                 assert_eq!(signature, sign(&secret(validator.0), message));
             }
         }
     }
     for outside in [9, 10 + count] {
-        let refused = signers.sign(
-            Backend::portable(),
-            &[(Validator(outside), [0; 32])],
-            Exec::serial(),
-        );
+        let refused = signers.sign(&[(Validator(outside), [0; 32])], Exec::serial());
         assert_eq!(refused.err(), Some(SchemeError::UnknownSigner(outside)));
     }
 }
@@ -215,8 +212,8 @@ impl World {
     fn new() -> World {
         let layout = alphorn_types::Layout::new(WORLD, 1, 1).unwrap();
         let assignment = Assignment::new(alphorn_types::Epoch(0), layout, (0..WORLD).collect());
-        let registry = Registry::interop(WORLD, Backend::portable(), Exec::serial()).unwrap();
-        let scheme = Bls::new(Backend::portable(), Costs::default());
+        let registry = Registry::interop(WORLD, Exec::serial()).unwrap();
+        let scheme = Bls::new(Backend::Portable, Costs::default());
         let mut scratch = Workspace::default();
         let ctx = &mut Ctx::single(&mut scratch);
         let keys = scheme
@@ -390,7 +387,7 @@ fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
         .unwrap();
     // Before it begins, while it decodes, while it hashes, in the pairings or the search.
     for beats_before in [0, 900, 2_900, 4_290] {
-        let (stop, beats) = (alphorn_scheme::Stop::default(), Arc::new(AtomicU64::new(0)));
+        let (stop, beats) = (alphorn_exec::Stop::default(), Arc::new(AtomicU64::new(0)));
         let asked = std::thread::scope(|scope| {
             let asked = scope.spawn(|| {
                 while beats.load(Ordering::Relaxed) < beats_before {

@@ -27,26 +27,25 @@ pub(crate) use portable::Portable;
 
 use core::fmt;
 
-use crate::blst_ffi::curve::G1Affine;
+use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::points::g1;
-use crate::exec::Exec;
+use alphorn_exec::Avx512Ifma;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::Avx512Witness;
-use crate::kernel::{Backend, Level};
+use alphorn_exec::{Backend, Exec};
 use run::{Run, Space};
 use segments::SumKernel;
 use table::Stored;
 
 /// The vector kernel of a field.
-pub(crate) trait KernelField: Sized {
+pub(crate) trait KernelField: CurveField {
     /// Adds points with coordinates of this field.
     #[cfg(target_arch = "x86_64")]
     type Avx512: SumKernel<Field = Self>;
 
     /// The kernel, on a processor that can run it.
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Witness) -> Self::Avx512;
+    fn avx512(witness: Avx512Ifma) -> Self::Avx512;
 }
 
 impl KernelField for Fp {
@@ -54,7 +53,7 @@ impl KernelField for Fp {
     type Avx512 = Avx512G1;
 
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Witness) -> Avx512G1 {
+    fn avx512(witness: Avx512Ifma) -> Avx512G1 {
         Avx512G1::new(witness)
     }
 }
@@ -64,7 +63,7 @@ impl KernelField for Fp2 {
     type Avx512 = Avx512G2;
 
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Witness) -> Avx512G2 {
+    fn avx512(witness: Avx512Ifma) -> Avx512G2 {
         Avx512G2::new(witness)
     }
 }
@@ -236,10 +235,10 @@ pub fn sum_columns(
 impl Costs {
     /// Measures the kernel of `backend` on this machine, in at most some 20 ms.
     pub fn measure(backend: Backend) -> Costs {
-        match backend.level() {
-            Level::Portable => costs::measure(Portable::<Fp>::default(), &g1::generator()),
+        match backend {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(witness) => costs::measure(Fp::avx512(witness), &g1::generator()),
+            Backend::Avx512Ifma(witness) => costs::measure(Fp::avx512(witness), &g1::generator()),
+            _ => costs::measure(Portable::<Fp>::default(), &g1::generator()),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+use alphorn_exec::Exec;
 
 use super::base::{Base, plane_naive};
 use super::columns::CommitteeJob;
@@ -15,7 +16,6 @@ use super::tree::Tree;
 use super::{Method, SumOptions, SumReport, Sums};
 use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::Fp;
-use crate::exec::Exec;
 
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
 const BATCH_ITEMS: usize = 1 << 15;
@@ -137,36 +137,26 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             planes: vec![G1Affine::INFINITY; planes],
             report,
         });
-        let next = AtomicUsize::new(0);
-        let work = |space: &mut Space<K>| {
-            while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if exec.stopped() {
-                    return;
-                }
-                let report = self.batch(batch, space);
-                let mut shared = shared
-                    .lock()
-                    .expect("no thread panics while it holds the lock");
-                let (mut planes, mut keys) = space.affine.split_at(planes_of(batch));
-                for job in *batch {
-                    let (of_job, others) = planes.split_at(job.columns.columns.len());
-                    shared.planes[job.first_plane..][..of_job.len()].copy_from_slice(of_job);
-                    planes = others;
-                    let (of_job, others) = keys.split_at(job.job.collections.len());
-                    shared.keys[job.first_key..][..of_job.len()].copy_from_slice(of_job);
-                    keys = others;
-                }
-                shared.report.join(&report);
+        exec.share(batches.len(), spaces, |i, space| {
+            if exec.stopped() {
+                return;
             }
-        };
-        match exec.pool() {
-            Some(pool) if threads > 1 => pool.scope(|scope| {
-                for space in &mut spaces[..threads] {
-                    scope.spawn(|_| work(space));
-                }
-            }),
-            _ => spaces.iter_mut().take(1).for_each(work),
-        }
+            let batch = batches[i];
+            let report = self.batch(batch, space);
+            let mut shared = shared
+                .lock()
+                .expect("no thread panics while it holds the lock");
+            let (mut planes, mut keys) = space.affine.split_at(planes_of(batch));
+            for job in batch {
+                let (of_job, others) = planes.split_at(job.columns.columns.len());
+                shared.planes[job.first_plane..][..of_job.len()].copy_from_slice(of_job);
+                planes = others;
+                let (of_job, others) = keys.split_at(job.job.collections.len());
+                shared.keys[job.first_key..][..of_job.len()].copy_from_slice(of_job);
+                keys = others;
+            }
+            shared.report.join(&report);
+        });
         shared.into_inner().expect("no thread panicked")
     }
 

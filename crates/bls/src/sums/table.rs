@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use alphorn_exec::Backend;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -11,7 +12,6 @@ use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_
 use super::{Avx512G1, KernelField, avx512::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
-use crate::kernel::{Backend, Level};
 
 /// A key table that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -128,19 +128,19 @@ impl KeyTable {
         );
         let digest = digest(&keys, &ranges);
         let (count, mut points) = (keys.len(), keys);
-        let stored = match backend.level() {
-            Level::Portable => {
-                append_totals(Portable::default(), &mut points, &ranges);
-                Stored::Portable
-            }
+        let stored = match backend {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(witness) => {
+            Backend::Avx512Ifma(witness) => {
                 let kernel = Fp::avx512(witness);
                 let mut stored = Vec::with_capacity(points.len() + ranges.len());
                 kernel.encode(&points, &mut stored);
                 append_totals(kernel, &mut stored, &ranges);
                 kernel.decode(&stored[points.len()..], &mut points);
                 Stored::Avx512(kernel, PointPages::new(stored))
+            }
+            _ => {
+                append_totals(Portable::default(), &mut points, &ranges);
+                Stored::Portable
             }
         };
         Ok(KeyTable {

@@ -6,6 +6,7 @@ use super::*;
 use crate::blst_ffi::curve::{Affine, CurveField, G2Affine};
 use crate::blst_ffi::field::{Field, Fp2};
 use crate::blst_ffi::points::g2;
+use crate::kernel::KERNELS;
 use segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
 
 /// SplitMix64: a small reproducible source of test bits.
@@ -75,7 +76,7 @@ fn check(keys: &[G1Affine], columns: &[Vec<u64>]) {
     all.extend(keys);
     let words: Vec<[&[u64]; 1]> = columns.iter().map(|c| [c.as_slice()]).collect();
     let collections: Vec<Columns<'_>> = words.iter().map(|planes| Columns { planes }).collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let table =
             KeyTable::new(backend, all.clone(), &[7, 0, keys.len()]).expect("a valid table");
         let near = Random(3).plane(keys.len(), 990);
@@ -179,7 +180,7 @@ fn many_committees_of_one_to_three_keys() {
     for size in 1..=3 {
         let committees = 35;
         let keys = KEYS_RANDOM[..size * committees].to_vec();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let table =
                 KeyTable::new(backend, keys.clone(), &vec![size; committees]).expect("valid");
             let all = full(size);
@@ -224,7 +225,7 @@ fn jobs_with_very_many_columns_run_in_parts() {
     let columns: Vec<_> = (0..1900).map(|_| random.plane(KEYS, 500)).collect();
     let words: Vec<[&[u64]; 1]> = columns.iter().map(|c| [c.as_slice()]).collect();
     let collections: Vec<Columns<'_>> = words.iter().map(|planes| Columns { planes }).collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &[KEYS]).expect("a valid table");
         let job = CommitteeJob {
             committee: 0,
@@ -340,7 +341,7 @@ fn multiplicities_are_planes_with_their_weights() {
             Fp::sum_naive(&weighted.collect::<Vec<_>>())
         })
         .collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let table = KeyTable::new(backend, keys.to_vec(), &[positions]).expect("a valid table");
         let job = CommitteeJob {
             committee: 0,
@@ -395,7 +396,7 @@ fn threads_and_batches_do_not_change_the_result() {
             bases: &[],
         })
         .collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &sizes).expect("a valid table");
         let options = SumOptions::default();
         let mut workspace = Workspace::default();
@@ -422,7 +423,7 @@ fn threads_and_batches_do_not_change_the_result() {
                 &jobs,
                 &options,
                 &mut workspace,
-                Exec::new(Some(&pool)),
+                Exec::new(Backend::Portable, Some(&pool)),
             );
             assert_eq!(
                 sums.expect("valid jobs").keys,
@@ -435,7 +436,7 @@ fn threads_and_batches_do_not_change_the_result() {
 
 #[test]
 fn nothing_more_is_summed_for_a_task_that_is_asked_to_end() {
-    let table = KeyTable::new(Backend::portable(), KEYS_RANDOM[..64].to_vec(), &[64]);
+    let table = KeyTable::new(Backend::Portable, KEYS_RANDOM[..64].to_vec(), &[64]);
     let table = table.expect("a valid table");
     let plane = full(64);
     let planes: [&[u64]; 1] = [&plane];
@@ -444,11 +445,11 @@ fn nothing_more_is_summed_for_a_task_that_is_asked_to_end() {
         collections: &[Columns { planes: &planes }],
         bases: &[],
     };
-    let (stop, mut scratch) = (alphorn_scheme::Stop::default(), ());
+    let (stop, mut scratch) = (alphorn_exec::Stop::default(), ());
     let pulse = alphorn_scheme::Ctx::alone(stop.clone(), Default::default(), &mut scratch).pulse();
     let mut workspace = Workspace::default();
     let mut sum = || {
-        let exec = Exec::serial().with_pulse(&pulse);
+        let exec = Exec::serial().with_watch(&pulse);
         let sums = sum_columns(&table, &[job], &SumOptions::default(), &mut workspace, exec);
         sums.expect("a valid job").keys
     };
@@ -459,8 +460,7 @@ fn nothing_more_is_summed_for_a_task_that_is_asked_to_end() {
 
 #[test]
 fn jobs_that_do_not_fit_are_refused() {
-    let table =
-        KeyTable::new(Backend::portable(), KEYS_RANDOM[..70].to_vec(), &[70]).expect("valid");
+    let table = KeyTable::new(Backend::Portable, KEYS_RANDOM[..70].to_vec(), &[70]).expect("valid");
     let sum = |committee, planes: &[&[u64]]| {
         let job = CommitteeJob {
             committee,
@@ -508,7 +508,7 @@ fn jobs_that_do_not_fit_are_refused() {
 fn committees_that_share_keys_are_summed_as_if_they_did_not() {
     let keys = KEYS_RANDOM[..130].to_vec();
     let ranges = [0..130, 0..65, 65..130, 65..66, 66..130, 70..70];
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let table = KeyTable::of_ranges(backend, keys.clone(), ranges.to_vec()).expect("valid");
         assert_eq!(table.keys().len(), 130);
         for (committee, range) in ranges.iter().enumerate() {
@@ -541,7 +541,7 @@ fn committees_that_share_keys_are_summed_as_if_they_did_not() {
 #[test]
 fn tables_that_are_inconsistent_are_refused() {
     let new = |keys: Vec<G1Affine>, sizes: &[usize]| {
-        KeyTable::new(Backend::portable(), keys, sizes).map(|table| table.committees())
+        KeyTable::new(Backend::Portable, keys, sizes).map(|table| table.committees())
     };
     let keys = KEYS_RANDOM[..3].to_vec();
     assert_eq!(new(keys.clone(), &[1, 2]), Ok(2));
@@ -571,13 +571,13 @@ fn a_base_of_another_table_is_not_used() {
     let mut shuffled = keys.clone();
     shuffled.swap(3, 150);
     let plane = Random(9).plane(200, 600);
-    let table = KeyTable::new(Backend::portable(), keys.clone(), &[200]).expect("valid");
+    let table = KeyTable::new(Backend::Portable, keys.clone(), &[200]).expect("valid");
     let base = Base::compute(&table, 0, &plane).expect("fits");
     assert!(base.fits(&table, 0) && !base.fits(&table, 1));
-    let resized = KeyTable::new(Backend::portable(), keys, &[100, 100]).expect("valid");
+    let resized = KeyTable::new(Backend::Portable, keys, &[100, 100]).expect("valid");
     assert!(!base.fits(&resized, 0));
     for other in [changed, shuffled] {
-        let other = KeyTable::new(Backend::portable(), other, &[200]).expect("valid");
+        let other = KeyTable::new(Backend::Portable, other, &[200]).expect("valid");
         assert!(!base.fits(&other, 0));
         let planes: [&[u64]; 1] = [&plane];
         let (collections, bases) = ([Columns { planes: &planes }], [base.clone()]);
@@ -604,7 +604,7 @@ fn a_base_of_another_table_is_not_used() {
 
 #[test]
 fn measured_costs_are_plausible_and_change_no_result() {
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let costs = Costs::measure(backend);
         let Costs {
             naive_add_ns,
@@ -704,12 +704,14 @@ fn check_segments<K: SumKernel>(
 }
 
 /// The same on every kernel that this processor can run.
-fn check_kernels<F: CurveField>(points: &[Affine<F>], lengths: &[usize], seed: u64) {
-    for backend in Backend::available() {
-        match backend.level() {
-            Level::Portable => check_segments(Portable::<F>::default(), points, lengths, seed),
+fn check_kernels<F: KernelField>(points: &[Affine<F>], lengths: &[usize], seed: u64) {
+    for backend in KERNELS.available() {
+        match backend {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(witness) => check_segments(F::avx512(witness), points, lengths, seed),
+            Backend::Avx512Ifma(witness) => {
+                check_segments(F::avx512(witness), points, lengths, seed)
+            }
+            _ => check_segments(Portable::<F>::default(), points, lengths, seed),
         }
     }
     #[cfg(target_arch = "x86_64")]

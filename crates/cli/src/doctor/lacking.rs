@@ -1,33 +1,8 @@
 //! Kernels that exist and cannot run here, and what the processor lacks.
 
-use crate::calibration::Kernel;
+use crate::calibration::{ALL, Kernel};
+use alphorn_exec::InstructionSet;
 use serde::Serialize;
-
-/// Instruction sets of the measured kernels beside the portable ones. The crates look for them
-/// themselves; a test holds this list against what they find.
-const NEEDS: [(&str, &str, &[&str]); 5] = [
-    ("bls", "avx512", &["avx512f", "avx512ifma"]),
-    ("labrador", "avx2", &["avx2"]),
-    (
-        "labrador",
-        "avx512",
-        &[
-            "bmi2",
-            "avx2",
-            "avx512f",
-            "avx512bw",
-            "avx512dq",
-            "avx512vl",
-            "avx512vnni",
-        ],
-    ),
-    ("stark", "avx2", &["avx2"]),
-    (
-        "stark",
-        "avx512",
-        &["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512ifma"],
-    ),
-];
 
 /// A kernel that cannot run here.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -42,16 +17,17 @@ pub(super) struct Lacking {
 impl Lacking {
     /// Every kernel that a processor with these instruction sets cannot run.
     pub(super) fn with(features: &[&str]) -> Vec<Lacking> {
-        let lacking = |(krate, level, needs): (_, _, &'static [&'static str])| Lacking {
-            krate,
-            level,
-            missing: needs
-                .iter()
-                .copied()
+        let lacking = |of: &'static str, set: &InstructionSet| Lacking {
+            krate: of,
+            level: set.name(),
+            missing: (set.needs().iter().copied())
                 .filter(|name| !features.contains(name))
                 .collect(),
         };
-        let all = NEEDS.into_iter().map(lacking);
+        let sets = ALL
+            .into_iter()
+            .flat_map(|k| k.sets.iter().map(|set| (k.of, set)));
+        let all = sets.map(|(of, set)| lacking(of, set));
         all.filter(|lacking| !lacking.missing.is_empty()).collect()
     }
 
@@ -71,28 +47,22 @@ mod tests {
 
     #[test]
     fn kernels_are_lacking_exactly_where_their_crates_do_not_offer_them() {
-        let bls = alphorn_bls::Backend::available();
-        let labrador = alphorn_labrador::Backend::available();
-        let stark = alphorn_stark::Backend::available();
-        let offered: Vec<(&str, &str)> = bls
-            .iter()
-            .map(|kernel| ("bls", kernel.name()))
-            .chain(labrador.iter().map(|kernel| ("labrador", kernel.name())))
-            .chain(stark.iter().map(|kernel| ("stark", kernel.name())))
-            .filter(|(_, level)| *level != "portable")
-            .collect();
         let lacking = Lacking::with(&features());
-        let known: Vec<(&str, &str)> = NEEDS
-            .iter()
-            .map(|(krate, level, _)| (*krate, *level))
-            .filter(|known| !lacking.iter().any(|l| (l.krate, l.level) == *known))
-            .collect();
-        assert_eq!(offered, known);
+        for kernels in ALL {
+            for set in kernels.sets {
+                let lacks = |l: &Lacking| (l.krate, l.level) == (kernels.of, set.name());
+                assert_eq!(
+                    lacking.iter().any(lacks),
+                    kernels.parse(set.name()).is_err()
+                );
+            }
+        }
     }
 
     #[test]
     fn a_missing_instruction_set_is_named() {
         let cascade_lake = [
+            "bmi1",
             "bmi2",
             "avx2",
             "avx512f",
@@ -112,6 +82,6 @@ mod tests {
                 ["stark kernel avx512", "cannot run here: no avx512ifma"],
             ]
         );
-        assert_eq!(Lacking::with(&[]).len(), NEEDS.len());
+        assert_eq!(Lacking::with(&[]).len(), 5);
     }
 }

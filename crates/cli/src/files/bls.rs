@@ -9,11 +9,12 @@ use crate::error::Result;
 use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_bls::{
-    Backend, COLLECTIONS_MAX, CollectionItem, Exec, InteropKey, KEY_MATERIAL_BYTES_MIN, KeyItem,
-    KeyTable, PUBLIC_KEY_BYTES, PublicKey, Registration, Registry, RegistryError, Rlc, RlcBits,
+    COLLECTIONS_MAX, CollectionItem, InteropKey, KEY_MATERIAL_BYTES_MIN, KeyItem, KeyTable,
+    PUBLIC_KEY_BYTES, PublicKey, Registration, Registry, RegistryError, Rlc, RlcBits,
     SECRET_KEY_BYTES, SIGNATURE_BYTES, SecretKey, SumOptions, VerifyOptions, Workspace, aggregate,
     decode_public_keys, decode_signatures, pop_prove, sign, verify_collections,
 };
+use alphorn_exec::{Backend, Exec};
 use alphorn_types::MULTIPLICITY_LIMIT;
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -35,13 +36,13 @@ impl Bls {
         fill_random(&mut *secret)?;
         Ok(Bls {
             pool: pool(threads)?,
-            kernel: Backend::portable(),
+            kernel: Backend::Portable,
             rlc: Rlc::new(*secret, RlcBits::Bits64),
         })
     }
 
     fn exec(&self) -> Exec<'_> {
-        Exec::new(Some(&self.pool))
+        Exec::new(self.kernel, Some(&self.pool))
     }
 
     /// Claims of at most [`COLLECTIONS_MAX`] groups.
@@ -176,7 +177,7 @@ impl FileScheme for Bls {
     }
 
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
-        decode_public_keys(encoded, self.kernel, &self.rlc, self.exec())
+        decode_public_keys(encoded, &self.rlc, self.exec())
             .into_iter()
             .enumerate()
             .map(|(index, key)| key.map_err(|error| malformed(index, error)))
@@ -198,7 +199,7 @@ impl FileScheme for Bls {
             let length = || malformed(index, "a key or proof of another length");
             registrations.push(registration().ok_or_else(length)?);
         }
-        match Registry::new(&registrations, self.kernel, &self.rlc, self.exec()) {
+        match Registry::new(&registrations, &self.rlc, self.exec()) {
             Ok(registry) => Ok(registry.keys().to_vec()),
             Err(RegistryError::Possession { index }) => Err(Refusal::Possession { index }),
             Err(RegistryError::Key { index, error }) => Err(malformed(index, error)),
@@ -209,7 +210,7 @@ impl FileScheme for Bls {
 
     fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
         let decoded: std::result::Result<Vec<_>, Refusal> =
-            decode_signatures(parts, self.kernel, &self.rlc, self.exec())
+            decode_signatures(parts, &self.rlc, self.exec())
                 .into_iter()
                 .enumerate()
                 .map(|(index, point)| point.map_err(|error| malformed(index, error)))

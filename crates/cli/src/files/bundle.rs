@@ -15,11 +15,11 @@ use crate::error::{Error, Result};
 use crate::machine::{Machine, cores};
 use crate::options::pool;
 use crate::report::{Report, Sink, json_target};
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
-use alphorn_stark::Backend;
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
-    BundleEntry, Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
+    BundleEntry, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
 };
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -221,7 +221,7 @@ impl Session {
             report,
             sink: Sink::new(options.json.clone()),
             pool: pool(threads)?,
-            kernel: Backend::measured(),
+            kernel: alphorn_stark::KERNELS.measured(),
             proofs: proofs(),
             registries: BTreeMap::new(),
             threads,

@@ -12,6 +12,7 @@ use super::secret::{Secret, fill_random};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
+use alphorn_exec::Backend;
 use alphorn_falcon::key::SECRET_KEY_BYTES;
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{
@@ -19,8 +20,8 @@ use alphorn_falcon::{
     PROOF_BYTES_MAX, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
     verify_batch,
 };
+use alphorn_labrador::HEADER_BYTES;
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Backend, HEADER_BYTES};
 use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
 use alphorn_types::Support;
 use anyhow::Context;
@@ -290,7 +291,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
     fn open(options: &FileOptions) -> Result<Self> {
         Ok(Falcon {
             pool: pool(options.threads())?,
-            kernel: Backend::measured(),
+            kernel: alphorn_labrador::KERNELS.measured(),
             profile: options.lattice.profile(),
             flavour: PhantomData,
         })

@@ -268,9 +268,10 @@ impl KeyMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_exec::Exec;
     use alphorn_node::safety::Opening;
     use alphorn_scheme::{Role, SignItem, Watermark};
-    use alphorn_xmss::{Exec, Purpose, Set};
+    use alphorn_xmss::{Purpose, Set};
 
     const ME: Validator = Validator(3);
 
@@ -289,7 +290,7 @@ mod tests {
     fn a_move_that_was_cut_off_is_ended_by_the_next_start() {
         let home = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
-        let exec = Exec::new(alphorn_stark::Backend::portable(), None);
+        let exec = Exec::new(alphorn_exec::Backend::Portable, None);
         let keys = [(Purpose::Vote, 0..64), (Purpose::Duty, 0..64)]
             .map(|(purpose, active)| SecretKey::interop(Set::Test, purpose, 0, active, exec));
         let keys = keys.map(|key| key.unwrap());

@@ -89,11 +89,7 @@ impl PublicKeys {
     }
 
     /// The registry of keys of BLS, all of whose proofs hold.
-    pub(crate) fn bls(
-        &self,
-        kernel: alphorn_bls::Backend,
-        exec: alphorn_bls::Exec<'_>,
-    ) -> Result<alphorn_bls::Registry> {
+    pub(crate) fn bls(&self, exec: alphorn_exec::Exec<'_>) -> Result<alphorn_bls::Registry> {
         let named = || self.path.display().to_string();
         let keys = self.file.keys.iter();
         let registrations: Option<Vec<Registration>> = keys
@@ -110,22 +106,19 @@ impl PublicKeys {
         let mut secret = Zeroizing::new([0; 32]);
         fill_random(&mut *secret)?;
         let rlc = Rlc::new(*secret, RlcBits::Bits64);
-        let registry = alphorn_bls::Registry::new(&registrations, kernel, &rlc, exec);
+        let registry = alphorn_bls::Registry::new(&registrations, &rlc, exec);
         Ok(registry.with_context(named)?)
     }
 
     /// The registry of keys of Falcon.
-    pub(crate) fn falcon(
-        &self,
-        kernel: alphorn_labrador::Backend,
-    ) -> Result<alphorn_falcon::Registry> {
+    pub(crate) fn falcon(&self, kernel: alphorn_exec::Backend) -> Result<alphorn_falcon::Registry> {
         let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
         let keys = self.decode(&scheme, Purpose::Vote)?;
         Ok(alphorn_falcon::Registry::new(keys))
     }
 
     /// The registry of keys of XMSS, two of each validator.
-    pub(crate) fn xmss(&self, kernel: alphorn_stark::Backend) -> Result<alphorn_xmss::Registry> {
+    pub(crate) fn xmss(&self, kernel: alphorn_exec::Backend) -> Result<alphorn_xmss::Registry> {
         let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
         let votes = self.decode(&scheme, Purpose::Vote)?;
         let duties = self.decode(&scheme, Purpose::Duty)?;
@@ -202,7 +195,7 @@ impl KeystoreOptions {
         folder: &Path,
         public: &PublicKeys,
         hosted: Hosted<'_>,
-        kernel: alphorn_labrador::Backend,
+        kernel: alphorn_exec::Backend,
     ) -> Result<alphorn_falcon::Signers> {
         let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
         let mut signers = alphorn_falcon::Signers::new();
@@ -218,7 +211,7 @@ impl KeystoreOptions {
         folder: &Path,
         public: &PublicKeys,
         hosted: Hosted<'_>,
-        kernel: alphorn_stark::Backend,
+        kernel: alphorn_exec::Backend,
     ) -> Result<(alphorn_xmss::Signers, KeyMarks)> {
         let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
         let (mut signers, mut marks) = (alphorn_xmss::Signers::new(), Vec::new());

@@ -21,14 +21,14 @@ use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
+use alphorn_exec::{Backend, Exec};
 use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_scheme::{Role, SignItem, Watermark, list};
-use alphorn_stark::Backend;
 use alphorn_types::Slot;
 use alphorn_xmss::{
-    COMMITTEE_MAX, EVIDENCE_BYTES_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Params,
-    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX,
-    raise_floor, verify, verify_batch,
+    COMMITTEE_MAX, EVIDENCE_BYTES_MAX, FILE_INDICES_MAX, FileWatermark, Item, Params, PublicKey,
+    Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, raise_floor,
+    verify, verify_batch,
 };
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
@@ -222,7 +222,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
     fn open(options: &FileOptions) -> Result<Self> {
         Ok(Xmss {
             pool: pool(options.threads())?,
-            kernel: Backend::measured(),
+            kernel: alphorn_stark::KERNELS.measured(),
             preset: options.proof.preset(),
             set: PhantomData,
         })

@@ -10,10 +10,11 @@ use super::input::{LIST_BYTES_MAX, Opened};
 use super::scheme::{ToMerge, ToProve};
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
 use crate::error::{Error, Result};
+use alphorn_exec::Exec;
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
-    BundleEntry, Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
-    Set, Signature, Signed, preset_of_evidence,
+    BundleEntry, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey, Set,
+    Signature, Signed, preset_of_evidence,
 };
 use anyhow::anyhow;
 use std::collections::BTreeMap;

@@ -40,7 +40,7 @@ pub(super) fn options(scheme: &str, layers: Layers, kernel: &str) -> Vec<String>
 pub(crate) fn run(args: &Args) -> Result<()> {
     let code = match args.scheme.as_str() {
         "falcon" => {
-            let kernel = args.common.labrador_kernel()?;
+            let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
             serve_child(|keys| {
                 let keys = split(keys, alphorn_falcon::PUBLIC_KEY_BYTES)?;
                 let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, keys, kernel);
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             })
         }
         _ => {
-            let kernel = args.common.stark_kernel()?;
+            let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
             serve_child(|keys| {
                 let length = Set::Compact.params().public_key_bytes;
                 let decode = |bytes| {

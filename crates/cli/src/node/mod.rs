@@ -212,10 +212,10 @@ pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Dura
     let began = Instant::now();
     match scheme {
         "falcon" => {
-            let _ = alphorn_falcon::Signers::interop(1, None);
+            let _ = alphorn_falcon::Signers::interop(1, alphorn_exec::Exec::serial());
         }
         "xmss" => {
-            let exec = alphorn_xmss::Exec::new(common.stark_kernel()?, None);
+            let exec = alphorn_exec::Exec::new(common.kernel(&alphorn_stark::KERNELS)?, None);
             alphorn_xmss::Signers::interop(Set::Compact, 1, 0..slots, exec)?;
         }
         // Some microseconds.

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
 use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
 use crate::options::Common;
-use alphorn_bls::{Bls, Costs, Exec, Registry, Signers};
+use alphorn_bls::{Bls, Costs, Registry, Signers};
+use alphorn_exec::Exec;
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_node::safety::KeyId;
@@ -53,7 +54,7 @@ impl Layers {
     }
 }
 
-pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_labrador::Backend) -> Falcon {
+pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_exec::Backend) -> Falcon {
     let collections = match layers {
         Layers::ListList => Collections::Lists,
         // A network of Falcon has no aggregates as proofs (`NetworkFile::check`).
@@ -62,7 +63,7 @@ pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_labrador::Backend) -
     Falcon::new(collections, kernel)
 }
 
-pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_stark::Backend) -> Xmss {
+pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_exec::Backend) -> Xmss {
     let proofs = || proofs(Set::Compact, PresetName::Fast);
     match layers {
         Layers::ListList => Xmss::new(Set::Compact, kernel),
@@ -86,16 +87,16 @@ pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo>
     let layers = network.alphorn_layers;
     match network.alphorn_scheme.as_str() {
         "bls" => {
-            let kernel = common.bls_kernel()?;
+            let kernel = common.kernel(&alphorn_bls::KERNELS)?;
             let scheme = Bls::new(kernel, Costs::measure(kernel));
             Ok(SchemeInfo::of(&scheme, &layout))
         }
         "falcon" => {
-            let scheme = falcon_scheme(layers, common.labrador_kernel()?);
+            let scheme = falcon_scheme(layers, common.kernel(&alphorn_labrador::KERNELS)?);
             Ok(SchemeInfo::of(&scheme, &layout))
         }
         "xmss" => {
-            let scheme = xmss_scheme(layers, common.stark_kernel()?);
+            let scheme = xmss_scheme(layers, common.kernel(&alphorn_stark::KERNELS)?);
             Ok(SchemeInfo::of(&scheme, &layout))
         }
         other => Err(unknown(other)),
@@ -191,15 +192,16 @@ pub(super) fn open_keystores(
     let (options, folder) = (own.options, own.folder);
     match network.alphorn_scheme.as_str() {
         "bls" => {
-            own.public.bls(args.common.bls_kernel()?, Exec::serial())?;
+            let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
+            own.public.bls(Exec::new(kernel, None))?;
             options.bls(folder, &own.public, own.hosted())?;
         }
         "falcon" => {
-            let kernel = args.common.labrador_kernel()?;
+            let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
             options.falcon(folder, &own.public, own.hosted(), kernel)?;
         }
         _ => {
-            let kernel = args.common.stark_kernel()?;
+            let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
             options.xmss(folder, &own.public, own.hosted(), kernel)?;
         }
     }
@@ -217,11 +219,11 @@ fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Resu
 }
 
 pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
-    let kernel = args.common.bls_kernel()?;
+    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let (registry, signers) = match own(args, network, node)? {
         None => bls_interop(network.validator_count, kernel, node)?,
         Some(own) => {
-            let registry = own.public.bls(kernel, Exec::serial())?;
+            let registry = own.public.bls(Exec::new(kernel, None))?;
             let keys = own.options.bls(own.folder, &own.public, own.hosted())?;
             (registry, Signers::real(keys))
         }
@@ -237,19 +239,19 @@ pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resul
         info: SchemeInfo::of(&scheme, &network.layout()?),
         env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
-        kernels: calibration::bls(&args.common)?,
+        kernels: calibration::of(&alphorn_bls::KERNELS, &args.common)?,
         child: None,
     })
 }
 
 fn bls_interop(
     count: u32,
-    kernel: alphorn_bls::Backend,
+    kernel: alphorn_exec::Backend,
     own: &NodeEntry,
 ) -> Result<(Registry, Signers)> {
     let mut bars = crate::progress::Bars::new();
-    let exec = Exec::serial();
-    let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
+    let exec = Exec::new(kernel, None);
+    let registry = crate::keycache::interop_registry(count, exec, &mut bars)?.registry;
     // Keys of others in between are made as well: everybody can.
     let first = own.first_validator;
     let end = own.hosted().last().map_or(first, |last| last.0 + 1);
@@ -257,10 +259,10 @@ fn bls_interop(
 }
 
 pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
-    let kernel = args.common.labrador_kernel()?;
+    let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let count = network.validator_count;
     let (signers, registry) = match own(args, network, node)? {
-        None => alphorn_falcon::Signers::interop(count, None),
+        None => alphorn_falcon::Signers::interop(count, Exec::serial()),
         Some(own) => {
             let registry = own.public.falcon(kernel)?;
             let (options, folder) = (own.options, own.folder);
@@ -279,17 +281,17 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Re
         child: child(args, network, kernel.name(), all.concat())?,
         env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
-        kernels: calibration::labrador(&args.common)?,
+        kernels: calibration::of(&alphorn_labrador::KERNELS, &args.common)?,
     })
 }
 
 pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
-    let kernel = args.common.stark_kernel()?;
+    let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
     let count = network.validator_count;
     let (signers, registry, marks) = match own(args, network, node)? {
         None => {
             let slots = 0..network.alphorn_key_slots;
-            let exec = alphorn_xmss::Exec::new(kernel, None);
+            let exec = alphorn_exec::Exec::new(kernel, None);
             let made = alphorn_xmss::Signers::interop(Set::Compact, count, slots, exec)?;
             (made.0, made.1, KeyMarks::default())
         }
@@ -323,6 +325,6 @@ pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resu
         child: child(args, network, kernel.name(), both.concat())?,
         env: env(scheme, registry, signers)?,
         marks,
-        kernels: calibration::stark(&args.common)?,
+        kernels: calibration::of(&alphorn_stark::KERNELS, &args.common)?,
     })
 }

@@ -1,12 +1,11 @@
 //! How signatures become short vectors: the default, and what it is compared with.
 
+use alphorn_exec::Exec;
 use alphorn_labrador::adversary::Honest;
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::PublicBounds;
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{
-    Chihuahua, Dachshund, DachshundJoint, Exec, FrontEnd, StatementError, System,
-};
+use alphorn_labrador::{Chihuahua, Dachshund, DachshundJoint, FrontEnd, StatementError, System};
 
 use super::AggregateError;
 use crate::forms::Relation;
@@ -104,7 +103,7 @@ pub(super) trait Side {
 pub(super) struct Proving<'a> {
     pub(super) system: &'a System,
     pub(super) witness: &'a [Small],
-    pub(super) exec: &'a dyn Exec,
+    pub(super) exec: Exec<'a>,
 }
 
 impl Side for Proving<'_> {
@@ -120,7 +119,7 @@ impl Side for Proving<'_> {
 pub(super) struct Verifying<'a> {
     pub(super) system: &'a System,
     pub(super) proof: &'a [u8],
-    pub(super) exec: &'a dyn Exec,
+    pub(super) exec: Exec<'a>,
 }
 
 impl Side for Verifying<'_> {

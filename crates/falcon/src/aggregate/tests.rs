@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{SIGNATURE_BYTES, SecretKey};
-use alphorn_labrador::{FrontEnd, ProveError};
+use alphorn_labrador::{FrontEnd, KERNELS, ProveError};
 
 struct World {
     keys: Vec<SecretKey>,
@@ -47,7 +47,7 @@ impl World {
 }
 
 fn aggregator(n: usize) -> Aggregator {
-    Aggregator::new(n, Profile::Core128, Backend::measured()).expect("within limits")
+    Aggregator::new(n, Profile::Core128, KERNELS.measured()).expect("within limits")
 }
 
 /// All numbers up to 64 when soaking, and those where pieces change their shape.
@@ -209,7 +209,7 @@ impl front::Side for Careful<'_> {
 #[test]
 fn false_relations_have_no_proof() {
     for front in Front::ALL {
-        let aggregator = Aggregator::with_front(front, 3, Profile::Core128, Backend::measured());
+        let aggregator = Aggregator::with_front(front, 3, Profile::Core128, KERNELS.measured());
         false_relation_has_no_proof(&aggregator.expect("within limits"));
     }
 }
@@ -217,7 +217,7 @@ fn false_relations_have_no_proof() {
 fn false_relation_has_no_proof(aggregator: &Aggregator) {
     let world = World::new(3);
     let items = world.items();
-    let opened: Vec<Opened> = open_batch(&items, Backend::portable())
+    let opened: Vec<Opened> = open_batch(&items, Backend::Portable)
         .into_iter()
         .collect::<Result<_, _>>()
         .expect("valid");
@@ -233,8 +233,12 @@ fn false_relation_has_no_proof(aggregator: &Aggregator) {
         })
         .collect();
     let flavour = aggregator.flavour(&signed).expect("one flavour");
-    let targets = aggregator.targets(&signed, &Inline).expect("not stopped");
-    let (relation, digest) = aggregator.relation(flavour, &signed, targets, b"", &Inline);
+    let targets = aggregator
+        .targets(&signed, aggregator.serial())
+        .expect("not stopped");
+    let (relation, digest) = aggregator
+        .relation(flavour, &signed, targets, b"", aggregator.serial())
+        .expect("not stopped");
     let columns = opened
         .iter()
         .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
@@ -248,7 +252,7 @@ fn false_relation_has_no_proof(aggregator: &Aggregator) {
     let careless = Proving {
         system,
         witness: &witness,
-        exec: &Inline,
+        exec: aggregator.serial(),
     };
     let proof = front.with_statement(&relation, profile, digest, careless);
     let verdict = aggregator.verify(&signed, b"", &proof.expect("a proof"));
@@ -258,7 +262,7 @@ fn false_relation_has_no_proof(aggregator: &Aggregator) {
 #[test]
 fn numbers_beyond_the_limits_have_no_aggregator() {
     for n in [0, alphorn_labrador::joint::COLUMNS_MAX + 1] {
-        let refused = Aggregator::new(n, Profile::Core128, Backend::portable()).err();
+        let refused = Aggregator::new(n, Profile::Core128, Backend::Portable).err();
         let expected = StatementError::Columns {
             columns: n,
             max: alphorn_labrador::joint::COLUMNS_MAX,
@@ -273,9 +277,12 @@ fn numbers_beyond_the_limits_have_no_aggregator() {
 fn a_small_proof_has_its_pinned_bytes() {
     let world = World::new(3);
     let (_, proof) = aggregator(3).prove(&world.items(), b"c").expect("valid");
-    for backend in Backend::available() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
+    let pool = pool.expect("three threads");
+    for backend in KERNELS.available() {
         let other = Aggregator::new(3, Profile::Core128, backend).expect("within limits");
-        let again = other.prove_on(&world.items(), b"c", &alphorn_labrador::Threads(3));
+        let exec = Exec::new(backend, Some(&pool));
+        let again = other.prove_on(&world.items(), b"c", exec);
         assert_eq!(again.expect("valid").1, proof, "{backend}");
     }
     let digest: String = (<sha2::Sha256 as sha2::Digest>::digest(&proof).iter())
@@ -293,7 +300,7 @@ fn a_small_proof_has_its_pinned_bytes() {
 fn every_front_end_proves_the_same() {
     let world = World::new(20);
     let of = |front| {
-        Aggregator::with_front(front, 20, Profile::Core128, Backend::measured()).expect("legal")
+        Aggregator::with_front(front, 20, Profile::Core128, KERNELS.measured()).expect("legal")
     };
     let mut proofs = Vec::new();
     for front in Front::ALL {

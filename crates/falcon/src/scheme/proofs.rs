@@ -2,34 +2,15 @@
 
 use std::sync::{Arc, PoisonError};
 
-use alphorn_labrador::{Exec, Invalid, ProveError};
-use alphorn_scheme::{Evidence, Pulse, SchemeError, Statement, list};
+use alphorn_exec::Exec;
+use alphorn_labrador::{Invalid, ProveError};
+use alphorn_scheme::{Evidence, SchemeError, Statement, list};
 use alphorn_types::Support;
-use rayon::prelude::*;
 
 use super::{AGGREGATORS_MAX, Falcon, PROOF_BYTES_MAX, signers};
 use crate::aggregate::{AggregateError, Aggregator, Signed};
 use crate::registry::EpochKeys;
 use crate::{Item, SALT_BYTES, SIGNATURE_BYTES};
-
-/// The threads and the stop flag of a lane.
-pub(super) struct Lane<'a> {
-    pub(super) pool: Option<&'a rayon::ThreadPool>,
-    pub(super) pulse: Pulse,
-}
-
-impl Exec for Lane<'_> {
-    fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
-        match self.pool {
-            Some(pool) => pool.install(|| (0..count).into_par_iter().for_each(task)),
-            None => (0..count).for_each(task),
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.pulse.beat_and_stopped()
-    }
-}
 
 /// What a proof is bound to beside keys, salts and message: where the signers stand.
 fn context(statement: &Statement, support: &Support) -> Vec<u8> {
@@ -78,7 +59,7 @@ impl Falcon {
         keys: &EpochKeys,
         statement: &Statement,
         evidence: &Evidence,
-        lane: &Lane<'_>,
+        exec: Exec<'_>,
     ) -> bool {
         let Some(keys) = signers(keys, statement, &evidence.support) else {
             return false;
@@ -101,7 +82,7 @@ impl Falcon {
             .collect();
         let context = context(statement, &evidence.support);
         self.aggregator(signed.len()).is_ok_and(|aggregator| {
-            let verdict = aggregator.verify_on(&signed, &context, proof, lane);
+            let verdict = aggregator.verify_on(&signed, &context, proof, exec);
             verdict.is_ok()
         })
     }
@@ -112,7 +93,7 @@ impl Falcon {
         keys: &EpochKeys,
         statement: &Statement,
         evidence: &Evidence,
-        lane: &Lane<'_>,
+        exec: Exec<'_>,
     ) -> Result<Evidence, SchemeError> {
         let malformed = || SchemeError::Malformed(0);
         let signers = signers(keys, statement, &evidence.support).ok_or_else(malformed)?;
@@ -138,7 +119,7 @@ impl Falcon {
         };
         let aggregator = self.aggregator(items.len()).map_err(refused)?;
         let (salts, proof) = aggregator
-            .prove_on(&items, &context, lane)
+            .prove_on(&items, &context, exec)
             .map_err(refused)?;
         let mut bytes = vec![list::TAG_PROOF];
         bytes.extend(salts.as_flattened());

@@ -1,14 +1,16 @@
 //! The battery of schemes, and what is Falcon's own.
 
 use super::*;
+use alphorn_labrador::KERNELS;
 use std::sync::LazyLock;
 
 /// Most validators that the battery asks for.
 const VALIDATORS: u32 = 32;
 
-static PUBLIC: LazyLock<Registry> = LazyLock::new(|| Signers::interop(VALIDATORS, None).1);
+static PUBLIC: LazyLock<Registry> =
+    LazyLock::new(|| Signers::interop(VALIDATORS, Exec::serial()).1);
 static SCHEMES: LazyLock<[Falcon; 2]> = LazyLock::new(|| {
-    [Collections::Lists, Collections::Proofs].map(|c| Falcon::new(c, Backend::measured()))
+    [Collections::Lists, Collections::Proofs].map(|c| Falcon::new(c, KERNELS.measured()))
 });
 
 fn key(validator: u32) -> &'static PublicKey {
@@ -30,7 +32,7 @@ impl alphorn_scheme::battery::Fixture for Fixed {
     }
 
     fn signers(&self, validators: u32) -> Signers {
-        Signers::interop(validators, None).0
+        Signers::interop(validators, Exec::serial()).0
     }
 }
 

@@ -9,9 +9,10 @@ use crate::text;
 use alphorn_bls::ipa::{Bases, Claim, Committee, IpaError, KEYS_MAX, Located, Proof};
 use alphorn_bls::ipa::{locate, prove, verify, verify_batch};
 use alphorn_bls::{
-    Backend, Columns, CommitteeJob, Costs, Exec, KeyTable, PublicKey, Rlc, RlcBits, SumOptions,
-    Workspace, interop_keys, sum_columns, vartime_interop_public_keys,
+    Columns, CommitteeJob, Costs, KeyTable, PublicKey, Rlc, RlcBits, SumOptions, Workspace,
+    interop_keys, sum_columns, vartime_interop_public_keys,
 };
+use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(anyhow::anyhow!("--forged {forged}: the batch has {batch} proofs").into());
     }
     let report = Report::begin("bench bls ipa", args.common.seed);
-    let kernel = args.common.bls_kernel()?;
+    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let pool = args.common.pool()?;
     let mut bars = Bars::new();
@@ -106,10 +107,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn measure(args: &Args, n: u32, kernel: Backend, pool: &rayon::ThreadPool) -> Result<Case> {
-    let exec = Exec::new(Some(pool));
+    let exec = Exec::new(kernel, Some(pool));
     let runs = usize::from(args.runs);
     let secrets = interop_keys(0..u64::from(n), exec);
-    let keys = vartime_interop_public_keys(&secrets, kernel, exec);
+    let keys = vartime_interop_public_keys(&secrets, exec);
     let committee = Committee::new(&keys)?;
     let (bases_s, bases) = least(1, || Bases::derive(n as usize, exec));
     let bases = bases?;
@@ -274,7 +275,7 @@ fn direct(
             &jobs,
             &options,
             &mut workspace,
-            Exec::new(Some(pool)),
+            Exec::new(kernel, Some(pool)),
         )
     });
     let keys = sums?.keys;

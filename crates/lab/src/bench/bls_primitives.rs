@@ -6,11 +6,12 @@ use crate::options::Common;
 use crate::report::{Report, table};
 use crate::text;
 use alphorn_bls::{
-    Backend, Costs, Exec, G1Affine, PublicKey, Rlc, RlcBits, SIGNATURE_DST, Signature,
-    SignatureSet, VartimeInteropSigner, decode_public_keys, decode_signatures, encode_g1,
-    encode_g2, hash_many_to_g2, hash_to_g2, interop_keys, outside_subgroup, peer, sign,
+    Costs, G1Affine, PublicKey, Rlc, RlcBits, SIGNATURE_DST, Signature, SignatureSet,
+    VartimeInteropSigner, decode_public_keys, decode_signatures, encode_g1, encode_g2,
+    hash_many_to_g2, hash_to_g2, interop_keys, outside_subgroup, peer, sign,
     vartime_interop_public_keys, verify, verify_sets,
 };
+use alphorn_exec::{Backend, Exec};
 use serde_json::{Map, Value, json};
 
 /// Single operations: points, pairings, decoding, signing
@@ -40,7 +41,7 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls primitives", args.common.seed);
-    let kernels = args.common.bls_kernels()?;
+    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let on_kernel = |kernel: Backend| {
         let rows = [
@@ -93,8 +94,7 @@ fn each<T>(args: &Args, items: usize, run: impl FnMut() -> T) -> Option<f64> {
 fn sums(args: &Args, kernel: Backend) -> Vec<Row> {
     let keys: Vec<G1Affine> = vartime_interop_public_keys(
         &interop_keys(0..ITEMS as u64, Exec::serial()),
-        kernel,
-        Exec::serial(),
+        Exec::new(kernel, None),
     )
     .iter()
     .map(|key| *key.point())
@@ -118,7 +118,7 @@ fn points(args: &Args, kernel: Backend) -> Vec<Row> {
     let keys = interop_keys(0..CELL as u64, Exec::serial());
     let signatures =
         VartimeInteropSigner::new(b"vote", kernel).vartime_interop_sign(&keys, Exec::serial());
-    let publics = vartime_interop_public_keys(&keys, kernel, Exec::serial());
+    let publics = vartime_interop_public_keys(&keys, Exec::new(kernel, None));
     let (g1, g2): (Vec<_>, Vec<_>) = publics
         .iter()
         .zip(&signatures)
@@ -138,14 +138,14 @@ fn points(args: &Args, kernel: Backend) -> Vec<Row> {
         Row {
             name: "decode and check a key, 512 in bulk",
             ours_s: each(args, CELL, || {
-                decode_public_keys(&g1_bytes, kernel, &rlc, Exec::serial())
+                decode_public_keys(&g1_bytes, &rlc, Exec::new(kernel, None))
             }),
             blst_s: alone(args, &mut |i| PublicKey::from_bytes(&g1_bytes[i]).is_ok()),
         },
         Row {
             name: "decode and check a signature, 512 in bulk",
             ours_s: each(args, CELL, || {
-                decode_signatures(&g2_bytes, kernel, &rlc, Exec::serial())
+                decode_signatures(&g2_bytes, &rlc, Exec::new(kernel, None))
             }),
             blst_s: alone(args, &mut |i| Signature::from_bytes(&g2_bytes[i]).is_ok()),
         },
@@ -165,7 +165,7 @@ fn points(args: &Args, kernel: Backend) -> Vec<Row> {
 fn signatures(args: &Args, kernel: Backend) -> Vec<Row> {
     let keys = interop_keys(0..CELL as u64, Exec::serial());
     let secret = keys[0].to_secret_key();
-    let publics = vartime_interop_public_keys(&keys, kernel, Exec::serial());
+    let publics = vartime_interop_public_keys(&keys, Exec::new(kernel, None));
     let signer = VartimeInteropSigner::new(b"vote", kernel);
     let signatures = signer.vartime_interop_sign(&keys, Exec::serial());
     let sets: Vec<SignatureSet<'_>> = publics
@@ -177,13 +177,13 @@ fn signatures(args: &Args, kernel: Backend) -> Vec<Row> {
             signature: *signature,
         })
         .collect();
-    let rlc = Rlc::new([3; 32], RlcBits::Bits64).on(kernel);
+    let rlc = Rlc::new([3; 32], RlcBits::Bits64);
     let messages: Vec<[u8; 2]> = (0..CELL as u16).map(u16::to_le_bytes).collect();
     vec![
         Row {
             name: "hash a message to G2, 512 in bulk",
             ours_s: each(args, CELL, || {
-                hash_many_to_g2(&messages, SIGNATURE_DST, kernel, Exec::serial())
+                hash_many_to_g2(&messages, SIGNATURE_DST, Exec::new(kernel, None))
             }),
             blst_s: each(args, 1, || hash_to_g2(b"vote", SIGNATURE_DST)),
         },
@@ -201,7 +201,9 @@ fn signatures(args: &Args, kernel: Backend) -> Vec<Row> {
         },
         Row {
             name: "verify, decoded, 512 of one message in a batch",
-            ours_s: each(args, CELL, || verify_sets(&sets, &rlc, Exec::serial())),
+            ours_s: each(args, CELL, || {
+                verify_sets(&sets, &rlc, Exec::new(kernel, None))
+            }),
             blst_s: each(args, 1, || verify(&publics[0], b"vote", &signatures[0])),
         },
     ]

@@ -12,9 +12,10 @@ use crate::report::{Report, table};
 use crate::text;
 use alphorn_bls::peer::{PeerMethod, peer_key};
 use alphorn_bls::{
-    Backend, CollectionItem, Costs, Exec, G1Affine, KeyTable, Method, SumOptions, SumReport,
-    Workspace, sum_columns,
+    CollectionItem, Costs, G1Affine, KeyTable, Method, SumOptions, SumReport, Workspace,
+    sum_columns,
 };
+use alphorn_exec::{Backend, Exec};
 pub(super) use keys::Keys;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -74,7 +75,7 @@ impl Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls sums", args.common.seed);
-    let kernels = args.common.bls_kernels()?;
+    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
     let mut bars = Bars::new();
@@ -110,8 +111,8 @@ fn on_kernel(
     cases: &mut Vec<Case>,
 ) -> Result<()> {
     let layout = args.shape.layout()?;
-    let exec = Exec::new(Some(pool));
-    let interop = keycache::interop_points(layout.validators(), kernel, exec, bars)?;
+    let exec = Exec::new(kernel, Some(pool));
+    let interop = keycache::interop_points(layout.validators(), exec, bars)?;
     let bench = Bench {
         runs: usize::from(args.runs),
         options: SumOptions {
@@ -172,7 +173,7 @@ impl Bench<'_> {
                         jobs,
                         &self.options,
                         &mut workspace,
-                        Exec::new(Some(self.pool)),
+                        Exec::new(table.backend(), Some(self.pool)),
                     )
                 })
             })

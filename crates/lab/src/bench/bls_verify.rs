@@ -10,8 +10,9 @@ use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_bls::peer::{PeerMethod, verify_batch, verify_each};
-use alphorn_bls::{Backend, Bls, Costs, Exec, Located, RlcBits, VerifyTimings, Workspace};
-use alphorn_scheme::{Claim, Ctx, Layer, Scheme, Stop};
+use alphorn_bls::{Bls, Costs, Located, RlcBits, VerifyTimings, Workspace};
+use alphorn_exec::{Backend, Exec, Stop};
+use alphorn_scheme::{Claim, Ctx, Layer, Scheme};
 use anyhow::anyhow;
 use print::{fields, print};
 use serde_json::{Map, Value, json};
@@ -79,7 +80,7 @@ const VOTES_OF_A_CELL: usize = 512;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls verify", args.common.seed);
-    let kernels = args.common.bls_kernels()?;
+    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
     let sink = args.common.sink();
@@ -118,7 +119,7 @@ struct Case {
 }
 
 fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<Case> {
-    let exec = Exec::new(Some(pool));
+    let exec = Exec::new(kernel, Some(pool));
     let shape = shape(args);
     let layout = shape.layout()?;
     let supports = match args.topic {

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
 use alphorn_rlnc::{
-    Backend, Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, PAYLOAD_BYTES_MAX, Strategy, Subject,
+    Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, PAYLOAD_BYTES_MAX, Strategy, Subject,
 };
 use clap::ValueEnum;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -212,7 +212,7 @@ struct Case {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench broadcast", args.seed);
     let shape = Shape::of(args);
-    let backends = levels("rlnc", &args.kernel, Backend::measured)?;
+    let backends = levels(&alphorn_rlnc::KERNELS, &args.kernel)?;
     let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
     let machine = Machine::here(1, BTreeMap::from([("rlnc", names.join(","))]));
     let sink = Sink::new(args.json.clone());
@@ -275,7 +275,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The check of the source's signature under a header: one BLS signature, decoded and verified.
 fn header_verify(seed: u64) -> Op {
     let key =
-        alphorn_bls::interop_keys(seed..seed + 1, alphorn_bls::Exec::serial())[0].to_secret_key();
+        alphorn_bls::interop_keys(seed..seed + 1, alphorn_exec::Exec::serial())[0].to_secret_key();
     let public = key.public_key();
     let root = [7; 32];
     let bytes = alphorn_bls::sign(&key, &root).to_bytes();

@@ -142,7 +142,9 @@ impl Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench codec", args.common.seed);
-    let machine = args.common.machine(args.common.bls_kernel()?)?;
+    let machine = args
+        .common
+        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
     let pool = args.common.pool()?;
     let mut bars = Bars::new();
     let mut cases = Vec::new();

@@ -1,7 +1,8 @@
 //! Supports of a slot for measurements: random or recorded, independent or correlated.
 
 use crate::participation::Record;
-use alphorn_bls::{Backend, Columns, CommitteeJob, G1Affine, KeyTable};
+use alphorn_bls::{Columns, CommitteeJob, G1Affine, KeyTable};
+use alphorn_exec::Backend;
 use alphorn_types::Layout;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -6,6 +6,7 @@ mod watch;
 mod world;
 
 use super::least;
+use super::steps::Clock;
 use crate::error::{Error, Result};
 use crate::lattice::params::{ROWS, check_number, levels_json};
 use crate::lattice::{LatticeOptions, flavour_name, security};
@@ -14,9 +15,9 @@ use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
+use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{Aggregator, Front, Item, PublicKey, SALT_BYTES, verify_batch};
-use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
 use anyhow::Context;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -24,7 +25,7 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use watch::{Steps, Watch};
+use watch::Steps;
 use world::{KEYS_MAX, World, signed};
 
 /// What the proofs of the measurements are bound to.
@@ -162,7 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let bounds = front.bounds(n as usize, profile);
         bounds.with_context(|| format!("--front {} with --n {n}", front_name(*front)))?;
     }
-    let kernels = levels("labrador", &args.kernel, Backend::measured)?;
+    let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let kernel_names = BTreeMap::from([("labrador", names.join(","))]);
@@ -218,13 +219,14 @@ struct Proved {
 }
 
 fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
+    let exec = Exec::new(point.kernel, Some(pool));
     let make = || Aggregator::with_front(point.front, items.len(), point.profile, point.kernel);
     let (setup_s, aggregator) = least(1, make);
     let aggregator = aggregator?;
     let timed = || -> Result<_> {
-        let watch = Watch::new(pool);
-        let (salts, proof) = aggregator.prove_on(items, CONTEXT, &watch)?;
-        Ok((salts, proof, watch.end()))
+        let clock = Clock::start();
+        let (salts, proof) = aggregator.prove_on(items, CONTEXT, exec.with_watch(&clock))?;
+        Ok((salts, proof, Steps::of(clock)))
     };
     let (salts, proof, mut steps) = timed()?;
     for _ in 1..point.runs {
@@ -246,19 +248,14 @@ fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<
 }
 
 /// Verifies a proof several times; the steps of the fastest run.
-fn verify(
-    proved: &Proved,
-    keys: &[PublicKey],
-    runs: usize,
-    pool: &rayon::ThreadPool,
-) -> Result<Steps> {
+fn verify(proved: &Proved, keys: &[PublicKey], runs: usize, exec: Exec<'_>) -> Result<Steps> {
     let claimed = signed(keys, &proved.salts);
     let timed = || -> Result<Steps> {
-        let watch = Watch::new(pool);
+        let clock = Clock::start();
         (proved.aggregator)
-            .verify_on(&claimed, CONTEXT, &proved.proof, &watch)
+            .verify_on(&claimed, CONTEXT, &proved.proof, exec.with_watch(&clock))
             .map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
-        Ok(watch.end())
+        Ok(Steps::of(clock))
     };
     let mut best = timed()?;
     for _ in 1..runs {
@@ -293,7 +290,12 @@ fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Res
 fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) -> Result<Figures> {
     let keys = world.decode_keys(point.signatures, point.kernel)?;
     let proved = prove(&world.items(&keys), &point, pool)?;
-    let steps = verify(&proved, &keys, point.runs, pool)?;
+    let steps = verify(
+        &proved,
+        &keys,
+        point.runs,
+        Exec::new(point.kernel, Some(pool)),
+    )?;
     let schedule = proved.aggregator.schedule();
     Ok(Figures {
         point,

@@ -10,6 +10,7 @@ mod sizes;
 mod steps;
 mod world;
 
+use super::steps::Clock;
 use crate::error::{Error, Result};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
@@ -17,8 +18,8 @@ use crate::options;
 use crate::proof::{PresetName, REGIME, proofs};
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
-use alphorn_stark::Backend;
-use alphorn_xmss::{Exec, Proofs, Set, Signed, verify_batch};
+use alphorn_exec::{Backend, Exec};
+use alphorn_xmss::{Proofs, Set, Signed, verify_batch};
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use runs::{Runs, Target};
@@ -26,7 +27,7 @@ use serde_json::{Map, Value, json};
 use sizes::{Evenness, Sizes, evenness};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use steps::{Clock, Steps};
+use steps::Steps;
 use world::World;
 
 /// Proofs that many signed: proving, verifying, bytes
@@ -131,7 +132,7 @@ struct Figures {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench proof", 0);
     let sink = Sink::new(args.json.clone());
-    let kernels = levels("stark", &args.kernel, Backend::measured)?;
+    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel)?;
     let threads_max = args.threads.iter().copied().max().unwrap_or(1);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let kernel_names = BTreeMap::from([("stark", names.join(","))]);
@@ -148,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let world = {
         let pool = options::pool(usize::from(threads_max))?;
-        World::new(args.set, most, Backend::measured(), &pool)?
+        World::new(args.set, most, alphorn_stark::KERNELS.measured(), &pool)?
     };
     sink.say(&machine.line());
     let mut cases = Vec::new();
@@ -239,12 +240,12 @@ fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
     let signed: Vec<Signed<'_>> = world.signed(point.signatures);
     let (slot, message) = (world::SLOT, &world::MESSAGE);
     let prove = Runs::of(runs, || {
-        let clock = Clock::default();
+        let clock = Clock::start();
         let exec = exec.with_watch(&clock);
         let bytes = point
             .proofs
             .prove(exec, &registry, slot, message, &signed)?;
-        Ok((bytes, clock.end()))
+        Ok((bytes, Steps::of(clock)))
     })?;
     let signers = world.signers(point.signatures);
     let verify_s = runs::verified(&point, &registry, (&signers, &prove.bytes), runs)?;

@@ -1,21 +1,46 @@
 //! The time of each step of long work, from when steps begin.
 
+use alphorn_exec::Watch;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Seconds of each step in the order of their first beginnings; the last one ends at `end`, and
-/// steps of one name are one.
-pub(super) fn seconds_of(
-    begun: &[(&'static str, Instant)],
-    end: Instant,
-) -> Vec<(&'static str, f64)> {
-    let ends = begun.iter().skip(1).map(|(_, at)| *at).chain([end]);
-    let mut steps: Vec<(&'static str, f64)> = Vec::new();
-    for ((name, at), end) in begun.iter().zip(ends) {
-        let seconds = end.duration_since(*at).as_secs_f64();
-        match steps.iter_mut().find(|(known, _)| known == name) {
-            Some((_, sum)) => *sum += seconds,
-            None => steps.push((name, seconds)),
+/// Remembers when steps begin.
+pub(super) struct Clock {
+    start: Instant,
+    begun: Mutex<Vec<(&'static str, Instant)>>,
+}
+
+impl Watch for Clock {
+    fn step(&self, name: &'static str) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push((name, Instant::now()));
+    }
+}
+
+impl Clock {
+    /// Begins to watch.
+    pub(super) fn start() -> Self {
+        Clock {
+            start: Instant::now(),
+            begun: Mutex::default(),
         }
     }
-    steps
+
+    /// Ends the last step: the seconds of each in the order of their first beginnings, those of one
+    /// name added up, and the seconds of all.
+    pub(super) fn end(self) -> (Vec<(&'static str, f64)>, f64) {
+        let end = Instant::now();
+        let begun = self.begun.into_inner();
+        let begun = begun.unwrap_or_else(PoisonError::into_inner);
+        let ends = begun.iter().skip(1).map(|(_, at)| *at).chain([end]);
+        let mut steps: Vec<(&'static str, f64)> = Vec::new();
+        for ((name, at), end) in begun.iter().zip(ends) {
+            let seconds = end.duration_since(*at).as_secs_f64();
+            match steps.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += seconds,
+                None => steps.push((name, seconds)),
+            }
+        }
+        (steps, end.duration_since(self.start).as_secs_f64())
+    }
 }

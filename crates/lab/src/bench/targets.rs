@@ -9,7 +9,7 @@ use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use crate::text;
-use alphorn_bls::Backend;
+use alphorn_exec::Backend;
 use serde_json::{Map, Value, json};
 
 /// Every figure that Horn should reach, measured, beside blst and the target
@@ -142,7 +142,7 @@ impl Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench targets", args.common.seed);
-    let kernels = args.common.bls_kernels()?;
+    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let mut bars = Bars::new();
     let mut rows = Vec::new();
@@ -258,7 +258,11 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_there_and_agrees() {
-        let kernels: Vec<&str> = Backend::available().iter().map(|b| b.name()).collect();
+        let kernels: Vec<&str> = alphorn_bls::KERNELS
+            .available()
+            .iter()
+            .map(|b| b.name())
+            .collect();
         let kernels = kernels.join(",");
         let cli = [
             "targets",
@@ -274,7 +278,7 @@ mod tests {
         ];
         let args = Cli::try_parse_from(cli).unwrap().args;
         let mut bars = Bars::new();
-        let mut rows = bls::rows(&args, Backend::portable(), &mut bars).unwrap();
+        let mut rows = bls::rows(&args, Backend::Portable, &mut bars).unwrap();
         rows.extend(protocol::rows(&args, &mut bars).unwrap());
         let text = print(&rows);
         assert!(rows.iter().all(|row| row.agrees), "{text}");

@@ -10,10 +10,11 @@ use crate::machine::Machine;
 use crate::options;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_stark::{Backend, Fp};
+use alphorn_stark::{Fp, Permutations};
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{Exec, Item, Purpose, SecretKey, Set, Signature, verify, verify_batch};
+use alphorn_xmss::{Item, Purpose, SecretKey, Set, Signature, verify, verify_batch};
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -95,7 +96,7 @@ struct Signed {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench xmss", 0);
-    let kernels = levels("stark", &args.kernel, Backend::measured)?;
+    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let machine = Machine::here(threads, BTreeMap::from([("stark", names.join(","))]));
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rows.extend(hashing(args, *kernel));
     }
     for set in &args.set {
-        let fastest = Exec::new(Backend::measured(), Some(&pool));
+        let fastest = Exec::new(alphorn_stark::KERNELS.measured(), Some(&pool));
         let signed = sign_all(args, *set, fastest)?;
         for kernel in &kernels {
             rows.extend(operations(args, &signed, *kernel)?);
@@ -189,7 +190,7 @@ fn hashing(args: &Args, kernel: Backend) -> Vec<Row> {
         naive_s: Some(naive_s),
         target_s: None,
     };
-    let naive = Backend::portable();
+    let naive = Backend::Portable;
     let narrow_s = |kernel: Backend, states: &mut [[Fp; 16]]| {
         each(args, STATES, || kernel.compress_16(states))
     };
@@ -258,13 +259,13 @@ fn operations(args: &Args, signed: &Signed, kernel: Backend) -> Result<Vec<Row>>
         })
         .collect();
     let one_thread = Exec::new(kernel, None);
-    let naive = Exec::new(Backend::portable(), None);
+    let naive = Exec::new(Backend::Portable, None);
     let verdicts = verify_batch(signed.set, &items, one_thread);
     if verdicts.contains(&false) {
         return Err(anyhow!("a signature of its own key does not hold").into());
     }
     let alone_s = |kernel| each(args, 1, || verify(items[0], kernel));
-    let naive_s = alone_s(Backend::portable());
+    let naive_s = alone_s(Backend::Portable);
     let row = |op, ours_s, naive_s, target_s| Row {
         set: Some(signed.set),
         kernel,
@@ -296,7 +297,7 @@ fn keys(args: &Args, set: Set, exec: Exec<'_>) -> Result<Vec<Row>> {
     let read = || SecretKey::from_files(&tree, &secret, kernel);
     let (start_s, again) = least(usize::from(args.runs), read);
     again?;
-    let naive = Exec::new(Backend::portable(), None);
+    let naive = Exec::new(Backend::Portable, None);
     let make = || SecretKey::interop(set, Purpose::Vote, 1, 0..NAIVE_SLOTS, naive);
     let naive_s = each(args, NAIVE_SLOTS as usize, make);
     let row = |op, ours_s, naive_s, target_s| Row {

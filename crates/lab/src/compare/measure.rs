@@ -3,9 +3,10 @@
 
 use crate::bench::least;
 use crate::machine;
+use alphorn_exec::Stop;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Ctx, Evidence, Layer, MemoryWatermark, Overlap, Part, Role, Scheme,
-    SignItem, Sizes, Statement, Stop, Watermark,
+    SignItem, Sizes, Statement, Watermark,
 };
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Support, Validator};
 use anyhow::{Context, Result, anyhow, ensure};

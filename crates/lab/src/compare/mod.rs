@@ -14,9 +14,10 @@ use crate::proof::{PresetName, proofs};
 use crate::report::{Report, json_target, write_whole};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
+use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_scheme::Scheme;
-use alphorn_xmss::{Exec, Set, Xmss};
+use alphorn_xmss::{Set, Xmss};
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use measure::{Case, Inputs, measure};
@@ -163,17 +164,17 @@ fn sizes(args: &Args) -> Result<Vec<u32>> {
 
 /// The kernel of each scheme.
 struct Kernels {
-    bls: alphorn_bls::Backend,
-    labrador: alphorn_labrador::Backend,
-    stark: alphorn_stark::Backend,
+    bls: alphorn_exec::Backend,
+    labrador: alphorn_exec::Backend,
+    stark: alphorn_exec::Backend,
 }
 
 impl Kernels {
     fn of(args: &Args) -> Result<Self> {
         Ok(Kernels {
-            bls: args.common.bls_kernel()?,
-            labrador: args.common.labrador_kernel()?,
-            stark: args.common.stark_kernel()?,
+            bls: args.common.kernel(&alphorn_bls::KERNELS)?,
+            labrador: args.common.kernel(&alphorn_labrador::KERNELS)?,
+            stark: args.common.kernel(&alphorn_stark::KERNELS)?,
         })
     }
 
@@ -219,9 +220,9 @@ impl Bench<'_> {
     fn bls(&mut self, votes: u32, bars: &mut Bars) -> Result<()> {
         let kernel = self.kernels.bls;
         let (registry, signers) = {
-            let exec = alphorn_bls::Exec::new(Some(self.pool()?));
+            let exec = alphorn_exec::Exec::new(kernel, Some(self.pool()?));
             (
-                keycache::interop_registry(votes, kernel, exec, bars)?.registry,
+                keycache::interop_registry(votes, exec, bars)?.registry,
                 alphorn_bls::Signers::interop(0..votes, exec),
             )
         };
@@ -235,7 +236,10 @@ impl Bench<'_> {
     }
 
     fn falcon(&mut self, votes: u32) -> Result<()> {
-        let (signers, registry) = alphorn_falcon::Signers::interop(votes, Some(self.pool()?));
+        let (signers, registry) = alphorn_falcon::Signers::interop(
+            votes,
+            Exec::new(Backend::Portable, Some(self.pool()?)),
+        );
         let (signers, registry) = (Arc::new(signers), Arc::new(registry));
         let forms = [
             ("falcon list", Collections::Lists),

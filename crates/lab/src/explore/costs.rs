@@ -39,17 +39,17 @@ pub(super) fn from_file(path: &Path) -> Result<CostTable> {
 pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
     let table = match name {
         "bls" => {
-            let kernel = common.bls_kernel()?;
+            let kernel = common.kernel(&alphorn_bls::KERNELS)?;
             let scheme = Bls::new(kernel, Costs::measure(kernel));
             of(&scheme, kernel.name(), None)
         }
         "falcon" => {
-            let kernel = common.labrador_kernel()?;
+            let kernel = common.kernel(&alphorn_labrador::KERNELS)?;
             let scheme = Falcon::new(Collections::Proofs, kernel);
             of(&scheme, kernel.name(), None)
         }
         "xmss" => {
-            let kernel = common.stark_kernel()?;
+            let kernel = common.kernel(&alphorn_stark::KERNELS)?;
             let proofs = proofs(Set::Compact, PresetName::Fast);
             let scheme = Xmss::with_proofs(proofs, kernel);
             of(&scheme, kernel.name(), scheme.merged())
@@ -130,16 +130,16 @@ mod tests {
 
     #[test]
     fn formulas_are_tables_that_say_what_the_schemes_say() {
-        let stark = alphorn_stark::Backend::portable();
+        let stark = alphorn_exec::Backend::Portable;
         for set in [Set::Compact, Set::Prod] {
             of(&Xmss::new(set, stark), "portable", None)
                 .check()
                 .unwrap();
         }
-        let bls = alphorn_bls::Backend::portable();
+        let bls = alphorn_exec::Backend::Portable;
         let bls = Bls::new(bls, Costs::measure(bls));
         of(&bls, "portable", None).check().unwrap();
-        let kernel = alphorn_labrador::Backend::portable();
+        let kernel = alphorn_exec::Backend::Portable;
         let scheme = Falcon::new(Collections::Proofs, kernel);
         let table = of(&scheme, "portable", None);
         table.check().unwrap();

@@ -93,7 +93,9 @@ struct Drawn {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn committees", args.common.seed);
-    let machine = args.common.machine(args.common.bls_kernel()?)?;
+    let machine = args
+        .common
+        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
     let pool = args.common.pool()?;
     let layout = args.network.layout()?;
     check_size(args, &layout)?;

@@ -148,7 +148,9 @@ impl Tally {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn griefing", args.common.seed);
-    let machine = args.common.machine(args.common.bls_kernel()?)?;
+    let machine = args
+        .common
+        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
     let pool = args.common.pool()?;
     let settings = settings(args);
     let payment = args.rewards.then(|| Payment::of(args)).transpose()?;

@@ -96,7 +96,7 @@ struct Publication {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn traffic", args.common.seed);
-    let kernel = args.common.bls_kernel()?;
+    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let pool = args.common.pool()?;
     let network = args.network.network(&args.participation)?;

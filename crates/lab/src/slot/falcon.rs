@@ -4,6 +4,7 @@ use super::{Args, Executed, Layers, Plan, announce, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
+use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Flavour, Registry, Signers};
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
 use anyhow::anyhow;
@@ -16,7 +17,7 @@ pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
         let message = "--flavour r3: the votes of a slot are signed in the flavour fndsa04";
         return Err(anyhow!(message).into());
     }
-    let kernel = args.common.labrador_kernel()?;
+    let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let names = BTreeMap::from([("labrador", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
     let collections = match args.layers() {
@@ -33,7 +34,10 @@ pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
 
 /// The interop keys of all validators.
 pub(super) fn keys(plan: &Plan, pool: &rayon::ThreadPool) -> (Signers, Registry) {
-    Signers::interop(plan.layout.validators(), Some(pool))
+    Signers::interop(
+        plan.layout.validators(),
+        Exec::new(Backend::Portable, Some(pool)),
+    )
 }
 
 /// Runs the slot of the options.

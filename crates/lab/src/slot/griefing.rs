@@ -182,7 +182,9 @@ impl Attack {
         let ballot = Ballot::of(args.common.seed, plan.layout);
         match args.scheme.as_str() {
             BLS => {
-                let machine = args.common.machine(args.common.bls_kernel()?)?;
+                let machine = args
+                    .common
+                    .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
                 let sums = Sums::new(args, plan, pool, bars)?;
                 let world = World::new(args, plan, sums)?;
                 Ok((machine, self.run(&world, pool, bars)?))

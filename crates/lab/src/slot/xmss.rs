@@ -5,8 +5,9 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
+use alphorn_exec::Exec;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
-use alphorn_xmss::{Exec, Registry, Set, Signers, Xmss};
+use alphorn_xmss::{Registry, Set, Signers, Xmss};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +19,7 @@ const SLOTS: Range<u64> = 0..4;
 
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
-    let kernel = args.common.stark_kernel()?;
+    let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
     let names = BTreeMap::from([("stark", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
     let set = args.set();
@@ -68,7 +69,7 @@ pub(super) fn keys(
     plan: &Plan,
     pool: &rayon::ThreadPool,
 ) -> Result<(Signers, Registry)> {
-    let exec = Exec::new(args.common.stark_kernel()?, Some(pool));
+    let exec = Exec::new(args.common.kernel(&alphorn_stark::KERNELS)?, Some(pool));
     Ok(Signers::interop(
         args.set(),
         plan.layout.validators(),

@@ -1,10 +1,11 @@
 //! Chihuahua: the norm of each signature as one quadratic equation between two pieces.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::columns::{check_columns, check_products};
 use super::product::{Products, interleaved};
 use crate::challenge::weight;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
-use crate::exec::{Exec, Machine, Stopped};
 use crate::folded::{Folded, Keys};
 use crate::form::{Equations, Form};
 use crate::joint::{COLUMN_NORM_SQ_MAX, witness::slack};
@@ -188,7 +189,7 @@ impl Equations for Chihuahua<'_> {
         _: &Cut,
         stream: &mut Stream,
         form: &mut Form,
-        _: Machine<'_>,
+        _: Exec<'_>,
     ) -> Result<(), Stopped> {
         let (layout, e) = (&self.layout, self.layout.extension);
         for i in 0..layout.columns {
@@ -273,7 +274,7 @@ impl FrontEnd for Chihuahua<'_> {
         transcript.absorb("context", &self.context);
     }
 
-    fn check(&self, columns: &[Small], _: &dyn Exec) -> Result<(), Invalid> {
+    fn check(&self, columns: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
         let shape = (layout.columns, 2 * layout.extension);
         check_columns(columns, shape, layout.norm_sq)?;

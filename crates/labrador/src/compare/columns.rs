@@ -1,13 +1,14 @@
 //! Dachshund: an exact norm for each column with its slack in binary, and a relation as forms or
 //! with quotients.
 
+use alphorn_exec::Exec;
+
 use super::equations::{Columns, evaluate};
 use super::layout::Layout;
 use super::product::{Products, interleaved};
 use crate::adversary::Step;
 use crate::challenge::arrangement;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
-use crate::exec::Exec;
 use crate::folded::{Folded, Keys};
 use crate::joint::{DrawnForms, FORMS_MAX, Forms};
 use crate::prove::Prover;
@@ -246,7 +247,7 @@ impl FrontEnd for Dachshund<'_> {
         transcript.absorb("context", &self.context);
     }
 
-    fn check(&self, columns: &[Small], _: &dyn Exec) -> Result<(), Invalid> {
+    fn check(&self, columns: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
         check_columns(columns, (layout.columns, layout.rows), layout.norm_sq)?;
         match self.relation {

@@ -1,13 +1,14 @@
 //! The equations of [`super::Dachshund`] over its whole witness.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::columns::Relation;
 use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use super::product::Products;
 use crate::challenge::weight;
-use crate::exec::{self, Machine, Stopped};
 use crate::form::{Equations, Form};
 use crate::joint::{DrawnForms, TILE};
-use crate::ring::{DEGREE, Ntt, Rq, Small, add_mod, centred, mul_mod, reduce};
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, centred, mul_mod, reduce};
 use crate::schedule::Cut;
 use crate::transcript::Stream;
 
@@ -169,15 +170,15 @@ impl Columns<'_> {
         products: &Products,
         stream: &mut Stream,
         form: &mut Form,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<(), Stopped> {
         let (layout, e) = (&self.layout, products.extension());
         let weights: Vec<Small> = (0..layout.columns * e).map(|_| weight(stream)).collect();
-        let parts = exec::map(machine.exec, layout.columns.div_ceil(CHUNK), |task| {
+        let parts = exec.try_map(layout.columns.div_ceil(CHUNK), |task| {
             let columns = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
             let weighted = |i: usize| {
                 let weights = &weights[i * e..(i + 1) * e];
-                products.weighted(i, &machine.backend.residues_bounded(weights, 2))
+                products.weighted(i, &exec.backend().residues_bounded(weights, 2))
             };
             columns.map(weighted).collect::<Vec<_>>()
         })?;
@@ -213,12 +214,12 @@ impl Equations for Columns<'_> {
         _: &Cut,
         stream: &mut Stream,
         form: &mut Form,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<(), Stopped> {
         self.add_products(stream, form);
         match self.relation {
             Relation::Forms(_) => Ok(()),
-            Relation::Products(products) => self.add_quotients(products, stream, form, machine),
+            Relation::Products(products) => self.add_quotients(products, stream, form, exec),
         }
     }
 

@@ -5,11 +5,12 @@ use super::layout::{Layout, PRODUCT_DIGITS};
 use super::*;
 use crate::adversary::Step;
 use crate::joint::tests::{Liar, MODULUS, Toy, sample};
+use crate::kernel::KERNELS;
 use crate::ring::{DEGREE, Small, norm_sq};
 use crate::sis::Profile;
 use crate::tests::oracle::check_levels;
 use crate::transcript::Seed;
-use crate::{Backend, FrontEnd, Invalid, ProveError, Reject, StatementError, System};
+use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
 const NORM_SQ: u64 = 30_000;
 
@@ -77,7 +78,7 @@ fn chihuahua(products: &Products) -> Chihuahua<'_> {
 }
 
 fn system(front_end: &impl FrontEnd) -> System {
-    System::on(&front_end.bounds(), Backend::measured()).expect("short enough")
+    System::on(&front_end.bounds(), KERNELS.measured()).expect("short enough")
 }
 
 fn proves(front_end: &impl FrontEnd<Witness = [Small]>, witness: &[Small], what: &str) {

@@ -1,15 +1,16 @@
 //! The lifts by their definition, as forms over the whole witness: the oracle of the structured
 //! sums of both sides.
 
+use alphorn_exec::{Backend, Exec};
+
 use super::layout::{BASE, BLOCK, Layout, PRODUCT_DIGITS};
 use super::lift::{Lift, Lifts, Public};
 use super::tile::FormTile;
 use super::{TILE, fold, sums};
-use crate::exec::{Machine, Threads};
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::projection::{LIFTS, Projection, ROWS};
 use crate::prove::draw_weights;
-use crate::ring::{DEGREE, Ntt, Rq, Small, add_mod, mul_mod};
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
 use crate::tiles::Tiles;
 use crate::transcript::{Seed, Stream, Transcript};
@@ -39,11 +40,9 @@ impl DrawnForms for Arbitrary {
 }
 
 /// Every lift, term by term.
-fn forms(public: &Public<'_>, lifts: &Lifts, machine: Machine<'_>) -> [Vec<Rq>; LIFTS] {
+fn forms(public: &Public<'_>, lifts: &Lifts, exec: Exec<'_>) -> [Vec<Rq>; LIFTS] {
     let layout = &public.layout;
-    let images = public
-        .image_elements(lifts, machine)
-        .expect("never stopped");
+    let images = public.image_elements(lifts, exec).expect("never stopped");
     std::array::from_fn(|l| {
         let lift = &lifts.each[l];
         let mut phi = vec![Rq::ZERO; layout.elements()];
@@ -81,9 +80,7 @@ fn add_blocks(public: &Public<'_>, lift: &Lift, phi: &mut [Rq]) {
     let layout = &public.layout;
     let span = BLOCK.min(layout.rank());
     let weights = std::array::from_fn(|_| lift.rows);
-    let [columns, _, _] = public
-        .blocks
-        .collapse(0..span, &weights, Backend::portable());
+    let [columns, _, _] = public.blocks.collapse(0..span, &weights, Backend::Portable);
     for piece in 0..layout.first_pieces() {
         for k in 0..layout.rank() {
             let scalar = lift.blocks[piece * layout.piece_blocks() + k / BLOCK];
@@ -158,26 +155,25 @@ fn check(columns: usize, rows: usize, forms_count: usize, backend: Backend) {
         image: [0; ROWS],
     };
     let lifts = Lifts::draw(&layout, forms_count, &Transcript::new("dense"));
-    let machine = Machine {
-        backend,
-        exec: &Threads(2),
-    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+    let pool = pool.expect("two threads");
+    let exec = Exec::new(backend, Some(&pool));
     let cut = Cut {
         z_pieces: 0,
         pieces: layout.pieces(),
         rank: layout.rank(),
     };
     let s = many(&mut stream, layout.elements());
-    let tiles = Tiles::short(&cut, &s, machine).expect("never stopped");
-    let sums = sums::Sums::new(&public, &lifts, &tiles, machine).expect("never stopped");
+    let tiles = Tiles::short(&cut, &s, exec).expect("never stopped");
+    let sums = sums::Sums::new(&public, &lifts, &tiles, exec).expect("never stopped");
     let weights = draw_weights(&mut stream);
     let challenges: Vec<Ntt> = (0..cut.pieces)
         .map(|_| Ntt::from_small_bounded(&challenge::weight(&mut stream), 2))
         .collect();
-    let folded = fold::amortised(&public, &lifts, &weights, &challenges, machine);
+    let folded = fold::amortised(&public, &lifts, &weights, &challenges, exec);
     let folded = folded.expect("never stopped");
 
-    let dense = forms(&public, &lifts, machine);
+    let dense = forms(&public, &lifts, exec);
     let s = backend.residues(&s);
     for (phi, value) in dense.iter().zip(sums.values()) {
         assert_eq!(
@@ -196,7 +192,7 @@ fn check(columns: usize, rows: usize, forms_count: usize, backend: Backend) {
     let whole = backend.transforms(&whole);
     let rank = cut.rank;
     let piece = |p: usize| p * rank..(p + 1) * rank;
-    let combined = sums.combined(&weights, machine);
+    let combined = sums.combined(&weights, exec);
     for p in 0..cut.pieces {
         for q in 0..cut.pieces {
             let product = dot(&whole[piece(p)], &s[piece(q)]);
@@ -220,9 +216,9 @@ fn check(columns: usize, rows: usize, forms_count: usize, backend: Backend) {
 #[test]
 fn structured_sums_are_those_of_dense_forms() {
     for (columns, rows, forms) in [(1, 2, 1), (5, 16, 11), (50, 7, 2), (600, 2, 3)] {
-        check(columns, rows, forms, Backend::measured());
+        check(columns, rows, forms, KERNELS.measured());
     }
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         check(33, 3, 3, backend);
     }
 }

@@ -5,16 +5,17 @@
 //! Only the linear forms touch every element ([`super::blend`]). The prover computes the same from
 //! all lifts.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::TILE;
 use super::blend::{Blend, Blended};
 use super::layout::{BASE, PRODUCT_DIGITS};
 use super::lift::{Lifts, Public};
 use super::tile::{FormTile, Scalars, segments};
-use crate::exec::{self, Machine, Stopped};
 use crate::form::Weighted;
-use crate::kernel::{Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::LIFTS;
-use crate::ring::{Matrix, Ntt, Rq};
+use crate::ring::{Matrix, Ntt, Rq, Transforms};
 
 /// Tasks of the columns are at most this many.
 const TASKS_MAX: usize = 16;
@@ -71,10 +72,10 @@ impl<'a> Shared<'a> {
         lifts: &'a Lifts,
         weights: &'a [Ntt; LIFTS],
         challenges: &[Ntt],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
         let layout = &public.layout;
-        let elements = machine.backend.elements(challenges);
+        let elements = exec.backend().elements(challenges);
         let blocks = (0..layout.piece_blocks()).map(|b| {
             std::array::from_fn(|l| {
                 let scalar = |p: usize| lifts.each[l].blocks[p * layout.piece_blocks() + b];
@@ -88,7 +89,7 @@ impl<'a> Shared<'a> {
             blend: Blend::new(layout, lifts, &elements),
             weights,
             blocks: blocks.collect(),
-            columns: public.block_columns(lifts, machine)?,
+            columns: public.block_columns(lifts, exec)?,
             rows: (0..layout.stack)
                 .map(|row| SharedRow::new(public, lifts, weights, &elements, row))
                 .collect(),
@@ -152,13 +153,8 @@ impl Pass for Conjugation<'_> {
 impl Shared<'_> {
     /// The form on the columns `first..first + columns`: for each segment its first place, and the
     /// elements.
-    fn tile(
-        &self,
-        first: usize,
-        forms: &mut FormTile,
-        machine: Machine<'_>,
-    ) -> Vec<(usize, Vec<Rq>)> {
-        let (layout, backend) = (&self.public.layout, machine.backend);
+    fn tile(&self, first: usize, forms: &mut FormTile, exec: Exec<'_>) -> Vec<(usize, Vec<Rq>)> {
+        let (layout, backend) = (&self.public.layout, exec.backend());
         let columns = TILE.min(layout.columns - first);
         forms.load(self.public.forms, first, columns);
         let linear = backend.run(Blended {
@@ -202,18 +198,18 @@ pub(crate) fn amortised(
     lifts: &Lifts,
     weights: &[Ntt; LIFTS],
     challenges: &[Ntt],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<Vec<Rq>, Stopped> {
     let layout = &public.layout;
-    let shared = Shared::new(public, lifts, weights, challenges, machine)?;
+    let shared = Shared::new(public, lifts, weights, challenges, exec)?;
     let tiles = layout.columns.div_ceil(TILE);
     let each = tiles.div_ceil(TASKS_MAX).max(1);
-    let parts = exec::map(machine.exec, tiles.div_ceil(each), |task| {
+    let parts = exec.try_map(tiles.div_ceil(each), |task| {
         let mut forms = FormTile::new(layout, lifts.each[0].forms.len());
         let mut out = Vec::new();
         for tile in task * each..tiles.min((task + 1) * each) {
-            if !machine.exec.stopped() {
-                out.append(&mut shared.tile(tile * TILE, &mut forms, machine));
+            if !exec.stopped() {
+                out.append(&mut shared.tile(tile * TILE, &mut forms, exec));
             }
         }
         out
@@ -226,7 +222,7 @@ pub(crate) fn amortised(
     }
     let own = &challenges[layout.image_piece()..];
     for (y, challenge) in own.iter().enumerate() {
-        add_images(public, lifts, weights, (y, challenge), &mut phi, machine)?;
+        add_images(public, lifts, weights, (y, challenge), &mut phi, exec)?;
     }
     Ok(phi)
 }
@@ -239,10 +235,10 @@ fn add_images(
     weights: &[Ntt; LIFTS],
     (y, challenge): (usize, &Ntt),
     phi: &mut [Rq],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<(), Stopped> {
-    let (layout, backend) = (&public.layout, machine.backend);
-    let images = public.image_elements(lifts, machine)?;
+    let (layout, backend) = (&public.layout, exec.backend());
+    let images = public.image_elements(lifts, exec)?;
     let rank = layout.rank();
     let end = images[0].len().saturating_sub(y * rank).min(rank);
     let factors = weights.each_ref().map(|weight| weight.times(challenge));
@@ -257,7 +253,7 @@ fn add_images(
         let theta = Ntt::from_rq(&lifts.each[l].theta);
         Ntt::from_rq(&theta.times(&factors[l]).to_rq())
     });
-    exec::fill(machine.exec, &mut phi[end..], CHUNK, |task, phi| {
+    exec.try_fill(&mut phi[end..], CHUNK, |task, phi| {
         let start = y * rank + end + task * CHUNK - images[0].len();
         let scalars = lifts.each.each_ref().map(|lift| {
             let padding = &lift.padding[start..start + phi.len()];

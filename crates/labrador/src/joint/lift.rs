@@ -12,11 +12,12 @@
 //! A product of two independent uniform scalars, or of a scalar and `ct(theta x)`, is enough: if an
 //! equation is false, a lift holds with probability of at most `3/Q`.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::DrawnForms;
 use super::layout::{BASE, BLOCK, Layout};
-use crate::exec::{self, Machine, Stopped};
 use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
-use crate::ring::{DEGREE, Ntt, Rq, add_mod, mul_mod, reduce};
+use crate::ring::{DEGREE, Ntt, Rq, Transforms, add_mod, mul_mod, reduce};
 use crate::transcript::{Stream, Transcript};
 
 /// The random weights of one lift.
@@ -96,12 +97,12 @@ impl Public<'_> {
     pub(crate) fn block_columns(
         &self,
         lifts: &Lifts,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<[Vec<Ntt>; LIFTS], Stopped> {
         let rows = lifts.each.each_ref().map(|lift| lift.rows);
         let span = BLOCK.min(self.layout.rank());
-        let columns = collapse(&self.blocks, span, &rows, machine)?;
-        Ok(columns.map(|columns| machine.backend.transforms(&columns)))
+        let columns = collapse(&self.blocks, span, &rows, exec)?;
+        Ok(columns.map(|columns| exec.backend().transforms(&columns)))
     }
 
     /// The lifts over the digits of the images, where `y = y_0 + 2^9 y_1`:
@@ -109,10 +110,10 @@ impl Public<'_> {
     pub(crate) fn image_elements(
         &self,
         lifts: &Lifts,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         let count = self.layout.image_elements();
-        let columns = collapse(&self.projection, 3 * count, &lifts.projection, machine)?;
+        let columns = collapse(&self.projection, 3 * count, &lifts.projection, exec)?;
         Ok(std::array::from_fn(|l| {
             let (lift, columns) = (&lifts.each[l], &columns[l]);
             let mut phi = vec![Rq::ZERO; 2 * count];
@@ -148,11 +149,11 @@ fn collapse(
     projection: &Projection,
     count: usize,
     weights: &[Weights; LIFTS],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<[Vec<Rq>; LIFTS], Stopped> {
-    let parts = exec::map(machine.exec, count.div_ceil(CHUNK), |task| {
+    let parts = exec.try_map(count.div_ceil(CHUNK), |task| {
         let range = task * CHUNK..count.min((task + 1) * CHUNK);
-        projection.collapse(range, weights, machine.backend)
+        projection.collapse(range, weights, exec.backend())
     })?;
     let mut out = [const { Vec::new() }; LIFTS];
     for mut part in parts {

@@ -1,5 +1,7 @@
 //! The statement and both sides of its first level.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::fold::amortised;
 use super::layout::{BASE, BLOCK, FORMS_MAX, IMAGE_FACTOR, Layout};
 use super::lift::{Lifts, Public};
@@ -8,13 +10,12 @@ use super::tile::FormTile;
 use super::{DrawnForms, Forms, TILE, witness};
 use crate::adversary::Step;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
-use crate::exec::{self, Exec, Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::Quadratic;
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::prove::{Prover, cross_sums, draw_challenges, draw_weights};
-use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Level, PublicBounds};
 use crate::sis::Profile;
 use crate::system::FrontEnd;
@@ -87,16 +88,16 @@ impl<'a> DachshundJoint<'a> {
         &self,
         drawn: &dyn DrawnForms,
         s: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<i64>, Stopped> {
         let (layout, count) = (&self.layout, self.forms.count());
         let tiles = layout.columns.div_ceil(TILE);
-        let parts = exec::map(machine.exec, tiles, |index| {
+        let parts = exec.try_map(tiles, |index| {
             let first = index * TILE;
             let columns = TILE.min(layout.columns - first);
             let mut tile = FormTile::new(layout, count);
-            tile.load_columns(drawn, first, columns, machine.backend);
-            machine.backend.run(Evaluate {
+            tile.load_columns(drawn, first, columns, exec.backend());
+            exec.backend().run(Evaluate {
                 layout,
                 tile: &tile,
                 s,
@@ -119,10 +120,10 @@ impl<'a> DachshundJoint<'a> {
         &self,
         drawn: &dyn DrawnForms,
         s: &[Small],
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Vec<i64>, Stopped> {
         let modulus = self.forms.modulus() as i64;
-        let values = self.evaluate(drawn, s, machine)?.into_iter();
+        let values = self.evaluate(drawn, s, exec)?.into_iter();
         Ok(values
             .zip(drawn.targets())
             .map(|(x, &tau)| (x - tau as i64).div_euclid(modulus))
@@ -139,19 +140,19 @@ impl<'a> DachshundJoint<'a> {
 
     /// Draws challenges until `S2` and the images are short enough, and fills in both.
     fn second_part(&self, prover: &mut Prover<'_>, s: &mut [Small]) -> Result<Drawn, ProveError> {
-        let (layout, machine) = (&self.layout, prover.machine);
+        let (layout, exec) = (&self.layout, prover.exec);
         let first = layout.first_pieces() * layout.rank();
         let before = prover.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
-            let drawn = Drawn::new(layout, &before, nonce, machine);
+            let drawn = Drawn::new(layout, &before, nonce, exec);
             let of_first = &s[..first];
             let blocks = &drawn.blocks;
-            let mut images = blocks.project_blocks(of_first, layout.rank(), BLOCK, machine)?;
+            let mut images = blocks.project_blocks(of_first, layout.rank(), BLOCK, exec)?;
             prover.tamper.at(prover.number, Step::Images(&mut images));
             let forced = prover.tamper.forces(prover.number);
             let long: u128 = images.iter().map(image_norm_sq).sum();
             if long > layout.images_norm_sq() && !forced
-                || witness::conjugates(layout, &drawn.alphas, s, machine)?.is_none()
+                || witness::conjugates(layout, &drawn.alphas, s, exec)?.is_none()
                 || witness::image_digits(layout, &images, s).is_none()
             {
                 continue;
@@ -174,7 +175,7 @@ impl<'a> DachshundJoint<'a> {
         prover: &mut Prover<'_>,
         s: &[Small],
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
-        let machine = prover.machine;
+        let exec = prover.exec;
         let (start, count) = (self.layout.image_start(), self.layout.image_elements());
         let (low, high) = s[start..start + 2 * count].split_at(count);
         let bound = self.layout.digits_norm_sq();
@@ -184,9 +185,9 @@ impl<'a> DachshundJoint<'a> {
                 .transcript
                 .seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let digits = projection.project_on(&s[start..start + 2 * count], machine)?;
-            let whole = projection.project_from(2 * count, low, machine)?;
-            let upper = projection.project_from(2 * count, high, machine)?;
+            let digits = projection.project_on(&s[start..start + 2 * count], exec)?;
+            let whole = projection.project_from(2 * count, low, exec)?;
+            let upper = projection.project_from(2 * count, high, exec)?;
             let mut image = std::array::from_fn(|i| digits[i] + whole[i] + (upper[i] << BASE));
             prover
                 .tamper
@@ -211,7 +212,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(layout: &Layout, transcript: &Transcript, nonce: u8, machine: Machine<'_>) -> Self {
+    fn new(layout: &Layout, transcript: &Transcript, nonce: u8, exec: Exec<'_>) -> Self {
         let alphas = witness::alphas(layout, &transcript.seed("alphas", u64::from(nonce)));
         let mut sum = [0i64; DEGREE];
         for alpha in &alphas {
@@ -220,7 +221,7 @@ impl Drawn {
             }
         }
         Self {
-            alphas: machine.backend.residues_bounded(&alphas, 2),
+            alphas: exec.backend().residues_bounded(&alphas, 2),
             alpha_sum: Rq::from_integers(&sum),
             blocks: Projection::new(transcript.seed("blocks", u64::from(nonce))),
         }
@@ -298,7 +299,7 @@ impl FrontEnd for DachshundJoint<'_> {
         transcript.absorb("context", &self.context);
     }
 
-    fn check(&self, columns: &[Small], exec: &dyn Exec) -> Result<(), Invalid> {
+    fn check(&self, columns: &[Small], exec: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
         let expected = layout.columns * layout.rows;
         if columns.len() != expected {
@@ -320,9 +321,7 @@ impl FrontEnd for DachshundJoint<'_> {
             .forms
             .draw(&Seed::of_name("alphorn/labrador/joint/check"));
         let s = witness::columns(layout, columns);
-        // A statement does not know the kernels of the keys.
-        let backend = Backend::portable();
-        let values = self.evaluate(drawn.as_ref(), &s, Machine { backend, exec })?;
+        let values = self.evaluate(drawn.as_ref(), &s, exec)?;
         for (form, (x, &tau)) in values.into_iter().zip(drawn.targets()).enumerate() {
             if (x - tau as i64) % self.forms.modulus() as i64 != 0 {
                 return Err(Invalid::Form { form });
@@ -338,11 +337,11 @@ impl FrontEnd for DachshundJoint<'_> {
         level: &'k Level,
         columns: &[Small],
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (layout, cut, machine) = (&self.layout, &level.cut, prover.machine);
+        let (layout, cut, exec) = (&self.layout, &level.cut, prover.exec);
         let (pieces, first_pieces) = (layout.pieces(), layout.first_pieces());
         prover.step("slack and products")?;
         let mut s = witness::columns(layout, columns);
-        witness::products(layout, &mut s, machine)?.ok_or_else(|| prover.margin("a product"))?;
+        witness::products(layout, &mut s, exec)?.ok_or_else(|| prover.margin("a product"))?;
         prover.tamper.at(prover.number, Step::Witness(&mut s));
         prover.step("first commitment")?;
         let beginning = prover.begin(keys, level, &s, first_pieces)?;
@@ -353,10 +352,10 @@ impl FrontEnd for DachshundJoint<'_> {
         let forms = self.forms.draw(&prover.sender.transcript.seed("forms", 0));
         let drawn = self.second_part(prover, &mut s)?;
         prover.step("second commitment")?;
-        let tiles = beginning.tiles.with_short(pieces, &s, machine)?;
-        let mut t = tiles.commit(&keys.inner, level.kappa, first_pieces..pieces, machine)?;
+        let tiles = beginning.tiles.with_short(pieces, &s, exec)?;
+        let mut t = tiles.commit(&keys.inner, level.kappa, first_pieces..pieces, exec)?;
         prover.step("quadratic garbage")?;
-        let mut g = tiles.squares(machine)?;
+        let mut g = tiles.squares(exec)?;
         prover
             .tamper
             .at(prover.number, Step::Commitments(&mut t, &mut g));
@@ -364,11 +363,11 @@ impl FrontEnd for DachshundJoint<'_> {
         v.extend(prover.digits(&g, level.g_base, level.g_digits, "quadratic garbage")?);
         let mut u1 = keys
             .outer
-            .commit(level.kappa_outer, &v[first_digits..], machine)?;
+            .commit(level.kappa_outer, &v[first_digits..], exec)?;
         prover.tamper.at(prover.number, Step::Outer(&mut u1));
         prover.sender.elements("u1", &u1);
         prover.step("quotients")?;
-        let mut quotients = self.quotients(forms.as_ref(), &s, machine)?;
+        let mut quotients = self.quotients(forms.as_ref(), &s, exec)?;
         prover
             .tamper
             .at(prover.number, Step::Quotients(&mut quotients));
@@ -388,12 +387,12 @@ impl FrontEnd for DachshundJoint<'_> {
         };
         prover.step("lifts")?;
         let lifts = Lifts::draw(layout, self.forms.count(), &prover.sender.transcript);
-        let sums = Sums::new(&public, &lifts, &tiles, machine)?;
+        let sums = Sums::new(&public, &lifts, &tiles, exec)?;
         let constants = std::array::from_fn(|l| public.constant(&lifts, l));
         let values = prover.send_lifts(sums.values(), &constants);
         let weights = draw_weights(&mut prover.sender.transcript.seed("weights", 0).stream());
         prover.step("linear garbage")?;
-        let products = sums.combined(&weights, machine);
+        let products = sums.combined(&weights, exec);
         let h = cross_sums(cut, |i, j| products[i * pieces + j].clone());
         let (u2, h) = prover.send_garbage(keys, level, h)?;
         v.extend(h);
@@ -404,7 +403,7 @@ impl FrontEnd for DachshundJoint<'_> {
         let folded = Folded {
             level,
             keys,
-            phi: amortised(&public, &lifts, &weights, &challenges, machine)?,
+            phi: amortised(&public, &lifts, &weights, &challenges, exec)?,
             challenges,
             quadratic: norms(layout),
             rhs: self.right_side(&weights, &values, &drawn.alpha_sum),
@@ -424,13 +423,13 @@ impl FrontEnd for DachshundJoint<'_> {
         keys: &'k Keys,
         level: &'k Level,
     ) -> Result<Folded<'k>, Reject> {
-        let (layout, machine) = (&self.layout, verifier.machine);
-        machine.step("challenges of columns")?;
+        let (layout, exec) = (&self.layout, verifier.exec);
+        exec.step("challenges of columns")?;
         let receiver = &mut verifier.receiver;
         let u0 = receiver.elements("u0", level.kappa_outer)?;
         let forms = self.forms.draw(&receiver.transcript.seed("forms", 0));
         let before = receiver.transcript.clone();
-        let drawn = Drawn::new(layout, &before, receiver.byte("blocks nonce")?, machine);
+        let drawn = Drawn::new(layout, &before, receiver.byte("blocks nonce")?, exec);
         let u1 = receiver.elements("u1", level.kappa_outer)?;
         let quotients = receiver.integers("quotients", self.forms.count())?;
         for (form, v) in quotients.iter().enumerate() {
@@ -455,7 +454,7 @@ impl FrontEnd for DachshundJoint<'_> {
             projection,
             image,
         };
-        machine.step("weights of lifts")?;
+        exec.step("weights of lifts")?;
         let lifts = Lifts::draw(layout, self.forms.count(), &receiver.transcript);
         let constants: [u64; LIFTS] = std::array::from_fn(|l| public.constant(&lifts, l));
         let values = receiver.elements_with_constants("lifts", &constants)?;
@@ -464,11 +463,11 @@ impl FrontEnd for DachshundJoint<'_> {
         receiver.byte("challenge nonce")?;
         let challenges = draw_challenges(&receiver.transcript, level.cut.pieces);
         receiver.level += 1;
-        machine.step("amortised form")?;
+        exec.step("amortised form")?;
         Ok(Folded {
             level,
             keys,
-            phi: amortised(&public, &lifts, &weights, &challenges, machine)?,
+            phi: amortised(&public, &lifts, &weights, &challenges, exec)?,
             challenges,
             quadratic: norms(layout),
             rhs: self.right_side(&weights, &values, &drawn.alpha_sum),

@@ -5,14 +5,16 @@
 //! parts are shared by pieces, rows and blocks; so the products of the parts with the witness are
 //! summed first, and the fixed elements multiply the sums.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::TILE;
 use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use super::lift::{Lifts, Public};
 use super::tile::{FormTile, Linear, LinearTile, LinearWeights, Scalars, Turned, segments};
-use crate::exec::{self, Machine, Stopped};
 use crate::form::Weighted;
+use crate::kernel::Dispatch;
 use crate::projection::LIFTS;
-use crate::ring::{DEPTH, Matrix, Ntt, Packed, Rq};
+use crate::ring::{DEPTH, Matrix, Ntt, Packed, Rq, Transforms};
 use crate::tiles::Tiles;
 
 /// Tasks of a sum over all columns are at most this many: each has sums of its own.
@@ -63,15 +65,15 @@ impl Parts {
         }
     }
 
-    fn merge(&mut self, other: &Self, machine: Machine<'_>) {
+    fn merge(&mut self, other: &Self, exec: Exec<'_>) {
         for (a, b) in self.linear.iter_mut().zip(&other.linear) {
-            a.merge(b, machine.backend);
+            a.merge(b, exec.backend());
         }
         for (a, b) in self.blocks.iter_mut().zip(&other.blocks) {
-            a.merge(b, machine.backend);
+            a.merge(b, exec.backend());
         }
         for (a, b) in self.rows.iter_mut().zip(&other.rows) {
-            a.merge(b, machine.backend);
+            a.merge(b, exec.backend());
         }
     }
 }
@@ -93,7 +95,7 @@ struct Worker<'a> {
     columns: [Vec<Ntt>; LIFTS],
     s: &'a Tiles,
     zero: Ntt,
-    machine: Machine<'a>,
+    exec: Exec<'a>,
 }
 
 impl Sums {
@@ -101,25 +103,25 @@ impl Sums {
         public: &Public<'_>,
         lifts: &Lifts,
         s: &Tiles,
-        machine: Machine<'_>,
+        exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
         let layout = &public.layout;
         let worker = Worker {
             public,
             lifts,
             weights: LinearWeights::new(lifts),
-            columns: public.block_columns(lifts, machine)?,
+            columns: public.block_columns(lifts, exec)?,
             s,
             zero: Ntt::zero(),
-            machine,
+            exec,
         };
         let tiles = layout.columns.div_ceil(TILE);
         let each = tiles.div_ceil(TASKS_MAX).max(1);
-        let parts = exec::map(machine.exec, tiles.div_ceil(each), |task| {
+        let parts = exec.try_map(tiles.div_ceil(each), |task| {
             let mut parts = Parts::zero(public);
             let mut forms = FormTile::new(layout, lifts.each[0].forms.len());
             for tile in task * each..tiles.min((task + 1) * each) {
-                if !machine.exec.stopped() {
+                if !exec.stopped() {
                     worker.add_tile(tile * TILE, &mut forms, &mut parts);
                 }
             }
@@ -127,7 +129,7 @@ impl Sums {
         })?;
         let mut total = Parts::zero(public);
         for part in &parts {
-            total.merge(part, machine);
+            total.merge(part, exec);
         }
         worker.assemble(&total)
     }
@@ -145,9 +147,9 @@ impl Sums {
     }
 
     /// `<phi_p, s_q>` of the one equation that remains, row by row.
-    pub(crate) fn combined(&self, weights: &[Ntt; LIFTS], machine: Machine<'_>) -> Vec<Rq> {
+    pub(crate) fn combined(&self, weights: &[Ntt; LIFTS], exec: Exec<'_>) -> Vec<Rq> {
         let products = self.products.each_ref().map(|products| &products[..]);
-        let mut sums = machine.backend.run(Weighted(weights, products));
+        let mut sums = exec.backend().run(Weighted(weights, products));
         for (sum, norms) in sums.iter_mut().zip(&self.norms) {
             sum.add(norms);
         }
@@ -157,7 +159,7 @@ impl Sums {
 
 impl Worker<'_> {
     fn add_tile(&self, first: usize, forms: &mut FormTile, parts: &mut Parts) {
-        let (layout, backend) = (&self.public.layout, self.machine.backend);
+        let (layout, backend) = (&self.public.layout, self.exec.backend());
         let columns = TILE.min(layout.columns - first);
         forms.load_columns(self.public.forms, first, columns, backend);
         let scalars = Scalars::new(self.lifts, first, columns, backend);
@@ -203,23 +205,23 @@ impl Worker<'_> {
     /// The inner products from their parts.
     fn assemble(&self, parts: &Parts) -> Result<Sums, Stopped> {
         let layout = &self.public.layout;
-        let (pieces, backend) = (layout.pieces(), self.machine.backend);
+        let (pieces, backend) = (layout.pieces(), self.exec.backend());
         let all = |matrices: &[Matrix]| -> Vec<Vec<Rq>> {
             matrices.iter().map(|m| m.elements(backend)).collect()
         };
         let linear = all(&parts.linear).concat();
         let (blocks, rows) = (all(&parts.blocks), all(&parts.rows));
-        let images = self.public.image_elements(self.lifts, self.machine)?;
+        let images = self.public.image_elements(self.lifts, self.exec)?;
         let mut products = [const { Vec::new() }; LIFTS];
         for (l, (out, lift)) in products.iter_mut().zip(&self.lifts.each).enumerate() {
             out.resize(pieces * pieces, Rq::ZERO);
             let under = |block: usize, q: usize| &blocks[block][l * pieces + q];
             let counts = (layout.first_pieces(), layout.piece_blocks());
-            let under = weighted_sums(&lift.blocks, counts, pieces, under, self.machine);
+            let under = weighted_sums(&lift.blocks, counts, pieces, under, self.exec);
             let by_rows = |part: usize, theta: &Rq| {
                 let sum = |row: usize, q: usize| &rows[row][(part + l) * pieces + q];
                 let counts = (layout.long_pieces(), layout.stack);
-                let sums = weighted_sums(&lift.long_rows, counts, pieces, sum, self.machine);
+                let sums = weighted_sums(&lift.long_rows, counts, pieces, sum, self.exec);
                 backend.products(&Ntt::from_rq(theta), &backend.transforms(&sums))
             };
             let plain = by_rows(SCALAR, &lift.theta);
@@ -271,11 +273,11 @@ impl Worker<'_> {
 
     /// For each piece of `Y` the inner products of one lift with all pieces.
     fn image_products(&self, l: usize, elements: &[Rq]) -> Result<Vec<Vec<Rq>>, Stopped> {
-        let (layout, machine) = (&self.public.layout, self.machine);
-        let (rank, pieces, backend) = (layout.rank(), layout.pieces(), machine.backend);
+        let (layout, exec) = (&self.public.layout, self.exec);
+        let (rank, pieces, backend) = (layout.rank(), layout.pieces(), exec.backend());
         let padding = &self.lifts.each[l].padding;
         let theta = Ntt::from_rq(&self.lifts.each[l].theta);
-        exec::map(machine.exec, pieces - layout.image_piece(), |y| {
+        exec.try_map(pieces - layout.image_piece(), |y| {
             // Places below the end of the images have elements of their own, those behind scalars.
             let end = elements.len().saturating_sub(y * rank).min(rank);
             let mut own = Matrix::zero(1, pieces);
@@ -310,9 +312,9 @@ fn weighted_sums<'a>(
     (rows, terms): (usize, usize),
     columns: usize,
     x: impl Fn(usize, usize) -> &'a Rq,
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Vec<Rq> {
-    let backend = machine.backend;
+    let backend = exec.backend();
     let weights = Ntt::constants(&weights[..rows * terms], backend);
     let places = 0..columns * terms;
     let x: Vec<Rq> = places.map(|i| x(i % terms, i / terms).clone()).collect();

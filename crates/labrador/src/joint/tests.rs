@@ -3,9 +3,10 @@
 use super::layout::{Layout, PRODUCT_DIGITS};
 use super::*;
 use crate::adversary::{Step, Tamper};
+use crate::kernel::KERNELS;
 use crate::ring::{DEGREE, Rq, Small};
 use crate::sis::Profile;
-use crate::{Backend, FrontEnd, Invalid, ProveError, Reject, StatementError, System};
+use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
 pub(crate) const MODULUS: u64 = 12_289;
 const FORMS: usize = 3;
@@ -268,7 +269,7 @@ fn proofs_are_frozen() {
         digest,
         "b939818ce4f32afc445c64881f8c43ba26d80bee669bfed794ff89c9d14c1549"
     );
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let other = System::on(&statement.bounds(), backend).expect("short enough");
         assert_eq!(
             other.prove(&statement, &witness),

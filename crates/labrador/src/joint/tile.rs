@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use alphorn_exec::Backend;
+
 use super::layout::{BLOCK, FORMS_MAX, Layout};
 use super::lift::{Lifts, Public};
 use super::{DrawnForms, TILE};
-use crate::kernel::{Backend, Pass, SQUARE, Vector, Vectors, transpose};
+use crate::kernel::{Dispatch, Pass, SQUARE, Vector, Vectors, transpose};
 use crate::projection::LIFTS;
 use crate::ring::{DEGREE, Ntt, Q, centred};
 

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use crate::challenge::arrangement;
 use crate::digits::decompose;
-use crate::exec::{self, Machine, Stopped};
-use crate::kernel::{Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::ROWS;
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 use crate::transcript::Seed;
@@ -46,12 +47,12 @@ pub(crate) fn columns(layout: &Layout, witness: &[Small]) -> Vec<Small> {
 pub(crate) fn products(
     layout: &Layout,
     s: &mut [Small],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<Option<()>, Stopped> {
     let before = &*s;
-    let parts = exec::map(machine.exec, layout.columns.div_ceil(CHUNK), |task| {
+    let parts = exec.try_map(layout.columns.div_ceil(CHUNK), |task| {
         let columns = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
-        machine.backend.run(Squares {
+        exec.backend().run(Squares {
             layout,
             s: before,
             columns,
@@ -115,13 +116,13 @@ pub(crate) fn conjugates(
     layout: &Layout,
     alphas: &[Ntt],
     s: &mut [Small],
-    machine: Machine<'_>,
+    exec: Exec<'_>,
 ) -> Result<Option<()>, Stopped> {
     let places = layout.long_rows() * layout.columns;
     let long = &s[..places];
-    let parts = exec::map(machine.exec, places.div_ceil(CHUNK), |task| {
+    let parts = exec.try_map(places.div_ceil(CHUNK), |task| {
         let range = task * CHUNK..places.min((task + 1) * CHUNK);
-        machine.backend.run(Conjugates {
+        exec.backend().run(Conjugates {
             layout,
             alphas,
             long,

@@ -3,23 +3,15 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, Words, portable};
+use alphorn_exec::Avx2;
 
-/// Proof that this CPU has AVX2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Avx2(());
+use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, portable};
 
-impl Avx2 {
-    pub(super) fn detect() -> Option<Avx2> {
-        is_x86_feature_detected!("avx2").then_some(Avx2(()))
-    }
-
-    /// See [`super::Backend::run`].
-    #[inline]
-    pub(super) fn run<P: Pass>(self, pass: P) -> P::Output {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { enter(pass) }
-    }
+/// See [`super::Dispatch::run`].
+#[inline]
+pub(super) fn run<P: Pass>(_: Avx2, pass: P) -> P::Output {
+    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    unsafe { enter(pass) }
 }
 
 #[inline(never)]
@@ -41,7 +33,6 @@ impl Vectors for Lanes {
 
     type Wide = Half;
     type Row = Row;
-    type Words = Four;
 
     /// The portable loops, over vectors of this level.
     #[inline(always)]
@@ -334,55 +325,5 @@ impl Vector for Half {
             _mm256_storeu_si256(first.as_mut_ptr().cast(), sums.0[0]);
             _mm256_storeu_si256(second.as_mut_ptr().cast(), sums.0[1]);
         }
-    }
-}
-
-/// Four words; see [`Lanes`].
-#[derive(Clone, Copy)]
-pub(super) struct Four(__m256i);
-
-impl Words for Four {
-    const LANES: usize = 4;
-
-    #[inline(always)]
-    fn load(words: &[u64]) -> Self {
-        let words: &[u64; 4] = words[..4].try_into().expect("four words");
-        // SAFETY: four words are 32 bytes; the load needs no alignment. See `Lanes`.
-        Four(unsafe { _mm256_loadu_si256(words.as_ptr().cast()) })
-    }
-
-    #[inline(always)]
-    fn store(self, words: &mut [u64]) {
-        let words: &mut [u64; 4] = (&mut words[..4]).try_into().expect("four words");
-        // SAFETY: four words are 32 bytes; the store needs no alignment. See `Lanes`.
-        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), self.0) }
-    }
-
-    #[inline(always)]
-    fn repeat(word: u64) -> Self {
-        // SAFETY: see `Lanes`.
-        Four(unsafe { _mm256_set1_epi64x(word as i64) })
-    }
-
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        Four(unsafe { _mm256_xor_si256(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        Four(unsafe { _mm256_andnot_si256(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn turn(self, bits: u32) -> Self {
-        // SAFETY: see `Lanes`.
-        Four(unsafe {
-            let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(bits)));
-            let right = _mm256_srlv_epi64(self.0, _mm256_set1_epi64x(i64::from(64 - bits)));
-            _mm256_or_si256(left, right)
-        })
     }
 }

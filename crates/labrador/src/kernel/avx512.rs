@@ -3,34 +3,19 @@
 
 use core::arch::x86_64::*;
 
+use alphorn_exec::Avx512;
+
 use super::avx2::Row;
 use super::{
     Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
-    Vectors, Words,
+    Vectors,
 };
 
-/// Proof that this CPU has BMI2, AVX2 and AVX-512 F, BW, DQ, VL and VNNI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Avx512(());
-
-impl Avx512 {
-    pub(super) fn detect() -> Option<Avx512> {
-        let all = is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vnni");
-        all.then_some(Avx512(()))
-    }
-
-    /// See [`super::Backend::run`].
-    #[inline]
-    pub(super) fn run<P: Pass>(self, pass: P) -> P::Output {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { enter(pass) }
-    }
+/// See [`super::Dispatch::run`].
+#[inline]
+pub(super) fn run<P: Pass>(_: Avx512, pass: P) -> P::Output {
+    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    unsafe { enter(pass) }
 }
 
 #[inline(never)]
@@ -52,7 +37,6 @@ impl Vectors for Lanes {
 
     type Wide = Wide;
     type Row = Row;
-    type Words = Eight;
 
     /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
     /// one instruction adds the products of four rows for one part.
@@ -290,51 +274,5 @@ impl Vector for Wide {
             _mm512_storeu_si512(first.as_mut_ptr().cast(), sums.0[0]);
             _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);
         }
-    }
-}
-
-/// Eight words; see [`Lanes`].
-#[derive(Clone, Copy)]
-struct Eight(__m512i);
-
-impl Words for Eight {
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    fn load(words: &[u64]) -> Self {
-        let words: &[u64; 8] = words[..8].try_into().expect("eight words");
-        // SAFETY: eight words are 64 bytes; the load needs no alignment. See `Lanes`.
-        Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
-    }
-
-    #[inline(always)]
-    fn store(self, words: &mut [u64]) {
-        let words: &mut [u64; 8] = (&mut words[..8]).try_into().expect("eight words");
-        // SAFETY: eight words are 64 bytes; the store needs no alignment. See `Lanes`.
-        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
-    }
-
-    #[inline(always)]
-    fn repeat(word: u64) -> Self {
-        // SAFETY: see `Lanes`.
-        Eight(unsafe { _mm512_set1_epi64(word as i64) })
-    }
-
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        Eight(unsafe { _mm512_xor_si512(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
-        Eight(unsafe { _mm512_andnot_si512(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn turn(self, bits: u32) -> Self {
-        // SAFETY: see `Lanes`.
-        Eight(unsafe { _mm512_rolv_epi64(self.0, _mm512_set1_epi64(i64::from(bits))) })
     }
 }

@@ -1,6 +1,6 @@
-//! Vectors of 16-bit numbers for each instruction set, and the proof that this machine has it.
+//! Vectors of 16-bit numbers for each instruction set.
 //!
-//! A computation is written once, over [`Vectors`], as a [`Pass`]. [`Backend::run`] enters a
+//! A computation is written once, over [`Vectors`], as a [`Pass`]. [`Dispatch::run`] enters a
 //! function that is compiled for an instruction set and runs the whole pass inside; so all that a
 //! pass calls is `#[inline(always)]`. Whatever the level, the values are the same.
 
@@ -10,13 +10,11 @@ mod avx2;
 mod avx512;
 mod portable;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
+use alphorn_exec::{Backend, InstructionSet, Kernels};
 
-use crate::ring::Rq;
+use crate::ring::{Rq, Transforms};
 use crate::transcript::Seed;
 
 /// A vector of [`Vector::LANES`] numbers of 16 bits, on which every operation acts number by
@@ -82,30 +80,6 @@ pub trait Vector: Copy {
     fn store_sums(sums: Self::Sums, out: &mut [i32]);
 }
 
-/// A vector of [`Words::LANES`] words of 64 bits, on which every operation acts word by word.
-pub trait Words: Copy {
-    /// Words of a vector: a divisor of eight.
-    const LANES: usize;
-
-    /// The first [`Words::LANES`] words of a slice that has so many.
-    fn load(words: &[u64]) -> Self;
-
-    /// Writes to the first [`Words::LANES`] words of a slice that has so many.
-    fn store(self, words: &mut [u64]);
-
-    /// The same word everywhere.
-    fn repeat(word: u64) -> Self;
-
-    /// The bits that differ.
-    fn xor(self, other: Self) -> Self;
-
-    /// The bits of `other` that are not set in `self`.
-    fn and_not(self, other: Self) -> Self;
-
-    /// Turned left by 1 to 63 bits.
-    fn turn(self, bits: u32) -> Self;
-}
-
 /// Rows of signs that share a word of weights.
 pub const SIGN_ROWS: usize = 4;
 
@@ -143,8 +117,6 @@ pub trait Vectors {
     type Wide: Vector;
     /// Of eight numbers.
     type Row: Vector;
-    /// Of words of 64 bits.
-    type Words: Words;
 }
 
 /// Rows and columns of numbers that are transposed at once.
@@ -178,128 +150,42 @@ pub trait Pass {
     fn run<V: Vectors>(self) -> Self::Output;
 }
 
-/// Proof that this machine can run one level of kernels: only a check of the CPU makes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backend(Kernel);
+/// The kernels of this crate.
+pub const KERNELS: Kernels = Kernels {
+    of: "labrador",
+    sets: &[InstructionSet::Avx2, InstructionSet::Avx512],
+    work: "a transform there and back",
+    measure,
+};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2(avx2::Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(avx512::Avx512),
+/// The time of a transform there and back, by the least of some runs of 64.
+fn measure(backend: Backend) -> Duration {
+    let mut stream = Seed::of_name("alphorn/labrador/measure").stream();
+    let elements: Vec<Rq> = (0..64).map(|_| stream.element()).collect();
+    let once = || {
+        let start = Instant::now();
+        std::hint::black_box(backend.elements(&backend.transforms(&elements)));
+        start.elapsed()
+    };
+    let least = (0..8).map(|_| once()).min();
+    least.map_or(Duration::MAX, |time| time / 64)
 }
 
-/// Why a name gives no [`Backend`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BackendError {
-    /// There is no such level.
-    #[error("unknown kernel level {0:?}: expected auto, portable, avx2 or avx512")]
-    Unknown(String),
-    /// This machine lacks the instructions of the level.
-    #[error("kernel level {0} needs instructions that this machine lacks")]
-    Unavailable(String),
+/// What a backend does here.
+pub trait Dispatch: Copy {
+    /// Runs a pass inside a function that is compiled for the instruction set of the backend.
+    fn run<P: Pass>(self, pass: P) -> P::Output;
 }
 
-impl Backend {
-    /// The portable level, which every machine has.
-    #[must_use]
-    pub fn portable() -> Backend {
-        Backend(Kernel::Portable)
-    }
-
-    /// All levels that this machine can run, the portable one first.
-    #[must_use]
-    pub fn available() -> Vec<Backend> {
-        let mut kernels = vec![Kernel::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            kernels.extend(avx2::Avx2::detect().map(Kernel::Avx2));
-            kernels.extend(avx512::Avx512::detect().map(Kernel::Avx512));
-        }
-        kernels.into_iter().map(Backend).collect()
-    }
-
-    /// The fastest level here, by measurements of a few milliseconds in all.
-    #[must_use]
-    pub fn measured() -> Backend {
-        Backend::available()
-            .into_iter()
-            .min_by_key(|backend| backend.measure())
-            .unwrap_or_else(Backend::portable)
-    }
-
-    /// `portable`, `avx2` or `avx512`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Kernel::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(_) => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(_) => "avx512",
-        }
-    }
-
-    /// The least time of 64 transforms there and back, to compare levels by.
-    #[must_use]
-    pub fn measure(self) -> Duration {
-        let mut stream = Seed::of_name("alphorn/labrador/measure").stream();
-        let elements: Vec<Rq> = (0..64).map(|_| stream.element()).collect();
-        let once = || {
-            let start = Instant::now();
-            std::hint::black_box(self.elements(&self.transforms(&elements)));
-            start.elapsed()
-        };
-        (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
-    }
-
-    /// Runs a pass inside a function that is compiled for the instruction set of this level.
+impl Dispatch for Backend {
     #[inline]
-    pub fn run<P: Pass>(self, pass: P) -> P::Output {
-        match self.0 {
-            Kernel::Portable => pass.run::<portable::Portable>(),
+    fn run<P: Pass>(self, pass: P) -> P::Output {
+        match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(token) => token.run(pass),
+            Backend::Avx2(witness) => avx2::run(witness, pass),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(token) => token.run(pass),
+            Backend::Avx512(witness) => avx512::run(witness, pass),
+            _ => pass.run::<portable::Portable>(),
         }
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Backend {
-    type Err = BackendError;
-
-    fn from_str(name: &str) -> Result<Backend, BackendError> {
-        match name {
-            "auto" => Ok(Backend::measured()),
-            "portable" | "avx2" | "avx512" => Backend::available()
-                .into_iter()
-                .find(|backend| backend.name() == name)
-                .ok_or_else(|| BackendError::Unavailable(name.to_owned())),
-            _ => Err(BackendError::Unknown(name.to_owned())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_lead_back_to_their_levels() {
-        for backend in Backend::available() {
-            assert_eq!(backend.name().parse(), Ok(backend));
-        }
-        let unknown = "sse9".parse::<Backend>();
-        assert_eq!(unknown, Err(BackendError::Unknown("sse9".to_owned())));
-        assert!(Backend::available().contains(&Backend::measured()));
     }
 }

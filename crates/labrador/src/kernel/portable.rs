@@ -2,7 +2,7 @@
 
 use super::{
     Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
-    Vectors, Words,
+    Vectors,
 };
 
 /// The vectors of the portable level.
@@ -16,7 +16,6 @@ impl Vectors for Portable {
 
     type Wide = Row;
     type Row = Row;
-    type Words = u64;
 
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
@@ -208,39 +207,5 @@ impl Vector for Row {
     #[inline(always)]
     fn store_sums(sums: [i32; 8], out: &mut [i32]) {
         out[..8].copy_from_slice(&sums);
-    }
-}
-
-impl Words for u64 {
-    const LANES: usize = 1;
-
-    #[inline(always)]
-    fn load(words: &[u64]) -> Self {
-        words[0]
-    }
-
-    #[inline(always)]
-    fn store(self, words: &mut [u64]) {
-        words[0] = self;
-    }
-
-    #[inline(always)]
-    fn repeat(word: u64) -> Self {
-        word
-    }
-
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        self ^ other
-    }
-
-    #[inline(always)]
-    fn and_not(self, other: Self) -> Self {
-        !self & other
-    }
-
-    #[inline(always)]
-    fn turn(self, bits: u32) -> Self {
-        self.rotate_left(bits)
     }
 }

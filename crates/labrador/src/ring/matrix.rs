@@ -2,11 +2,14 @@
 
 use std::cell::RefCell;
 
+use alphorn_exec::Backend;
+
 use super::Rq;
 use super::ntt::{Bound, Ntt};
 use super::product::{LINES, Line, Pair, Product, pack};
 use super::rows::{self, PRODUCTS_MAX, Rows, SIZE};
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::ring::Transforms;
 
 /// Terms of a sum that are added at a time.
 pub(crate) const DEPTH: usize = PRODUCTS_MAX;
@@ -268,6 +271,7 @@ impl Pass for AddAll<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::KERNELS;
     use crate::transcript::Seed;
 
     #[test]
@@ -284,7 +288,7 @@ mod tests {
             let row = |i: usize| a[i * terms..(i + 1) * terms].iter();
             let column = |j: usize| b[j * terms..(j + 1) * terms].iter();
             let expected = |i, j| Ntt::dot(row(i).zip(column(j))).to_rq();
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let mut matrix = Matrix::zero(rows, columns);
                 let (left, right) = (|i, k| &a[i * terms + k], |j, k| &b[j * terms + k]);
                 matrix.add(terms, left, right, backend);

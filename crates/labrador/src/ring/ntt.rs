@@ -1,10 +1,12 @@
 //! Elements of `R` as residues at the roots of `X^64 + 1`, where products are pointwise.
 
+use alphorn_exec::Backend;
+
 use super::residues::{BOUND, PRIMES};
 use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::transform;
 use super::{DEGREE, Q, Rq, Small};
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 
 /// An **integer** polynomial (not reduced modulo `Q`) in residues modulo eight primes, evaluated
 /// at the roots of `X^64 + 1`.
@@ -113,7 +115,7 @@ impl Ntt {
     /// An element whose coefficients are known to be at most `bound` in absolute value.
     #[must_use]
     pub fn from_small_bounded(x: &Small, bound: u16) -> Self {
-        Backend::portable().run(OfSmall(x, bound))
+        Backend::Portable.run(OfSmall(x, bound))
     }
 
     /// [`Ntt::from_small_bounded`].
@@ -149,7 +151,7 @@ impl Ntt {
     #[must_use]
     pub fn from_integers(centred: &[i64; DEGREE], bound: u64) -> Self {
         assert!(bound < 1 << 47 && centred.iter().all(|c| c.unsigned_abs() <= bound));
-        Backend::portable().run(OfIntegers(centred, bound))
+        Backend::Portable.run(OfIntegers(centred, bound))
     }
 
     /// [`Ntt::from_integers`] of numbers that are known to be at most `bound`.
@@ -186,7 +188,7 @@ impl Ntt {
     /// error of the program, whatever the data.
     #[must_use]
     pub fn to_rq(&self) -> Rq {
-        Backend::portable().run(ToRq(self))
+        Backend::Portable.run(ToRq(self))
     }
 
     /// [`Ntt::to_rq`].
@@ -212,7 +214,7 @@ impl Ntt {
 
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
-        Backend::portable().run(Add(self, other));
+        Backend::Portable.run(Add(self, other));
     }
 
     /// [`Ntt::add`].
@@ -225,7 +227,7 @@ impl Ntt {
     /// The product.
     #[must_use]
     pub fn times(&self, other: &Self) -> Self {
-        Backend::portable().run(Times(self, other))
+        Backend::Portable.run(Times(self, other))
     }
 
     /// [`Ntt::times`].
@@ -252,7 +254,7 @@ impl Ntt {
     /// The sum of the products of pairs.
     #[must_use]
     pub fn dot<'a>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
-        Backend::portable().run(Dot(pairs.into_iter()))
+        Backend::Portable.run(Dot(pairs.into_iter()))
     }
 
     /// [`Ntt::dot`].
@@ -426,54 +428,71 @@ pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
     out
 } => Vec<Rq>);
 
-impl Backend {
+/// Between elements and residues, many at once.
+pub trait Transforms: Copy {
     /// The products of one integer polynomial and many, as classes.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
     #[must_use]
-    pub fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq> {
-        self.run(ManyTimes(by, vector))
-    }
+    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq>;
 
     /// The residues of many short elements.
     #[must_use]
-    pub fn residues(self, vector: &[Small]) -> Vec<Ntt> {
-        self.residues_bounded(vector, 1 << 15)
-    }
+    fn residues(self, vector: &[Small]) -> Vec<Ntt>;
 
     /// The residues of many elements with coefficients of at most `bound` in absolute value.
     #[must_use]
-    pub fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt> {
-        let mut out = Vec::new();
-        self.run(ManySmall(vector, bound, &mut out));
-        out
-    }
+    fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt>;
 
     /// Adds the residues of many short elements to others.
-    pub(crate) fn add_residues(self, vector: &[Small], out: &mut Vec<Ntt>) {
-        self.run(ManySmall(vector, 1 << 15, out));
-    }
+    fn add_residues(self, vector: &[Small], out: &mut Vec<Ntt>);
 
     /// The residues of the centred representatives of many classes.
     #[must_use]
-    pub fn transforms(self, vector: &[Rq]) -> Vec<Ntt> {
-        let mut out = Vec::new();
-        self.add_transforms(vector, &mut out);
-        out
-    }
+    fn transforms(self, vector: &[Rq]) -> Vec<Ntt>;
 
     /// Adds the residues of many classes to others.
-    pub(crate) fn add_transforms(self, vector: &[Rq], out: &mut Vec<Ntt>) {
-        self.run(ManyOf(vector, out));
-    }
+    fn add_transforms(self, vector: &[Rq], out: &mut Vec<Ntt>);
 
     /// The classes of many integer polynomials.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
     #[must_use]
-    pub fn elements(self, vector: &[Ntt]) -> Vec<Rq> {
+    fn elements(self, vector: &[Ntt]) -> Vec<Rq>;
+}
+
+impl Transforms for Backend {
+    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq> {
+        self.run(ManyTimes(by, vector))
+    }
+
+    fn residues(self, vector: &[Small]) -> Vec<Ntt> {
+        self.residues_bounded(vector, 1 << 15)
+    }
+
+    fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt> {
+        let mut out = Vec::new();
+        self.run(ManySmall(vector, bound, &mut out));
+        out
+    }
+
+    fn add_residues(self, vector: &[Small], out: &mut Vec<Ntt>) {
+        self.run(ManySmall(vector, 1 << 15, out));
+    }
+
+    fn transforms(self, vector: &[Rq]) -> Vec<Ntt> {
+        let mut out = Vec::new();
+        self.add_transforms(vector, &mut out);
+        out
+    }
+
+    fn add_transforms(self, vector: &[Rq], out: &mut Vec<Ntt>) {
+        self.run(ManyOf(vector, out));
+    }
+
+    fn elements(self, vector: &[Ntt]) -> Vec<Rq> {
         self.run(ManyTo(vector))
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::kernel::{Dispatch, KERNELS};
 use proptest::prelude::*;
 
 fn schoolbook(a: &[i64; DEGREE], b: &[i64; DEGREE]) -> Rq {
@@ -119,7 +120,8 @@ fn a_negative_of_the_least_integer_has_no_place() {
 /// Every level computes what the portable one does, for extreme and for random elements.
 #[test]
 fn all_levels_agree() {
-    use crate::kernel::{Backend, Pass, Vectors};
+    use crate::kernel::{Pass, Vectors};
+    use alphorn_exec::Backend;
     struct Sums<'a>(&'a [Ntt], &'a [Ntt]);
     impl Pass for Sums<'_> {
         type Output = Vec<Rq>;
@@ -143,14 +145,14 @@ fn all_levels_agree() {
     small.push(Small([i16::MIN; DEGREE]));
     small.push(Small([i16::MAX; DEGREE]));
     elements.extend_from_within(..2);
-    let portable = Backend::portable();
+    let portable = Backend::Portable;
     let expected: Vec<Vec<Rq>> = (0..elements.len())
         .map(|n| {
             let (x, y) = (&elements[n..], &small[n..]);
             portable.run(Sums(&portable.transforms(x), &portable.residues(y)))
         })
         .collect();
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         for (n, expected) in expected.iter().enumerate() {
             let (x, y) = (
                 backend.transforms(&elements[n..]),

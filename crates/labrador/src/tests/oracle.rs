@@ -1,17 +1,18 @@
 //! The relation that each level leaves to the next, against its definition: products by the
 //! schoolbook over integers of 128 bits, keys from their streams, nothing of the residues.
 
+use alphorn_exec::Exec;
+
 use super::*;
 use crate::adversary::Honest;
-use crate::exec::Inline;
-use crate::exec::Machine;
 use crate::folded::Folded;
 use crate::form::pairs;
+use crate::kernel::KERNELS;
 use crate::key::{FIRST, GARBAGE, INNER, OUTER};
 use crate::prove::{Prover, cut_witness};
 use crate::ring::{DEGREE, Q, norm_sq};
 use crate::wire::Sender;
-use crate::{Backend, FrontEnd, System};
+use crate::{FrontEnd, System};
 
 /// Coefficients in `[0, Q)`.
 type Element = [u64; DEGREE];
@@ -197,10 +198,7 @@ pub(crate) fn check_levels<F: FrontEnd>(
     let mut prover = Prover {
         sender: Sender::new(system.start(front_end), F::ID, schedule),
         tamper: &mut Honest,
-        machine: Machine {
-            backend: Backend::measured(),
-            exec: &Inline,
-        },
+        exec: Exec::new(KERNELS.measured(), None),
         number: 1,
     };
     let (first, later) = schedule.levels.split_first().expect("a first level");

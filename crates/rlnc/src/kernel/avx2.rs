@@ -6,43 +6,32 @@
 //! once more, compiled for `mulx`, which every CPU with AVX2 has: a few percent.
 #![allow(unsafe_code)]
 
+use alphorn_exec::Avx2;
+
 use crate::kernel::portable;
 use crate::kernel::table::{Digits, Table};
 use crate::point::Point;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
-/// Proof that this CPU has AVX2, BMI1 and BMI2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Avx2(());
-
-impl Avx2 {
-    pub(crate) fn detect() -> Option<Avx2> {
-        let present = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
-        present.then_some(Avx2(()))
+/// See [`super::Dispatch::accumulate`].
+pub(super) fn accumulate(_: Avx2, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn compiled(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+        portable::accumulate(table, vectors, sums);
     }
-
-    /// See [`super::Backend::accumulate`].
-    pub(crate) fn accumulate(self, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { accumulate(table, vectors, sums) }
-    }
-
-    /// See [`super::Backend::combine_into`].
-    pub(crate) fn combine(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { combine(factors, rows, out) }
-    }
+    // SAFETY: the witness shows that this processor has AVX2, BMI1 and BMI2, all that the portable
+    // kernel is compiled for here.
+    unsafe { compiled(table, vectors, sums) }
 }
 
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
-    portable::accumulate(table, vectors, sums);
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-fn combine(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
-    portable::combine(factors, rows, out);
+/// See [`super::Dispatch::combine_into`].
+pub(super) fn combine(_: Avx2, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn compiled(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+        portable::combine(factors, rows, out);
+    }
+    // SAFETY: the witness shows that this processor has AVX2, BMI1 and BMI2, all that the portable
+    // kernel is compiled for here.
+    unsafe { compiled(factors, rows, out) }
 }

@@ -13,35 +13,31 @@
 
 use core::arch::x86_64::*;
 
+use alphorn_exec::Avx512Ifma;
+
 use crate::field::Fe;
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::{Block, LANES, Row};
 use crate::scalar::Scalar;
 
-/// Proof that this CPU has AVX-512 F, DQ and IFMA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Avx512(());
+/// See [`super::Dispatch::accumulate`].
+pub(super) fn accumulate(
+    _: Avx512Ifma,
+    table: &Table,
+    vectors: &[Digits],
+    sums: &mut [Vec<Point>],
+) {
+    // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
+    // is compiled for.
+    unsafe { accumulate_lanes(table, vectors, sums) }
+}
 
-impl Avx512 {
-    pub(crate) fn detect() -> Option<Avx512> {
-        let present = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512ifma");
-        present.then_some(Avx512(()))
-    }
-
-    /// See [`super::Backend::accumulate`].
-    pub(crate) fn accumulate(self, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { accumulate(table, vectors, sums) }
-    }
-
-    /// See [`super::Backend::combine_into`].
-    pub(crate) fn combine(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { combine(factors, rows, out) }
-    }
+/// See [`super::Dispatch::combine_into`].
+pub(super) fn combine(_: Avx512Ifma, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
+    // is compiled for.
+    unsafe { combine_lanes(factors, rows, out) }
 }
 
 /// Eight field elements, limb by limb.
@@ -299,7 +295,7 @@ fn transpose(v: &[__m512i; 8]) -> [__m512i; 8] {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+fn accumulate_lanes(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
     /// Generators ahead of the current one whose rows are fetched into the cache.
     const AHEAD: usize = 2;
     /// Vectors that fetch rows: a few touch most of a generator's table for all others.
@@ -366,7 +362,7 @@ const ORDER52: [i64; 5] = [
 const ORDER_NEG_INVERSE52: i64 = 0x0005_1da3_1254_7e1b;
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn combine(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     let raise = |factor: &Scalar| {
         let mut block = Block::ZERO;
         block.set(0, factor.times_2_260().0);
@@ -462,7 +458,7 @@ mod tests {
     /// Trap 20: all limbs at the greatest value that a factor may have.
     #[test]
     fn trap_20_field_operations_at_the_limb_bounds() {
-        if Avx512::detect().is_none() {
+        if Avx512Ifma::detect().is_none() {
             return;
         }
         let top = [(1 << 52) - 1; 5];
@@ -488,7 +484,7 @@ mod tests {
     /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get.
     #[test]
     fn trap_20_reduction_at_the_column_bounds() {
-        if Avx512::detect().is_none() {
+        if Avx512Ifma::detect().is_none() {
             return;
         }
         let mut limbs = ORDER52.map(|limb| limb as u64);

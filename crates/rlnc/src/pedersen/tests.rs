@@ -1,4 +1,5 @@
 use super::*;
+use crate::kernel::Dispatch;
 use crate::known;
 use crate::point::tests::four_torsion;
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ const ELEMENTS: u32 = 4;
 const CHUNKS: usize = 3;
 
 fn generators() -> Generators {
-    Generators::new(Backend::portable(), ELEMENTS)
+    Generators::new(Backend::Portable, ELEMENTS)
 }
 
 fn weights(counter: u64) -> Weights {
@@ -38,7 +39,7 @@ fn combine(rows: &[Row], factors: &[Scalar]) -> Chunk {
         hop: 1,
         sender_rank: 1,
         coefficients: Row::from_scalars(factors),
-        data: Backend::portable().combine(factors, &rows.iter().collect::<Vec<_>>()),
+        data: Backend::Portable.combine(factors, &rows.iter().collect::<Vec<_>>()),
     }
 }
 
@@ -58,7 +59,7 @@ fn commitments_are_the_known_answers() {
     let v = Row::from_payload(&known::counting_payload()[..124], 4);
     let largest = Row::from_payload(&[0xff; 124], 4);
     let three = Scalar::from(3_u64);
-    let difference = Backend::portable().combine(&[three, -Scalar::ONE], &[&v, &largest]);
+    let difference = Backend::Portable.combine(&[three, -Scalar::ONE], &[&v, &largest]);
     let second = Row::from_payload(&known::counting_payload()[124..], 4);
     let found = generators.commit(&[&v, &second, &largest, &difference]);
     assert_eq!(found[0], known::hash("commitment_0"));
@@ -73,7 +74,7 @@ fn both_table_widths_commit_alike() {
     let points: Vec<Point> = (0..ELEMENTS_WIDE_MAX + 3)
         .map(|j| generator(j % 7))
         .collect();
-    let generators = Generators::from_points(Backend::portable(), &points);
+    let generators = Generators::from_points(Backend::Portable, &points);
     let scalars: Vec<Scalar> = points.iter().map(|_| Scalar::random(&mut rng)).collect();
     let long = Row::from_scalars(&scalars);
     let mut folded = [Scalar::ZERO; 7];
@@ -109,7 +110,7 @@ fn trap_01_generators_with_known_logarithms_bind_nothing() {
     let multiple = |k: u64| (0..k).fold(Point::IDENTITY, |sum, _| sum.add(&base));
     let affine = |p: Point| Point::vartime_decode(&p.vartime_encode()).unwrap();
     let points: Vec<Point> = logs.iter().map(|&k| affine(multiple(k))).collect();
-    let broken = Generators::from_points(Backend::portable(), &points);
+    let broken = Generators::from_points(Backend::Portable, &points);
     let rows = source(3);
     let mut forged = combine(&rows, &[Scalar::ONE; CHUNKS]);
     shift(&mut forged, 0, Scalar::from(logs[1]));

@@ -1,6 +1,7 @@
 use super::*;
 use crate::chunk::RawChunk;
 use crate::header::Id;
+use crate::kernel::Dispatch;
 use crate::known;
 use crate::model16::Model16;
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ const SUBJECT: Subject = Subject {
 };
 
 fn code(elements: u32) -> Ristretto {
-    Ristretto::new(Generators::new(Backend::portable(), elements), MAX)
+    Ristretto::new(Generators::new(Backend::Portable, elements), MAX)
 }
 
 fn rng(seed: u64) -> ChaCha20Rng {

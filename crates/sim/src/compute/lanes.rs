@@ -1,7 +1,8 @@
 //! Threads that run a batch of jobs.
 
 use super::PoolError;
-use alphorn_scheme::{Ctx, Env, Outcome, Output, Scratch, Stop, Task, Work};
+use alphorn_exec::Stop;
+use alphorn_scheme::{Ctx, Env, Outcome, Output, Scratch, Task, Work};
 use rayon::ThreadPool;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

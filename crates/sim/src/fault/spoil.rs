@@ -189,12 +189,13 @@ mod tests {
 
     #[test]
     fn sources_of_every_code_can_cheat() {
-        use alphorn_proto::rlnc::{Backend, Generators};
+        use alphorn_exec::Backend;
+        use alphorn_proto::rlnc::Generators;
         cheats(&Model16::new(1 << 16), Cut::rlnc(8));
         cheats(&Ideal::new(1 << 16), Cut::rlnc(8));
         cheats(&Rs::new(1 << 16), Cut::rs(8));
         cheats(&ModelRs::new(1 << 16), Cut::rs(8));
-        let generators = Generators::new(Backend::portable(), 64);
+        let generators = Generators::new(Backend::Portable, 64);
         cheats(&Ristretto::new(generators, 1 << 16), Cut::rlnc(8));
     }
 }

@@ -11,9 +11,10 @@ use crate::role::coded::{Coded, Coder};
 use crate::role::flood::TooManyPeers;
 use crate::role::ideal::Ideal;
 use crate::scenario::{Broadcast, Coding, Latency, Mode, Scenario, SourcePrivacy, Strategy};
+use alphorn_exec::Backend;
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
-use alphorn_proto::rlnc::{self, Backend, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
+use alphorn_proto::rlnc::{self, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
 use alphorn_scheme::model::CodeTable;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(super) fn run<Q: EventQueue>(
             let elements = u32::try_from(elements)
                 .unwrap_or(u32::MAX)
                 .min(rlnc::ELEMENTS_MAX);
-            let generators = Generators::new(Backend::portable(), elements);
+            let generators = Generators::new(Backend::Portable, elements);
             let code = Ristretto::new(generators, len);
             with::<Q, _>(scenario, broadcast, seed, observe, code, true)
         }

@@ -1,8 +1,9 @@
 //! The cells of a group, being filled: every hash is that of a row of the relation.
 
-use crate::exec::Exec;
+use alphorn_exec::Exec;
+
 use crate::field::Fp;
-use crate::poseidon::{WIDTH_16, WIDTH_24};
+use crate::poseidon::{Permutations, WIDTH_16, WIDTH_24};
 use crate::relation::{Relation, Row};
 
 /// A cell of an instance of a group that is changed when it is filled.

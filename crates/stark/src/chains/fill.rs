@@ -1,5 +1,7 @@
 //! Cells of openings, a group at a time: every hash is that of a row of the relation.
 
+use alphorn_exec::Exec;
+
 #[cfg(test)]
 use super::cells::CellLie;
 use super::cells::{Cells, steps};
@@ -7,7 +9,6 @@ use super::group::{Fill, Filled, KeyOpening};
 use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
 use crate::arith::DIGEST;
 use crate::error::ProveError;
-use crate::exec::Exec;
 use crate::field::Fp;
 use crate::proof::Witness;
 use crate::relation::Relation;

@@ -1,10 +1,11 @@
 //! What the relations share: openings, and how groups of them are filled on all threads.
 
+use alphorn_exec::Exec;
+
 #[cfg(test)]
 use super::cells::CellLie;
 use super::cells::Cells;
 use crate::error::ProveError;
-use crate::exec::Exec;
 use crate::field::Fp;
 use crate::proof::Witness;
 use crate::relation::Relation;
@@ -119,7 +120,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         openings: &[KeyOpening<D, P, R>],
         lies: &[CellLie],
     ) -> Filled<D> {
-        let exec = Exec::new(crate::kernel::Backend::portable(), None);
+        let exec = Exec::new(alphorn_exec::Backend::Portable, None);
         let publics = self.publics(slot, message);
         let mut cells = Cells::new(self.relation(), exec, &publics);
         cells.lies = lies.to_vec();

@@ -1,10 +1,10 @@
 //! Openings made up for tests: their keys need no key generation.
 
+use alphorn_exec::{Backend, Exec};
+
 use super::*;
 use crate::arith::{DIGEST, compress};
-use crate::exec::Exec;
 use crate::field::{Fp, P};
-use crate::kernel::Backend;
 use crate::proof::{Registry, check};
 use crate::relation::Shape;
 use crate::statement::{Statement, registry_digest};
@@ -31,7 +31,7 @@ pub(crate) const MINI: Parameters = Parameters {
 };
 
 pub(crate) fn exec() -> Exec<'static> {
-    Exec::new(Backend::portable(), None)
+    Exec::new(Backend::Portable, None)
 }
 
 /// The digits that randomness gives a message, if none of the limbs is p − 1.

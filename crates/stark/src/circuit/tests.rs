@@ -68,7 +68,7 @@ fn holds(plan: &Plan, cells: &[Fp]) -> [bool; 2] {
     let rows = (0..LAYOUT.rows).all(|r| a[r] * b[r] == c[r]);
     let inputs = apply(&plan.rows.inputs, cells, LAYOUT.permutations * WIDTH_16);
     let outputs = apply(&plan.rows.outputs, cells, LAYOUT.permutations * DIGEST);
-    let exec = crate::exec::Exec::new(crate::kernel::Backend::portable(), None);
+    let exec = alphorn_exec::Exec::new(alphorn_exec::Backend::Portable, None);
     let permutations = inputs
         .chunks(WIDTH_16)
         .zip(outputs.chunks(DIGEST))

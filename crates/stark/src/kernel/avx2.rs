@@ -3,24 +3,16 @@
 
 use core::arch::x86_64::*;
 
+use alphorn_exec::Avx2;
+
 use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
-/// Proof that this CPU has AVX2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Avx2(());
-
-impl Avx2 {
-    pub(super) fn detect() -> Option<Avx2> {
-        is_x86_feature_detected!("avx2").then_some(Avx2(()))
-    }
-
-    /// See [`super::Backend::run`].
-    #[inline]
-    pub(super) fn run<W: Pass>(self, pass: W) -> W::Output {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { enter(pass) }
-    }
+/// See [`super::Dispatch::run`].
+#[inline]
+pub(super) fn run<W: Pass>(_: Avx2, pass: W) -> W::Output {
+    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    unsafe { enter(pass) }
 }
 
 #[target_feature(enable = "avx2")]

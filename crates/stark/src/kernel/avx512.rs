@@ -8,29 +8,16 @@
 
 use core::arch::x86_64::*;
 
+use alphorn_exec::Avx512Ifma;
+
 use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
-/// Proof that this CPU has AVX-512 F, BW, DQ, VL and IFMA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Avx512(());
-
-impl Avx512 {
-    pub(super) fn detect() -> Option<Avx512> {
-        let present = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512ifma");
-        present.then_some(Avx512(()))
-    }
-
-    /// See [`super::Backend::run`].
-    #[inline]
-    pub(super) fn run<W: Pass>(self, pass: W) -> W::Output {
-        // SAFETY: `self` exists only where `detect` found the instructions.
-        unsafe { enter(pass) }
-    }
+/// See [`super::Dispatch::run`].
+#[inline]
+pub(super) fn run<W: Pass>(_: Avx512Ifma, pass: W) -> W::Output {
+    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    unsafe { enter(pass) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]

@@ -1,6 +1,6 @@
-//! Vectors of field elements, and the proof that this machine has the instructions for them.
+//! Vectors of field elements, for each instruction set.
 //!
-//! A computation is written once, over [`Packed`], as a [`Pass`]. [`Backend::run`] enters a function
+//! A computation is written once, over [`Packed`], as a [`Pass`]. [`Dispatch::run`] enters a function
 //! that is compiled for the instruction set and runs the whole pass inside; so everything a pass
 //! calls is `#[inline(always)]`, and each task of a thread pool calls `run` anew.
 
@@ -10,14 +10,12 @@ mod avx2;
 mod avx512;
 mod portable;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
+use alphorn_exec::{Backend, InstructionSet, Kernels};
 
 use crate::field::Fp;
-use crate::poseidon::WIDTH_16;
+use crate::poseidon::{Permutations, WIDTH_16};
 
 /// A vector of [`Packed::LANES`] field elements, on which every operation acts element by element.
 pub trait Packed: Copy {
@@ -134,68 +132,50 @@ pub trait Pass {
     fn run<V: Packed>(self) -> Self::Output;
 }
 
-/// Proof that this machine can run one set of kernels: only a check of the CPU makes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backend(Kernel);
+/// The kernels of this crate.
+pub const KERNELS: Kernels = Kernels {
+    of: "stark",
+    sets: &[InstructionSet::Avx2, InstructionSet::Avx512Ifma],
+    work: "a permutation",
+    measure,
+};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2(avx2::Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(avx512::Avx512),
+/// The time of a permutation of width 16, by the least of some runs of 128.
+fn measure(backend: Backend) -> Duration {
+    let mut states = [[Fp::ONE; WIDTH_16]; 128];
+    let mut once = || {
+        let start = Instant::now();
+        backend.permute_16(&mut states);
+        std::hint::black_box(&states);
+        start.elapsed()
+    };
+    // The first run makes the tables.
+    once();
+    let least = (0..8).map(|_| once()).min();
+    least.map_or(Duration::MAX, |time| time / 128)
 }
 
-/// Why a name gives no [`Backend`].
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BackendError {
-    /// There is no such level.
-    #[error("unknown kernel level {0:?}: expected auto, portable, avx2 or avx512")]
-    Unknown(String),
-    /// This machine lacks the instructions of the level.
-    #[error("kernel level {0} needs instructions that this machine lacks")]
-    Unavailable(String),
+/// The least time of 32 permutations of width 16 that wait for each other.
+pub(crate) fn measure_one(backend: Backend) -> Duration {
+    let mut states = [[Fp::ONE; WIDTH_16]];
+    let mut once = || {
+        let start = Instant::now();
+        (0..32).for_each(|_| backend.permute_16(&mut states));
+        std::hint::black_box(&states);
+        start.elapsed()
+    };
+    // The first run makes the tables.
+    once();
+    (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
 }
 
-impl Backend {
-    /// The portable kernels, which every machine has.
-    pub fn portable() -> Backend {
-        Backend(Kernel::Portable)
-    }
+/// What a backend does here.
+pub trait Dispatch: Copy {
+    /// Runs a pass inside a function that is compiled for the instruction set of the backend.
+    fn run<W: Pass>(self, pass: W) -> W::Output;
 
-    /// All levels that this machine can run, the portable one first.
-    pub fn available() -> Vec<Backend> {
-        let mut kernels = vec![Kernel::Portable];
-        #[cfg(target_arch = "x86_64")]
-        {
-            kernels.extend(avx2::Avx2::detect().map(Kernel::Avx2));
-            kernels.extend(avx512::Avx512::detect().map(Kernel::Avx512));
-        }
-        kernels.into_iter().map(Backend).collect()
-    }
-
-    /// The fastest level here, by measurements of a few milliseconds in all.
-    pub fn measured() -> Backend {
-        Backend::available()
-            .into_iter()
-            .min_by_key(|backend| backend.measure())
-            .unwrap_or_else(Backend::portable)
-    }
-
-    /// `portable`, `avx2` or `avx512`.
-    pub fn name(self) -> &'static str {
-        match self.0 {
-            Kernel::Portable => "portable",
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(_) => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(_) => "avx512",
-        }
-    }
-
-    /// Elements of a vector of this level.
-    pub fn lanes(self) -> usize {
+    /// Elements of a vector.
+    fn lanes(self) -> usize {
         struct Lanes;
         impl Pass for Lanes {
             type Output = usize;
@@ -207,64 +187,27 @@ impl Backend {
         self.run(Lanes)
     }
 
-    /// The least time of 128 permutations of width 16, to compare levels by.
-    pub fn measure(self) -> Duration {
-        let mut states = [[Fp::ONE; WIDTH_16]; 128];
-        let mut once = || {
-            let start = Instant::now();
-            self.permute_16(&mut states);
-            std::hint::black_box(&states);
-            start.elapsed()
-        };
-        // The first run makes the tables.
-        once();
-        (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
-    }
+    /// The backend for vectors of `len` elements: the portable one where they do not fill a vector.
+    #[must_use]
+    fn fitting(self, len: usize) -> Self;
+}
 
-    /// The least time of 32 permutations of width 16 that wait for each other.
-    pub(crate) fn measure_one(self) -> Duration {
-        let mut states = [[Fp::ONE; WIDTH_16]];
-        let mut once = || {
-            let start = Instant::now();
-            (0..32).for_each(|_| self.permute_16(&mut states));
-            std::hint::black_box(&states);
-            start.elapsed()
-        };
-        // The first run makes the tables.
-        once();
-        (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
-    }
-
-    /// Runs a pass inside a function that is compiled for the instruction set of this level.
+impl Dispatch for Backend {
     #[inline]
-    pub fn run<W: Pass>(self, pass: W) -> W::Output {
-        match self.0 {
-            Kernel::Portable => pass.run::<portable::Lanes>(),
+    fn run<W: Pass>(self, pass: W) -> W::Output {
+        match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2(token) => token.run(pass),
+            Backend::Avx2(witness) => avx2::run(witness, pass),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512(token) => token.run(pass),
+            Backend::Avx512Ifma(witness) => avx512::run(witness, pass),
+            _ => pass.run::<portable::Lanes>(),
         }
     }
-}
 
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Backend {
-    type Err = BackendError;
-
-    fn from_str(name: &str) -> Result<Backend, BackendError> {
-        match name {
-            "auto" => Ok(Backend::measured()),
-            "portable" | "avx2" | "avx512" => Backend::available()
-                .into_iter()
-                .find(|backend| backend.name() == name)
-                .ok_or_else(|| BackendError::Unavailable(name.to_owned())),
-            _ => Err(BackendError::Unknown(name.to_owned())),
+    fn fitting(self, len: usize) -> Backend {
+        match len > 0 && len.is_multiple_of(self.lanes()) {
+            true => self,
+            false => Backend::Portable,
         }
     }
 }

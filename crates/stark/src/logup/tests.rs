@@ -1,7 +1,9 @@
+use alphorn_exec::Backend;
+
 use super::*;
 use crate::arith::{DIGEST, Native};
 use crate::field::Fp;
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::multilinear::evaluate;
 use crate::test_random::Random;
 use crate::transcript::Lie;
@@ -75,8 +77,8 @@ fn balanced_fractions_are_accepted_by_every_kernel_with_the_same_bytes() {
         .unwrap();
     for used in 0..=4 {
         let groups = balanced(used);
-        let (expected, _) = prove_with(Exec::new(Backend::portable(), None), &groups, None);
-        for backend in Backend::available() {
+        let (expected, _) = prove_with(Exec::new(Backend::Portable, None), &groups, None);
+        for backend in KERNELS.available() {
             let exec = Exec::new(backend, Some(&pool));
             let (proof, leaves) = prove_with(exec, &groups, None);
             assert_eq!(proof, expected, "{backend}");
@@ -91,7 +93,7 @@ fn balanced_fractions_are_accepted_by_every_kernel_with_the_same_bytes() {
 
 #[test]
 fn a_sum_other_than_zero_is_refused_at_the_root() {
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     for index in [0, 17, 31] {
         let mut groups = balanced(3);
         let p = groups[1].p.get(index) + Ext::ONE;
@@ -108,13 +110,13 @@ fn a_zero_denominator_is_refused() {
     for (group, at) in [(0, 3), (2, 9)] {
         groups[group].q.set(at, Ext::ZERO);
     }
-    let (proof, _) = prove_with(Exec::new(Backend::portable(), None), &groups, None);
+    let (proof, _) = prove_with(Exec::new(Backend::Portable, None), &groups, None);
     assert_eq!(check(&groups, &proof), Err(VerifyError::BusZeroDenominator));
 }
 
 #[test]
 fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     let groups = balanced(3);
     let (honest, _) = prove_with(exec, &groups, None);
     for index in 0..honest.len() {

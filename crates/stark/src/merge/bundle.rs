@@ -5,6 +5,8 @@
 //! leaves of its registry stays one value for each entry: who verifies the bundle holds all registries and
 //! evaluates each. One entry can be kept by a merge whose child is the bundle: see `split`.
 
+use alphorn_exec::Exec;
+
 use super::known::{Form, MergeKnown};
 use super::layout::{CHILDREN_MAX, REGISTRY_LOG2, SLICES, slice_numbers};
 use super::split::{Bundled, Listed};
@@ -14,7 +16,6 @@ use super::{
 };
 use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
-use crate::exec::Exec;
 use crate::field::Fp;
 use crate::merkle::{Digest, chain};
 use crate::proof::Registry;

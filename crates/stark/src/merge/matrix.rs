@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::Backend;
+
 use super::layout::{PRODUCTS_LOG2, SLICE_LOG2, SLICES};
 use crate::circuit::Entry;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::{Backend, Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
 
 /// Rows of a batch that are taken together: a multiple of the lanes of each kernel.

@@ -48,7 +48,6 @@ pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
-use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::merkle::Digest;
@@ -58,6 +57,7 @@ use crate::proof::{PublicPoint, Registry, SuccinctProof};
 use crate::relation::Relation;
 use crate::statement::{Statement, bitfield_words};
 use crate::whir::{self, Preset};
+use alphorn_exec::Exec;
 use child::{Header, Told};
 use known::{Form, MergeKnown};
 use layout::{

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::layout::{COLUMN_SLICES, SLICE_LOG2, SLICES, WORD_LOG2, cell, first_slice};
 use super::prover::{Child, Prover};
 use super::residual::{CIRCUITS, matrix, row_weights};
 use super::weights::{Claims, Part};
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
+use crate::kernel::Dispatch;
 use crate::multilinear::eq_table;
 use crate::vector::Planes;
 use crate::whir::blocks::{Blocks, Outer};
@@ -41,7 +43,7 @@ impl Prover<'_> {
             let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
             let first = kind.unwrap_or_default() * wired.len();
             let mut weights = Planes::zero(SLICES << SLICE_LOG2);
-            let backend = exec.backend_for(weights.len());
+            let backend = exec.backend().fitting(weights.len());
             for ((part, factor), cells) in wired.iter().zip(&of_matrices[first..]) {
                 let group = groups_of(part)[c];
                 weights.add_scaled(backend, cells, *factor * group);

@@ -1,5 +1,7 @@
 //! The prover of a merge.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::ChildKind;
 use super::child::{Header, Told};
 use super::known::{MergeKnown, parameters};
@@ -16,7 +18,6 @@ use super::wiring::Wiring;
 use crate::arith::{DIGEST, Native};
 use crate::circuit::{Circuit, Recorder};
 use crate::error::{ProveError, VerifyError};
-use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::known::Outputs;
 use super::layout::{CELLS_LOG2, KEY_LOG2, MATRIX_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, WIRING_LOG2};
 use super::prover::Prover;
 use super::residual::{CIRCUITS, WiringWeights, row_weights};
 use super::wiring::{MATRICES, used_cells};
-use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};

@@ -1,11 +1,12 @@
 //! The prover's rounds over rows and bits.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::layout::{CHILD_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2};
 use super::prover::{Child, Prover};
-use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::{eq_table, powers};
 use crate::sumcheck::{prove_small, quadratic, send_round};
 use crate::transcript::Sender;
@@ -24,7 +25,7 @@ impl Prover<'_> {
         })?;
         for round in 0..PRODUCTS_LOG2 {
             let weights = eq_planes(exec, Ext::ONE, &rows[round + 1..]);
-            let backend = exec.backend_for(weights.len());
+            let backend = exec.backend().fitting(weights.len());
             let sums = exec.try_map(tables.len(), |c| {
                 let sums = backend.run(RowSums {
                     tables: &tables[c],
@@ -79,7 +80,7 @@ pub(super) fn union(
         .collect();
     for round in 0..REGISTRY_LOG2 {
         let weights = eq_planes(exec, Ext::ONE, &point[round + 1..]);
-        let backend = exec.backend_for(weights.len());
+        let backend = exec.backend().fitting(weights.len());
         let sums = backend.run(UnionSums {
             columns: &planes,
             lambdas: &lambdas,

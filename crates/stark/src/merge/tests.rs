@@ -8,14 +8,14 @@ use super::prover::Child as ChildWitness;
 use super::*;
 use crate::chains::Parameters;
 use crate::chains::tests::{Example, MESSAGE};
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::proof::{prove_succinct, verify_succinct_on};
 use crate::test_random::Random;
 
 const SLOT: u32 = 123_456_789;
 
 fn exec() -> Exec<'static> {
-    Exec::new(Backend::measured(), None)
+    Exec::new(KERNELS.measured(), None)
 }
 
 /// Six members, and the circuits.

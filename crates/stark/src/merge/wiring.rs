@@ -1,5 +1,7 @@
 //! The circuits of children and their matrices: built once, the same for all merges.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::ChildKind;
 use super::child::{Header, LEAF_GROUPS_MAX, Setting, Told, record};
 use super::layout::{CELLS_LOG2, CHILDREN_MAX, MATRIX_LOG2, PARTS_LOG2, SLICE_LOG2, SLICES};
@@ -9,10 +11,9 @@ use super::split::Bundled;
 use crate::arith::DIGEST;
 use crate::chains::Parameters;
 use crate::circuit::{Circuit, Entry, Layout, Plan, Recorder, Rows};
-use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::Backend;
+use crate::kernel::{Dispatch, KERNELS};
 use crate::merkle::{self, Digest};
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
@@ -122,7 +123,7 @@ impl Wiring {
         exec: Exec<'_>,
         cells: &Planes,
     ) -> Result<Vec<(usize, Planes)>, Stopped> {
-        let backend = exec.backend_for(cells.len());
+        let backend = exec.backend().fitting(cells.len());
         let values = exec.try_map(CIRCUITS, |i| {
             self.circuits[i].sources.values(backend, cells)
         })?;
@@ -142,7 +143,7 @@ impl Wiring {
     ) -> [Planes; PRODUCTS] {
         let circuit = &self.circuits[circuit];
         let values = circuit.sources.values_of_base(cells);
-        let backend = exec.backend_for(cells.len());
+        let backend = exec.backend().fitting(cells.len());
         std::array::from_fn(|k| circuit.all[MATRICES - PRODUCTS + k].rows(backend, &values))
     }
 
@@ -161,7 +162,7 @@ impl Wiring {
             (number(circuit, matrix), self.cells(circuit, matrix, &rows))
         })?;
         let mut out = Planes::zero(SLICES << SLICE_LOG2);
-        let backend = exec.backend_for(out.len());
+        let backend = exec.backend().fitting(out.len());
         for (number, part) in &parts {
             out.add_scaled(backend, part, matrices[*number]);
         }
@@ -176,7 +177,7 @@ impl Wiring {
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
         let cells = used_cells(exec, cell);
-        let backend = exec.backend_for(cells.len());
+        let backend = exec.backend().fitting(cells.len());
         let values = exec.map(CIRCUITS, |i| {
             self.circuits[i].sources.values(backend, &cells)
         });
@@ -198,7 +199,7 @@ impl Wiring {
 
 /// The digest of all entries.
 pub(super) fn digest(plans: &[Plan]) -> Digest {
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let all: Vec<(usize, &Entry)> = plans
         .iter()
         .flat_map(entries)

@@ -17,8 +17,9 @@ mod trace;
 use std::sync::LazyLock;
 
 use crate::field::Fp;
-use crate::kernel::{Backend, Circulant, DOT_MAX, MIXED, Packed, Pass, SMALL_SUM_MAX};
+use crate::kernel::{Circulant, DOT_MAX, Dispatch, MIXED, Packed, Pass, SMALL_SUM_MAX};
 
+use alphorn_exec::Backend;
 use block::{Block, ROWS};
 use single::Single;
 pub(crate) use trace::{Permutation, STATES, Trace, Width};
@@ -287,9 +288,23 @@ pub fn compress_vectors_16<V: Packed, const N: usize>(states: &mut [[V; WIDTH_16
     compress_vectors(&TABLES_16, states);
 }
 
-impl Backend {
+/// Permutations of many states.
+pub trait Permutations {
     /// Applies the permutation of width 16 to each state.
-    pub fn permute_16(self, states: &mut [[Fp; WIDTH_16]]) {
+    fn permute_16(self, states: &mut [[Fp; WIDTH_16]]);
+
+    /// Applies the permutation of width 24 to each state.
+    fn permute_24(self, states: &mut [[Fp; WIDTH_24]]);
+
+    /// Replaces each state x by permutation(x) + x, the compression of width 16 before truncation.
+    fn compress_16(self, states: &mut [[Fp; WIDTH_16]]);
+
+    /// Replaces each state x by permutation(x) + x, the compression of width 24 before truncation.
+    fn compress_24(self, states: &mut [[Fp; WIDTH_24]]);
+}
+
+impl Permutations for Backend {
+    fn permute_16(self, states: &mut [[Fp; WIDTH_16]]) {
         self.run(Permute {
             tables: &TABLES_16,
             states,
@@ -297,8 +312,7 @@ impl Backend {
         });
     }
 
-    /// Applies the permutation of width 24 to each state.
-    pub fn permute_24(self, states: &mut [[Fp; WIDTH_24]]) {
+    fn permute_24(self, states: &mut [[Fp; WIDTH_24]]) {
         self.run(Permute {
             tables: &TABLES_24,
             states,
@@ -306,8 +320,7 @@ impl Backend {
         });
     }
 
-    /// Replaces each state x by permutation(x) + x, the compression of width 16 before truncation.
-    pub fn compress_16(self, states: &mut [[Fp; WIDTH_16]]) {
+    fn compress_16(self, states: &mut [[Fp; WIDTH_16]]) {
         self.run(Permute {
             tables: &TABLES_16,
             states,
@@ -315,8 +328,7 @@ impl Backend {
         });
     }
 
-    /// Replaces each state x by permutation(x) + x, the compression of width 24 before truncation.
-    pub fn compress_24(self, states: &mut [[Fp; WIDTH_24]]) {
+    fn compress_24(self, states: &mut [[Fp; WIDTH_24]]) {
         self.run(Permute {
             tables: &TABLES_24,
             states,

@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
+use alphorn_exec::{Backend, Exec};
+
 use super::{HALF_FULL, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24};
-use crate::exec::Exec;
 use crate::field::Fp;
-use crate::kernel::{Backend, Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 
 /// Full rounds.
 const FULL_ROUNDS: usize = 2 * HALF_FULL;
@@ -116,7 +117,7 @@ impl PartialForms {
 
 impl Permutation {
     fn new<const T: usize>(tables: &Tables<T>, width: Width) -> Permutation {
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         let full = |round: usize| tables.constants[tables.full_index(round)].to_vec();
         let entry = |x: &u64| tables.entry(*x);
         Permutation {
@@ -235,7 +236,7 @@ fn trace<const T: usize>(
     inputs: Vec<Fp>,
 ) -> Trace {
     let size = T * instances;
-    let backend = exec.backend_for(instances);
+    let backend = exec.backend().fitting(instances);
     let rows = exec.map(inputs.len() / size, |row| {
         backend.run(Row {
             tables,
@@ -261,10 +262,12 @@ fn trace<const T: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::KERNELS;
+    use crate::poseidon::Permutations;
     use crate::test_random::Random;
 
     fn permuted(width: Width, state: &[Fp]) -> Vec<Fp> {
-        let portable = Backend::portable();
+        let portable = Backend::Portable;
         match width {
             Width::Narrow => {
                 let mut state = [std::array::from_fn(|i| state[i])];
@@ -285,7 +288,7 @@ mod tests {
         for width in [Width::Narrow, Width::Wide] {
             let lanes = width.lanes();
             let inputs: Vec<Fp> = (0..2 * lanes * 16).map(|_| random.fp()).collect();
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let trace = width.trace(Exec::new(backend, None), 16, inputs.clone());
                 for (row, x) in (0..2).flat_map(|row| (0..16).map(move |x| (row, x))) {
                     check(width, &trace, row, x);

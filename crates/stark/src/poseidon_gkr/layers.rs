@@ -1,14 +1,16 @@
 //! The prover of the layers below the output.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::output::prove_output;
 use super::passes::{Columns, CubeSums, FoldRows, LinearSums, SkipSums};
 use super::skip::{ROWS, domain, lagrange};
 use super::verifier::partial_weights;
 use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
 use crate::arith::Native;
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
+use crate::kernel::Dispatch;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{Permutation, Trace};
 use crate::sumcheck::{cubic, send_round};
@@ -84,7 +86,7 @@ impl<'a> Prover<'a> {
         [eq, block_weights]: [&[Ext]; 2],
         cosets: usize,
     ) -> Result<Values, Stopped> {
-        let backend = self.exec.backend_for(columns.instances);
+        let backend = self.exec.backend().fitting(columns.instances);
         let eq = Planes::from_exts(eq);
         let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
             backend.run(SkipSums {
@@ -109,7 +111,7 @@ impl<'a> Prover<'a> {
         columns: Columns<'a>,
         [eq, block_weights]: [&[Ext]; 2],
     ) -> Result<Values, Stopped> {
-        let backend = self.exec.backend_for(columns.instances);
+        let backend = self.exec.backend().fitting(columns.instances);
         let eq = Planes::from_exts(eq);
         let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
             backend.run(LinearSums {
@@ -132,7 +134,7 @@ impl<'a> Prover<'a> {
         weights: &[Vec<Words>],
         constants: &[Values],
     ) -> Result<Vec<Planes>, Stopped> {
-        let backend = self.exec.backend_for(columns.instances);
+        let backend = self.exec.backend().fitting(columns.instances);
         let blocks = self.exec.try_map(self.units.blocks(), |block| {
             backend.run(FoldRows {
                 columns,
@@ -171,8 +173,12 @@ impl<'a> Prover<'a> {
         let mut challenges = Vec::with_capacity(point.len());
         for round in 0..point.len() {
             let rest = eq_table(Ext::ONE, &point[round + 1..]);
-            let weights = self.exec.backend_for(inner.len()).run(Outer(&rest, inner));
-            let backend = self.exec.backend_for(weights.len());
+            let weights = self
+                .exec
+                .backend()
+                .fitting(inner.len())
+                .run(Outer(&rest, inner));
+            let backend = self.exec.backend().fitting(weights.len());
             let sums = sum_tasks(self.exec, weights.len(), TASK_ELEMENTS, |range| {
                 let sums = backend.run(CubeSums {
                     columns,

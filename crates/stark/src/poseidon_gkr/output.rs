@@ -1,10 +1,11 @@
 //! The prover of the last round, whose claim has any weights.
 
+use alphorn_exec::Stopped;
+
 use super::layers::{Prover, send_skip, unscaled};
 use super::skip::{COSETS, ROWS, domain, lagrange};
 use super::{LANES, OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
 use crate::arith::Native;
-use crate::exec::Stopped;
 use crate::extension::Ext;
 use crate::multilinear::eq_table;
 use crate::sumcheck::{bind, interpolate, send_round};

@@ -176,7 +176,7 @@ pub(crate) fn lagrange<A: Arith>(arith: &A, z: A::Ext) -> Vec<A::Ext> {
 mod tests {
     use super::*;
     use crate::arith::Native;
-    use crate::kernel::{Backend, Pass};
+    use crate::kernel::{Dispatch, KERNELS, Pass};
     use crate::multilinear::horner;
     use crate::test_random::Random;
 
@@ -210,7 +210,7 @@ mod tests {
         let column: Vec<Vec<Fp>> = (0..ROWS)
             .map(|_| (0..16).map(|_| random.fp()).collect())
             .collect();
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let values = backend.run(Extend(&column));
             for lane in 0..backend.lanes() {
                 let on_h = std::array::from_fn(|h| Ext::from(column[h][lane]));

@@ -1,10 +1,11 @@
+use alphorn_exec::{Backend, Exec};
+
 use super::skip::{ROWS, lagrange};
 use super::*;
 use crate::arith::{DIGEST, Native};
 use crate::error::VerifyError;
-use crate::exec::Exec;
 use crate::field::Fp;
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::multilinear::eq_table;
 use crate::poseidon::{Trace, Width};
 use crate::test_random::Random;
@@ -33,7 +34,7 @@ fn case(width: Width, groups: usize, lanes_log2: usize) -> Case {
     let mut units = units(width, groups);
     units.lanes_log2 = lanes_log2;
     let mut random = Random::new(20 + groups as u64);
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     let instances = 1 << lanes_log2;
     let inputs = (0..units.blocks() * ROWS * width.lanes() * instances).map(|_| random.fp());
     let trace = width.trace(exec, instances, inputs.collect());
@@ -144,9 +145,9 @@ fn claims_on_outputs_become_claims_on_inputs_and_cubes() {
     for width in WIDTHS {
         for (groups, lanes_log2) in sizes {
             let case = case(width, groups, lanes_log2);
-            let (expected, _) = case.prove(Exec::new(Backend::portable(), None), None);
+            let (expected, _) = case.prove(Exec::new(Backend::Portable, None), None);
             assert_eq!(expected.len(), 5 * sent(&case.units));
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let (proof, leaves) = case.prove(Exec::new(backend, Some(&pool)), None);
                 assert!(proof == expected, "{groups} groups, {backend}");
                 assert_eq!(case.check(&proof), Ok(true), "{groups} groups, {backend}");
@@ -171,7 +172,7 @@ fn a_wrong_output_sum_is_refused_at_the_last_round() {
     for (width, last) in WIDTHS.into_iter().zip([27, 30]) {
         let mut case = case(width, 2, 2);
         case.claim.value += Ext::ONE;
-        let (proof, _) = case.prove(Exec::new(Backend::portable(), None), None);
+        let (proof, _) = case.prove(Exec::new(Backend::Portable, None), None);
         assert_eq!(case.check(&proof), Err(refused(width, last)));
     }
 }
@@ -180,7 +181,7 @@ fn a_wrong_output_sum_is_refused_at_the_last_round() {
 fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
     for width in WIDTHS {
         let (case, lanes) = (case(width, 2, 2), width.lanes());
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         let (honest, _) = case.prove(exec, None);
         let full = 45 + 2 * 3 + 4 * 3 + lanes;
         let output = 60 + 2 * 3 + 4 * 4 + lanes;
@@ -217,7 +218,7 @@ fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
 #[test]
 fn a_wrong_trace_is_refused_whatever_is_wrong() {
     for width in WIDTHS {
-        let exec = Exec::new(Backend::portable(), None);
+        let exec = Exec::new(Backend::Portable, None);
         let honest = case(width, 2, 2);
         let mut random = Random::new(31);
         for k in 0..9 {

@@ -28,12 +28,14 @@ pub use succinct::{
 };
 pub use witness::{Violation, Witness, check};
 
+use alphorn_exec::Exec;
+
 use crate::arith::{DIGEST, Native};
 use crate::claims::Committed;
 use crate::error::{ProveError, VerifyError};
-use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::kernel::Dispatch;
 use crate::merkle::{Digest, commit};
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
@@ -176,7 +178,7 @@ impl PublicPoint {
     /// The value of a public column.
     pub(crate) fn value(&self, exec: Exec<'_>, column: &[Fp]) -> Ext {
         let parts = column.chunks(self.low.len()).zip(&self.high);
-        let backend = exec.backend_for(self.low.len() / 4);
+        let backend = exec.backend().fitting(self.low.len() / 4);
         parts
             .map(|(part, weight)| *weight * self.low.dot(backend, part))
             .sum()

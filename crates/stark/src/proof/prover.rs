@@ -1,5 +1,7 @@
 //! The prover.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::reduce::{TRANSPARENT, native_header, parameters};
 use super::weights::{BusWeights, Denominators, RowWeights, Setting};
 use super::witness::{Run, Witness};
@@ -7,10 +9,9 @@ use super::{Proof, Public, PublicPoint, check_statement, column_at};
 use crate::arith::{DIGEST, Native};
 use crate::claims::{Column, Committed};
 use crate::error::ProveError;
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::logup::{self, Group};
 use crate::merkle::commit;
 use crate::multilinear::{eq_table, powers};
@@ -279,7 +280,7 @@ impl Prover<'_> {
         let mut columns = columns.map(|column| Planes::from_base(self.committed.column(column)));
         for round in 0..rows {
             let weights = eq_planes(self.exec, Ext::ONE, &point[round + 1..]);
-            let backend = self.exec.backend_for(weights.len());
+            let backend = self.exec.backend().fitting(weights.len());
             let sums = backend.run(UnionSums {
                 columns: &columns,
                 weights: &weights,

@@ -1,5 +1,7 @@
 //! Proofs over the polynomial commitment: what goes over the wire.
 
+use alphorn_exec::{Backend, Exec, Stopped};
+
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
 use super::witness::{Run, Witness};
@@ -9,10 +11,8 @@ use super::{
 use crate::arith::{Arith, Native};
 use crate::claims::Ledger;
 use crate::error::{ProveError, VerifyError};
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
-use crate::kernel::Backend;
 use crate::multilinear::powers;
 use crate::relation::Relation;
 use crate::transcript::{Channel, Sender};
@@ -151,7 +151,7 @@ pub fn verify_succinct(
     public: &Public<'_>,
     proof: &SuccinctProof,
 ) -> Result<(), VerifyError> {
-    let exec = Exec::new(Backend::portable(), None);
+    let exec = Exec::new(Backend::Portable, None);
     verify_succinct_on(exec, relation, preset, public, proof)
 }
 

@@ -4,7 +4,7 @@ use super::witness::Run;
 use super::*;
 use crate::chains::tests::{Example, MESSAGE, MINI, exec};
 use crate::chains::{Chains, Parameters};
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::transcript::{Lie, Sender};
 
 mod forgery;
@@ -40,7 +40,7 @@ fn any_number_of_openings_is_proved_with_the_same_bytes_everywhere() {
         let proof = proved(&example, exec());
         assert_eq!(verified(&example, &proof), Ok(()), "{count} openings");
         assert_eq!(proof.groups, count.div_ceil(4));
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let again = proved(&example, Exec::new(backend, Some(&pool)));
             assert!(again == proof, "{count} openings, {backend}");
         }
@@ -49,7 +49,7 @@ fn any_number_of_openings_is_proved_with_the_same_bytes_everywhere() {
 
 #[test]
 fn the_compact_set_is_proved() {
-    let backend = Backend::measured();
+    let backend = KERNELS.measured();
     for count in [1, 65] {
         let example = Example::new(Parameters::COMPACT, count, 123_456_789);
         let start = std::time::Instant::now();

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use alphorn_exec::{Exec, Stopped};
 use thiserror::Error;
 
 use super::Public;
 use crate::error::ProveError;
-use crate::exec::{Exec, Stopped};
 use crate::field::Fp;
 use crate::poseidon::{STATES, Trace};
 use crate::poseidon_gkr::skip::ROWS;

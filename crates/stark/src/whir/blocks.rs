@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::prover::{OpenSlices, Product, SlopeProduct};
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
+use crate::kernel::Dispatch;
 use crate::sumcheck::bind;
 use crate::vector::Planes;
 
@@ -51,7 +53,7 @@ impl Blocks {
         (top, low): (Vec<Ext>, Planes),
     ) -> Result<Blocks, Stopped> {
         let numbers: Vec<usize> = values.keys().copied().collect();
-        let backend = exec.backend_for(low.len());
+        let backend = exec.backend().fitting(low.len());
         let products = exec.try_map(numbers.len(), |i| {
             backend.run(Product(&values[&numbers[i]], &low))
         })?;
@@ -96,7 +98,7 @@ impl Blocks {
     /// When one block is left, all weights are its own.
     fn join_outer(&mut self, exec: Exec<'_>) {
         if let (Some(outer), Some(pair)) = (self.outer.take(), self.blocks.get_mut(&0)) {
-            let backend = exec.backend_for(outer.low.len());
+            let backend = exec.backend().fitting(outer.low.len());
             pair[1].add_scaled(backend, &outer.low, outer.top[0]);
         }
     }
@@ -115,7 +117,7 @@ impl Blocks {
 }
 
 fn product(exec: Exec<'_>, [values, weights]: &Pair) -> Ext {
-    let backend = exec.backend_for(values.len());
+    let backend = exec.backend().fitting(values.len());
     backend.run(Product(values, weights))
 }
 
@@ -136,7 +138,7 @@ impl Halves<'_> {
     fn totals(&self, exec: Exec<'_>) -> [Ext; 2] {
         match self {
             Halves(Some(low), Some(high)) => {
-                let backend = exec.backend_for(low[0].len());
+                let backend = exec.backend().fitting(low[0].len());
                 let slopes = SlopeProduct([&low[0], &high[0]], [&low[1], &high[1]]);
                 [product(exec, low), backend.run(slopes)]
             }
@@ -153,7 +155,7 @@ impl Halves<'_> {
             let mut bound = Planes::zero(len);
             for (pair, factor) in parts {
                 if let Some(pair) = pair {
-                    bound.add_scaled(exec.backend_for(len), &pair[i], factor);
+                    bound.add_scaled(exec.backend().fitting(len), &pair[i], factor);
                 }
             }
             bound
@@ -204,7 +206,7 @@ impl OpenSlices for Blocks {
             }
         } else if let Some(pair) = self.blocks.get_mut(&0) {
             *pair = pair.each_ref().map(|planes| {
-                let backend = exec.backend_for(planes.len() / 2);
+                let backend = exec.backend().fitting(planes.len() / 2);
                 planes.fold(backend, x)
             });
         }

@@ -5,9 +5,10 @@
 //! time; below [`CACHED`] elements all that is left of a block is done while it is in the nearest
 //! cache. The last stages, whose halves are shorter than a vector, act on a transposed square.
 
-use crate::exec::Exec;
+use alphorn_exec::Exec;
+
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 
 /// Elements of a block that all stages are finished for at once: 16 KiB.
 const CACHED: usize = 1 << 12;
@@ -44,11 +45,13 @@ impl Domain {
         values.extend_from_slice(coefficients);
         values.resize(self.size(), Fp::ZERO);
         let lanes = exec.backend().lanes();
-        exec.backend_for(coefficients.len() / lanes).run(Evaluate {
-            domain: self,
-            values: &mut values,
-            used: coefficients.len(),
-        });
+        exec.backend()
+            .fitting(coefficients.len() / lanes)
+            .run(Evaluate {
+                domain: self,
+                values: &mut values,
+                used: coefficients.len(),
+            });
         values
     }
 
@@ -184,7 +187,7 @@ fn finish_square<V: Packed>(domain: &Domain, square: &mut [Fp]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Backend;
+    use crate::kernel::KERNELS;
     use crate::multilinear::horner;
     use crate::test_random::Random;
 
@@ -194,7 +197,7 @@ mod tests {
         for (used_log2, log2) in [(0, 1), (3, 3), (6, 8), (9, 10), (11, 12), (13, 14)] {
             let coefficients: Vec<Fp> = (0..1 << used_log2).map(|_| random.fp()).collect();
             let domain = Domain::new(log2);
-            for backend in Backend::available() {
+            for backend in KERNELS.available() {
                 let values = domain.evaluate(Exec::new(backend, None), &coefficients);
                 for place in (0..1 << log2).step_by(1 << (log2 / 2)).chain([1, 5]) {
                     let k = (place as u64).reverse_bits() >> (64 - log2);

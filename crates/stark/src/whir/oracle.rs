@@ -4,11 +4,12 @@
 //! so two rows that differ in the lowest bit of k, whose digests are hashed together, lie half of
 //! the domain apart, and so do nodes on all levels. Vectors of digests are hashed with vectors.
 
+use alphorn_exec::{Exec, Stopped};
+
 use super::ntt::Domain;
 use crate::arith::{DIGEST, compress};
-use crate::exec::{Exec, Stopped};
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::merkle::Digest;
 use crate::poseidon::{WIDTH_16, compress_vectors_16};
 use crate::transcript::tag;

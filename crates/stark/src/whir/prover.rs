@@ -1,13 +1,14 @@
 //! The prover: commits, and opens all claims.
 
+use alphorn_exec::{Exec, Stopped};
+
 pub(crate) use super::oracle::Oracle;
 use super::verifier::Slices;
 use super::{OracleParameters, Preset};
 use crate::arith::Native;
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
+use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::{eq_table, evaluate, powers};
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
@@ -115,7 +116,7 @@ impl Committer {
         let point = sender.challenges(parameters.slices_log2 + slice_log2);
         let (top, low) = point.split_at(parameters.slices_log2);
         let weights = eq_planes(exec, Ext::ONE, low);
-        let backend = exec.backend_for(weights.len());
+        let backend = exec.backend().fitting(weights.len());
         let sums = exec.try_map(slices.len(), |i| weights.dot(backend, &slices[i]))?;
         let mut slice_values = vec![Ext::ZERO; 1 << parameters.slices_log2];
         for (number, sum) in numbers.iter().zip(sums) {
@@ -228,7 +229,7 @@ impl Opening<'_> {
         self.exec.step("samples")?;
         let point = self.sender.challenges(self.values.len().ilog2() as usize);
         let weights = eq_planes(self.exec, Ext::ONE, &point);
-        let backend = self.exec.backend_for(weights.len());
+        let backend = self.exec.backend().fitting(weights.len());
         let value = backend.run(Product(&weights, &self.values));
         self.sender.send(&[value]);
         Ok((point, value))
@@ -284,7 +285,7 @@ impl Opening<'_> {
             .zip(rows.iter().map(|r| r.0))
             .collect();
         let len = TASK.min(self.weights.len());
-        let backend = self.exec.backend_for(len);
+        let backend = self.exec.backend().fitting(len);
         let parts = self.exec.try_map(self.weights.len() / len, |i| {
             backend.run(PowerSums {
                 points: &points,
@@ -303,7 +304,7 @@ impl Opening<'_> {
         let round = |opening: &mut Self| {
             opening.exec.step("later rounds")?;
             let [f, w] = [&opening.values, &opening.weights].map(Planes::halves);
-            let backend = opening.exec.backend_for(f[0].len());
+            let backend = opening.exec.backend().fitting(f[0].len());
             let totals = [
                 backend.run(Product(&f[0], &w[0])),
                 backend.run(SlopeProduct([&f[0], &f[1]], [&w[0], &w[1]])),

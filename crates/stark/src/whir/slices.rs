@@ -6,11 +6,12 @@
 //! with e_k(i) = ⟨f_i, v_k⟩, computed once, every round is about Σ_k Σ_i c_k(i)·e_k(i): nothing of the size
 //! of the committed vector is touched until all slices are bound.
 
+use alphorn_exec::{Exec, Stopped};
+
 use crate::claims::{Claim, Part};
-use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
-use crate::kernel::{DOT_MAX, Packed, Pass};
+use crate::kernel::{DOT_MAX, Dispatch, Packed, Pass};
 use crate::multilinear::eq_table;
 use crate::relation::Shape;
 use crate::sumcheck::bind;
@@ -167,13 +168,13 @@ impl<'a> Rounds<'a> {
             let slice = &self.slices[i];
             let mut sums = Vec::with_capacity(self.terms.len() - 1);
             for (_, weights) in &self.dense {
-                sums.push(weights.dot(exec.backend_for(weights.len() / 4), slice));
+                sums.push(weights.dot(exec.backend().fitting(weights.len() / 4), slice));
             }
             for [cells, eq] in &prepared {
-                let lanes = exec.backend_for(eq.len() / 4);
+                let lanes = exec.backend().fitting(eq.len() / 4);
                 let per_slice = slice.len() / eq.len();
                 let of_cells = lanes.run(OverLanes { slice, eq });
-                sums.extend(exec.backend_for(per_slice).run(OverCells {
+                sums.extend(exec.backend().fitting(per_slice).run(OverCells {
                     values: &of_cells,
                     cells,
                 }));
@@ -216,7 +217,7 @@ impl OpenSlices for Rounds<'_> {
         let chunks: Vec<Words> = of_slices.chunks(DOT_MAX).map(words).collect();
         let size = TASK.min(self.shape.slice());
         let parts = exec.try_map(self.shape.slice() / size, |i| {
-            exec.backend_for(size).run(FoldSlices {
+            exec.backend().fitting(size).run(FoldSlices {
                 slices: self.slices,
                 weights: &chunks,
                 range: i * size..(i + 1) * size,
@@ -226,7 +227,7 @@ impl OpenSlices for Rounds<'_> {
         let mut factors = self.terms.iter().map(|term| term.weights[0]);
         let sample = factors.next().unwrap_or_default();
         let mut weights = eq_planes(exec, sample, &self.low);
-        let backend = exec.backend_for(weights.len());
+        let backend = exec.backend().fitting(weights.len());
         for ((_, dense), factor) in self.dense.iter().zip(&mut factors) {
             weights.add_scaled(backend, dense, factor);
         }
@@ -240,7 +241,7 @@ impl OpenSlices for Rounds<'_> {
                     .for_each(|(a, b)| *a += factor * *b);
             }
             let eq = eq_planes(exec, Ext::ONE, &tensor.lanes);
-            let backend = exec.backend_for(eq.len());
+            let backend = exec.backend().fitting(eq.len());
             let out = &mut weights;
             backend.run(AddTensor {
                 cells: &cells,

@@ -1,7 +1,7 @@
 //! The lane's side: the child that works, the one that stands by, and their replacement.
 
 use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
-use alphorn_scheme::Stop;
+use alphorn_exec::Stop;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;

@@ -3,7 +3,8 @@
 use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
 use crate::os;
 use crate::perform::{Made, perform};
-use alphorn_scheme::{Ctx, Stop, Task};
+use alphorn_exec::Stop;
+use alphorn_scheme::{Ctx, Task};
 use alphorn_types::DecodeError;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::io::{Read, Write};

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::toy::{GOOD, PANIC, Toy, ToyEnv};
-use alphorn_scheme::{Stop, Task};
+use alphorn_exec::Stop;
+use alphorn_scheme::Task;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,8 @@
 use super::crash::Quarantine;
 use crate::child::ChildCommand;
 use crate::plan;
-use alphorn_scheme::{Features, Group, JobId, Outcome, Schedulable, SessionId, Stop, Task};
+use alphorn_exec::Stop;
+use alphorn_scheme::{Features, Group, JobId, Outcome, Schedulable, SessionId, Task};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 

@@ -5,9 +5,10 @@
 //! half is a digest, and a digest that looks like a tweak with two zero lanes has probability
 //! 2^-124.
 
+use alphorn_exec::Backend;
 use alphorn_stark::field::P;
 use alphorn_stark::poseidon::compress_vectors_16;
-use alphorn_stark::{Backend, Fp, Packed};
+use alphorn_stark::{Fp, Packed, Permutations};
 
 use super::fresh::Vectors;
 use super::{

@@ -2,9 +2,10 @@
 
 use std::sync::LazyLock;
 
+use alphorn_exec::Backend;
 use alphorn_stark::field::P;
 use alphorn_stark::poseidon::permute_vectors_24;
-use alphorn_stark::{Backend, Fp, Packed};
+use alphorn_stark::{Fp, Packed, Permutations};
 
 use super::fresh::Vectors;
 use super::{
@@ -65,7 +66,7 @@ pub(super) fn separator(lengths: [u32; 4]) -> [Fp; CAPACITY] {
         .into_iter()
         .fold(0, |sum, length| sum << 32 | u128::from(length));
     let mut states = [limbs::<24>(joined)];
-    Backend::portable().compress_24(&mut states);
+    Backend::Portable.compress_24(&mut states);
     std::array::from_fn(|i| states[0][i])
 }
 

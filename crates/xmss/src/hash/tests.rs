@@ -1,5 +1,6 @@
 use super::lean::{chain_tweak, message_tweak, separator, sponges, tree_tweak};
 use super::*;
+use alphorn_stark::KERNELS;
 
 fn canonical(elements: &[Fp]) -> Vec<u32> {
     elements.iter().map(|x| x.canonical()).collect()
@@ -14,7 +15,7 @@ fn counting<const N: usize>(start: u32, count: usize) -> [Fp; N] {
 }
 
 fn each(test: impl Fn(Backend)) {
-    Backend::available().into_iter().for_each(test);
+    KERNELS.available().into_iter().for_each(test);
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn fresh_leaves_are_those_of_single_chains() {
                 digest: *digest,
             })
             .collect();
-        let portable = Backend::portable();
+        let portable = Backend::Portable;
         instance.walk(portable, &mut walks);
         let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
         let tips: Vec<Tips<'_>> = ends

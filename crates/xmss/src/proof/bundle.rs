@@ -1,10 +1,11 @@
 //! Bundles: one proof of votes over several messages, of which one entry can be split off again: see
 //! [`alphorn_stark::merge`].
 
+use alphorn_exec::{Backend, Exec};
+use alphorn_stark::Fp;
 use alphorn_stark::merge::{BundleProof, Child, ChildProof, Entry, LEVEL_MAX, is_bundle};
 use alphorn_stark::proof::Registry;
 use alphorn_stark::statement::Statement;
-use alphorn_stark::{Backend, Exec, Fp};
 
 use super::merge::Decoded;
 use super::{Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError};

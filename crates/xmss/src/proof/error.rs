@@ -120,8 +120,8 @@ impl From<alphorn_stark::ProveError> for ProveError {
     }
 }
 
-impl From<alphorn_stark::Stopped> for ProveError {
-    fn from(_: alphorn_stark::Stopped) -> ProveError {
+impl From<alphorn_exec::Stopped> for ProveError {
+    fn from(_: alphorn_exec::Stopped) -> ProveError {
         ProveError::Stopped
     }
 }

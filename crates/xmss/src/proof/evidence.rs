@@ -6,6 +6,7 @@
 //! no lengths. There are as few parts as the signers need, in the order of their first signers.
 //! Tag 3, then a merge of proofs, of any number of signers.
 
+use alphorn_exec::Exec;
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::support_code::{CellBounds, Reference, SupportCode, code_bytes_max};
 use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support};
@@ -14,7 +15,6 @@ use thiserror::Error;
 use super::{
     Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError, Signed, preset_of,
 };
-use alphorn_stark::Exec;
 use alphorn_stark::merge::is_merge;
 
 /// Bytes of evidence of a whole registry, at most, whatever the set and the preset.

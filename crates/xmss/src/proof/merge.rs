@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use alphorn_stark::Exec;
+use alphorn_exec::Exec;
 use alphorn_stark::merge::{
     CHILDREN_MAX, Child, ChildKind, ChildProof, LEVEL_MAX, Merges, is_merge,
 };

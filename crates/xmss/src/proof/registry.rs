@@ -1,9 +1,10 @@
 //! The keys of a committee as a proof's registry.
 
+use alphorn_exec::Exec;
+use alphorn_stark::Fp;
 use alphorn_stark::merkle::Digest;
 use alphorn_stark::proof::Registry as Rows;
 use alphorn_stark::statement::registry_digest;
-use alphorn_stark::{Exec, Fp};
 
 use super::{Proofs, ProveError};
 use crate::params::Set;

@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
+use alphorn_exec::Exec;
 use alphorn_stark::chains::lean::{self, LeanChains, LeanOpening, LeanParameters};
 use alphorn_stark::chains::{Chains, HALF, Opening, Parameters};
 use alphorn_stark::proof::{Public, Registry as Rows, Witness};
 use alphorn_stark::relation::Relation;
 use alphorn_stark::statement::Statement;
-use alphorn_stark::{Exec, Fp, ProveError};
+use alphorn_stark::{Fp, ProveError};
 
 use super::{ProofRegistry, Signed};
 use crate::params::Set;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::key::{Purpose, SecretKey};
 use crate::signature::PublicKey;
-use alphorn_stark::VerifyError;
 use alphorn_stark::proof::DecodeError;
+use alphorn_stark::{KERNELS, VerifyError};
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ struct World {
 }
 
 fn exec() -> Exec<'static> {
-    Exec::new(Backend::measured(), None)
+    Exec::new(KERNELS.measured(), None)
 }
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
@@ -82,7 +82,7 @@ impl World {
             signers: &signers,
         };
         self.proofs
-            .verify(Backend::measured(), registry, &claimed, bytes)
+            .verify(KERNELS.measured(), registry, &claimed, bytes)
     }
 }
 
@@ -119,7 +119,7 @@ fn the_small_preset_makes_smaller_proofs_that_the_other_refuses() {
         message: &MESSAGE,
         signers: &signers,
     };
-    let verified = small.verify(Backend::portable(), &WORLD.registry, &claimed, &bytes);
+    let verified = small.verify(Backend::Portable, &WORLD.registry, &claimed, &bytes);
     assert_eq!(verified, Ok(()));
     let refused = WORLD.verify(&[1, 4, 71], &bytes);
     assert!(
@@ -184,7 +184,7 @@ fn a_proof_is_of_its_signers() {
     };
     let refused = WORLD
         .proofs
-        .verify(Backend::portable(), &WORLD.registry, &claimed, &THREE);
+        .verify(Backend::Portable, &WORLD.registry, &claimed, &THREE);
     assert_eq!(refused, Err(ProofError::Bitfield { got: 73, want: 72 }));
 }
 
@@ -318,7 +318,7 @@ fn the_lean_sets_are_proved_by_the_same_front() {
                 message,
                 signers: &signers,
             };
-            proofs.verify(Backend::measured(), registry, &claimed, &proof)
+            proofs.verify(KERNELS.measured(), registry, &claimed, &proof)
         };
         assert_eq!(verify(slot, &MESSAGE, &[0, 2], &registry), Ok(()), "{set}");
         let other = Err(OTHER_STATEMENT);
@@ -363,11 +363,11 @@ fn threads_and_kernels_do_not_change_a_proof() {
             .proofs
             .prove(exec, &WORLD.registry, SLOT, &MESSAGE, &signed)
     };
-    let pooled = prove(Exec::new(Backend::measured(), Some(&pool)));
+    let pooled = prove(Exec::new(KERNELS.measured(), Some(&pool)));
     assert!(pooled.as_ref() == Ok(&*THREE));
     // The battery proves on the portable kernel, which takes ten times as long.
     if cfg!(feature = "soak") {
-        for kernel in Backend::available() {
+        for kernel in KERNELS.available() {
             let again = prove(Exec::new(kernel, Some(&pool)));
             assert!(again.as_ref() == Ok(&*THREE), "{kernel}");
         }
@@ -394,7 +394,7 @@ struct StopAt {
     heard: std::sync::atomic::AtomicBool,
 }
 
-impl crate::Watch for StopAt {
+impl alphorn_exec::Watch for StopAt {
     fn stopped(&self) -> bool {
         self.heard.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -417,12 +417,12 @@ fn a_proof_ends_in_the_step_that_it_is_stopped_in() {
             step,
             heard: false.into(),
         };
-        let exec = Exec::new(Backend::measured(), Some(&pool)).with_watch(&watch);
+        let exec = Exec::new(KERNELS.measured(), Some(&pool)).with_watch(&watch);
         let proof = WORLD
             .proofs
             .prove(exec, &WORLD.registry, SLOT, &MESSAGE, &signed);
         assert_eq!(proof, Err(ProveError::Stopped), "{step}");
-        assert!(crate::Watch::stopped(&watch), "{step} is no step");
+        assert!(alphorn_exec::Watch::stopped(&watch), "{step} is no step");
     }
 }
 
@@ -478,7 +478,7 @@ fn a_merge_has_its_pinned_bytes_on_every_kernel() {
     assert_pinned("proof.compact.merge.2", &UNION);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = pool.unwrap();
-    let kernels = Backend::available();
+    let kernels = KERNELS.available();
     let skipped = match kernels.len() {
         1 => 0,
         _ if cfg!(feature = "soak") => 0,
@@ -603,7 +603,7 @@ fn proofs_are_bundled_split_and_merged_again() {
     assert_eq!(proofs.bundle_shape(&TWO), Ok(None));
     let verify = |of: &[&[u32]]| {
         with_entries(of, |entries| {
-            proofs.verify_bundle(Backend::measured(), entries, &bundle)
+            proofs.verify_bundle(KERNELS.measured(), entries, &bundle)
         })
     };
     assert_eq!(verify(&all), Ok(()));
@@ -646,7 +646,7 @@ fn proofs_are_bundled_split_and_merged_again() {
     // A merge takes no bundle as a part, and nothing else is one.
     assert!(merged(&[(&[4, 5], &bundle)]).is_err());
     let refused = with_entries(&all, |entries| {
-        proofs.verify_bundle(Backend::measured(), entries, &UNION)
+        proofs.verify_bundle(KERNELS.measured(), entries, &UNION)
     });
     assert!(matches!(refused, Err(ProofError::Decode(_))), "{refused:?}");
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::proof::Preset;
+use alphorn_stark::KERNELS;
 use alphorn_types::Support;
 use std::sync::LazyLock;
 
@@ -11,7 +12,7 @@ const VALIDATORS: u32 = 32;
 static PUBLIC: LazyLock<Registry> = LazyLock::new(|| keys(VALIDATORS).1);
 
 fn keys(validators: u32) -> (Signers, Registry) {
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     Signers::interop(Set::Compact, validators, SLOTS, exec).unwrap()
 }
 
@@ -19,7 +20,7 @@ fn keys(validators: u32) -> (Signers, Registry) {
 struct Compact(Option<Layer>);
 
 fn scheme(proved_from: Option<Layer>) -> Xmss {
-    let backend = Backend::measured();
+    let backend = KERNELS.measured();
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
     match proved_from {
         None => Xmss::new(Set::Compact, backend),
@@ -62,7 +63,7 @@ fn committees_above_the_maximum_are_refused() {
     let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
     let keys = vec![*PUBLIC.key(Purpose::Vote, Validator(0)).unwrap(); validators as usize];
     let registry = Arc::new(Registry::new(keys.clone(), keys));
-    let scheme = Xmss::new(Set::Compact, Backend::portable());
+    let scheme = Xmss::new(Set::Compact, Backend::Portable);
     let refused = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));
     let expected = SchemeError::CommitteeSize {
         size: COMMITTEE_MAX + 1,
@@ -92,7 +93,7 @@ fn small(proved_from: Layer) -> Small {
     let keys = scheme
         .keys(&Arc::new(registry), &assignment, &mut ctx)
         .unwrap();
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let vote = |validator: u32| -> Bytes {
         let key = signers.key(Validator(validator), Purpose::Vote).unwrap();
         key.sign_index(3, &MESSAGE, exec).unwrap().to_bytes().into()
@@ -196,7 +197,7 @@ fn proofs_merge_to_the_union_and_a_stop_is_obeyed() {
     let refused = combine(&[proved(merged), broken]);
     assert_eq!(refused, Err(SchemeError::Malformed(1)));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let stop = alphorn_scheme::Stop::default();
+    let stop = alphorn_exec::Stop::default();
     stop.stop();
     let pool = pool.unwrap();
     let mut scratch = ();
@@ -331,7 +332,7 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
     let registry = &small.keys.committees[0];
     let mut signers = small.parts[0].evidence.support.place(12, 0).signers();
     let pieces = [(&signers, &*second.bytes), (&signers, &*second.bytes)];
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let higher = proofs.merge_evidence(exec, registry, 3, &MESSAGE, &pieces);
     signers = signers.extract(0..6);
     let higher = Evidence {
@@ -356,7 +357,7 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
 #[should_panic(expected = "do not merge")]
 fn proofs_that_do_not_merge_prove_no_cells() {
     let proofs = Proofs::new(Set::Compact, Preset::SMALL);
-    Xmss::with_proofs_of_cells(proofs, Backend::portable());
+    Xmss::with_proofs_of_cells(proofs, Backend::Portable);
 }
 
 #[test]

@@ -19,9 +19,9 @@ use super::Compressed;
 use super::expand::WideInteger;
 use crate::blst_ffi::curve::{Affine, G1Affine, G2Affine};
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::kernel::Avx512Witness;
 use crate::sums::avx512::convert::Coefficients;
 use crate::sums::avx512::field::LANES;
+use alphorn_exec::Avx512Ifma;
 use element::Element;
 
 /// Lanes that ask for the larger y.
@@ -98,7 +98,7 @@ fn multiply_lanes<F: Coefficients<N>, const N: usize>(
 /// weights[i] · points[i], and the lanes that are right: all if the points have prime order. Weights are
 /// not 0 and have `bits` bits, an even number.
 pub(super) fn vartime_multiply<F: Coefficients<N>, const N: usize>(
-    _witness: Avx512Witness,
+    _witness: Avx512Ifma,
     points: &[Affine<F>; LANES],
     weights: &[u128; LANES],
     bits: usize,
@@ -109,7 +109,7 @@ pub(super) fn vartime_multiply<F: Coefficients<N>, const N: usize>(
 
 /// Sixteen points of E(Fp) from their compressed forms, and the lanes that are right.
 pub(super) fn decompress_g1(
-    _witness: Avx512Witness,
+    _witness: Avx512Ifma,
     forms: &[Compressed; LANES],
 ) -> ([G1Affine; LANES], u16) {
     // SAFETY: the witness shows that the processor has these instructions.
@@ -118,7 +118,7 @@ pub(super) fn decompress_g1(
 
 /// Sixteen points of E'(Fp2) from their compressed forms, and the lanes that are right.
 pub(super) fn decompress_g2(
-    _witness: Avx512Witness,
+    _witness: Avx512Ifma,
     forms: &[Compressed; LANES],
 ) -> ([G2Affine; LANES], u16) {
     // SAFETY: the witness shows that the processor has these instructions.
@@ -126,20 +126,20 @@ pub(super) fn decompress_g2(
 }
 
 /// Lanes whose point of E(Fp) is in G1; the others may be.
-pub(super) fn in_g1(_witness: Avx512Witness, points: &[G1Affine; LANES]) -> u16 {
+pub(super) fn in_g1(_witness: Avx512Ifma, points: &[G1Affine; LANES]) -> u16 {
     // SAFETY: the witness shows that the processor has these instructions.
     unsafe { in_g1_lanes(points) }
 }
 
 /// Lanes whose point of E'(Fp2) is in G2; the others may be.
-pub(super) fn in_g2(_witness: Avx512Witness, points: &[G2Affine; LANES]) -> u16 {
+pub(super) fn in_g2(_witness: Avx512Ifma, points: &[G2Affine; LANES]) -> u16 {
     // SAFETY: the witness shows that the processor has these instructions.
     unsafe { in_g2_lanes(points) }
 }
 
 /// The points of G2 behind the four integers of each of sixteen messages, and the lanes that are right.
 pub(super) fn hash_to_g2(
-    _witness: Avx512Witness,
+    _witness: Avx512Ifma,
     integers: &[[WideInteger; 4]; LANES],
 ) -> ([G2Affine; LANES], u16) {
     // SAFETY: the witness shows that the processor has these instructions.

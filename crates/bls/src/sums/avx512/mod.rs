@@ -18,7 +18,7 @@ use core::ops::Range;
 use super::segments::{Points, SegmentList, SumKernel};
 use crate::blst_ffi::curve::Affine;
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::kernel::Avx512Witness;
+use alphorn_exec::Avx512Ifma;
 use convert::{Coefficients, enter, invert, leave};
 use element::{Level, Narrow, Pair, Slot, Temporaries, Wide};
 use field::LANES;
@@ -34,7 +34,7 @@ const PREFETCH_ROWS: usize = 2;
 
 /// The AVX-512 kernel over a field of `N` coefficients.
 #[derive(Debug)]
-pub(crate) struct Avx512<F, const N: usize>(Avx512Witness, PhantomData<F>);
+pub(crate) struct Avx512<F, const N: usize>(Avx512Ifma, PhantomData<F>);
 
 /// The kernel of G1.
 pub(crate) type Avx512G1 = Avx512<Fp, 1>;
@@ -42,7 +42,7 @@ pub(crate) type Avx512G1 = Avx512<Fp, 1>;
 pub(crate) type Avx512G2 = Avx512<Fp2, 2>;
 
 impl<F, const N: usize> Avx512<F, N> {
-    pub(crate) fn new(witness: Avx512Witness) -> Self {
+    pub(crate) fn new(witness: Avx512Ifma) -> Self {
         Avx512(witness, PhantomData)
     }
 }

@@ -1,7 +1,8 @@
 //! Keys that an adversary would register: all of them have valid proofs of possession, and make
 //! additions meet equal and opposite points.
 
-use alphorn_bls::{Backend, FixedBaseG1, G1Affine, g1_generator};
+use alphorn_bls::{FixedBaseG1, G1Affine, g1_generator};
+use alphorn_exec::Backend;
 use alphorn_types::Layout;
 
 /// Validators that share a key: a committee of 2^15 has 1,024 different keys.
@@ -99,14 +100,15 @@ fn sequence(count: usize, layout: &Layout, kernel: Backend) -> Vec<G1Affine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_bls::{Exec, encode_g1, interop_keys, peer, vartime_interop_public_keys};
+    use alphorn_bls::{encode_g1, interop_keys, peer, vartime_interop_public_keys};
+    use alphorn_exec::Exec;
 
     #[test]
     fn keys_are_as_adversarial_as_they_say() {
         let layout = Layout::new(201, 2, 1).unwrap();
-        let kernel = Backend::portable();
+        let kernel = Backend::Portable;
         let secrets = interop_keys(0..201, Exec::serial());
-        let interop: Vec<G1Affine> = vartime_interop_public_keys(&secrets, kernel, Exec::serial())
+        let interop: Vec<G1Affine> = vartime_interop_public_keys(&secrets, Exec::new(kernel, None))
             .iter()
             .map(|key| *key.point())
             .collect();

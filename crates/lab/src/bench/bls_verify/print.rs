@@ -4,8 +4,8 @@ use super::world::World;
 use super::{Args, Ours, Peers, Verified};
 use crate::report::table;
 use crate::text;
-use alphorn_bls::Backend;
 use alphorn_bls::peer::PeerMethod;
+use alphorn_exec::Backend;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 

@@ -4,9 +4,10 @@ use crate::error::Result;
 use crate::keycache;
 use crate::progress::Bars;
 use alphorn_bls::{
-    Bls, CollectionItem, EpochKeys, Exec, InteropKey, KeyTable, SIGNATURE_BYTES, Workspace,
-    interop_keys, sign,
+    Bls, CollectionItem, EpochKeys, InteropKey, KeyTable, SIGNATURE_BYTES, Workspace, interop_keys,
+    sign,
 };
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Claim, Ctx, Evidence, Layer, Role, Scheme, Statement};
 use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Slot, Support, Validator};
 use rayon::prelude::*;
@@ -36,8 +37,8 @@ pub(in crate::bench) fn epoch_keys(
     pool: &rayon::ThreadPool,
     bars: &mut Bars,
 ) -> Result<EpochKeys> {
-    let (validators, exec) = (layout.validators(), Exec::new(Some(pool)));
-    let interop = keycache::interop_registry(validators, scheme.backend(), exec, bars)?;
+    let (validators, exec) = (layout.validators(), Exec::new(scheme.backend(), Some(pool)));
+    let interop = keycache::interop_registry(validators, exec, bars)?;
     let members = (0..validators).collect();
     let assignment = Assignment::new(Epoch(0), *layout, members).map_err(anyhow::Error::from)?;
     let mut scratch = Workspace::default();
@@ -115,7 +116,10 @@ impl<'s> World<'s> {
         pool: &rayon::ThreadPool,
     ) -> Self {
         let layout = keys.assignment().layout();
-        let interop = interop_keys(0..u64::from(layout.validators()), Exec::new(Some(pool)));
+        let interop = interop_keys(
+            0..u64::from(layout.validators()),
+            Exec::new(Backend::Portable, Some(pool)),
+        );
         let signed = |i: usize| {
             let (committee, planes) = &supports[i];
             let range = layout.committee_range(*committee as u16);
@@ -160,7 +164,7 @@ impl<'s> World<'s> {
         pool: &rayon::ThreadPool,
     ) -> Self {
         let count = u64::from(keys.assignment().layout().validators());
-        let interop = interop_keys(0..count, Exec::new(Some(pool)));
+        let interop = interop_keys(0..count, Exec::new(Backend::Portable, Some(pool)));
         let vote = |i: usize| {
             one(
                 &interop[i],

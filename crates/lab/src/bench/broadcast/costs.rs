@@ -4,7 +4,8 @@ use super::clock::Times;
 use super::ristretto::Bench;
 use super::{Shape, rs};
 use crate::machine::Machine;
-use alphorn_rlnc::{Backend, Cut, Strategy};
+use alphorn_exec::Backend;
+use alphorn_rlnc::{Cut, Strategy};
 use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind, SCHEMA};
 use anyhow::{Context, Result};
 

@@ -2,7 +2,8 @@
 
 use super::clock::{Times, measure};
 use super::{Shape, ristretto::BATCH};
-use alphorn_rlnc::{Backend, Generators, Row, Scalar};
+use alphorn_exec::Backend;
+use alphorn_rlnc::{Generators, Row, Scalar};
 use anyhow::{Context, Result, ensure};
 use curve25519_dalek::ristretto::{
     CompressedRistretto, RistrettoPoint, VartimeRistrettoPrecomputation,
@@ -165,7 +166,7 @@ fn combined(factors: &[DalekScalar], rows: &[Vec<DalekScalar>]) -> Vec<DalekScal
 
 /// Our generators as points of dalek, and a check that both commit alike.
 fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
-    let ours = Generators::new(Backend::portable(), elements);
+    let ours = Generators::new(Backend::Portable, elements);
     let unit = |j: usize| {
         let mut row = Row::zero(elements as usize);
         row.set(j, Scalar::ONE);

@@ -2,9 +2,10 @@
 
 use super::clock::{Times, measure};
 use super::{Op, SUBJECT, Shape};
+use alphorn_exec::Backend;
 use alphorn_rlnc::{
-    Backend, Chunk, Coding, Generators, Header, Id, Law, Published, Ristretto, Row, Scalar,
-    Standing, VERIFY_BATCH_MAX, Weights,
+    Chunk, Coding, Generators, Header, Id, Law, Published, Ristretto, Row, Scalar, Standing,
+    VERIFY_BATCH_MAX, Weights,
 };
 use anyhow::{Context, Result, ensure};
 use rand_chacha::ChaCha20Rng;

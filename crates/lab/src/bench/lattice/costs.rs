@@ -5,8 +5,8 @@ use super::{Point, prove, verify};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::options;
+use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Front, verify_batch};
-use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
 use alphorn_scheme::{Layer, Op, Scheme};
@@ -86,7 +86,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
     let keys = world.decode_keys(point.signatures, point.kernel)?;
     let made = prove(&world.items(&keys), point, pool)?;
-    let verified = verify(&made, &keys, RUNS, pool)?;
+    let verified = verify(&made, &keys, RUNS, Exec::new(point.kernel, Some(pool)))?;
     let beside = 1 + made.salts.as_flattened().len();
     Ok(Proved {
         signatures: point.signatures as u64,

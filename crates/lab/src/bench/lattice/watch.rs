@@ -1,60 +1,13 @@
-//! The threads of a proof, and the time of each of its steps.
+//! The parts of a proof that its steps belong to, and their times.
 
-use super::super::steps::seconds_of;
-use alphorn_labrador::Exec;
-use rayon::prelude::*;
+use super::super::steps::Clock;
 use serde_json::{Map, Value, json};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
-/// A pool that remembers when steps begin.
-pub(super) struct Watch<'a> {
-    pool: &'a rayon::ThreadPool,
-    begun: Mutex<Vec<(&'static str, Instant)>>,
-    start: Instant,
-}
 
 /// Seconds of each step in the order of their first beginning, and of all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Steps {
     steps: Vec<(&'static str, f64)>,
     pub(super) total_s: f64,
-}
-
-impl<'a> Watch<'a> {
-    /// Begins to watch.
-    pub(super) fn new(pool: &'a rayon::ThreadPool) -> Self {
-        Watch {
-            pool,
-            begun: Mutex::default(),
-            start: Instant::now(),
-        }
-    }
-
-    /// Ends the last step.
-    pub(super) fn end(self) -> Steps {
-        let end = Instant::now();
-        let begun = self
-            .begun
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        Steps {
-            steps: seconds_of(&begun, end),
-            total_s: end.duration_since(self.start).as_secs_f64(),
-        }
-    }
-}
-
-impl Exec for Watch<'_> {
-    fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
-        self.pool
-            .install(|| (0..count).into_par_iter().for_each(task));
-    }
-
-    fn step(&self, name: &'static str) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.push((name, Instant::now()));
-    }
 }
 
 /// The part of a proof that a step of the prover belongs to.
@@ -83,6 +36,12 @@ fn verifier_part(step: &str) -> &'static str {
 }
 
 impl Steps {
+    /// Those that a clock saw.
+    pub(super) fn of(clock: Clock) -> Self {
+        let (steps, total_s) = clock.end();
+        Steps { steps, total_s }
+    }
+
     /// The parts of the prover.
     pub(super) fn of_prover(&self) -> Map<String, Value> {
         self.parts(prover_part)
@@ -111,18 +70,16 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_exec::Watch;
 
     #[test]
     fn steps_of_one_name_add_up_and_parts_are_all_of_them() {
-        let pool = crate::options::pool(1).unwrap();
-        let watch = Watch::new(&pool);
+        let clock = Clock::start();
         for name in ["witness check", "later: lifts", "witness check", "new"] {
-            watch.step(name);
-            watch.each(3, &|_| {
-                std::thread::sleep(std::time::Duration::from_micros(200))
-            });
+            clock.step(name);
+            std::thread::sleep(std::time::Duration::from_micros(600));
         }
-        let steps = watch.end();
+        let steps = Steps::of(clock);
         assert_eq!(steps.steps.len(), 3);
         assert!(steps.steps.iter().all(|(_, seconds)| *seconds > 0.0));
         let parts = steps.of_prover();

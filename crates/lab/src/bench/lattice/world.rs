@@ -1,7 +1,7 @@
 //! Signatures for measurements: many votes of a few keys over one message.
 
+use alphorn_exec::Backend;
 use alphorn_falcon::{Flavour, Item, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey, Signed};
-use alphorn_labrador::Backend;
 use alphorn_scheme::list;
 use anyhow::ensure;
 use rayon::prelude::*;

@@ -4,13 +4,13 @@ use super::merges::{Case, measure as merge, mergeable};
 use super::world::{MESSAGE, SLOT, World};
 use super::{Point, measure};
 use crate::machine::Machine;
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::model::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
 };
 use alphorn_scheme::{Layer, MemoryWatermark, Op, Role, Scheme, SignItem, Watermark};
-use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{Exec, Proofs, Purpose, SecretKey, Xmss, verify_batch};
+use alphorn_xmss::{Proofs, Purpose, SecretKey, Xmss, verify_batch};
 use anyhow::{Context, anyhow};
 
 /// Signatures that are verified or made together.

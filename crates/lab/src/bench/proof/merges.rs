@@ -11,9 +11,9 @@ use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
 use crate::report::{Report, Sink, table};
 use crate::text;
-use alphorn_stark::Backend;
+use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
-use alphorn_xmss::{Exec, ProofPart, Proofs, Signed};
+use alphorn_xmss::{ProofPart, Proofs, Signed};
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -104,7 +104,12 @@ pub(super) fn run(
     let threads_max = args.threads.iter().copied().max().unwrap_or(1);
     let pool = options::pool(usize::from(threads_max))?;
     let validators = most.unwrap_or(1) as u32;
-    let world = World::new(args.set, validators, Backend::measured(), &pool)?;
+    let world = World::new(
+        args.set,
+        validators,
+        alphorn_stark::KERNELS.measured(),
+        &pool,
+    )?;
     sink.say(&machine.line());
     let mut cases = Vec::with_capacity(all.len());
     for case in all {

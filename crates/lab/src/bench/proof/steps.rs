@@ -1,38 +1,20 @@
 //! The time of each step of a proof.
 
-use super::super::steps::seconds_of;
+use super::super::steps::Clock;
 use crate::report::table;
 use crate::text;
-use alphorn_xmss::Watch;
 use serde_json::{Map, Value, json};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
-/// Remembers when steps begin.
-#[derive(Default)]
-pub(super) struct Clock(Mutex<Vec<(&'static str, Instant)>>);
 
 /// Seconds of each step in the order of their first beginnings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Steps(Vec<(&'static str, f64)>);
 
-impl Watch for Clock {
-    fn step(&self, name: &'static str) {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.push((name, Instant::now()));
-    }
-}
-
-impl Clock {
-    /// Ends the last step; steps of one name are one.
-    pub(super) fn end(self) -> Steps {
-        let end = Instant::now();
-        let begun = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Steps(seconds_of(&begun, end))
-    }
-}
-
 impl Steps {
+    /// Those that a clock saw.
+    pub(super) fn of(clock: Clock) -> Self {
+        Steps(clock.end().0)
+    }
+
     /// Milliseconds by names that are one word.
     pub(super) fn json(&self) -> Map<String, Value> {
         let steps = self.0.iter();
@@ -59,16 +41,17 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_exec::Watch;
     use std::time::Duration;
 
     #[test]
     fn steps_of_one_name_add_up() {
-        let clock = Clock::default();
+        let clock = Clock::start();
         for name in ["rows", "proof of work", "rows"] {
             clock.step(name);
             std::thread::sleep(Duration::from_millis(2));
         }
-        let steps = clock.end();
+        let steps = Steps::of(clock);
         let json = steps.json();
         let names: Vec<&str> = json.keys().map(String::as_str).collect();
         assert_eq!(names, ["proof_of_work", "rows"]);

@@ -1,10 +1,10 @@
 //! Keys and signatures of many interop validators.
 
 use crate::error::Result;
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_stark::Backend;
 use alphorn_types::{Bitfield, Slot, Validator};
-use alphorn_xmss::{Exec, Item, PublicKey, Purpose, SecretKey, Set, Signature, Signed};
+use alphorn_xmss::{Item, PublicKey, Purpose, SecretKey, Set, Signature, Signed};
 use anyhow::anyhow;
 use rayon::prelude::*;
 

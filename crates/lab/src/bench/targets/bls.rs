@@ -10,7 +10,8 @@ use super::{Args, Row, Unit};
 use crate::error::Result;
 use crate::options::pool;
 use crate::progress::Bars;
-use alphorn_bls::{Backend, Bls, Costs, EpochKeys, Exec, Signature, SumOptions, Workspace, verify};
+use alphorn_bls::{Bls, Costs, EpochKeys, Signature, SumOptions, Workspace, verify};
+use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Claim, Layer};
 use alphorn_types::Layout;
 
@@ -122,7 +123,7 @@ impl Bench<'_> {
             m => format!("{count} collections, {} %, M = {m}", share * 100.0),
         };
         for &(threads, part, wide_s, portable_s) in goals {
-            let exec = Exec::new(Some(&self.pools[threads - 1]));
+            let exec = Exec::new(self.kernel, Some(&self.pools[threads - 1]));
             let verifier = self.verifier(threads);
             let honest = verifier.measure(&world, runs, &mut workspace);
             let peers = peers(&world, runs, seed, exec);
@@ -144,7 +145,7 @@ impl Bench<'_> {
                 threads,
                 unit: Unit::Seconds,
                 measured,
-                target: self.args.of_horn(match self.kernel == Backend::portable() {
+                target: self.args.of_horn(match self.kernel == Backend::Portable {
                     true => portable_s,
                     false => wide_s,
                 }),

@@ -65,7 +65,7 @@ pub(super) fn rows(args: &Args, bars: &mut Bars) -> Result<Vec<Row>> {
 
 fn whole_slot(args: &Args) -> Result<Row> {
     // One kernel is enough for a run of minutes: the last of the list.
-    let kernels = args.common.bls_kernels()?;
+    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let common = match kernels.last() {
         Some(&kernel) => args.common.on(kernel),
         None => args.common.clone(),

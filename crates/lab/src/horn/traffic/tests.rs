@@ -16,7 +16,7 @@ fn args(options: &[&str]) -> Args {
 fn run_tables(options: &[&str]) -> anyhow::Result<Tables> {
     let args = args(options);
     let network = args.network.network(&args.participation)?;
-    let bls = Bls::new(alphorn_bls::Backend::portable(), Costs::default());
+    let bls = Bls::new(alphorn_exec::Backend::Portable, Costs::default());
     let info = SchemeInfo::of(&bls, &network.layout);
     tables(&args, &network, &info, &mut Bars::new())
 }
@@ -27,7 +27,7 @@ fn formulas_give_the_table_of_the_proposal() {
     let args = args(&[]);
     let network = args.network.network(&args.participation).unwrap();
     let layout = network.layout;
-    let bls = Bls::new(alphorn_bls::Backend::portable(), Costs::default());
+    let bls = Bls::new(alphorn_exec::Backend::Portable, Costs::default());
     let info = SchemeInfo::of(&bls, &layout);
     let config = |m: &str| config_of(&args, &network, &info, m).unwrap();
     let fields = Fields::of(&config("3").format(&info));

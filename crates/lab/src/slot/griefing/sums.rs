@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::keycache;
 use crate::progress::Bars;
 use crate::slot::{Args, Plan};
-use alphorn_bls::{Bls, Costs, EpochKeys, Exec, InteropKey, Workspace, interop_keys, sign};
+use alphorn_bls::{Bls, Costs, EpochKeys, InteropKey, Workspace, interop_keys, sign};
+use alphorn_exec::Exec;
 use alphorn_scheme::{Ctx, Evidence, Scheme, SchemeError, Statement};
 use alphorn_types::{Bitfield, Support};
 use std::sync::Arc;
@@ -24,10 +25,10 @@ impl Sums {
         pool: &rayon::ThreadPool,
         bars: &mut Bars,
     ) -> Result<Self> {
-        let kernel = args.common.bls_kernel()?;
+        let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
         let validators = plan.layout.validators();
-        let exec = Exec::new(Some(pool));
-        let registry = keycache::interop_registry(validators, kernel, exec, bars)?;
+        let exec = Exec::new(kernel, Some(pool));
+        let registry = keycache::interop_registry(validators, exec, bars)?;
         let scheme = Bls::new(kernel, Costs::measure(kernel));
         let ballot = Ballot::of(args.common.seed, plan.layout);
         let mut scratch = Workspace::default();

@@ -3,9 +3,10 @@
 
 use super::world::{Ballot, SLOT, Voting};
 use crate::error::Result;
+use alphorn_exec::Stop;
 use alphorn_scheme::{
     Bytes, Ctx, Evidence, MemoryWatermark, Reservation, Role, Scheme, SchemeError, SignItem,
-    Statement, Stop, Watermark,
+    Statement, Watermark,
 };
 use alphorn_types::{Bitfield, Validator};
 use std::sync::Arc;

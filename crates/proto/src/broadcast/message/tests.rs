@@ -1,5 +1,6 @@
 use super::*;
-use crate::rlnc::{Backend, Cut, Generators, Law, Model16, Published, Ristretto, Rs, Subject};
+use crate::rlnc::{Cut, Generators, Law, Model16, Published, Ristretto, Rs, Subject};
+use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -120,7 +121,7 @@ fn round_trips<C: Coding>(code: &C, cut: Cut) {
 
 #[test]
 fn messages_are_what_their_bytes_say() {
-    let ristretto = Ristretto::new(Generators::new(Backend::portable(), 32), PAYLOAD_BYTES_MAX);
+    let ristretto = Ristretto::new(Generators::new(Backend::Portable, 32), PAYLOAD_BYTES_MAX);
     round_trips(&ristretto, Cut::rlnc(5));
     let three = Cut {
         generations: 3,
@@ -135,7 +136,7 @@ fn messages_are_what_their_bytes_say() {
 /// A header of no duty is refused before its commitments are decoded: those here are no points.
 #[test]
 fn duties_come_before_points() {
-    let code = Ristretto::new(Generators::new(Backend::portable(), 32), PAYLOAD_BYTES_MAX);
+    let code = Ristretto::new(Generators::new(Backend::Portable, 32), PAYLOAD_BYTES_MAX);
     for (slot, expected) in [(4, Reject::BadPath), (5, Reject::NotScheduled)] {
         let (id, published) = published(&code, Cut::rlnc(5), slot);
         let message = &messages(&code, id, &published)[0];

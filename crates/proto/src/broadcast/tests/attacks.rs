@@ -7,8 +7,9 @@ use crate::broadcast::{
     Reject, Want, Work,
 };
 use crate::rlnc::{
-    Backend, Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
+    Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
 };
+use alphorn_exec::Backend;
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -128,7 +129,7 @@ fn trap_02_headers_of_no_duty_are_reported_before_any_signature() {
 /// Traps 4 and 5: malformed pieces never reach a verification, and have their sender banned.
 #[test]
 fn trap_04_malformed_bytes_are_found_before_verification() {
-    let code = Ristretto::new(Generators::new(Backend::portable(), 64), CODE_BYTES_MAX);
+    let code = Ristretto::new(Generators::new(Backend::Portable, 64), CODE_BYTES_MAX);
     let published = published(&code, SUBJECT, 10_000);
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let chunk = code

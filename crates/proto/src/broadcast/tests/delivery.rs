@@ -5,7 +5,8 @@ use crate::Peer;
 use crate::broadcast::{
     CHUNK_BYTES_MAX, Config, Input, Policy, Reject, SourcePrivacy, Unpublished,
 };
-use crate::rlnc::{Backend, Coding, Generators, Model16, Ristretto, Rs, Subject};
+use crate::rlnc::{Coding, Generators, Model16, Ristretto, Rs, Subject};
+use alphorn_exec::Backend;
 use alphorn_types::Time;
 
 const POLICY: Policy = Policy {
@@ -22,7 +23,7 @@ const POLICY: Policy = Policy {
 };
 
 fn ristretto() -> Ristretto {
-    Ristretto::new(Generators::new(Backend::portable(), 24), 1 << 20)
+    Ristretto::new(Generators::new(Backend::Portable, 24), 1 << 20)
 }
 
 /// Everybody but the source delivers, nobody is reported, and no more than `waste` payloads are

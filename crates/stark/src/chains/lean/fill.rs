@@ -1,12 +1,13 @@
 //! Cells of openings, a group at a time.
 
+use alphorn_exec::Exec;
+
 use super::{CAPACITY, DIGEST, LeanChains, PARAMETER, RANDOMNESS};
 #[cfg(test)]
 use crate::chains::cells::CellLie;
 use crate::chains::cells::{Cells, steps};
 use crate::chains::group::{Fill, Filled, KeyOpening};
 use crate::error::ProveError;
-use crate::exec::Exec;
 use crate::field::Fp;
 use crate::poseidon::WIDTH_24;
 use crate::proof::Witness;

@@ -1,9 +1,10 @@
 //! Openings made up for tests: their keys need no key generation.
 
+use alphorn_exec::{Backend, Exec};
+
 use super::*;
-use crate::exec::Exec;
 use crate::field::{Fp, P};
-use crate::kernel::Backend;
+use crate::poseidon::Permutations;
 use crate::proof::{Registry, check};
 use crate::relation::{Entry, Form, Shape};
 use crate::statement::{Statement, registry_digest};
@@ -30,7 +31,7 @@ pub(crate) const MINI: LeanParameters = LeanParameters {
 };
 
 pub(crate) fn exec() -> Exec<'static> {
-    Exec::new(Backend::portable(), None)
+    Exec::new(Backend::Portable, None)
 }
 
 pub(crate) const SPOKEN: [Fp; MESSAGE] = [Fp::new(12); MESSAGE];
@@ -47,7 +48,7 @@ fn limbs_of(chains: &LeanChains, slot: u32, opening: &LeanOpening) -> Vec<u32> {
         randomness.unwrap_or_else(|| opening.parameter[parameter.unwrap()])
     };
     let mut state = [std::array::from_fn(|i| row.inputs[i].value(&publics, cell))];
-    Backend::portable().compress_24(&mut state);
+    Backend::Portable.compress_24(&mut state);
     let limbs = chains.parameters().limbs();
     state[0][..limbs].iter().map(|x| x.canonical()).collect()
 }

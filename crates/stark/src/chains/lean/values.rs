@@ -1,10 +1,11 @@
 //! The sets, and what of a statement is public: tweaks, message, bits of the slot.
 
+use alphorn_exec::Backend;
+
 use super::{CAPACITY, DIGEST, LeanChains, MESSAGE, PARAMETER, RATE};
 use crate::chains::LIMB_DIGITS;
 use crate::field::{Fp, P};
-use crate::kernel::Backend;
-use crate::poseidon::WIDTH_24;
+use crate::poseidon::{Permutations, WIDTH_24};
 use crate::proof::{Public, Registry};
 use crate::relation::Shape;
 use crate::statement::Statement;
@@ -102,7 +103,7 @@ pub(super) fn capacity(lengths: [usize; 4]) -> [Fp; CAPACITY] {
         .into_iter()
         .fold(0, |sum, length| sum << 32 | length as u128);
     let mut states = [limbs::<WIDTH_24>(joined)];
-    Backend::portable().compress_24(&mut states);
+    Backend::Portable.compress_24(&mut states);
     std::array::from_fn(|i| states[0][i])
 }
 

@@ -6,6 +6,7 @@ use crate::chains::kind;
 use crate::chains::lean::tests::{Example, MINI, SPOKEN, opening, unread};
 use crate::chains::lean::{DIGEST, LeanChains, LeanParameters, PARAMETER, kind as own};
 use crate::claims::Claimed;
+use crate::kernel::KERNELS;
 use crate::relation::{Entry, Form, ROW_CUBES, WIDE_ROW_CUBES};
 use crate::test_random::Random;
 use crate::whir::Preset;
@@ -33,7 +34,7 @@ fn any_number_of_openings_is_proved_with_the_same_bytes_everywhere() {
         let example = Example::new(MINI, count, SLOT);
         let proof = proved(&example, exec());
         assert_eq!(verified(&example, &proof), Ok(()), "{count} openings");
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let again = proved(&example, Exec::new(backend, Some(&pool)));
             assert!(again == proof, "{count} openings, {backend}");
         }
@@ -45,7 +46,7 @@ fn any_number_of_openings_is_proved_with_the_same_bytes_everywhere() {
 fn the_lean_sets_are_proved_succinctly() {
     for (parameters, slot) in [(LeanParameters::TEST, 5), (LeanParameters::PROD, 127 * 700)] {
         let example = Example::new(parameters, 2, slot);
-        let exec = Exec::new(Backend::measured(), None);
+        let exec = Exec::new(KERNELS.measured(), None);
         let Example { chains, .. } = &example;
         let witness = chains.witness(exec, slot, &SPOKEN, &example.openings);
         let public = chains.public(&example.statement, &example.registry);

@@ -5,6 +5,7 @@ use std::ops::{Add, Mul, Sub};
 
 use super::*;
 use crate::arith::{Arith, compress};
+use crate::kernel::KERNELS;
 
 /// How often the verifier did what.
 #[derive(Debug, Default)]
@@ -135,7 +136,7 @@ fn metered(example: &Example, proof: &Proof) -> (Counts, Vec<Ext>) {
 #[test]
 fn the_verifier_in_numbers() {
     let example = Example::new(Parameters::COMPACT, 2, 77);
-    let proof = proved(&example, Exec::new(Backend::measured(), None));
+    let proof = proved(&example, Exec::new(KERNELS.measured(), None));
     let (counts, values) = metered(&example, &proof);
     assert_eq!(counts.reads.get(), elements_said(example.chains.relation()));
     println!("{counts:?}");

@@ -1,9 +1,10 @@
 //! Proofs over the polynomial commitment.
 
 use super::*;
+use crate::kernel::KERNELS;
 use crate::proof::succinct::prove_committed;
 use crate::whir::{OracleParameters, Preset};
-use crate::{Stopped, Watch};
+use alphorn_exec::{Stopped, Watch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,7 +45,7 @@ fn said(example: &Example, preset: &Preset, proof: &SuccinctProof) -> Result<(),
     let public = example.chains.public(&example.statement, &example.registry);
     let relation = example.chains.relation();
     let result = verify_succinct(relation, preset, &public, proof);
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         let again = verify_succinct_on(Exec::new(backend, None), relation, preset, &public, proof);
         assert_eq!(again, result, "{backend}");
     }
@@ -61,7 +62,7 @@ fn any_number_of_openings_is_proved_succinctly_with_the_same_bytes() {
         let example = Example::new(MINI, count, SLOT);
         let proof = proved_succinctly(&example, exec(), &SMALL);
         assert_eq!(said(&example, &SMALL, &proof), Ok(()), "{count} openings");
-        for backend in Backend::available() {
+        for backend in KERNELS.available() {
             let exec = Exec::new(backend, Some(&pool));
             assert!(
                 proved_succinctly(&example, exec, &SMALL) == proof,
@@ -74,7 +75,7 @@ fn any_number_of_openings_is_proved_succinctly_with_the_same_bytes() {
 #[test]
 fn the_wide_shape_is_proved_succinctly() {
     let example = Example::new(Parameters::COMPACT_WIDE, 1, SLOT);
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let proof = proved_succinctly(&example, exec, &Preset::WIDE);
     assert_eq!(said(&example, &Preset::WIDE, &proof), Ok(()));
     let relation = example.chains.relation();
@@ -94,7 +95,7 @@ fn the_wide_shape_is_proved_succinctly() {
 #[test]
 fn the_compact_set_is_proved_succinctly() {
     let example = Example::new(Parameters::COMPACT, 2, 4_000_000_000);
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let start = std::time::Instant::now();
     let proof = proved_succinctly(&example, exec, &Preset::FAST);
     let proved = start.elapsed();

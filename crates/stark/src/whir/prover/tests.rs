@@ -4,12 +4,13 @@
 use super::*;
 use crate::arith::DIGEST;
 use crate::error::VerifyError;
-use crate::kernel::Backend;
+use crate::kernel::KERNELS;
 use crate::multilinear::eq_points;
 use crate::test_random::Random;
 use crate::transcript::{Channel, Lie as Said};
 use crate::whir::weak::{Rule, without};
 use crate::whir::{read_commitment, verify};
+use alphorn_exec::Backend;
 
 /// Three oracles: no security, all paths of the code.
 const PRESET: Preset = Preset {
@@ -56,8 +57,8 @@ enum Lie {
 }
 
 fn exec() -> Exec<'static> {
-    let widest = Backend::available().pop();
-    Exec::new(widest.unwrap_or_else(Backend::portable), None)
+    let widest = KERNELS.available().pop();
+    Exec::new(widest.unwrap_or_default(), None)
 }
 
 fn product(a: &Planes, b: &Planes) -> Ext {
@@ -220,7 +221,7 @@ fn said(proved: &Proved, backend: Backend) -> Result<(), VerifyError> {
 /// A lie is refused with the rule, on every kernel, and accepted without it.
 fn needs(lie: Lie, rule: Rule, error: VerifyError) {
     let (lying, weakly) = (proved(lie, None), proved(lie, Some(rule)));
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         assert_eq!(said(&lying, backend), Err(error), "{lie:?}, {backend}");
         let accepted = without(rule, || said(&weakly, backend));
         assert_eq!(accepted, Ok(()), "{lie:?} without {rule:?}, {backend}");
@@ -231,7 +232,7 @@ fn needs(lie: Lie, rule: Rule, error: VerifyError) {
 
 #[test]
 fn an_honest_opening_holds() {
-    for backend in Backend::available() {
+    for backend in KERNELS.available() {
         assert_eq!(
             said(&proved(Lie::Nothing, None), backend),
             Ok(()),

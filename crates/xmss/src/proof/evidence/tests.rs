@@ -1,9 +1,10 @@
+use alphorn_stark::KERNELS;
+
 use super::*;
 use crate::key::{Purpose, SecretKey};
 use crate::params::Set;
 use crate::proof::Preset;
 use crate::signature::Signature;
-use alphorn_stark::Backend;
 
 const SLOT: u32 = 3;
 const MESSAGE: [u8; 32] = [9; 32];
@@ -13,7 +14,7 @@ const MANY: usize = 1473;
 
 /// A registry in which one key has every position, so that one signature does for all.
 fn world() -> (Proofs, ProofRegistry, Signature) {
-    let exec = Exec::new(Backend::measured(), None);
+    let exec = Exec::new(KERNELS.measured(), None);
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
     let slots = u64::from(SLOT)..u64::from(SLOT) + 1;
     let key = SecretKey::interop(Set::Compact, Purpose::Vote, 0, slots, exec).unwrap();
@@ -44,7 +45,7 @@ fn one_signer_more_than_a_proof_takes_makes_two_proofs() {
     let (proofs, registry, signature) = world();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = pool.unwrap();
-    let exec = Exec::new(Backend::measured(), Some(&pool));
+    let exec = Exec::new(KERNELS.measured(), Some(&pool));
     let signed = |count: usize| -> Vec<Signed<'_>> {
         let signed = |position| Signed {
             position: position as u32,

@@ -1,0 +1,334 @@
+//! Keccak-f\[1600\] (FIPS 202) on eight states at once, and SHAKE of eight messages beside each
+//! other: a word of all eight states is one vector of AVX-512, or two of AVX2.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::Backend;
+
+/// Messages that are hashed at once.
+pub const LANES: usize = 8;
+
+/// Words of a state.
+const WORDS: usize = 25;
+
+/// SHAKE128 of up to eight messages: blocks of 21 words.
+pub type Shakes128 = Shakes<21>;
+
+/// SHAKE256 of up to eight messages: blocks of 17 words.
+pub type Shakes256 = Shakes<17>;
+
+/// Eight states of a sponge with blocks of `RATE` words.
+#[derive(Clone, Debug)]
+pub struct Shakes<const RATE: usize>(States);
+
+/// Row `w` has word `w` of all states.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct States([[u64; LANES]; WORDS]);
+
+impl<const RATE: usize> Shakes<RATE> {
+    /// The states after up to eight messages, each given in parts, and their first permuted blocks.
+    ///
+    /// # Panics
+    /// If there are more messages.
+    #[must_use]
+    pub fn absorb(messages: &[&[&[u8]]], backend: Backend) -> Self {
+        assert!(messages.len() <= LANES, "at most {LANES} messages");
+        let last = |parts: &&[&[u8]]| parts.iter().map(|p| p.len()).sum::<usize>() / (8 * RATE);
+        let longest = messages.iter().map(last).max().unwrap_or(0);
+        let mut states = Self(States([[0; LANES]; WORDS]));
+        let mut ended = Vec::new();
+        for block in 0..=longest {
+            for (lane, parts) in messages.iter().enumerate() {
+                if last(parts) >= block {
+                    let words = padded::<RATE>(parts, block * 8 * RATE);
+                    for (row, word) in states.0.0.iter_mut().zip(words) {
+                        row[lane] ^= word;
+                    }
+                }
+            }
+            states.permute(backend);
+            // Lanes of shorter messages go on, but their state is this one.
+            for (lane, parts) in messages.iter().enumerate() {
+                if last(parts) == block && block < longest {
+                    ended.push((lane, states.0.0.map(|row| row[lane])));
+                }
+            }
+        }
+        for (lane, state) in ended {
+            for (row, word) in states.0.0.iter_mut().zip(state) {
+                row[lane] = word;
+            }
+        }
+        states
+    }
+
+    /// The words of the current block of a message's output, each little endian.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[must_use]
+    pub fn block(&self, lane: usize) -> [u64; RATE] {
+        assert!(lane < LANES, "a lane below {LANES}");
+        let mut out = [0; RATE];
+        for (word, row) in out.iter_mut().zip(&self.0.0) {
+            *word = row[lane];
+        }
+        out
+    }
+
+    /// Goes on to the next block of all outputs.
+    pub fn permute(&mut self, backend: Backend) {
+        match backend {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2(witness) => avx2::permute(witness, &mut self.0),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512(witness) => avx512::permute(witness, &mut self.0),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(witness) => avx512::permute(witness.avx512(), &mut self.0),
+            _ => permute::<u64>(&mut self.0),
+        }
+    }
+}
+
+/// The block of a message that begins at byte `from`, as words; the last one with the suffix of
+/// SHAKE and the padding.
+fn padded<const RATE: usize>(parts: &[&[u8]], from: usize) -> [u64; RATE] {
+    let mut words = [[0; 8]; RATE];
+    let block = words.as_flattened_mut();
+    // Bytes of the message before a part, and the block filled so far.
+    let (mut before, mut filled) = (0, 0);
+    for part in parts {
+        let rest = part.get((from + filled).saturating_sub(before)..);
+        let rest = rest.unwrap_or_default();
+        let taken = rest.len().min(block.len() - filled);
+        block[filled..filled + taken].copy_from_slice(&rest[..taken]);
+        filled += taken;
+        before += part.len();
+    }
+    if filled < block.len() {
+        block[filled] = 0x1f;
+        block[8 * RATE - 1] |= 0x80;
+    }
+    words.map(u64::from_le_bytes)
+}
+
+/// A vector of [`Words::COUNT`] words of 64 bits, on which every operation acts word by word.
+trait Words: Copy {
+    /// A divisor of eight.
+    const COUNT: usize;
+
+    /// The first words of a slice that has so many.
+    fn load(words: &[u64]) -> Self;
+
+    /// Writes to the first words of a slice that has so many.
+    fn store(self, words: &mut [u64]);
+
+    /// The bits that differ.
+    fn xor(self, other: Self) -> Self;
+
+    /// The bits of `other` that are not set in `self`.
+    fn and_not(self, other: Self) -> Self;
+
+    /// Turned left by 1 to 63 bits.
+    fn turn(self, bits: u32) -> Self;
+}
+
+/// The oracle of the vectors.
+impl Words for u64 {
+    const COUNT: usize = 1;
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        words[0]
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        words[0] = self;
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        !self & other
+    }
+
+    #[inline(always)]
+    fn turn(self, bits: u32) -> Self {
+        self.rotate_left(bits)
+    }
+}
+
+/// Constants of the rounds (FIPS 202, section 3.2.5).
+const ROUNDS: [u64; 24] = {
+    let mut constants = [0; 24];
+    let (mut round, mut bits) = (0, 1u16);
+    while round < 24 {
+        let mut j = 0;
+        while j < 7 {
+            constants[round] |= ((bits & 1) as u64) << ((1 << j) - 1);
+            // The polynomial x^8 + x^6 + x^5 + x^4 + 1.
+            bits <<= 1;
+            if bits & 0x100 != 0 {
+                bits ^= 0x171;
+            }
+            j += 1;
+        }
+        round += 1;
+    }
+    constants
+};
+
+/// For each place of a state after the step pi the place before it, and the bits by which the step
+/// rho turns that word (FIPS 202, sections 3.2.2 and 3.2.3).
+const SOURCES: [(usize, u32); WORDS] = {
+    let mut turns = [0; WORDS];
+    let (mut x, mut y, mut t) = (1, 0, 0);
+    while t < 24 {
+        turns[x + 5 * y] = (t + 1) * (t + 2) / 2 % 64;
+        (x, y) = (y, (2 * x + 3 * y) % 5);
+        t += 1;
+    }
+    let mut sources = [(0, 0); WORDS];
+    let mut place = 0;
+    while place < WORDS {
+        let (x, y) = (place % 5, place / 5);
+        let from = (x + 3 * y) % 5 + 5 * x;
+        sources[place] = (from, turns[from]);
+        place += 1;
+    }
+    sources
+};
+
+/// The permutation of all states.
+#[inline(always)]
+fn permute<W: Words>(states: &mut States) {
+    for first in (0..LANES).step_by(W::COUNT) {
+        let mut state = [W::load(&states.0[0][first..]); WORDS];
+        for (word, row) in state.iter_mut().zip(&states.0) {
+            *word = W::load(&row[first..]);
+        }
+        for constant in ROUNDS {
+            round(&mut state, &[constant; LANES]);
+        }
+        for (word, row) in state.iter().zip(&mut states.0) {
+            word.store(&mut row[first..]);
+        }
+    }
+}
+
+/// One round.
+#[inline(always)]
+fn round<W: Words>(state: &mut [W; WORDS], constant: &[u64; LANES]) {
+    let mut columns = [state[0]; 5];
+    for (x, column) in columns.iter_mut().enumerate() {
+        let (a, b) = (state[x].xor(state[x + 5]), state[x + 10].xor(state[x + 15]));
+        *column = a.xor(b).xor(state[x + 20]);
+    }
+    let mut turned = [state[0]; WORDS];
+    for (place, (from, bits)) in SOURCES.into_iter().enumerate() {
+        let x = from % 5;
+        let mixed = columns[(x + 4) % 5].xor(columns[(x + 1) % 5].turn(1));
+        let word = state[from].xor(mixed);
+        turned[place] = if bits == 0 { word } else { word.turn(bits) };
+    }
+    for (place, word) in state.iter_mut().enumerate() {
+        let (x, row) = (place % 5, place / 5 * 5);
+        let others = turned[row + (x + 1) % 5].and_not(turned[row + (x + 2) % 5]);
+        *word = turned[place].xor(others);
+    }
+    state[0] = state[0].xor(W::load(constant));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InstructionSet;
+    use proptest::prelude::*;
+    use sha3::digest::{ExtendableOutput, XofReader};
+
+    fn backends() -> Vec<Backend> {
+        use InstructionSet::{Avx2, Avx512, Avx512Ifma};
+        let wider = [Avx2, Avx512, Avx512Ifma].map(InstructionSet::detect);
+        let wider = wider.into_iter().flatten();
+        std::iter::once(Backend::Portable).chain(wider).collect()
+    }
+
+    /// Three blocks of output of each message.
+    fn outputs<const RATE: usize>(messages: &[&[&[u8]]], backend: Backend) -> Vec<Vec<u64>> {
+        let mut states = Shakes::<RATE>::absorb(messages, backend);
+        let mut out = vec![Vec::new(); messages.len()];
+        for _ in 0..3 {
+            for (lane, out) in out.iter_mut().enumerate() {
+                out.extend(states.block(lane));
+            }
+            states.permute(backend);
+        }
+        out
+    }
+
+    fn expected<const RATE: usize>(
+        messages: &[&[&[u8]]],
+        empty: impl ExtendableOutput + Clone,
+    ) -> Vec<Vec<u64>> {
+        let one = |parts: &&[&[u8]]| {
+            let mut hash = empty.clone();
+            parts.iter().for_each(|part| hash.update(part));
+            let mut out = [[0; 8]; 64];
+            let out = &mut out[..3 * RATE];
+            hash.finalize_xof().read(out.as_flattened_mut());
+            out.iter().map(|word| u64::from_le_bytes(*word)).collect()
+        };
+        messages.iter().map(one).collect()
+    }
+
+    fn agree(messages: &[[&[u8]; 3]]) {
+        let messages: Vec<&[&[u8]]> = messages.iter().map(|m| &m[..]).collect();
+        let of_128 = expected::<21>(&messages, sha3::Shake128::default());
+        let of_256 = expected::<17>(&messages, sha3::Shake256::default());
+        for backend in backends() {
+            assert_eq!(outputs::<21>(&messages, backend), of_128, "{backend}");
+            assert_eq!(outputs::<17>(&messages, backend), of_256, "{backend}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hashes_are_those_of_the_standard_for_messages_of_every_length(
+            bytes in proptest::collection::vec(any::<u8>(), 600),
+            cuts in proptest::collection::vec([0..200usize, 0..200usize, 0..200usize], 0..=LANES),
+        ) {
+            let messages: Vec<[&[u8]; 3]> = cuts
+                .iter()
+                .map(|&[a, b, c]| [&bytes[..a], &bytes[a..a + b], &bytes[a + b..a + b + c]])
+                .collect();
+            agree(&messages);
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_full_or_nearly_so_agree() {
+        let bytes = [0xa5; 600];
+        for rate in [136, 168] {
+            let lengths = [
+                0,
+                1,
+                rate - 2,
+                rate - 1,
+                rate,
+                rate + 1,
+                2 * rate - 1,
+                2 * rate,
+            ];
+            agree(&lengths.map(|length| [&bytes[..length / 3], &[], &bytes[length / 3..length]]));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Says on which instructions and threads a computation runs, and when it stops.
+//!
+//! | what | where |
+//! |---|---|
+//! | proof that this processor has an instruction set | [`Backend`], with a witness in each variant but the portable one |
+//! | the kernels of a crate by name, and the fastest one here | [`Kernels`] |
+//! | threads, lent or none, and loops over them | [`Exec`] |
+//! | who may end a computation, and who hears of its steps | [`Stop`], [`Pulse`], [`Watch`] |
+//! | Keccak on eight states at once | [`keccak`] |
+//!
+//! Kernels stay in the crates that they compute for. A crate matches the [`Backend`] that it is
+//! given, hands the witness to the file of that instruction set, and runs its portable kernel for
+//! all others. Work is cut into tasks whose number depends on the input alone, and what tasks return
+//! is joined in their order: so neither kernel nor threads change a result.
+#![deny(unsafe_code)]
+
+mod exec;
+mod instructions;
+pub mod keccak;
+mod kernels;
+mod stop;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+pub use exec::Exec;
+pub use instructions::{Avx2, Avx512, Avx512Ifma, Backend, InstructionSet};
+pub use kernels::{BackendError, Kernels};
+pub use stop::{Pulse, Stop, Stopped, Watch};
