@@ -27,28 +27,46 @@ macro_rules! witness {
 }
 
 witness! {
-    /// Proof that this processor has AVX2, and the bit instructions that came with it.
-    Avx2: "avx2" "bmi1" "bmi2"
+    /// Proof that this processor has AVX2.
+    Avx2: "avx2"
 }
 
 witness! {
-    /// Proof that this processor has AVX-512 F, BW, DQ, VL and VNNI (Cascade Lake), and what
-    /// [`Avx2`] shows.
-    Avx512: "avx2" "bmi1" "bmi2" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    /// Proof that this processor has AVX2, and the bit instructions that came with it: for kernels of
+    /// 64-bit products.
+    Avx2Bmi: "avx2" "bmi1" "bmi2"
 }
 
 witness! {
-    /// Proof that this processor has what [`Avx512`] shows and its multiply-add of 52 bits (Ice Lake,
-    /// Zen 4).
-    Avx512Ifma:
-        "avx2" "bmi1" "bmi2" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512ifma"
+    /// Proof that this processor has AVX-512 F, BW, DQ, VL and VNNI (Cascade Lake), and BMI2.
+    Avx512Vnni: "bmi2" "avx2" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }
 
-impl Avx512Ifma {
-    /// The lesser witness: its needs are among these.
-    #[must_use]
-    pub fn avx512(self) -> Avx512 {
-        Avx512(())
+witness! {
+    /// Proof that this processor has the multiply-add of 52 bits of AVX-512 (Cannon Lake, Zen 4), and
+    /// F, BW, DQ and VL, which no processor with that one lacks.
+    Avx512Ifma: "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512ifma"
+}
+
+impl From<Avx2Bmi> for Avx2 {
+    fn from(_: Avx2Bmi) -> Avx2 {
+        Avx2(())
+    }
+}
+
+/// Proof that this processor has AVX-512 F: a part of each wider witness.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512F(());
+
+impl From<Avx512Vnni> for Avx512F {
+    fn from(_: Avx512Vnni) -> Avx512F {
+        Avx512F(())
+    }
+}
+
+impl From<Avx512Ifma> for Avx512F {
+    fn from(_: Avx512Ifma) -> Avx512F {
+        Avx512F(())
     }
 }
 
@@ -57,19 +75,21 @@ impl Avx512Ifma {
 pub enum InstructionSet {
     /// See [`Avx2`].
     Avx2,
-    /// See [`Avx512`].
-    Avx512,
+    /// See [`Avx2Bmi`].
+    Avx2Bmi,
+    /// See [`Avx512Vnni`].
+    Avx512Vnni,
     /// See [`Avx512Ifma`].
     Avx512Ifma,
 }
 
 impl InstructionSet {
-    /// Its name on the command line. No crate has kernels for both sets with 512 bits.
+    /// Its name on the command line. No crate has kernels for two sets of one name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            InstructionSet::Avx2 => "avx2",
-            InstructionSet::Avx512 | InstructionSet::Avx512Ifma => "avx512",
+            InstructionSet::Avx2 | InstructionSet::Avx2Bmi => "avx2",
+            InstructionSet::Avx512Vnni | InstructionSet::Avx512Ifma => "avx512",
         }
     }
 
@@ -78,7 +98,8 @@ impl InstructionSet {
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             InstructionSet::Avx2 => Avx2::NEEDS,
-            InstructionSet::Avx512 => Avx512::NEEDS,
+            InstructionSet::Avx2Bmi => Avx2Bmi::NEEDS,
+            InstructionSet::Avx512Vnni => Avx512Vnni::NEEDS,
             InstructionSet::Avx512Ifma => Avx512Ifma::NEEDS,
         }
     }
@@ -88,7 +109,8 @@ impl InstructionSet {
     pub fn detect(self) -> Option<Backend> {
         match self {
             InstructionSet::Avx2 => Avx2::detect().map(Backend::Avx2),
-            InstructionSet::Avx512 => Avx512::detect().map(Backend::Avx512),
+            InstructionSet::Avx2Bmi => Avx2Bmi::detect().map(Backend::Avx2Bmi),
+            InstructionSet::Avx512Vnni => Avx512Vnni::detect().map(Backend::Avx512Vnni),
             InstructionSet::Avx512Ifma => Avx512Ifma::detect().map(Backend::Avx512Ifma),
         }
     }
@@ -103,8 +125,10 @@ pub enum Backend {
     Portable,
     /// See [`Avx2`].
     Avx2(Avx2),
-    /// See [`Avx512`].
-    Avx512(Avx512),
+    /// See [`Avx2Bmi`].
+    Avx2Bmi(Avx2Bmi),
+    /// See [`Avx512Vnni`].
+    Avx512Vnni(Avx512Vnni),
     /// See [`Avx512Ifma`].
     Avx512Ifma(Avx512Ifma),
 }
@@ -116,7 +140,8 @@ impl Backend {
         match self {
             Backend::Portable => "portable",
             Backend::Avx2(_) => InstructionSet::Avx2.name(),
-            Backend::Avx512(_) => InstructionSet::Avx512.name(),
+            Backend::Avx2Bmi(_) => InstructionSet::Avx2Bmi.name(),
+            Backend::Avx512Vnni(_) => InstructionSet::Avx512Vnni.name(),
             Backend::Avx512Ifma(_) => InstructionSet::Avx512Ifma.name(),
         }
     }
@@ -133,16 +158,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wider_set_needs_all_that_a_narrower_one_does() {
-        let sets = [
-            InstructionSet::Avx2,
-            InstructionSet::Avx512,
-            InstructionSet::Avx512Ifma,
-        ];
-        for pair in sets.windows(2) {
-            let has = |need| pair[1].needs().contains(need);
-            assert!(pair[0].needs().iter().all(has));
-            assert!(pair[0].detect().is_some() || pair[1].detect().is_none());
-        }
+    fn a_lesser_witness_comes_only_from_one_that_needs_the_same() {
+        let has = |needs: &[&str], need| needs.contains(&need);
+        assert!(Avx2::NEEDS.iter().all(|need| has(Avx2Bmi::NEEDS, need)));
+        assert!(has(Avx512Vnni::NEEDS, "avx512f") && has(Avx512Ifma::NEEDS, "avx512f"));
     }
 }

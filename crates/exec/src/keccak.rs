@@ -86,9 +86,11 @@ impl<const RATE: usize> Shakes<RATE> {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2(witness) => avx2::permute(witness, &mut self.0),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(witness) => avx512::permute(witness, &mut self.0),
+            Backend::Avx2Bmi(witness) => avx2::permute(witness.into(), &mut self.0),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => avx512::permute(witness.avx512(), &mut self.0),
+            Backend::Avx512Vnni(witness) => avx512::permute(witness.into(), &mut self.0),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(witness) => avx512::permute(witness.into(), &mut self.0),
             _ => permute::<u64>(&mut self.0),
         }
     }
@@ -216,8 +218,10 @@ fn permute<W: Words>(states: &mut States) {
         for (word, row) in state.iter_mut().zip(&states.0) {
             *word = W::load(&row[first..]);
         }
-        for constant in ROUNDS {
-            round(&mut state, &[constant; LANES]);
+        let mut next = state;
+        for [even, odd] in ROUNDS.as_chunks::<2>().0 {
+            round(&state, &mut next, &[*even; LANES]);
+            round(&next, &mut state, &[*odd; LANES]);
         }
         for (word, row) in state.iter().zip(&mut states.0) {
             word.store(&mut row[first..]);
@@ -225,27 +229,40 @@ fn permute<W: Words>(states: &mut States) {
     }
 }
 
-/// One round.
+/// One round. A loop over 25 places stays one when compiled, and its turns are by numbers that are
+/// not known then, at six times the time; the places of a row are constants.
 #[inline(always)]
-fn round<W: Words>(state: &mut [W; WORDS], constant: &[u64; LANES]) {
+fn round<W: Words>(state: &[W; WORDS], out: &mut [W; WORDS], constant: &[u64; LANES]) {
     let mut columns = [state[0]; 5];
     for (x, column) in columns.iter_mut().enumerate() {
         let (a, b) = (state[x].xor(state[x + 5]), state[x + 10].xor(state[x + 15]));
         *column = a.xor(b).xor(state[x + 20]);
     }
-    let mut turned = [state[0]; WORDS];
-    for (place, (from, bits)) in SOURCES.into_iter().enumerate() {
-        let x = from % 5;
-        let mixed = columns[(x + 4) % 5].xor(columns[(x + 1) % 5].turn(1));
-        let word = state[from].xor(mixed);
-        turned[place] = if bits == 0 { word } else { word.turn(bits) };
+    let mut mixed = columns;
+    for (x, mixed) in mixed.iter_mut().enumerate() {
+        *mixed = columns[(x + 4) % 5].xor(columns[(x + 1) % 5].turn(1));
     }
-    for (place, word) in state.iter_mut().enumerate() {
-        let (x, row) = (place % 5, place / 5 * 5);
-        let others = turned[row + (x + 1) % 5].and_not(turned[row + (x + 2) % 5]);
-        *word = turned[place].xor(others);
+    row::<W, 0>(state, &mixed, out);
+    row::<W, 1>(state, &mixed, out);
+    row::<W, 2>(state, &mixed, out);
+    row::<W, 3>(state, &mixed, out);
+    row::<W, 4>(state, &mixed, out);
+    out[0] = out[0].xor(W::load(constant));
+}
+
+/// The five places of a row after the steps rho, pi and chi.
+#[inline(always)]
+fn row<W: Words, const Y: usize>(state: &[W; WORDS], mixed: &[W; 5], out: &mut [W; WORDS]) {
+    let mut turned = [state[0]; 5];
+    for (x, turned) in turned.iter_mut().enumerate() {
+        let (from, bits) = SOURCES[5 * Y + x];
+        let word = state[from].xor(mixed[from % 5]);
+        *turned = if bits == 0 { word } else { word.turn(bits) };
     }
-    state[0] = state[0].xor(W::load(constant));
+    for x in 0..5 {
+        let others = turned[(x + 1) % 5].and_not(turned[(x + 2) % 5]);
+        out[5 * Y + x] = turned[x].xor(others);
+    }
 }
 
 #[cfg(test)]
@@ -256,8 +273,8 @@ mod tests {
     use sha3::digest::{ExtendableOutput, XofReader};
 
     fn backends() -> Vec<Backend> {
-        use InstructionSet::{Avx2, Avx512, Avx512Ifma};
-        let wider = [Avx2, Avx512, Avx512Ifma].map(InstructionSet::detect);
+        use InstructionSet::{Avx2, Avx2Bmi, Avx512Ifma, Avx512Vnni};
+        let wider = [Avx2, Avx2Bmi, Avx512Vnni, Avx512Ifma].map(InstructionSet::detect);
         let wider = wider.into_iter().flatten();
         std::iter::once(Backend::Portable).chain(wider).collect()
     }

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `params`, `hash` | the sets, and what each hashes: the only place that knows a permutation |
-//! | `prf`, `shake` | everything random of a key, from one seed |
+//! | `prf` | everything random of a key, from one seed |
 //! | `tree`, `key`, `keyfile` | keys in little memory and in files |
 //! | `signature`, `verify` | bytes, and verification of many at once |
 //! | `watermark`, `durable` | no slot twice, also after a crash |

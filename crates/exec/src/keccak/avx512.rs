@@ -4,10 +4,10 @@
 use core::arch::x86_64::*;
 
 use super::{States, Words};
-use crate::Avx512;
+use crate::instructions::Avx512F;
 
 /// See [`super::Shakes::permute`].
-pub(super) fn permute(_: Avx512, states: &mut States) {
+pub(super) fn permute(_: Avx512F, states: &mut States) {
     // SAFETY: the callee is compiled for AVX-512 F, which the witness shows that this processor has.
     unsafe { permute_compiled(states) }
 }

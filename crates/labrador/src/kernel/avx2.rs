@@ -20,7 +20,7 @@ fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
 
-/// The vectors of this level. Only [`Avx2::run`] and the level above name it, so methods of its
+/// The vectors of this level. Only [`run`] and the level above name it, so methods of its
 /// types run on CPUs that have the instructions.
 struct Lanes;
 

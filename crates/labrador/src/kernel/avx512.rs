@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use alphorn_exec::Avx512;
+use alphorn_exec::Avx512Vnni;
 
 use super::avx2::Row;
 use super::{
@@ -13,7 +13,7 @@ use super::{
 
 /// See [`super::Dispatch::run`].
 #[inline]
-pub(super) fn run<P: Pass>(_: Avx512, pass: P) -> P::Output {
+pub(super) fn run<P: Pass>(_: Avx512Vnni, pass: P) -> P::Output {
     // SAFETY: the witness shows that this processor has all that the callee is compiled for.
     unsafe { enter(pass) }
 }
@@ -24,7 +24,7 @@ fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
 
-/// The vectors of this level. Only [`Avx512::run`] names it, so methods of its types run on CPUs
+/// The vectors of this level. Only [`run`] names it, so methods of its types run on CPUs
 /// that have the instructions.
 struct Lanes;
 

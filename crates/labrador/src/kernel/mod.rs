@@ -153,7 +153,7 @@ pub trait Pass {
 /// The kernels of this crate.
 pub const KERNELS: Kernels = Kernels {
     of: "labrador",
-    sets: &[InstructionSet::Avx2, InstructionSet::Avx512],
+    sets: &[InstructionSet::Avx2, InstructionSet::Avx512Vnni],
     work: "a transform there and back",
     measure,
 };
@@ -184,7 +184,7 @@ impl Dispatch for Backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2(witness) => avx2::run(witness, pass),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512(witness) => avx512::run(witness, pass),
+            Backend::Avx512Vnni(witness) => avx512::run(witness, pass),
             _ => pass.run::<portable::Portable>(),
         }
     }

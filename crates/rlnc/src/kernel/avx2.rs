@@ -6,7 +6,7 @@
 //! once more, compiled for `mulx`, which every CPU with AVX2 has: a few percent.
 #![allow(unsafe_code)]
 
-use alphorn_exec::Avx2;
+use alphorn_exec::Avx2Bmi;
 
 use crate::kernel::portable;
 use crate::kernel::table::{Digits, Table};
@@ -15,7 +15,7 @@ use crate::row::Row;
 use crate::scalar::Scalar;
 
 /// See [`super::Dispatch::accumulate`].
-pub(super) fn accumulate(_: Avx2, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+pub(super) fn accumulate(_: Avx2Bmi, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn compiled(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
         portable::accumulate(table, vectors, sums);
@@ -26,7 +26,7 @@ pub(super) fn accumulate(_: Avx2, table: &Table, vectors: &[Digits], sums: &mut 
 }
 
 /// See [`super::Dispatch::combine_into`].
-pub(super) fn combine(_: Avx2, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+pub(super) fn combine(_: Avx2Bmi, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn compiled(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
         portable::combine(factors, rows, out);

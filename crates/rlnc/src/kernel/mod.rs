@@ -22,7 +22,7 @@ pub(crate) const ROWS_MAX: usize = 64;
 /// The kernels of this crate.
 pub const KERNELS: Kernels = Kernels {
     of: "rlnc",
-    sets: &[InstructionSet::Avx2, InstructionSet::Avx512Ifma],
+    sets: &[InstructionSet::Avx2Bmi, InstructionSet::Avx512Ifma],
     work: "a sum over eight points",
     measure,
 };
@@ -73,7 +73,7 @@ impl Dispatch for Backend {
         let mut sums = vec![vec![Point::IDENTITY; window.groups() * LANES]; vectors.len()];
         match self {
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(witness) => avx2::accumulate(witness, table, vectors, &mut sums),
+            Backend::Avx2Bmi(witness) => avx2::accumulate(witness, table, vectors, &mut sums),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512Ifma(witness) => avx512::accumulate(witness, table, vectors, &mut sums),
             _ => portable::accumulate(table, vectors, &mut sums),
@@ -138,7 +138,7 @@ impl Dispatch for Backend {
         }
         match self {
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2(witness) => avx2::combine(witness, factors, rows, out),
+            Backend::Avx2Bmi(witness) => avx2::combine(witness, factors, rows, out),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512Ifma(witness) => avx512::combine(witness, factors, rows, out),
             _ => portable::combine(factors, rows, out),

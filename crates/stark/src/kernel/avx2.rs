@@ -22,7 +22,7 @@ fn enter<W: Pass>(pass: W) -> W::Output {
 
 /// Eight words in Montgomery form, each below p.
 ///
-/// The type is private to this file, and only [`Avx2::run`] names it: so its methods run on CPUs
+/// The type is private to this file, and only [`run`] names it: so its methods run on CPUs
 /// that have the instructions.
 #[derive(Clone, Copy)]
 struct Lanes(__m256i);

@@ -27,7 +27,7 @@ fn enter<W: Pass>(pass: W) -> W::Output {
 
 /// Sixteen words in Montgomery form, each below p.
 ///
-/// The type is private to this file, and only [`Avx512::run`] names it: so its methods run on
+/// The type is private to this file, and only [`run`] names it: so its methods run on
 /// CPUs that have the instructions.
 #[derive(Clone, Copy)]
 struct Lanes(__m512i);
