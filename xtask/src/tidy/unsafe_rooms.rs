@@ -14,11 +14,17 @@ const INSTRUCTION_SETS: &[&str] = &["avx2", "avx512"];
 /// The border to the C library.
 const FOREIGN: &[&str] = &["crates/bls/src/blst_ffi.rs", "crates/bls/src/blst_ffi/"];
 
+/// What the border may import of its crate: whoever audits it reads this and nothing above it.
+const BELOW_FOREIGN: &[&str] = &["blst_ffi", "error"];
+
 /// Checks every Rust file and every crate root.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for file in tree.rust() {
         if is_crate_root(&file.path) {
             check_root(file, report);
+        }
+        if is_foreign(file) {
+            check_imports(file, report);
         }
         if may_be_unsafe(file) {
             continue;
@@ -61,7 +67,26 @@ fn may_be_unsafe(file: &File) -> bool {
     let is_kernel = in_kernel_crate
         && file.path.contains("/src/")
         && parts().any(|part| INSTRUCTION_SETS.contains(&part));
-    is_kernel || FOREIGN.iter().any(|foreign| file.path.starts_with(foreign))
+    is_kernel || is_foreign(file)
+}
+
+fn is_foreign(file: &File) -> bool {
+    FOREIGN.iter().any(|foreign| file.path.starts_with(foreign))
+}
+
+fn check_imports(file: &File, report: &mut Report) {
+    for (index, line) in file.source.code.lines().enumerate() {
+        for at in find_words(line, "crate::") {
+            let path = &line[at + "crate::".len()..];
+            let module = path
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .next();
+            if !module.is_some_and(|module| BELOW_FOREIGN.contains(&module)) {
+                let message = format!("the border to blst imports {BELOW_FOREIGN:?} alone");
+                report.error(file, index + 1, message);
+            }
+        }
+    }
 }
 
 fn check_root(file: &File, report: &mut Report) {
@@ -127,6 +152,16 @@ mod tests {
             found[1].starts_with("crates/bls/src/point.rs:2: "),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn the_border_imports_nothing_above_it() {
+        let path = "crates/bls/src/blst_ffi/curve.rs";
+        let good = "use crate::error::DecodeError;\nuse super::field;";
+        assert_eq!(errors(check, &[(path, good)]), Vec::<String>::new());
+        for bad in ["use crate::sums::KernelField;", "use crate::{error, sums};"] {
+            assert_eq!(errors(check, &[(path, bad)]).len(), 1, "{bad}");
+        }
     }
 
     #[test]
