@@ -27,7 +27,7 @@ struct Lanes;
 impl Vectors for Lanes {
     #[inline(always)]
     fn call<P: Pass>(pass: P) -> P::Output {
-        // SAFETY: see `Lanes`.
+        // SAFETY: only code that has the instructions of `enter` names this type.
         unsafe { enter(pass) }
     }
 
@@ -70,14 +70,16 @@ impl Vector for Row {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 8] = values[..8].try_into().expect("eight numbers");
-        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. See `Lanes`.
+        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX2 is there: only code
+        // compiled for it names this type.
         Row(unsafe { _mm_loadu_si128(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 8] = (&mut values[..8]).try_into().expect("eight numbers");
-        // SAFETY: eight numbers are 16 bytes; the store needs no alignment. See `Lanes`.
+        // SAFETY: eight numbers are 16 bytes; the store needs no alignment. AVX2 is there: only
+        // code compiled for it names this type.
         unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), self.0) }
     }
 
@@ -89,49 +91,57 @@ impl Vector for Row {
     #[inline(always)]
     fn repeat_two(two: &[i16; 2]) -> Self {
         let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_set1_epi32` touches no memory, and only code that has its instruction comes
+        // here.
         Row(unsafe { _mm_set1_epi32(word) })
     }
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_set1_epi16` touches no memory, and only code that has its instruction comes
+        // here.
         Row(unsafe { _mm_set1_epi16(values[0]) })
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_add_epi16` touches no memory, and its operands come from code that has its
+        // instruction.
         Row(unsafe { _mm_add_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_sub_epi16` touches no memory, and its operands come from code that has its
+        // instruction.
         Row(unsafe { _mm_sub_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_low(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_mullo_epi16` touches no memory, and its operands come from code that has its
+        // instruction.
         Row(unsafe { _mm_mullo_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_high(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_mulhi_epi16` touches no memory, and its operands come from code that has its
+        // instruction.
         Row(unsafe { _mm_mulhi_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn shift_right_11(self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_srai_epi16` touches no memory, and its operands come from code that has its
+        // instruction.
         Row(unsafe { _mm_srai_epi16::<11>(self.0) })
     }
 
     #[inline(always)]
     fn interleave(self, other: Self) -> (Self, Self) {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_unpacklo_epi16` and `_mm_unpackhi_epi16` touch no memory, and their operands
+        // come from code that has their instructions.
         unsafe {
             (
                 Row(_mm_unpacklo_epi16(self.0, other.0)),
@@ -148,13 +158,15 @@ impl Vector for Row {
 
     #[inline(always)]
     fn no_sums() -> RowSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_setzero_si128` touches no memory, and only code that has its instruction
+        // comes here.
         RowSums([unsafe { _mm_setzero_si128() }; 2])
     }
 
     #[inline(always)]
     fn accumulate(sums: RowSums, a: (Self, Self), b: (Self, Self)) -> RowSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm_add_epi32` and `_mm_madd_epi16` touch no memory, and their operands come
+        // from code that has their instructions.
         RowSums(unsafe {
             [
                 _mm_add_epi32(sums.0[0], _mm_madd_epi16(a.0.0, b.0.0)),
@@ -168,7 +180,8 @@ impl Vector for Row {
         let [first, second] = sums.0;
         // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             let low = _mm_packs_epi32(
                 _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(first)),
@@ -182,7 +195,8 @@ impl Vector for Row {
     #[inline(always)]
     fn store_sums(sums: RowSums, out: &mut [i32]) {
         let (first, second) = out[..8].split_at_mut(4);
-        // SAFETY: four sums are 16 bytes each time; the stores need no alignment. See `Lanes`.
+        // SAFETY: four sums are 16 bytes each time; the stores need no alignment. AVX2 is there:
+        // only code compiled for it names this type.
         unsafe {
             _mm_storeu_si128(first.as_mut_ptr().cast(), sums.0[0]);
             _mm_storeu_si128(second.as_mut_ptr().cast(), sums.0[1]);
@@ -198,69 +212,80 @@ impl Vector for Half {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 16] = values[..16].try_into().expect("sixteen numbers");
-        // SAFETY: sixteen numbers are 32 bytes; the load needs no alignment. See `Lanes`.
+        // SAFETY: sixteen numbers are 32 bytes; the load needs no alignment. AVX2 is there: only
+        // code compiled for it names this type.
         Half(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 16] = (&mut values[..16]).try_into().expect("sixteen numbers");
-        // SAFETY: sixteen numbers are 32 bytes; the store needs no alignment. See `Lanes`.
+        // SAFETY: sixteen numbers are 32 bytes; the store needs no alignment. AVX2 is there: only
+        // code compiled for it names this type.
         unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn repeat(row: &[i16; 8]) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_broadcastsi128_si256` touches no memory, and only code that has its
+        // instruction comes here.
         Half(unsafe { _mm256_broadcastsi128_si256(Row::load(row).0) })
     }
 
     #[inline(always)]
     fn repeat_two(two: &[i16; 2]) -> Self {
         let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_set1_epi32` touches no memory, and only code that has its instruction
+        // comes here.
         Half(unsafe { _mm256_set1_epi32(word) })
     }
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_set_m128i` and `_mm_set1_epi16` touch no memory, and only code that has
+        // their instructions comes here.
         Half(unsafe { _mm256_set_m128i(_mm_set1_epi16(values[1]), _mm_set1_epi16(values[0])) })
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_add_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Half(unsafe { _mm256_add_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_sub_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Half(unsafe { _mm256_sub_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_low(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_mullo_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Half(unsafe { _mm256_mullo_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_high(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_mulhi_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Half(unsafe { _mm256_mulhi_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn shift_right_11(self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_srai_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Half(unsafe { _mm256_srai_epi16::<11>(self.0) })
     }
 
     #[inline(always)]
     fn interleave(self, other: Self) -> (Self, Self) {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_unpacklo_epi16` and `_mm256_unpackhi_epi16` touch no memory, and their
+        // operands come from code that has their instructions.
         unsafe {
             (
                 Half(_mm256_unpacklo_epi16(self.0, other.0)),
@@ -272,7 +297,8 @@ impl Vector for Half {
     /// Blocks of one row: no other power of two is below two rows.
     #[inline(always)]
     fn exchange(self, other: Self, _: usize) -> (Self, Self) {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_permute2x128_si256` touches no memory, and its operands come from code
+        // that has its instruction.
         unsafe {
             (
                 Half(_mm256_permute2x128_si256::<0x20>(self.0, other.0)),
@@ -283,13 +309,15 @@ impl Vector for Half {
 
     #[inline(always)]
     fn no_sums() -> HalfSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_setzero_si256` touches no memory, and only code that has its instruction
+        // comes here.
         HalfSums([unsafe { _mm256_setzero_si256() }; 2])
     }
 
     #[inline(always)]
     fn accumulate(sums: HalfSums, a: (Self, Self), b: (Self, Self)) -> HalfSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_add_epi32` and `_mm256_madd_epi16` touch no memory, and their operands
+        // come from code that has their instructions.
         HalfSums(unsafe {
             [
                 _mm256_add_epi32(sums.0[0], _mm256_madd_epi16(a.0.0, b.0.0)),
@@ -303,7 +331,8 @@ impl Vector for Half {
         let [first, second] = sums.0;
         // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             let low = _mm256_packs_epi32(
                 _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(first)),
@@ -320,7 +349,8 @@ impl Vector for Half {
     #[inline(always)]
     fn store_sums(sums: HalfSums, out: &mut [i32]) {
         let (first, second) = out[..16].split_at_mut(8);
-        // SAFETY: eight sums are 32 bytes each time; the stores need no alignment. See `Lanes`.
+        // SAFETY: eight sums are 32 bytes each time; the stores need no alignment. AVX2 is there:
+        // only code compiled for it names this type.
         unsafe {
             _mm256_storeu_si256(first.as_mut_ptr().cast(), sums.0[0]);
             _mm256_storeu_si256(second.as_mut_ptr().cast(), sums.0[1]);

@@ -31,7 +31,7 @@ struct Lanes;
 impl Vectors for Lanes {
     #[inline(always)]
     fn call<P: Pass>(pass: P) -> P::Output {
-        // SAFETY: see `Lanes`.
+        // SAFETY: only code that has the instructions of `enter` names this type.
         unsafe { enter(pass) }
     }
 
@@ -44,11 +44,13 @@ impl Vectors for Lanes {
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
         let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
         for columns in 0..4 {
-            // SAFETY: see `Lanes`.
+            // SAFETY: `_mm512_setzero_si512` touches no memory, and its operands come from code
+            // that has its instruction.
             let mut parts = [unsafe { _mm512_setzero_si512() }; SIGN_PARTS];
             for (group, weights) in weights.iter().enumerate() {
                 let word = |k: usize| u64::from_le_bytes(words[k][4 * group + columns]);
-                // SAFETY: see `Lanes`.
+                // SAFETY: all of it touches no memory, and its operands come from code that has its
+                // instructions.
                 unsafe {
                     let ones = _mm512_set1_epi8(1);
                     let plus = _mm512_maskz_mov_epi8(word(0), ones);
@@ -63,7 +65,8 @@ impl Vectors for Lanes {
                 let place: &mut [i32; 16] = (&mut sums[16 * columns..16 * (columns + 1)])
                     .try_into()
                     .expect("sixteen sums");
-                // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. See `Lanes`.
+                // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. AVX-512 is
+                // there: only code compiled for it names this type.
                 unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), part) }
             }
         }
@@ -84,13 +87,15 @@ impl Vectors for Lanes {
                 let mut masks = [0u64; 2];
                 for (mask, words) in masks.iter_mut().zip(&words) {
                     for (quarter, &word) in words.iter().enumerate() {
-                        // SAFETY: see `Lanes`.
+                        // SAFETY: all of it touches no memory, and only code that has its
+                        // instructions comes here.
                         let bits = unsafe { _pext_u64(word, 0x1111_1111_1111_1111 << k) };
                         *mask |= bits << (16 * quarter);
                     }
                 }
                 for (half, out) in row.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-                    // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. See `Lanes`.
+                    // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. AVX-512 is
+                    // there: only code compiled for it names this type.
                     unsafe {
                         let ones = _mm512_set1_epi16(1);
                         let plus = _mm512_maskz_mov_epi16((masks[0] >> (32 * half)) as u32, ones);
@@ -125,34 +130,39 @@ impl Vector for Wide {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 32] = values[..32].try_into().expect("32 numbers");
-        // SAFETY: 32 numbers are 64 bytes; the load needs no alignment. See `Lanes`.
+        // SAFETY: 32 numbers are 64 bytes; the load needs no alignment. AVX-512 is there: only code
+        // compiled for it names this type.
         Wide(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 32] = (&mut values[..32]).try_into().expect("32 numbers");
-        // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. See `Lanes`.
+        // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. AVX-512 is there: only
+        // code compiled for it names this type.
         unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn repeat(row: &[i16; 8]) -> Self {
-        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. See `Lanes`.
+        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX-512 is there: only
+        // code compiled for it names this type.
         Wide(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(row.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn repeat_two(two: &[i16; 2]) -> Self {
         let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_set1_epi32` touches no memory, and only code that has its instruction
+        // comes here.
         Wide(unsafe { _mm512_set1_epi32(word) })
     }
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         let values: &[i16; 4] = values[..4].try_into().expect("four numbers");
-        // SAFETY: four numbers are 8 bytes; the load needs no alignment. See `Lanes`.
+        // SAFETY: four numbers are 8 bytes; the load needs no alignment. AVX-512 is there: only
+        // code compiled for it names this type.
         Wide(unsafe {
             let four = _mm512_castsi128_si512(_mm_loadl_epi64(values.as_ptr().cast()));
             // The number of each 128 bits, eight times.
@@ -172,37 +182,43 @@ impl Vector for Wide {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_add_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Wide(unsafe { _mm512_add_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_sub_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Wide(unsafe { _mm512_sub_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_low(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_mullo_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Wide(unsafe { _mm512_mullo_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn mul_high(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_mulhi_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Wide(unsafe { _mm512_mulhi_epi16(self.0, other.0) })
     }
 
     #[inline(always)]
     fn shift_right_11(self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_srai_epi16` touches no memory, and its operands come from code that has
+        // its instruction.
         Wide(unsafe { _mm512_srai_epi16::<11>(self.0) })
     }
 
     #[inline(always)]
     fn interleave(self, other: Self) -> (Self, Self) {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_unpacklo_epi16` and `_mm512_unpackhi_epi16` touch no memory, and their
+        // operands come from code that has their instructions.
         unsafe {
             (
                 Wide(_mm512_unpacklo_epi16(self.0, other.0)),
@@ -213,7 +229,8 @@ impl Vector for Wide {
 
     #[inline(always)]
     fn exchange(self, other: Self, length: usize) -> (Self, Self) {
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             if length == 2 {
                 return (
@@ -232,13 +249,15 @@ impl Vector for Wide {
 
     #[inline(always)]
     fn no_sums() -> WideSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_setzero_si512` touches no memory, and only code that has its instruction
+        // comes here.
         WideSums([unsafe { _mm512_setzero_si512() }; 2])
     }
 
     #[inline(always)]
     fn accumulate(sums: WideSums, a: (Self, Self), b: (Self, Self)) -> WideSums {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_dpwssd_epi32` touches no memory, and its operands come from code that has
+        // its instruction.
         WideSums(unsafe {
             [
                 _mm512_dpwssd_epi32(sums.0[0], a.0.0, b.0.0),
@@ -252,7 +271,8 @@ impl Vector for Wide {
         let [first, second] = sums.0;
         // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             let low = _mm512_packs_epi32(
                 _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(first)),
@@ -269,7 +289,8 @@ impl Vector for Wide {
     #[inline(always)]
     fn store_sums(sums: WideSums, out: &mut [i32]) {
         let (first, second) = out[..32].split_at_mut(16);
-        // SAFETY: sixteen sums are 64 bytes each time; the stores need no alignment. See `Lanes`.
+        // SAFETY: sixteen sums are 64 bytes each time; the stores need no alignment. AVX-512 is
+        // there: only code compiled for it names this type.
         unsafe {
             _mm512_storeu_si512(first.as_mut_ptr().cast(), sums.0[0]);
             _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);

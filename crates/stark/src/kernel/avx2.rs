@@ -39,34 +39,39 @@ struct Halves([__m256i; 2]);
 
 #[inline(always)]
 fn splat32(value: u32) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm256_set1_epi32` touches no memory, and only code that has its instruction comes
+    // here.
     unsafe { _mm256_set1_epi32(value as i32) }
 }
 
 #[inline(always)]
 fn splat64(value: i64) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm256_set1_epi64x` touches no memory, and only code that has its instruction comes
+    // here.
     unsafe { _mm256_set1_epi64x(value) }
 }
 
 /// One vector of the low words of `even` and those of `odd`.
 #[inline(always)]
 fn join_low(even: __m256i, odd: __m256i) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm256_blend_epi32` and `_mm256_slli_epi64` touch no memory, and their operands come
+    // from code that has their instructions.
     unsafe { _mm256_blend_epi32::<0xaa>(even, _mm256_slli_epi64::<32>(odd)) }
 }
 
 /// One vector of the high words of `even` and those of `odd`.
 #[inline(always)]
 fn join_high(even: __m256i, odd: __m256i) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm256_blend_epi32` and `_mm256_srli_epi64` touch no memory, and their operands come
+    // from code that has their instructions.
     unsafe { _mm256_blend_epi32::<0xaa>(_mm256_srli_epi64::<32>(even), odd) }
 }
 
 /// The words / 2^32 mod p, for words below p·2^32 at even and odd positions.
 #[inline(always)]
 fn montgomery(even: __m256i, odd: __m256i) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: all of it touches no memory, and its operands come from code that has its
+    // instructions.
     unsafe {
         let (inverse, p) = (splat32(P_INVERSE), splat32(P));
         let q_even = _mm256_mul_epu32(_mm256_mul_epu32(even, inverse), p);
@@ -80,7 +85,8 @@ fn montgomery(even: __m256i, odd: __m256i) -> __m256i {
 /// A value below 2p made one below p.
 #[inline(always)]
 fn correct(value: __m256i) -> __m256i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm256_min_epu32` and `_mm256_sub_epi32` touch no memory, and their operands come
+    // from code that has their instructions.
     unsafe { _mm256_min_epu32(value, _mm256_sub_epi32(value, splat32(P))) }
 }
 
@@ -90,7 +96,8 @@ fn barrett(words: [__m256i; 2]) -> __m256i {
     // Loops, not closures: what a closure is called from may lack the instruction set.
     let mut rests = words;
     for rest in &mut rests {
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             // The quotient is at most one too small: the two roundings lose less than one together.
             let shifted = _mm256_mul_epu32(_mm256_srli_epi64::<16>(*rest), splat64(BARRETT.into()));
@@ -113,7 +120,8 @@ impl Packed for Lanes {
     #[inline(always)]
     fn load(values: &[Fp]) -> Self {
         let values: &[Fp] = &values[..Self::LANES];
-        // SAFETY: eight elements are there, each a transparent 32-bit word; see also `Lanes`.
+        // SAFETY: eight elements are there, each a transparent 32-bit word. AVX2 is there: only
+        // code compiled for it names this type.
         Lanes(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
     }
 
@@ -121,19 +129,21 @@ impl Packed for Lanes {
     fn store(self, values: &mut [Fp]) {
         let values: &mut [Fp] = &mut values[..Self::LANES];
         // SAFETY: there is room for eight elements, each a transparent 32-bit word, and all words
-        // are below p; see also `Lanes`.
+        // are below p. AVX2 is there: only code compiled for it names this type.
         unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_add_epi32` touches no memory, and its operands come from code that has
+        // its instruction.
         Lanes(correct(unsafe { _mm256_add_epi32(self.0, other.0) }))
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             let difference = _mm256_sub_epi32(self.0, other.0);
             let wrapped = _mm256_add_epi32(difference, splat32(P));
@@ -143,7 +153,8 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_mul_epu32` and `_mm256_srli_epi64` touch no memory, and their operands
+        // come from code that has their instructions.
         unsafe {
             let even = _mm256_mul_epu32(self.0, other.0);
             let a = _mm256_srli_epi64::<32>(self.0);
@@ -154,7 +165,8 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn split(self) -> Halves {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm256_srli_epi64` touches no memory, and its operands come from code that has
+        // its instruction.
         Halves([self.0, unsafe { _mm256_srli_epi64::<32>(self.0) }])
     }
 
@@ -170,12 +182,14 @@ impl Packed for Lanes {
                 for (Halves(x), w) in xs.iter().zip(&rows[m][run * RUN..]) {
                     let w = splat64(*w as i64);
                     for h in 0..2 {
-                        // SAFETY: see `Lanes`.
+                        // SAFETY: `_mm256_add_epi64` and `_mm256_mul_epu32` touch no memory, and
+                        // their operands come from code that has their instructions.
                         sum[h] = unsafe { _mm256_add_epi64(sum[h], _mm256_mul_epu32(x[h], w)) };
                     }
                 }
                 for h in 0..2 {
-                    // SAFETY: see `Lanes`.
+                    // SAFETY: all of it touches no memory, and its operands come from code that has
+                    // its instructions.
                     unsafe {
                         let word = _mm256_and_si256(sum[h], splat64(0xffff_ffff));
                         low[m][h] = _mm256_add_epi64(low[m][h], word);
@@ -201,7 +215,8 @@ impl Packed for Lanes {
         for i in (0..N).step_by(2) {
             let mut sum = [splat64(0); 2];
             for (h, sum) in sum.iter_mut().enumerate() {
-                // SAFETY: see `Lanes`.
+                // SAFETY: `_mm256_mul_epu32` and `_mm256_add_epi64` touch no memory, and their
+                // operands come from code that has their instructions.
                 unsafe {
                     *sum = _mm256_mul_epu32(x[i].0[h], y[i].0[h]);
                     if i + 1 < N {
@@ -223,7 +238,8 @@ impl Packed for Lanes {
             for m in 0..M {
                 let w = splat64(rows[m][i] as i64);
                 for h in 0..2 {
-                    // SAFETY: see `Lanes`.
+                    // SAFETY: `_mm256_add_epi64` and `_mm256_mul_epu32` touch no memory, and their
+                    // operands come from code that has their instructions.
                     sums[m][h] = unsafe { _mm256_add_epi64(sums[m][h], _mm256_mul_epu32(x[h], w)) };
                 }
             }
@@ -249,7 +265,8 @@ impl Packed for Lanes {
             for j in 0..HALF {
                 let (low, high) = (x[j].0[h], x[HALF + j].0[h]);
                 // Words of other positions may stand above: products do not read them.
-                // SAFETY: see `Lanes`.
+                // SAFETY: `_mm256_add_epi32` and `_mm256_sub_epi32` touch no memory, and their
+                // operands come from code that has their instructions.
                 unsafe {
                     sums[j] = _mm256_add_epi32(low, high);
                     differences[j] = _mm256_sub_epi32(low, high);
@@ -260,7 +277,8 @@ impl Packed for Lanes {
                 let mut of_differences = [splat64(0); 2];
                 for j in 0..HALF {
                     for m in 0..2 {
-                        // SAFETY: see `Lanes`.
+                        // SAFETY: all of it touches no memory, and its operands come from code that
+                        // has its instructions.
                         unsafe {
                             let w = splat64(matrix.sums[start + m][j] as i64);
                             let product = _mm256_mul_epu32(sums[j], w);
@@ -272,7 +290,8 @@ impl Packed for Lanes {
                     }
                 }
                 for m in 0..2 {
-                    // SAFETY: see `Lanes`.
+                    // SAFETY: all of it touches no memory, and its operands come from code that has
+                    // its instructions.
                     unsafe {
                         let low = _mm256_add_epi64(of_sums[m], of_differences[m]);
                         let high = _mm256_sub_epi64(of_sums[m], of_differences[m]);

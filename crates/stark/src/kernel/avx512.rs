@@ -50,34 +50,39 @@ struct Halves([__m512i; 2]);
 
 #[inline(always)]
 fn splat32(value: u32) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm512_set1_epi32` touches no memory, and only code that has its instruction comes
+    // here.
     unsafe { _mm512_set1_epi32(value as i32) }
 }
 
 #[inline(always)]
 fn splat64(value: i64) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm512_set1_epi64` touches no memory, and only code that has its instruction comes
+    // here.
     unsafe { _mm512_set1_epi64(value) }
 }
 
 /// One vector of the words at even positions (low halves of `even`) and odd ones (`odd`).
 #[inline(always)]
 fn join_low(even: __m512i, odd: __m512i) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm512_mask_blend_epi32` and `_mm512_slli_epi64` touch no memory, and their operands
+    // come from code that has their instructions.
     unsafe { _mm512_mask_blend_epi32(ODD, even, _mm512_slli_epi64::<32>(odd)) }
 }
 
 /// One vector of the words at odd positions: those of `even` at even positions.
 #[inline(always)]
 fn join_high(even: __m512i, odd: __m512i) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm512_mask_shuffle_epi32` touches no memory, and its operands come from code that
+    // has its instruction.
     unsafe { _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, EVEN, even) }
 }
 
 /// The words / 2^32 mod p, for words below p·2^32 at even and odd positions.
 #[inline(always)]
 fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: all of it touches no memory, and its operands come from code that has its
+    // instructions.
     unsafe {
         let (inverse, p, zero) = (splat64(P_INVERSE as i64), splat32(P), splat64(0));
         // Only the low 32 bits of the quotients count. From a plain product the compiler would
@@ -95,7 +100,8 @@ fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
 /// A value below 2p made one below p.
 #[inline(always)]
 fn correct(value: __m512i) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: `_mm512_min_epu32` and `_mm512_sub_epi32` touch no memory, and their operands come
+    // from code that has their instructions.
     unsafe { _mm512_min_epu32(value, _mm512_sub_epi32(value, splat32(P))) }
 }
 
@@ -111,7 +117,8 @@ impl Packed for Lanes {
     #[inline(always)]
     fn load(values: &[Fp]) -> Self {
         let values: &[Fp] = &values[..Self::LANES];
-        // SAFETY: sixteen elements are there, each a transparent 32-bit word; see also `Lanes`.
+        // SAFETY: sixteen elements are there, each a transparent 32-bit word. AVX-512 is there:
+        // only code compiled for it names this type.
         Lanes(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
     }
 
@@ -119,19 +126,21 @@ impl Packed for Lanes {
     fn store(self, values: &mut [Fp]) {
         let values: &mut [Fp] = &mut values[..Self::LANES];
         // SAFETY: there is room for sixteen elements, each a transparent 32-bit word, and all words
-        // are below p; see also `Lanes`.
+        // are below p. AVX-512 is there: only code compiled for it names this type.
         unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_add_epi32` touches no memory, and its operands come from code that has
+        // its instruction.
         Lanes(correct(unsafe { _mm512_add_epi32(self.0, other.0) }))
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
         unsafe {
             let difference = _mm512_sub_epi32(self.0, other.0);
             let wrapped = _mm512_add_epi32(difference, splat32(P));
@@ -141,7 +150,8 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_mul_epu32` and `_mm512_srli_epi64` touch no memory, and their operands
+        // come from code that has their instructions.
         unsafe {
             let even = _mm512_mul_epu32(self.0, other.0);
             let a = _mm512_srli_epi64::<32>(self.0);
@@ -152,7 +162,8 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn split(self) -> Halves {
-        // SAFETY: see `Lanes`.
+        // SAFETY: `_mm512_and_si512` and `_mm512_srli_epi64` touch no memory, and their operands
+        // come from code that has their instructions.
         unsafe {
             let even = _mm512_and_si512(self.0, splat64(0xffff_ffff));
             Halves([even, _mm512_srli_epi64::<32>(self.0)])
@@ -168,7 +179,8 @@ impl Packed for Lanes {
             for m in 0..M {
                 let w = splat64(rows[m][i] as i64);
                 for h in 0..2 {
-                    // SAFETY: see `Lanes`.
+                    // SAFETY: `_mm512_madd52lo_epu64` and `_mm512_madd52hi_epu64` touch no memory,
+                    // and their operands come from code that has their instructions.
                     unsafe {
                         low[m][h] = _mm512_madd52lo_epu64(low[m][h], x[h], w);
                         high[m][h] = _mm512_madd52hi_epu64(high[m][h], x[h], w);
@@ -181,7 +193,8 @@ impl Packed for Lanes {
         for m in 0..M {
             for h in 0..2 {
                 // Low parts sum up to 48·2^52, high parts to 48·2^10, times 2^52 mod p below 2^47.
-                // SAFETY: see `Lanes`.
+                // SAFETY: `_mm512_madd52lo_epu64` touches no memory, and its operands come from
+                // code that has its instruction.
                 low[m][h] =
                     unsafe { _mm512_madd52lo_epu64(low[m][h], high[m][h], splat64(FOLD_52)) };
             }
@@ -197,7 +210,8 @@ impl Packed for Lanes {
         for (h, sum) in sums.iter_mut().enumerate() {
             // Two products stay below p·2^32, what a reduction takes: 2·(p − 1)² < p·2^32. Four
             // stay below 2·p·2^32 < 2^64, and so does one more after a correction.
-            // SAFETY: see `Lanes`.
+            // SAFETY: all of it touches no memory, and its operands come from code that has its
+            // instructions.
             unsafe {
                 let modulus = splat64((u64::from(P) << 32) as i64);
                 for i in 0..N {
@@ -219,7 +233,8 @@ impl Packed for Lanes {
             for m in 0..M {
                 let w = splat64(rows[m][i] as i64);
                 for h in 0..2 {
-                    // SAFETY: see `Lanes`.
+                    // SAFETY: `_mm512_madd52lo_epu64` touches no memory, and its operands come from
+                    // code that has its instruction.
                     sums[m][h] = unsafe { _mm512_madd52lo_epu64(sums[m][h], x[h], w) };
                 }
             }
@@ -248,7 +263,8 @@ impl Packed for Lanes {
         for (h, out) in halves.iter_mut().enumerate() {
             let mut sums = [splat64(0); HALF];
             let mut differences = [splat64(0); HALF];
-            // SAFETY: see `Lanes`.
+            // SAFETY: all of it touches no memory, and its operands come from code that has its
+            // instructions.
             unsafe {
                 let mut shifted = splat64(0);
                 for j in 0..HALF {
@@ -295,7 +311,8 @@ impl Packed for Lanes {
 /// Words below 2^52 reduced below 2p: the quotient is at most one too small.
 #[inline(always)]
 fn barrett(word: __m512i) -> __m512i {
-    // SAFETY: see `Lanes`.
+    // SAFETY: all of it touches no memory, and its operands come from code that has its
+    // instructions.
     unsafe {
         let q = _mm512_madd52hi_epu64(splat64(0), word, splat64(BARRETT));
         _mm512_sub_epi64(word, _mm512_mul_epu32(q, splat64(P as i64)))
