@@ -11,12 +11,12 @@ use std::io::{BufRead, Read};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-mod base64;
 mod check;
+mod percents;
 mod ring;
 
-pub use base64::Percents;
 pub use check::PHASES_MAX;
+pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 
 /// Most bytes of a line, its line end included.
