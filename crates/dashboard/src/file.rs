@@ -1,8 +1,8 @@
 //! A trace file, checked line by line before it is offered and while it is sent.
 
 use crate::assets::guards;
+use crate::clients::{CHUNK_BYTES, Clients, Sink};
 use crate::live::full;
-use alphorn_sse::{CHUNK_BYTES, Clients, Sink};
 use alphorn_types::trace::{TraceError, TraceReader};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};

@@ -12,16 +12,18 @@
 //! | `/trace/snapshot` | of a live source, what rebuilds the state now, as JSON lines |
 //!
 //! A trace is a sequence of [`alphorn_types::trace::Record`]. A live source is anything that
-//! implements [`alphorn_sse::Live`]; a [`Mutex`](std::sync::Mutex) of a
+//! implements [`Live`]; a [`Mutex`](std::sync::Mutex) of a
 //! [`Ring`](alphorn_types::trace::Ring) does, so a node that pushes its records into such a ring
-//! needs no code for the page.
+//! needs no code for the page. Whoever has other lines to send, as a node has events of its chain,
+//! gives them to [`follow`]; all sources of a process share the places of one [`Clients`].
 #![forbid(unsafe_code)]
 
 mod assets;
+mod clients;
 mod file;
+mod follow;
 mod live;
 
-use alphorn_sse::{Clients, Live};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -29,7 +31,9 @@ use axum::routing::get;
 use std::sync::Arc;
 
 pub use assets::{ASSETS, Asset, CONTENT_SECURITY_POLICY};
+pub use clients::{CLIENTS_MAX, Clients};
 pub use file::{TRACE_BYTES_MAX, TraceFile, TraceFileError};
+pub use follow::{Live, Wanted, follow};
 
 /// Where the page gets its trace from.
 #[derive(Clone)]

@@ -2,7 +2,8 @@
 
 use crate::Source;
 use crate::assets::guards;
-use alphorn_sse::{Clients, Live, Wanted, follow, sink_lines};
+use crate::clients::Clients;
+use crate::follow::{Live, Wanted, follow, sink_lines};
 use alphorn_types::trace::{Line, Ring};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};

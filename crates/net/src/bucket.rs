@@ -1,4 +1,7 @@
 //! A token bucket.
+//!
+//! Not `governor`'s: its limiters cannot stand still while nobody has them, change their rate and keep
+//! their level, or lend what is there, which [`throttle`](crate::throttle) and the pacing of answers do.
 
 use std::time::{Duration, Instant};
 

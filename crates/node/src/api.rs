@@ -11,7 +11,7 @@
 //!
 //! `/` leads to `/dashboard/`, where the program mounts the page.
 //!
-//! Handlers read the last summary and the last picture and never wait for the loop; when its queue
+//! Handlers read the last summary and the last snapshot and never wait for the loop; when its queue
 //! of commands is full they say so. Every error is `{"code": …, "message": …}`.
 
 mod admin;
@@ -22,11 +22,10 @@ mod own;
 #[cfg(test)]
 mod tests;
 
-use crate::notes::{Picture, Window};
 use crate::run::Control;
 use crate::submit;
-use crate::summary::Summary;
-use alphorn_sse::Clients;
+use crate::telemetry::{Snapshot, Summary, Window};
+use alphorn_dashboard::Clients;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -107,8 +106,8 @@ impl Api {
         self.summary.borrow().clone()
     }
 
-    fn picture(&self) -> Arc<Picture> {
-        self.window.picture.borrow().clone()
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.window.snapshot.borrow().clone()
     }
 
     /// Whether a request bears the token, compared in constant time.

@@ -17,6 +17,7 @@ use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Validator};
 use judge::Judge;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,6 +112,16 @@ pub struct Stranger {
     pub validator: Validator,
     /// The slot of the vote.
     pub slot: Slot,
+}
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stranger { validator, slot } = self;
+        write!(
+            f,
+            "another machine voted for validator {validator} in slot {slot}"
+        )
+    }
 }
 
 /// A block that messages wait for.

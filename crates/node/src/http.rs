@@ -3,6 +3,9 @@
 //! A connection has some seconds until its first answer begins, and then some until more of an
 //! answer goes out. What a client sends buys it no time, so neither a request that trickles in nor
 //! an answer that is not read holds a place for long; a stream of events lives on by its comments.
+//!
+//! hyper's `header_read_timeout` ends the first of these alone, tower's timeouts none of them, and
+//! timeouts of reading and writing begin anew with every byte.
 
 use axum::Router;
 use axum::serve::Listener;

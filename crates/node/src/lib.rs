@@ -15,8 +15,8 @@
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
 //! | [`local`] | messages that came neither by gossip nor from a peer |
-//! | [`stats`], [`summary`], [`notes`] | what a node measures of itself |
-//! | [`api`], [`http`], [`host`], [`metrics`], `trace` | what it tells others |
+//! | [`telemetry`] | what happens in a node, as metrics, summary, trace, events and log |
+//! | [`api`], [`http`], [`host`] | what it answers |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
@@ -53,10 +53,6 @@ pub mod local;
 #[cfg(feature = "live")]
 pub mod memory;
 #[cfg(feature = "live")]
-pub mod metrics;
-#[cfg(feature = "live")]
-pub mod notes;
-#[cfg(feature = "live")]
 mod ports;
 pub mod record;
 #[cfg(feature = "live")]
@@ -66,15 +62,11 @@ pub mod safety;
 #[cfg(feature = "live")]
 pub mod sign_log;
 #[cfg(feature = "live")]
-pub mod stats;
-#[cfg(feature = "live")]
 mod submit;
-#[cfg(feature = "live")]
-pub mod summary;
 #[cfg(feature = "live")]
 pub mod sync;
 #[cfg(feature = "live")]
-mod trace;
+pub mod telemetry;
 
 #[cfg(feature = "live")]
 pub use ports::topic_bytes;

@@ -9,8 +9,8 @@ use crate::blocks::{self, RANGE_BYTES_MAX};
 use crate::cast;
 use crate::http;
 use crate::kept::RESTORED_BYTES_MAX;
-use crate::notes::news;
 use crate::safety;
+use crate::telemetry::STREAM_LIMITS;
 use alphorn_net::PerKind;
 use alphorn_proto::chain::{
     BLOCK_BYTES, BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX,
@@ -86,7 +86,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
         ("broadcasts", cast::memory_max(horn)),
         ("trace", ring_bytes(&RingLimits::default())),
         // One for each interface.
-        ("events", 2 * ring_bytes(&news::LIMITS)),
+        ("events", 2 * ring_bytes(&STREAM_LIMITS)),
         ("HTTP", places * HTTP_BYTES),
         ("statistics", STATISTICS_BYTES),
     ]);

@@ -1,5 +1,5 @@
 //! The host of an engine and the carrier of its broadcasts in a process: network, lanes, desk, archive
-//! and statistics.
+//! and telemetry.
 
 use crate::archive::Archive;
 use crate::blocks::Stored;
@@ -8,14 +8,12 @@ use crate::desk::Desk;
 use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
 use crate::local::{LOCAL, Locals};
-use crate::notes::Notes;
-use crate::stats::Stats;
-use crate::trace::Tracer;
+use crate::telemetry::{Event, Telemetry};
 use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
-use alphorn_types::{Cell, Slot, Unit};
+use alphorn_types::{Cell, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -38,9 +36,7 @@ pub(crate) struct Ports {
     pub(crate) lanes: Arc<dyn Lanes>,
     pub(crate) desk: Desk,
     pub(crate) archive: Archive,
-    pub(crate) stats: Stats,
-    pub(crate) trace: Tracer,
-    pub(crate) notes: Notes,
+    pub(crate) telemetry: Telemetry,
     pub(crate) evidence: VecDeque<Evidence>,
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
@@ -63,8 +59,7 @@ impl Ports {
         network: NetworkDigest,
         lanes: Arc<dyn Lanes>,
         disks: Disks,
-        trace: Tracer,
-        notes: Notes,
+        telemetry: Telemetry,
         cast: cast::Settings,
     ) -> Self {
         let Disks { desk, archive } = disks;
@@ -74,9 +69,7 @@ impl Ports {
             lanes,
             desk,
             archive,
-            stats: Stats::default(),
-            trace,
-            notes,
+            telemetry,
             evidence: VecDeque::new(),
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
@@ -104,8 +97,7 @@ impl Ports {
 
 impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
-        self.trace.message(topic);
-        self.notes.published(topic);
+        self.telemetry.emit(&Event::Published { topic });
         match self.cast.takes(topic, data.len()) {
             true => self.large.push_back((topic, data)),
             false => self.gossip(topic, data),
@@ -120,12 +112,12 @@ impl Host for Ports {
         for topic in self.subscribed.difference(topics) {
             refused += u64::from(self.net.unsubscribe(&self.name(*topic)).is_err());
         }
-        self.stats.publish_refused += refused;
+        self.telemetry.emit(&Event::PublishRefused(refused));
         self.subscribed = topics.clone();
     }
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
-        self.notes.verdict(token, verdict);
+        self.telemetry.emit(&Event::Verdict { token, verdict });
         if token.0 >= cast::TOKENS {
             return self.verdicts.push_back((token, verdict));
         }
@@ -152,18 +144,16 @@ impl Host for Ports {
         if peer.0 >= cast::SOURCES {
             return;
         }
-        *self.stats.reports.entry(reason.name()).or_default() += 1;
-        self.trace
-            .fault("report", format!("{peer}: {}", reason.name()));
+        let name = reason.name();
+        self.telemetry.emit(&Event::Reported { peer, reason: name });
         let _ = self.net.report(peer.0, points(reason));
     }
 
     fn spawn(&mut self, spawn: Spawn) {
         let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
-        self.trace.spawn(&spawn);
-        self.notes.spawn(&spawn);
+        self.telemetry.job_spawned(&spawn);
         let refused = match &spawn.work {
-            Work::Sign(_) if self.stats.stranger.is_some() => {
+            Work::Sign(_) if self.telemetry.has_stranger() => {
                 // Rights of the next slot may have been handed out already.
                 Some("another machine signs with a key of this node".to_owned())
             }
@@ -188,9 +178,7 @@ impl Host for Ports {
     }
 
     fn evidence(&mut self, evidence: Evidence) {
-        self.stats.evidence += 1;
-        self.trace
-            .fault("evidence", "two contradicting statements".into());
+        self.telemetry.emit(&Event::Contradiction);
         if self.evidence.len() >= EVIDENCE_MAX {
             self.evidence.pop_front();
         }
@@ -198,7 +186,8 @@ impl Host for Ports {
     }
 
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
-        self.notes.block(slot, &root);
+        self.telemetry
+            .emit(&Event::BlockAccepted { slot, root: &root });
         self.archive.keep(Stored { slot, root, data });
     }
 
@@ -209,17 +198,11 @@ impl Host for Ports {
     }
 
     fn stranger(&mut self, stranger: Stranger) {
-        let Stranger { validator, slot } = stranger;
-        let what = format!("another machine voted for validator {validator} in slot {slot}");
-        // Nothing is more important to an operator.
-        eprintln!("alphorn: {what}: this node signs nothing");
-        self.trace.fault("stranger", what);
-        self.stats.stranger = Some(stranger);
+        self.telemetry.emit(&Event::Stranger(stranger));
     }
 
     fn judged(&mut self, judged: Judged) {
-        self.trace.judged(&judged);
-        self.stats.duties.add(judged);
+        self.telemetry.emit(&Event::Judged(&judged));
     }
 }
 
@@ -238,11 +221,13 @@ impl Carrier for Ports {
 
     fn gossip(&mut self, topic: Topic, data: Bytes) {
         let published = self.net.publish(&self.name(topic), data, Priority::Duty);
-        self.stats.publish_refused += u64::from(published.is_err());
+        if published.is_err() {
+            self.telemetry.emit(&Event::PublishRefused(1));
+        }
     }
 
     fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes) {
-        self.trace.message(topic);
+        self.telemetry.emit(&Event::Delivered { topic });
         self.delivered.push_back(Input::Message {
             from,
             topic,
@@ -252,16 +237,17 @@ impl Carrier for Ports {
     }
 
     fn blame_peer(&mut self, peer: Peer, reason: broadcast::Reject, points: u32) {
-        *self.stats.reports.entry(reason.name()).or_default() += 1;
-        self.trace
-            .fault("report", format!("{peer}: {}", reason.name()));
+        let name = reason.name();
+        self.telemetry.emit(&Event::Reported { peer, reason: name });
         let _ = self.net.report(peer.0, points);
     }
 
     fn blame_source(&mut self, blamed: &Blamed) {
         let (source, slot) = (blamed.subject.source, blamed.subject.slot);
-        let detail = format!("validator {source} broadcast no message in slot {slot}");
-        self.trace.fault("source", detail);
+        self.telemetry.emit(&Event::SourceBlamed {
+            source: Validator(source),
+            slot: Slot(slot),
+        });
     }
 
     fn equivocated(&mut self, evidence: Evidence) {

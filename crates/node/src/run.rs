@@ -8,7 +8,6 @@
 mod broadcasts;
 mod exchange;
 mod locals;
-mod tell;
 
 use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
@@ -19,14 +18,12 @@ use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::memory;
-use crate::notes::{Facts, Notes, Turn, Window};
 use crate::ports::{Disks, Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
-use crate::summary::Summary;
 use crate::sync::{Standing, Sync};
-use crate::trace::Tracer;
+use crate::telemetry::{self, NodeInfo, Summary, Telemetry, Turn, Window};
 use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
@@ -39,8 +36,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
-/// A turn above this stalls the loop and is counted.
-pub const STALL_NS: u64 = 5_000_000;
 /// How often the loop looks how late it wakes.
 const PROBE_NS: u64 = 10_000_000;
 /// How often the summary is renewed, and the trace told of cells and traffic.
@@ -115,8 +110,6 @@ pub struct Parts<C: Source> {
 
 /// A node that runs.
 pub struct Node<C: Source> {
-    name: String,
-    scheme: String,
     engine: Engine,
     cast: Cast,
     ports: Ports,
@@ -131,16 +124,12 @@ pub struct Node<C: Source> {
     probe_at: Time,
     summary_at: Time,
     snapshot: watch::Sender<Arc<Summary>>,
-    /// The slot whose two thirds are awaited.
-    two_thirds: Slot,
     /// Blocks of earlier runs that were taken.
     restored: u64,
     /// Messages of earlier runs that are not taken yet, and how many there were.
     returning: std::vec::IntoIter<Kept>,
     returning_all: u64,
     recorder: Option<Recorder>,
-    kernels: BTreeMap<&'static str, String>,
-    window: Window,
     memory: BTreeMap<String, u64>,
 }
 
@@ -167,14 +156,17 @@ impl<C: Source> Node<C> {
             archive: Archive::start(parts.blocks)?,
         };
         let (now, _) = clock.now();
-        let trace = Tracer::new(&parts.name, &parts.scheme, horn.config(), now);
-        let notes = Notes::new(&horn, now);
-        let (name, scheme, id) = (&parts.name, &parts.scheme, parts.net.id());
-        let facts = Facts::new(name, scheme, &horn, id, now, &parts.kernels);
-        let window = notes.window(facts);
-        Ok(Node {
+        let info = NodeInfo {
             name: parts.name,
             scheme: parts.scheme,
+            config: horn.config().clone(),
+            started: now,
+            id: parts.net.id(),
+            is_aggregator: horn.local().validators().len() > 0,
+            kernels: parts.kernels,
+        };
+        let telemetry = Telemetry::new(info, &horn);
+        Ok(Node {
             engine: Engine::new(horn, settings),
             cast,
             ports: Ports::new(
@@ -182,8 +174,7 @@ impl<C: Source> Node<C> {
                 network,
                 parts.lanes,
                 disks,
-                trace,
-                notes,
+                telemetry,
                 parts.cast,
             ),
             clock,
@@ -196,25 +187,22 @@ impl<C: Source> Node<C> {
             probe_at: now,
             summary_at: now,
             snapshot,
-            two_thirds: Slot(0),
             restored,
             returning_all: returning.len() as u64,
             returning: returning.into_iter(),
             recorder,
-            kernels: parts.kernels,
-            window,
             memory: parts.memory,
         })
     }
 
     /// The trace of this life, which goes on as long as the node runs.
     pub fn trace(&self) -> Arc<Mutex<Ring>> {
-        self.ports.trace.ring()
+        self.ports.telemetry.ring()
     }
 
     /// What others may read of this node while it runs.
     pub fn window(&self) -> Window {
-        self.window.clone()
+        self.ports.telemetry.window()
     }
 
     /// Runs until it is told to end, and gives the last summary.
@@ -253,19 +241,25 @@ impl<C: Source> Node<C> {
     fn turn(&mut self, turn: Turn, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
         let (now, step) = self.clock.now();
-        self.ports.trace.at(now);
-        self.ports.notes.at(now, step);
+        self.ports.telemetry.at(now);
         if let Some(step) = step {
-            self.ports.stats.clock_steps += 1;
-            self.ports.trace.fault("clock", format!("{step:?} ns"));
+            self.emit(telemetry::Event::ClockStep(step));
         }
         act(self, now);
-        self.ports.notes.look_at_head(self.engine.horn());
+        self.ports.telemetry.look_at_head(self.engine.horn());
         self.ask(now);
-        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.ports.stats.turns.record_ns(took);
-        self.ports.notes.turn(turn, took);
-        self.ports.stats.stalls += u64::from(took > STALL_NS);
+        let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.emit(telemetry::Event::Turn { turn, took_ns });
+    }
+
+    fn emit(&mut self, event: telemetry::Event<'_>) {
+        self.ports.telemetry.emit(&event);
+    }
+
+    /// Has telemetry look at the slot, the chain and the traffic.
+    fn look(&mut self) {
+        let Ports { telemetry, net, .. } = &mut self.ports;
+        telemetry.look(self.engine.horn(), || net.status());
     }
 
     fn feed(&mut self, now: Time, input: Input) {
@@ -296,12 +290,10 @@ impl<C: Source> Node<C> {
                 let boundary = boundary.filter(|boundary| node.slots.start(*boundary) == due);
                 if let Some(boundary) = boundary {
                     let lag_ns = now.since_ns(due);
-                    node.ports.stats.phase_lag.record_ns(lag_ns);
-                    node.ports.trace.phase(boundary, lag_ns);
-                    node.ports.notes.phase(lag_ns);
+                    node.emit(telemetry::Event::Phase { boundary, lag_ns });
                     if boundary.phase == Phase::Propose {
                         // Before the first votes of the slot, which are counted from here on.
-                        node.tell(now);
+                        node.look();
                     }
                 }
                 node.feed(now, Input::Deadline);
@@ -311,18 +303,18 @@ impl<C: Source> Node<C> {
             }
             if node.probe_at <= now {
                 let lag_ns = now.since_ns(node.probe_at);
-                node.ports.stats.probe_lag.record_ns(lag_ns);
-                node.ports.notes.probe(lag_ns);
+                node.emit(telemetry::Event::Probe { lag_ns });
                 node.probe_at = now.saturating_add_ns(PROBE_NS);
-                node.observe(now);
+                node.ports.telemetry.look_at_votes(node.engine.horn());
                 node.take_returning(now);
             }
             if node.summary_at <= now {
                 node.summary_at = now.saturating_add_ns(SUMMARY_NS);
-                let summary = node.summary(now);
-                node.snapshot.send_replace(Arc::new(summary));
-                node.tell(now);
-                node.ports.notes.show(node.ports.net.status());
+                let summary = Arc::new(node.summary(now));
+                node.snapshot.send_replace(summary.clone());
+                node.look();
+                let net = node.ports.net.status();
+                node.ports.telemetry.show(&summary, net);
             }
         });
     }
@@ -332,9 +324,7 @@ impl<C: Source> Node<C> {
             let Some(ended) = self.ports.ended() else {
                 return;
             };
-            tell::note_job(&mut self.ports.stats, &ended);
-            self.ports.trace.ended(&ended);
-            self.ports.notes.ended(&ended);
+            self.ports.telemetry.job_ended(&ended);
             if ended.job.0 >= cast::JOBS {
                 let (job, outcome) = (ended.job, ended.outcome);
                 self.cast(now, |cast, ports| cast.finished(now, job, outcome, ports));
@@ -373,8 +363,12 @@ impl<C: Source> Node<C> {
             Event::Message(message) => {
                 let topic = topic_of(message.parsed);
                 let token = Token(message.token);
-                self.ports.trace.message(topic);
-                self.ports.notes.arrived(topic, token, message.data.len());
+                let bytes = message.data.len();
+                self.emit(telemetry::Event::Received {
+                    topic,
+                    token,
+                    bytes,
+                });
                 let input = Input::Message {
                     from: Peer(message.peer),
                     topic,
@@ -386,15 +380,17 @@ impl<C: Source> Node<C> {
             Event::PeerUp {
                 peer, id, outbound, ..
             } => {
-                self.ports.trace.peer_up(peer, &id.to_string());
-                self.ports.notes.peer_up(peer, outbound);
+                self.emit(telemetry::Event::PeerUp {
+                    peer,
+                    id: &id,
+                    outbound,
+                });
                 self.sync.peer_up(Peer(peer));
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
                 self.cast(now, |cast, ports| cast.peer_up(now, Peer(peer), ports));
             }
             Event::PeerDown { peer, reason } => {
-                self.ports.trace.peer_down(peer, reason.name());
-                self.ports.notes.peer_down(peer, reason);
+                self.emit(telemetry::Event::PeerDown { peer, reason });
                 self.sync.peer_down(Peer(peer));
                 self.feed(now, Input::PeerDown { peer: Peer(peer) });
                 self.cast(now, |cast, ports| cast.peer_down(now, Peer(peer), ports));
@@ -410,7 +406,7 @@ impl<C: Source> Node<C> {
             }
             Event::Listening { address, transport } => {
                 let id = self.ports.net.id();
-                self.ports.notes.listening(address, transport, id);
+                self.ports.telemetry.listening(address, transport, id);
             }
             Event::Frame { peer, data } => self.take_frame(now, Peer(peer), &data),
             Event::SendReady { peer, frames } => self.frames_left(now, Peer(peer), frames),
@@ -427,16 +423,9 @@ impl<C: Source> Node<C> {
 
     fn summary(&self, now: Time) -> Summary {
         let mut summary = Summary::new(&self.engine, &self.ports, self.standing(now));
-        summary.name.clone_from(&self.name);
-        summary.scheme.clone_from(&self.scheme);
         summary.restored_blocks = self.restored;
         summary.restored_messages = self.returning_all;
         summary.broadcasts = self.cast.counts();
-        let kernels = self.kernels.iter();
-        let named = |(krate, level): (&&str, &String)| ((*krate).to_owned(), level.clone());
-        summary.kernels = kernels.map(named).collect();
-        summary.memory_bound_bytes = memory::total(self.memory.values().copied());
-        summary.memory_parts.clone_from(&self.memory);
         summary.memory_bound_bytes = memory::total(self.memory.values().copied());
         summary.memory_parts.clone_from(&self.memory);
         summary
@@ -455,12 +444,6 @@ impl<C: Source> Node<C> {
         self.ports.net.shutdown();
         summary
     }
-}
-
-/// The slot of the head; a chain has the header of its head.
-fn head_slot(horn: &Horn) -> u64 {
-    let header = horn.chain().header(&horn.head());
-    header.map_or(0, |header| header.slot.0)
 }
 
 /// Sleeps; a wait of zero still lets others run.

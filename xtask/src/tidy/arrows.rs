@@ -36,14 +36,13 @@ const ROOMS: &[Room] = &[
     room(
         "node",
         3,
-        &["proto", "worker", "net", "sse", "scheme", "types"],
+        &["proto", "worker", "net", "dashboard", "scheme", "types"],
     ),
     room("sim", 3, &["proto", "worker", "scheme", "types", "exec"]),
-    room("dashboard", 3, &["sse", "types"]),
     room("proto", 2, &["scheme", "rlnc", "types"]),
     room("worker", 2, &["scheme", "types", "exec"]),
     room("net", 2, &["types"]),
-    room("sse", 2, &["types"]),
+    room("dashboard", 2, &["types"]),
     room("bls", 2, &["scheme", "types", "exec"]),
     room("falcon", 2, &["labrador", "scheme", "types", "exec"]),
     room("xmss", 2, &["stark", "scheme", "types", "exec"]),
@@ -64,7 +63,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("libp2p*", &["net"]),
     ("redb", &["node"]),
     ("reed-solomon*", &["rlnc", "lab"]),
-    ("tokio*", &["cli", "dashboard", "net", "node", "sse"]),
+    ("tokio*", &["cli", "dashboard", "net", "node"]),
 ];
 
 /// Names of crates that say where code lies instead of what it does.

@@ -456,7 +456,7 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_node::summary::Summary;
+    use alphorn_node::telemetry::Summary;
     use alphorn_types::{Slot, Validator};
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::machine::Load;
 use crate::report::table;
 use alphorn_node::lanes::Troubles;
-use alphorn_node::summary::{DutyCounts, Summary};
+use alphorn_node::telemetry::{DutyCounts, Summary};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 
 use super::faults::Kind;
 use crate::machine::{Load, cores};
-use alphorn_node::summary::Summary;
+use alphorn_node::telemetry::Summary;
 use serde_json::{Map, Value, json};
 
 /// Nodes that wake later than this, once in a hundred times, wait for a processor.
@@ -65,7 +65,7 @@ fn late_ms(nodes: &[Summary]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_node::summary::TimesMs;
+    use alphorn_node::telemetry::TimesMs;
 
     #[test]
     fn a_machine_without_processors_to_spare_is_named() {

@@ -17,6 +17,7 @@ use crate::node::BroadcastOptions;
 use crate::node::files::{NetworkFile, read_nodes};
 use crate::node::key_time;
 use crate::node::lines::{beginning, links};
+use crate::node::log::LogOptions;
 use crate::node::network::NetworkOptions;
 use crate::node::scheme;
 use crate::options::Common;
@@ -121,6 +122,8 @@ pub(crate) struct Args {
     saturate: bool,
     #[command(flatten)]
     broadcast: BroadcastOptions,
+    #[command(flatten)]
+    log: LogOptions,
     /// Every node records its inputs, for `alphorn replay`: NODE/inputs-LIFE.record in the folder
     #[arg(long)]
     record: bool,
@@ -366,6 +369,7 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
         let peers = u32::from(machines + nodes) * 8 / 5 + 1;
         extra.push(format!("--peers-max={peers}"));
     }
+    extra.extend(args.log.words());
     extra
 }
 

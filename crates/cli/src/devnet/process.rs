@@ -8,7 +8,7 @@ use super::{Member, end};
 use crate::error::Result;
 use alphorn_net::{NetworkDigest, NodeId};
 use alphorn_node::sign_log::{self, Signed};
-use alphorn_node::summary::Summary;
+use alphorn_node::telemetry::Summary;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

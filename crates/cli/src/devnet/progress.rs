@@ -3,9 +3,9 @@
 use super::api::Api;
 use super::{Member, Plan, TAIL_SLOTS};
 use crate::error::Result;
-use crate::node::lines::{add, counted, duties};
+use crate::node::lines::counted;
 use crate::report::Sink;
-use alphorn_node::summary::{DutyCounts, Summary};
+use alphorn_node::telemetry::{DutyCounts, Summary};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,9 +101,9 @@ struct Lives {
 
 impl Lives {
     fn see(&mut self, summary: &Summary) {
-        let counts = duties(summary);
+        let counts = summary.all_duties();
         if counts.due < self.present.due {
-            add(&mut self.past, &self.present);
+            self.past.add(&self.present);
         }
         self.present = counts;
     }
@@ -116,8 +116,8 @@ fn line(slot: u64, last: u64, lives: &mut [Lives], answers: &[Option<Summary>]) 
         if let Some(summary) = answer {
             node.see(summary);
         }
-        add(&mut all, &node.past);
-        add(&mut all, &node.present);
+        all.add(&node.past);
+        all.add(&node.present);
     }
     let mut text = format!("slot {slot} of {last}: {}", counted(&all));
     let answered = || answers.iter().flatten();

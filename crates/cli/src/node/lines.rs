@@ -1,16 +1,8 @@
-//! What a node says on its terminal or in its log: where it is, a line a slot, a sum at its end.
+//! What a node says when it begins and when it ends: where it is, and what became of its duties.
 
-use crate::error::Result;
-use crate::report::Sink;
-use alphorn_node::summary::{DutyCounts, Summary};
-use anyhow::Context;
+use alphorn_node::telemetry::{DutyCounts, Summary};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::watch;
-
-/// How long the end of a node waits for a reader of its lines.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The page and the metrics of the interface at an address, as somebody on this machine opens them.
 pub(crate) fn links(api: SocketAddr) -> String {
@@ -31,23 +23,6 @@ pub(crate) fn beginning(genesis: u64) -> String {
     }
 }
 
-/// Duties of all kinds.
-pub(crate) fn duties(summary: &Summary) -> DutyCounts {
-    let mut all = DutyCounts::default();
-    for counts in summary.duties.values() {
-        add(&mut all, counts);
-    }
-    all
-}
-
-/// Adds counts to others.
-pub(crate) fn add(all: &mut DutyCounts, counts: &DutyCounts) {
-    all.due += counts.due;
-    all.done += counts.done;
-    all.late += counts.late;
-    all.missed += counts.missed;
-}
-
 /// Counts as a line tells them.
 pub(crate) fn counted(all: &DutyCounts) -> String {
     let DutyCounts {
@@ -56,63 +31,17 @@ pub(crate) fn counted(all: &DutyCounts) -> String {
     format!("{done} duties done, {late} late, {missed} missed")
 }
 
-/// The line of a slot.
-fn line(summary: &Summary) -> String {
+/// The line at the end.
+pub(super) fn last(summary: &Summary) -> String {
     format!(
-        "slot {}: {}; {} peers, head {}, finalised {}",
+        "{} ended in slot {}: {}; {} peers, head {}, finalised {}",
+        summary.name,
         summary.slot,
-        counted(&duties(summary)),
+        counted(&summary.all_duties()),
         summary.peers,
         summary.head_slot,
         summary.finalised_slot
     )
-}
-
-/// The line at the end.
-pub(super) fn last(summary: &Summary) -> String {
-    format!("{} ended in {}", summary.name, line(summary))
-}
-
-/// A thread that says a line a slot: whoever reads them may be slow, and the loop waits for nobody.
-pub(super) struct Lines {
-    ended: mpsc::Receiver<()>,
-}
-
-impl Lines {
-    /// Starts it. It ends when nobody renews the summary any more.
-    ///
-    /// # Errors
-    /// If there is no thread to be had.
-    pub(super) fn start(
-        sink: Sink,
-        genesis: u64,
-        mut summary: watch::Receiver<Arc<Summary>>,
-    ) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let (ends, ended) = mpsc::channel();
-        let work = move || {
-            // Dropped at the end of the thread, which tells of it.
-            let _ends: mpsc::Sender<()> = ends;
-            let begins = UNIX_EPOCH + Duration::from_secs(genesis);
-            let mut said = None;
-            while runtime.block_on(summary.changed()).is_ok() {
-                let now = summary.borrow_and_update().clone();
-                if SystemTime::now() >= begins && said != Some(now.slot) {
-                    said = Some(now.slot);
-                    sink.say(&line(&now));
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("lines".into());
-        thread.spawn(work).context("a thread for lines")?;
-        Ok(Lines { ended })
-    }
-
-    /// Waits for the last line, unless nobody reads it.
-    pub(super) fn end(self) {
-        // The thread sends nothing: it ends, or the time is over.
-        let _ = self.ended.recv_timeout(PATIENCE);
-    }
 }
 
 #[cfg(test)]

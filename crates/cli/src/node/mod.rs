@@ -3,6 +3,7 @@
 pub(crate) mod files;
 pub(crate) mod lane;
 pub(crate) mod lines;
+pub(crate) mod log;
 pub(crate) mod network;
 pub(crate) mod scheme;
 pub(crate) mod settings;
@@ -35,7 +36,8 @@ const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
   alphorn node --genesis net --node-id node-1 --data-dir data-1 --node-key net/node-1/node.key
 
 A node prints where its page and its metrics are, a line a slot with what became of the duties of
-its validators, and their sum when it ends. With --json - the lines go to standard error.
+its validators, and their sum when it ends. With --json - the lines go to standard error;
+--log-format json makes each of them an object.
 
 The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml (who they are).
 Its validators have interop keys, which everybody can make and which protect nothing; or keys of
@@ -127,6 +129,8 @@ pub(crate) struct Args {
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
+    #[command(flatten)]
+    log: log::LogOptions,
     /// Say nothing but errors and warnings
     #[arg(long)]
     quiet: bool,

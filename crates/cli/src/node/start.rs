@@ -1,7 +1,7 @@
 //! Puts a node together and runs it to its end.
 
 use super::files::{NetworkFile, NodeEntry};
-use super::lines::{self, Lines, links};
+use super::lines::{self, links};
 use super::{API_PORT, Args, Transports};
 use super::{scheme, settings};
 use crate::calibration::{self, Kernel};
@@ -10,7 +10,7 @@ use crate::files::marks::KeyMarks;
 use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
-use alphorn_dashboard::{Source as TraceSource, router_among, stream};
+use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
 use alphorn_net::{Address, Listen, NetError, NodeKey, PerKind, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
@@ -23,13 +23,12 @@ use alphorn_node::record::Recorder;
 use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening, SafetyStore};
 use alphorn_node::sign_log::SignLog;
-use alphorn_node::summary::Summary;
 use alphorn_node::sync::{self, FETCHES_MAX};
+use alphorn_node::telemetry::Summary;
 use alphorn_node::{http, run, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::Env;
-use alphorn_sse::Clients;
 use alphorn_types::{Slot, Time, Unit, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
@@ -40,6 +39,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
+use tracing::info;
 
 /// Commands that wait for the loop.
 const CONTROL_MAX: usize = 64;
@@ -80,6 +80,7 @@ pub(super) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let _log = args.log.begin(args.quiet, &args.common.sink());
     runtime.block_on(live(args, network, nodes, own, parts))
 }
 
@@ -153,7 +154,6 @@ async fn live(
         },
         snapshot,
     )?;
-    let told = summary.clone();
     let (control, commands) = mpsc::channel(CONTROL_MAX);
     let token = token(args)?;
     let api = Api {
@@ -165,29 +165,14 @@ async fn live(
         doctor: Arc::new(doctor(&parts.kernels)),
     };
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
-    say(args, &hosts(network, own));
+    info!("{}", hosts(network, own));
     let (peers, begins) = (nodes.len() - 1, lines::beginning(network.genesis_time));
-    say(
-        args,
-        &format!("{peers} peers to dial, {begins}, {}", links(api)),
-    );
-    say(args, &calibration::line(&parts.kernels));
+    info!("{peers} peers to dial, {begins}, {}", links(api));
+    info!("{}", calibration::line(&parts.kernels));
     ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
-    let start = || Lines::start(args.common.sink(), network.genesis_time, told);
-    let a_slot = (!args.quiet).then(start).transpose()?;
     let last = node.run(commands).await;
-    if let Some(a_slot) = a_slot {
-        a_slot.end();
-    }
     finish(args, &last)
-}
-
-/// Says something on the terminal, if it is wanted; a reader who left is no reason to end.
-fn say(args: &Args, text: &str) {
-    if !args.quiet {
-        args.common.sink().say(text);
-    }
 }
 
 /// Leaves the last figures of a node.
@@ -195,7 +180,7 @@ fn finish(args: &Args, last: &Summary) -> Result<()> {
     let last = last.with_memory();
     let text = serde_json::to_string_pretty(&last)?;
     write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
-    say(args, &lines::last(&last));
+    info!("{}", lines::last(&last));
     args.common.sink().write(&serde_json::to_value(last)?)
 }
 

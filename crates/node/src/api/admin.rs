@@ -91,7 +91,7 @@ async fn peers(
 }
 
 async fn role(State(api): State<Api>) -> Json<Value> {
-    let enabled = api.window.facts.is_aggregator;
+    let enabled = api.window.info.is_aggregator;
     Json(json!({"enabled": enabled, "is_aggregator": enabled}))
 }
 
@@ -101,7 +101,7 @@ async fn set_role(
     body: Result<String, StringRejection>,
 ) -> Result<Json<Value>, Problem> {
     let command: RoleCommand = read(&api, &headers, body)?;
-    let enabled = api.window.facts.is_aggregator;
+    let enabled = api.window.info.is_aggregator;
     if command.enabled != enabled {
         let why = format!("enabled is {enabled} and does not change while the node runs");
         return Err(Problem(StatusCode::NOT_IMPLEMENTED, why));

@@ -5,7 +5,7 @@
 //! bytes of that.
 
 use super::{Api, Problem, VERSION, bad, distance, health_code};
-use crate::notes::hex;
+use crate::telemetry::hex;
 use alphorn_net::PeerStatus;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -43,9 +43,9 @@ async fn version() -> Json<Value> {
 
 async fn identity(State(api): State<Api>) -> Json<Value> {
     data(json!({
-        "peer_id": api.window.facts.id.to_string(),
+        "peer_id": api.window.info.id.to_string(),
         "enr": "",
-        "p2p_addresses": api.picture().addresses,
+        "p2p_addresses": api.snapshot().addresses,
         "discovery_addresses": [],
         "metadata": {"seq_number": "0", "attnets": "0x0000000000000000", "syncnets": "0x00"},
     }))
@@ -95,9 +95,9 @@ async fn peers(
         }
     }
     let is_wanted = |wanted: &[&str], value| wanted.is_empty() || wanted.contains(&value);
-    let picture = api.picture();
+    let snapshot = api.snapshot();
     let connected =
-        picture.net.peers.iter().filter(|peer| {
+        snapshot.net.peers.iter().filter(|peer| {
             is_wanted(&states, "connected") && is_wanted(&directions, direction(peer))
         });
     let told: Vec<Value> = connected
@@ -116,41 +116,43 @@ async fn peers(
 }
 
 async fn genesis(State(api): State<Api>) -> Json<Value> {
-    let facts = &api.window.facts;
-    let seconds = facts.genesis.as_nanos() / 1_000_000_000;
+    let config = &api.window.info.config;
+    let seconds = config.genesis.as_nanos() / 1_000_000_000;
     data(json!({
         "genesis_time": seconds.to_string(),
-        "genesis_validators_root": hex(&facts.network_id),
-        "genesis_fork_version": hex(&facts.network),
+        "genesis_validators_root": hex(&config.network_id),
+        "genesis_fork_version": hex(&config.network().0),
     }))
 }
 
 async fn spec(State(api): State<Api>) -> Json<Value> {
-    let facts = &api.window.facts;
-    let (slot_ms, layout) = (facts.timing.slot_ms(), &facts.layout);
+    let info = &api.window.info;
+    let config = &info.config;
+    let (slot_ms, layout) = (config.timing.slot_ms(), &config.layout);
     let mut fields = Map::new();
     let mut put = |name: &str, value: String| fields.insert(name.to_owned(), value.into());
     put("CONFIG_NAME", "alphorn".to_owned());
-    let preset = facts.timing.preset_name().unwrap_or("custom");
+    let preset = config.timing.preset_name().unwrap_or("custom");
     put("PRESET_BASE", preset.to_owned());
     put("SLOT_DURATION_MS", slot_ms.to_string());
     // A slot that is no whole number of seconds has none.
     if slot_ms.is_multiple_of(1_000) {
         put("SECONDS_PER_SLOT", (slot_ms / 1_000).to_string());
     }
-    put("SLOTS_PER_EPOCH", facts.epoch_slots.to_string());
-    put("GENESIS_FORK_VERSION", hex(&facts.network));
+    put("SLOTS_PER_EPOCH", config.epoch_slots.to_string());
+    put("GENESIS_FORK_VERSION", hex(&config.network().0));
     put("MAX_COMMITTEES_PER_SLOT", layout.committees().to_string());
-    let publishers = |level: Option<&u16>| level.map_or_else(String::new, u16::to_string);
-    put(
-        "TARGET_AGGREGATORS_PER_COMMITTEE",
-        publishers(facts.publishers.first()),
-    );
+    let mut levels = config
+        .levels
+        .iter()
+        .map(|level| level.publishers.to_string());
+    let lowest = levels.next().unwrap_or_default();
+    put("TARGET_AGGREGATORS_PER_COMMITTEE", lowest.clone());
     put(
         "MAX_ATTESTATIONS",
-        facts.collections_per_block_max.to_string(),
+        config.collections_per_block_max.to_string(),
     );
-    put("ALPHORN_SCHEME", facts.scheme.clone());
+    put("ALPHORN_SCHEME", info.scheme.clone());
     put("ALPHORN_VALIDATORS", layout.validators().to_string());
     put(
         "ALPHORN_SUBCOMMITTEES_PER_COMMITTEE",
@@ -158,7 +160,7 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     );
     put(
         "ALPHORN_COLLECTORS_PER_COMMITTEE",
-        publishers(facts.publishers.last()),
+        levels.next_back().unwrap_or(lowest),
     );
     data(Value::Object(fields))
 }

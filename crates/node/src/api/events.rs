@@ -1,11 +1,11 @@
 //! The streams of events: `GET …/events?topics=head,block`.
 //!
 //! Topics are mandatory; one that is not known is an error. Each event has its topic, an id and one
-//! line of JSON; what else a stream does is in [`alphorn_sse`].
+//! line of JSON; what else a stream does is in [`alphorn_dashboard`].
 
 use super::{Api, bad, busy};
-use crate::notes::{ATTESTATION, BEACON_TOPICS, LEAN_TOPICS};
-use alphorn_sse::{Live, Wanted, follow};
+use crate::telemetry::{ATTESTATION, BEACON_TOPICS, LEAN_TOPICS};
+use alphorn_dashboard::{Live, Wanted, follow};
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -23,12 +23,12 @@ pub(super) fn routes() -> Router<Api> {
 }
 
 async fn beacon(State(api): State<Api>, headers: HeaderMap, query: Asked) -> Response {
-    let source = api.window.news.beacon.clone();
+    let source = api.window.streams.beacon.clone();
     stream(&api, source, &headers, query, &BEACON_TOPICS)
 }
 
 async fn lean(State(api): State<Api>, headers: HeaderMap, query: Asked) -> Response {
-    let source = api.window.news.lean.clone();
+    let source = api.window.streams.lean.clone();
     stream(&api, source, &headers, query, &LEAN_TOPICS)
 }
 

@@ -1,7 +1,7 @@
 //! Names and shapes of the lean clients: numbers are numbers, answers stand alone.
 
 use super::{Api, VERSION, distance, health_code};
-use crate::notes::hex;
+use crate::telemetry::hex;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -30,8 +30,8 @@ async fn health(State(api): State<Api>) -> Response {
 }
 
 async fn spec(State(api): State<Api>) -> Json<Value> {
-    let facts = &api.window.facts;
-    let (slot_ms, offsets_ms) = (facts.timing.slot_ms(), facts.timing.offsets_ms());
+    let config = &api.window.info.config;
+    let (slot_ms, offsets_ms) = (config.timing.slot_ms(), config.timing.offsets_ms());
     let intervals = offsets_ms.len() as u64;
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -46,28 +46,28 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     put("PHASE_OFFSETS_MS", json!(offsets_ms));
     put(
         "ATTESTATION_COMMITTEE_COUNT",
-        facts.layout.committees().into(),
+        config.layout.committees().into(),
     );
-    let digest = hex(&facts.network);
+    let digest = hex(&config.network().0);
     put("FORK_DIGEST", digest.trim_start_matches("0x").into());
     Json(Value::Object(fields))
 }
 
 async fn genesis(State(api): State<Api>) -> Json<Value> {
-    let facts = &api.window.facts;
+    let config = &api.window.info.config;
     Json(json!({
-        "genesis_time": facts.genesis.as_nanos() / 1_000_000_000,
-        "validator_count": facts.layout.validators(),
+        "genesis_time": config.genesis.as_nanos() / 1_000_000_000,
+        "validator_count": config.layout.validators(),
     }))
 }
 
 async fn justified(State(api): State<Api>) -> Json<Value> {
-    let justified = api.picture().justified;
+    let justified = api.snapshot().justified;
     Json(json!({"slot": justified.slot.0, "root": hex(&justified.root)}))
 }
 
 async fn identity(State(api): State<Api>) -> Json<Value> {
-    let id = api.window.facts.id.to_string();
+    let id = api.window.info.id.to_string();
     Json(json!({"version": VERSION, "peer_id": id}))
 }
 

@@ -2,8 +2,9 @@
 //! and the last slots. Times of jobs and sessions are milliseconds from the start of their slot.
 
 use super::{Api, Problem, VERSION, bad, eth, problem};
-use crate::metrics;
-use crate::notes::{Flight, Landed, Picture, SlotNote, bitlist, hex};
+use crate::telemetry::{
+    CONTENT_TYPE, EndedJob, InFlight, RATIO, SlotRecord, Snapshot, bitlist, hex, metrics_text,
+};
 use alphorn_proto::slot::SlotClock;
 use alphorn_types::{Slot, Time};
 use axum::extract::rejection::PathRejection;
@@ -28,7 +29,7 @@ pub(super) fn routes() -> Router<Api> {
             "/alphorn/v0/slots/{slot}/committees/{committee}",
             get(committee),
         )
-        .route("/metrics", get(metrics_text))
+        .route("/metrics", get(metrics))
 }
 
 async fn status(State(api): State<Api>) -> Response {
@@ -53,13 +54,13 @@ async fn summary(State(api): State<Api>) -> Response {
 }
 
 async fn doctor(State(api): State<Api>) -> Json<Value> {
-    let facts = &api.window.facts;
+    let info = &api.window.info;
     Json(json!({
         "version": VERSION,
-        "name": facts.name,
-        "scheme": facts.scheme,
-        "started_unix_ms": facts.started.as_nanos() / 1_000_000,
-        "chosen": facts.kernels,
+        "name": info.name,
+        "scheme": info.scheme,
+        "started_unix_ms": info.started.as_nanos() / 1_000_000,
+        "chosen": info.kernels,
         "machine": api.doctor.as_ref(),
     }))
 }
@@ -69,8 +70,8 @@ struct Times(SlotClock);
 
 impl Times {
     fn of(api: &Api) -> Self {
-        let facts = &api.window.facts;
-        Times(SlotClock::new(facts.genesis, facts.timing))
+        let info = &api.window.info;
+        Times(SlotClock::new(info.config.genesis, info.config.timing))
     }
 
     /// Milliseconds from the start of a slot.
@@ -82,8 +83,8 @@ impl Times {
 
 async fn sessions(State(api): State<Api>) -> Json<Value> {
     let times = Times::of(&api);
-    let picture = api.picture();
-    let told = picture.sessions.iter().rev().map(|one| {
+    let snapshot = api.snapshot();
+    let told = snapshot.sessions.iter().rev().map(|one| {
         let slot = one.id.slot;
         json!({
             "slot": slot.0,
@@ -97,7 +98,7 @@ async fn sessions(State(api): State<Api>) -> Json<Value> {
     Json(json!({"sessions": told.collect::<Vec<Value>>()}))
 }
 
-fn flight(times: &Times, one: &Flight) -> Map<String, Value> {
+fn in_flight(times: &Times, one: &InFlight) -> Map<String, Value> {
     let slot = one.group.slot;
     let value = json!({
         "id": one.job.0,
@@ -116,11 +117,11 @@ fn flight(times: &Times, one: &Flight) -> Map<String, Value> {
     }
 }
 
-fn landed(times: &Times, one: &Landed) -> Value {
-    let mut fields = flight(times, &one.flight);
+fn ended_job(times: &Times, one: &EndedJob) -> Value {
+    let mut fields = in_flight(times, &one.job);
     let ms = |ns: u64| ns as f64 / 1e6;
     let more = [
-        ("ended_ms", times.ms(one.flight.group.slot, one.at).into()),
+        ("ended_ms", times.ms(one.job.group.slot, one.at).into()),
         ("outcome", one.outcome.into()),
         ("queue_ms", ms(one.queued_ns).into()),
         ("run_ms", ms(one.ran_ns).into()),
@@ -133,13 +134,13 @@ fn landed(times: &Times, one: &Landed) -> Value {
 
 async fn jobs(State(api): State<Api>) -> Json<Value> {
     let times = Times::of(&api);
-    let picture = api.picture();
-    let flying = picture.flying.iter();
-    let flying: Vec<Value> = flying.map(|one| flight(&times, one).into()).collect();
-    let ended = picture.landed.iter().rev();
-    let ended: Vec<Value> = ended.map(|one| landed(&times, one)).collect();
+    let snapshot = api.snapshot();
+    let flying = snapshot.in_flight.iter();
+    let flying: Vec<Value> = flying.map(|one| in_flight(&times, one).into()).collect();
+    let ended = snapshot.ended.iter().rev();
+    let ended: Vec<Value> = ended.map(|one| ended_job(&times, one)).collect();
     Json(json!({
-        "in_flight_count": picture.flying_count,
+        "in_flight_count": snapshot.in_flight_count,
         "in_flight": flying,
         "ended": ended,
     }))
@@ -147,23 +148,24 @@ async fn jobs(State(api): State<Api>) -> Json<Value> {
 
 /// How long jobs took, and how well that was predicted.
 async fn cost(State(api): State<Api>) -> Json<Value> {
-    let (last, picture) = (api.last(), api.picture());
-    let kinds = picture.measures.jobs.iter().map(|(kind, jobs)| {
-        let ratio = &jobs.ratio;
-        let mean = ratio.sum() / ratio.count().max(1) as f64;
-        let bucket = |(bound, count): (f64, u64)| {
-            let bound = bound.is_finite().then_some(bound);
-            json!({"up_to": bound, "count": count})
-        };
-        let buckets: Vec<Value> = ratio.buckets().into_iter().map(bucket).collect();
+    let (last, snapshot) = (api.last(), api.snapshot());
+    let kinds = snapshot.cost.iter().map(|(kind, ratio)| {
+        let bounds = RATIO.iter().map(Some).chain([None]);
+        let buckets = bounds.zip(ratio.counts);
+        let buckets = buckets.map(|(bound, count)| json!({"up_to": bound, "count": count}));
+        let count: u64 = ratio.counts.iter().sum();
         let value = json!({
             "times": last.jobs.get(*kind),
-            "predicted_ratio": {"count": ratio.count(), "mean": mean, "buckets": buckets},
+            "predicted_ratio": {
+                "count": count,
+                "mean": ratio.sum / count.max(1) as f64,
+                "buckets": buckets.collect::<Vec<Value>>(),
+            },
         });
         ((*kind).to_owned(), value)
     });
     let kinds: Map<String, Value> = kinds.collect();
-    let [[late_told, late_untold], [missed, met]] = picture.measures.fit;
+    let [[late_told, late_untold], [missed, met]] = snapshot.fit;
     Json(json!({
         "kinds": kinds,
         "fit": {
@@ -176,7 +178,7 @@ async fn cost(State(api): State<Api>) -> Json<Value> {
 }
 
 async fn peers(State(api): State<Api>) -> Json<Value> {
-    let picture = api.picture();
+    let snapshot = api.snapshot();
     let peer = |peer: &alphorn_net::PeerStatus| {
         json!({
             "id": peer.id.to_string(),
@@ -188,14 +190,14 @@ async fn peers(State(api): State<Api>) -> Json<Value> {
             "bytes_out": peer.bytes_out,
         })
     };
-    let peers: Vec<Value> = picture.net.peers.iter().map(peer).collect();
+    let peers: Vec<Value> = snapshot.net.peers.iter().map(peer).collect();
     Json(json!({"peers": peers}))
 }
 
 /// The note of a slot that a path names.
-fn find<'a>(picture: &'a Picture, name: &str) -> Result<&'a SlotNote, Problem> {
+fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a SlotRecord, Problem> {
     let number = number(name, "slot")?;
-    let slots = &picture.slots;
+    let slots = &snapshot.slots;
     slots.get(&number).map(AsRef::as_ref).ok_or_else(|| {
         let range = match (slots.first_key_value(), slots.last_key_value()) {
             (Some((first, _)), Some((last, _))) => format!("slots {first} to {last} are known"),
@@ -216,14 +218,14 @@ async fn slot(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Path(name) = path.map_err(|error| bad(error.body_text()))?;
-    let picture = api.picture();
-    let note = find(&picture, &name)?;
+    let snapshot = api.snapshot();
+    let note = find(&snapshot, &name)?;
     let included = api.last().credited.get(&note.slot.0).copied();
     Ok(Json(slot_value(note, included)))
 }
 
 /// `included`: votes that the chain credits, once the slot is judged.
-fn slot_value(note: &SlotNote, included: Option<u64>) -> Value {
+fn slot_value(note: &SlotRecord, included: Option<u64>) -> Value {
     let block = note.block.map(|(root, bytes, collections)| {
         json!({"root": hex(&root), "bytes": bytes, "collections": collections})
     });
@@ -256,20 +258,20 @@ async fn committee(
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Path((slot, committee)) = path.map_err(|error| bad(error.body_text()))?;
-    let picture = api.picture();
-    let note = find(&picture, &slot)?;
+    let snapshot = api.snapshot();
+    let note = find(&snapshot, &slot)?;
     let number = number(&committee, "committee")?;
     committee_value(&api, note, number).map(Json)
 }
 
-fn committee_value(api: &Api, note: &SlotNote, number: u64) -> Result<Value, Problem> {
+fn committee_value(api: &Api, note: &SlotRecord, number: u64) -> Result<Value, Problem> {
     let at = usize::try_from(number).unwrap_or(usize::MAX);
     let one = note.committees.get(at).ok_or_else(|| {
         let count = note.committees.len();
         let why = format!("committee = {number}, must be below {count}");
         Problem(StatusCode::NOT_FOUND, why)
     })?;
-    let layout = api.window.facts.layout;
+    let layout = api.window.info.config.layout;
     let cells = layout
         .cells()
         .filter(|cell| u64::from(cell.committee) == number);
@@ -301,11 +303,18 @@ fn committee_value(api: &Api, note: &SlotNote, number: u64) -> Result<Value, Pro
     }))
 }
 
-async fn metrics_text(State(api): State<Api>) -> Response {
+async fn metrics(State(api): State<Api>) -> Response {
     let last = api.last().with_memory();
-    let text = metrics::text(&last, &api.picture(), &api.window.facts, &api.clients);
+    let window = &api.window;
+    let text = metrics_text(
+        &window.counted,
+        &last,
+        &api.snapshot(),
+        &window.info,
+        &api.clients,
+    );
     match text {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }

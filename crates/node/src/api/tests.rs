@@ -1,8 +1,8 @@
-//! The interface over a socket, over pictures that are made up.
+//! The interface over a socket, over snapshots that are made up.
 
 use super::*;
 use crate::http::{Limits, serve};
-use crate::notes::{CommitteeNote, Facts, News, SlotNote};
+use crate::telemetry::{CommitteeRecord, Event, NodeInfo, SlotRecord, Streams};
 use alphorn_net::{NodeKey, PeerStatus, Status};
 use alphorn_proto::wire::Checkpoint;
 use alphorn_types::{Bitfield, Slot, Validator};
@@ -13,15 +13,15 @@ use std::net::{SocketAddr, TcpStream};
 struct Rig {
     address: SocketAddr,
     summary: watch::Sender<Arc<Summary>>,
-    news: News,
+    streams: Streams,
     commands: mpsc::Receiver<Control>,
-    _pictures: watch::Sender<Arc<Picture>>,
+    _snapshots: watch::Sender<Arc<Snapshot>>,
 }
 
-fn slot_note() -> SlotNote {
+fn slot_note() -> SlotRecord {
     let mut coverage = Bitfield::new(24);
     coverage.set_range(0..13);
-    SlotNote {
+    SlotRecord {
         slot: Slot(5),
         proposer: Validator(5),
         block: Some(([2; 32], 1_000, 2)),
@@ -30,7 +30,7 @@ fn slot_note() -> SlotNote {
         aggregates: 4,
         collections: 2,
         vote: None,
-        committees: vec![CommitteeNote {
+        committees: vec![CommitteeRecord {
             coverage,
             collections: Vec::new(),
         }],
@@ -48,7 +48,7 @@ fn rig() -> Rig {
         bytes_in: 10,
         bytes_out: 20,
     };
-    let picture = Picture {
+    let snapshot = Snapshot {
         justified: Checkpoint {
             slot: Slot(4),
             root: [3; 32],
@@ -59,7 +59,7 @@ fn rig() -> Rig {
             ..Status::default()
         },
         addresses: vec!["/ip4/127.0.0.1/udp/9000".into()],
-        ..Picture::default()
+        ..Snapshot::default()
     };
     let summary = Summary {
         slot: 6,
@@ -68,16 +68,17 @@ fn rig() -> Rig {
         can_sign: true,
         ..Summary::default()
     };
-    let (pictures, picture) = watch::channel(Arc::new(picture));
+    let (snapshots, snapshot) = watch::channel(Arc::new(snapshot));
     let (summary, last) = watch::channel(Arc::new(summary));
     let (control, commands) = mpsc::channel(1);
-    let news = News::new(10);
+    let streams = Streams::new(10);
     let api = Api {
         summary: last,
         window: Window {
-            facts: Arc::new(Facts::example()),
-            picture,
-            news: news.clone(),
+            info: Arc::new(NodeInfo::example()),
+            snapshot,
+            streams: streams.clone(),
+            counted: Arc::default(),
         },
         control,
         token: "secret".into(),
@@ -90,13 +91,30 @@ fn rig() -> Rig {
     Rig {
         address,
         summary,
-        news,
+        streams,
         commands,
-        _pictures: pictures,
+        _snapshots: snapshots,
     }
 }
 
 impl Rig {
+    fn emit(&self, event: &Event<'_>) {
+        let layout = NodeInfo::example().config.layout;
+        self.streams.record(event, &layout);
+    }
+
+    fn head(&self, slot: u64, byte: u8, is_other_epoch: bool) {
+        let head = Checkpoint {
+            slot: Slot(slot),
+            root: [byte; 32],
+        };
+        self.emit(&Event::Head {
+            head,
+            is_other_epoch,
+            given_up: None,
+        });
+    }
+
     fn open(&self, request: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let wait = Duration::from_secs(60);
@@ -138,7 +156,7 @@ fn the_beacon_names_have_the_beacon_shapes() {
         value["data"].clone()
     };
     let identity = data("/eth/v1/node/identity");
-    assert_eq!(identity["peer_id"], Facts::example().id.to_string());
+    assert_eq!(identity["peer_id"], NodeInfo::example().id.to_string());
     assert_eq!(identity["p2p_addresses"][0], "/ip4/127.0.0.1/udp/9000");
     let expected = json!({
         "head_slot": "5", "sync_distance": "1", "is_syncing": false,
@@ -342,13 +360,16 @@ fn events_are_of_the_topics_that_were_asked_for() {
         let head = read_until(stream, "retry: ");
         assert!(head.contains("content-type: text/event-stream"), "{head}");
     }
-    rig.news.block(Slot(7), &[1; 32]);
-    rig.news.head(Slot(7), &[1; 32], false);
+    rig.emit(&Event::BlockAccepted {
+        slot: Slot(7),
+        root: &[1; 32],
+    });
+    rig.head(7, 1, false);
     let text = read_until(&mut heads, "event: head\nid: a-2\ndata: {");
     assert!(!text.contains("event: block"), "{text}");
     read_until(&mut lean, "event: head\nid: a-2\ndata: {");
     // Who comes back gets what it missed.
-    rig.news.head(Slot(8), &[2; 32], true);
+    rig.head(8, 2, true);
     let known = "Last-Event-ID: a-1\r\n";
     let mut again = rig.open("GET /eth/v1/events?topics=head", known, "");
     let text = read_until(&mut again, "id: a-3\n");
@@ -366,7 +387,7 @@ fn readers_of_all_streams_share_their_places() {
         read_until(&mut stream, "retry: ");
         stream
     };
-    let readers: Vec<TcpStream> = (0..alphorn_sse::CLIENTS_MAX).map(open).collect();
+    let readers: Vec<TcpStream> = (0..alphorn_dashboard::CLIENTS_MAX).map(open).collect();
     let (code, why) = rig.get("/lean/v0/events?topics=block");
     assert_eq!((code, &why["code"]), (503, &json!(503)));
     drop(readers);

@@ -6,6 +6,7 @@ use crate::blocks::Stored;
 use crate::clock::Source;
 use crate::engine::Missing;
 use crate::sync::{self, Answer, BLOCKS_BY_RANGE, BLOCKS_BY_ROOT, Question, STATUS, Status};
+use crate::telemetry::Event;
 use alphorn_proto::wire::{Header, Root, Topic};
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
@@ -119,11 +120,17 @@ impl<C: Source> Node<C> {
                 let _ = self.ports.net.report(peer.0, BAD_ANSWER);
             }
             Answer::Block(data) => {
-                self.ports.stats.blocks_by_root += 1;
+                self.emit(Event::BlocksFetched {
+                    count: 1,
+                    by_root: true,
+                });
                 self.feed_block(now, peer, data);
             }
             Answer::Blocks(blocks) => {
-                self.ports.stats.blocks_fetched += blocks.len() as u64;
+                self.emit(Event::BlocksFetched {
+                    count: blocks.len() as u64,
+                    by_root: false,
+                });
                 for data in blocks {
                     self.feed_block(now, peer, data);
                 }

@@ -7,7 +7,7 @@ mod fetch;
 mod page;
 mod rig;
 
-use alphorn_node::notes::{BEACON_TOPICS, LEAN_TOPICS, SLOTS_MAX};
+use alphorn_node::telemetry::{BEACON_TOPICS, LEAN_TOPICS, SLOTS_MAX};
 use alphorn_types::trace::Lines;
 use page::Page;
 use rig::told;
@@ -65,8 +65,8 @@ fn series_are_few_and_no_label_names_a_peer_a_validator_or_a_root() {
     let told = told();
     let page = Page::read(&told.text);
     assert!(page.series <= SERIES_MAX, "{} series", page.series);
-    let own = told.window.facts.id.to_string();
-    let peers = &told.window.picture.borrow().net.peers;
+    let own = told.window.info.id.to_string();
+    let peers = &told.window.snapshot.borrow().net.peers;
     let ids = peers.iter().map(|peer| peer.id.to_string());
     let secrets = ids.chain([
         own,
@@ -133,11 +133,11 @@ fn figures_are_those_of_what_happened() {
 }
 
 #[test]
-fn the_last_slots_and_jobs_are_shown() {
+fn the_last_slots_are_shown() {
     let told = told();
-    let picture = told.window.picture.borrow();
-    assert!(!picture.slots.is_empty() && picture.slots.len() <= SLOTS_MAX);
-    let full = picture.slots.values().filter(|note| note.covered() == 16);
+    let snapshot = told.window.snapshot.borrow();
+    assert!(!snapshot.slots.is_empty() && snapshot.slots.len() <= SLOTS_MAX);
+    let full = snapshot.slots.values().filter(|note| note.covered() == 16);
     let full: Vec<_> = full.collect();
     assert!(!full.is_empty(), "no slot has all votes");
     for note in full {
@@ -149,10 +149,7 @@ fn the_last_slots_and_jobs_are_shown() {
         );
         assert!(note.votes_verified <= note.votes_seen.max(16));
     }
-    assert!(!picture.landed.is_empty() && !picture.sessions.is_empty());
-    let ended = picture.landed.iter().filter(|job| job.outcome == "done");
-    assert!(ended.count() > 0);
-    assert!(picture.head.slot >= picture.justified.slot);
+    assert!(snapshot.head.slot >= snapshot.justified.slot);
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn what_happens_to_the_chain_is_an_event_of_each_topic() {
         assert_eq!(batch.dropped, 0);
         batch.lines.iter().map(|line| line.kind).collect()
     };
-    let news = &told.window.news;
-    assert_eq!(topics(&news.beacon), BTreeSet::from(BEACON_TOPICS));
-    assert_eq!(topics(&news.lean), BTreeSet::from(LEAN_TOPICS));
+    let streams = &told.window.streams;
+    assert_eq!(topics(&streams.beacon), BTreeSet::from(BEACON_TOPICS));
+    assert_eq!(topics(&streams.lean), BTreeSet::from(LEAN_TOPICS));
 }

@@ -1,21 +1,20 @@
 //! Two nodes of the scheme without cryptography in this process, over loopback and the wall clock.
 
+use alphorn_dashboard::Clients;
 use alphorn_net::{Listen, NodeKey, Transport};
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::Machine;
 use alphorn_node::engine::Settings;
 use alphorn_node::lanes::Pool;
-use alphorn_node::notes::Window;
 use alphorn_node::run::{Control, Node, Parts};
 use alphorn_node::safety::{Opening, SafetyStore};
-use alphorn_node::summary::Summary;
-use alphorn_node::{metrics, sync, topic_bytes};
+use alphorn_node::telemetry::{Summary, Window, metrics_text};
+use alphorn_node::{sync, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Topic;
 use alphorn_scheme::Env;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_sse::Clients;
 use alphorn_types::{Bitfield, Layout, Slot, Time};
 use alphorn_worker::WorkerConfig;
 use std::collections::BTreeMap;
@@ -187,8 +186,8 @@ pub(crate) fn with_two<T>(look: impl FnOnce(&[Running]) -> T) -> T {
         .collect();
     let first = &nodes[0];
     let address = wait("an address", || {
-        let picture = first.window.picture.borrow().clone();
-        picture.addresses.first().cloned()
+        let snapshot = first.window.snapshot.borrow().clone();
+        snapshot.addresses.first().cloned()
     });
     let dial = Control::Dial(address.parse().unwrap());
     nodes[1].control.blocking_send(dial).unwrap();
@@ -205,13 +204,16 @@ fn run() -> Told {
 fn finality(first: &Running) -> Told {
     wait("finality", || {
         let summary = first.summary.borrow().clone();
-        let picture = first.window.picture.borrow().clone();
+        let snapshot = first.window.snapshot.borrow().clone();
         let is_there = summary.finalised_slot >= FINALISED
             && summary.judged_slots >= FINALISED
-            && picture.finalised.slot.0 >= FINALISED
-            && !picture.net.peers.is_empty();
+            && snapshot.finalised.slot.0 >= FINALISED
+            && !snapshot.net.peers.is_empty();
         let window = &first.window;
-        let text = || metrics::text(&summary, &picture, &window.facts, &Clients::new()).unwrap();
+        let text = || {
+            let (counted, info) = (&window.counted, &window.info);
+            metrics_text(counted, &summary, &snapshot, info, &Clients::new()).unwrap()
+        };
         is_there.then(|| Told {
             text: text(),
             summary: summary.clone(),

@@ -4,10 +4,11 @@
 //! names an epoch where lean names a slot. Every slot is a checkpoint here, so that an epoch is the
 //! number of a slot. There is no state besides the chain: `state` is 32 zero bytes.
 
+use super::event::Event;
 use alphorn_proto::horn::CollectionView;
-use alphorn_proto::wire::{Checkpoint, Root};
+use alphorn_proto::wire::Checkpoint;
 use alphorn_types::trace::{Lines, RingLimits};
-use alphorn_types::{Bitfield, Slot};
+use alphorn_types::{Bitfield, Layout, Slot};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ pub const LEAN_TOPICS: [&str; 4] = [
     "finalized_checkpoint",
 ];
 /// The only topic of the high rate.
-pub const ATTESTATION: &str = "attestation";
+pub(crate) const ATTESTATION: &str = "attestation";
 
 /// How much is kept for clients that come back.
 pub(crate) const LIMITS: RingLimits = RingLimits {
@@ -37,18 +38,18 @@ const NO_STATE: &str = "0x000000000000000000000000000000000000000000000000000000
 
 /// The lines of both interfaces, shared with their readers.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct Streams {
     /// Of the beacon API.
     pub beacon: Arc<Mutex<Lines>>,
     /// Of lean.
     pub lean: Arc<Mutex<Lines>>,
 }
 
-impl News {
+impl Streams {
     /// None yet; `instance` tells this life of the node from others.
     pub fn new(instance: u64) -> Self {
         let lines = || Arc::new(Mutex::new(Lines::new(instance, LIMITS)));
-        News {
+        Streams {
             beacon: lines(),
             lean: lines(),
         }
@@ -62,45 +63,46 @@ impl News {
         push(&self.lean, topic, value, false);
     }
 
-    /// A block was accepted.
-    pub(crate) fn block(&self, slot: Slot, root: &Root) {
-        let (slot, block) = (slot.0, hex(root));
-        let beacon =
-            json!({"slot": slot.to_string(), "block": block, "execution_optimistic": false});
-        self.beacon("block", &beacon);
-        self.lean("block", &json!({"slot": slot, "block": block}));
-    }
-
-    /// The head is another block; whether it is of another epoch than the one before.
-    pub(crate) fn head(&self, slot: Slot, root: &Root, epoch_transition: bool) {
-        let (slot, block) = (slot.0, hex(root));
-        let beacon = json!({
-            "slot": slot.to_string(), "block": block, "state": NO_STATE,
-            "epoch_transition": epoch_transition, "execution_optimistic": false,
-        });
-        self.beacon("head", &beacon);
-        let lean = json!({"slot": slot, "block": block, "state": NO_STATE});
-        self.lean("head", &lean);
-    }
-
-    /// Another checkpoint is justified.
-    pub(crate) fn justified(&self, checkpoint: &Checkpoint) {
-        self.lean("justified_checkpoint", &lean_checkpoint(checkpoint));
-    }
-
-    /// Another checkpoint is finalised.
-    pub(crate) fn finalised(&self, checkpoint: &Checkpoint) {
-        let beacon = json!({
-            "block": hex(&checkpoint.root), "state": NO_STATE,
-            "epoch": checkpoint.slot.0.to_string(), "execution_optimistic": false,
-        });
-        self.beacon("finalized_checkpoint", &beacon);
-        self.lean("finalized_checkpoint", &lean_checkpoint(checkpoint));
+    pub(crate) fn record(&self, event: &Event<'_>, layout: &Layout) {
+        match *event {
+            Event::BlockAccepted { slot, root } => {
+                let (slot, block) = (slot.0, hex(root));
+                self.lean("block", &json!({"slot": slot, "block": block}));
+                let slot = slot.to_string();
+                let beacon = json!({"slot": slot, "block": block, "execution_optimistic": false});
+                self.beacon("block", &beacon);
+            }
+            Event::Head {
+                head,
+                is_other_epoch,
+                ..
+            } => {
+                self.lean("head", &lean_checkpoint(&head));
+                let beacon = json!({
+                    "slot": head.slot.0.to_string(), "block": hex(&head.root), "state": NO_STATE,
+                    "epoch_transition": is_other_epoch, "execution_optimistic": false,
+                });
+                self.beacon("head", &beacon);
+            }
+            Event::Justified(checkpoint) => {
+                self.lean("justified_checkpoint", &lean_checkpoint(checkpoint));
+            }
+            Event::Finalised(checkpoint) => {
+                self.lean("finalized_checkpoint", &lean_checkpoint(checkpoint));
+                let beacon = json!({
+                    "block": hex(&checkpoint.root), "state": NO_STATE,
+                    "epoch": checkpoint.slot.0.to_string(), "execution_optimistic": false,
+                });
+                self.beacon("finalized_checkpoint", &beacon);
+            }
+            Event::Collection(one) => self.attestation(one, layout.committees()),
+            _ => {}
+        }
     }
 
     /// A collection was verified: the votes of a committee, as a block would carry them. Its
     /// evidence is no signature of the beacon chain and is not told.
-    pub(crate) fn attestation(&self, one: &CollectionView, committees: u16) {
+    fn attestation(&self, one: &CollectionView, committees: u16) {
         let checkpoint =
             |at: &Checkpoint| json!({"epoch": at.slot.0.to_string(), "root": hex(&at.root)});
         let mut committee_bits = Bitfield::new(usize::from(committees));
@@ -172,24 +174,40 @@ mod tests {
 
     #[test]
     fn numbers_are_text_for_the_beacon_api_and_numbers_for_lean() {
-        let news = News::new(1);
+        let streams = Streams::new(1);
         let checkpoint = Checkpoint {
             slot: Slot(7),
             root: [0xab; 32],
         };
-        news.block(Slot(9), &[1; 32]);
-        news.head(Slot(9), &[1; 32], true);
-        news.justified(&checkpoint);
-        news.finalised(&checkpoint);
+        let head = Checkpoint {
+            slot: Slot(9),
+            root: [1; 32],
+        };
+        let layout = Layout::new(48, 2, 2).unwrap();
+        for event in [
+            Event::BlockAccepted {
+                slot: head.slot,
+                root: &head.root,
+            },
+            Event::Head {
+                head,
+                is_other_epoch: true,
+                given_up: None,
+            },
+            Event::Justified(&checkpoint),
+            Event::Finalised(&checkpoint),
+        ] {
+            streams.record(&event, &layout);
+        }
         let root = |byte: &str| format!("0x{}", byte.repeat(32));
         let expected = json!({
             "block": root("ab"), "state": NO_STATE, "epoch": "7", "execution_optimistic": false,
         });
-        let beacon = told(&news.beacon);
+        let beacon = told(&streams.beacon);
         assert_eq!(beacon[2], ("finalized_checkpoint", expected));
         assert_eq!(beacon[0].1["slot"], "9");
         assert_eq!(beacon[1].1["epoch_transition"], true);
-        let lean = told(&news.lean);
+        let lean = told(&streams.lean);
         let expected = json!({"slot": 9, "block": root("01")});
         assert_eq!(lean[0], ("block", expected));
         let expected = json!({"slot": 7, "block": root("ab"), "state": NO_STATE});
@@ -199,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_collection_is_an_attestation_of_its_committee() {
-        let news = News::new(1);
+        let streams = Streams::new(1);
         let mut signers = Bitfield::new(12);
         [0, 3, 11].into_iter().for_each(|at| signers.set(at));
         let vote = Vote {
@@ -213,13 +231,13 @@ mod tests {
             support: Arc::new(Support::from_bits(signers)),
             bytes: 100,
         };
-        news.attestation(&one, 2);
-        let (topic, value) = told(&news.beacon).remove(0);
+        streams.attestation(&one, 2);
+        let (topic, value) = told(&streams.beacon).remove(0);
         assert_eq!(topic, ATTESTATION);
         assert_eq!(value["aggregation_bits"], "0x0918");
         assert_eq!(value["committee_bits"], "0x02");
         assert_eq!(value["data"]["slot"], "4");
         assert_eq!(value["data"]["source"]["epoch"], "0");
-        assert!(told(&news.lean).is_empty());
+        assert!(told(&streams.lean).is_empty());
     }
 }

@@ -14,7 +14,7 @@ const COLLECTIONS_MAX: usize = 64;
 
 /// A collection of a committee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CollectionNote {
+pub struct CollectionRecord {
     /// The collector.
     pub sender: Validator,
     /// The block that its signers vote for.
@@ -27,16 +27,16 @@ pub struct CollectionNote {
 
 /// A committee in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommitteeNote {
+pub struct CommitteeRecord {
     /// Positions that verified collections cover, of the vote with most signers.
     pub coverage: Bitfield,
     /// Verified collections, at most 64.
-    pub collections: Vec<CollectionNote>,
+    pub collections: Vec<CollectionRecord>,
 }
 
 /// A slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotNote {
+pub struct SlotRecord {
     /// Which.
     pub slot: Slot,
     /// Who proposes in it.
@@ -54,20 +54,21 @@ pub struct SlotNote {
     /// The vote with most signers.
     pub vote: Option<Vote>,
     /// By number.
-    pub committees: Vec<CommitteeNote>,
+    pub committees: Vec<CommitteeRecord>,
 }
 
-impl SlotNote {
+impl SlotRecord {
     fn of(view: SlotView, chain: &Chain) -> Self {
-        let committee = |coverage| CommitteeNote {
+        let committee = |coverage| CommitteeRecord {
             coverage,
             collections: Vec::new(),
         };
-        let mut committees: Vec<CommitteeNote> = view.coverage.into_iter().map(committee).collect();
+        let mut committees: Vec<CommitteeRecord> =
+            view.coverage.into_iter().map(committee).collect();
         for one in &view.collections {
             let note = committees.get_mut(usize::from(one.committee));
             if let Some(note) = note.filter(|note| note.collections.len() < COLLECTIONS_MAX) {
-                note.collections.push(CollectionNote {
+                note.collections.push(CollectionRecord {
                     sender: one.sender,
                     head: one.vote.head,
                     signers: one.support.signer_count(),
@@ -75,7 +76,7 @@ impl SlotNote {
                 });
             }
         }
-        SlotNote {
+        SlotRecord {
             slot: view.slot,
             proposer: chain.proposer(view.slot),
             block: view
@@ -99,19 +100,19 @@ impl SlotNote {
 
 /// The last slots, by number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slots(BTreeMap<u64, Arc<SlotNote>>);
+pub(super) struct Slots(BTreeMap<u64, Arc<SlotRecord>>);
 
 impl Slots {
     /// Remembers a slot as it stands. A slot older than all that are remembered is left out.
     pub(super) fn put(&mut self, view: SlotView, chain: &Chain) {
         self.0
-            .insert(view.slot.0, Arc::new(SlotNote::of(view, chain)));
+            .insert(view.slot.0, Arc::new(SlotRecord::of(view, chain)));
         while self.0.len() > SLOTS_MAX {
             self.0.pop_first();
         }
     }
 
-    pub(super) fn all(&self) -> BTreeMap<u64, Arc<SlotNote>> {
+    pub(super) fn all(&self) -> BTreeMap<u64, Arc<SlotRecord>> {
         self.0.clone()
     }
 }

@@ -6,6 +6,9 @@
 //! with its last id gets what it missed. A gap is a comment with the number of lines that are lost,
 //! and of a source with snapshots an event `gap` too. A client further behind than the ring reaches
 //! is closed, and so is one that does not read.
+//!
+//! `axum::response::sse` would send each event for itself, and wait for who does not read as long as
+//! the connection lasts; a broadcast channel has no past to give to who comes back.
 
 use crate::clients::{CHUNK_BYTES, Clients, Sink};
 use alphorn_types::trace::{Batch, Line, Lines, Ring};
@@ -17,13 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a client is sent what is new.
-pub const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(50);
 
 /// After how much silence a client gets a comment that the connection is alive.
-pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Most lines that are taken from a source at once.
-pub const BATCH_LINES_MAX: usize = 1_024;
+const BATCH_LINES_MAX: usize = 1_024;
 
 /// Milliseconds after which a client that lost its connection comes back.
 const RETRY_MS: u32 = 500;
@@ -123,13 +126,13 @@ impl Wanted {
 
 /// The id of an event: where a client is, and in which life of the source.
 #[must_use]
-pub fn event_id(instance: u64, position: u64) -> String {
+fn event_id(instance: u64, position: u64) -> String {
     format!("{instance:x}-{position}")
 }
 
 /// Instance and position of an id, as [`event_id`] writes it.
 #[must_use]
-pub fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (instance, position) = id.split_once('-')?;
     let parsed = (
         u64::from_str_radix(instance, 16).ok()?,
@@ -229,7 +232,7 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
 
 /// Sends a text and lines after it in chunks, so that a slow client holds few bytes of ours; false
 /// if it is gone or does not read.
-pub async fn sink_lines(
+pub(crate) async fn sink_lines(
     sink: &Sink,
     mut text: String,
     lines: &[Line],

@@ -1,12 +1,12 @@
 //! A node's figures, as its interface and the devnet read them.
 
+use super::totals::{Jobs, Times};
 use crate::cast;
 use crate::engine::{Engine, Tally};
 use crate::lanes::Troubles;
 use crate::memory;
 use crate::ports::Ports;
 use crate::record::Recorded;
-use crate::stats::{Jobs, Times};
 use crate::sync::Standing;
 use alphorn_net::{DropReason, TopicKind};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,16 @@ pub struct DutyCounts {
     pub late: u64,
     /// Not done.
     pub missed: u64,
+}
+
+impl DutyCounts {
+    /// Adds counts.
+    pub fn add(&mut self, other: &DutyCounts) {
+        self.due += other.due;
+        self.done += other.done;
+        self.late += other.late;
+        self.missed += other.missed;
+    }
 }
 
 impl From<Tally> for DutyCounts {
@@ -224,8 +234,8 @@ impl Summary {
     pub(crate) fn new(engine: &Engine, ports: &Ports, standing: Standing) -> Self {
         let horn = engine.horn();
         let chain = horn.chain();
-        let (head, counters, stats) = (horn.head(), horn.counters(), &ports.stats);
-        let duties = &stats.duties;
+        let (head, counters, totals) = (horn.head(), horn.counters(), &ports.telemetry.totals);
+        let duties = &totals.duties;
         let kinds = [
             ("propose", duties.propose),
             ("vote", duties.vote),
@@ -235,12 +245,19 @@ impl Summary {
         let named = |(name, tally): (&str, Tally)| (name.to_owned(), tally.into());
         let count = |(name, count): (&'static str, u64)| (name.to_owned(), count);
         let recent = || duties.recent.iter();
+        let info = ports.telemetry.info();
+        let kernels = info.kernels.iter();
         let mut summary = Summary {
+            name: info.name.clone(),
+            scheme: info.scheme.clone(),
+            kernels: kernels
+                .map(|(krate, level)| ((*krate).to_owned(), level.clone()))
+                .collect(),
             validators: horn.config().layout.validators(),
             local_validators: horn.local().validators().len() as u32,
             slot: standing.slot.0,
             first_slot: engine.first_slot().0,
-            stranger: ports.stats.stranger.map(|stranger| stranger.validator.0),
+            stranger: totals.stranger.map(|stranger| stranger.validator.0),
             head_slot: chain.header(&head).map_or(0, |header| header.slot.0),
             head: hex::encode(head),
             justified_slot: chain.justified().slot.0,
@@ -251,27 +268,27 @@ impl Summary {
             duties: kinds.into_iter().map(named).collect(),
             credited: recent().map(|one| (one.slot.0, one.credited)).collect(),
             missed: recent().map(|one| (one.slot.0, one.all().missed)).collect(),
-            two_thirds_ms: stats.two_thirds_ms.iter().copied().collect(),
-            phase_lag_ms: (&stats.phase_lag).into(),
-            probe_lag_ms: (&stats.probe_lag).into(),
-            turn_ms: (&stats.turns).into(),
-            stalls: stats.stalls,
+            two_thirds_ms: totals.two_thirds_ms.iter().copied().collect(),
+            phase_lag_ms: (&totals.phase_lag).into(),
+            probe_lag_ms: (&totals.probe_lag).into(),
+            turn_ms: (&totals.turns).into(),
+            stalls: totals.stalls,
             salvaged: counters.salvaged,
             stale: counters.stale,
             rejects: counters.rejects().map(count).collect(),
-            reports: stats
+            reports: totals
                 .reports
                 .iter()
                 .map(|(name, n)| count((name, *n)))
                 .collect(),
-            evidence: stats.evidence,
-            fetched_blocks: stats.blocks_fetched,
-            blocks_by_root: stats.blocks_by_root,
-            clock_steps: stats.clock_steps,
+            evidence: totals.evidence,
+            fetched_blocks: totals.blocks_fetched,
+            blocks_by_root: totals.blocks_by_root,
+            clock_steps: totals.clock_steps,
             phases_missed: counters.phases_missed,
             votes_uncounted: [counters.votes_refused, counters.votes_displaced],
-            publish_refused: stats.publish_refused,
-            trace_refused: ports.trace.refused,
+            publish_refused: totals.publish_refused,
+            trace_refused: ports.telemetry.trace_refused(),
             ..Summary::default()
         };
         summary.add_jobs(ports);
@@ -281,7 +298,7 @@ impl Summary {
     }
 
     fn add_jobs(&mut self, ports: &Ports) {
-        let jobs = ports.stats.jobs.iter();
+        let jobs = ports.telemetry.totals.jobs.iter();
         self.jobs = jobs
             .map(|(op, jobs)| ((*op).to_owned(), jobs.into()))
             .collect();
@@ -336,8 +353,10 @@ impl Summary {
         }
     }
 
-    /// Duties of all kinds that were missed.
-    pub fn missed_duties(&self) -> u64 {
-        self.duties.values().map(|duty| duty.missed).sum()
+    /// Duties of all kinds.
+    pub fn all_duties(&self) -> DutyCounts {
+        let mut all = DutyCounts::default();
+        self.duties.values().for_each(|counts| all.add(counts));
+        all
     }
 }

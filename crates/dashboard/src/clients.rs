@@ -12,10 +12,10 @@ use tokio_stream::wrappers::ReceiverStream;
 pub const CLIENTS_MAX: usize = 32;
 
 /// How long a client may leave what it was sent unread before it loses its place.
-pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes after which what was written is sent: a chunk is at most a line longer.
-pub const CHUNK_BYTES: usize = 64 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Chunks that wait for a slow client.
 const CHUNKS_WAITING_MAX: usize = 2;
@@ -24,7 +24,7 @@ const CHUNKS_WAITING_MAX: usize = 2;
 type Chunk = Result<Bytes, io::Error>;
 
 /// The parts of an answer that a client reads.
-pub type Body = ReceiverStream<Chunk>;
+pub(crate) type Body = ReceiverStream<Chunk>;
 
 /// The places of all clients.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Clients {
 }
 
 /// Where the parts of a body go.
-pub struct Sink {
+pub(crate) struct Sink {
     chunks: mpsc::Sender<Chunk>,
     dropped: Arc<AtomicU64>,
     /// Given back when the sink is dropped.
@@ -53,7 +53,7 @@ impl Clients {
 
     /// A place for a client and the body that it reads, if there is one left.
     #[must_use]
-    pub fn admit(&self) -> Option<(Sink, Body)> {
+    pub(crate) fn admit(&self) -> Option<(Sink, Body)> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
         let sink = Sink {
@@ -85,7 +85,7 @@ impl Default for Clients {
 
 impl Sink {
     /// Sends a part; false if the client is gone or does not read.
-    pub async fn send(&self, chunk: Chunk) -> bool {
+    pub(crate) async fn send(&self, chunk: Chunk) -> bool {
         let sent = tokio::time::timeout(SEND_TIMEOUT, self.chunks.send(chunk)).await;
         matches!(sent, Ok(Ok(())))
     }

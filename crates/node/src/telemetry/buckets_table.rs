@@ -2,31 +2,33 @@
 //! where times here go beyond: queries by bucket work as they stand.
 
 /// Single votes: signing, verification, validation; blocks go on from [`BLOCK_PROCESSING`].
-pub const VOTE: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 1.0];
+pub(super) const VOTE: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 1.0];
 /// Making of votes.
-pub const PRODUCTION: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
+pub(super) const PRODUCTION: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 /// Aggregates and collections: building, verification.
-pub const AGGREGATE: &[f64] = &[
+pub(super) const AGGREGATE: &[f64] = &[
     0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0,
 ];
 /// From the request of an aggregate to its end.
-pub const AGGREGATION: &[f64] = &[
+pub(super) const AGGREGATION: &[f64] = &[
     0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0,
 ];
 /// Collections of a block.
-pub const PAYLOADS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+pub(super) const PAYLOADS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 /// Making of blocks.
-pub const BLOCK_BUILDING: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0];
+pub(super) const BLOCK_BUILDING: &[f64] =
+    &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0];
 /// From the arrival of a block to its verdict.
-pub const BLOCK_PROCESSING: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 1.25, 1.5, 2.0, 4.0];
+pub(super) const BLOCK_PROCESSING: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 1.25, 1.5, 2.0, 4.0];
 /// Blocks that a change of the head gives up.
-pub const REORG_DEPTH: &[f64] = &[1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 30.0, 50.0, 100.0];
+pub(super) const REORG_DEPTH: &[f64] = &[1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 30.0, 50.0, 100.0];
 /// From one phase to the next, for phases of 0.8 s; upper ones for longer phases.
-pub const TICK_INTERVAL: &[f64] = &[
+pub(super) const TICK_INTERVAL: &[f64] = &[
     0.4, 0.6, 0.75, 0.8, 0.805, 0.81, 0.815, 0.82, 0.825, 0.85, 0.9, 1.0, 1.2, 1.6, 2.0, 4.0, 10.0,
 ];
 /// Bytes of blocks.
-pub const BLOCK_BYTES: &[f64] = &[
+pub(super) const BLOCK_BYTES: &[f64] = &[
     10_000.0,
     50_000.0,
     100_000.0,
@@ -37,9 +39,9 @@ pub const BLOCK_BYTES: &[f64] = &[
     5_000_000.0,
 ];
 /// Bytes of votes.
-pub const VOTE_BYTES: &[f64] = &[512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0, 16_384.0];
+pub(super) const VOTE_BYTES: &[f64] = &[512.0, 1_024.0, 2_048.0, 4_096.0, 8_192.0, 16_384.0];
 /// Bytes of aggregates and collections.
-pub const AGGREGATE_BYTES: &[f64] = &[
+pub(super) const AGGREGATE_BYTES: &[f64] = &[
     1_024.0,
     4_096.0,
     16_384.0,
@@ -50,21 +52,21 @@ pub const AGGREGATE_BYTES: &[f64] = &[
     1_048_576.0,
 ];
 /// How late the loop is.
-pub const LAG: &[f64] = &[
+pub(super) const LAG: &[f64] = &[
     0.000_5, 0.001, 0.002, 0.003, 0.005, 0.007_5, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
 ];
 /// Turns of the loop.
-pub const TURN: &[f64] = &[
+pub(super) const TURN: &[f64] = &[
     0.000_01, 0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
 ];
 /// Jobs, each bound twice the one before.
-pub const JOB: &[f64] = &[
+pub(super) const JOB: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0, 16.0,
     32.0, 64.0,
 ];
 /// How long a job ran, as a share of its prediction.
-pub const RATIO: &[f64] = &[0.25, 0.5, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0];
+pub(crate) const RATIO: &[f64] = &[0.25, 0.5, 0.8, 0.9, 1.1, 1.25, 1.5, 2.0, 4.0];
 /// From the arrival of a message to its verdict; gossip forgets it after 4.2 s.
-pub const VERDICT: &[f64] = &[
+pub(super) const VERDICT: &[f64] = &[
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0,
 ];

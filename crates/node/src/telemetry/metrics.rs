@@ -1,55 +1,65 @@
 //! What a node tells Prometheus. Where the ecosystem has a name for a figure (leanMetrics), it has
 //! that name here, with its labels and at least its buckets; all others begin with `alphorn_`.
 //!
+//! What happens is counted and timed in the library's own counters and histograms, which the loop
+//! writes and a scrape reads (`counted`); how things stand comes from the last summary and snapshot
+//! (`lean`, `own`).
+//!
 //! No label carries a peer, a validator or a root, and what a peer says of itself is one of a few
 //! names, so the number of series is bounded by the kinds of things that a node does.
 
+mod counted;
+mod jobs;
 mod lean;
 mod own;
 mod page;
 
-use crate::notes::{Facts, Picture};
-use crate::summary::Summary;
-use alphorn_sse::Clients;
+use super::{NodeInfo, Snapshot, Summary};
+use alphorn_dashboard::Clients;
 use page::Page;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::registry::Registry;
 use std::fmt;
 
-/// The content type of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(super) use counted::Counted;
 
-/// The page of a scrape.
+/// The content type of the text.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The page of a scrape, of what was counted and how things stand.
 ///
 /// # Errors
 /// If the text cannot be written, which a string never refuses.
 pub fn text(
+    counted: &Registry,
     summary: &Summary,
-    picture: &Picture,
-    facts: &Facts,
+    snapshot: &Snapshot,
+    info: &NodeInfo,
     clients: &Clients,
 ) -> Result<String, fmt::Error> {
     let mut page = Page::default();
-    lean::put(&mut page, summary, picture, facts);
-    own::put(&mut page, summary, picture);
-    page.counter(
-        "alphorn_sse_dropped",
+    lean::put(&mut page, summary, snapshot, info);
+    own::put(&mut page, summary, snapshot);
+    page.total(
+        "alphorn_dashboard_dropped",
         "Lines that readers of streams were told they had missed",
         clients.dropped(),
     );
     page.gauge(
-        "alphorn_sse_clients",
+        "alphorn_dashboard_clients",
         "Readers of streams",
         clients.taken() as f64,
     );
     let mut text = String::new();
-    encode(&mut text, page.registry())?;
+    encode_registry(&mut text, counted)?;
+    encode_registry(&mut text, &page.0)?;
+    encode_eof(&mut text)?;
     Ok(text)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::DutyCounts;
+    use crate::telemetry::DutyCounts;
 
     #[test]
     fn every_line_is_a_sample_or_a_comment() {
@@ -71,8 +81,15 @@ mod tests {
             missed: 1,
         };
         summary.duties.insert("vote".into(), vote);
-        let (picture, facts) = (Picture::default(), Facts::example());
-        let text = text(&summary, &picture, &facts, &Clients::new()).unwrap();
+        let (snapshot, info) = (Snapshot::default(), NodeInfo::example());
+        let text = text(
+            &Registry::default(),
+            &summary,
+            &snapshot,
+            &info,
+            &Clients::new(),
+        );
+        let text = text.unwrap();
         assert!(text.ends_with("# EOF\n"));
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').unwrap();

@@ -3,9 +3,9 @@
 //! The loop pushes, readers share what was pushed; see [`Ring`]. A record that cannot be told (a
 //! layout beyond the bounds of a trace) is counted and left out.
 
+use super::event::{self, Finality, outcome};
 use crate::engine::{Judged, Spawn};
 use crate::lanes::Ended;
-use crate::notes::outcome;
 use alphorn_net::{PeerStatus, Status, TopicKind};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, SlotView};
@@ -23,7 +23,7 @@ const TRAFFIC_NS: u64 = 1_000_000_000;
 const SESSIONS_MAX: usize = 256;
 
 /// The trace of one life of a node.
-pub(crate) struct Tracer {
+pub(super) struct Tracer {
     ring: Arc<Mutex<Ring>>,
     name: Name,
     genesis: Time,
@@ -35,14 +35,14 @@ pub(crate) struct Tracer {
     /// Accepted collections of it that were told.
     collections: usize,
     has_block: bool,
-    finality: (u64, u64, u64),
+    finality: Finality,
     sessions: BTreeSet<SessionId>,
     order: VecDeque<SessionId>,
     traffic_at: Time,
     traffic: BTreeMap<TopicKind, (u64, u64)>,
     peers: BTreeMap<u64, (String, i64)>,
     /// Records that a trace cannot hold.
-    pub(crate) refused: u64,
+    pub(super) refused: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -57,7 +57,7 @@ struct CellState {
 
 impl Tracer {
     /// A trace that begins now.
-    pub(crate) fn new(name: &str, scheme: &str, config: &Config, now: Time) -> Self {
+    pub(super) fn new(name: &str, scheme: &str, config: &Config, now: Time) -> Self {
         let layout = config.layout;
         let ring = Ring::new(now.as_nanos(), RingLimits::default());
         let mut tracer = Tracer {
@@ -70,7 +70,7 @@ impl Tracer {
             slot: None,
             collections: 0,
             has_block: false,
-            finality: (0, 0, 0),
+            finality: Finality::default(),
             sessions: BTreeSet::new(),
             order: VecDeque::new(),
             traffic_at: now,
@@ -90,13 +90,34 @@ impl Tracer {
     }
 
     /// What readers share.
-    pub(crate) fn ring(&self) -> Arc<Mutex<Ring>> {
+    pub(super) fn ring(&self) -> Arc<Mutex<Ring>> {
         self.ring.clone()
     }
 
-    /// The time of all records until the next call.
-    pub(crate) fn at(&mut self, now: Time) {
+    pub(super) fn record(&mut self, now: Time, event: &event::Event<'_>) {
+        use event::Event;
         self.now = now;
+        match *event {
+            Event::ClockStep(step) => self.fault("clock", format!("{step:?} ns")),
+            Event::Phase { boundary, lag_ns } => self.phase(boundary, lag_ns),
+            Event::Received { topic, .. }
+            | Event::Delivered { topic }
+            | Event::Published { topic } => self.message(topic),
+            Event::Reported { peer, reason } => self.fault("report", format!("{peer}: {reason}")),
+            Event::Contradiction => self.fault("evidence", "two contradicting statements".into()),
+            Event::SourceBlamed { source, slot } => {
+                let detail = format!("validator {source} broadcast no message in slot {slot}");
+                self.fault("source", detail);
+            }
+            Event::Stranger(stranger) => self.fault("stranger", stranger.to_string()),
+            Event::Judged(judged) => self.judged(judged),
+            Event::JobSpawned(spawn) => self.spawn(spawn),
+            Event::JobEnded(ended, _) => self.ended(ended),
+            Event::PeerUp { peer, id, .. } => self.peer_up(peer, &id.to_string()),
+            Event::PeerDown { peer, reason } => self.peer_down(peer, reason.name()),
+            Event::TwoThirds { ms, finality, .. } => self.finality(finality, Some(ms)),
+            _ => {}
+        }
     }
 
     fn push(&mut self, event: Event) {
@@ -129,7 +150,7 @@ impl Tracer {
     }
 
     /// A phase began.
-    pub(crate) fn phase(&mut self, boundary: Boundary, lag_ns: u64) {
+    fn phase(&mut self, boundary: Boundary, lag_ns: u64) {
         self.push(Event::Phase {
             slot: boundary.slot.0,
             phase: boundary.phase.name().into(),
@@ -138,7 +159,7 @@ impl Tracer {
     }
 
     /// A message came or went: votes are counted by their cell.
-    pub(crate) fn message(&mut self, topic: Topic) {
+    fn message(&mut self, topic: Topic) {
         if let Topic::Vote { cell } = topic
             && let Some(state) = self.cell(cell.committee, cell.subcommittee)
         {
@@ -153,7 +174,7 @@ impl Tracer {
     }
 
     /// A job is about to be handed out: the first of a session of this slot opens it.
-    pub(crate) fn spawn(&mut self, spawn: &Spawn) {
+    fn spawn(&mut self, spawn: &Spawn) {
         if spawn.class != Class::Current || !self.sessions.insert(spawn.session) {
             return;
         }
@@ -173,7 +194,7 @@ impl Tracer {
     }
 
     /// A job ended.
-    pub(crate) fn ended(&mut self, ended: &Ended) {
+    fn ended(&mut self, ended: &Ended) {
         let outcome = outcome(&ended.outcome);
         let t_end = self.since_genesis(self.now);
         let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
@@ -223,7 +244,7 @@ impl Tracer {
     }
 
     /// Something went wrong.
-    pub(crate) fn fault(&mut self, kind: &'static str, detail: String) {
+    fn fault(&mut self, kind: &'static str, detail: String) {
         self.push(Event::Fault {
             kind: kind.into(),
             detail,
@@ -231,7 +252,7 @@ impl Tracer {
     }
 
     /// Duties were judged; those that were missed are told.
-    pub(crate) fn judged(&mut self, judged: &Judged) {
+    fn judged(&mut self, judged: &Judged) {
         let all = judged.all();
         if all.missed > 0 {
             let kinds = [
@@ -248,7 +269,8 @@ impl Tracer {
     }
 
     /// The state of the slot by the clock, told every quarter of a second.
-    pub(crate) fn slot(&mut self, slot: Slot, chain: &Chain, view: Option<&SlotView>) {
+    pub(super) fn slot(&mut self, now: Time, slot: Slot, chain: &Chain, view: Option<&SlotView>) {
+        self.now = now;
         if self.slot.is_none_or(|told| told < slot) {
             self.begin(slot, chain);
         }
@@ -310,22 +332,20 @@ impl Tracer {
     }
 
     /// Where the chain stands, told when it moves.
-    pub(crate) fn finality(&mut self, chain: &Chain, head: u64, two_thirds_ms: Option<f64>) {
-        let (justified, finalised) = (chain.justified().slot.0, chain.finalised().slot.0);
-        let standing = (head, justified, finalised);
+    pub(super) fn finality(&mut self, standing: Finality, two_thirds_ms: Option<f64>) {
         if standing != self.finality || two_thirds_ms.is_some() {
             self.finality = standing;
             self.push(Event::Finality {
-                head,
-                justified,
-                finalised,
+                head: standing.head,
+                justified: standing.justified,
+                finalised: standing.finalised,
                 two_thirds_ms: two_thirds_ms.map(|ms| ms as u64),
             });
         }
     }
 
     /// A peer came.
-    pub(crate) fn peer_up(&mut self, peer: u64, id: &str) {
+    fn peer_up(&mut self, peer: u64, id: &str) {
         // The end of an identity tells peers apart; all begin alike.
         let short = id
             .get(id.len().saturating_sub(8)..)
@@ -340,7 +360,7 @@ impl Tracer {
     }
 
     /// A peer is gone.
-    pub(crate) fn peer_down(&mut self, peer: u64, reason: &'static str) {
+    fn peer_down(&mut self, peer: u64, reason: &'static str) {
         if let Some((short, score)) = self.peers.remove(&peer) {
             self.push(Event::Peer {
                 short,
@@ -351,7 +371,7 @@ impl Tracer {
     }
 
     /// Traffic and scores since the last second, if it has passed.
-    pub(crate) fn traffic(&mut self, status: impl FnOnce() -> Status) {
+    pub(super) fn traffic(&mut self, status: impl FnOnce() -> Status) {
         if self.now < self.traffic_at {
             return;
         }
@@ -433,22 +453,22 @@ mod tests {
             });
             cells.unwrap()
         };
-        tracer.at(Time::from_millis(10_100));
-        tracer.slot(Slot(0), horn.chain(), None);
+        let now = Time::from_millis(10_100);
+        tracer.slot(now, Slot(0), horn.chain(), None);
         for _ in 0..6 {
             tracer.message(Topic::Vote { cell });
         }
         tracer.message(Topic::Block);
-        tracer.slot(Slot(0), horn.chain(), None);
+        tracer.slot(now, Slot(0), horn.chain(), None);
         assert_eq!(seen(&tracer), (0, vec![0, 50, 0, 0]));
-        tracer.slot(Slot(1), horn.chain(), None);
+        tracer.slot(now, Slot(1), horn.chain(), None);
         assert_eq!(seen(&tracer), (1, vec![0; 4]));
         let outside = Cell {
             committee: 0,
             subcommittee: 2,
         };
         tracer.message(Topic::Vote { cell: outside });
-        tracer.slot(Slot(1), horn.chain(), None);
+        tracer.slot(now, Slot(1), horn.chain(), None);
         assert_eq!(
             seen(&tracer),
             (1, vec![0; 4]),
@@ -463,7 +483,7 @@ mod tests {
     #[test]
     fn a_job_has_its_times_and_one_that_failed_is_a_fault() {
         let (mut tracer, _) = tracer();
-        tracer.at(Time::from_millis(10_020));
+        tracer.now = Time::from_millis(10_020);
         let group = Group::of_slot(Slot(0));
         let run = Run {
             lane: 2,

@@ -1,14 +1,14 @@
 //! Jobs that were handed out and have not ended, the last ones that have, and their sessions.
 
-use super::measures::outcome;
+use super::event::outcome;
 use crate::engine::Spawn;
 use crate::lanes::Ended;
 use alphorn_scheme::{Group, JobId, SessionId};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Jobs in flight that are remembered: what desk and worker take together, twice.
-const FLIGHTS_MAX: usize = 4_096;
+/// Jobs in flight that are remembered: what signer and worker take together, twice.
+const IN_FLIGHT_MAX: usize = 4_096;
 /// Ended jobs that are remembered.
 const ENDED_MAX: usize = 256;
 /// Sessions that are remembered.
@@ -16,71 +16,80 @@ const SESSIONS_MAX: usize = 256;
 
 /// A job on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flight {
+pub(crate) struct InFlight {
     /// Its number.
-    pub job: JobId,
+    pub(crate) job: JobId,
     /// Its operation.
-    pub op: &'static str,
+    pub(crate) op: &'static str,
     /// Its class.
-    pub class: &'static str,
+    pub(crate) class: &'static str,
     /// What it is about.
-    pub group: Group,
+    pub(crate) group: Group,
     /// When it was handed out.
-    pub spawned: Time,
+    pub(crate) spawned: Time,
     /// Latest finish that still meets the phase.
-    pub soft: Time,
+    pub(crate) soft: Time,
     /// From then on it has no value.
-    pub hard: Time,
+    pub(crate) hard: Time,
+}
+
+impl InFlight {
+    /// Whether it would end in time by its prediction; none if it never ran.
+    pub(super) fn predicted_in_time(&self, now: Time, ended: &Ended) -> Option<bool> {
+        let start_ns = now.as_nanos().saturating_sub(ended.ran_ns);
+        let end_ns = start_ns.saturating_add(ended.run?.predicted_ns);
+        Some(end_ns <= self.soft.as_nanos())
+    }
 }
 
 /// A job that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Landed {
+pub(crate) struct EndedJob {
     /// What was known of it before.
-    pub flight: Flight,
+    pub(crate) job: InFlight,
     /// When it ended.
-    pub at: Time,
+    pub(crate) at: Time,
     /// How.
-    pub outcome: &'static str,
+    pub(crate) outcome: &'static str,
     /// How long it waited, in nanoseconds.
-    pub queued_ns: u64,
+    pub(crate) queued_ns: u64,
     /// How long it ran, in nanoseconds.
-    pub ran_ns: u64,
+    pub(crate) ran_ns: u64,
     /// What was predicted, in nanoseconds; none if it never ran.
-    pub predicted_ns: Option<u64>,
+    pub(crate) predicted_ns: Option<u64>,
     /// Whether it ended after its soft deadline.
-    pub late: bool,
+    pub(crate) late: bool,
 }
 
 /// The jobs of one role for one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionNote {
+pub(crate) struct Session {
     /// Which.
-    pub id: SessionId,
+    pub(crate) id: SessionId,
     /// When its first job was handed out.
-    pub open: Time,
+    pub(crate) open: Time,
     /// Latest finish of its jobs that still meets a phase.
-    pub soft: Time,
+    pub(crate) soft: Time,
     /// From then on none of its jobs has a value.
-    pub hard: Time,
+    pub(crate) hard: Time,
     /// Jobs that were handed out.
-    pub jobs: u32,
+    pub(crate) jobs: u32,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Flights {
-    flying: BTreeMap<JobId, Flight>,
-    pub(super) landed: VecDeque<Landed>,
-    pub(super) sessions: VecDeque<SessionNote>,
+pub(super) struct Jobs {
+    in_flight: BTreeMap<JobId, InFlight>,
+    pub(super) ended: VecDeque<EndedJob>,
+    pub(super) sessions: VecDeque<Session>,
 }
 
-impl Flights {
+impl Jobs {
     pub(super) fn begin(&mut self, now: Time, spawn: &Spawn) {
-        if self.flying.len() >= FLIGHTS_MAX {
-            self.flying.pop_first();
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            self.in_flight.pop_first();
         }
-        let flight = Flight {
+        let job = InFlight {
             job: spawn.job,
             op: spawn.work.name(),
             class: spawn.class.name(),
@@ -89,7 +98,7 @@ impl Flights {
             soft: spawn.soft,
             hard: spawn.hard,
         };
-        self.flying.insert(spawn.job, flight);
+        self.in_flight.insert(spawn.job, job);
         let mut known = self.sessions.iter_mut().rev();
         if let Some(session) = known.find(|session| session.id == spawn.session) {
             session.soft = session.soft.max(spawn.soft);
@@ -100,7 +109,7 @@ impl Flights {
         if self.sessions.len() >= SESSIONS_MAX {
             self.sessions.pop_front();
         }
-        self.sessions.push_back(SessionNote {
+        self.sessions.push_back(Session {
             id: spawn.session,
             open: now,
             soft: spawn.soft,
@@ -110,13 +119,13 @@ impl Flights {
     }
 
     /// What was known of a job that ended.
-    pub(super) fn end(&mut self, now: Time, ended: &Ended) -> Option<Flight> {
-        let flight = self.flying.remove(&ended.job)?;
-        if self.landed.len() >= ENDED_MAX {
-            self.landed.pop_front();
+    pub(super) fn end(&mut self, now: Time, ended: &Ended) -> Option<InFlight> {
+        let job = self.in_flight.remove(&ended.job)?;
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
         }
-        self.landed.push_back(Landed {
-            flight,
+        self.ended.push_back(EndedJob {
+            job,
             at: now,
             outcome: outcome(&ended.outcome),
             queued_ns: ended.queued_ns,
@@ -124,16 +133,16 @@ impl Flights {
             predicted_ns: ended.run.map(|run| run.predicted_ns),
             late: ended.late,
         });
-        Some(flight)
+        Some(job)
     }
 
     /// How many are on their way.
     pub(super) fn len(&self) -> usize {
-        self.flying.len()
+        self.in_flight.len()
     }
 
     /// The oldest of those on their way.
-    pub(super) fn oldest(&self) -> Vec<Flight> {
-        self.flying.values().take(ENDED_MAX).copied().collect()
+    pub(super) fn oldest(&self) -> Vec<InFlight> {
+        self.in_flight.values().take(ENDED_MAX).copied().collect()
     }
 }

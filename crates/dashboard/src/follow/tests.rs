@@ -117,7 +117,7 @@ async fn silence_is_broken_by_a_comment() {
 async fn a_client_that_does_not_read_loses_its_place() {
     let source = source(1);
     let clients = Clients::new();
-    let bodies: Vec<Body> = (0..crate::CLIENTS_MAX)
+    let bodies: Vec<Body> = (0..crate::clients::CLIENTS_MAX)
         .map(|_| follow_from(&source, &clients, None))
         .collect();
     assert!(clients.admit().is_none());
@@ -127,16 +127,16 @@ async fn a_client_that_does_not_read_loses_its_place() {
         tokio::time::sleep(2 * TICK).await;
     }
     assert!(clients.admit().is_none());
-    tokio::time::sleep(crate::SEND_TIMEOUT).await;
+    tokio::time::sleep(crate::clients::SEND_TIMEOUT).await;
     assert!(clients.admit().is_some());
-    assert_eq!(bodies.len(), crate::CLIENTS_MAX);
+    assert_eq!(bodies.len(), crate::clients::CLIENTS_MAX);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_gives_its_place_back_at_once() {
     let source = source(1);
     let clients = Clients::new();
-    let mut bodies: Vec<Body> = (0..crate::CLIENTS_MAX)
+    let mut bodies: Vec<Body> = (0..crate::clients::CLIENTS_MAX)
         .map(|_| follow_from(&source, &clients, None))
         .collect();
     tokio::time::sleep(2 * TICK).await;

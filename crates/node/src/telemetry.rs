@@ -1,0 +1,423 @@
+//! What happens in a node, told once and rendered four ways.
+//!
+//! The loop emits an [`Event`] for each thing that happens. What renders it:
+//!
+//! | module | for whom |
+//! |---|---|
+//! | `metrics` | Prometheus: counters and histograms |
+//! | `totals`, `summary` | devnets and operators: figures with quantiles |
+//! | `trace` | the page: records of a trace |
+//! | `stream` | clients of the interface: events of the chain |
+//! | `log` | whoever runs the node: lines of `tracing` |
+//! | `jobs`, `slots` | the interface: the last jobs, sessions and slots |
+//!
+//! The loop writes and never waits; what others read is a [`Snapshot`] that it gives away four times
+//! a second, the registry of the metrics, and rings of lines.
+
+mod buckets_table;
+mod event;
+mod jobs;
+mod log;
+mod metrics;
+mod slots;
+mod stream;
+mod summary;
+mod totals;
+mod trace;
+
+use crate::engine::Spawn;
+use crate::lanes::Ended;
+use alphorn_net::{Address, NodeId, Status, Transport};
+use alphorn_proto::horn::{Config, Horn, SlotView};
+use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::wire::Checkpoint;
+use alphorn_types::trace::Ring;
+use alphorn_types::{Layout, Slot, Time};
+use metrics::Counted;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+use totals::Totals;
+use trace::Tracer;
+
+pub(crate) use buckets_table::RATIO;
+pub(crate) use event::{Event, Finality, Turn};
+pub(crate) use jobs::{EndedJob, InFlight, Session};
+pub(crate) use metrics::CONTENT_TYPE;
+pub use metrics::text as metrics_text;
+pub use slots::{CollectionRecord, CommitteeRecord, SLOTS_MAX, SlotRecord};
+pub(crate) use stream::{ATTESTATION, LIMITS as STREAM_LIMITS, bitlist, hex};
+pub use stream::{BEACON_TOPICS, LEAN_TOPICS, Streams};
+pub use summary::{DutyCounts, JobCounts, Summary, TimesMs, TopicCounts};
+pub(crate) use totals::Ratio;
+
+/// Addresses that are listened on.
+const ADDRESSES_MAX: usize = 16;
+/// How often the slot before the present one is looked at again.
+const BEFORE_NS: u64 = 1_000_000_000;
+
+/// What does not change while a node runs.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    /// The node.
+    pub name: String,
+    /// The signature scheme.
+    pub scheme: String,
+    /// The network.
+    pub config: Config,
+    /// When this process began.
+    pub started: Time,
+    /// Who this machine is for others.
+    pub id: NodeId,
+    /// Whether it aggregates and collects when its validators are selected.
+    pub is_aggregator: bool,
+    /// The chosen kernel of each crate that has several.
+    pub kernels: BTreeMap<&'static str, String>,
+}
+
+#[cfg(test)]
+impl NodeInfo {
+    /// Of a network of 48 validators in two committees of two cells, with lean's slots.
+    pub(crate) fn example() -> Self {
+        use alphorn_proto::horn::SchemeInfo;
+        use alphorn_proto::slot::Timing;
+        use alphorn_scheme::model::{CostTable, Model};
+        let scheme = Model::new(CostTable::example()).unwrap();
+        let layout = Layout::new(48, 2, 2).unwrap();
+        let mut config = Config::new(layout, &SchemeInfo::of(&scheme, &layout));
+        config.network_id = [0xab; 32];
+        config.network_id[..4].copy_from_slice(&[0x0a, 0x1b, 0xff, 0x00]);
+        config.genesis = Time::from_millis(1_770_407_233_500);
+        config.timing = Timing::LEAN;
+        config.epoch_slots = 4;
+        NodeInfo {
+            name: "node-0".into(),
+            scheme: "model".into(),
+            config,
+            started: Time::from_millis(1_770_407_230_000),
+            id: alphorn_net::NodeKey::from_bytes([1; 32]).unwrap().id(),
+            is_aggregator: true,
+            kernels: [("hash", "portable".to_owned())].into(),
+        }
+    }
+}
+
+/// What a node shows, not older than a quarter of a second while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Slot and root of the head.
+    pub head: Checkpoint,
+    /// The justified checkpoint.
+    pub justified: Checkpoint,
+    /// The finalised checkpoint.
+    pub finalised: Checkpoint,
+    /// The last slots, at most [`SLOTS_MAX`].
+    pub slots: BTreeMap<u64, Arc<SlotRecord>>,
+    /// Jobs on their way, the oldest 256.
+    pub(crate) in_flight: Vec<InFlight>,
+    /// How many are on their way.
+    pub(crate) in_flight_count: usize,
+    /// The last jobs that ended, at most 256.
+    pub(crate) ended: Vec<EndedJob>,
+    /// The last sessions, at most 256.
+    pub(crate) sessions: Vec<Session>,
+    /// How well jobs were predicted.
+    pub(crate) cost: BTreeMap<&'static str, Ratio>,
+    /// Jobs that were predicted to end in time, and did: `[predicted][actual]`, no first.
+    pub(crate) fit: [[u64; 2]; 2],
+    /// The network's counters and peers.
+    pub net: Status,
+    /// Where this machine listens, as peers dial it.
+    pub addresses: Vec<String>,
+}
+
+/// What readers of a node share.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// What does not change.
+    pub info: Arc<NodeInfo>,
+    /// The last snapshot.
+    pub snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// What was counted.
+    pub counted: Arc<Registry>,
+    /// The chain as it changes.
+    pub streams: Streams,
+}
+
+/// The loop's side.
+pub(crate) struct Telemetry {
+    now: Time,
+    clock: SlotClock,
+    layout: Layout,
+    epoch_slots: u64,
+    totals: Totals,
+    counted: Counted,
+    trace: Tracer,
+    streams: Streams,
+    jobs: jobs::Jobs,
+    slots: slots::Slots,
+    addresses: Vec<String>,
+    chain: Seen,
+    /// The last slot that the log tells of.
+    logged: Option<Slot>,
+    window: Window,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+}
+
+/// What of the chain became events so far.
+struct Seen {
+    head: Checkpoint,
+    justified: Checkpoint,
+    finalised: Checkpoint,
+    /// A block was accepted since the head was last looked at.
+    has_block: bool,
+    /// The last slot whose block was counted.
+    block_slot: Option<Slot>,
+    /// The slot that is looked at, and how many collections of each committee became events.
+    collections: (Slot, BTreeMap<u16, usize>),
+    /// When the slot before is looked at again.
+    before_at: Time,
+    /// The slot whose two thirds are awaited.
+    two_thirds: Slot,
+}
+
+impl Telemetry {
+    pub(crate) fn new(info: NodeInfo, horn: &Horn) -> Self {
+        let (config, now) = (horn.config(), info.started);
+        let (head, chain) = (horn.head(), horn.chain());
+        let (counted, registry) = Counted::new(*horn.clock());
+        let snapshots = watch::Sender::default();
+        let streams = Streams::new(now.as_nanos());
+        Telemetry {
+            now,
+            clock: *horn.clock(),
+            layout: config.layout,
+            epoch_slots: config.epoch_slots,
+            totals: Totals::default(),
+            counted,
+            trace: Tracer::new(&info.name, &info.scheme, config, now),
+            jobs: jobs::Jobs::default(),
+            slots: slots::Slots::default(),
+            addresses: Vec::new(),
+            chain: Seen {
+                head: Checkpoint {
+                    slot: chain.header(&head).map_or(Slot(0), |header| header.slot),
+                    root: head,
+                },
+                justified: chain.justified(),
+                finalised: chain.finalised(),
+                has_block: false,
+                block_slot: None,
+                collections: (Slot(0), BTreeMap::new()),
+                before_at: now,
+                two_thirds: Slot(0),
+            },
+            logged: None,
+            window: Window {
+                info: Arc::new(info),
+                snapshot: snapshots.subscribe(),
+                counted: registry,
+                streams: streams.clone(),
+            },
+            streams,
+            snapshots,
+        }
+    }
+
+    /// What readers share.
+    pub(crate) fn window(&self) -> Window {
+        self.window.clone()
+    }
+
+    /// The trace of this life, which goes on as long as the node runs.
+    pub(crate) fn ring(&self) -> Arc<Mutex<Ring>> {
+        self.trace.ring()
+    }
+
+    /// What does not change.
+    pub(crate) fn info(&self) -> &NodeInfo {
+        &self.window.info
+    }
+
+    /// Whether another machine signs with a local key.
+    pub(crate) fn has_stranger(&self) -> bool {
+        self.totals.stranger.is_some()
+    }
+
+    /// Records that the trace could not hold.
+    pub(crate) fn trace_refused(&self) -> u64 {
+        self.trace.refused
+    }
+
+    /// The time of all that follows.
+    pub(crate) fn at(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Tells all that render it what happened.
+    pub(crate) fn emit(&mut self, event: &Event<'_>) {
+        log::record(event);
+        self.totals.record(self.now, event);
+        self.counted.record(self.now, event);
+        self.trace.record(self.now, event);
+        self.streams.record(event, &self.layout);
+        self.chain.has_block |= matches!(event, Event::BlockAccepted { .. });
+    }
+
+    /// A job is handed out.
+    pub(crate) fn job_spawned(&mut self, spawn: &Spawn) {
+        self.jobs.begin(self.now, spawn);
+        self.emit(&Event::JobSpawned(spawn));
+    }
+
+    /// A job ended.
+    pub(crate) fn job_ended(&mut self, ended: &Ended) {
+        let job = self.jobs.end(self.now, ended);
+        self.emit(&Event::JobEnded(ended, job.as_ref()));
+    }
+
+    /// A listener has its address.
+    pub(crate) fn listening(&mut self, address: SocketAddr, transport: Transport, id: NodeId) {
+        for address in Address::new(address, transport, id) {
+            let address = address.to_string();
+            self.emit(&Event::Listening { address: &address });
+            if self.addresses.len() < ADDRESSES_MAX {
+                self.addresses.push(address);
+            }
+        }
+    }
+
+    /// Looks whether the head is another one, if a block came.
+    pub(crate) fn look_at_head(&mut self, horn: &Horn) {
+        if std::mem::take(&mut self.chain.has_block) {
+            self.look_at_chain(horn);
+        }
+    }
+
+    /// Looks at the chain: each change is an event.
+    fn look_at_chain(&mut self, horn: &Horn) {
+        let (root, chain) = (horn.head(), horn.chain());
+        if root != self.chain.head.root
+            && let Some(slot) = chain.header(&root).map(|header| header.slot)
+        {
+            let head = Checkpoint { slot, root };
+            let before = std::mem::replace(&mut self.chain.head, head);
+            // One that is not known any more is final, or of a branch that was given up.
+            let is_reorg =
+                chain.header(&before.root).is_some() && !chain.is_ancestor(&before.root, &root);
+            let given_up = is_reorg.then(|| {
+                let own = chain.ancestors(&before.root);
+                own.take_while(|(own, _)| !chain.is_ancestor(own, &root))
+                    .count()
+            });
+            let epoch = |slot: Slot| slot.epoch(self.epoch_slots);
+            self.emit(&Event::Head {
+                head,
+                is_other_epoch: epoch(slot) != epoch(before.slot),
+                given_up,
+            });
+        }
+        if chain.justified() != self.chain.justified {
+            self.chain.justified = chain.justified();
+            self.emit(&Event::Justified(&chain.justified()));
+        }
+        if chain.finalised() != self.chain.finalised {
+            self.chain.finalised = chain.finalised();
+            self.emit(&Event::Finalised(&chain.finalised()));
+        }
+    }
+
+    /// Looks whether two thirds of all votes of the slot stand in verified collections.
+    pub(crate) fn look_at_votes(&mut self, horn: &Horn) {
+        let Some(slot) = self.clock.slot_at(self.now) else {
+            return;
+        };
+        let top = Phase::Level(self.clock.timing().levels());
+        if self.chain.two_thirds > slot || self.now < self.clock.phase_start(slot, top) {
+            return;
+        }
+        let validators = u64::from(self.layout.validators());
+        let covered = horn.view(slot).map_or(0, |view| view.covered());
+        if 3 * covered >= 2 * validators {
+            self.chain.two_thirds = slot.next();
+            self.emit(&Event::TwoThirds {
+                slot,
+                ms: self.now.since_ns(self.clock.slot_start(slot)) as f64 / 1e6,
+                finality: Finality::of(horn),
+            });
+        }
+    }
+
+    /// Looks at cells, chain and traffic, and now and then at the slot before.
+    pub(crate) fn look(&mut self, horn: &Horn, net: impl FnOnce() -> Status) {
+        if let Some(slot) = self.clock.slot_at(self.now) {
+            let view = horn.view(slot);
+            self.trace.slot(self.now, slot, horn.chain(), view.as_ref());
+            self.trace.finality(Finality::of(horn), None);
+            self.look_at_chain(horn);
+            if self.now >= self.chain.before_at {
+                self.chain.before_at = self.now.saturating_add_ns(BEFORE_NS);
+                if let Some(view) = slot.0.checked_sub(1).and_then(|slot| horn.view(Slot(slot))) {
+                    self.slots.put(view, horn.chain());
+                }
+            }
+            if let Some(view) = view {
+                self.look_at_slot(slot, &view);
+                self.slots.put(view, horn.chain());
+            }
+        }
+        self.trace.traffic(net);
+    }
+
+    /// What is new in the slot by the clock.
+    fn look_at_slot(&mut self, slot: Slot, view: &SlotView) {
+        if self.chain.collections.0 != slot {
+            self.chain.collections = (slot, BTreeMap::new());
+        }
+        // Those of a committee stand in the order of their acceptance.
+        let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
+        for one in &view.collections {
+            let count = counts.entry(one.committee).or_default();
+            *count += 1;
+            let told = self.chain.collections.1.entry(one.committee).or_default();
+            if *count > *told {
+                *told = *count;
+                self.emit(&Event::Collection(one));
+            }
+        }
+        if let Some(block) = view.block.filter(|_| self.chain.block_slot < Some(slot)) {
+            self.chain.block_slot = Some(slot);
+            self.emit(&Event::SlotBlock {
+                collections: block.entries,
+            });
+        }
+    }
+
+    /// Gives a snapshot away, and tells of a slot that began.
+    pub(crate) fn show(&mut self, summary: &Summary, net: Status) {
+        if let Some(slot) = self
+            .clock
+            .slot_at(self.now)
+            .filter(|slot| self.logged != Some(*slot))
+        {
+            self.logged = Some(slot);
+            log::slot(summary);
+        }
+        self.snapshots.send_replace(Arc::new(Snapshot {
+            head: self.chain.head,
+            justified: self.chain.justified,
+            finalised: self.chain.finalised,
+            slots: self.slots.all(),
+            in_flight: self.jobs.oldest(),
+            in_flight_count: self.jobs.len(),
+            ended: self.jobs.ended.iter().copied().collect(),
+            sessions: self.jobs.sessions.iter().copied().collect(),
+            cost: self.totals.cost(),
+            fit: self.totals.fit,
+            net,
+            addresses: self.addresses.clone(),
+        }));
+    }
+}

@@ -1,0 +1,162 @@
+//! The log: what whoever runs a node must hear of, as events of `tracing`.
+//!
+//! What others can bring about as often as they like, such as connections and bad messages, is below
+//! the default level: a peer must not be able to fill a disk.
+
+use super::event::{Event, outcome};
+use super::summary::Summary;
+use alphorn_scheme::Outcome;
+use tracing::{debug, error, info, warn};
+
+pub(super) fn record(event: &Event<'_>) {
+    match *event {
+        // Nothing is more important to an operator.
+        Event::Stranger(stranger) => error!("{stranger}: this node signs nothing"),
+        Event::ClockStep(step) => warn!(?step, "the wall clock was set"),
+        Event::Contradiction => warn!("two statements of a validator contradict each other"),
+        Event::SourceBlamed { source, slot } => {
+            debug!(
+                validator = source.0,
+                slot = slot.0,
+                "a source broadcast no message"
+            );
+        }
+        Event::Judged(judged) if judged.all().missed > 0 => {
+            let missed = [
+                judged.propose,
+                judged.vote,
+                judged.aggregate,
+                judged.collect,
+            ];
+            let [blocks, votes, aggregates, collections] = missed.map(|tally| tally.missed);
+            let slot = judged.slot.0;
+            warn!(
+                slot,
+                blocks, votes, aggregates, collections, "duties were missed"
+            );
+        }
+        Event::JobEnded(ended, _) => match &ended.outcome {
+            Outcome::Done(_) | Outcome::Cancelled | Outcome::Superseded => {}
+            Outcome::Crashed | Outcome::SelfVerifyFailed => {
+                let (job, outcome) = (ended.op, outcome(&ended.outcome));
+                warn!(job, outcome, slot = ended.group.slot.0, "a job failed");
+            }
+            Outcome::Invalid(_) | Outcome::Refused(_) => {
+                let (job, outcome) = (ended.op, outcome(&ended.outcome));
+                debug!(
+                    job,
+                    outcome,
+                    slot = ended.group.slot.0,
+                    "a job has no result"
+                );
+            }
+        },
+        Event::Listening { address } => info!(address, "listening"),
+        Event::PeerUp { id, outbound, .. } => debug!(%id, outbound, "peer connected"),
+        Event::PeerDown { peer, reason } => {
+            debug!(peer, reason = reason.name(), "peer disconnected");
+        }
+        Event::Reported { peer, reason } => debug!(%peer, reason, "peer reported"),
+        Event::Head { head, given_up, .. } => debug!(slot = head.slot.0, given_up, "head"),
+        Event::Finalised(checkpoint) => debug!(slot = checkpoint.slot.0, "finalised"),
+        Event::TwoThirds { slot, ms, .. } => {
+            debug!(
+                slot = slot.0,
+                ms, "two thirds stand in verified collections"
+            );
+        }
+        _ => {}
+    }
+}
+
+/// A slot began: what became of all duties so far, and where the chain stands.
+pub(super) fn slot(summary: &Summary) {
+    let all = summary.all_duties();
+    info!(
+        slot = summary.slot,
+        done = all.done,
+        late = all.late,
+        missed = all.missed,
+        peers = summary.peers,
+        head = summary.head_slot,
+        finalised = summary.finalised_slot,
+        "slot"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Stranger;
+    use crate::lanes::Ended;
+    use alphorn_net::DownReason;
+    use alphorn_proto::Peer;
+    use alphorn_scheme::{Group, JobId};
+    use alphorn_types::{Slot, Validator};
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The log of the default level.
+    fn log(events: &[Event<'_>]) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let lines = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        tracing::subscriber::with_default(lines.finish(), || events.iter().for_each(record));
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn what_peers_can_bring_about_is_below_the_default_level() {
+        let id = alphorn_net::NodeKey::from_bytes([1; 32]).unwrap().id();
+        let group = Group::of_slot(Slot(1));
+        let refused = Ended::refused(JobId(1), "verify_votes", group, "full".into());
+        let invalid = Ended {
+            outcome: Outcome::Invalid(vec![0]),
+            ..Ended::refused(JobId(2), "verify_votes", group, String::new())
+        };
+        let noise = [
+            Event::PeerUp {
+                peer: 1,
+                id: &id,
+                outbound: false,
+            },
+            Event::PeerDown {
+                peer: 1,
+                reason: DownReason::Banned,
+            },
+            Event::Reported {
+                peer: Peer(1),
+                reason: "malformed",
+            },
+            Event::JobEnded(&refused, None),
+            Event::JobEnded(&invalid, None),
+        ];
+        assert_eq!(log(&noise), "");
+    }
+
+    #[test]
+    fn what_an_operator_must_act_on_is_an_error() {
+        let stranger = Stranger {
+            validator: Validator(3),
+            slot: Slot(9),
+        };
+        let text = log(&[Event::Stranger(stranger)]);
+        assert!(
+            text.contains("ERROR") && text.contains("validator 3 in slot 9"),
+            "{text}"
+        );
+    }
+}
