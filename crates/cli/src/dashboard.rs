@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use alphorn_dashboard::{Source, TraceFile, router};
-use alphorn_node::host::{Hosts, guard};
+use alphorn_node::host_allow_list::{HostAllowList, guard};
 use anyhow::Context;
 use axum::Router;
 use axum::response::Redirect;
@@ -60,7 +60,7 @@ async fn serve(args: &Args, source: Source) -> Result<()> {
     let app = Router::new()
         .route("/", get(|| async { Redirect::permanent("/dashboard/") }))
         .nest_service("/dashboard", router(source));
-    let app = guard(app, Hosts::new(args.listen, [])?);
+    let app = guard(app, HostAllowList::new(args.listen, [])?);
     let ended = async {
         // Without a signal handler the process ends by the signal itself.
         let _ = tokio::signal::ctrl_c().await;

@@ -12,10 +12,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Requests that wait for the thread, and most blocks and messages of one commit.
-pub const QUEUE_MAX: usize = 4_096;
+pub(crate) const QUEUE_MAX: usize = 4_096;
 
 /// Most bytes that wait to be durable.
-pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
 
 /// Least time between two commits.
 const COMMIT_EVERY: Duration = Duration::from_millis(100);
@@ -23,11 +23,11 @@ const COMMIT_EVERY: Duration = Duration::from_millis(100);
 const COMMIT_REST: u32 = 4;
 
 /// Where an answer goes: the blocks, or none if they cannot be read.
-pub type Answer = Box<dyn FnOnce(Option<Vec<Stored>>) + Send>;
+pub(crate) type Answer = Box<dyn FnOnce(Option<Vec<Stored>>) + Send>;
 
 /// Blocks that a peer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// Those from a slot on.
     Range {
         /// The slot.
@@ -45,7 +45,7 @@ pub enum Wanted {
 }
 
 /// Who is told whether a message is durable.
-pub type Told = Box<dyn FnOnce(bool) + Send>;
+pub(crate) type Told = Box<dyn FnOnce(bool) + Send>;
 
 enum Request {
     Keep(Stored),
@@ -56,15 +56,15 @@ enum Request {
 
 /// What the archive counts.
 #[derive(Debug, Default)]
-pub struct ArchiveCounters {
+pub(crate) struct ArchiveCounters {
     /// Requests that found the queue full.
-    pub dropped: AtomicU64,
+    pub(crate) dropped: AtomicU64,
     /// Commits that failed; their blocks are asked of peers again after a restart.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Longest commit, in nanoseconds.
-    pub commit_ns_max: AtomicU64,
+    pub(crate) commit_ns_max: AtomicU64,
     /// Votes and aggregates that are durable.
-    pub messages: AtomicU64,
+    pub(crate) messages: AtomicU64,
     /// Bytes that wait to be durable.
     waiting: AtomicUsize,
 }
@@ -86,7 +86,7 @@ impl ArchiveCounters {
 }
 
 /// The loop's side.
-pub struct Archive {
+pub(crate) struct Archive {
     requests: SyncSender<Request>,
     counters: Arc<ArchiveCounters>,
     thread: Option<JoinHandle<()>>,
@@ -97,7 +97,7 @@ impl Archive {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(blocks: Blocks) -> std::io::Result<Self> {
+    pub(crate) fn start(blocks: Blocks) -> std::io::Result<Self> {
         let (requests, inbox) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(ArchiveCounters::default());
         let mut keeper = Keeper {
@@ -118,14 +118,14 @@ impl Archive {
     }
 
     /// Keeps a block, unless too much waits: then peers have it.
-    pub fn keep(&self, block: Stored) {
+    pub(crate) fn keep(&self, block: Stored) {
         let bytes = block.data.len();
         self.admit(bytes, Request::Keep(block));
     }
 
     /// Keeps a vote or an aggregate, unless too much waits: then it is not acknowledged. `told`
     /// hears on the archive's thread, or at once on this one, whether it is durable.
-    pub fn keep_message(&self, message: Kept, told: Option<Told>) {
+    pub(crate) fn keep_message(&self, message: Kept, told: Option<Told>) {
         let bytes = message.data.len();
         if let Some(Request::Message(_, Some(told))) =
             self.admit(bytes, Request::Message(message, told))
@@ -136,7 +136,7 @@ impl Archive {
 
     /// Reads blocks for a peer; the answer is called on the archive's thread, or never if the
     /// queue is full: a peer that gets none asks another.
-    pub fn serve(&self, wanted: Wanted, answer: Answer) {
+    pub(crate) fn serve(&self, wanted: Wanted, answer: Answer) {
         self.send(Request::Serve(wanted, answer));
     }
 
@@ -164,12 +164,12 @@ impl Archive {
     }
 
     /// What was counted.
-    pub fn counters(&self) -> &ArchiveCounters {
+    pub(crate) fn counters(&self) -> &ArchiveCounters {
         &self.counters
     }
 
     /// Writes what waits and ends the thread.
-    pub fn shutdown(&mut self) {
+    pub(crate) fn shutdown(&mut self) {
         let _ = self.requests.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

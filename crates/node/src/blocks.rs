@@ -6,7 +6,7 @@
 
 use crate::engine::Kept;
 use crate::file::DataFile;
-use crate::kept;
+use crate::message_store;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
@@ -79,7 +79,7 @@ impl Blocks {
         let blocks = Blocks { file };
         blocks.write("opening", |txn| {
             txn.open_table(BLOCKS)?;
-            kept::open(txn)
+            message_store::open(txn)
         })?;
         Ok(blocks)
     }
@@ -92,7 +92,7 @@ impl Blocks {
     pub fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
         self.write("writing", |txn| {
             put_blocks(txn, batch)?;
-            kept::put(txn, messages)
+            message_store::put(txn, messages)
         })
     }
 

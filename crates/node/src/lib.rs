@@ -9,21 +9,21 @@
 //! | [`cast`] | how blocks and collections that are too long for gossip get to peers |
 //! | [`run`] | what the loop does next |
 //! | [`clock`] | what time it is for the protocol |
-//! | [`safety`], [`desk`] | what may be signed, and never twice |
+//! | [`safety`], `signer` | what may be signed, and never twice |
 //! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
-//! | [`blocks`], [`kept`], [`archive`], [`sync`] | what is kept of the chain and its votes, and asked of peers |
+//! | [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
 //! | [`local`] | messages that came neither by gossip nor from a peer |
 //! | [`telemetry`] | what happens in a node, as metrics, summary, trace, events and log |
-//! | [`api`], [`http`], [`host`] | what it answers |
+//! | [`api`], [`http`], [`host_allow_list`] | what it answers |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "live")]
 pub mod api;
 #[cfg(feature = "live")]
-pub mod archive;
+mod archive;
 #[cfg(feature = "live")]
 pub mod blocks;
 pub mod cast;
@@ -32,8 +32,6 @@ pub mod clock;
 mod committees;
 #[cfg(all(test, feature = "live"))]
 mod crash;
-#[cfg(feature = "live")]
-pub mod desk;
 #[cfg(all(test, feature = "live"))]
 mod disk;
 pub mod engine;
@@ -41,17 +39,17 @@ pub mod engine;
 mod file;
 pub mod genesis;
 #[cfg(feature = "live")]
-pub mod host;
+pub mod host_allow_list;
 #[cfg(feature = "live")]
 pub mod http;
-#[cfg(feature = "live")]
-pub mod kept;
 #[cfg(feature = "live")]
 pub mod lanes;
 #[cfg(feature = "live")]
 pub mod local;
 #[cfg(feature = "live")]
 pub mod memory;
+#[cfg(feature = "live")]
+mod message_store;
 #[cfg(feature = "live")]
 mod ports;
 pub mod record;
@@ -61,6 +59,8 @@ pub mod run;
 pub mod safety;
 #[cfg(feature = "live")]
 pub mod sign_log;
+#[cfg(feature = "live")]
+mod signer;
 #[cfg(feature = "live")]
 mod submit;
 #[cfg(feature = "live")]

@@ -8,7 +8,7 @@ use crate::archive;
 use crate::blocks::{self, RANGE_BYTES_MAX};
 use crate::cast;
 use crate::http;
-use crate::kept::RESTORED_BYTES_MAX;
+use crate::message_store::RESTORED_BYTES_MAX;
 use crate::safety;
 use crate::telemetry::STREAM_LIMITS;
 use alphorn_net::PerKind;

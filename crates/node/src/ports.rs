@@ -1,13 +1,13 @@
-//! The host of an engine and the carrier of its broadcasts in a process: network, lanes, desk, archive
+//! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive
 //! and telemetry.
 
 use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::cast::{self, Blamed, Carrier};
-use crate::desk::Desk;
 use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
 use crate::local::{LOCAL, Locals};
+use crate::signer::Signer;
 use crate::telemetry::{Event, Telemetry};
 use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
@@ -25,7 +25,7 @@ const EVIDENCE_MAX: usize = 1_024;
 
 /// The threads that wait for a disk.
 pub(crate) struct Disks {
-    pub(crate) desk: Desk,
+    pub(crate) signer: Signer,
     pub(crate) archive: Archive,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Ports {
     pub(crate) net: Handle,
     pub(crate) network: NetworkDigest,
     pub(crate) lanes: Arc<dyn Lanes>,
-    pub(crate) desk: Desk,
+    pub(crate) signer: Signer,
     pub(crate) archive: Archive,
     pub(crate) telemetry: Telemetry,
     pub(crate) evidence: VecDeque<Evidence>,
@@ -62,12 +62,12 @@ impl Ports {
         telemetry: Telemetry,
         cast: cast::Settings,
     ) -> Self {
-        let Disks { desk, archive } = disks;
+        let Disks { signer, archive } = disks;
         Ports {
             net,
             network,
             lanes,
-            desk,
+            signer,
             archive,
             telemetry,
             evidence: VecDeque::new(),
@@ -86,7 +86,7 @@ impl Ports {
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let refused = self.refused.pop_front();
         refused
-            .or_else(|| self.desk.poll())
+            .or_else(|| self.signer.poll())
             .or_else(|| self.lanes.poll())
     }
 
@@ -158,10 +158,10 @@ impl Host for Ports {
                 Some("another machine signs with a key of this node".to_owned())
             }
             Work::Sign(_) => self
-                .desk
+                .signer
                 .sign(spawn)
                 .err()
-                .map(|_| "the desk is full".to_owned()),
+                .map(|_| "the signer is full".to_owned()),
             _ => self.lanes.submit(spawn).err(),
         };
         if let Some(why) = refused {
@@ -174,7 +174,7 @@ impl Host for Ports {
     }
 
     fn reserve(&mut self, slot: Slot) {
-        self.desk.reserve(slot);
+        self.signer.reserve(slot);
     }
 
     fn evidence(&mut self, evidence: Evidence) {

@@ -1,6 +1,6 @@
 //! The loop: one thread that drives the protocol and is never blocked.
 //!
-//! It hashes nothing, signs nothing and opens no file: what takes time goes to the lanes, the desk
+//! It hashes nothing, signs nothing and opens no file: what takes time goes to the lanes, the signer
 //! or the archive, and comes back as an input. In each turn the deadlines of the protocol come
 //! first, then commands, then jobs that ended, then messages, so that a flood of messages cannot
 //! delay a duty.
@@ -13,7 +13,6 @@ use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
 use crate::cast::{self, Cast};
 use crate::clock::{Clock, Source};
-use crate::desk::Desk;
 use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::Lanes;
 use crate::local::Reply;
@@ -22,6 +21,7 @@ use crate::ports::{Disks, Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
+use crate::signer::Signer;
 use crate::sync::{Standing, Sync};
 use crate::telemetry::{self, NodeInfo, Summary, Telemetry, Turn, Window};
 use alphorn_net::{Event, Events, Handle, NodeId};
@@ -152,7 +152,7 @@ impl<C: Source> Node<C> {
         let waker = move || wake.notify_one();
         let (lanes, log) = (parts.lanes.clone(), parts.sign_log);
         let disks = Disks {
-            desk: Desk::start(parts.safety, lanes, log, wall_ms, waker)?,
+            signer: Signer::start(parts.safety, lanes, log, wall_ms, waker)?,
             archive: Archive::start(parts.blocks)?,
         };
         let (now, _) = clock.now();
@@ -439,7 +439,7 @@ impl<C: Source> Node<C> {
         let summary = Arc::new(summary);
         self.snapshot.send_replace(summary.clone());
         self.ports.lanes.shutdown();
-        self.ports.desk.shutdown();
+        self.ports.signer.shutdown();
         self.ports.archive.shutdown();
         self.ports.net.shutdown();
         summary

@@ -16,7 +16,7 @@ use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;
-use alphorn_node::host::{Hosts, guard};
+use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::lanes::Pool;
 use alphorn_node::memory::{self, Sources};
 use alphorn_node::record::Recorder;
@@ -382,7 +382,7 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
         Error::Exit(3, format!("{why}, 0 any that is free"))
     })?;
     let bound = listener.local_addr()?;
-    let hosts = Hosts::new(bound.ip(), args.http_allow_host.iter().cloned());
+    let hosts = HostAllowList::new(bound.ip(), args.http_allow_host.iter().cloned());
     let hosts = hosts.context("--http-allow-host")?;
     let clients = api.clients.clone();
     let page = router_among(trace.clone(), clients.clone());

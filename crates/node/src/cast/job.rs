@@ -1,4 +1,4 @@
-//! What a machine asks for as jobs of lanes and desk, and their ends as its products.
+//! What a machine asks for as jobs of lanes and signer, and their ends as its products.
 
 use super::{Cast, JOBS};
 use crate::engine::Spawn;
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 
 /// What becomes of it.
 pub(super) enum Begun {
-    /// A job for desk or lanes.
+    /// A job for signer or lanes.
     Job(Spawn),
     /// None is needed: what comes of it.
     Ended(Option<broadcast::Product<Rs>>),

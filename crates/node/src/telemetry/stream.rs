@@ -8,7 +8,7 @@ use super::event::Event;
 use alphorn_proto::horn::CollectionView;
 use alphorn_proto::wire::Checkpoint;
 use alphorn_types::trace::{Lines, RingLimits};
-use alphorn_types::{Bitfield, Layout, Slot};
+use alphorn_types::{Bitfield, Layout};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -151,7 +151,7 @@ fn push(lines: &Mutex<Lines>, topic: &'static str, value: &Value, is_high: bool)
 mod tests {
     use super::*;
     use alphorn_proto::wire::Vote;
-    use alphorn_types::{Support, Validator};
+    use alphorn_types::{Slot, Support, Validator};
 
     fn told(lines: &Mutex<Lines>) -> Vec<(&'static str, Value)> {
         let batch = lines.lock().unwrap().after(0, 100);

@@ -330,14 +330,14 @@ impl Summary {
     }
 
     fn add_disk(&mut self, ports: &Ports) {
-        let (desk, archive) = (ports.desk.counters(), ports.archive.counters());
+        let (signer, archive) = (ports.signer.counters(), ports.archive.counters());
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        self.signing_refused = load(&desk.refused);
+        self.signing_refused = load(&signer.refused);
         self.kept_messages = load(&archive.messages);
-        self.commits_failed = [load(&desk.failed), load(&archive.failed)];
-        let longest = [load(&desk.commit_ns_max), load(&archive.commit_ns_max)];
+        self.commits_failed = [load(&signer.failed), load(&archive.failed)];
+        let longest = [load(&signer.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
-        self.can_sign = !desk.broken.load(Ordering::Relaxed) && self.stranger.is_none();
+        self.can_sign = !signer.broken.load(Ordering::Relaxed) && self.stranger.is_none();
     }
 
     /// Whether the head lies so far behind the clock that the node counts as catching up.

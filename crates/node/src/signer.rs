@@ -1,5 +1,4 @@
-//! The desk where signatures are admitted: a thread that may wait for the disk, so that the loop
-//! never does.
+//! The signer: a thread that admits signatures and may wait for the disk, so that the loop never does.
 //!
 //! A job that signs passes here on its way to the lanes. If the rights of its slot are durable it
 //! goes on with them, once; if not, it ends refused and nothing is signed.
@@ -16,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Requests that wait at the desk.
-pub const QUEUE_MAX: usize = 1_024;
+/// Requests that wait at the signer.
+pub(crate) const QUEUE_MAX: usize = 1_024;
 
 /// How long a failed reservation rests before it is tried again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -28,34 +27,34 @@ enum Request {
     Stop,
 }
 
-/// What the desk counts.
+/// What the signer counts.
 #[derive(Debug, Default)]
-pub struct DeskCounters {
+pub(crate) struct SignerCounters {
     /// Jobs that were refused, because their slot was used or not reserved.
-    pub refused: AtomicU64,
+    pub(crate) refused: AtomicU64,
     /// Commits that failed.
-    pub failed: AtomicU64,
+    pub(crate) failed: AtomicU64,
     /// Longest commit, in nanoseconds.
-    pub commit_ns_max: AtomicU64,
+    pub(crate) commit_ns_max: AtomicU64,
     /// Whether the last commit failed: the node can do no duty.
-    pub broken: std::sync::atomic::AtomicBool,
+    pub(crate) broken: std::sync::atomic::AtomicBool,
 }
 
-/// The loop's side of the desk.
-pub struct Desk {
+/// The loop's side of the signer.
+pub(crate) struct Signer {
     requests: SyncSender<Request>,
     refused: Mutex<Option<Receiver<Ended>>>,
-    counters: Arc<DeskCounters>,
+    counters: Arc<SignerCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Desk {
+impl Signer {
     /// Starts the thread. `wake` is called after a job was refused here, `clock_ms` gives the
     /// milliseconds since 1970. With a `log` each right is in it before its job runs.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         store: Arc<SafetyStore>,
         lanes: Arc<dyn Lanes>,
         log: Option<SignLog>,
@@ -64,7 +63,7 @@ impl Desk {
     ) -> std::io::Result<Self> {
         let (requests, inbox) = sync_channel(QUEUE_MAX);
         let (ended, refused) = sync_channel(QUEUE_MAX);
-        let counters = Arc::new(DeskCounters::default());
+        let counters = Arc::new(SignerCounters::default());
         let clerk = Clerk {
             store,
             lanes,
@@ -76,9 +75,9 @@ impl Desk {
             retry: None,
         };
         let thread = std::thread::Builder::new()
-            .name("alphorn-desk".into())
+            .name("alphorn-signer".into())
             .spawn(move || clerk.run(&inbox))?;
-        Ok(Desk {
+        Ok(Signer {
             requests,
             refused: Mutex::new(Some(refused)),
             counters,
@@ -86,8 +85,8 @@ impl Desk {
         })
     }
 
-    /// Asks for the marks of a slot. If the desk is full, the slot's duties are missed.
-    pub fn reserve(&self, slot: Slot) {
+    /// Asks for the marks of a slot. If the signer is full, the slot's duties are missed.
+    pub(crate) fn reserve(&self, slot: Slot) {
         if self.requests.try_send(Request::Reserve(slot)).is_err() {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }
@@ -96,8 +95,8 @@ impl Desk {
     /// Hands in a job that signs.
     ///
     /// # Errors
-    /// The job, if the desk is full or closed.
-    pub fn sign(&self, spawn: Spawn) -> Result<(), Box<Spawn>> {
+    /// The job, if the signer is full or closed.
+    pub(crate) fn sign(&self, spawn: Spawn) -> Result<(), Box<Spawn>> {
         match self.requests.try_send(Request::Sign(Box::new(spawn))) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) => match request
@@ -109,17 +108,17 @@ impl Desk {
     }
 
     /// The next job that was refused here.
-    pub fn poll(&self) -> Option<Ended> {
+    pub(crate) fn poll(&self) -> Option<Ended> {
         self.refused.lock().ok()?.as_ref()?.try_recv().ok()
     }
 
     /// What was counted.
-    pub fn counters(&self) -> &DeskCounters {
+    pub(crate) fn counters(&self) -> &SignerCounters {
         &self.counters
     }
 
     /// Ends the thread when it has done what waits.
-    pub fn shutdown(&mut self) {
+    pub(crate) fn shutdown(&mut self) {
         // Nobody reads refusals any more, and the thread must not wait for that.
         if let Ok(mut refused) = self.refused.lock() {
             refused.take();
@@ -134,7 +133,7 @@ impl Desk {
 struct Clerk {
     store: Arc<SafetyStore>,
     lanes: Arc<dyn Lanes>,
-    counters: Arc<DeskCounters>,
+    counters: Arc<SignerCounters>,
     log: Option<SignLog>,
     clock_ms: Box<dyn Fn() -> u64 + Send>,
     ended: SyncSender<Ended>,
@@ -278,16 +277,16 @@ mod tests {
         };
         let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
-        let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
-        let mut desk = desk.unwrap();
-        desk.reserve(Slot(0));
-        desk.sign(sign(1, 0)).unwrap();
-        desk.sign(sign(2, 0)).unwrap();
-        desk.sign(sign(3, 5)).unwrap();
+        let signer = Signer::start(Arc::new(store), lanes.clone(), None, || 0, || ());
+        let mut signer = signer.unwrap();
+        signer.reserve(Slot(0));
+        signer.sign(sign(1, 0)).unwrap();
+        signer.sign(sign(2, 0)).unwrap();
+        signer.sign(sign(3, 5)).unwrap();
         let refused = std::iter::from_fn(|| {
             let until = Instant::now() + Duration::from_secs(20);
             while Instant::now() < until {
-                if let Some(ended) = desk.poll() {
+                if let Some(ended) = signer.poll() {
                     return Some(ended);
                 }
                 std::thread::sleep(Duration::from_millis(1));
@@ -303,8 +302,8 @@ mod tests {
                 .all(|ended| matches!(ended.outcome, Outcome::Refused(_)))
         );
         assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
-        assert_eq!(desk.counters().refused.load(Ordering::Relaxed), 2);
-        desk.shutdown();
+        assert_eq!(signer.counters().refused.load(Ordering::Relaxed), 2);
+        signer.shutdown();
     }
 
     /// A disk that takes long for each sync, and fails while it is full.
@@ -362,12 +361,12 @@ mod tests {
         };
         let store = SafetyStore::open_backend(move || disk.clone(), keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
-        let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
-        let mut desk = desk.unwrap();
+        let signer = Signer::start(Arc::new(store), lanes.clone(), None, || 0, || ());
+        let mut signer = signer.unwrap();
         sync_ms.store(1_000, Ordering::Relaxed);
         let began = Instant::now();
-        desk.reserve(Slot(0));
-        desk.sign(sign(1, 0)).unwrap();
+        signer.reserve(Slot(0));
+        signer.sign(sign(1, 0)).unwrap();
         assert!(
             began.elapsed() < Duration::from_millis(900),
             "the loop waits"
@@ -382,24 +381,24 @@ mod tests {
         assert!(began.elapsed() >= Duration::from_secs(1));
         sync_ms.store(0, Ordering::Relaxed);
         full.store(true, Ordering::Relaxed);
-        desk.reserve(Slot(1));
-        desk.sign(sign(2, 1)).unwrap();
-        soon("nothing is signed", || desk.poll().is_some());
-        assert!(desk.counters().broken.load(Ordering::Relaxed));
+        signer.reserve(Slot(1));
+        signer.sign(sign(2, 1)).unwrap();
+        soon("nothing is signed", || signer.poll().is_some());
+        assert!(signer.counters().broken.load(Ordering::Relaxed));
         assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
         // There is room again: the same process goes on, and nothing is signed twice.
         full.store(false, Ordering::Relaxed);
         soon("the store is opened again", || {
-            !desk.counters().broken.load(Ordering::Relaxed)
+            !signer.counters().broken.load(Ordering::Relaxed)
         });
-        desk.reserve(Slot(2));
-        desk.sign(sign(3, 2)).unwrap();
+        signer.reserve(Slot(2));
+        signer.sign(sign(3, 2)).unwrap();
         soon("it signs again", || {
             *lanes.0.lock().unwrap() == [JobId(1), JobId(3)]
         });
-        desk.sign(sign(4, 2)).unwrap();
-        soon("once", || desk.poll().is_some());
+        signer.sign(sign(4, 2)).unwrap();
+        soon("once", || signer.poll().is_some());
         assert_eq!(*lanes.0.lock().unwrap(), [JobId(1), JobId(3)]);
-        desk.shutdown();
+        signer.shutdown();
     }
 }

@@ -22,7 +22,7 @@ const MESSAGES: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::
 const SLOTS_KEPT: u64 = 2;
 
 /// Most bytes that a start brings back, the newest slots first.
-pub const RESTORED_BYTES_MAX: usize = 64 << 20;
+pub(crate) const RESTORED_BYTES_MAX: usize = 64 << 20;
 
 /// Topic and message; a flag before them says whose it is.
 fn encode(kept: &Kept) -> Vec<u8> {
@@ -77,7 +77,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn messages(&self) -> Result<Vec<Kept>, BlocksError> {
+    pub(crate) fn messages(&self) -> Result<Vec<Kept>, BlocksError> {
         self.read(|database: &Database| {
             let txn = database.begin_read()?;
             let table = txn.open_table(MESSAGES)?;

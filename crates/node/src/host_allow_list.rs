@@ -35,12 +35,12 @@ pub enum HostError {
 
 /// The names that a node answers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hosts {
+pub struct HostAllowList {
     bound: IpAddr,
     names: BTreeSet<String>,
 }
 
-impl Hosts {
+impl HostAllowList {
     /// The address that is listened on, `localhost`, loopback addresses and these names, whatever
     /// the port: a port may be forwarded. Who listens on all addresses answers to every address.
     ///
@@ -54,7 +54,7 @@ impl Hosts {
         let names = names.into_iter().map(lower);
         let names = names.collect::<Result<BTreeSet<String>, HostError>>()?;
         match names.len() {
-            0..=NAMES_MAX => Ok(Hosts { bound, names }),
+            0..=NAMES_MAX => Ok(HostAllowList { bound, names }),
             value => Err(HostError::Count { value }),
         }
     }
@@ -88,11 +88,11 @@ fn is_name(text: &str) -> bool {
 
 /// The same paths, answered with 403 to requests that name another host. A request without a name
 /// is not of a browser, and goes on.
-pub fn guard(app: Router, hosts: Hosts) -> Router {
+pub fn guard(app: Router, hosts: HostAllowList) -> Router {
     app.layer(middleware::from_fn_with_state(Arc::new(hosts), check))
 }
 
-async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+async fn check(State(hosts): State<Arc<HostAllowList>>, request: Request, next: Next) -> Response {
     let fields = request.headers().get_all(header::HOST).iter();
     let named = fields.map(|field| field.to_str().unwrap_or_default());
     let target = request.uri().authority().map(Authority::as_str);
@@ -112,9 +112,9 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
-    fn hosts(bound: &str, names: &[&str]) -> Hosts {
+    fn hosts(bound: &str, names: &[&str]) -> HostAllowList {
         let names = names.iter().map(|name| (*name).to_owned());
-        Hosts::new(bound.parse().unwrap(), names).unwrap()
+        HostAllowList::new(bound.parse().unwrap(), names).unwrap()
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_none_is_refused() {
-        let new = |names: Vec<String>| Hosts::new([127, 0, 0, 1].into(), names);
+        let new = |names: Vec<String>| HostAllowList::new([127, 0, 0, 1].into(), names);
         for wrong in ["", "a b", "http://a", "a:80", "*.example.org"] {
             let refused = new(vec![wrong.to_owned()]);
             assert_eq!(refused, Err(HostError::Name(wrong.to_owned())));
