@@ -208,9 +208,12 @@ fn levels_that_do_not_fit_the_layout_are_named() {
     let info = SchemeInfo::of(&sums(), &deep);
     let mut config = Config::new(deep, &info);
     assert_eq!(config.validate(&info), Ok(()));
-    config.levels[2].cover = Cover::Greedy;
+    // With multiplicities up to 3 there is no room for rivals who share signers.
+    config.levels[2].cover = Cover::Quorum;
     let text = config.validate(&info).unwrap_err().to_string();
-    assert!(text.starts_with("cover of level 3 = greedy") && text.ends_with("use best1"));
+    assert!(text.starts_with("cover of level 3 = quorum") && text.ends_with("use best1 or greedy"));
+    config.multiplicity_max = 7;
+    assert_eq!(config.validate(&info), Ok(()));
 }
 
 #[test]
