@@ -157,10 +157,6 @@ figures MACHINE *NAMES:
     cargo xtask figures --measure target/release/alphorn {{MACHINE}} {{NAMES}}
     cargo xtask figures --write
 
-# Every row of Horn's target table: ours, blst's ways, the target. `--slot` adds a whole slot.
-horn-figures *ARGS:
-    cargo run --release -- bench targets {{ARGS}}
-
 # The commands that the documents show, as they are written.
 documents *FILES:
     cargo build --release

@@ -98,9 +98,8 @@ fn a_slot_is_the_same_on_any_threads_and_kernel() {
 
 #[test]
 fn a_slot_has_its_fields() {
-    let value =
-        object("bench bls slot --validators 300 --timing custom:8000:0,1000,3000,5000,7000");
-    has_common_fields(&value, "bench bls slot");
+    let value = object("slot --validators 300 --timing custom:8000:0,1000,3000,5000,7000");
+    has_common_fields(&value, "slot");
     has_fields(&value, &["aggregates", "collections", "coverage"]);
     assert_eq!(
         value["config"]["timing"],

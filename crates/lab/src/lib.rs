@@ -6,9 +6,11 @@
 //! is promised.
 #![forbid(unsafe_code)]
 
+mod attack;
 pub mod bench;
 pub mod calibration;
 pub mod compare;
+mod draw;
 pub mod error;
 pub mod explore;
 pub mod horn;
@@ -24,4 +26,5 @@ pub mod report;
 pub mod sim;
 pub mod slot;
 pub mod text;
+mod timing;
 pub mod yaml;

@@ -1,4 +1,4 @@
-//! Recorded participation: who voted in an epoch of a real network.
+//! Who votes: a share of all, or who voted in an epoch of a real network.
 //!
 //! A record is a folder with `meta.json` (number of active validators, slots, committees a slot,
 //! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
@@ -10,6 +10,29 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Who participates.
+#[derive(Clone, Debug)]
+pub(crate) enum Participation {
+    /// Each validator with this probability.
+    Share(f64),
+    /// As recorded.
+    File(PathBuf),
+}
+
+impl FromStr for Participation {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        // What looks like a number is one: 1.5 is a share out of range, not a file nobody has.
+        let number = text.strip_suffix('%').unwrap_or(text).trim();
+        if text.is_empty() || number.parse::<f64>().is_ok() {
+            return crate::options::share(text).map(Participation::Share);
+        }
+        Ok(Participation::File(PathBuf::from(text)))
+    }
+}
 
 /// Largest meta file that is read.
 const META_BYTES_MAX: u64 = 1 << 20;
@@ -198,5 +221,18 @@ mod tests {
         assert!(meta("8").contains("target.bits"));
         std::fs::create_dir(folder.path().join("target.bits")).unwrap();
         assert!(meta("8").contains("no regular file"));
+    }
+
+    #[test]
+    fn a_number_is_a_share_and_anything_else_a_record() {
+        let parse = |text: &str| text.parse::<Participation>();
+        assert!(matches!(parse("95%"), Ok(Participation::Share(0.95))));
+        assert!(matches!(parse("1"), Ok(Participation::Share(1.0))));
+        assert!(matches!(parse("vectors/x"), Ok(Participation::File(_))));
+        assert!(matches!(parse("./1.5"), Ok(Participation::File(_))));
+        for wrong in ["1.5", "-0.1", "-5%", "NaN", "inf", "1e9", "101 %", ""] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("no share from 0 to 1"), "{wrong}: {error}");
+        }
     }
 }

@@ -7,12 +7,12 @@ mod levels;
 mod print;
 mod xmss;
 
-use crate::bench::Participation as Voters;
 use crate::error::{Error, Result};
 use crate::keycache;
 use crate::lattice::LatticeOptions;
 use crate::machine::Machine;
 use crate::options::{self, Common};
+use crate::participation::Participation as Voters;
 use crate::participation::Record;
 use crate::progress::Bars;
 use crate::proof::{ProofOptions, check_set};
@@ -196,29 +196,19 @@ impl Args {
     /// The slot of a recorded epoch, everything else by default.
     pub(crate) fn recorded(common: Common, participation: String, flag: String) -> Self {
         Args {
-            participation: Voters::File(participation.into()),
-            flag,
-            validators: None,
-            ..Args::sized(common, 1)
-        }
-    }
-
-    /// A slot in which all of `validators` vote, everything else by default.
-    pub(crate) fn sized(common: Common, validators: u32) -> Self {
-        Args {
             common,
             scheme: BLS.into(),
             set: None,
             lattice: LatticeOptions::default(),
             proof: ProofOptions::default(),
             layers: None,
-            validators: Some(validators),
+            validators: None,
             committees: None,
             subcommittees: None,
             fan_out: None,
             protocol: None,
-            participation: Voters::Share(1.0),
-            flag: "target".into(),
+            participation: Voters::File(participation.into()),
+            flag,
             selection: None,
             cover: None,
             multiplicity: None,
@@ -263,12 +253,7 @@ impl Executed {
 /// # Errors
 /// If it cannot be run, or if a check fails.
 pub fn run(args: &Args) -> Result<()> {
-    run_as(args, "slot")
-}
-
-/// `command` is the name that it was called by.
-pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
-    let report = Report::begin(command, args.common.seed);
+    let report = Report::begin("slot", args.common.seed);
     check_scheme(args)?;
     if args.griefing.griefing {
         levels::check_griefing(args)?;

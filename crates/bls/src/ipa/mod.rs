@@ -4,7 +4,7 @@
 //! signers and a proof of 1,600 bytes (for 2^15 keys) that A is a combination of the committee's
 //! keys in which every claimed signer has a multiplicity other than zero. Nodes never use it: for
 //! whoever holds the keys, adding them is far cheaper than verifying the proof
-//! (`alphorn bench bls ipa` measures by how much).
+//! (`cargo bench --bench ipa` measures by how much).
 //!
 //! ```
 //! use alphorn_bls::ipa::{Bases, Claim, Committee, Proof, prove, verify};

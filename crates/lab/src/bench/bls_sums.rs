@@ -2,11 +2,12 @@
 
 mod keys;
 
-use super::columns::{Participation, Shape, Supports, table_of, with_jobs};
+use super::columns::{Shape, Supports, table_of, with_jobs};
 use super::least;
 use crate::error::{Error, Result};
 use crate::keycache;
 use crate::options::Common;
+use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use crate::text;
@@ -16,7 +17,7 @@ use alphorn_bls::{
     sum_columns,
 };
 use alphorn_exec::{Backend, Exec};
-pub(super) use keys::Keys;
+use keys::Keys;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -50,20 +51,20 @@ pub(crate) struct Args {
 }
 
 /// The sums of a slot by every method.
-pub(super) struct Case {
+struct Case {
     kernel: Backend,
     name: String,
     keys: Keys,
     /// Our time for the same supports of interop keys.
-    pub(super) interop_s: f64,
+    interop_s: f64,
     /// By the methods of [`PeerMethod::ALL`].
-    pub(super) peers_s: [f64; 3],
+    peers_s: [f64; 3],
     /// Our time.
-    pub(super) ours_s: f64,
+    ours_s: f64,
     report: SumReport,
     ones: u64,
     /// Whether all methods found the same keys.
-    pub(super) equal: bool,
+    equal: bool,
 }
 
 impl Case {
@@ -142,20 +143,20 @@ fn on_kernel(
 }
 
 /// What all cases share.
-pub(super) struct Bench<'a> {
+struct Bench<'a> {
     /// Runs of each method; the least time counts.
-    pub(super) runs: usize,
+    runs: usize,
     /// How we sum.
-    pub(super) options: SumOptions,
+    options: SumOptions,
     /// The threads.
-    pub(super) pool: &'a rayon::ThreadPool,
+    pool: &'a rayon::ThreadPool,
     /// Interop keys.
-    pub(super) interop: &'a KeyTable,
+    interop: &'a KeyTable,
 }
 
 impl Bench<'_> {
     /// `table` holds the keys if they are not the interop keys.
-    pub(super) fn measure(
+    fn measure(
         &self,
         keys: Keys,
         table: Option<&KeyTable>,

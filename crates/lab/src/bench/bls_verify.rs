@@ -3,10 +3,11 @@
 mod print;
 mod world;
 
-use super::columns::{Participation, Shape, Supports};
+use super::columns::{Shape, Supports};
 use super::least;
 use crate::error::{Error, Result};
 use crate::options::Common;
+use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_bls::peer::{PeerMethod, verify_batch, verify_each};
@@ -20,7 +21,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-pub(super) use world::{World, epoch_keys, signature_of};
+use world::{World, epoch_keys};
 
 /// Verification of all collections of a slot, aggregates of a committee, or votes of a cell
 #[derive(clap::Args, Debug)]
@@ -179,7 +180,7 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
 }
 
 /// The secret of weights that a seed fixes.
-pub(super) fn secret(seed: u64) -> [u8; 32] {
+fn secret(seed: u64) -> [u8; 32] {
     Sha256::digest(seed.to_le_bytes()).into()
 }
 
@@ -206,25 +207,20 @@ fn shape(args: &Args) -> Shape {
 }
 
 /// Our verification: `inner` = the aggregates alone, `full` = with what stands beside them.
-pub(super) struct Ours {
+struct Ours {
     inner: Option<(f64, Verified)>,
     full: (f64, Verified),
 }
 
 impl Ours {
     /// Seconds and verdicts of the aggregates alone; of everything where there are none.
-    pub(super) fn inner(&self) -> &(f64, Verified) {
+    fn inner(&self) -> &(f64, Verified) {
         self.inner.as_ref().unwrap_or(&self.full)
-    }
-
-    /// Seconds and verdicts of everything.
-    pub(super) fn full(&self) -> &(f64, Verified) {
-        &self.full
     }
 }
 
 /// What a verification found and what it took.
-pub(super) struct Verified {
+struct Verified {
     items: usize,
     messages: usize,
     timings: VerifyTimings,
@@ -235,16 +231,16 @@ pub(super) struct Verified {
 
 impl Verified {
     /// Indices of the claims that do not hold, ascending.
-    pub(super) fn bad(&self) -> &[usize] {
+    fn bad(&self) -> &[usize] {
         &self.located.bad
     }
 }
 
 /// Verifies as a node does.
-pub(super) struct Verifier<'a> {
-    pub(super) scheme: &'a Bls,
-    pub(super) secret: [u8; 32],
-    pub(super) pool: &'a rayon::ThreadPool,
+struct Verifier<'a> {
+    scheme: &'a Bls,
+    secret: [u8; 32],
+    pool: &'a rayon::ThreadPool,
 }
 
 impl Verifier<'_> {
@@ -272,12 +268,7 @@ impl Verifier<'_> {
     }
 
     /// The least time of `runs` runs.
-    pub(super) fn measure(
-        &self,
-        world: &World<'_>,
-        runs: usize,
-        workspace: &mut Workspace,
-    ) -> Ours {
+    fn measure(&self, world: &World<'_>, runs: usize, workspace: &mut Workspace) -> Ours {
         let mut timed = |claims: &[Claim]| least(runs, || self.verify(world, claims, workspace));
         let inner = (!world.groups.is_empty()).then(|| timed(&world.groups));
         let all = [world.groups.as_slice(), &world.singles].concat();
@@ -290,24 +281,24 @@ impl Verifier<'_> {
 
 /// blst on the same items: every aggregate alone, by each of its ways to sum keys, and all of them
 /// in one batch.
-pub(super) struct Peers {
+struct Peers {
     /// By the methods of [`PeerMethod::ALL`].
-    pub(super) seconds: [f64; 3],
+    seconds: [f64; 3],
     /// Seconds of [`verify_batch`], the fastest of all where every item holds.
-    pub(super) batch_s: f64,
+    batch_s: f64,
     verdicts: [Vec<bool>; 3],
     batch_holds: bool,
 }
 
 impl Peers {
     /// Seconds of the fastest way.
-    pub(super) fn strongest_s(&self) -> f64 {
+    fn strongest_s(&self) -> f64 {
         self.seconds.iter().copied().fold(self.batch_s, f64::min)
     }
 }
 
 /// Slow ways run once, the batch as often as ours: its least time counts too.
-pub(super) fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
+fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
     let items = world.items();
     let weight = |i: usize| {
         let digest = Sha256::digest([seed.to_le_bytes(), (i as u64).to_le_bytes()].concat());
@@ -327,7 +318,7 @@ pub(super) fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -
 }
 
 /// Whether every verdict is that of verifying the item alone, and exactly the damaged ones fail.
-pub(super) fn verdicts_agree(
+fn verdicts_agree(
     honest: &Ours,
     bad: Option<&Ours>,
     damaged: &[usize],

@@ -2,13 +2,14 @@
 
 mod print;
 
-use super::{Participation, least};
-use crate::error::{Error, Result};
-use crate::horn::draw::{
+use super::least;
+use crate::draw::{
     Draw, Network, NetworkArgs, aggregates, cell_ranges, covered, flipped, join, missing,
     share_option,
 };
+use crate::error::{Error, Result};
 use crate::options::Common;
+use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_proto::horn::Cover;
@@ -379,49 +380,6 @@ impl Sizes {
     fn target_bytes(&self) -> f64 {
         self.entropy[0] * SIZE_TARGET.0 + SIZE_TARGET.1 * self.collections as f64
     }
-}
-
-/// The coded bitfields of a slot, with the chain as context.
-pub(super) struct Coded {
-    pub(super) collections: u64,
-    pub(super) kib: f64,
-    /// All of them, one thread.
-    pub(super) decode_ms: f64,
-    /// Every code decodes to what was encoded.
-    pub(super) equal: bool,
-}
-
-/// Codes of the collections of a slot: 16 a committee, 0.3 % flips, 0.2 % misses.
-pub(super) fn coded(
-    common: &Common,
-    validators: u32,
-    share: f64,
-    runs: u16,
-) -> anyhow::Result<Coded> {
-    let flip = 0.003;
-    let args = Args {
-        common: common.clone(),
-        network: NetworkArgs::sized(validators),
-        participation: vec![Participation::Share(share)],
-        flip: vec![flip],
-        miss: 0.002,
-        multiplicity: "1".into(),
-        collections: 16,
-        runs,
-    };
-    let pool = crate::options::pool(1).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let case = case(&args, &args.participation[0], flip, &pool)?;
-    let decode_us = case
-        .times
-        .iter()
-        .find(|times| times.name == CHAIN_TIMES)
-        .map_or(0.0, |times| times.decode_us);
-    Ok(Coded {
-        collections: case.sizes.collections,
-        kib: case.sizes.rice[1] as f64 / 1024.0,
-        decode_ms: decode_us * 1e-3 * case.sizes.collections as f64,
-        equal: case.sizes.differences == 0,
-    })
 }
 
 /// The least time of encoding and decoding all collections of a committee, for one.

@@ -1,36 +1,12 @@
 //! Supports of a slot for measurements: random or recorded, independent or correlated.
 
-use crate::participation::Record;
+use crate::participation::{Participation, Record};
 use alphorn_bls::{Columns, CommitteeJob, G1Affine, KeyTable};
 use alphorn_exec::Backend;
 use alphorn_types::Layout;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
-use std::path::PathBuf;
-use std::str::FromStr;
-
-/// Who participates.
-#[derive(Clone, Debug)]
-pub(crate) enum Participation {
-    /// Each validator with this probability.
-    Share(f64),
-    /// As recorded.
-    File(PathBuf),
-}
-
-impl FromStr for Participation {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // What looks like a number is one: 1.5 is a share out of range, not a file nobody has.
-        let number = text.strip_suffix('%').unwrap_or(text).trim();
-        if text.is_empty() || number.parse::<f64>().is_ok() {
-            return crate::options::share(text).map(Participation::Share);
-        }
-        Ok(Participation::File(PathBuf::from(text)))
-    }
-}
 
 /// The size of the network that is measured.
 #[derive(clap::Args, Clone, Debug, Serialize)]
@@ -207,22 +183,4 @@ pub(crate) fn with_jobs<T>(
         })
         .collect();
     f(&jobs)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_a_share_and_anything_else_a_record() {
-        let parse = |text: &str| text.parse::<Participation>();
-        assert!(matches!(parse("95%"), Ok(Participation::Share(0.95))));
-        assert!(matches!(parse("1"), Ok(Participation::Share(1.0))));
-        assert!(matches!(parse("vectors/x"), Ok(Participation::File(_))));
-        assert!(matches!(parse("./1.5"), Ok(Participation::File(_))));
-        for wrong in ["1.5", "-0.1", "-5%", "NaN", "inf", "1e9", "101 %", ""] {
-            let error = parse(wrong).unwrap_err().to_string();
-            assert!(error.contains("no share from 0 to 1"), "{wrong}: {error}");
-        }
-    }
 }

@@ -6,7 +6,6 @@ mod watch;
 mod world;
 
 use super::least;
-use super::steps::Clock;
 use crate::error::{Error, Result};
 use crate::lattice::params::{ROWS, check_number, levels_json};
 use crate::lattice::{LatticeOptions, flavour_name, security};
@@ -15,6 +14,7 @@ use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
+use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{Aggregator, Front, Item, PublicKey, SALT_BYTES, verify_batch};

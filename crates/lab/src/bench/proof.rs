@@ -10,7 +10,6 @@ mod sizes;
 mod steps;
 mod world;
 
-use super::steps::Clock;
 use crate::error::{Error, Result};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
@@ -18,6 +17,7 @@ use crate::options;
 use crate::proof::{PresetName, REGIME, proofs};
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
+use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_xmss::{Proofs, Set, Signed, verify_batch};
 use anyhow::anyhow;

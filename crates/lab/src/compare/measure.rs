@@ -1,8 +1,8 @@
 //! What a scheme takes for the votes of one committee. Every step is timed, every result verified by the
 //! public verifier, and a false statement about it must be refused.
 
-use crate::bench::least;
 use crate::machine;
+use crate::timing::least;
 use alphorn_exec::Stop;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Ctx, Evidence, Layer, MemoryWatermark, Overlap, Part, Role, Scheme,

@@ -2,8 +2,8 @@
 
 mod print;
 
-use super::draw::{Draw, NetworkArgs, share_option};
 use super::odds;
+use crate::draw::{Draw, NetworkArgs, share_option};
 use crate::error::{Error, Result};
 use crate::options::Common;
 use crate::progress::Bars;

@@ -2,8 +2,8 @@
 
 mod rewards;
 
-use super::attack::{AttackedCell, Covering, Play, Setting};
-use super::draw::{Draw, join, share_option};
+use crate::attack::{AttackedCell, Covering, Play, Setting};
+use crate::draw::{Draw, join, share_option};
 use crate::error::Result;
 use crate::options::Common;
 use crate::progress::Bars;
@@ -186,34 +186,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         config["rewards"] = rewards::config_json(payment);
     }
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
-}
-
-/// Honest votes lost by each of three rules with a third of the aggregators malicious and a tenth
-/// of the voters adversarial, at the worst of these splits.
-pub(crate) fn losses(common: &Common, split: Vec<u32>) -> anyhow::Result<Vec<(String, f64)>> {
-    let cover = ["best1", "quorum3", "union"].map(|rule| rule.parse::<Covering>());
-    let cover: std::result::Result<Vec<Covering>, String> = cover.into_iter().collect();
-    let (malicious, eve, misses) = STANDARD[1];
-    let args = Args {
-        common: common.clone(),
-        malicious: Some(malicious),
-        eve: Some(eve),
-        misses: Some(misses),
-        online: 0.95,
-        split,
-        drop: Vec::new(),
-        cover: cover.map_err(|error| anyhow::anyhow!(error))?,
-        cells: 640,
-        cell_size: 512,
-        aggregators: 16,
-        rewards: false,
-        schedule: None,
-        increments: 32,
-    };
-    let pool = common.pool().map_err(|error| anyhow::anyhow!("{error}"))?;
-    let case = pool.install(|| case(&args, &settings(&args)[0], None))?;
-    let loss = |rule: &RuleOutcome| (rule.rule.to_string(), rule.loss);
-    Ok(case.rules.iter().map(loss).collect())
 }
 
 fn settings(args: &Args) -> Vec<Setting> {

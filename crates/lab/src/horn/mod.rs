@@ -1,17 +1,13 @@
 //! `alphorn horn`: the analyses of Horn, from the real encoders and roles.
 
-pub(crate) mod attack;
 mod collections;
 mod committees;
-pub(crate) mod draw;
 mod griefing;
 mod odds;
 mod traffic;
 
 use crate::error::Result;
 use clap::Subcommand;
-
-pub(crate) use griefing::losses as griefing_losses;
 
 /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
 #[derive(clap::Args, Debug)]

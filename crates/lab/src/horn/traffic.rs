@@ -3,12 +3,12 @@
 mod encoded;
 mod formula;
 
-use super::attack::Setting;
-use super::draw::{Network, NetworkArgs, share_option};
 use super::odds;
-use crate::bench::Participation;
+use crate::attack::Setting;
+use crate::draw::{Network, NetworkArgs, share_option};
 use crate::error::{Error, Result};
 use crate::options::Common;
+use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use crate::text;

@@ -13,9 +13,9 @@ mod votes;
 mod world;
 
 use super::{Args, BLS, FALCON, Layers, Plan, falcon, plan, xmss};
+use crate::attack::{Covering, Play, Setting};
+use crate::draw::share_option;
 use crate::error::{Error, Result};
-use crate::horn::attack::{Covering, Play, Setting};
-use crate::horn::draw::share_option;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::report::Report;

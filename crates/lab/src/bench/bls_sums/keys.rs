@@ -13,7 +13,7 @@ const BLOCK: usize = 2048;
 /// Which keys the committees have.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::bench) enum Keys {
+pub(super) enum Keys {
     /// Interop keys, all different
     Interop,
     /// 32 validators of a committee share each key: additions are doublings
@@ -26,7 +26,7 @@ pub(in crate::bench) enum Keys {
 
 impl Keys {
     /// The name in tables.
-    pub(in crate::bench) fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Keys::Interop => "interop",
             Keys::Clones => "clones",
@@ -36,7 +36,7 @@ impl Keys {
     }
 
     /// The keys of all committees in order, made from as many interop keys.
-    pub(in crate::bench) fn points(
+    pub(super) fn points(
         self,
         interop: &[G1Affine],
         layout: &Layout,

@@ -18,20 +18,20 @@ use std::sync::Arc;
 const SLOT: Slot = Slot(1);
 
 /// Everything that is verified, as a node's verify job has it.
-pub(in crate::bench) struct World<'s> {
+pub(super) struct World<'s> {
     pub(super) keys: &'s EpochKeys,
     supports: Vec<Planes<'s>>,
     /// The claim that each support signed.
     pub(super) groups: Vec<Claim>,
     /// Single signatures: what stands beside the groups, or votes.
-    pub(in crate::bench) singles: Vec<Claim>,
+    pub(super) singles: Vec<Claim>,
 }
 
 /// A collection: its committee, the planes of its support.
 type Planes<'s> = (usize, Vec<&'s [u64]>);
 
 /// The keys of an epoch whose validators are the interop keys in their order.
-pub(in crate::bench) fn epoch_keys(
+pub(super) fn epoch_keys(
     scheme: &Bls,
     layout: &Layout,
     pool: &rayon::ThreadPool,
@@ -68,7 +68,7 @@ impl World<'_> {
 }
 
 /// The bytes that are to prove a claim.
-pub(in crate::bench) fn signature_of(claim: &Claim) -> &[u8] {
+pub(super) fn signature_of(claim: &Claim) -> &[u8] {
     match claim {
         Claim::One { signature, .. } => signature,
         Claim::Selected { proof, .. } => proof,
@@ -108,7 +108,7 @@ fn selected(key: &InteropKey, validator: usize) -> Claim {
 impl<'s> World<'s> {
     /// Supports with real signatures, made by the sums of the signers' interop keys; beside each a proof
     /// of selection (one message for all) and an envelope (a message each).
-    pub(in crate::bench) fn of_supports(
+    pub(super) fn of_supports(
         keys: &'s EpochKeys,
         layer: Layer,
         supports: Vec<Planes<'s>>,
@@ -158,11 +158,7 @@ impl<'s> World<'s> {
     }
 
     /// One vote of every key.
-    pub(in crate::bench) fn of_votes(
-        keys: &'s EpochKeys,
-        messages: u64,
-        pool: &rayon::ThreadPool,
-    ) -> Self {
+    pub(super) fn of_votes(keys: &'s EpochKeys, messages: u64, pool: &rayon::ThreadPool) -> Self {
         let count = u64::from(keys.assignment().layout().validators());
         let interop = interop_keys(0..count, Exec::new(Backend::Portable, Some(pool)));
         let vote = |i: usize| {
@@ -191,7 +187,7 @@ impl<'s> World<'s> {
 
     /// Swaps the signatures of `bad` inner claims for a valid point that signs something else; their
     /// indices.
-    pub(in crate::bench) fn damage(&mut self, bad: usize) -> Vec<usize> {
+    pub(super) fn damage(&mut self, bad: usize) -> Vec<usize> {
         let key = InteropKey::new(u64::MAX).to_secret_key();
         let other: Arc<[u8]> = Arc::from(sign(&key, b"another message").to_bytes());
         let claims = match self.groups.is_empty() {

@@ -1,6 +1,6 @@
 //! The parts of a proof that its steps belong to, and their times.
 
-use super::super::steps::Clock;
+use crate::timing::Clock;
 use serde_json::{Map, Value, json};
 
 /// Seconds of each step in the order of their first beginning, and of all.

@@ -1,8 +1,8 @@
 //! The time of each step of a proof.
 
-use super::super::steps::Clock;
 use crate::report::table;
 use crate::text;
+use crate::timing::Clock;
 use serde_json::{Map, Value, json};
 
 /// Seconds of each step in the order of their first beginnings.

@@ -4,7 +4,7 @@
 //! would be without the attack.
 
 use super::Args;
-use crate::horn::attack::{AttackedCell, Covering, Play};
+use crate::attack::{AttackedCell, Covering, Play};
 use crate::report::table;
 use crate::yaml;
 use alphorn_proto::rewards::{Account, Inclusion, Ledger, Matches, RewardsError, Schedule};
@@ -446,8 +446,8 @@ pub(super) fn config_json(payment: &Payment) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::horn::attack::Setting;
-    use crate::horn::draw::Draw;
+    use crate::attack::Setting;
+    use crate::draw::Draw;
 
     const PAYMENT: Payment = Payment {
         schedule: Schedule::ALTAIR,

@@ -1,8 +1,8 @@
 //! Bytes of messages that are really made: the protocol's own encoders over drawn participation.
 
 use super::Args;
-use crate::horn::attack::{AttackedCell, Play, Setting};
-use crate::horn::draw::{
+use crate::attack::{AttackedCell, Play, Setting};
+use crate::draw::{
     Aggregates, Draw, Network, aggregates as draw_aggregates, cell_ranges, covered, flipped, join,
     missing,
 };

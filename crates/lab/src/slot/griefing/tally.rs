@@ -1,6 +1,6 @@
 //! What the rules came to, as counts, as a table and as JSON.
 
-use crate::horn::attack::{Covering, Play, Setting};
+use crate::attack::{Covering, Play, Setting};
 use crate::report::table;
 use crate::text;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! The attack on every cell of a slot, for any scheme.
 
 use super::tally::Tally;
+use crate::attack::{AttackedCell, Covering, Play, Setting};
+use crate::draw::{Aggregates, Draw};
 use crate::error::Result;
-use crate::horn::attack::{AttackedCell, Covering, Play, Setting};
-use crate::horn::draw::{Aggregates, Draw};
 use crate::participation::Record;
 use crate::slot::{Args, Plan, Voters};
 use alphorn_proto::horn::committee;

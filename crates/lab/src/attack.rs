@@ -5,7 +5,7 @@
 //! drop the same victims. Her voters are split into groups; each aggregate of hers contains one
 //! group, so that each further pick of hers adds more than the honest one that has the victims.
 
-use super::draw::{Aggregates, Draw, covered, missing, picked};
+use crate::draw::{Aggregates, Draw, covered, missing, picked};
 use alphorn_proto::horn::Cover;
 use alphorn_proto::horn::cover::Picks;
 use alphorn_scheme::Overlap;

@@ -1,11 +1,27 @@
-//! The time of each step of long work, from when steps begin.
+//! Wall times: the least of several runs, and of each step of long work.
 
 use alphorn_exec::Watch;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+/// The least wall time of `runs` runs in seconds, and the last result.
+pub(crate) fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
+    let mut timed = || {
+        let start = Instant::now();
+        let value = run();
+        (start.elapsed().as_secs_f64(), value)
+    };
+    let (mut best, mut value) = timed();
+    for _ in 1..runs {
+        let (seconds, again) = timed();
+        best = best.min(seconds);
+        value = again;
+    }
+    (best, value)
+}
+
 /// Remembers when steps begin.
-pub(super) struct Clock {
+pub(crate) struct Clock {
     start: Instant,
     begun: Mutex<Vec<(&'static str, Instant)>>,
 }
@@ -19,7 +35,7 @@ impl Watch for Clock {
 
 impl Clock {
     /// Begins to watch.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Clock {
             start: Instant::now(),
             begun: Mutex::default(),
@@ -28,7 +44,7 @@ impl Clock {
 
     /// Ends the last step: the seconds of each in the order of their first beginnings, those of one
     /// name added up, and the seconds of all.
-    pub(super) fn end(self) -> (Vec<(&'static str, f64)>, f64) {
+    pub(crate) fn end(self) -> (Vec<(&'static str, f64)>, f64) {
         let end = Instant::now();
         let begun = self.begun.into_inner();
         let begun = begun.unwrap_or_else(PoisonError::into_inner);

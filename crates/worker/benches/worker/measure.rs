@@ -1,7 +1,7 @@
 //! What is measured.
 
+use super::Result;
 use super::task::{Action, BenchTask, Span, clock_ns, request};
-use crate::error::{Error, Result};
 use alphorn_scheme::{Class, Outcome, Schedulable};
 use alphorn_types::Time;
 use alphorn_worker::plan::{Output, Ran};
@@ -44,16 +44,14 @@ impl Bench {
             // The bench has ended if nobody listens.
             let _ = wake.send(());
         };
-        let worker = Worker::start((), config, wake)
-            .map_err(|error| Error::Check(format!("no threads: {error}")))?;
+        let worker =
+            Worker::start((), config, wake).map_err(|error| format!("no threads: {error}"))?;
         Ok(Self { worker, woken })
     }
 
     fn submit(&self, class: Class, task: BenchTask) -> Result<()> {
         let taken = self.worker.submit(request(class, task));
-        taken
-            .map(|_| ())
-            .map_err(|error| Error::Check(error.to_string()))
+        taken.map(|_| ()).map_err(|error| error.to_string())
     }
 
     fn receive(&self) -> Result<Finished<Span>> {
@@ -62,14 +60,14 @@ impl Bench {
                 return Ok(finished);
             }
             let woken = self.woken.recv_timeout(PATIENCE);
-            woken.map_err(|_| Error::Check("a job did not end".into()))?;
+            woken.map_err(|_| "a job did not end".to_owned())?;
         }
     }
 
     fn span(&self) -> Result<Span> {
         match self.receive()?.outcome {
             Outcome::Done(span) => Ok(span),
-            other => Err(Error::Check(format!("a job that does nothing: {other:?}"))),
+            other => Err(format!("a job that does nothing: {other:?}")),
         }
     }
 }
@@ -154,7 +152,7 @@ pub(super) fn late_lost(jobs: u32) -> Result<u32> {
         let mut late = request(Class::Backfill, task);
         late.soft = Time::from_nanos(1);
         let taken = bench.worker.submit(late);
-        taken.map_err(|error| Error::Check(error.to_string()))?;
+        taken.map_err(|error| error.to_string())?;
         let finished = bench.receive()?;
         lost += u32::from(!finished.late || !matches!(finished.outcome, Outcome::Done(_)));
     }
@@ -184,10 +182,10 @@ pub(super) fn restart_ms(
         // A task that crashed is not run again: each is another one.
         accident.work.prior_ns += u64::from(run) + 1;
         let taken = bench.worker.submit(accident);
-        taken.map_err(|error| Error::Check(error.to_string()))?;
+        taken.map_err(|error| error.to_string())?;
         let ended = bench.receive()?.outcome;
         if !matches!(ended, Outcome::Crashed | Outcome::Invalid(_)) {
-            return Err(Error::Check(format!("an accident ended as {ended:?}")));
+            return Err(format!("an accident ended as {ended:?}"));
         }
         let begin = Instant::now();
         bench.submit(Class::Maintenance, task(Action::Spin(0)))?;

@@ -6,7 +6,7 @@
 //! Flips and misses are independent, which real networks are not: their rates are assumptions that
 //! a command prints with its figures.
 
-use crate::bench::Participation;
+use crate::participation::Participation;
 use crate::participation::Record;
 use alphorn_proto::horn::Cover;
 use alphorn_proto::horn::cover::{Candidate, Picks, cover};
@@ -94,16 +94,6 @@ enum Source {
 }
 
 impl NetworkArgs {
-    /// So many validators, everything else by default.
-    pub(crate) fn sized(validators: u32) -> Self {
-        NetworkArgs {
-            validators: Some(validators),
-            committees: None,
-            subcommittees: None,
-            flag: "target".into(),
-        }
-    }
-
     /// Committees and cells where nobody's participation matters.
     ///
     /// # Errors
