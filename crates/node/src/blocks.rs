@@ -1,4 +1,4 @@
-//! The file `node.redb`: blocks for peers that ask and for the next start, and the [messages](crate::kept)
+//! The file `node.redb`: blocks for peers that ask and for the next start, and the messages
 //! of the last slots.
 //!
 //! A block is durable some tenths of a second after it was accepted: several share a commit. What

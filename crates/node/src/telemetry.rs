@@ -1,6 +1,6 @@
 //! What happens in a node, told once and rendered four ways.
 //!
-//! The loop emits an [`Event`] for each thing that happens. What renders it:
+//! The loop emits an `Event` for each thing that happens. What renders it:
 //!
 //! | module | for whom |
 //! |---|---|
