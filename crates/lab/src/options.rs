@@ -193,7 +193,7 @@ mod tests {
             .kernel(&alphorn_bls::KERNELS)
             .unwrap_err();
         assert!(other.to_string().contains("\"stark\""), "{other}");
-        let every: Vec<&str> = alphorn_stark::KERNELS
+        let every: Vec<&str> = alphorn_bls::KERNELS
             .available()
             .iter()
             .map(|b| b.name())
@@ -201,7 +201,7 @@ mod tests {
         let kernels = common(&every.join(","))
             .kernels(&alphorn_bls::KERNELS)
             .unwrap();
-        assert_eq!(kernels, alphorn_stark::KERNELS.available());
+        assert_eq!(kernels, alphorn_bls::KERNELS.available());
         assert_eq!(
             common("auto").kernels(&alphorn_bls::KERNELS).unwrap().len(),
             1
