@@ -6,6 +6,7 @@
 )]
 
 use alphorn_proto::chain::{BALLOTS_PER_COMMITTEE_MAX, Chain};
+use alphorn_proto::horn::committee::assignment;
 use alphorn_proto::wire::{Header, Root};
 use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Slot};
 use std::time::{Duration, Instant};
@@ -18,10 +19,9 @@ fn main() {
     let layout = Layout::new(VALIDATORS, COMMITTEES, 64).expect("a layout");
     let natural = (0..VALIDATORS).collect();
     let members = Assignment::new(Epoch(0), layout, natural).expect("a permutation");
-    let reversed = (0..VALIDATORS).rev().collect();
-    let others = Assignment::new(Epoch(1), layout, reversed).expect("a permutation");
+    let drawn = assignment(Epoch(1), &[7; 32], layout);
     for ballots in [1, 16, BALLOTS_PER_COMMITTEE_MAX] {
-        for (what, next) in [("one assignment", &members), ("an epoch's border", &others)] {
+        for (what, next) in [("one assignment", &members), ("an epoch's border", &drawn)] {
             let (mut chain, heads) = tree(layout, ballots);
             chain.set_slot(Slot(9));
             vote(&mut chain, &members, Slot(9), &heads);

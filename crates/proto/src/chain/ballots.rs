@@ -11,7 +11,9 @@
 //! Who cast two votes is remembered although one of them gives way or is refused.
 //!
 //! Sets are immutable and shared with everybody who has the same store of them. What a ballot weighs
-//! is counted when a vote comes, not when the head is asked for.
+//! is counted when a vote comes, not when the head is asked for. Where the next slot has other
+//! committees, each of its votes is taken off once, from the ballot that its validator cast before.
+//! Only a slot that has votes under two assignments is weighed anew for each head.
 
 use alphorn_types::{Assignment, Bitfield, Validator};
 use std::borrow::Cow;
@@ -66,16 +68,55 @@ pub(super) struct Ballots {
 }
 
 impl Electorate {
-    /// Adds the validators who voted, as positions of an epoch under another assignment. Both tables
-    /// of an assignment are shared by all who have it.
+    /// Adds the validators who voted, as positions of an epoch under another assignment.
     fn voted_as(&self, other: &Assignment, into: &mut Bitfield) {
         for (&committee, seats) in &self.committees {
             let members = self.assignment.committee_members(committee);
-            for position in seats.voted.iter_ones() {
-                if let Some(position) = other.position(Validator(members[position])) {
-                    into.set(position as usize);
-                }
+            translate(members, &seats.voted, other, into);
+        }
+    }
+
+    /// Who voted, by epoch position.
+    fn voted(&self) -> Bitfield {
+        let layout = self.assignment.layout();
+        let mut voted = Bitfield::new(layout.validators() as usize);
+        for (&committee, seats) in &self.committees {
+            let first = layout.committee_range(committee).start;
+            voted.write_range(first as usize, &seats.voted);
+        }
+        voted
+    }
+
+    /// Who of the voters of a committee voted here, as its positions; none if nobody did.
+    fn voted_of(&self, scale: &Scale<'_>, voters: &Bitfield) -> Option<Cow<'_, Bitfield>> {
+        if is_same(&self.assignment, scale.assignment) {
+            let seats = self.committees.get(&scale.committee)?;
+            return Some(Cow::Borrowed(&seats.voted));
+        }
+        let voted = self.voted();
+        let members = scale.assignment.committee_members(scale.committee);
+        let mut again = Bitfield::new(voters.len());
+        for seat in voters.iter_ones() {
+            let position = self.assignment.position(Validator(members[seat]));
+            if position.is_some_and(|position| voted.get(position as usize)) {
+                again.set(seat);
             }
+        }
+        Some(Cow::Owned(again))
+    }
+
+    /// Changes what the ballots that count the votes of a committee's positions have, if these are
+    /// those of another assignment.
+    fn shift(&mut self, scale: &Scale<'_>, voters: &Bitfield, change: fn(u32, u32) -> u32) {
+        let layout = self.assignment.layout();
+        let mut moved = Bitfield::new(layout.validators() as usize);
+        let members = scale.assignment.committee_members(scale.committee);
+        translate(members, voters, &self.assignment, &mut moved);
+        for (&committee, seats) in &mut self.committees {
+            let range = layout.committee_range(committee);
+            let moved = moved.extract(range.start as usize..range.end as usize);
+            let members = self.assignment.committee_members(committee);
+            seats.shift(scale.weights, members, moved, change);
         }
     }
 
@@ -131,16 +172,48 @@ impl Ballots {
         added.map(|(new, _)| new)
     }
 
+    /// Who was seen to vote in a committee.
+    pub(super) fn voted(&self, scale: &Scale<'_>) -> Option<Arc<Bitfield>> {
+        let mut electorates = self.electorates.iter();
+        let electorate = electorates.find(|one| is_same(&one.assignment, scale.assignment))?;
+        let seats = electorate.committees.get(&scale.committee)?;
+        Some(seats.voted.clone())
+    }
+
     /// Weighs anew whose latest vote is one of this slot in a committee, with the next slot's votes.
     pub(super) fn expire(&mut self, scale: &Scale<'_>, next: Option<&Self>) {
-        let same = |one: &&Electorate| is_same(&one.assignment, scale.assignment);
-        let next = next.and_then(|next| next.electorates.iter().find(same));
-        let next = next.and_then(|next| next.committees.get(&scale.committee));
         let mut here = self.electorates.iter_mut();
-        if let Some(here) = here.find(|one| is_same(&one.assignment, scale.assignment))
-            && let Some(seats) = here.committees.get_mut(&scale.committee)
-        {
-            seats.expire(scale, next);
+        let here = here.find(|one| is_same(&one.assignment, scale.assignment));
+        if let Some(seats) = here.and_then(|here| here.committees.get_mut(&scale.committee)) {
+            let next = next.and_then(|next| next.electorates.first());
+            let gone = next.and_then(|next| next.voted_of(scale, &seats.voted));
+            seats.expire(scale, gone.as_deref());
+        }
+    }
+
+    /// Takes over that other members of a committee were seen to vote in the next slot than `before`.
+    pub(super) fn follow(&mut self, scale: &Scale<'_>, next: &Self, before: Option<&Bitfield>) {
+        // Slots with two of them are weighed for each head.
+        let ([here], [later]) = (&mut *self.electorates, &*next.electorates) else {
+            return;
+        };
+        if is_same(&here.assignment, &later.assignment) {
+            return self.expire(scale, Some(next));
+        }
+        let Some(seats) = later.committees.get(&scale.committee) else {
+            return;
+        };
+        let mut fresh = Bitfield::clone(&seats.voted);
+        if let Some(before) = before {
+            fresh.subtract(before);
+            let mut gone = before.clone();
+            gone.subtract(&seats.voted);
+            if gone.any() {
+                here.shift(scale, &gone, |latest, weight| latest + weight);
+            }
+        }
+        if fresh.any() {
+            here.shift(scale, &fresh, |latest, weight| latest - weight);
         }
     }
 
@@ -241,21 +314,26 @@ impl Ballots {
     /// The weight of those who voted once in this slot and were not seen to vote in `next`, for each
     /// head.
     pub(super) fn weights(&self, weights: &Weights, next: Option<&Self>) -> Vec<(Root, u64)> {
-        let mut heads: Vec<_> = self.votes.iter().map(|vote| (vote.head, 0)).collect();
+        let is_weighed = |one: &Self| one.electorates.len() <= 1;
+        if !is_weighed(self) || !next.is_none_or(is_weighed) {
+            return self.weights_anew(weights, next);
+        }
+        let mut heads = self.heads();
+        for (_, _, part) in self.parts() {
+            let weight = match next {
+                Some(_) => part.latest,
+                None => part.counted,
+            };
+            heads[part.ballot as usize].1 += u64::from(weight);
+        }
+        heads
+    }
+
+    /// The same from the sets alone.
+    pub(super) fn weights_anew(&self, weights: &Weights, next: Option<&Self>) -> Vec<(Root, u64)> {
+        let mut heads = self.heads();
         let later = next.into_iter().flat_map(|next| &next.electorates);
         let others: Vec<&Electorate> = self.electorates.iter().chain(later).collect();
-        let same = |pair: &[&Electorate]| is_same(&pair[0].assignment, &pair[1].assignment);
-        // Usually all votes are under one assignment, and are weighed already.
-        if others.windows(2).all(same) {
-            for (_, _, part) in self.parts() {
-                let weight = match next {
-                    Some(_) => part.latest,
-                    None => part.counted,
-                };
-                heads[part.ballot as usize].1 += u64::from(weight);
-            }
-            return heads;
-        }
         for electorate in &self.electorates {
             let gone = electorate.gone(&others);
             for (&committee, seats) in &electorate.committees {
@@ -270,6 +348,10 @@ impl Ballots {
             }
         }
         heads
+    }
+
+    fn heads(&self) -> Vec<(Root, u64)> {
+        self.votes.iter().map(|vote| (vote.head, 0)).collect()
     }
 
     fn parts(&self) -> impl Iterator<Item = (&Electorate, u16, &Part)> {
@@ -310,16 +392,22 @@ impl Electorate {
         let layout = self.assignment.layout();
         let mut gone = Bitfield::new(layout.validators() as usize);
         for other in others.iter().filter(|other| !std::ptr::eq(**other, self)) {
-            if is_same(&self.assignment, &other.assignment) {
-                for (&committee, seats) in &other.committees {
-                    let first = layout.committee_range(committee).start;
-                    gone.write_range(first as usize, &seats.voted);
-                }
-            } else {
-                other.voted_as(&self.assignment, &mut gone);
+            match is_same(&self.assignment, &other.assignment) {
+                true => gone.union_with(&other.voted()),
+                false => other.voted_as(&self.assignment, &mut gone),
             }
         }
         gone
+    }
+}
+
+/// Adds members of a committee, as positions of an epoch under another assignment. Both tables of an
+/// assignment are shared by all who have it.
+fn translate(members: &[u32], set: &Bitfield, other: &Assignment, into: &mut Bitfield) {
+    for seat in set.iter_ones() {
+        if let Some(position) = other.position(Validator(members[seat])) {
+            into.set(position as usize);
+        }
     }
 }
 

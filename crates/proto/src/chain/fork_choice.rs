@@ -13,7 +13,6 @@ use std::sync::Arc;
 use super::Chain;
 use super::ballots::{Ballots, Uncounted, VoteCount};
 use super::seats::Scale;
-use super::weights::Weights;
 use crate::wire::{Header, Reject, Root, Vote};
 
 /// Slots whose votes are counted at one time: the last one that was set and its neighbours.
@@ -57,23 +56,31 @@ impl LatestVotes {
 
     fn add(&mut self, scale: &Scale<'_>, vote: &Vote, signers: &Bitfield) -> Result<u32, Reject> {
         let ballots = self.by_slot.entry(vote.slot).or_default();
+        let before = ballots.voted(scale);
         let added = ballots.add(scale, vote, signers, &mut self.uncounted);
-        let slots = [vote.slot.0.checked_sub(1).map(Slot), Some(vote.slot)];
-        for slot in slots.into_iter().flatten() {
-            self.expire(slot, scale);
+        self.expire(vote.slot, scale);
+        let mut since = self.by_slot.range_mut(..=vote.slot).rev();
+        if let (Some((_, ballots)), Some((slot, previous))) = (since.next(), since.next())
+            && slot.next() == vote.slot
+        {
+            previous.follow(scale, ballots, before.as_deref());
         }
         added
     }
 
-    /// What validators weigh whose latest vote is for a head, for each vote that counts.
-    fn weights(&self, weights: &Weights) -> Vec<(Root, u64)> {
+    /// What validators weigh whose latest vote is for a head, for each vote that counts, as `weigh`
+    /// says it of a slot and the next one.
+    fn weights(
+        &self,
+        weigh: impl Fn(&Ballots, Option<&Ballots>) -> Vec<(Root, u64)>,
+    ) -> Vec<(Root, u64)> {
         let ballots = |slot: Slot| self.by_slot.get(&slot);
         let current = ballots(self.slot);
         let previous = self.slot.0.checked_sub(1);
         let previous = previous.and_then(|slot| ballots(Slot(slot)));
-        let mut heads = current.map_or_else(Vec::new, |current| current.weights(weights, None));
+        let mut heads = current.map_or_else(Vec::new, |current| weigh(current, None));
         let previous = previous.into_iter();
-        heads.extend(previous.flat_map(|previous| previous.weights(weights, current)));
+        heads.extend(previous.flat_map(|previous| weigh(previous, current)));
         heads
     }
 }
@@ -234,7 +241,8 @@ impl Chain {
         let start = start.unwrap_or(0).max(self.base_index());
         let nodes = &self.nodes[start..];
         let mut weights = vec![0u64; nodes.len()];
-        for (root, weight) in votes.weights(&self.weights).into_iter().chain(boost) {
+        let counted = votes.weights(|one, next| one.weights(&self.weights, next));
+        for (root, weight) in counted.into_iter().chain(boost) {
             let index = self.by_root.get(&root).and_then(|i| i.checked_sub(start));
             if let Some(index) = index {
                 weights[index] += weight;
@@ -263,6 +271,13 @@ impl Chain {
 
     #[cfg(test)]
     pub(super) fn vote_weights(&self) -> Vec<(Root, u64)> {
-        self.latest.weights(&self.weights)
+        let latest = &self.latest;
+        latest.weights(|one, next| one.weights(&self.weights, next))
+    }
+
+    #[cfg(test)]
+    pub(super) fn vote_weights_anew(&self) -> Vec<(Root, u64)> {
+        let latest = &self.latest;
+        latest.weights(|one, next| one.weights_anew(&self.weights, next))
     }
 }

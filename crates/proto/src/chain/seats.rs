@@ -23,7 +23,7 @@ pub(super) struct Part {
     /// Weight of the signers of no other ballot of the slot. No committee weighs more than 2^32 − 1
     /// here: it would have two million members of the highest balance.
     pub(super) counted: u32,
-    /// Weight of those who were not seen to vote in the next slot either, under the same assignment.
+    /// Weight of those who were not seen to vote in the next slot either.
     pub(super) latest: u32,
     /// Positions of the committee.
     pub(super) signers: Arc<Bitfield>,
@@ -164,15 +164,40 @@ impl Seats {
         self.twice = Some(twice);
     }
 
-    /// Weighs anew whose latest vote is one of this slot, after votes of the next one.
-    pub(super) fn expire(&mut self, scale: &Scale<'_>, next: Option<&Seats>) {
-        let Some(next) = next else {
+    /// Weighs anew whose latest vote is one of this slot, after those who voted in the next one.
+    pub(super) fn expire(&mut self, scale: &Scale<'_>, voted: Option<&Bitfield>) {
+        let Some(voted) = voted else {
             let parts = self.parts.iter_mut();
             return parts.for_each(|part| part.latest = part.counted);
         };
-        let gone = self.gone(&next.voted);
+        let gone = self.gone(voted);
         for part in &mut self.parts {
             part.latest = scale.weigh(&part.signers, Some(&gone));
+        }
+    }
+
+    /// Changes what the ballots that count the votes of some positions have.
+    pub(super) fn shift(
+        &mut self,
+        weights: &Weights,
+        members: &[u32],
+        mut positions: Bitfield,
+        change: fn(u32, u32) -> u32,
+    ) {
+        if let Some(twice) = &self.twice {
+            positions.subtract(twice);
+        }
+        let words = positions.words().iter().copied().enumerate();
+        let mut rest: Vec<(usize, u64)> = words.filter(|(_, word)| *word != 0).collect();
+        for part in &mut self.parts {
+            let signers = part.signers.words();
+            for (i, word) in &mut rest {
+                let hit = *word & signers[*i];
+                if hit != 0 {
+                    *word ^= hit;
+                    part.latest = change(part.latest, weights.sum_word(&members[*i * 64..], hit));
+                }
+            }
         }
     }
 

@@ -108,6 +108,16 @@ impl Weights {
         positions.iter_ones().map(weight).sum()
     }
 
+    /// The weight of those of the first members of a group that a word has bits for.
+    pub(super) fn sum_word(&self, members: &[u32], word: u64) -> u32 {
+        let Some(increments) = &self.increments else {
+            return word.count_ones();
+        };
+        let set = (0..64).filter(|i| word >> i & 1 == 1);
+        set.map(|i| u32::from(increments[members[i] as usize]))
+            .sum()
+    }
+
     /// The same without the members of another set.
     ///
     /// # Panics

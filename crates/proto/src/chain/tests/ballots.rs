@@ -6,6 +6,18 @@ use super::*;
 /// Slots of blocks beside each other: more heads than a committee keeps ballots.
 const WIDTH: u64 = 6;
 
+/// Puts many blocks on genesis.
+fn spread(chain: &mut Chain) -> Vec<Root> {
+    let genesis = chain.head();
+    for slot in 1..=WIDTH {
+        for body in 0..BLOCKS_PER_SLOT_MAX as u8 {
+            let header = header(chain, genesis, slot, body);
+            chain.insert(header, &[]).unwrap();
+        }
+    }
+    chain.nodes[1..].iter().map(|node| node.root).collect()
+}
+
 /// A chain with many blocks on genesis, and votes of 4 committees of 150.
 struct Field {
     chain: Chain,
@@ -17,15 +29,7 @@ struct Field {
 impl Field {
     fn new() -> Self {
         let mut chain = Chain::new([7; 32], Layout::new(600, 4, 1).unwrap(), 32);
-        let genesis = chain.head();
-        for slot in 1..=WIDTH {
-            for body in 0..BLOCKS_PER_SLOT_MAX as u8 {
-                chain
-                    .insert(header(&chain, genesis, slot, body), &[])
-                    .unwrap();
-            }
-        }
-        let heads = chain.nodes[1..].iter().map(|node| node.root).collect();
+        let heads = spread(&mut chain);
         let slot = Slot(WIDTH);
         chain.set_slot(slot);
         Self {
@@ -182,6 +186,38 @@ fn honest_ballots_count_in_every_order() {
         );
         assert_eq!(field.chain.head(), field.heads[2]);
     }
+}
+
+/// Random votes of two slots under two assignments, more ballots than have room, of unequal weight.
+#[test]
+fn an_epochs_border_is_weighed_as_its_sets_say() {
+    let layout = Layout::new(800, 2, 1).unwrap();
+    let seats = [0, 1].map(|i| assignment(Epoch(i), &[i as u8; 32], layout));
+    let mut lost = 0;
+    for seed in 1..=40_u64 {
+        let mut state = seed;
+        let mut next = move |bound: u64| {
+            state = (state ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            state ^= state >> 29;
+            state % bound
+        };
+        let weights = Weights::new((0..800).map(|_| 1 + next(40) as u16).collect()).unwrap();
+        let mut chain = Chain::new([7; 32], layout, 32).with_weights(weights);
+        let heads = spread(&mut chain);
+        chain.set_slot(Slot(WIDTH + 1));
+        for _ in 0..600 {
+            let which = next(2);
+            let head = heads[next(96) as usize];
+            let vote = chain.vote(Slot(WIDTH + which), &head).unwrap();
+            let signers = (0..1 + next(3)).map(|_| next(400) as usize);
+            let signers = bits(400, signers.collect::<Vec<_>>());
+            let committee = next(2) as u16;
+            let _ = chain.add_votes(&vote, &seats[which as usize], committee, &signers);
+            assert_eq!(chain.vote_weights(), chain.vote_weights_anew(), "{seed}");
+        }
+        lost += chain.uncounted().displaced;
+    }
+    assert!(lost > 100, "{lost} votes gave way");
 }
 
 #[test]
