@@ -72,7 +72,7 @@ pub enum Verdict {
 /// Two signed statements that no honest validator makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// The first that was accepted, as it was on the wire.
+    /// The first that was accepted, as it was on the wire; of a vote, perhaps an aggregate that has it.
     pub first: Bytes,
     /// The one that contradicts it.
     pub second: Bytes,

@@ -1,6 +1,7 @@
 //! The single votes of a cell: those that wait for their verification, and the first of each voter.
 
 use alphorn_scheme::Bytes;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::ballot::Ballot;
@@ -41,13 +42,21 @@ pub(super) struct FirstVote {
     pub(super) equivocated: bool,
 }
 
+/// The message of a first vote on the wire, by the position inside the cell.
+type Message = (u32, Bytes);
+
+/// What a first vote takes, without the bytes of its message.
+pub(super) const FIRST_BYTES: usize = size_of::<FirstVote>() + size_of::<Message>() + SHARED_BYTES;
+
 /// The votes of a cell.
 #[derive(Default)]
 pub(super) struct CellVotes {
     /// By position. There are few where nobody aggregates.
     firsts: Vec<FirstVote>,
-    /// The messages of all of them on the wire, or of none: the aggregates are made.
-    messages: Vec<Bytes>,
+    /// Of all of them until the aggregates are made, then of those whose votes no accepted one has.
+    messages: Vec<Message>,
+    /// The aggregates are made.
+    is_over: bool,
     pub(super) batch: Batch<WaitingVote>,
 }
 
@@ -66,14 +75,15 @@ impl CellVotes {
         self.place(position).ok().map(|place| self.firsts[place])
     }
 
-    /// The first votes, with their messages.
+    /// The first votes of which aggregates can be made, with their messages.
     pub(super) fn messages(&self) -> impl Iterator<Item = (FirstVote, &Bytes)> {
-        self.firsts.iter().copied().zip(&self.messages)
+        let messages = self.messages.iter().filter(|_| !self.is_over);
+        let firsts = self.firsts.iter().copied().zip(messages);
+        firsts.map(|(first, (_, message))| (first, message))
     }
 
     /// Takes a voter's first vote.
     pub(super) fn insert(&mut self, position: u32, ballot: u16, message: Bytes) {
-        let has_messages = self.messages.len() == self.firsts.len();
         if let Err(place) = self.place(position) {
             let first = FirstVote {
                 position,
@@ -81,27 +91,36 @@ impl CellVotes {
                 equivocated: false,
             };
             self.firsts.insert(place, first);
-            if has_messages {
-                self.messages.insert(place, message);
-            }
+            let place = self.message_place(position).unwrap_or_else(|place| place);
+            self.messages.insert(place, (position, message));
         }
+    }
+
+    fn message_place(&self, position: u32) -> Result<usize, usize> {
+        self.messages.binary_search_by_key(&position, |(of, _)| *of)
     }
 
     /// A second vote of a voter was proven; the first one, if it is still there.
     pub(super) fn contradict(&mut self, position: u32) -> Option<&Bytes> {
         let place = self.place(position).ok()?;
         self.firsts[place].equivocated = true;
-        self.messages.get(place)
+        let message = self.message_place(position).ok()?;
+        Some(&self.messages[message].1)
     }
 
-    /// The aggregates are made.
-    pub(super) fn drop_messages(&mut self) {
-        self.messages = Vec::new();
+    /// The aggregates are made: a vote that one of them proves need not be kept.
+    pub(super) fn end(&mut self, is_proven: impl Fn(FirstVote) -> bool) {
+        self.is_over = true;
+        let firsts = self.firsts.iter();
+        let kept = firsts.filter(|first| !first.equivocated && !is_proven(**first));
+        let kept: BTreeSet<u32> = kept.map(|first| first.position).collect();
+        self.messages.retain(|(of, _)| kept.contains(of));
+        self.messages.shrink_to_fit();
     }
 
     /// Bytes of the votes that were accepted.
     pub(super) fn held_bytes(&self) -> u64 {
-        let message = |data: &Bytes| size_of::<Bytes>() + SHARED_BYTES + data.len();
+        let message = |(_, data): &Message| size_of::<Message>() + SHARED_BYTES + data.len();
         let messages = self.messages.iter().map(message).sum::<usize>();
         (self.firsts.len() * size_of::<FirstVote>() + messages) as u64
     }
@@ -116,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_vote_of_each_voter_stays_until_the_aggregates_are_made() {
+    fn a_first_vote_stays_until_something_else_proves_it() {
         let mut votes = CellVotes::default();
         for (position, ballot) in [(5, 0), (2, 1), (511, 0), (2, 0)] {
             votes.insert(position, ballot, message(position as u8));
@@ -130,11 +149,14 @@ mod tests {
         assert_eq!(votes.contradict(5), Some(&message(5)));
         assert_eq!(votes.contradict(6), None);
         assert!(votes.first(5).unwrap().equivocated && !votes.first(2).unwrap().equivocated);
-        votes.drop_messages();
+        votes.end(|first| first.ballot == 0);
         // A late one counts for its voter, and nobody makes anything of it.
         votes.insert(3, 1, message(3));
-        assert!(seen(&votes).is_empty() && votes.contradict(3).is_none());
+        assert!(seen(&votes).is_empty());
+        let kept = [2, 3, 5, 511].map(|position| votes.contradict(position).is_some());
+        assert_eq!(kept, [true, true, false, false]);
         assert_eq!(votes.first(511).unwrap().ballot, 0);
-        assert_eq!(votes.held_bytes(), 4 * size_of::<FirstVote>() as u64);
+        let bytes = 4 * FIRST_BYTES - 2 * (FIRST_BYTES - size_of::<FirstVote>()) + 2 * 3;
+        assert_eq!(votes.held_bytes(), bytes as u64);
     }
 }

@@ -5,10 +5,9 @@
 //! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own; own
 //! work in progress is bounded by the duties.
 
-use alphorn_scheme::Bytes;
 use alphorn_types::Unit;
 
-use super::cell_votes::{FirstVote, WaitingVote};
+use super::cell_votes::{FIRST_BYTES, WaitingVote};
 use super::config::{Config, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
 use super::gate::{BLOCKS_ROOM, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
@@ -84,8 +83,8 @@ impl Config {
         let format = self.format(info);
         let (layout, slots) = (&self.layout, self.slots_open());
         let (cells, top) = (self.local_units(local, 1), layout.levels());
-        let message = size_of::<Bytes>() + SHARED_BYTES + format.bytes_max(Kind::Vote);
-        let vote = (size_of::<FirstVote>() + message) as u64;
+        let bytes = format.bytes_max(Kind::Vote);
+        let vote = (FIRST_BYTES + bytes) as u64;
         let positions = layout.cell_len_max();
         let votes = slots * cells * u64::from(positions) * vote;
         let taken = |level| u64::from(self.level(level).taken_max);
@@ -104,7 +103,8 @@ impl Config {
         // A frozen view of the votes has sets of its own.
         let views = 1 + u64::from(self.fork_choice.rule().freezes());
         let waiting_vote =
-            (size_of::<WaitingVote>() + message + SHARED_BYTES + info.sizes.signature_bytes) as u64;
+            (size_of::<WaitingVote>() + 2 * SHARED_BYTES + bytes + info.sizes.signature_bytes)
+                as u64;
         let room = votes_room(positions as usize).items;
         let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
         let waiting = slots * cells * waiting_votes

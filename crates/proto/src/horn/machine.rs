@@ -323,7 +323,7 @@ impl Horn {
             }
             Phase::Decide => {
                 if let Some(state) = self.slots.get_mut(&slot) {
-                    state.drop_votes();
+                    state.end_votes();
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::ballot::{Ballot, Ballots};
 use super::batch::Batch;
-use super::cell_votes::CellVotes;
+use super::cell_votes::{CellVotes, FirstVote};
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
@@ -257,11 +257,28 @@ impl SlotState {
         self.refused.insert((unit, sender));
     }
 
-    /// Drops the messages of single votes: the aggregates of the slot are made.
-    pub(super) fn drop_votes(&mut self) {
-        for votes in self.cells.values_mut() {
-            votes.drop_messages();
+    /// The aggregates of the slot are made: single votes that an accepted one proves are dropped.
+    pub(super) fn end_votes(&mut self) {
+        let mut cells = std::mem::take(&mut self.cells);
+        for (cell, votes) in &mut cells {
+            votes.end(|first| self.proof_of(*cell, first).is_some());
         }
+        self.cells = cells;
+    }
+
+    /// An accepted aggregate that has the vote of a voter of a cell.
+    pub(super) fn proof_of(&self, cell: Cell, first: FirstVote) -> Option<&Bytes> {
+        let layout = self.layout();
+        let vote = &self.ballots.get(first.ballot).vote;
+        let position = layout.cell_range(cell).start + first.position;
+        let units = (1..=layout.levels()).map(|level| layout.unit_at(level, position));
+        let mut accepted = units.flat_map(|unit| {
+            let at = (position - layout.unit_range(unit).start) as usize;
+            let has = move |one: &&Accepted| one.evidence.support.contains(at);
+            self.accepted(unit).iter().filter(has)
+        });
+        let accepted = accepted.find(|one| one.vote == *vote)?;
+        Some(&accepted.data)
     }
 
     /// Messages that still wait, given up.

@@ -121,6 +121,45 @@ fn votes_for_different_things_are_never_merged_and_an_equivocator_counts_once() 
     assert_eq!(made, expected.into());
 }
 
+/// The single votes of a slot are gone once its aggregates are made; who votes again then, or for the
+/// first time and again, contradicts itself all the same.
+#[test]
+fn second_votes_after_the_aggregates_are_made_are_evidence() {
+    let (mut net, forge, for_block, for_genesis) = forked();
+    let voters = forge.assignment.cell_members(CELL);
+    let [in_time, between, late] = [0, 1, 2].map(|i| Validator(voters[i]));
+    let clock = *net.nodes[0].horn.clock();
+    let first = forge.vote(in_time, for_block);
+    assert_eq!(judge(&mut net, first), Some(Verdict::Accept));
+    // When the aggregates are made, and when all is decided.
+    for (voter, phase) in [(between, Phase::Level(2)), (late, Phase::Decide)] {
+        net.run_until(clock.phase_start(Slot(1), phase));
+        let first = forge.vote(voter, for_block);
+        assert_eq!(judge(&mut net, first), Some(Verdict::Accept));
+    }
+    for voter in [in_time, between, late] {
+        for again in 0..2 {
+            let second = forge.vote(voter, for_genesis);
+            assert_eq!(judge(&mut net, second), Some(Verdict::Ignore), "{again}");
+        }
+    }
+    let evidence = &net.nodes[0].evidence;
+    assert_eq!(evidence.len(), 3, "one pair of each");
+    let format = &forge.format;
+    for (voter, (first, second)) in [in_time, between, late].into_iter().zip(evidence) {
+        let second = VoteMsg::decode(second, format).unwrap();
+        assert_eq!((second.validator, second.vote), (voter, for_genesis));
+        if voter == in_time {
+            let first = Aggregate::decode(first, format, &no_references).unwrap();
+            assert_eq!(first.vote, for_block);
+            assert!(first.evidence.support.contains(0), "it has the first vote");
+        } else {
+            let first = VoteMsg::decode(first, format).unwrap();
+            assert_eq!((first.validator, first.vote), (voter, for_block));
+        }
+    }
+}
+
 #[test]
 fn a_forged_second_vote_is_no_evidence() {
     let (mut net, forge, for_block, for_genesis) = forked();

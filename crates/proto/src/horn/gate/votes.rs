@@ -207,7 +207,7 @@ fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
 /// Why a verified vote does not count.
 enum Contradiction {
     Reject(Reject),
-    /// It is a second vote of its voter: both are evidence.
+    /// It is a second vote of its voter: evidence, with the first one or an aggregate that has it.
     Proof([Bytes; 2]),
 }
 
@@ -230,11 +230,12 @@ fn check_first(first: Option<FirstVote>, choice: Option<u16>) -> Result<(), Reje
 fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(), Contradiction> {
     let choice = state.ballots.index(&vote.ballot);
     let votes = state.cell_mut(cell);
-    check_first(votes.first(vote.position), choice)?;
-    if votes.first(vote.position).is_some() {
-        // The messages of a slot whose aggregates are made are gone.
-        let first = votes.contradict(vote.position).cloned();
-        let pair = [first.ok_or(Reject::Duplicate)?, vote.data];
+    let first = votes.first(vote.position);
+    check_first(first, choice)?;
+    if let Some(first) = first {
+        let single = votes.contradict(vote.position).cloned();
+        let proof = single.or_else(|| state.proof_of(cell, first).cloned());
+        let pair = [proof.ok_or(Reject::Duplicate)?, vote.data];
         return Err(Contradiction::Proof(pair));
     }
     let members = state.committees.assignment.cell_members(cell);
