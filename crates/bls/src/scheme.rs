@@ -121,6 +121,7 @@ impl Scheme for Bls {
             }; 2],
             layers: [Form::Point; 2],
             committee_max: None,
+            bundle_max: None,
             security: Security {
                 classical_bits: 117,
                 quantum_bits: 0,

@@ -173,6 +173,7 @@ impl Scheme for Falcon {
             overlap: [Overlap::Union, overlap],
             layers: [Form::List, collections],
             committee_max: Some(COMMITTEE_MAX),
+            bundle_max: None,
             security: Security {
                 classical_bits: 120,
                 quantum_bits: 108,
@@ -234,6 +235,8 @@ impl Scheme for Falcon {
                 (plain(all), list_bytes(all))
             }
             Op::Prepare => (1000 + n, 0),
+            // Each collection carries its own evidence.
+            Op::Bundle | Op::VerifyBundle => (0, 0),
         };
         Cost {
             ns,

@@ -133,10 +133,15 @@ fn jobs(env: &Env, config: &alphorn_proto::horn::Config, lanes: &WorkerConfig) -
         Op::Prepare => env.cost(op, validators, 0),
         Op::Sign | Op::Aggregate => env.cost(op, committee, 0),
         Op::Collect | Op::Merge => env.cost(op, committee, committee),
+        Op::Bundle | Op::VerifyBundle => {
+            let collections = u64::from(config.collections_per_block_max);
+            env.cost(op, collections, collections * committee)
+        }
         _ => env.cost(op, items, items * committee),
     };
     // What makes proofs runs in a process of its own, if there is one.
-    let elsewhere = |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge);
+    let elsewhere =
+        |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge | Op::Bundle);
     let here = Op::ALL.into_iter().filter(|op| !elsewhere(op));
     let each = here.map(|op| largest(op).memory_bytes).max().unwrap_or(0);
     let count = lanes.plan.lanes() as u64;

@@ -68,11 +68,15 @@ pub enum Op {
     DutyVerify,
     /// Prepare the public keys of an epoch; n = validators.
     Prepare,
+    /// Make one piece of evidence of verified collections; n = collections, m = signers in all.
+    Bundle,
+    /// Verify such a piece; n = collections, m = signers in all.
+    VerifyBundle,
 }
 
 impl Op {
     /// Every operation, in the order of their numbers.
-    pub const ALL: [Op; 10] = [
+    pub const ALL: [Op; 12] = [
         Op::Sign,
         Op::VerifyVotes,
         Op::Aggregate,
@@ -83,6 +87,8 @@ impl Op {
         Op::DutySign,
         Op::DutyVerify,
         Op::Prepare,
+        Op::Bundle,
+        Op::VerifyBundle,
     ];
 
     /// The name in cost tables, logs and metrics.
@@ -98,6 +104,8 @@ impl Op {
             Op::DutySign => "duty_sign",
             Op::DutyVerify => "duty_verify",
             Op::Prepare => "prepare",
+            Op::Bundle => "bundle",
+            Op::VerifyBundle => "verify_bundle",
         }
     }
 
@@ -153,6 +161,10 @@ pub struct Abilities {
     pub layers: [Form; 2],
     /// Largest committee that one piece of evidence can cover; none = no limit.
     pub committee_max: Option<u32>,
+    /// Most collections, of any committees, slots and messages, that one piece of evidence proves
+    /// together (a bundle); none = each needs its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle_max: Option<u16>,
     /// Security level.
     pub security: Security,
 }

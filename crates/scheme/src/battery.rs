@@ -14,6 +14,7 @@
 //!
 //! Each test states a property that the protocol relies on; none looks inside the bytes.
 
+mod bundles;
 mod evidence;
 mod jobs;
 mod single;
@@ -26,6 +27,7 @@ use alphorn_exec::Stop;
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Unit, Validator};
 use std::sync::Arc;
 
+pub use bundles::bundles_are_as_declared;
 pub use evidence::{
     aggregates_name_exactly_their_signers, collections_of_disjoint_cells, empty_is_refused,
     groups_are_between_cells_and_committees, overlap_is_as_declared,
@@ -66,6 +68,7 @@ macro_rules! battery {
             collections_of_disjoint_cells,
             groups_are_between_cells_and_committees,
             overlap_is_as_declared,
+            bundles_are_as_declared,
             empty_is_refused,
             signing_needs_a_fitting_permit,
             jobs_round_trip,

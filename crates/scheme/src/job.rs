@@ -1,5 +1,6 @@
 //! What a role asks for, and what it gets back: the tasks of a scheme, and others that run beside them.
 
+mod bundle;
 mod code;
 mod env;
 mod foreign;
@@ -15,6 +16,7 @@ use alphorn_types::{Assignment, DecodeError, Epoch, Slot, Validator};
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
+pub use bundle::{BundleEntry, BundleJob, VerifyBundleJob};
 pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
 pub use foreign::{Foreign, Opaque};
 pub use held::{Keys, Scratch};
@@ -135,6 +137,10 @@ pub enum Work {
     Aggregate(AggregateJob),
     /// Make a collection, or merge.
     Combine(CombineJob),
+    /// Make one piece of evidence of several collections.
+    Bundle(BundleJob),
+    /// Verify one.
+    VerifyBundle(VerifyBundleJob),
     /// Prepare a key table.
     Prepare(PrepareJob),
     /// Of the protocol itself.
@@ -152,6 +158,13 @@ pub enum Product {
     Verdicts(Vec<Verdict>),
     /// An aggregate or a collection.
     Evidence(Evidence),
+    /// One piece of evidence of several collections.
+    Bundle {
+        /// The first so many of those asked for are in it.
+        count: usize,
+        /// The proof, opaque.
+        bytes: Bytes,
+    },
     /// The key table of an epoch is ready.
     Prepared(Epoch),
     /// The committees of an epoch, which foreign work draws.
@@ -226,6 +239,8 @@ impl Work {
             Work::Verify(job) => job.op,
             Work::Aggregate(_) => Op::Aggregate,
             Work::Combine(job) => job.op,
+            Work::Bundle(_) => Op::Bundle,
+            Work::VerifyBundle(_) => Op::VerifyBundle,
             Work::Prepare(_) => Op::Prepare,
             Work::Foreign(job) => return Err(&**job),
         })
@@ -257,6 +272,8 @@ impl Work {
                     _ => (job.parts.len() as u64, signers),
                 }
             }
+            Work::Bundle(job) => job.size(),
+            Work::VerifyBundle(job) => job.size(),
             Work::Prepare(job) => (u64::from(job.assignment.layout().validators()), 0),
             Work::Foreign(_) => (0, 0),
         }
@@ -295,6 +312,8 @@ impl Work {
                 };
                 Some((job.epoch, job.parts.iter().map(claim).collect()))
             }
+            // What is bundled was verified, and tells of itself what cannot be.
+            Work::Bundle(_) | Work::VerifyBundle(_) => None,
             Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => None,
         }
     }

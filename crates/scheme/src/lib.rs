@@ -32,13 +32,14 @@ pub mod watermark;
 pub use abilities::{Abilities, Cost, EvidenceLength, Form, Layer, Op, Overlap, Security, Sizes};
 pub use claim::{Claim, Evidence, Item, Statement, Verdict};
 pub use job::{
-    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Foreign, Keys, Opaque,
-    Output, PrepareJob, Product, Scratch, SelectJob, SignJob, VerifyJob, Work,
+    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, BundleEntry, BundleJob, CombineJob, EPOCHS_MAX, Env,
+    Foreign, Keys, Opaque, Output, PrepareJob, Product, Scratch, SelectJob, SignJob,
+    VerifyBundleJob, VerifyJob, Work,
 };
 pub use session::{Class, Fate, Group, JobId, Outcome, SessionId, StaleReason, classify};
 pub use task::{Ctx, Features, Schedulable, Task, TaskError};
 pub use traits::{
-    Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,
+    Bundled, Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,
 };
 pub use watermark::{MemoryWatermark, Refused, Reservation, Role, VoteGuard, Watermark};
 

@@ -92,6 +92,26 @@ impl Part {
     }
 }
 
+/// A collection of a bundle: whose votes for what it proves, under the keys of its own epoch.
+#[derive(Debug)]
+pub struct Bundled<'a, K> {
+    /// The key table of its epoch: collections of one bundle may be of two.
+    pub keys: &'a K,
+    /// What it proves; of a whole committee.
+    pub statement: Statement,
+    /// Who signed.
+    pub support: &'a Support,
+}
+
+// Derived ones would ask the same of a key table.
+impl<K> Clone for Bundled<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Bundled<'_, K> {}
+
 /// Why a scheme has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
@@ -141,6 +161,14 @@ pub enum SchemeError {
         size: u32,
         /// The limit.
         max: u32,
+    },
+    /// More collections than one piece of evidence proves together.
+    #[error("bundle of {value} collections, the scheme takes {max}")]
+    BundleSize {
+        /// Collections asked for.
+        value: usize,
+        /// The limit.
+        max: u16,
     },
     /// The task was asked to end.
     #[error("stopped")]
@@ -272,6 +300,39 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         multiplicity_max: u8,
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Evidence, SchemeError>;
+
+    /// Length of the evidence of a bundle of at most so many collections; their supports are not in it.
+    fn bundle_length(&self, _collections: u16) -> EvidenceLength {
+        EvidenceLength::Max(0)
+    }
+
+    /// Makes one piece of evidence of verified collections, each with the bytes that prove it, in
+    /// this order. One committee may occur more than once.
+    ///
+    /// # Errors
+    /// [`SchemeError::Unsupported`] without [`Abilities::bundle_max`]; [`SchemeError::Empty`],
+    /// [`SchemeError::BundleSize`]; [`SchemeError::Malformed`] for a collection that cannot be
+    /// bundled although it may hold, found before anything dear is done.
+    fn bundle(
+        &self,
+        _collections: &[(Bundled<'_, Self::Keys>, &[u8])],
+        _ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Bytes, SchemeError> {
+        Err(SchemeError::Unsupported {
+            scheme: self.name(),
+            what: "prove several collections together",
+        })
+    }
+
+    /// Whether a piece of evidence proves all of these collections, in this order, and no other.
+    fn verify_bundle(
+        &self,
+        _collections: &[Bundled<'_, Self::Keys>],
+        _evidence: &[u8],
+        _ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> bool {
+        false
+    }
 }
 
 /// Verdict on each claim, exact: one test of everything, and only if it fails the scheme's own

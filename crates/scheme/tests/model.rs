@@ -10,6 +10,7 @@ struct Kind {
     layers: [Form; 2],
     overlap: [Overlap; 2],
     one_time: bool,
+    bundle_max: Option<u16>,
 }
 
 impl Fixture for Kind {
@@ -20,6 +21,7 @@ impl Fixture for Kind {
         table.abilities.layers = self.layers;
         table.abilities.overlap = self.overlap;
         table.abilities.one_time = self.one_time;
+        table.abilities.bundle_max = self.bundle_max;
         table.abilities.unique = !self.one_time;
         Model::new(table).unwrap()
     }
@@ -37,21 +39,25 @@ const SUMS: Kind = Kind {
     layers: [Form::Point; 2],
     overlap: [Overlap::Counted { max: 15 }; 2],
     one_time: false,
+    bundle_max: None,
 };
 const LISTS: Kind = Kind {
     layers: [Form::List; 2],
     overlap: [Overlap::Union; 2],
     one_time: true,
+    bundle_max: None,
 };
 const LISTS_THEN_PROOF: Kind = Kind {
     layers: [Form::List, Form::Proof],
     overlap: [Overlap::Union, Overlap::None],
     one_time: false,
+    bundle_max: None,
 };
 const MERGING_PROOFS: Kind = Kind {
     layers: [Form::Proof; 2],
     overlap: [Overlap::Union; 2],
     one_time: true,
+    bundle_max: Some(5),
 };
 
 alphorn_scheme::battery!(sums, SUMS);

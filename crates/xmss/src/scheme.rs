@@ -212,6 +212,7 @@ impl Scheme for Xmss {
                 None => Form::List,
             }),
             committee_max: Some(COMMITTEE_MAX),
+            bundle_max: None,
             security: self.security(),
         }
     }

@@ -42,6 +42,8 @@ pub(super) fn predict(costs: &Costs, op: Op, n: u64, m: u64) -> Cost {
             TEST_NS + n.saturating_mul(DECODE_NS + G2_ADD_NS) + keys_ns
         }
         Op::Prepare => 2 * (n as f64 * costs.add_ns) as u64 + n.saturating_mul(200),
+        // Each collection carries its own evidence.
+        Op::Bundle | Op::VerifyBundle => 0,
     };
     let memory_bytes = match op {
         Op::Prepare => n.saturating_mul(KEY_BYTES),

@@ -187,6 +187,12 @@ fn weight(work: &Work) -> (u32, u64) {
             let votes: usize = parts.map(|evidence| evidence.support.signer_count()).sum();
             (u32::try_from(votes).unwrap_or(u32::MAX), bytes)
         }
+        Work::Bundle(job) => {
+            let bytes = job.collections.iter().map(|(_, bytes)| bytes.len() as u64);
+            let votes = job.collections.iter().map(|(entry, _)| &entry.support);
+            let votes: usize = votes.map(|support| support.signer_count()).sum();
+            (u32::try_from(votes).unwrap_or(u32::MAX), bytes.sum())
+        }
         _ => (0, 0),
     }
 }

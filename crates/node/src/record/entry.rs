@@ -273,7 +273,7 @@ fn put_product(w: &mut Writer, product: &Product) -> Option<()> {
             w.u8(2);
             w.u64(epoch.0);
         }
-        Product::Verdicts(_) | Product::Evidence(_) => {
+        Product::Verdicts(_) | Product::Evidence(_) | Product::Bundle { .. } => {
             w.u8(3);
             w.bytes_u32_prefixed(&product.to_bytes()?);
         }

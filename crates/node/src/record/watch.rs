@@ -60,7 +60,11 @@ fn put_work(w: &mut Writer, work: &Work) {
             job.validators.iter().for_each(|one| w.u32(one.0));
         }
         Work::Prepare(job) => crate::committees::put(w, &job.assignment),
-        Work::Verify(_) | Work::Aggregate(_) | Work::Combine(_) => {
+        Work::Verify(_)
+        | Work::Aggregate(_)
+        | Work::Combine(_)
+        | Work::Bundle(_)
+        | Work::VerifyBundle(_) => {
             w.bytes(&work.to_bytes().unwrap_or_default());
         }
     }

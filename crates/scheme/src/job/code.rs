@@ -1,16 +1,18 @@
 //! Bytes of a job, for child processes, input logs and the digest that finds identical work.
 //! Jobs that use secret keys, the preparation of key tables, and foreign work have none.
 
-use super::{AggregateJob, CombineJob, VerifyJob, Work};
+use super::{AggregateJob, BundleEntry, BundleJob, CombineJob, VerifyBundleJob, VerifyJob, Work};
 use crate::{Bytes, Claim, Evidence, Item, Layer, Op, Part, Role, Statement};
 use alphorn_types::support_code::{self, CellBounds, Coding, Reference, SupportCode};
-use alphorn_types::{DecodeError, Epoch, Reader, Slot, VALIDATORS_MAX, Validator, Writer};
+use alphorn_types::{DecodeError, Epoch, Reader, Slot, Support, VALIDATORS_MAX, Validator, Writer};
 use std::sync::Arc;
 
 /// Inputs of one job at most.
 pub(super) const INPUTS_MAX: u32 = 1 << 20;
 /// Pieces of a combination at most: 15 picks in each of a committee's 256 cells are 3,840.
 const PARTS_MAX: u32 = 1 << 12;
+/// Collections of one bundle at most: as many as a block has.
+const COLLECTIONS_MAX: u32 = 1 << 11;
 /// Claims of one input at most.
 const CLAIMS_MAX: u32 = 1 << 10;
 /// Bytes of one signature or piece of evidence at most.
@@ -56,6 +58,22 @@ pub(super) fn encode(work: &Work) -> Option<Vec<u8>> {
                 put_part(&mut w, part);
             }
         }
+        Work::Bundle(job) => {
+            w.u8(3);
+            w.u32(job.collections.len() as u32);
+            for (entry, evidence) in &job.collections {
+                put_bundle_entry(&mut w, entry);
+                w.bytes_u32_prefixed(evidence);
+            }
+        }
+        Work::VerifyBundle(job) => {
+            w.u8(4);
+            w.u32(job.entries.len() as u32);
+            job.entries
+                .iter()
+                .for_each(|entry| put_bundle_entry(&mut w, entry));
+            w.bytes_u32_prefixed(&job.evidence);
+        }
         Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => return None,
     }
     Some(w.into_vec())
@@ -81,11 +99,20 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
             multiplicity_max: r.u8()?,
             parts: list(&mut r, PARTS_MAX, part)?,
         }),
+        3 => Work::Bundle(BundleJob {
+            collections: list(&mut r, COLLECTIONS_MAX, |r| {
+                Ok((bundle_entry(r)?, shared(r)?))
+            })?,
+        }),
+        4 => Work::VerifyBundle(VerifyBundleJob {
+            entries: list(&mut r, COLLECTIONS_MAX, bundle_entry)?,
+            evidence: shared(&mut r)?,
+        }),
         tag => {
             return Err(DecodeError::OutOfRange {
                 what: "job tag",
                 value: u64::from(tag),
-                max: 2,
+                max: 4,
             });
         }
     };
@@ -145,9 +172,19 @@ pub(super) fn put_statement(w: &mut Writer, statement: &Statement) {
 }
 
 pub(super) fn put_evidence(w: &mut Writer, evidence: &Evidence) {
-    w.u32(evidence.support.len() as u32);
-    w.bytes(&support_code::encode(&evidence.support, Coding::Raw, None));
+    put_support(w, &evidence.support);
     w.bytes_u32_prefixed(&evidence.bytes);
+}
+
+pub(super) fn put_bundle_entry(w: &mut Writer, entry: &BundleEntry) {
+    w.u64(entry.epoch.0);
+    put_statement(w, &entry.statement);
+    put_support(w, &entry.support);
+}
+
+fn put_support(w: &mut Writer, support: &Support) {
+    w.u32(support.len() as u32);
+    w.bytes(&support_code::encode(support, Coding::Raw, None));
 }
 
 /// Reads a counted list; memory grows with what is really there, not with the count.
@@ -214,19 +251,30 @@ fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
 }
 
 pub(super) fn evidence(r: &mut Reader<'_>) -> Result<Evidence, DecodeError> {
+    Ok(Evidence {
+        support: support(r)?,
+        bytes: shared(r)?,
+    })
+}
+
+fn bundle_entry(r: &mut Reader<'_>) -> Result<BundleEntry, DecodeError> {
+    Ok(BundleEntry {
+        epoch: Epoch(r.u64()?),
+        statement: statement(r)?,
+        support: support(r)?,
+    })
+}
+
+fn support(r: &mut Reader<'_>) -> Result<Arc<Support>, DecodeError> {
     let len = r.u32_at_most("support positions", POSITIONS_MAX)?;
     // Only the raw code, which is what `encode` writes: a shorter one would let a few bytes stand for
     // millions of positions, and give one job two encodings.
     let cells = CellBounds::one(len);
     let code = SupportCode::new(Coding::Raw, MULTIPLICITY_MAX, &cells, Reference::None);
-    let support = code.decode_prefix(r)?;
-    Ok(Evidence {
-        support: Arc::new(support),
-        bytes: shared(r)?,
-    })
+    Ok(Arc::new(code.decode_prefix(r)?))
 }
 
-fn shared(r: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+pub(super) fn shared(r: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
     Ok(r.bytes_u32_prefixed(BYTES_MAX)?.into())
 }
 

@@ -2,8 +2,8 @@
 //! whatever number of schemes a program has.
 
 use crate::{
-    Abilities, Bytes, Claim, Cost, Ctx, Evidence, Op, Part, Reservation, Scheme, SchemeError,
-    SignItem, Signatures, Statement, TaskError, verify_claims,
+    Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, Op, Part, Reservation, Scheme,
+    SchemeError, SignItem, Signatures, Statement, TaskError, verify_claims,
 };
 use alphorn_types::{Assignment, Slot, Validator};
 use std::any::Any;
@@ -119,6 +119,17 @@ pub(super) trait Held: Send + Sync {
         multiplicity_max: u8,
         ctx: &mut Ctx<'_, Scratch>,
     ) -> Result<Evidence, SchemeError>;
+    fn bundle(
+        &self,
+        collections: &[(Bundled<'_, Keys>, &[u8])],
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Result<Bytes, SchemeError>;
+    fn verify_bundle(
+        &self,
+        collections: &[Bundled<'_, Keys>],
+        evidence: &[u8],
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> bool;
 }
 
 /// A scheme, the public keys of all validators, and the secret keys held here.
@@ -136,6 +147,15 @@ impl<S: Scheme> With<S> {
 }
 
 const OTHER_SCHEME: &str = "an environment holds the tables of one scheme";
+
+/// The same collection under a table of the scheme's own type.
+fn typed<'a, K: 'static>(of: &Bundled<'a, Keys>) -> Bundled<'a, K> {
+    Bundled {
+        keys: own(&*of.keys.0),
+        statement: of.statement,
+        support: of.support,
+    }
+}
 
 fn own<T: 'static>(value: &(dyn Any + Send + Sync)) -> &T {
     value.downcast_ref().expect(OTHER_SCHEME)
@@ -263,5 +283,26 @@ impl<S: Scheme> Held for With<S> {
         let keys = own(&*keys.0);
         self.scheme
             .combine(keys, statement, parts, multiplicity_max, &mut ctx.typed())
+    }
+
+    fn bundle(
+        &self,
+        collections: &[(Bundled<'_, Keys>, &[u8])],
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Result<Bytes, SchemeError> {
+        let typed = collections.iter().map(|(of, bytes)| (typed(of), *bytes));
+        self.scheme
+            .bundle(&typed.collect::<Vec<_>>(), &mut ctx.typed())
+    }
+
+    fn verify_bundle(
+        &self,
+        collections: &[Bundled<'_, Keys>],
+        evidence: &[u8],
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> bool {
+        let typed: Vec<_> = collections.iter().map(typed).collect();
+        self.scheme
+            .verify_bundle(&typed, evidence, &mut ctx.typed())
     }
 }

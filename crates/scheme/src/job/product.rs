@@ -2,7 +2,10 @@
 //! input that ended one is recognised. Signatures and key tables have none; they are made where the
 //! secrets are.
 
-use super::code::{INPUTS_MAX, evidence, list, put_claim, put_evidence, put_part, put_statement};
+use super::code::{
+    INPUTS_MAX, evidence, list, put_bundle_entry, put_claim, put_evidence, put_part, put_statement,
+    shared,
+};
 use super::{Product, Work};
 use crate::Verdict;
 use alphorn_types::{DecodeError, Reader, Writer};
@@ -10,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 const VERDICTS: u8 = 0;
 const EVIDENCE: u8 = 1;
+const BUNDLE: u8 = 2;
 
 /// Stands for [`Verdict::Valid`] where the index of the first bad claim would be.
 const VALID: u32 = u32::MAX;
@@ -30,6 +34,11 @@ pub(super) fn encode(product: &Product) -> Option<Vec<u8>> {
         Product::Evidence(made) => {
             w.u8(EVIDENCE);
             put_evidence(&mut w, made);
+        }
+        Product::Bundle { count, bytes } => {
+            w.u8(BUNDLE);
+            w.u32(u32::try_from(*count).ok()?);
+            w.bytes_u32_prefixed(bytes);
         }
         Product::Signed(_)
         | Product::Selected(_)
@@ -52,6 +61,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Product, DecodeError> {
             })
         })?),
         EVIDENCE => Product::Evidence(evidence(&mut r)?),
+        BUNDLE => Product::Bundle {
+            count: r.u32()? as usize,
+            bytes: shared(&mut r)?,
+        },
         value => {
             return Err(DecodeError::UnknownTag {
                 what: "product",
@@ -87,6 +100,13 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
             put_statement(&mut w, &job.statement);
             put_part(&mut w, part);
         }
+        Work::Bundle(job) => {
+            let (entry, evidence) = job.collections.get(index)?;
+            w.u8(3);
+            put_bundle_entry(&mut w, entry);
+            w.bytes_u32_prefixed(evidence);
+        }
+        Work::VerifyBundle(_) => return None,
         Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => return None,
     }
     Some(Sha256::digest(w.as_slice()).into())
@@ -111,7 +131,16 @@ mod tests {
     #[test]
     fn results_come_back_from_their_bytes() {
         let verdicts = vec![Verdict::Valid, Verdict::Invalid { claim: 3 }];
-        for product in [Product::Verdicts(verdicts), evidence_of(9), evidence_of(70)] {
+        let bundle = Product::Bundle {
+            count: 3,
+            bytes: vec![8; 40].into(),
+        };
+        for product in [
+            Product::Verdicts(verdicts),
+            evidence_of(9),
+            evidence_of(70),
+            bundle,
+        ] {
             let bytes = encode(&product).expect("has bytes");
             assert_eq!(decode(&bytes).as_ref(), Ok(&product));
             for cut in 0..bytes.len() {
@@ -120,8 +149,8 @@ mod tests {
         }
         assert_eq!(encode(&Product::Prepared(Epoch(1))), None);
         assert!(matches!(
-            decode(&[2]),
-            Err(DecodeError::UnknownTag { value: 2, .. })
+            decode(&[3]),
+            Err(DecodeError::UnknownTag { value: 3, .. })
         ));
     }
 

@@ -1,9 +1,11 @@
 //! [`Work`] as a task that a worker schedules.
 
 use super::held::{self, Scratch};
-use super::{AggregateJob, CombineJob, Env, Keys, Output, Product, VerifyJob, Work, code, product};
+use super::{
+    AggregateJob, BundleJob, CombineJob, Env, Keys, Output, Product, VerifyJob, Work, code, product,
+};
 use crate::{
-    Claim, Ctx, Evidence, Features, Form, SchemeError, Statement, Task, TaskError, Verdict,
+    Claim, Ctx, Evidence, Features, Form, Layer, SchemeError, Statement, Task, TaskError, Verdict,
 };
 use alphorn_types::{Bitfield, DecodeError, Epoch};
 use std::ops::Range;
@@ -168,6 +170,11 @@ impl Task for Work {
                 parts: job.parts[..n].to_vec(),
                 ..job.clone()
             }),
+            Work::Bundle(job) if (1..=job.collections.len()).contains(&n) => {
+                Work::Bundle(BundleJob {
+                    collections: job.collections[..n].to_vec(),
+                })
+            }
             _ => return None,
         };
         Some(work)
@@ -199,6 +206,8 @@ impl Task for Work {
                     .combine(keys, &job.statement, &job.parts, max, ctx)?;
                 self.finish(env, job.epoch, &job.statement, made, ctx)
             }
+            Work::Bundle(job) => job.run(env, ctx),
+            Work::VerifyBundle(job) => job.run(env, ctx),
             Work::Prepare(job) => {
                 let epoch = job.assignment.epoch();
                 Ok(Output {
@@ -257,6 +266,10 @@ impl Task for Work {
             (Work::Combine(job), Product::Evidence(made)) => {
                 Self::verify_evidence(env, job.epoch, &job.statement, made, ctx)
             }
+            (Work::Bundle(job), Product::Bundle { count, bytes }) => {
+                job.holds(env, *count, bytes, ctx)
+            }
+            (Work::VerifyBundle(_), Product::Verdicts(verdicts)) => verdicts.len() == 1,
             (Work::Sign(job), Product::Signed(signed)) => signed.len() == job.items.len(),
             (Work::Select(job), Product::Selected(proofs)) => proofs.len() == job.validators.len(),
             (Work::Verify(job), Product::Verdicts(verdicts)) => verdicts.len() == job.items.len(),
@@ -271,6 +284,7 @@ impl Task for Work {
         let layer = match self {
             Work::Aggregate(job) => job.statement.layer,
             Work::Combine(job) => job.statement.layer,
+            Work::Bundle(_) => Layer::Collection,
             _ => return false,
         };
         env.held.abilities().form(layer) == Form::Proof

@@ -4,8 +4,8 @@
 
 use super::{CostTable, TableError};
 use crate::{
-    Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
-    Reservation, Role, Scheme, SchemeError, SignItem, Signatures, Sizes, Statement,
+    Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op,
+    Overlap, Part, Reservation, Role, Scheme, SchemeError, SignItem, Signatures, Sizes, Statement,
     combined_support, list,
 };
 use alphorn_types::{Assignment, Slot, Support, Validator};
@@ -40,6 +40,8 @@ pub struct ModelSigners {
 
 /// Stands for a role where a ticket is drawn.
 const TICKET: u64 = u64::MAX;
+/// Where the tag of a bundle begins.
+const BUNDLE: u64 = u64::MAX - 1;
 /// An odd number without pattern, the golden ratio: what distinguishes words before they are mixed.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -219,6 +221,35 @@ impl Model {
         })
     }
 
+    /// The only bytes that verify for a bundle: a tag over the evidence that each of its collections
+    /// would have, in their order.
+    fn bundle_evidence(&self, collections: &[Bundled<'_, ModelKeys>]) -> Option<Vec<u8>> {
+        let max = self.table.abilities.bundle_max?;
+        if collections.is_empty() || collections.len() > usize::from(max) {
+            return None;
+        }
+        let mut state = BUNDLE;
+        for one in collections {
+            let Statement { first, slot, .. } = one.statement;
+            let of = self.evidence(one.keys, &one.statement, one.support)?;
+            let subject = Subject::new(slot.0, first.into(), &one.statement.message);
+            let words = of.chunks(8).map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_le_bytes(word)
+            });
+            let words = [of.len() as u64, subject.0].into_iter().chain(words);
+            state = words.fold(state, |state, word| mixed(state.wrapping_add(STEP) ^ word));
+        }
+        let head = bytes_of([1, 2, 3, 4].map(|i: u64| mixed(state.wrapping_add(i))));
+        Some(self.padded(&head, self.bundle_bytes(max)))
+    }
+
+    /// Bytes of a bundle, whatever is in it.
+    fn bundle_bytes(&self, max: u16) -> usize {
+        self.table.merged_bytes(max.into()) as usize
+    }
+
     fn holds(&self, keys: &ModelKeys, claim: &Claim) -> bool {
         let validators = keys.assignment.layout().validators();
         match claim {
@@ -296,7 +327,10 @@ impl Scheme for Model {
     }
 
     fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
-        self.table.cost(op, n, m)
+        match op {
+            Op::Bundle | Op::VerifyBundle => self.table.bundle_cost(op, n, m),
+            op => self.table.cost(op, n, m),
+        }
     }
 
     fn portable(&self) -> Self {
@@ -455,5 +489,48 @@ impl Scheme for Model {
             self.holds(keys, &claim)
         });
         self.sum(keys, statement, Arc::new(support), genuine)
+    }
+
+    fn bundle_length(&self, collections: u16) -> EvidenceLength {
+        EvidenceLength::Max(self.bundle_bytes(collections))
+    }
+
+    fn bundle(
+        &self,
+        collections: &[(Bundled<'_, ModelKeys>, &[u8])],
+        _ctx: &mut Ctx<'_, ()>,
+    ) -> Result<Bytes, SchemeError> {
+        let Some(max) = self.table.abilities.bundle_max else {
+            return Err(SchemeError::Unsupported {
+                scheme: "model",
+                what: "prove several collections together",
+            });
+        };
+        let value = collections.len();
+        match value {
+            0 => return Err(SchemeError::Empty),
+            _ if value > usize::from(max) => return Err(SchemeError::BundleSize { value, max }),
+            _ => {}
+        }
+        let is_false = |(of, bytes): &(Bundled<'_, ModelKeys>, &[u8])| {
+            let made = self.evidence(of.keys, &of.statement, of.support);
+            made.is_none_or(|made| made != *bytes)
+        };
+        if let Some(bad) = collections.iter().position(is_false) {
+            return Err(SchemeError::Malformed(bad));
+        }
+        let entries: Vec<_> = collections.iter().map(|(of, _)| *of).collect();
+        let made = self.bundle_evidence(&entries);
+        made.map(Bytes::from).ok_or(SchemeError::Degenerate)
+    }
+
+    fn verify_bundle(
+        &self,
+        collections: &[Bundled<'_, ModelKeys>],
+        evidence: &[u8],
+        _ctx: &mut Ctx<'_, ()>,
+    ) -> bool {
+        let made = self.bundle_evidence(collections);
+        made.is_some_and(|made| made == evidence)
     }
 }

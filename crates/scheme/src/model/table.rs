@@ -177,6 +177,7 @@ impl CostTable {
                 overlap: [Overlap::Counted { max: 15 }; 2],
                 layers: [Form::Point; 2],
                 committee_max: None,
+                bundle_max: None,
                 security: Security {
                     classical_bits: 0,
                     quantum_bits: 0,
@@ -293,6 +294,21 @@ impl CostTable {
         match self.merged {
             Some(merged) => merged.verify_ns,
             None => self.cost(Op::VerifyCollections, 1, n).ns,
+        }
+    }
+
+    /// Cost of a bundle of `n` collections with `m` signers in all: where the table has no row of it,
+    /// that of a merge of as many, and of its verification.
+    pub fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
+        if self.ops.iter().any(|row| row.op == op) {
+            return self.cost(op, n, m);
+        }
+        match op {
+            Op::VerifyBundle => Cost {
+                ns: self.merged_verify_ns(m),
+                ..self.cost(Op::VerifyCollections, 1, m)
+            },
+            _ => self.cost(Op::Merge, n, 0),
         }
     }
 

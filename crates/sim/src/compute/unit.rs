@@ -94,6 +94,7 @@ pub(super) fn weight(product: &Product) -> u64 {
             let support = &evidence.support;
             evidence.bytes.len() + support.planes_count() * support.len().div_ceil(8)
         }
+        Product::Bundle { bytes, .. } => bytes.len(),
         Product::Verdicts(verdicts) => std::mem::size_of_val(verdicts.as_slice()),
         Product::Signed(all) | Product::Selected(all) => all.iter().map(<[u8]>::len).sum(),
         // Coded pieces belong to runs that keep no results.

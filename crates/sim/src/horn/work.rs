@@ -114,7 +114,11 @@ impl Bench {
                 Ok(()) => kept.run(work),
                 Err((i, refused)) => Outcome::Refused(format!("item {i}: {refused}")),
             },
-            Work::Select(_) | Work::Aggregate(_) | Work::Combine(_) => kept.run(work),
+            Work::Select(_)
+            | Work::Aggregate(_)
+            | Work::Combine(_)
+            | Work::Bundle(_)
+            | Work::VerifyBundle(_) => kept.run(work),
         }
     }
 
