@@ -7,6 +7,7 @@
 
 mod coded;
 mod flood;
+mod horn;
 mod plain;
 mod source;
 mod spoil;

@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::world::{Pause, World};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::slot::Phase;
-use alphorn_types::Slot;
+use alphorn_types::{Bitfield, Slot};
 
 /// The value that `permille` of some times do not exceed; an absent one is late.
 fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
@@ -73,23 +73,43 @@ impl<Q: EventQueue> Harvest<'_, Q> {
         let honest = self.world.roles().iter().zip(self.honest);
         let machines = honest.filter(|(_, honest)| **honest);
         let chains: Vec<&Chain> = machines.map(|(role, _)| role.machine().chain()).collect();
-        let committees = 0..self.plan.config.layout.committees();
+        let voters: Vec<Bitfield> = self.honest_members();
         let of = |(slot, followed): (Slot, &Followed)| {
-            let votes = followed.votes(slot);
             let counted = |chain: &&Chain| -> u64 {
                 let head = chain.head();
-                let of = |committee| chain.credited(&head, slot, committee).count_ones() as u64;
-                committees.clone().map(of).sum()
+                let of = |(committee, voters): (u16, &Bitfield)| {
+                    chain.credited(&head, slot, committee).count_and(voters) as u64
+                };
+                (0..).zip(&voters).map(of).sum()
             };
+            let in_block = (0..).zip(&voters).map(|(committee, voters)| {
+                followed.in_block(slot, committee).count_and(voters) as u64
+            });
             SlotVotes {
                 slot: slot.0,
-                cast: votes[0],
-                in_block: votes[4],
+                cast: followed.honest_voted,
+                in_block: in_block.sum(),
                 in_chain: chains.iter().map(counted).min().unwrap_or(0),
                 imported: followed.imported.iter().flatten().count() as u64,
             }
         };
         self.world.witness().slots().map(of).collect()
+    }
+
+    /// Positions of each committee whose validators honest nodes host.
+    fn honest_members(&self) -> Vec<Bitfield> {
+        let layout = &self.plan.config.layout;
+        let committee = |c: u16| {
+            let members = self.plan.assignment.committee_members(c);
+            let mut honest = Bitfield::new(members.len());
+            for (position, member) in members.iter().enumerate() {
+                if self.honest[self.plan.host(*member) as usize] {
+                    honest.set(position);
+                }
+            }
+            honest
+        };
+        (0..layout.committees()).map(committee).collect()
     }
 
     /// The blocks of the first honest node's chain.

@@ -104,6 +104,16 @@ impl HornNode {
         node
     }
 
+    /// What all nodes know.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Its number.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
     /// The machine.
     pub fn machine(&self) -> &Horn {
         &self.machine

@@ -11,7 +11,8 @@ use super::plan::Plan;
 use super::watch::{Milestones, Watch};
 use crate::calendar::{Calendar, EventQueue};
 use crate::charge::Processor;
-use crate::fault::{Interval, Late, Withhold};
+use crate::fault::{Adversary as _, Interval, Parameters};
+use crate::graph::Graph;
 use crate::latency::{Latency, choose, mix, spread};
 use crate::net::{NetConfig, Rate};
 use crate::report::Outcome;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 const FAULT: u64 = 0x686f_726e_0020;
 
-/// What came of the votes of a slot.
+/// What came of the votes of a slot that validators of honest nodes cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotVotes {
     /// The slot.
@@ -123,7 +124,7 @@ pub(crate) fn run_with<Q: EventQueue>(
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch, Q> = World::new(roles, config, watch);
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
-        apply(scenario, fault, (members, &class), seed, &mut world)?;
+        apply(scenario, fault, (members, &class, &graph), seed, &mut world)?;
     }
     observe.begins();
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
@@ -224,11 +225,11 @@ fn members(fault: &Fault, seed: u64, index: u64, nodes: u32) -> Vec<u32> {
     order
 }
 
-/// Puts a fault into the world: those of machinery, and those that need not know what messages say.
+/// Puts a fault into the world.
 fn apply<Q: EventQueue>(
     scenario: &Scenario,
     fault: &Fault,
-    (members, class): (&[u32], &[u16]),
+    (members, class, graph): (&[u32], &[u16], &Graph),
     seed: u64,
     world: &mut World<HornNode, Watch, Q>,
 ) -> Result<(), HornError> {
@@ -237,7 +238,7 @@ fn apply<Q: EventQueue>(
         fault.until_ms.map_or(Time::MAX, Time::from_millis),
     );
     let percent = u64::from(fault.factor_pct);
-    for &node in members {
+    for (number, &node) in (0..).zip(members) {
         let class = &scenario.class[usize::from(class[node as usize])];
         let (begin, end) = match fault.kind {
             FaultKind::Crash => (Change::Down(node), Change::Up(node)),
@@ -250,23 +251,25 @@ fn apply<Q: EventQueue>(
                 let slow = own.saturating_mul(percent) / 100;
                 (Change::Speed(node, slow), Change::Speed(node, own))
             }
-            FaultKind::Withhold => {
-                let key = mix([seed, FAULT, u64::MAX, node.into()]);
-                let wrap = Withhold::new(Interval { from, until }, percent, key);
-                world.wrap(node, Box::new(wrap));
-                continue;
-            }
-            FaultKind::Late => {
-                let delay_ns = fault.delay_ms.saturating_mul(1_000_000);
-                world.wrap(
-                    node,
-                    Box::new(Late::new(Interval { from, until }, delay_ns)),
-                );
-                continue;
-            }
             kind => {
+                let parameters = Parameters {
+                    interval: Interval { from, until },
+                    percent,
+                    rate: fault.rate,
+                    bytes: fault.bytes,
+                    fails_at: fault.fails_at,
+                    delay_ns: fault.delay_ms.saturating_mul(1_000_000),
+                    seed: mix([seed, FAULT, u64::MAX, node.into()]),
+                    peers: graph.peers(node).len() as u64,
+                    chunks: 1,
+                    items: 0,
+                    number,
+                    of: members.len() as u64,
+                };
+                let wrap = world.role(node).adversary(kind, &parameters);
                 let fault = kind.name();
-                return Err(HornError::Fault { fault });
+                world.wrap(node, wrap.ok_or(HornError::Fault { fault })?);
+                continue;
             }
         };
         world.change(from, begin);

@@ -127,6 +127,8 @@ pub(super) struct Followed {
     /// When each node had it.
     pub(super) imported: Vec<Option<u64>>,
     voted: u64,
+    /// Votes of validators of honest nodes.
+    pub(super) honest_voted: u64,
     /// When the last votes, aggregates and collections were published.
     pub(super) last_ns: [u64; 3],
 }
@@ -156,6 +158,7 @@ impl Followed {
             block: None,
             imported: vec![None; nodes],
             voted: 0,
+            honest_voted: 0,
             last_ns: [0; 3],
         }
     }
@@ -163,19 +166,20 @@ impl Followed {
     /// Votes signed, in aggregates, in collections, at the proposer, in the block.
     pub(super) fn votes(&self, slot: Slot) -> [u64; 5] {
         let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
-        let block = self.block.as_ref().map_or(0, |block| {
-            let empty = self.collected.iter().map(|bits| Bitfield::new(bits.len()));
-            let mut bits: Vec<Bitfield> = empty.collect();
-            for (of, committee, signers) in &block.entries {
-                if *of == slot {
-                    bits[usize::from(*committee)].union_with(signers);
-                }
-            }
-            count(&bits)
-        });
-        let stages = [&self.aggregated, &self.collected, &self.credited];
-        let [aggregated, collected, credited] = stages.map(|bits| count(bits));
+        let committees = (0..).zip(&self.collected);
+        let block: Vec<Bitfield> = committees.map(|(c, _)| self.in_block(slot, c)).collect();
+        let stages = [&self.aggregated, &self.collected, &self.credited, &block];
+        let [aggregated, collected, credited, block] = stages.map(|bits| count(bits));
         [self.voted, aggregated, collected, credited, block]
+    }
+
+    /// Who of a committee has a vote of the slot in its block.
+    pub(super) fn in_block(&self, slot: Slot, committee: u16) -> Bitfield {
+        let mut bits = Bitfield::new(self.collected[usize::from(committee)].len());
+        let entries = self.block.iter().flat_map(|block| &block.entries);
+        let own = entries.filter(|(of, c, _)| (*of, *c) == (slot, committee));
+        own.for_each(|(.., signers)| bits.union_with(signers));
+        bits
     }
 
     /// Messages published: aggregates, collections; and the bytes of all collections and the block.
@@ -275,6 +279,11 @@ impl Watch {
         self.useful_bytes
     }
 
+    /// Whether a validator's node is: what others send may be anything.
+    fn is_honest(&self, validator: u32) -> bool {
+        self.honest[self.plan.host(validator) as usize]
+    }
+
     fn violated(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
@@ -290,7 +299,7 @@ impl Watch {
     fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
         let cell = body.cell as usize;
         let votes = body.signers.count_and_not(&self.cells_voted[cell]);
-        if votes > 0 {
+        if votes > 0 && self.is_honest(body.sender) {
             let sender = body.sender;
             self.violated(Violation::Invented { sender, votes });
         }
@@ -302,7 +311,7 @@ impl Watch {
     }
 
     fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
-        if self.sum(body).as_ref() != Some(&*body.support) {
+        if self.is_honest(body.sender) && self.sum(body).as_ref() != Some(&*body.support) {
             let sender = body.sender;
             self.violated(Violation::Sum { sender });
         }
@@ -349,13 +358,14 @@ impl Watch {
         };
         followed.accept(since_ns, node, body);
         let published = &followed.collections[usize::from(body.committee)];
-        if !published.iter().any(|other| Arc::ptr_eq(other, body)) {
+        let is_published = published.iter().any(|other| Arc::ptr_eq(other, body));
+        if !is_published && self.is_honest(body.sender) {
             let sender = body.sender;
             self.violated(Violation::Foreign { node, sender });
         }
     }
 
-    fn propose(&mut self, block: &Arc<BlockBody>) {
+    fn propose(&mut self, node: u32, block: &Arc<BlockBody>) {
         let mut seen: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         for (slot, committee, signers) in &block.entries {
             let row = seen.entry((*slot, *committee));
@@ -365,7 +375,8 @@ impl Watch {
             let invented = signers
                 .iter_ones()
                 .any(|place| !self.plan.votes(member(place)));
-            if invented || signers.count_and_not(row) == 0 {
+            let is_wrong = invented || signers.count_and_not(row) == 0;
+            if is_wrong && self.honest[node as usize] {
                 let committee = *committee;
                 self.violation
                     .get_or_insert(Violation::Credit { committee });
@@ -391,7 +402,9 @@ impl Witness<HornNode> for Watch {
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
         match delivery {
             HornDelivery::Voted(slot) => {
+                let honest = u64::from(self.honest[node as usize]);
                 if let Some((followed, since_ns)) = self.at(*slot, now_ns) {
+                    followed.honest_voted += honest;
                     followed.voted += 1;
                     followed.last_ns[0] = since_ns;
                 }
@@ -399,7 +412,7 @@ impl Witness<HornNode> for Watch {
             HornDelivery::Aggregated(body) => self.aggregate(now_ns, body),
             HornDelivery::Collected(body) => self.collection(now_ns, body),
             HornDelivery::Accepted(body) => self.accept(now_ns, node, body),
-            HornDelivery::Proposed(block) => self.propose(block),
+            HornDelivery::Proposed(block) => self.propose(node, block),
             HornDelivery::Imported(block) => self.import(now_ns, node, block),
         }
     }

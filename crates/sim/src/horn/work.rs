@@ -8,10 +8,11 @@ use crate::role::Labour;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
 use alphorn_scheme::{
-    Claim, Ctx, Env, Evidence, Features, MemoryWatermark, Outcome, PrepareJob, Product,
-    Schedulable, Scheme as _, Scratch, Statement, Task, Verdict, VerifyJob, Work,
+    Bytes, Claim, Ctx, Env, Evidence, Features, MemoryWatermark, Outcome, PrepareJob, Product,
+    Reservation, Role, Schedulable, Scheme as _, Scratch, SignItem, Statement, Task, Verdict,
+    VerifyJob, Work,
 };
-use alphorn_types::{Assignment, Epoch};
+use alphorn_types::{Assignment, Epoch, Slot, Validator};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
@@ -104,7 +105,26 @@ impl Bench {
         }
     }
 
-    fn run(&self, work: &Work) -> Outcome<Product> {
+    /// A signature with the key of a validator, whatever was signed before: for adversaries.
+    pub(crate) fn sign(
+        &self,
+        slot: Slot,
+        validator: Validator,
+        role: Role,
+        message: [u8; 32],
+    ) -> Option<Bytes> {
+        let validators = self.registry.validators;
+        let item = SignItem::new(validator, role, message);
+        let permit = Reservation::issue(slot, &item);
+        let scratch = &mut ();
+        let ctx = &mut Ctx::single(scratch);
+        let signers = ModelSigners { validators };
+        let signed = self.model.sign(&signers, slot, &[item], vec![permit], ctx);
+        Some(signed.ok()?.iter().next()?.into())
+    }
+
+    /// Does a job.
+    pub(crate) fn run(&self, work: &Work) -> Outcome<Product> {
         let kept = &mut *self.kept();
         match work {
             Work::Verify(job) => self.verify(kept, job),
