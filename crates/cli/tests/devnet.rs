@@ -160,6 +160,50 @@ fn nodes_vote_and_agree() {
     );
 }
 
+/// A committee of two groups of two cells: three levels of evidence.
+#[test]
+fn three_levels_of_evidence_come_into_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("devnet.json").display().to_string();
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=2",
+        "--validators=16",
+        "--committees=1",
+        "--fan-out=2,2",
+        "--preset=custom:1200:0,200,400,600,800,1000",
+        "--warmup-slots=0",
+        "--slots=4",
+        "--allow-missed=1000000",
+        "--json",
+        &json,
+    ]);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{code:?} {}", stderr(&output));
+    let told: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(told["agreement"], true);
+    assert_eq!(told["config"]["network"]["ALPHORN_FAN_OUT"], "2,2");
+    for node in told["nodes"].as_array().unwrap() {
+        let credited = node["credited"].as_object().unwrap().values();
+        let credited: u64 = credited.filter_map(Value::as_u64).sum();
+        assert!(credited > 0, "no vote came into a block: {node}");
+        assert_eq!(node["reports"], serde_json::json!({}));
+    }
+    // What a scheme cannot do is said before anything begins.
+    let proofs = ["--scheme=xmss", "--layers=proof/proof", "--fan-out=8,4,8"];
+    for (args, named) in [
+        (
+            &["--preset=lean", "--fan-out=2,2"][..],
+            "timing of 2 levels, the layout has 3",
+        ),
+        (&proofs, "merge proofs as often as this layout asks for"),
+    ] {
+        let output = alphorn(&[&["devnet", "--validators=16"], args].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    }
+}
+
 /// Collections and blocks that are too long for gossip, here all of them, go by coded broadcast:
 /// signed with duty keys, verified and coded on the lanes, over real connections.
 #[test]
@@ -309,6 +353,8 @@ fn wrong_files_are_named() {
             "VALIDATOR_COUNT",
         ),
         (config.replace("COUNT: 1\n", "COUNT: 0\n"), "committees"),
+        (format!("{config}ALPHORN_FAN_OUT: 2,2\n"), "SUBCOMMITTEES"),
+        (format!("{config}ALPHORN_FAN_OUT: 2x2\n"), "numbers from 1"),
     ] {
         std::fs::write(at("config.yaml"), &wrong).unwrap();
         let output = node();

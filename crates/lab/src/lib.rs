@@ -13,6 +13,7 @@ pub mod compare;
 mod draw;
 pub mod error;
 pub mod explore;
+pub mod fan_out;
 pub mod horn;
 pub mod keycache;
 pub mod lattice;

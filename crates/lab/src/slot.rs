@@ -8,6 +8,7 @@ mod print;
 mod xmss;
 
 use crate::error::{Error, Result};
+use crate::fan_out::FanOut;
 use crate::keycache;
 use crate::lattice::LatticeOptions;
 use crate::machine::Machine;
@@ -26,7 +27,6 @@ use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
-use levels::FanOut;
 use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::sync::Arc;

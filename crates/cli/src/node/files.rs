@@ -5,6 +5,7 @@
 
 use super::scheme::Layers;
 use crate::error::Result;
+use alphorn_lab::fan_out::FanOut;
 use alphorn_lab::proof::{PresetName, proofs};
 pub(super) use alphorn_lab::yaml::read;
 use alphorn_net::Address;
@@ -28,6 +29,10 @@ pub(crate) struct NetworkFile {
     pub(crate) validator_count: u32,
     pub(crate) attestation_committee_count: u16,
     pub(crate) subcommittees_per_committee: u16,
+    /// Units of the level below in each unit, from the committee down, where there are not two levels of
+    /// evidence: `2,4` are committees of two groups of four cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) alphorn_fan_out: Option<FanOut>,
     pub(crate) aggregators_per_subcommittee: u16,
     pub(crate) collectors_per_committee: u16,
     /// `bls`, `falcon` or `xmss`.
@@ -127,12 +132,23 @@ impl NetworkFile {
     }
 
     pub(crate) fn layout(&self) -> Result<Layout> {
-        let layout = Layout::new(
+        let cells = self.subcommittees_per_committee;
+        let fan_out = match &self.alphorn_fan_out {
+            Some(FanOut(fan_out)) => fan_out.clone(),
+            None => vec![cells],
+        };
+        let layout = Layout::with_fan_out(
             self.validator_count,
             self.attestation_committee_count,
-            self.subcommittees_per_committee,
+            &fan_out,
         );
-        Ok(layout.context("config.yaml")?)
+        let layout = layout.context("config.yaml")?;
+        if layout.subcommittees() != cells {
+            let made = FanOut(fan_out);
+            let what = format!("config.yaml: ALPHORN_FAN_OUT {made}");
+            return Err(anyhow!("{what}, but SUBCOMMITTEES_PER_COMMITTEE {cells}").into());
+        }
+        Ok(layout)
     }
 
     pub(crate) fn timing(&self) -> Result<Timing> {
@@ -146,8 +162,13 @@ impl NetworkFile {
         horn.timing = self.timing()?;
         horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
         horn.selection = Selection::Rank;
-        horn.levels[0].publishers = self.aggregators_per_subcommittee;
-        horn.levels[1].publishers = self.collectors_per_committee;
+        // Whoever combines below a committee is as many as those who aggregate.
+        for level in &mut horn.levels {
+            level.publishers = self.aggregators_per_subcommittee;
+        }
+        if let Some(top) = horn.levels.last_mut() {
+            top.publishers = self.collectors_per_committee;
+        }
         horn.validate(info).context("config.yaml")?;
         Ok(horn)
     }

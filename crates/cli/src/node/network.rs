@@ -5,6 +5,7 @@ use super::scheme::{Layers, info};
 use crate::error::Result;
 use crate::options::Common;
 use crate::report::write_whole;
+use alphorn_lab::fan_out::FanOut;
 use alphorn_net::{Address, NodeId, NodeKey, Transport};
 use alphorn_proto::slot::Timing;
 use anyhow::{Context, anyhow};
@@ -20,7 +21,8 @@ pub(crate) struct NetworkOptions {
     /// What aggregates and collections are; proofs are made in processes of their own
     #[arg(long, value_enum, default_value_t = Layers::ListList)]
     pub(crate) layers: Layers,
-    /// Length of the slot and its phases; lean, and slow with xmss, by default
+    /// Length of the slot and its phases; lean, and slow with xmss, by default, or where there are not two
+    /// levels phases as long as theirs
     #[arg(long)]
     pub(crate) preset: Option<Timing>,
     /// Validators in all; 256, with falcon 64, with xmss 32 by default
@@ -32,7 +34,11 @@ pub(crate) struct NetworkOptions {
     /// Cells of a committee
     #[arg(long, default_value_t = 2)]
     pub(crate) subcommittees: u16,
-    /// Aggregators of a cell
+    /// Units of the level below in each unit, from the committee down: 2,4 are committees of two groups of
+    /// four cells, three levels of evidence; none is one level
+    #[arg(long, value_name = "N,..", conflicts_with = "subcommittees")]
+    pub(crate) fan_out: Option<FanOut>,
+    /// Aggregators of a cell, and combiners of a group of cells
     #[arg(long, default_value_t = 2)]
     pub(crate) aggregators: u16,
     /// Collectors of a committee
@@ -42,10 +48,25 @@ pub(crate) struct NetworkOptions {
 
 impl NetworkOptions {
     /// Length of the slot and its phases.
-    pub(crate) fn timing(&self) -> Timing {
+    ///
+    /// # Errors
+    /// If no slot has as many phases as there are levels.
+    pub(crate) fn timing(&self) -> Result<Timing> {
         let slow = self.scheme == "xmss";
         let default = if slow { Timing::SLOW } else { Timing::LEAN };
-        self.preset.unwrap_or(default)
+        let levels = self.fan_out.as_ref().map_or(1, |FanOut(units)| units.len());
+        match self.preset {
+            Some(preset) => Ok(preset),
+            None if levels == 1 => Ok(default),
+            None => {
+                let phases = 0..default.offsets_ms().len() + levels - 1;
+                let phase_ms = default.slot_ms() / default.offsets_ms().len() as u64;
+                let offsets: Vec<u64> = phases.map(|phase| phase as u64 * phase_ms).collect();
+                let slot_ms = phase_ms * offsets.len() as u64;
+                let timing = Timing::custom(slot_ms, &offsets);
+                Ok(timing.context("--fan-out")?)
+            }
+        }
     }
 
     /// Validators in all.
@@ -66,17 +87,25 @@ impl NetworkOptions {
                 anyhow!("--validators {validators}: each of {nodes} nodes hosts one").into(),
             );
         }
+        let cells = match &self.fan_out {
+            Some(FanOut(units)) => units
+                .iter()
+                .try_fold(1_u16, |cells, units| cells.checked_mul(*units)),
+            None => Some(self.subcommittees),
+        };
         let committees = if self.scheme == "xmss" { 1 } else { 2 };
         let network = NetworkFile {
             genesis_time: 0,
             validator_count: validators,
             attestation_committee_count: self.committees.unwrap_or(committees),
-            subcommittees_per_committee: self.subcommittees,
+            // What no committee can have is named with the layout.
+            subcommittees_per_committee: cells.unwrap_or(u16::MAX),
+            alphorn_fan_out: self.fan_out.clone(),
             aggregators_per_subcommittee: self.aggregators,
             collectors_per_committee: self.collectors,
             alphorn_scheme: self.scheme.clone(),
             alphorn_layers: self.layers,
-            alphorn_preset: self.timing().to_string(),
+            alphorn_preset: self.timing()?.to_string(),
             alphorn_key_slots: key_slots,
             alphorn_keys: None,
         };

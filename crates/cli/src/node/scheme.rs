@@ -19,7 +19,7 @@ use alphorn_scheme::{Env, Scheme};
 use alphorn_types::Validator;
 use alphorn_worker::ChildCommand;
 use alphorn_xmss::{Purpose, Set, Xmss};
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -97,6 +97,7 @@ pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo>
         }
         "xmss" => {
             let scheme = xmss_scheme(layers, common.kernel(&alphorn_stark::KERNELS)?);
+            scheme.check_layout(&layout).context("config.yaml")?;
             Ok(SchemeInfo::of(&scheme, &layout))
         }
         other => Err(unknown(other)),

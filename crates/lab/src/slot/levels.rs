@@ -2,46 +2,10 @@
 
 use super::Args;
 use crate::error::Result;
+use crate::fan_out::FanOut;
 use alphorn_proto::horn::Preset;
 use alphorn_types::Layout;
 use anyhow::anyhow;
-use std::fmt;
-use std::str::FromStr;
-
-/// Units of the next lower level in each unit, from the committee down.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FanOut(Vec<u16>);
-
-/// One level: a committee is a cell.
-const NONE: &str = "none";
-
-impl FromStr for FanOut {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        if text == NONE {
-            return Ok(FanOut(Vec::new()));
-        }
-        let number = |part: &str| {
-            let number = part.parse().ok().filter(|number| *number > 0);
-            number.ok_or_else(|| format!("must be numbers from 1 as in 8,8, or {NONE}"))
-        };
-        text.split(',')
-            .map(number)
-            .collect::<std::result::Result<_, _>>()
-            .map(FanOut)
-    }
-}
-
-impl fmt::Display for FanOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str(NONE);
-        }
-        let numbers: Vec<String> = self.0.iter().map(u16::to_string).collect();
-        f.write_str(&numbers.join(","))
-    }
-}
 
 /// The protocol of a name.
 pub(super) fn protocol(name: &str) -> std::result::Result<Preset, String> {

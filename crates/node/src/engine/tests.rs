@@ -201,11 +201,19 @@ struct World {
 }
 
 fn config(scheme: &Model, epoch_slots: u64) -> (Config, SchemeInfo) {
-    let layout = Layout::new(VALIDATORS, 2, 2).unwrap();
+    config_of(scheme, epoch_slots, &[2])
+}
+
+fn config_of(scheme: &Model, epoch_slots: u64, fan_out: &[u16]) -> (Config, SchemeInfo) {
+    let layout = Layout::with_fan_out(VALIDATORS, 2, fan_out).unwrap();
     let info = SchemeInfo::of(scheme, &layout);
     let mut config = Config::new(layout, &info);
     config.genesis = GENESIS;
-    config.timing = Timing::LEAN;
+    let phases: Vec<u64> = (0..fan_out.len() as u64 + 4).map(|i| i * 600).collect();
+    config.timing = match fan_out.len() {
+        1 => Timing::LEAN,
+        _ => Timing::custom(4_000, &phases).unwrap(),
+    };
     config.epoch_slots = epoch_slots;
     (config, info)
 }
@@ -278,8 +286,12 @@ impl World {
 
     fn of(nodes: u32, epoch_slots: u64) -> Self {
         let node = |index| node(index, nodes, epoch_slots);
+        Self::made_of((0..nodes).map(node).collect())
+    }
+
+    fn made_of(nodes: Vec<Node>) -> Self {
         World {
-            nodes: (0..nodes).map(node).collect(),
+            nodes,
             parted: false,
             lost: None,
             queue: BTreeMap::new(),
@@ -445,6 +457,30 @@ fn every_duty_is_done_and_the_chain_finalises() {
     }
     assert_eq!(duties.done, 12 * u64::from(VALIDATORS));
     assert_eq!(duties.late, 0);
+}
+
+/// One level, where a committee is a cell, and three and four, with groups of cells between.
+#[test]
+fn duties_are_done_on_every_number_of_levels() {
+    for fan_out in [&[][..], &[2, 2], &[2, 2, 2]] {
+        let node = |index| {
+            let scheme = Model::new(CostTable::example()).unwrap();
+            let horn = horn_of(config_of(&scheme, 4, fan_out), index, NODES);
+            node_of(scheme, horn)
+        };
+        let mut world = World::made_of((0..NODES).map(node).collect());
+        world.run_until(slot_start(8));
+        for node in &world.nodes {
+            assert_eq!(node.judged.len(), 6);
+            for judged in &node.judged {
+                assert_eq!(judged.all().missed, 0, "{fan_out:?}: {judged:?}");
+                assert_eq!(judged.credited, u64::from(VALIDATORS), "{fan_out:?}");
+            }
+            let chain = node.engine.as_ref().unwrap().horn().chain();
+            assert!(chain.finalised().slot >= Slot(5), "{fan_out:?}");
+            assert_eq!(node.verdicts.get("reject"), None);
+        }
+    }
 }
 
 #[test]
