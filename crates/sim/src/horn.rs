@@ -60,6 +60,7 @@ pub use watch::{Milestones, Violation};
 pub use work::{Bench, HornWork};
 
 use crate::graph::GraphError;
+use crate::scenario::CostsError;
 use crate::world::WorldError;
 use alphorn_proto::horn::ConfigError;
 use alphorn_proto::slot::TimingError;
@@ -112,16 +113,10 @@ pub enum HornError {
         /// What is allowed.
         why: String,
     },
-    /// The table of costs was not handed over with the scenario.
-    #[error("compute.costs = {path:?} was not read")]
-    MissingCosts {
-        /// The file.
-        path: String,
-    },
     /// There is no table of costs.
-    #[error("compute.costs is absent: protocol horn needs the costs of a scheme")]
-    NoCosts,
-    /// The table of costs is none.
+    #[error(transparent)]
+    Costs(#[from] CostsError),
+    /// The table of costs is that of no scheme.
     #[error(transparent)]
     Table(#[from] TableError),
     /// Validators that do not fit committees.

@@ -23,7 +23,6 @@
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
 //! | [`tree`] | votes gathered up a tree, to compare with two layers |
-//! | [`two_level`] | the model of a published simulation, to calibrate against |
 //! | [`world`] | all nodes under one virtual clock |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -58,7 +57,6 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod tree;
-pub mod two_level;
 pub mod world;
 
 pub use progress::Progress;

@@ -16,10 +16,9 @@ use crate::graph::GraphError;
 use crate::report::{Adversity, Bin, Bounds, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role, Wire};
-use crate::scenario::{Mode, Protocol, Scenario, Stop, Strategy};
+use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, Strategy};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
-use alphorn_scheme::model::TableError;
 use alphorn_types::Time;
 use alphorn_types::trace::Record;
 use setup::Setup;
@@ -83,19 +82,8 @@ pub enum RunError {
     #[error("protocol: {0}")]
     Mesh(#[from] gossip::ConfigError),
     /// A table of costs is none.
-    #[error("table of costs {path:?}: {error}")]
-    Costs {
-        /// Its name.
-        path: String,
-        /// Why.
-        error: TableError,
-    },
-    /// A table of costs was not handed over with the scenario.
-    #[error("table of costs {path:?} was not read")]
-    Missing {
-        /// Its name.
-        path: String,
-    },
+    #[error(transparent)]
+    Costs(#[from] CostsError),
     /// No honest node of the class can be a source.
     #[error("no honest node can be a source{}", .class.as_ref().map_or(String::new(), |class| format!(" of class {class:?}")))]
     NoSource {
@@ -154,9 +142,6 @@ pub enum RunError {
     /// A slot of Horn cannot be run.
     #[error(transparent)]
     Horn(#[from] crate::horn::HornError),
-    /// The two-level model cannot be run.
-    #[error(transparent)]
-    TwoLevel(#[from] crate::two_level::TwoLevelError),
     /// The tree cannot be run.
     #[error(transparent)]
     Tree(#[from] crate::tree::TreeError),
@@ -219,7 +204,6 @@ fn run_in<Q: EventQueue>(
         Protocol::Horn(horn) => {
             Ok(crate::horn::run_with::<Q>(scenario, horn, seed, observe)?.outcome)
         }
-        Protocol::TwoLevel(model) => Ok(crate::two_level::run(scenario, model, seed, observe)?),
         Protocol::Tree(tree) => Ok(crate::tree::run(scenario, tree, seed, observe)?.outcome),
     }
 }

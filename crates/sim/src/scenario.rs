@@ -5,11 +5,13 @@
 //! have one hash.
 
 mod bounds;
+mod drawn;
 mod overrides;
 mod parts;
 mod shadow;
-mod shrink;
 
+pub use drawn::CostsError;
+pub(crate) use drawn::{Place, ordered};
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Coding, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph,
@@ -17,7 +19,6 @@ pub use parts::{
     Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink,
 };
 pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
-pub use shrink::{Shrunk, TRIES_MAX, shrink};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

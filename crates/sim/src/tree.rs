@@ -30,8 +30,8 @@ pub use run::{TreeRun, run};
 pub use work::TreeWork;
 
 use crate::graph::GraphError;
+use crate::scenario::CostsError;
 use crate::world::WorldError;
-use alphorn_scheme::model::TableError;
 
 /// Why a tree cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -48,18 +48,9 @@ pub enum TreeError {
         /// The most allowed.
         max: u64,
     },
-    /// No table of costs is named.
-    #[error("compute.costs is missing: a tree takes bytes and times from a table of costs")]
-    NoCosts,
-    /// The table that is named was not given.
-    #[error("compute.costs = {path}: no such file was given")]
-    MissingCosts {
-        /// Its name.
-        path: String,
-    },
-    /// The table cannot be used.
+    /// There is no table of costs.
     #[error(transparent)]
-    Costs(#[from] TableError),
+    Costs(#[from] CostsError),
     /// A fault that nodes of a tree cannot have.
     #[error("fault {fault} does not exist for protocol tree, only withhold")]
     Fault {

@@ -3,7 +3,6 @@
 mod chart;
 mod compare;
 mod folder;
-mod import;
 mod list;
 mod merge;
 mod plan;
@@ -14,7 +13,6 @@ mod replay;
 mod rounds;
 mod run;
 mod shadow;
-mod shrink;
 pub(crate) mod source;
 mod table;
 mod trace;
@@ -63,20 +61,11 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim replay run7
   alphorn sim replay run7 --until 100000 --node 12")]
     Replay(replay::Args),
-    /// Find a smaller scenario that fails in the same way
-    #[command(after_help = "Examples:
-  alphorn sim run classes-mixed --set expect.t99_ms_max=300 --seed 8 --out failed
-  alphorn sim shrink failed --out smaller.toml")]
-    Shrink(shrink::Args),
     /// Write the network of a scenario for the Shadow simulator, with the programs that you name
     #[command(after_help = "Example:
   alphorn sim export-shadow broadcast-20 folder --set sim.nodes=200 --program /opt/node \\
       --args '--index {node} --peers {peers} --seed {seed}'")]
     ExportShadow(shadow::Args),
-    /// Write a configuration of BEAMSIM as a scenario of the two-level model
-    #[command(after_help = "Example:
-  alphorn sim import-beamsim example.yaml --out mine.toml")]
-    ImportBeamsim(import::Args),
     /// Draw the deliveries of several runs over time in one picture
     #[command(after_help = "Examples:
   alphorn sim plot gossip=run1 rlnc=run2 --out cdf.svg --title 'A block of 119 kB'
@@ -124,9 +113,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::Merge(args) => merge::run(args),
         What::Compare(args) => compare::run(args),
         What::Replay(args) => replay::run(args),
-        What::Shrink(args) => shrink::run(args),
         What::ExportShadow(args) => shadow::run(args),
-        What::ImportBeamsim(args) => import::run(args),
         What::Plot(args) => plot::run(args),
         What::Chart(args) => chart::run(args),
         What::List(args) => list::run(args),

@@ -28,8 +28,6 @@ pub(crate) struct Ran {
     pub(crate) outcome: Option<Outcome>,
     /// What was told on the way, if that was asked for.
     pub(crate) told: Option<Told>,
-    /// In what ways it failed, without the values: what a smaller run must have in common.
-    pub(crate) ways: Vec<String>,
 }
 
 /// Ends a run when its real time is over, and shows how far it is.
@@ -109,7 +107,7 @@ pub(crate) fn one(
         rss_bytes: crate::machine::peak_rss_bytes(),
         ..Manifest::default()
     };
-    let (outcome, ways) = match result {
+    let outcome = match result {
         Ok(outcome) => {
             let figures = Figures::of(&outcome);
             manifest.verdict.clone_from(&outcome.verdict);
@@ -117,15 +115,14 @@ pub(crate) fn one(
             manifest.events_per_s = figures.events as f64 / wall_s.max(1e-9);
             manifest.figures = Some(figures);
             manifest.refusals = Refusals::from(&outcome.adversity);
-            let way = |failure: &String| failure.split(" = ").next().unwrap_or_default().to_owned();
-            (Some(outcome), manifest.failures.iter().map(way).collect())
+            Some(outcome)
         }
         Err(error) => {
-            let Some(way) = way(&error) else {
+            if !is_of_run(&error) {
                 return Err(anyhow!("{}, seed {}: {error}", scenario.name, item.seed).into());
-            };
+            }
             manifest.failures = vec![error.to_string()];
-            (None, vec![way])
+            None
         }
     };
     manifest.holds = manifest.failures.is_empty();
@@ -134,19 +131,13 @@ pub(crate) fn one(
         manifest,
         outcome,
         told: told.context("cannot keep a trace")?,
-        ways,
     })
 }
 
-/// In what way a run failed; none if the scenario is at fault.
-fn way(error: &RunError) -> Option<String> {
-    let name = match error {
-        RunError::Violation { violation, .. } => format!("{violation:?}"),
-        RunError::World(error) => format!("{error:?}"),
-        RunError::Stopped { .. } => "Stopped".to_owned(),
-        _ => return None,
-    };
-    name.split([' ', '{', '(']).next().map(str::to_owned)
+/// Whether a run failed, and not its scenario.
+fn is_of_run(error: &RunError) -> bool {
+    use RunError::{Stopped, Violation, World};
+    matches!(error, Violation { .. } | World(_) | Stopped { .. })
 }
 
 fn host() -> Host {
@@ -243,7 +234,6 @@ fn kept_or_run(
             manifest,
             outcome: None,
             told: None,
-            ways: Vec::new(),
         });
     }
     let scenario = plan.scenario(item)?;

@@ -10,17 +10,14 @@ use super::paid::PaidBlock;
 use super::plan::Plan;
 use super::watch::{Milestones, Watch};
 use crate::calendar::{Calendar, EventQueue};
-use crate::charge::Processor;
-use crate::fault::{Adversary as _, Interval, Parameters};
+use crate::fault::{Adversary as _, Parameters};
 use crate::graph::Graph;
-use crate::latency::{Latency, choose, mix, spread};
-use crate::net::{NetConfig, Rate};
+use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
 use crate::run::{Observe, Progress};
-use crate::scenario::{self, Fault, FaultKind, Scenario, Stop};
-use crate::world::{Change, Limits, Pause, World, WorldConfig};
-use alphorn_scheme::model::CostTable;
+use crate::scenario::{self, Fault, FaultKind, Place, Scenario, Stop};
+use crate::world::{Change, Pause, World};
 use alphorn_types::Time;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -98,11 +95,11 @@ pub(crate) fn run_with<Q: EventQueue>(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<HornRun, HornError> {
-    let mut plan = Plan::new(scenario, horn, costs(scenario)?, seed)?;
+    let mut plan = Plan::new(scenario, horn, scenario.costs_for("horn")?, seed)?;
     let nodes = plan.nodes;
     let faulty: Vec<Vec<u32>> = (0..)
         .zip(&scenario.fault)
-        .map(|(index, fault)| members(fault, seed, index, nodes))
+        .map(|(index, fault)| fault.members([seed, FAULT, index], nodes))
         .collect();
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         if fault.is_silence() {
@@ -112,15 +109,18 @@ pub(crate) fn run_with<Q: EventQueue>(
     let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
     let (graph, roles) = build(plan.clone(), scenario, seed, &regions)?;
-    let shares = scenario.class.iter().map(|class| class.share_pct);
-    let class: Vec<u16> = (0..nodes)
-        .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
-        .collect();
+    let class = scenario.classes(seed);
+    let latency = Latency::new(&scenario.latency, regions.clone());
     let mut honest = vec![true; nodes as usize];
     for node in faulty.iter().flatten() {
         honest[*node as usize] = false;
     }
-    let config = world_config(scenario, seed, (*graph).clone(), regions.clone(), &class);
+    let place = Place {
+        graph: (*graph).clone(),
+        latency: latency.clone(),
+        class: class.clone(),
+    };
+    let config = scenario.world(place, HornMessage::KINDS.len(), seed);
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch, Q> = World::new(roles, config, watch);
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
@@ -128,10 +128,10 @@ pub(crate) fn run_with<Q: EventQueue>(
     }
     observe.begins();
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
-    let rate_of = |class: &u16| rate(&scenario.class[usize::from(*class)], 100);
+    let rate_of = |class: &u16| scenario.class[usize::from(*class)].rate(100);
     let ground = Ground {
         graph: &graph,
-        latency: &Latency::new(&scenario.latency, regions.clone()),
+        latency: &latency,
         rates: &class.iter().map(rate_of).collect::<Vec<_>>(),
     };
     let floor = Floor::of(&plan, &world.witness().last().collections, &ground);
@@ -155,76 +155,6 @@ pub(crate) fn run_with<Q: EventQueue>(
     Ok(harvest.run(pause))
 }
 
-fn costs(scenario: &Scenario) -> Result<CostTable, HornError> {
-    let path = scenario.compute.costs.as_ref().ok_or(HornError::NoCosts)?;
-    let text = scenario.inputs.get(path);
-    let text = text.ok_or_else(|| HornError::MissingCosts { path: path.clone() })?;
-    Ok(CostTable::from_json(text)?)
-}
-
-fn rate(class: &scenario::Class, percent: u64) -> Rate {
-    let scaled = |mbps: u64| (mbps * 10_000).saturating_mul(percent).max(1);
-    Rate {
-        up_bps: scaled(class.up_mbps),
-        down_bps: scaled(class.down_mbps),
-    }
-}
-
-pub(super) fn world_config(
-    scenario: &Scenario,
-    seed: u64,
-    graph: crate::graph::Graph,
-    regions: Vec<u8>,
-    class: &[u16],
-) -> WorldConfig {
-    let table_pct = u64::from(scenario.compute.factor_pct);
-    let processor = |class: &scenario::Class| Processor {
-        cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
-        factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
-    };
-    WorldConfig {
-        net: NetConfig {
-            graph,
-            latency: Latency::new(&scenario.latency, regions),
-            link: scenario.link.clone(),
-            rates: scenario
-                .class
-                .iter()
-                .map(|class| rate(class, 100))
-                .collect(),
-            rate: class.to_vec(),
-            handle_ns: scenario.compute.handle_ns,
-            seed,
-            kinds: HornMessage::KINDS.len(),
-            arrivals_always: false,
-        },
-        processors: scenario.class.iter().map(processor).collect(),
-        processor: class.to_vec(),
-        limits: Limits {
-            events_max: scenario.sim.events_max,
-            sim_time_max_ns: scenario.sim.sim_time_max_ms.saturating_mul(1_000_000),
-            quiet_ns: u64::MAX,
-        },
-    }
-}
-
-/// The nodes of a fault: those listed, or a share in a drawn order.
-fn members(fault: &Fault, seed: u64, index: u64, nodes: u32) -> Vec<u32> {
-    if !fault.nodes.is_empty() {
-        return fault
-            .nodes
-            .iter()
-            .copied()
-            .filter(|node| *node < nodes)
-            .collect();
-    }
-    let count = u64::from(nodes) * u64::from(fault.share_pct) / 100;
-    let mut order: Vec<u32> = (0..nodes).collect();
-    order.sort_by_key(|node| (mix([seed, FAULT, index, (*node).into()]), *node));
-    order.truncate(count as usize);
-    order
-}
-
 /// Puts a fault into the world.
 fn apply<Q: EventQueue>(
     scenario: &Scenario,
@@ -233,18 +163,15 @@ fn apply<Q: EventQueue>(
     seed: u64,
     world: &mut World<HornNode, Watch, Q>,
 ) -> Result<(), HornError> {
-    let (from, until) = (
-        Time::from_millis(fault.from_ms),
-        fault.until_ms.map_or(Time::MAX, Time::from_millis),
-    );
+    let interval = fault.interval();
     let percent = u64::from(fault.factor_pct);
     for (number, &node) in (0..).zip(members) {
         let class = &scenario.class[usize::from(class[node as usize])];
         let (begin, end) = match fault.kind {
             FaultKind::Crash => (Change::Down(node), Change::Up(node)),
             FaultKind::SlowLink => (
-                Change::Link(node, rate(class, percent)),
-                Change::Link(node, rate(class, 100)),
+                Change::Link(node, class.rate(percent)),
+                Change::Link(node, class.rate(100)),
             ),
             FaultKind::SlowCpu => {
                 let own = world.factor_pct(node);
@@ -253,7 +180,7 @@ fn apply<Q: EventQueue>(
             }
             kind => {
                 let parameters = Parameters {
-                    interval: Interval { from, until },
+                    interval,
                     percent,
                     rate: fault.rate,
                     bytes: fault.bytes,
@@ -272,9 +199,9 @@ fn apply<Q: EventQueue>(
                 continue;
             }
         };
-        world.change(from, begin);
-        if until < Time::MAX {
-            world.change(until, end);
+        world.change(interval.from, begin);
+        if interval.until < Time::MAX {
+            world.change(interval.until, end);
         }
     }
     Ok(())

@@ -15,7 +15,6 @@ use alphorn_exec::Backend;
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
 use alphorn_proto::rlnc::{self, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
-use alphorn_scheme::model::CodeTable;
 use std::sync::Arc;
 
 /// The latency for which policies are made, where a scenario has regions: that of the published
@@ -151,19 +150,9 @@ fn coder<C: rlnc::Coding>(
     generations: u64,
 ) -> Result<Coder<C>, RunError> {
     let duty = duty(scenario)?;
-    let table = match &scenario.compute.code_costs {
-        None => None,
-        Some(path) => {
-            let path = path.clone();
-            let text = scenario.inputs.get(&path);
-            let text = text.ok_or_else(|| RunError::Missing { path: path.clone() })?;
-            let table = CodeTable::from_json(text);
-            Some(table.map_err(|error| RunError::Costs { path, error })?)
-        }
-    };
     Ok(Coder {
         code,
-        table,
+        table: scenario.code_costs()?,
         sign_ns: duty.sign_ns,
         verify_ns: duty.verify_ns,
         auth_bytes: duty.signature_bytes.unwrap_or(AUTH_BYTES),

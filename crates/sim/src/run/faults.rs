@@ -1,7 +1,7 @@
 //! The faults of a scenario, put into its world.
 
 use super::RunError;
-use super::setup::{Setup, rate, scaled};
+use super::setup::{Setup, rate};
 use crate::calendar::EventQueue;
 use crate::check::Ledger;
 use crate::fault::{Adversary, Interval, Parameters};
@@ -27,10 +27,7 @@ where
     Q: EventQueue,
 {
     for (index, (fault, members)) in scenario.fault.iter().zip(&setup.faulty).enumerate() {
-        let interval = Interval {
-            from: Time::from_millis(fault.from_ms),
-            until: fault.until_ms.map_or(Time::MAX, Time::from_millis),
-        };
+        let interval = fault.interval();
         match fault.kind {
             FaultKind::Partition | FaultKind::Eclipse => {
                 let mut side = vec![false; scenario.sim.nodes as usize];
@@ -97,8 +94,8 @@ where
     match fault.kind {
         FaultKind::Crash => during(Change::Down(node), up(node, fault.restart)),
         FaultKind::SlowLink => {
-            let own = rate(scenario, setup.class[node as usize]);
-            let slow = scaled(own, percent);
+            let of_class = |percent| rate(scenario, setup.class[node as usize], percent);
+            let (own, slow) = (of_class(100), of_class(percent));
             during(Change::Link(node, slow), Change::Link(node, own));
         }
         FaultKind::SlowCpu => {

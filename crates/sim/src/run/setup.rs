@@ -2,16 +2,14 @@
 
 use super::RunError;
 use crate::bounds::Laws;
-use crate::charge::Processor;
 use crate::check::Item;
 use crate::graph::Graph;
-use crate::latency::{Latency, choose, mix, spread};
-use crate::net::{NetConfig, Rate};
+use crate::latency::Latency;
+use crate::net::Rate;
 use crate::role::{Role, Wire};
-use crate::scenario::{Fault, FaultKind, Scenario};
-use crate::world::{Limits, WorldConfig};
+use crate::scenario::{Fault, FaultKind, Place, Scenario, ordered};
+use crate::world::WorldConfig;
 use alphorn_scheme::Op;
-use alphorn_scheme::model::CostTable;
 
 const FAULT: u64 = 11;
 const SOURCE: u64 = 12;
@@ -67,12 +65,15 @@ impl Setup {
         graph: impl FnOnce(&[u32], &[u8]) -> Result<Graph, RunError>,
     ) -> Result<Setup, RunError> {
         let nodes = scenario.sim.nodes;
-        let shares = scenario.class.iter().map(|class| class.share_pct);
-        let class: Vec<u16> = (0..nodes)
-            .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
-            .collect();
-        let faults = scenario.fault.iter().enumerate();
-        let faulty: Vec<Vec<u32>> = faults.map(|(i, f)| members(f, seed, i, nodes)).collect();
+        let class = scenario.classes(seed);
+        let members = |(index, fault): (u64, &Fault)| {
+            let mut members = fault.members([seed, FAULT, index], nodes);
+            if fault.nodes.is_empty() {
+                members.sort_unstable();
+            }
+            members
+        };
+        let faulty: Vec<Vec<u32>> = (0..).zip(&scenario.fault).map(members).collect();
         let mut fault = vec![None; nodes as usize];
         let mut honest = vec![true; nodes as usize];
         for (spec, members) in scenario.fault.iter().zip(&faulty) {
@@ -88,11 +89,14 @@ impl Setup {
         let sources = sources(scenario, seed, &class, &counted, &faulty)?;
         let regions = Latency::regions_of(&scenario.latency, seed, nodes);
         let graph = graph(&sources, &regions)?;
-        let mut rates: Vec<Rate> = class.iter().map(|&class| rate(scenario, class)).collect();
+        let mut rates: Vec<Rate> = class
+            .iter()
+            .map(|&class| rate(scenario, class, 100))
+            .collect();
         for (spec, members) in scenario.fault.iter().zip(&faulty) {
             if spec.kind == FaultKind::SlowLink {
                 for &node in members {
-                    let slow = scaled(rates[node as usize], spec.factor_pct.into());
+                    let slow = rate(scenario, class[node as usize], spec.factor_pct.into());
                     let rate = &mut rates[node as usize];
                     rate.up_bps = rate.up_bps.max(slow.up_bps);
                     rate.down_bps = rate.down_bps.max(slow.down_bps);
@@ -173,73 +177,20 @@ impl Setup {
 
     /// Network, processors and bounds.
     pub(super) fn world<R: Role>(&self, scenario: &Scenario) -> WorldConfig {
-        let classes = scenario.class.iter();
-        let table_pct = u64::from(scenario.compute.factor_pct);
-        WorldConfig {
-            net: NetConfig {
-                graph: self.graph.clone(),
-                latency: self.latency.clone(),
-                link: scenario.link.clone(),
-                rates: (0..classes.len() as u16)
-                    .map(|class| rate(scenario, class))
-                    .collect(),
-                rate: self.class.clone(),
-                handle_ns: scenario.compute.handle_ns,
-                seed: self.seed,
-                kinds: <R::Message as Wire>::KINDS.len(),
-                arrivals_always: false,
-            },
-            processors: classes
-                .map(|class| Processor {
-                    cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
-                    factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
-                })
-                .collect(),
-            processor: self.class.clone(),
-            limits: Limits {
-                events_max: scenario.sim.events_max,
-                sim_time_max_ns: scenario.sim.sim_time_max_ms * 1_000_000,
-                quiet_ns: QUIET_NS,
-            },
-        }
+        let place = Place {
+            graph: self.graph.clone(),
+            latency: self.latency.clone(),
+            class: self.class.clone(),
+        };
+        let mut config = scenario.world(place, <R::Message as Wire>::KINDS.len(), self.seed);
+        config.limits.quiet_ns = QUIET_NS;
+        config
     }
 }
 
-/// Bandwidth of a class.
-pub(super) fn rate(scenario: &Scenario, class: u16) -> Rate {
-    let class = &scenario.class[usize::from(class)];
-    Rate {
-        up_bps: class.up_mbps * 1_000_000,
-        down_bps: class.down_mbps * 1_000_000,
-    }
-}
-
-/// A bandwidth in percent, at least one bit a second.
-pub(super) fn scaled(rate: Rate, pct: u64) -> Rate {
-    Rate {
-        up_bps: (rate.up_bps / 100 * pct).max(1),
-        down_bps: (rate.down_bps / 100 * pct).max(1),
-    }
-}
-
-/// The nodes of a fault: those listed, or a share in a drawn order.
-fn members(fault: &Fault, seed: u64, index: usize, nodes: u32) -> Vec<u32> {
-    if !fault.nodes.is_empty() {
-        return fault.nodes.clone();
-    }
-    let count = u64::from(nodes) * u64::from(fault.share_pct) / 100;
-    let mut order = ordered(0..nodes, [seed, FAULT, index as u64]);
-    order.truncate(count as usize);
-    order.sort_unstable();
-    order
-}
-
-/// Nodes in a drawn order; another node moves no others but to make room.
-fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u32> {
-    let keyed = |node: u32| (mix([key[0], key[1], key[2], node.into()]), node);
-    let mut order: Vec<(u64, u32)> = nodes.map(keyed).collect();
-    order.sort_unstable();
-    order.into_iter().map(|(_, node)| node).collect()
+/// A part of the bandwidth of a class.
+pub(super) fn rate(scenario: &Scenario, class: u16, percent: u64) -> Rate {
+    scenario.class[usize::from(class)].rate(percent)
 }
 
 /// The source of each payload: nodes that are up and honest, in a drawn order; or those whose fault is
@@ -284,13 +235,9 @@ pub(super) struct Duty {
 
 /// What signatures of duties cost by the table of the scenario; nothing without a table.
 pub(super) fn duty(scenario: &Scenario) -> Result<Duty, RunError> {
-    let Some(path) = &scenario.compute.costs else {
+    let Some(table) = scenario.costs()? else {
         return Ok(Duty::default());
     };
-    let path = path.clone();
-    let text = scenario.inputs.get(&path);
-    let text = text.ok_or_else(|| RunError::Missing { path: path.clone() })?;
-    let table = CostTable::from_json(text).map_err(|error| RunError::Costs { path, error })?;
     Ok(Duty {
         sign_ns: table.cost(Op::DutySign, 1, 0).ns,
         verify_ns: table.cost(Op::DutyVerify, 1, 0).ns,

@@ -90,8 +90,8 @@ fn bandwidth_for_each_connection_is_faster_than_light() {
     let scenario = scenario(50, "direct", "[traffic]\nbytes = 1000000\n");
     let mut setup = Setup::draw(&scenario, 7, |sources, _| Ok(Graph::stars(50, sources)?)).unwrap();
     // The laws of links that are eight times slower than those of the run.
-    for rate in &mut setup.rates {
-        *rate = setup::scaled(*rate, 12);
+    for (node, rate) in setup.rates.iter_mut().enumerate() {
+        *rate = setup::rate(&scenario, setup.class[node], 12);
     }
     let config = std::sync::Arc::new(gossip::Config {
         validate: false,

@@ -281,11 +281,6 @@ fn protocol(scenario: &Scenario) -> Checked {
             Ok(())
         }
         Protocol::Horn(parameters) => horn(parameters),
-        Protocol::TwoLevel(model) => {
-            let why = |error: crate::two_level::TwoLevelError| error.to_string();
-            let checked = model.check(scenario.sim.nodes).map_err(why);
-            checked.map_err(|why| invalid("protocol.kind", "two_level", why))
-        }
         Protocol::Tree(model) => {
             let checked = model.check().map_err(|error| error.to_string());
             checked.map_err(|why| invalid("protocol.kind", "tree", why))

@@ -6,7 +6,7 @@
 
 use super::{Graph as GraphKind, Latency as LatencyKind, Scenario};
 use crate::graph::{Graph, GraphError};
-use crate::latency::{Latency, REGIONS, choose, spread};
+use crate::latency::{Latency, REGIONS};
 use std::fmt::Write;
 
 /// Most hosts: the addresses of 11.0.0.0/8 that this module gives out.
@@ -52,15 +52,6 @@ pub enum ShadowError {
     /// The graph cannot be made.
     #[error(transparent)]
     Graph(#[from] GraphError),
-}
-
-impl Scenario {
-    /// Index of the class of each node, as a run with this seed draws them.
-    pub fn classes(&self, seed: u64) -> Vec<u16> {
-        let shares = self.class.iter().map(|class| class.share_pct);
-        let class = |node| choose(shares.clone(), spread(seed, node).0) as u16;
-        (0..self.sim.nodes).map(class).collect()
-    }
 }
 
 /// The files for Shadow; the same classes, regions and peers as in a run with this seed.

@@ -6,16 +6,14 @@ use super::message::{Piece, TreeMessage};
 use super::node::{Finished, TreeNode};
 use super::plan::Plan;
 use crate::calendar::Calendar;
-use crate::fault::{Interval, Withhold};
+use crate::fault::Withhold;
 use crate::graph::Graph;
-use crate::latency::{Latency, choose, mix, spread};
+use crate::latency::{Latency, mix};
 use crate::report::{Bin, Bounds, NodeRecord, Outcome};
 use crate::role::Wire;
 use crate::run::{Observe, Progress};
-use crate::scenario::{Fault, FaultKind, Scenario};
-use crate::two_level::world_config;
+use crate::scenario::{FaultKind, Place, Scenario};
 use crate::world::{Pause, Witness, World};
-use alphorn_scheme::model::CostTable;
 use alphorn_types::Time;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -67,19 +65,16 @@ pub fn run(
 ) -> Result<TreeRun, TreeError> {
     config.check()?;
     let nodes = scenario.sim.nodes;
-    let mut plan = Plan::new(config.clone(), costs(scenario)?, nodes, seed);
+    let mut plan = Plan::new(config.clone(), scenario.costs_for("tree")?, nodes, seed);
     for (index, fault) in (0..).zip(&scenario.fault) {
         if fault.is_silence() {
-            plan.silence(&members(fault, seed, index, nodes));
+            plan.silence(&fault.members([seed, FAULT, index], nodes));
         }
     }
     let plan = Arc::new(plan);
     let graph = Graph::from_edges(nodes, edges(&plan, nodes))?;
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-    let shares = scenario.class.iter().map(|class| class.share_pct);
-    let class: Vec<u16> = (0..nodes)
-        .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
-        .collect();
+    let class = scenario.classes(seed);
     let roles = (0..nodes).map(|node| {
         let neighbours: Arc<[u32]> = graph.peers(node).into();
         TreeNode::new(plan.clone(), node, neighbours)
@@ -90,21 +85,18 @@ pub fn run(
         honest,
         found: None,
     };
-    let kinds = TreeMessage::KINDS.len();
-    let world_config = world_config(scenario, seed, (graph, regions.clone()), &class, kinds);
-    let mut world: TreeWorld = World::new(roles, world_config, first);
+    let place = Place {
+        graph,
+        latency: Latency::new(&scenario.latency, regions.clone()),
+        class: class.clone(),
+    };
+    let config = scenario.world(place, TreeMessage::KINDS.len(), seed);
+    let mut world: TreeWorld = World::new(roles, config, first);
     for (node, wrap) in faulty {
         world.wrap(node, Box::new(wrap));
     }
     go(&mut world, scenario, observe)?;
     Ok(harvest(&world, &plan, (&class, &regions), seed))
-}
-
-fn costs(scenario: &Scenario) -> Result<CostTable, TreeError> {
-    let path = scenario.compute.costs.as_ref().ok_or(TreeError::NoCosts)?;
-    let text = scenario.inputs.get(path);
-    let text = text.ok_or_else(|| TreeError::MissingCosts { path: path.clone() })?;
-    Ok(CostTable::from_json(text)?)
 }
 
 /// From each voter to the nodes of its leaf, and from each position to those above it.
@@ -143,31 +135,14 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
             let fault = fault.kind.name();
             return Err(TreeError::Fault { fault });
         }
-        for node in members(fault, seed, index, nodes) {
+        for node in fault.members([seed, FAULT, index], nodes) {
             honest[node as usize] = false;
-            let interval = Interval {
-                from: Time::from_millis(fault.from_ms),
-                until: fault.until_ms.map_or(Time::MAX, Time::from_millis),
-            };
             let key = mix([seed, FAULT, u64::MAX, node.into()]);
-            let wrap = Withhold::new(interval, fault.factor_pct.into(), key);
+            let wrap = Withhold::new(fault.interval(), fault.factor_pct.into(), key);
             wraps.push((node, wrap));
         }
     }
     Ok((honest, wraps))
-}
-
-/// The nodes of a fault: those listed, or a share in a drawn order.
-fn members(fault: &Fault, seed: u64, index: u64, nodes: u32) -> Vec<u32> {
-    if !fault.nodes.is_empty() {
-        let listed = fault.nodes.iter().copied();
-        return listed.filter(|node| *node < nodes).collect();
-    }
-    let count = u64::from(nodes) * u64::from(fault.share_pct) / 100;
-    let mut order: Vec<u32> = (0..nodes).collect();
-    order.sort_by_key(|node| (mix([seed, FAULT, index, (*node).into()]), *node));
-    order.truncate(count as usize);
-    order
 }
 
 fn go(

@@ -146,6 +146,6 @@ fn what_cannot_be_is_named() {
     }
     let scenario = Scenario::parse(TEXT, &[]).unwrap();
     let error = crate::run::run(&scenario, 1, &mut ()).unwrap_err();
-    let expected = "compute.costs = example.json: no such file was given";
+    let expected = "table of costs \"example.json\" was not read";
     assert_eq!(error.to_string(), expected);
 }

@@ -9,7 +9,7 @@ use crate::scenario::{
 pub(super) fn check(scenario: &Scenario) -> Checked {
     match &scenario.protocol {
         Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
-        Protocol::Horn(_) | Protocol::TwoLevel(_) | Protocol::Tree(_) => own_traffic(scenario),
+        Protocol::Horn(_) | Protocol::Tree(_) => own_traffic(scenario),
         Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
 }

@@ -16,8 +16,6 @@ pub enum Protocol {
     Grid(Grid),
     /// Votes, aggregates, collections, block.
     Horn(Horn),
-    /// The two-level model of a published simulation.
-    TwoLevel(crate::two_level::TwoLevel),
     /// Votes gathered up a tree.
     Tree(crate::tree::Tree),
 }
@@ -31,7 +29,6 @@ impl Protocol {
             Protocol::Direct(_) => "direct",
             Protocol::Grid(_) => "grid",
             Protocol::Horn(_) => "horn",
-            Protocol::TwoLevel(_) => "two_level",
             Protocol::Tree(_) => "tree",
         }
     }

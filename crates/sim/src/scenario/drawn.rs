@@ -1,0 +1,155 @@
+//! What a scenario says of nodes, classes and faults, in the units of the world, and what a seed draws.
+
+use super::{Class, Fault, Scenario};
+use crate::charge::Processor;
+use crate::fault::Interval;
+use crate::graph::Graph;
+use crate::latency::{Latency, choose, mix, spread};
+use crate::net::{NetConfig, Rate};
+use crate::world::{Limits, WorldConfig};
+use alphorn_scheme::model::{CodeTable, CostTable, TableError};
+use alphorn_types::Time;
+
+/// Why there are no costs of a scheme.
+#[derive(Debug, thiserror::Error)]
+pub enum CostsError {
+    /// The table was not handed over with the scenario.
+    #[error("table of costs {path:?} was not read")]
+    Missing {
+        /// Its name.
+        path: String,
+    },
+    /// It is none.
+    #[error("table of costs {path:?}: {error}")]
+    Table {
+        /// Its name.
+        path: String,
+        /// Why.
+        error: TableError,
+    },
+    /// The scenario names none.
+    #[error("compute.costs is absent: protocol {protocol} needs the costs of a scheme")]
+    Absent {
+        /// What needs one.
+        protocol: &'static str,
+    },
+}
+
+/// Where nodes are and who is connected to whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) graph: Graph,
+    pub(crate) latency: Latency,
+    /// Class of each node.
+    pub(crate) class: Vec<u16>,
+}
+
+impl Class {
+    /// A part of the bandwidth of its nodes, at least one bit a second.
+    pub(crate) fn rate(&self, percent: u64) -> Rate {
+        let scaled = |mbps: u64| (mbps * 10_000).saturating_mul(percent).max(1);
+        Rate {
+            up_bps: scaled(self.up_mbps),
+            down_bps: scaled(self.down_mbps),
+        }
+    }
+}
+
+impl Fault {
+    /// When it lasts.
+    pub(crate) fn interval(&self) -> Interval {
+        Interval {
+            from: Time::from_millis(self.from_ms),
+            until: self.until_ms.map_or(Time::MAX, Time::from_millis),
+        }
+    }
+
+    /// Its nodes: those listed, or a share of all in an order that the key draws.
+    pub(crate) fn members(&self, key: [u64; 3], nodes: u32) -> Vec<u32> {
+        if !self.nodes.is_empty() {
+            let listed = self.nodes.iter().copied();
+            return listed.filter(|node| *node < nodes).collect();
+        }
+        let count = u64::from(nodes) * u64::from(self.share_pct) / 100;
+        let mut order = ordered(0..nodes, key);
+        order.truncate(count as usize);
+        order
+    }
+}
+
+/// Nodes in a drawn order; another node moves no others but to make room.
+pub(crate) fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u32> {
+    let keyed = |node: u32| (mix([key[0], key[1], key[2], node.into()]), node);
+    let mut order: Vec<(u64, u32)> = nodes.map(keyed).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, node)| node).collect()
+}
+
+impl Scenario {
+    /// Index of the class of each node, as a run with this seed draws them.
+    pub fn classes(&self, seed: u64) -> Vec<u16> {
+        let shares = self.class.iter().map(|class| class.share_pct);
+        let class = |node| choose(shares.clone(), spread(seed, node).0) as u16;
+        (0..self.sim.nodes).map(class).collect()
+    }
+
+    /// The costs of a scheme, if the scenario names a table of them.
+    pub(crate) fn costs(&self) -> Result<Option<CostTable>, CostsError> {
+        self.table(self.compute.costs.as_ref(), CostTable::from_json)
+    }
+
+    /// The costs of a code, if the scenario names a table of them.
+    pub(crate) fn code_costs(&self) -> Result<Option<CodeTable>, CostsError> {
+        self.table(self.compute.code_costs.as_ref(), CodeTable::from_json)
+    }
+
+    fn table<T>(
+        &self,
+        path: Option<&String>,
+        read: impl Fn(&str) -> Result<T, TableError>,
+    ) -> Result<Option<T>, CostsError> {
+        let Some(path) = path.cloned() else {
+            return Ok(None);
+        };
+        match self.inputs.get(&path).map(|text| read(text)) {
+            Some(Ok(table)) => Ok(Some(table)),
+            Some(Err(error)) => Err(CostsError::Table { path, error }),
+            None => Err(CostsError::Missing { path }),
+        }
+    }
+
+    /// The costs of a scheme, for a protocol that cannot do without.
+    pub(crate) fn costs_for(&self, protocol: &'static str) -> Result<CostTable, CostsError> {
+        self.costs()?.ok_or(CostsError::Absent { protocol })
+    }
+
+    /// Network, processors and bounds of a world whose messages are of so many kinds. It does not end
+    /// when it is quiet.
+    pub(crate) fn world(&self, place: Place, kinds: usize, seed: u64) -> WorldConfig {
+        let table_pct = u64::from(self.compute.factor_pct);
+        let processor = |class: &Class| Processor {
+            cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
+            factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
+        };
+        WorldConfig {
+            net: NetConfig {
+                graph: place.graph,
+                latency: place.latency,
+                link: self.link.clone(),
+                rates: self.class.iter().map(|class| class.rate(100)).collect(),
+                rate: place.class.clone(),
+                handle_ns: self.compute.handle_ns,
+                seed,
+                kinds,
+                arrivals_always: false,
+            },
+            processors: self.class.iter().map(processor).collect(),
+            processor: place.class,
+            limits: Limits {
+                events_max: self.sim.events_max,
+                sim_time_max_ns: self.sim.sim_time_max_ms.saturating_mul(1_000_000),
+                quiet_ns: u64::MAX,
+            },
+        }
+    }
+}
