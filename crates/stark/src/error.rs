@@ -87,9 +87,19 @@ pub enum VerifyError {
     /// The level is not above that of a child.
     #[error("the level of a merge is not above that of its children")]
     Level,
-    /// A bundle has a bitfield of its own.
-    #[error("a bundle claims bits that are none of its entries'")]
+    /// A bundle has a bitfield of its own, or there are too many levels of bundles.
+    #[error(
+        "a bundle claims bits that are none of its entries', or has too many levels of bundles"
+    )]
     Bundle,
+    /// A bundle has an entry where a bundle is listed, or a bundle where an entry is.
+    #[error(
+        "the bundle has other children than are listed: entries for bundles, or bundles for entries"
+    )]
+    Item,
+    /// What is left of the registries of a bundle in a bundle is not what its digest says.
+    #[error("the values of registries of a bundle are not those of its proof")]
+    Left,
     /// The entry of a bundle that is to be kept is another than the statement's.
     #[error("the statement is none of the bundle's entries")]
     Entry,

@@ -35,7 +35,7 @@ pub const ASSUMPTIONS: [&str; 8] = [
      does not have. This is a reason, not a proof; the circuits of merges do compute that hash",
     "merges: that whoever proves a tree of proofs knows the signatures below is heuristic, as for all \
      recursion with a hash that circuits compute: extraction costs more with each level, and the \
-     levels are at most four",
+     levels are at most eight",
     "the hash chains and trees are as strong as their set says; the compact set claims about 124 bits \
      classically and 62 against quantum search, without a complete proof",
     "quantum attackers halve the bits of hashes by generic search; no structural attack is known",

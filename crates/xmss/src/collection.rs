@@ -2,8 +2,11 @@
 //!
 //! All are proofs over the registry of the committee: those of a unit below have their signers in its
 //! part of it, so that they merge to proofs of the unit above and at last of the committee. What is to be
-//! merged further must leave room for it: merges have [`LEVEL_MAX`] levels, and whoever made a proof of
-//! a cell as high as that would keep all others of the committee out.
+//! merged further must leave room for it: merges of a committee have [`MERGE_LEVELS`] levels, above which two
+//! levels of bundles prove all committees of a block, and whoever made a proof of a cell as high as that
+//! would keep all others of the committee out.
+
+pub(crate) mod block;
 
 use alphorn_exec::Exec;
 use alphorn_scheme::{Evidence, Layer, Part, Role, SchemeError, Statement, list};
@@ -13,7 +16,7 @@ use crate::key::one_time_index;
 use crate::proof::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
-use alphorn_stark::merge::LEVEL_MAX;
+use alphorn_stark::merge::MERGE_LEVELS;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn
@@ -71,9 +74,9 @@ pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<
     };
     let top = layout.levels();
     if top <= 2 {
-        return Some(LEVEL_MAX);
+        return Some(MERGE_LEVELS);
     }
-    let spare = LEVEL_MAX.checked_sub((2..=top).map(needed).sum())?;
+    let spare = MERGE_LEVELS.checked_sub((2..=top).map(needed).sum())?;
     let share = spare * (u32::from(level) - 1) / (u32::from(top) - 1).max(1);
     Some((2..=level).map(needed).sum::<u32>() + share)
 }

@@ -12,13 +12,14 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::model::Merged;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
-    Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
-    Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
+    Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op,
+    Overlap, Part, Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes,
+    Statement, list,
 };
 use alphorn_types::{Assignment, Layout, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
-use crate::collection;
+use crate::collection::{self, block};
 use crate::key::{Purpose, SignError};
 use crate::params::Set;
 use crate::proof::{ProofRegistry, Proofs};
@@ -86,6 +87,12 @@ impl Xmss {
     /// The proofs of evidence of a layer, if it is proofs.
     fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
         self.proofs.as_ref().filter(|_| layer >= self.proved_from)
+    }
+
+    /// The proofs of collections, if those of a block bundle: where evidence of cells is proofs, that of
+    /// committees is one proof with a circuit.
+    fn bundles(&self) -> Option<&Proofs> {
+        self.proofs_of(Layer::Aggregate)
     }
 
     /// Whether evidence of all units of a layout can be made.
@@ -212,7 +219,7 @@ impl Scheme for Xmss {
                 None => Form::List,
             }),
             committee_max: Some(COMMITTEE_MAX),
-            bundle_max: None,
+            bundle_max: self.bundles().map(|_| block::COLLECTIONS_MAX),
             security: self.security(),
         }
     }
@@ -425,6 +432,39 @@ impl Scheme for Xmss {
             }
             _ => self.unite(exec, keys, statement, parts),
         }
+    }
+
+    fn bundle_length(&self, collections: u16) -> EvidenceLength {
+        let proofs = self.bundles();
+        EvidenceLength::Max(proofs.map_or(0, |p| p.bundle_bytes_max(collections.into())))
+    }
+
+    fn bundle(
+        &self,
+        collections: &[(Bundled<'_, EpochKeys>, &[u8])],
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Result<Bytes, SchemeError> {
+        let pulse = ctx.pulse();
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        match self.bundles() {
+            Some(proofs) => block::bundle(proofs, exec, collections),
+            None => Err(SchemeError::Unsupported {
+                scheme: "xmss",
+                what: "prove several collections together: only proofs of cells do",
+            }),
+        }
+    }
+
+    fn verify_bundle(
+        &self,
+        collections: &[Bundled<'_, EpochKeys>],
+        evidence: &[u8],
+        ctx: &mut Ctx<'_, ()>,
+    ) -> bool {
+        let pulse = ctx.pulse();
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let proofs = self.bundles();
+        proofs.is_some_and(|proofs| block::verify(proofs, exec, collections, evidence))
     }
 }
 

@@ -19,7 +19,8 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
-    BundleEntry, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
+    BundleEntry, ChildKind, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError,
+    PublicKey,
 };
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -81,12 +82,12 @@ impl BundleFile {
 
     /// The entries, checked as far as that needs no keys.
     pub(super) fn entries<S: FileScheme>(&self) -> anyhow::Result<Vec<Entry>> {
-        let (got, max) = (self.entries.len(), proofs().children_max());
+        let (got, max) = (self.entries.len(), proofs().entries_max());
         ensure!(
             (1..=max).contains(&got),
             "a bundle of {got} entries: must have 1 to {max}"
         );
-        let (bytes, max) = (self.proof.0.len(), proofs().merge_bytes_max());
+        let (bytes, max) = (self.proof.0.len(), proofs().bundle_bytes_max(got));
         ensure!(bytes <= max, "a proof of {bytes} bytes: at most {max}");
         let entry = |(i, entry): (usize, &EntryFile)| {
             let named = || format!("entry {i}");
@@ -161,9 +162,10 @@ impl Place {
       --out bundle.json
 
 Takes aggregates that `aggregate --form proof` or `merge` wrote: XMSS of the compact set, preset
-fast, at most 768 signatures or merges, over any slots, messages and registries; at most seven. Each
-is verified first: one that does not hold is named, and the exit code is 1. `verify` decides whether
-a bundle holds, `proof split` takes one of its entries out again.")]
+fast, at most 768 signatures or merges, over any slots, messages and registries; at most 49: more
+than seven make a bundle of bundles. Each is verified first: one that does not hold is named, and the
+exit code is 1. `verify` decides whether a bundle holds, `proof split` takes one of its entries out
+again.")]
 pub(crate) struct BundleArgs {
     /// Aggregates whose evidence is one proof
     #[arg(required = true, value_name = "FILES")]
@@ -349,7 +351,7 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
     let session = Session::begin("proof bundle", &args.options)?;
     args.place.check()?;
     let paths = super::input::expand(&args.files)?;
-    let (got, max) = (paths.len(), session.proofs.children_max());
+    let (got, max) = (paths.len(), session.proofs.entries_max());
     if got > max {
         return Err(anyhow!("{got} aggregates: a bundle takes at most {max}").into());
     }
@@ -409,9 +411,11 @@ pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
         .bundle_shape(&proof)
         .map_err(|error| anyhow!("{named}: {error}"))?
         .ok_or_else(|| anyhow!("{named}: its proof is no bundle"))?;
-    let (merges, bytes) = (shape.merged.iter().filter(|m| **m).count(), proof.len());
+    let bytes = proof.len();
+    let of = |of: ChildKind| shape.kinds.iter().filter(|kind| **kind == of).count();
+    let (merges, bundles) = (of(ChildKind::Merge), of(ChildKind::Bundle));
     let mut said = format!(
-        "a bundle of level {} of {} entries, {merges} of them merges: {} elements, {bytes} bytes",
+        "a bundle of level {} of {} entries, of {merges} merges and {bundles} bundles: {} elements, {bytes} bytes",
         shape.level,
         entries.len(),
         shape.elements
@@ -424,7 +428,7 @@ pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
     let fields = json!({
         "proof_kind": "bundle",
         "level": shape.level,
-        "children_merged": shape.merged,
+        "children": shape.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         "elements": shape.elements,
         "proof_bytes": bytes,
         "entries": about(&entries),

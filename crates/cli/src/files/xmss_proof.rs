@@ -163,7 +163,7 @@ pub(super) fn verify_bundle(
         });
     }
     proofs
-        .verify_bundle(exec.backend(), &claims, proof)
+        .verify_bundle(exec, &claims, proof)
         .map_err(|refused| refused.to_string())
 }
 

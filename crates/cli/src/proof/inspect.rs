@@ -116,20 +116,12 @@ fn of_merge(shape: &MergeShape, signers: usize) -> String {
     )
 }
 
-fn kind_name(kind: ChildKind) -> &'static str {
-    match kind {
-        ChildKind::Leaf => "leaf",
-        ChildKind::Merge => "merge",
-        ChildKind::Bundle => "bundle",
-    }
-}
-
 fn merge_case(shape: &MergeShape, signers: usize, bytes: usize) -> Value {
     json!({
         "signers": signers,
         "proof_kind": "merge",
         "level": shape.level,
-        "children": shape.kinds.iter().map(|kind| kind_name(*kind)).collect::<Vec<_>>(),
+        "children": shape.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
         "elements": shape.elements,
         "proof_bytes": bytes,
     })

@@ -2,6 +2,7 @@
 //!
 //! The baseline is what a proof replaces: verifying all signatures in a batch, in the same run.
 
+mod bundles;
 mod costs;
 mod merges;
 mod peers;
@@ -40,6 +41,7 @@ use world::World;
   alphorn bench proof --n 1,1000 --threads 2 --steps
   alphorn bench proof --wide --threads 2 --runs 1
   alphorn bench proof --children 2,4,7,16 --n 512 --threads 2
+  alphorn bench proof --entries 7,32 --threads 2 --runs 1
   alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
 
 A case is a number of signatures, a preset, a kernel and a number of threads. `prove` is the median
@@ -53,6 +55,10 @@ the time of the fastest warm run went; JSON always has it.
 With --children proofs of --n signatures each (512 by default, at most 768), half of them in the next
 as well, are merged to one proof of the union, beside one proof of all the signatures and the
 verification of the children one by one; more than 7 are merged level by level.
+
+With --entries proofs of so many committees become one, as the evidence of a block: committees of 32,768
+keys of which --n signed (64 by default), each proof a merge. `registries` is what the evaluation of all
+keys takes of the verification; a bundle of more than 7 is a bundle of bundles.
 
 With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
 simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
@@ -83,6 +89,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["wide", "emit_costs", "steps"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     children: Vec<u16>,
+    /// Bundle so many proofs instead, each of a committee of its own, a case each
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          conflicts_with_all = ["children", "wide", "emit_costs", "steps"],
+          value_parser = clap::value_parser!(u16).range(1..=49))]
+    entries: Vec<u16>,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or stark=LEVEL
     #[arg(
         long,
@@ -141,6 +152,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
     if !args.children.is_empty() {
         return merges::run(args, &report, &sink, (&kernels, first), &machine);
+    }
+    if !args.entries.is_empty() {
+        return bundles::run(args, &report, &sink, (&kernels, first), &machine);
     }
     let sizes = args.sizes(first.signatures_max() as u32, "a proof")?;
     let mut most = sizes.iter().copied().max().unwrap_or(1);

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::report::Report;
-use alphorn_stark::merge::{CHILDREN_MAX, LEVEL_MAX};
+use alphorn_stark::merge::{CHILDREN_MAX, MERGE_LEVELS};
 use alphorn_types::Layout;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ const AGGREGATORS: u16 = 16;
 const PROVED_VALIDATORS_MAX: u32 = 4096;
 
 /// Most proofs that merges of all levels hold.
-const MERGED_MAX: u32 = (CHILDREN_MAX as u32).pow(LEVEL_MAX);
+const MERGED_MAX: u32 = (CHILDREN_MAX as u32).pow(MERGE_LEVELS);
 
 /// How the slot is attacked.
 #[derive(clap::Args, Clone, Debug, Default)]

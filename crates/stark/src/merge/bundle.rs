@@ -1,21 +1,24 @@
 //! Bundles: one proof of statements of several slots, messages and registries.
 //!
-//! The statement of a bundle is the list of its entries' digests, with its level. Its children are
-//! proofs of instances or merges, one for each entry. It has no bitfield of its own, and what each child
-//! leaves of its registry stays one value for each entry: who verifies the bundle holds all registries and
-//! evaluates each. One entry can be kept by a merge whose child is the bundle: see `split`.
+//! The statement of a bundle is the list of what its children state, with its level: digests of entries, and
+//! of the statements of bundles, which are of the level just below and have none themselves. It has no
+//! bitfield of its own, and what each entry leaves of its registry stays one value for each: who verifies
+//! the bundle holds all registries and evaluates each. One entry can be kept by a merge whose child is the
+//! bundle: see `split`.
 
 use alphorn_exec::Exec;
 
-use super::known::{Form, MergeKnown};
-use super::layout::{CHILDREN_MAX, REGISTRY_LOG2, SLICES, slice_numbers};
-use super::split::{Bundled, Listed};
-use super::verifier::read_bundle;
-use super::{
-    Child, ChildKind, ChildProof, Merges, check_length, check_registry, check_tree, elements,
+use super::child::Header;
+use super::known::{BundleOutputs, DIGEST_EXTS, Form, MergeKnown, RegistryAt, left_digest};
+use super::layout::{
+    CHILDREN_MAX, Inputs, LEFT, REGISTRY_LOG2, REGISTRY_OUTPUTS, SLICES, slice_numbers,
 };
+use super::split::{Bundled, Kept, Listed};
+use super::verifier::{read_argued, read_bundle};
+use super::{Child, ChildKind, ChildProof, Merges, check_length, check_tree, elements};
 use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
+use crate::extension::Ext;
 use crate::field::Fp;
 use crate::merkle::{Digest, chain};
 use crate::proof::Registry;
@@ -32,149 +35,287 @@ pub struct Entry<'a> {
     pub publics: &'a [Fp],
 }
 
+/// What a bundle lists of a child.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// The statement of a leaf or a merge.
+    Entry(Entry<'a>),
+    /// The entries of a bundle.
+    Bundle(&'a [Entry<'a>]),
+}
+
+impl<'a> Item<'a> {
+    /// Its entries in order.
+    pub(super) fn entries(&self) -> &[Entry<'a>] {
+        match self {
+            Item::Entry(entry) => std::slice::from_ref(entry),
+            Item::Bundle(entries) => entries,
+        }
+    }
+
+    /// The digest by which a bundle of a level lists it.
+    fn digest(&self, level: u32) -> Digest {
+        match self {
+            Item::Entry(entry) => entry.listed(),
+            Item::Bundle(entries) => {
+                digest(level.saturating_sub(1), entries.iter().map(Entry::listed))
+            }
+        }
+    }
+}
+
+impl Entry<'_> {
+    fn listed(&self) -> Digest {
+        self.statement.listed_digest(self.publics)
+    }
+}
+
+/// How many entries there are.
+pub(super) fn count(items: &[Item<'_>]) -> usize {
+    items.iter().map(|item| item.entries().len()).sum()
+}
+
+/// Where an entry is: which item, and which entry of it.
+pub(super) fn place(items: &[Item<'_>], entry: usize) -> Option<(usize, usize)> {
+    let mut left = entry;
+    for (i, item) in items.iter().enumerate() {
+        match left.checked_sub(item.entries().len()) {
+            Some(rest) => left = rest,
+            None => return Some((i, left)),
+        }
+    }
+    None
+}
+
 /// A proof of several statements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleProof {
     /// Its level, above that of each child.
     pub level: u32,
-    /// For each child whether that is a merge.
-    pub merged: Vec<bool>,
+    /// What each child is.
+    pub kinds: Vec<ChildKind>,
     /// What the prover says, in the order of the transcript, with the opened rows and paths.
     pub elements: Vec<Fp>,
+    /// For each child that is a bundle what is left of the registries of its entries, each a point and a value:
+    /// the prover says only the digest of it.
+    pub left: Vec<Vec<Ext>>,
 }
 
-/// Elements of F_p that a bundle has, by which of its children are merges.
-pub(super) fn bundle_elements(preset: &Preset, merged: &[bool]) -> usize {
-    let wired = merged.iter().filter(|merged| **merged);
-    elements(preset, Form::Bundle, merged.len(), wired.count())
+/// Elements of F_p that a bundle of such children has.
+pub(super) fn bundle_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
+    elements(preset, Form::Bundle, kinds)
 }
 
-/// The digest of a bundle's statement: how many entries, the level, and the entries, filled with zeros.
-fn digest(level: u32, entries: &[Entry<'_>]) -> Digest {
+/// The digest of a bundle's statement: how many are listed, the level, and what is listed, filled with zeros.
+fn digest(level: u32, listed: impl ExactSizeIterator<Item = Digest>) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
-    start[..3].copy_from_slice(&[tag(b"many"), Fp::new(entries.len() as u32), Fp::new(level)]);
-    let listed = entries
-        .iter()
-        .map(|entry| entry.statement.listed_digest(entry.publics));
+    start[..3].copy_from_slice(&[tag(b"many"), Fp::new(listed.len() as u32), Fp::new(level)]);
     let filling = std::iter::repeat([Fp::ZERO; DIGEST]);
     chain(start, listed.chain(filling).take(CHILDREN_MAX))
 }
 
-/// Whether there are as many children as entries, and not too many of them or of levels.
-fn check_children(level: u32, entries: &[Entry<'_>], merged: &[bool]) -> Result<(), VerifyError> {
-    check_tree(level, entries.len())?;
-    match (merged.len(), entries.len()) {
-        (got, max) if got != max => Err(VerifyError::ChildCount { got, max }),
-        _ => Ok(()),
+/// Whether there are as many children as items, bundles where bundles are listed, and not too many of
+/// them or of levels.
+fn check_children(level: u32, items: &[Item<'_>], kinds: &[ChildKind]) -> Result<(), VerifyError> {
+    check_tree(level, items.len())?;
+    let (got, max) = (kinds.len(), items.len());
+    if got != max {
+        return Err(VerifyError::ChildCount { got, max });
     }
+    for (item, kind) in items.iter().zip(kinds) {
+        match (item, kind) {
+            (Item::Bundle(entries), ChildKind::Bundle) => check_tree(level - 1, entries.len())?,
+            (Item::Entry(_), ChildKind::Leaf | ChildKind::Merge) => {}
+            _ => return Err(VerifyError::Item),
+        }
+    }
+    Ok(())
+}
+
+/// What a bundle leaves of the registry of each entry: of bundles in it what stands behind the proof, if it
+/// has the digest that the proof says.
+fn left_of_entries(
+    items: &[Item<'_>],
+    proof: &BundleProof,
+    left: &BundleOutputs<Ext>,
+) -> Result<Vec<RegistryAt<Ext>>, VerifyError> {
+    let mut out = Vec::new();
+    let mut of_bundles = proof.left.iter();
+    for (item, (point, value)) in items.iter().zip(&left.registries) {
+        let Item::Bundle(entries) = item else {
+            out.push((point.clone(), *value));
+            continue;
+        };
+        let left = of_bundles.next().ok_or(VerifyError::Left)?;
+        if left_digest(left) != point[..DIGEST_EXTS] {
+            return Err(VerifyError::Left);
+        }
+        let left = left.chunks_exact(REGISTRY_OUTPUTS).take(entries.len());
+        out.extend(left.map(|left| {
+            let (point, value) = left.split_at(REGISTRY_OUTPUTS - 1);
+            (point.to_vec(), value[0])
+        }));
+    }
+    Ok(out)
+}
+
+/// How many children are bundles.
+pub(super) fn bundles(kinds: &[ChildKind]) -> usize {
+    let bundles = kinds.iter().filter(|kind| **kind == ChildKind::Bundle);
+    bundles.count()
 }
 
 impl Merges<'_> {
     pub(super) fn known_bundle(
         &self,
         level: u32,
-        entries: &[Entry<'_>],
-        merged: &[bool],
+        items: &[Item<'_>],
+        kinds: &[ChildKind],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
-        check_children(level, entries, merged)?;
-        for entry in entries {
+        check_children(level, items, kinds)?;
+        for entry in items.iter().flat_map(Item::entries) {
             self.check_statement(entry.statement)?;
         }
-        let flags = |is: &dyn Fn(&bool) -> bool| {
-            let flag = |c: usize| Fp::new(u32::from(merged.get(c).is_some_and(is)));
-            (0..CHILDREN_MAX).map(flag).collect::<Vec<Fp>>()
-        };
-        let inputs = |entry: &Entry<'_>| {
-            let mut inputs = vec![Fp::ONE];
-            inputs.extend(self.inputs(entry.statement, entry.publics, level));
-            inputs
-        };
-        Ok(MergeKnown {
-            form: Form::Bundle,
-            digest: digest(level, entries),
-            used: flags(&|_| true),
-            merged: flags(&|merged| *merged),
-            bundled: flags(&|_| false),
-            key: *self.key(),
-            inputs: entries.iter().map(inputs).collect(),
-        })
+        let inputs = items.iter().map(|item| self.inputs_of_item(item, level));
+        let digest = digest(level, items.iter().map(|item| item.digest(level)));
+        Ok(self.known_of(Form::Bundle, kinds, (digest, inputs.collect())))
     }
 
-    /// What the circuit that keeps an entry is told of a bundle.
+    /// The inputs of a child's circuit after the constant one, below a bundle of a level.
+    pub(super) fn inputs_of_item(&self, item: &Item<'_>, level: u32) -> Vec<Fp> {
+        match item {
+            Item::Entry(entry) => self.inputs(entry.statement, entry.publics, level),
+            Item::Bundle(_) => {
+                let at = Inputs {
+                    publics: self.relation.publics,
+                };
+                let mut inputs = vec![Fp::ZERO; at.end()];
+                inputs[at.message()..][..DIGEST].copy_from_slice(&item.digest(level));
+                inputs[at.level()] = Fp::new(level);
+                inputs[at.key()..][..DIGEST].copy_from_slice(self.key());
+                inputs[at.whole()] = Fp::ONE;
+                inputs.split_off(1)
+            }
+        }
+    }
+
+    /// What a bundle of entries leaves of each registry, zeros where there is no entry.
+    fn left_of(
+        &self,
+        preset: &Preset,
+        proof: &BundleProof,
+        items: &[Item<'_>],
+    ) -> Result<Vec<Ext>, VerifyError> {
+        let known = self.known_bundle(proof.level, items, &proof.kinds)?;
+        let arith = Native::new(&proof.elements);
+        let argued = read_argued(arith, self.relation.id, preset, &known)?;
+        let children = argued.children.into_iter();
+        let left = children.flat_map(|child| [child.registry_at, vec![child.registry]].concat());
+        Ok(left.collect())
+    }
+
+    /// What the circuit of bundles is told of one, with the entry that is kept if it is not proved as a
+    /// whole.
     pub(super) fn bundled(
         &self,
         proof: &BundleProof,
-        entries: &[Entry<'_>],
-        kept: usize,
+        items: &[Item<'_>],
+        kept: Option<usize>,
     ) -> Bundled {
-        let listed = |entry: &Entry<'_>| {
-            let mut inputs = self.inputs(entry.statement, entry.publics, proof.level);
-            // The level and the circuits' digest are the bundle's.
-            inputs.truncate(inputs.len() - DIGEST - 1);
-            Listed {
-                inputs,
-                bitfield: entry.statement.bitfield_digest(),
-            }
+        let at = Inputs {
+            publics: self.relation.publics,
         };
+        let listed = |item: &Item<'_>| {
+            let mut inputs = self.inputs_of_item(item, proof.level);
+            // The level and what is behind it are the bundle's.
+            inputs.truncate(at.level() - 1);
+            let bitfield = match item {
+                Item::Entry(entry) => entry.statement.bitfield_digest(),
+                Item::Bundle(_) => [Fp::ZERO; DIGEST],
+            };
+            Listed { inputs, bitfield }
+        };
+        let kept = kept.and_then(|kept| place(items, kept));
+        let left = match kept {
+            // One that does not read is refused by its circuit.
+            None => self
+                .left_of(&Preset::MERGE, proof, items)
+                .unwrap_or_default(),
+            Some((child, _)) if proof.kinds.get(child) == Some(&ChildKind::Bundle) => {
+                let left = proof.left.get(bundles(&proof.kinds[..child]));
+                left.cloned().unwrap_or_default()
+            }
+            Some(_) => Vec::new(),
+        };
+        let kept = kept.map(|(child, entry)| Kept {
+            child,
+            entries: match items[child] {
+                Item::Entry(_) => Vec::new(),
+                Item::Bundle(entries) => entries.iter().map(Entry::listed).collect(),
+            },
+            entry,
+        });
         Bundled {
             level: proof.level,
-            merged: proof.merged.clone(),
-            entries: entries.iter().map(listed).collect(),
-            kept,
+            kinds: proof.kinds.clone(),
+            listed: items.iter().map(listed).collect(),
+            kept: kept.unwrap_or_default(),
+            left,
         }
     }
 
-    /// Proves several statements by a proof of each: proofs of instances or merges, of lower levels.
+    /// Proves several statements by a proof of each: proofs of instances, merges and bundles, of lower levels,
+    /// bundles of the level just below.
     ///
     /// # Errors
-    /// [`ProveError::Child`] for a child that is no proof of its entry; [`ProveError::Capacity`] for one that
+    /// [`ProveError::Child`] for a child that is no proof of its item; [`ProveError::Capacity`] for one that
     /// cannot be bundled, [`ProveError::Statement`] for statements that no proof is accepted for.
     pub fn bundle(
         &self,
         exec: Exec<'_>,
         preset: &Preset,
         level: u32,
-        entries: &[Entry<'_>],
+        items: &[Item<'_>],
         children: &[ChildProof<'_>],
     ) -> Result<BundleProof, ProveError> {
-        let merged: Vec<bool> = children
-            .iter()
-            .map(|child| child.kind() == ChildKind::Merge)
-            .collect();
-        let known = self.known_bundle(level, entries, &merged)?;
+        let kinds: Vec<ChildKind> = children.iter().map(ChildProof::kind).collect();
+        let known = self.known_bundle(level, items, &kinds)?;
         for child in children {
-            child.check_size()?;
-            if child.kind() == ChildKind::Bundle {
-                return Err(ProveError::Capacity {
-                    what: "bundles in a bundle",
-                    got: 1,
-                    max: 0,
-                });
-            }
-            if child.level() >= level {
-                return Err(ProveError::Statement(VerifyError::Level));
-            }
+            child.check_bundled(level)?;
         }
-        let verified: Vec<_> = entries
+        let verified: Vec<_> = items
             .iter()
             .zip(children)
-            .map(|(entry, proof)| {
-                let inputs = self.inputs(entry.statement, entry.publics, level);
-                let (proof, bitfield) = (*proof, &entry.statement.bitfield[..]);
-                self.told_one(inputs, &Child { proof, bitfield })
+            .map(|(item, proof)| {
+                let bitfield = match item {
+                    Item::Entry(entry) => &entry.statement.bitfield[..],
+                    Item::Bundle(_) => NO_BITS,
+                };
+                let child = Child {
+                    proof: *proof,
+                    bitfield,
+                };
+                self.told_one(self.inputs_of_item(item, level), &child, item.entries())
             })
             .collect();
+        let left = verified.iter().zip(&kinds).filter_map(|(child, kind)| {
+            match (&child.told.header, kind) {
+                (Header::Bundled(bundled), ChildKind::Bundle) => Some(bundled.left.clone()),
+                _ => None,
+            }
+        });
+        let left = left.collect();
         let prover = self.prover(exec, None, known);
-        let none = vec![false; 1 << REGISTRY_LOG2];
-        let elements = prover.prove(preset, &verified, &none)?;
+        let elements = prover.prove(preset, &verified, NO_BITS)?;
         Ok(BundleProof {
             level,
-            merged,
+            kinds,
             elements,
+            left,
         })
     }
 
-    /// Verifies a bundle of statements, each with its registry.
+    /// Verifies a bundle of statements, each with its registry: those of all entries in order.
     ///
     /// # Errors
     /// [`VerifyError`] of the first check that fails.
@@ -182,32 +323,64 @@ impl Merges<'_> {
         &self,
         exec: Exec<'_>,
         preset: &Preset,
-        entries: &[Entry<'_>],
+        items: &[Item<'_>],
         registries: &[&Registry],
         proof: &BundleProof,
     ) -> Result<(), VerifyError> {
         // All that needs no circuits comes first: they may not be made yet.
-        check_children(proof.level, entries, &proof.merged)?;
-        check_length(&proof.elements, bundle_elements(preset, &proof.merged))?;
-        let (got, max) = (registries.len(), entries.len());
+        check_children(proof.level, items, &proof.kinds)?;
+        check_length(&proof.elements, bundle_elements(preset, &proof.kinds))?;
+        let whole = proof.left.iter().all(|left| left.len() == LEFT);
+        if !whole || proof.left.len() != bundles(&proof.kinds) {
+            return Err(VerifyError::Left);
+        }
+        let (got, max) = (registries.len(), count(items));
         if got != max {
             return Err(VerifyError::ChildCount { got, max });
         }
-        for (entry, registry) in entries.iter().zip(registries) {
+        let entries = items.iter().flat_map(Item::entries);
+        for (entry, registry) in entries.zip(registries) {
             crate::proof::check_bitfield(registry, &entry.statement.bitfield)?;
         }
-        let known = self.known_bundle(proof.level, entries, &proof.merged)?;
-        let numbers = slice_numbers(entries.len(), SLICES);
+        let known = self.known_bundle(proof.level, items, &proof.kinds)?;
+        let numbers = slice_numbers(items.len(), SLICES);
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
         let (arith, left) = read_bundle(arith, self.relation.id, opened, &known)?;
         arith.finish()?;
-        for ((point, value), registry) in left.registries.iter().zip(registries) {
-            check_registry(exec, registry, point, *value)?;
+        let values = left_of_entries(items, proof, &left)?;
+        let holds = exec.map(values.len(), |i| {
+            let (point, value) = &values[i];
+            registries[i].at(exec, point) == *value
+        });
+        if holds.contains(&false) {
+            return Err(VerifyError::Registry);
         }
         match self.wiring().at(exec, &left.wiring_row, &left.wiring_cell) == left.wiring {
             true => Ok(()),
             false => Err(VerifyError::Wiring),
         }
+    }
+}
+
+/// The bits of a bundle: none.
+static NO_BITS: &[bool] = &[false; 1 << REGISTRY_LOG2];
+
+impl ChildProof<'_> {
+    /// Whether it can be bundled to a proof of a level.
+    fn check_bundled(&self, level: u32) -> Result<(), ProveError> {
+        self.check_size()?;
+        let refused = |what, got: usize, max| Err(ProveError::Capacity { what, got, max });
+        match self {
+            ChildProof::Entry { .. } => return refused("entries of bundles in a bundle", 1, 0),
+            ChildProof::Bundle(proof) if proof.kinds.contains(&ChildKind::Bundle) => {
+                let max = super::BUNDLE_LEVELS as usize;
+                return refused("bundles above each other", max + 1, max);
+            }
+            ChildProof::Bundle(proof) if proof.level + 1 != level => {}
+            child if child.level() < level => return Ok(()),
+            _ => {}
+        }
+        Err(ProveError::Statement(VerifyError::Level))
     }
 }

@@ -28,7 +28,8 @@ const LEVEL_BITS: usize = 3;
 /// What a circuit is told about a child, beside its proof.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// The inputs: public values, registry, committee, level of the parent, digest of the circuits.
+    /// The inputs: public values, registry, committee, level of the parent, digest of the circuits, and
+    /// whether a bundle is proved as a whole.
     pub(super) inputs: Vec<Fp>,
     /// The words of its bitfield.
     pub(super) words: Vec<Fp>,
@@ -51,7 +52,7 @@ pub(super) enum Header {
         /// The kind of each of its children.
         kinds: Vec<ChildKind>,
     },
-    /// A bundle, of which one entry is kept.
+    /// A bundle: as a whole, or one entry of it.
     Bundled(Bundled),
 }
 
@@ -139,14 +140,7 @@ pub(super) fn record<'a>(
             let used = flags(&mut recorder, kinds.len(), CHILDREN_MAX)?;
             let level = level_below(&mut recorder, given.inputs[at.level()], *level)?;
             let digest = statement(&mut recorder, level, entry);
-            let [merged, bundled] = [ChildKind::Merge, ChildKind::Bundle].map(|kind| {
-                let kinds = kinds.iter().map(|of_child| *of_child == kind);
-                marks(&mut recorder, &used, &kinds.collect::<Vec<_>>())
-            });
-            let (merged, bundled) = (merged?, bundled?);
-            for (merged, bundled) in merged.iter().zip(&bundled) {
-                recorder.assert_zero(*merged * *bundled, VerifyError::Flag)?;
-            }
+            let [merged, bundled] = kind_marks(&mut recorder, &used, kinds)?;
             let mut inputs = given.inputs.clone();
             inputs[at.level()] = level;
             let known = MergeKnown {
@@ -207,6 +201,23 @@ pub(super) fn marks<'a>(
         marks.push(mark);
     }
     Ok(marks)
+}
+
+/// For each child whether it is a merge, and whether it is a bundle; it is one of both at most.
+pub(super) fn kind_marks<'a>(
+    recorder: &mut Recorder<'a>,
+    used: &[Wire<'a>],
+    kinds: &[ChildKind],
+) -> Result<[Vec<Wire<'a>>; 2], VerifyError> {
+    let [merged, bundled] = [ChildKind::Merge, ChildKind::Bundle].map(|kind| {
+        let kinds = kinds.iter().map(|of_child| *of_child == kind);
+        marks(recorder, used, &kinds.collect::<Vec<_>>())
+    });
+    let (merged, bundled) = (merged?, bundled?);
+    for (merged, bundled) in merged.iter().zip(&bundled) {
+        recorder.assert_zero(*merged * *bundled, VerifyError::Flag)?;
+    }
+    Ok([merged, bundled])
 }
 
 /// The level of a child that is no leaf: at least 1, and below that of the merge above.

@@ -2,12 +2,14 @@
 //!
 //! The form is that of all proofs, see the codec of [`crate::proof`]: kind 1 for a merge, 2 for a bundle; in
 //! place of the number of groups one bit for each child that is a bundle, the number of children, the level,
-//! and in place of the flags one bit for each child that is a merge.
+//! and in place of the flags one bit for each child that is a merge. What is left of the registries of bundles
+//! in a bundle stands behind the elements of its transcript.
 
-use super::bundle::{BundleProof, bundle_elements};
+use super::bundle::{BundleProof, bundle_elements, bundles};
 use super::known::Form;
-use super::layout::{CHILDREN_MAX, SLICES, slice_numbers};
+use super::layout::{CHILDREN_MAX, LEFT, SLICES, slice_numbers};
 use super::{ChildKind, MergeProof, Merges, merge_elements};
+use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::proof::{
     DecodeError, MAGIC, check_header, elements_bytes, read_elements, write_elements,
@@ -34,11 +36,27 @@ pub fn is_bundle(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Bundle.number())
 }
 
-/// Bytes of a merge or a bundle at most.
+/// Bytes of a merge at most.
 pub fn bytes_max(preset: &Preset) -> usize {
-    let numbers = slice_numbers(CHILDREN_MAX, SLICES).len();
-    let elements = merge_elements(preset, &[ChildKind::Merge; CHILDREN_MAX]);
-    HEADER_FIXED + numbers + elements_bytes(elements)
+    bytes_of(
+        CHILDREN_MAX,
+        merge_elements(preset, &[ChildKind::Merge; CHILDREN_MAX]),
+    )
+}
+
+/// Bytes of a bundle of so many children at most: of bundles, or of proofs of one entry.
+pub fn bundle_bytes_max(preset: &Preset, children: usize, of_bundles: bool) -> usize {
+    let kind = match of_bundles {
+        true => ChildKind::Bundle,
+        false => ChildKind::Merge,
+    };
+    let kinds = vec![kind; children];
+    let left = bundles(&kinds) * LEFT * DEGREE;
+    bytes_of(children, bundle_elements(preset, &kinds) + left)
+}
+
+fn bytes_of(children: usize, elements: usize) -> usize {
+    HEADER_FIXED + slice_numbers(children, SLICES).len() + elements_bytes(elements)
 }
 
 /// What a header says, beside what follows from it.
@@ -58,10 +76,10 @@ impl Shape {
         }
         let bit = |at: usize, c: usize| byte(at) >> c & 1 == 1;
         // What no bit of a kind says is written otherwise, and refused with the header.
-        let kind = |c: usize| match (bit(FLAGS_AT, c), form) {
+        let kind = |c: usize| match (bit(FLAGS_AT, c), bit(BUNDLES_AT, c)) {
             (true, _) => ChildKind::Merge,
-            (false, Form::Merge) if bit(BUNDLES_AT, c) => ChildKind::Bundle,
-            (false, _) => ChildKind::Leaf,
+            (false, true) => ChildKind::Bundle,
+            (false, false) => ChildKind::Leaf,
         };
         Ok(Shape {
             form,
@@ -70,16 +88,12 @@ impl Shape {
         })
     }
 
-    /// For each child whether it is a merge.
-    fn merged(&self) -> Vec<bool> {
-        let merged = |kind: &ChildKind| *kind == ChildKind::Merge;
-        self.kinds.iter().map(merged).collect()
-    }
-
     fn elements(&self, preset: &Preset) -> usize {
         match self.form {
             Form::Merge => merge_elements(preset, &self.kinds),
-            Form::Bundle => bundle_elements(preset, &self.merged()),
+            Form::Bundle => {
+                bundle_elements(preset, &self.kinds) + bundles(&self.kinds) * LEFT * DEGREE
+            }
         }
     }
 }
@@ -160,16 +174,14 @@ impl Merges<'_> {
 
     /// The bytes of a bundle.
     pub fn bundle_to_bytes(&self, preset: &Preset, proof: &BundleProof) -> Vec<u8> {
-        let kind = |merged: &bool| match merged {
-            true => ChildKind::Merge,
-            false => ChildKind::Leaf,
-        };
         let shape = Shape {
             form: Form::Bundle,
             level: proof.level,
-            kinds: proof.merged.iter().map(kind).collect(),
+            kinds: proof.kinds.clone(),
         };
-        self.write(preset, &shape, &proof.elements)
+        let left = proof.left.iter().flatten().flat_map(|x| x.0);
+        let elements: Vec<Fp> = proof.elements.iter().copied().chain(left).collect();
+        self.write(preset, &shape, &elements)
     }
 
     /// The bundle of bytes.
@@ -181,10 +193,16 @@ impl Merges<'_> {
         preset: &Preset,
         bytes: &[u8],
     ) -> Result<BundleProof, DecodeError> {
-        let (shape, elements) = self.read(preset, Form::Bundle, bytes)?;
+        let (shape, mut elements) = self.read(preset, Form::Bundle, bytes)?;
+        let left = elements.split_off(bundle_elements(preset, &shape.kinds));
+        let (left, _) = left.as_chunks::<DEGREE>();
+        let left = left.chunks_exact(LEFT);
         Ok(BundleProof {
             level: shape.level,
-            merged: shape.merged(),
+            left: left
+                .map(|left| left.iter().map(|x| Ext(*x)).collect())
+                .collect(),
+            kinds: shape.kinds,
             elements,
         })
     }

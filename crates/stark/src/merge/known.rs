@@ -2,9 +2,12 @@
 
 use std::ops::Add;
 
-use super::layout::{CELLS_LOG2, KEY_LOG2, OUTPUTS, REGISTRY_LOG2, WIRING_LOG2};
+use super::layout::{CELLS_LOG2, KEY_LOG2, LEFT, OUTPUTS, REGISTRY_LOG2, WIRING_LOG2};
 use crate::arith::DIGEST;
+use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::merkle::{Digest, chain};
+use crate::transcript::tag;
 
 /// How a proof unites proofs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +124,35 @@ impl<E: Copy> Outputs<E> {
     }
 }
 
-/// What a bundle leaves to check: for each child a point of its registry and the value there, and the wiring.
+/// What is left of a registry: a point of its rows, then of its columns, and the value there.
+pub(super) type RegistryAt<E> = (Vec<E>, E);
+
+/// The block that the chain over what is left of a bundle's registries begins with.
+pub(super) fn left_start() -> Digest {
+    let mut start = [Fp::ZERO; DIGEST];
+    start[..2].copy_from_slice(&[tag(b"left"), Fp::new(LEFT as u32)]);
+    start
+}
+
+/// Elements of the extension that stand for a digest.
+pub(super) const DIGEST_EXTS: usize = DIGEST.div_ceil(DEGREE);
+
+/// The digest of what is left of a bundle's registries, as the elements that its circuit has for outputs.
+pub(super) fn left_digest(left: &[Ext]) -> [Ext; DIGEST_EXTS] {
+    let elements: Vec<Fp> = left.iter().flat_map(|x| x.0).collect();
+    let blocks = elements.chunks(DIGEST);
+    let blocks = blocks.map(|b| std::array::from_fn(|i| b.get(i).copied().unwrap_or_default()));
+    let digest = chain(left_start(), blocks);
+    let element = |k: usize| digest.get(k).copied().unwrap_or_default();
+    std::array::from_fn(|i| Ext(std::array::from_fn(|t| element(i * DEGREE + t))))
+}
+
+/// What a bundle leaves to check: for each child a point of its registry and the value there, or the digest
+/// of those of a bundle in place of the first elements of the point; and the wiring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a public value that is not checked proves nothing"]
 pub(super) struct BundleOutputs<E> {
-    /// Points of registries, of rows, then of columns, and values.
-    pub(super) registries: Vec<(Vec<E>, E)>,
+    pub(super) registries: Vec<RegistryAt<E>>,
     /// A point of the wiring: of its rows, and of cells.
     pub(super) wiring_row: Vec<E>,
     pub(super) wiring_cell: Vec<E>,

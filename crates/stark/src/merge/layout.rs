@@ -56,9 +56,15 @@ const FIXED_COLUMN: usize = Width::Narrow.cubes();
 pub(super) const INPUT_ROWS: usize = 3;
 pub(super) const INPUTS: usize = INPUT_ROWS << LANES_LOG2;
 
+/// Elements of the extension that are left of a registry: a point and a value.
+pub(super) const REGISTRY_OUTPUTS: usize = REGISTRY_LOG2 + KEY_LOG2 + 1;
+
+/// What is left of the registries of a bundle, elements of the extension.
+pub(super) const LEFT: usize = CHILDREN_MAX * REGISTRY_OUTPUTS;
+
 /// Outputs, elements of the extension: registry, bitfield, wiring, each a point and a value.
 pub(super) const OUTPUTS: usize =
-    (REGISTRY_LOG2 + KEY_LOG2 + 1) + (REGISTRY_LOG2 + 1) + (WIRING_LOG2 + CELLS_LOG2 + 1);
+    REGISTRY_OUTPUTS + (REGISTRY_LOG2 + 1) + (WIRING_LOG2 + CELLS_LOG2 + 1);
 
 /// Rows of inputs and outputs together.
 pub(super) const FIXED_ROWS: usize = INPUT_ROWS + OUTPUTS.div_ceil(1 << LANES_LOG2) * DEGREE;
@@ -143,9 +149,15 @@ impl Inputs {
         self.level() + 1
     }
 
+    /// Where it says whether a bundle is proved as a whole: 1 in a bundle of bundles, whose message is the
+    /// digest of the bundle's statement; 0 where one entry of it is kept.
+    pub(super) fn whole(self) -> usize {
+        self.key() + DIGEST
+    }
+
     /// The number after the last input.
     pub(super) fn end(self) -> usize {
-        self.key() + DIGEST
+        self.whole() + 1
     }
 }
 

@@ -8,7 +8,8 @@
 //! so a merge of merges is as long, and as fast to verify, as a merge of leaves.
 //!
 //! A *bundle* verifies children that each have a statement of their own, of any slot, message and registry,
-//! and states the list of them; a merge whose child is a bundle keeps one entry, and so *splits* it.
+//! and states the list of them; a bundle may have bundles as children, and lists theirs. A merge whose child
+//! is a bundle keeps one entry, however deep in it, and so *splits* it.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -41,17 +42,16 @@ mod verifier;
 mod weights;
 mod wiring;
 
-pub use bundle::{BundleProof, Entry};
+pub use bundle::{BundleProof, Entry, Item};
 pub use child::LEAF_GROUPS_MAX;
-pub use codec::{bytes_max, is_bundle, is_merge};
+pub use codec::{bundle_bytes_max, bytes_max, is_bundle, is_merge};
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
-use crate::extension::{DEGREE, Ext};
+use crate::extension::DEGREE;
 use crate::field::Fp;
 use crate::merkle::Digest;
-use crate::multilinear::eq_table;
 use crate::poseidon_gkr;
 use crate::proof::{PublicPoint, Registry, SuccinctProof};
 use crate::relation::Relation;
@@ -104,8 +104,17 @@ pub(crate) fn sizes() -> MergeSizes {
     }
 }
 
-/// Levels of merges at most: a merge of leaves is of level 1.
-pub const LEVEL_MAX: u32 = 4;
+/// Levels of proofs of proofs at most: a merge or a bundle of leaves is of level 1.
+pub const LEVEL_MAX: u32 = 8;
+
+/// Levels of bundles above each other at most.
+pub const BUNDLE_LEVELS: u32 = 2;
+
+/// Levels at most of a merge that may be bundled as often as possible, split off and merged once more.
+pub const MERGE_LEVELS: u32 = LEVEL_MAX - BUNDLE_LEVELS - 2;
+
+/// Entries of a bundle at most, its bundles' among them.
+pub const ENTRIES_MAX: usize = CHILDREN_MAX.pow(BUNDLE_LEVELS);
 
 /// What a child of a merge is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,11 +123,20 @@ pub enum ChildKind {
     Leaf,
     /// A merge.
     Merge,
-    /// A bundle, of which the merge keeps one entry.
+    /// A bundle: a merge keeps one entry of it, a bundle all of them.
     Bundle,
 }
 
 impl ChildKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChildKind::Leaf => "leaf",
+            ChildKind::Merge => "merge",
+            ChildKind::Bundle => "bundle",
+        }
+    }
+
     /// The number of the circuit that verifies such children.
     fn circuit(self) -> usize {
         self as usize
@@ -143,13 +161,15 @@ pub enum ChildProof<'a> {
     Leaf(&'a SuccinctProof),
     /// A merge, under [`Preset::MERGE`].
     Merge(&'a MergeProof),
-    /// A bundle, under [`Preset::MERGE`].
-    Bundle {
+    /// A bundle as a whole, under [`Preset::MERGE`]: a child of bundles.
+    Bundle(&'a BundleProof),
+    /// One entry of a bundle, under [`Preset::MERGE`]: a child of merges.
+    Entry {
         /// The bundle.
         proof: &'a BundleProof,
         /// All that it bundles.
-        entries: &'a [Entry<'a>],
-        /// Which of them is kept.
+        items: &'a [Item<'a>],
+        /// Which of its entries is kept, if all are counted in order.
         kept: usize,
     },
 }
@@ -160,7 +180,7 @@ impl ChildProof<'_> {
         match self {
             ChildProof::Leaf(_) => 0,
             ChildProof::Merge(proof) => proof.level,
-            ChildProof::Bundle { proof, .. } => proof.level,
+            ChildProof::Bundle(proof) | ChildProof::Entry { proof, .. } => proof.level,
         }
     }
 
@@ -169,7 +189,7 @@ impl ChildProof<'_> {
         match self {
             ChildProof::Leaf(_) => ChildKind::Leaf,
             ChildProof::Merge(_) => ChildKind::Merge,
-            ChildProof::Bundle { .. } => ChildKind::Bundle,
+            ChildProof::Bundle(_) | ChildProof::Entry { .. } => ChildKind::Bundle,
         }
     }
 
@@ -185,13 +205,14 @@ impl ChildProof<'_> {
                     max: LEAF_GROUPS_MAX,
                 })
             }
-            ChildProof::Bundle { entries, kept, .. } if *kept >= entries.len() => {
-                Err(ProveError::Capacity {
+            ChildProof::Entry { items, kept, .. } => match bundle::place(items, *kept) {
+                Some(_) => Ok(()),
+                None => Err(ProveError::Capacity {
                     what: "entries before the one that is kept",
                     got: *kept,
-                    max: entries.len().saturating_sub(1),
-                })
-            }
+                    max: bundle::count(items).saturating_sub(1),
+                }),
+            },
             _ => Ok(()),
         }
     }
@@ -217,8 +238,11 @@ pub struct Merges<'a> {
     wiring: OnceLock<Wiring>,
 }
 
-/// Elements of F_p that a proof of so many proofs has, of which so many are no leaves.
-fn elements(preset: &Preset, form: Form, children: usize, wired: usize) -> usize {
+/// Elements of F_p that a proof of proofs of these kinds has.
+fn elements(preset: &Preset, form: Form, kinds: &[ChildKind]) -> usize {
+    let children = kinds.len();
+    let of_kind = |of: ChildKind| kinds.iter().filter(|kind| **kind == of).count();
+    let wired = children - of_kind(ChildKind::Leaf);
     let opening = whir::elements(preset, SLICE_LOG2, row_widths(children, SLICES));
     let permutations = poseidon_gkr::sent(&units(children));
     let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
@@ -234,8 +258,7 @@ fn elements(preset: &Preset, form: Form, children: usize, wired: usize) -> usize
 
 /// Elements of F_p that a merge of such children has.
 pub fn merge_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
-    let wired = kinds.iter().filter(|kind| **kind != ChildKind::Leaf);
-    elements(preset, Form::Merge, kinds.len(), wired.count())
+    elements(preset, Form::Merge, kinds)
 }
 
 /// Whether levels and numbers of children are possible.
@@ -290,21 +313,32 @@ impl<'a> Merges<'a> {
     ) -> Result<MergeKnown<Fp>, VerifyError> {
         check_tree(statement.level, kinds.len())?;
         self.check_statement(statement)?;
+        let inputs = self.inputs(statement, publics, statement.level);
+        let spoken = (statement.digest(), vec![inputs]);
+        Ok(self.known_of(Form::Merge, kinds, spoken))
+    }
+
+    /// What a verifier knows, with a statement's digest, and inputs of circuits after the constant one.
+    fn known_of(
+        &self,
+        form: Form,
+        kinds: &[ChildKind],
+        (digest, inputs): (Digest, Vec<Vec<Fp>>),
+    ) -> MergeKnown<Fp> {
         let flags = |is: &dyn Fn(&ChildKind) -> bool| {
             let flag = |c: usize| Fp::new(u32::from(kinds.get(c).is_some_and(is)));
             (0..CHILDREN_MAX).map(flag).collect::<Vec<Fp>>()
         };
-        let mut inputs = vec![Fp::ONE];
-        inputs.extend(self.inputs(statement, publics, statement.level));
-        Ok(MergeKnown {
-            form: Form::Merge,
-            digest: statement.digest(),
+        let with_one = |inputs: Vec<Fp>| [vec![Fp::ONE], inputs].concat();
+        MergeKnown {
+            form,
+            digest,
             used: flags(&|_| true),
             merged: flags(&|kind| *kind == ChildKind::Merge),
             bundled: flags(&|kind| *kind == ChildKind::Bundle),
             key: *self.key(),
-            inputs: vec![inputs],
-        })
+            inputs: inputs.into_iter().map(with_one).collect(),
+        }
     }
 
     /// Whether a statement is one of this relation, over a registry of the right size.
@@ -332,6 +366,7 @@ impl<'a> Merges<'a> {
         inputs.push(Fp::new(statement.committee));
         inputs.push(Fp::new(level));
         inputs.extend(self.key());
+        inputs.push(Fp::ZERO);
         let at = Inputs {
             publics: publics.len(),
         };
@@ -364,6 +399,13 @@ impl<'a> Merges<'a> {
                 }));
             }
             child.proof.check_size()?;
+            if matches!(child.proof, ChildProof::Bundle(_)) {
+                return Err(ProveError::Capacity {
+                    what: "bundles as a whole in a merge",
+                    got: 1,
+                    max: 0,
+                });
+            }
             if child.proof.level() >= statement.level {
                 return Err(ProveError::Statement(VerifyError::Level));
             }
@@ -405,12 +447,12 @@ impl<'a> Merges<'a> {
         children: &[Child<'_>],
     ) -> Vec<Verified> {
         let inputs = self.inputs(statement, publics, statement.level);
-        let told = |child: &Child<'_>| self.told_one(inputs.clone(), child);
+        let told = |child: &Child<'_>| self.told_one(inputs.clone(), child, &[]);
         children.iter().map(told).collect()
     }
 
-    /// What the circuit of a child with these inputs is told.
-    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>) -> Verified {
+    /// What the circuit of a child with these inputs is told; a bundle as a whole has entries.
+    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Entry<'_>]) -> Verified {
         let (header, elements) = match child.proof {
             ChildProof::Leaf(proof) => {
                 let groups = proof.groups;
@@ -420,12 +462,14 @@ impl<'a> Merges<'a> {
                 let (level, kinds) = (proof.level, proof.kinds.clone());
                 (Header::Merged { level, kinds }, &proof.elements)
             }
-            ChildProof::Bundle {
-                proof,
-                entries,
-                kept,
-            } => {
-                let bundled = self.bundled(proof, entries, kept);
+            ChildProof::Bundle(proof) => {
+                let items: Vec<Item<'_>> =
+                    entries.iter().map(|entry| Item::Entry(*entry)).collect();
+                let bundled = self.bundled(proof, &items, None);
+                (Header::Bundled(bundled), &proof.elements)
+            }
+            ChildProof::Entry { proof, items, kept } => {
+                let bundled = self.bundled(proof, items, Some(kept));
                 (Header::Bundled(bundled), &proof.elements)
             }
         };
@@ -466,7 +510,9 @@ impl<'a> Merges<'a> {
         let opened = (preset, &numbers[..]);
         let (channel, outputs) = read_merge(arith, self.relation.id, opened, &known)?;
         channel.arith.finish()?;
-        check_registry(exec, registry, &outputs.registry_at, outputs.registry)?;
+        if registry.at(exec, &outputs.registry_at) != outputs.registry {
+            return Err(VerifyError::Registry);
+        }
         let bits = crate::proof::bits(&statement.bitfield);
         if PublicPoint::new(&outputs.bitfield_at).value(exec, &bits) != outputs.bitfield {
             return Err(VerifyError::Bitfield);
@@ -484,24 +530,5 @@ fn check_length(elements: &[Fp], want: usize) -> Result<(), VerifyError> {
     match elements.len() {
         got if got == want => Ok(()),
         got => Err(VerifyError::Length { want, got }),
-    }
-}
-
-/// Whether a registry has a value at a point of rows and columns.
-fn check_registry(
-    exec: Exec<'_>,
-    registry: &Registry,
-    point: &[Ext],
-    want: Ext,
-) -> Result<(), VerifyError> {
-    let (row, column) = point.split_at(REGISTRY_LOG2);
-    let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
-    let values = columns
-        .iter()
-        .enumerate()
-        .map(|(k, weight)| *weight * row.value(exec, registry.column(k)));
-    match values.sum::<Ext>() == want {
-        true => Ok(()),
-        false => Err(VerifyError::Registry),
     }
 }

@@ -1,16 +1,24 @@
-//! The circuit of a bundle of which one entry is kept: the child of a merge that splits it.
+//! The circuit of bundles: all of a bundle for a bundle of bundles, or one entry for a merge that splits it.
 //!
-//! The circuit is told all entries, hashes them to the bundle's statement, and verifies the bundle. A flag
-//! chooses the entry that is kept: it must be the one that the merge's own inputs and words make, and the
-//! claim on the registry that the circuit leaves is that entry's. Those of the others are dropped with
-//! them. That is sound because each entry has a proof of its own and a claim of its own: nothing in what
-//! is dropped could repair what is kept.
+//! The circuit is told what the bundle lists, hashes it to the bundle's statement, and verifies the bundle. An
+//! input says which of the two it is for.
+//!
+//! *As a whole*: the statement's digest is the child's message, and the digest of what is left of the
+//! registries of all entries is an output, where others have what is left of one. Whoever verifies the bundle
+//! above has that list beside it. A bundle of bundles is no such child.
+//!
+//! *One entry*: a flag chooses a child of the bundle, and if that is a bundle, another one the entry in it. The
+//! entry must be the one that the merge's own inputs and words make, and the claim on the registry that the
+//! circuit leaves is that entry's. Those of the others are dropped with them. That is sound because each
+//! entry has a proof of its own and a claim of its own: nothing in what is dropped could repair what is kept.
 
+use super::ChildKind;
 use super::child::{
-    Given, Recorded, Setting, block, chain, entry, flags, level_below, marks, open_first,
+    Given, Recorded, Setting, block, chain, entry, flags, kind_marks, level_below, marks,
+    open_first,
 };
-use super::known::{Form, MergeKnown, Outputs};
-use super::layout::{CHILDREN_MAX, REGISTRY_LOG2, WORD_LOG2};
+use super::known::{Form, MergeKnown, Outputs, RegistryAt, left_start};
+use super::layout::{CHILDREN_MAX, LEFT, REGISTRY_LOG2, REGISTRY_OUTPUTS, WORD_LOG2};
 use super::verifier::read_bundle;
 use crate::arith::{Arith, DIGEST};
 use crate::circuit::{Recorder, Wire};
@@ -25,21 +33,34 @@ use crate::transcript::tag;
 pub(super) struct Bundled {
     /// Its level.
     pub(super) level: u32,
-    /// For each of its children whether that is a merge.
-    pub(super) merged: Vec<bool>,
-    /// What it bundles.
-    pub(super) entries: Vec<Listed>,
-    /// Which entry is kept.
-    pub(super) kept: usize,
+    /// What each of its children is.
+    pub(super) kinds: Vec<ChildKind>,
+    /// What it lists.
+    pub(super) listed: Vec<Listed>,
+    /// Which entry is kept; nothing is looked at if it is proved as a whole.
+    pub(super) kept: Kept,
+    /// What is left of the registries of its entries if it is proved as a whole, and else of the bundle in it
+    /// that has the entry.
+    pub(super) left: Vec<Ext>,
 }
 
-/// An entry of a bundle.
+/// What a bundle lists of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// The inputs of its child's circuit from the first public value to the committee.
+    /// The inputs of its circuit from the first public value to the committee.
     pub(super) inputs: Vec<Fp>,
     /// The digest of its bitfield.
     pub(super) bitfield: Digest,
+}
+
+/// The entry of a bundle that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The child that has it.
+    pub(super) child: usize,
+    /// If that is a bundle, all entries of it as it lists them, and which of them is kept.
+    pub(super) entries: Vec<Digest>,
+    pub(super) entry: usize,
 }
 
 /// The digest of an entry as a bundle lists it: see [`crate::statement::Statement::listed_digest`].
@@ -56,7 +77,21 @@ fn listed<'a>(
     chain(recorder, start, &blocks)
 }
 
-/// Flags of which one is set, of an entry that is there.
+/// The digest of a bundle's statement: see [`super::bundle`].
+fn statement<'a>(
+    recorder: &mut Recorder<'a>,
+    used: &[Wire<'a>],
+    level: Wire<'a>,
+    listed: &[[Wire<'a>; DIGEST]],
+) -> [Wire<'a>; DIGEST] {
+    let zero = recorder.base(Fp::ZERO);
+    let count = used.iter().fold(zero, |sum, used| sum + *used);
+    let start = [recorder.base(tag(b"many")), count, level];
+    let start = block(recorder, &start);
+    chain(recorder, start, listed)
+}
+
+/// Flags of which one is set, of something that is there.
 fn choice<'a>(
     recorder: &mut Recorder<'a>,
     used: &[Wire<'a>],
@@ -68,6 +103,37 @@ fn choice<'a>(
     let excess = flags.iter().fold(none, |sum, flag| sum + *flag);
     recorder.assert_zero(excess, VerifyError::Flag)?;
     Ok(flags)
+}
+
+/// The digest that flags choose.
+fn chosen<'a>(
+    recorder: &Recorder<'a>,
+    flags: &[Wire<'a>],
+    digests: &[[Wire<'a>; DIGEST]],
+) -> [Wire<'a>; DIGEST] {
+    let zero = recorder.base(Fp::ZERO);
+    let mut sum = [zero; DIGEST];
+    for (flag, digest) in flags.iter().zip(digests) {
+        let of_flag = recorder.scaled(*flag, *digest);
+        sum = std::array::from_fn(|i| sum[i] + of_flag[i]);
+    }
+    sum
+}
+
+/// Demands that two digests be the same where a flag is set.
+fn assert_same<'a>(
+    recorder: &mut Recorder<'a>,
+    flag: Wire<'a>,
+    digests: [[Wire<'a>; DIGEST]; 2],
+    error: VerifyError,
+) -> Result<(), VerifyError> {
+    let [a, b] = digests;
+    let difference: [Wire<'a>; DIGEST] = std::array::from_fn(|i| a[i] - b[i]);
+    for part in difference.chunks(DEGREE) {
+        let part = recorder.pack(part) * flag;
+        recorder.assert_zero(part, error)?;
+    }
+    Ok(())
 }
 
 /// The first bit of a word.
@@ -85,7 +151,101 @@ fn first_bit<'a>(recorder: &mut Recorder<'a>, word: Wire<'a>) -> Result<Wire<'a>
     Ok(bits[0])
 }
 
-/// The verification of a bundle whose kept entry has a digest and a first word.
+/// A bundle as its circuit knows it.
+struct Known<'a> {
+    used: Vec<Wire<'a>>,
+    bundled: Vec<Wire<'a>>,
+    level: Wire<'a>,
+    /// The inputs of its children.
+    inputs: Vec<Vec<Wire<'a>>>,
+    /// What it lists of each.
+    listed: Vec<[Wire<'a>; DIGEST]>,
+}
+
+/// Hints what a bundle lists, and hashes it.
+fn list<'a>(
+    recorder: &mut Recorder<'a>,
+    setting: &Setting<'_>,
+    given: &Given<'a>,
+    told: &Bundled,
+    known: &mut Known<'a>,
+) {
+    let at = given.at;
+    for (c, bundled) in known.bundled.iter().enumerate() {
+        let told = told.listed.get(c);
+        let value = |i: usize| told.and_then(|listed| listed.inputs.get(i - 1)).copied();
+        let hints = (1..at.level()).map(|i| recorder.hint(value(i).unwrap_or_default()));
+        let mut inputs = vec![recorder.base(Fp::ONE)];
+        inputs.extend(hints);
+        inputs.push(known.level);
+        inputs.extend(given.digest(at.key()));
+        inputs.push(*bundled);
+        let of_child = Given { inputs, at };
+        let bitfield = told.map_or([Fp::ZERO; DIGEST], |listed| listed.bitfield);
+        let bitfield = bitfield.map(|x| recorder.hint(x));
+        let entry = entry(recorder, setting, &of_child, bitfield);
+        let of_entry = listed(recorder, &of_child, entry);
+        // A bundle is listed by the digest that is its message.
+        let message = of_child.digest(at.message());
+        let difference = std::array::from_fn(|i| message[i] - of_entry[i]);
+        let difference = recorder.scaled(*bundled, difference);
+        let digest = std::array::from_fn(|i| of_entry[i] + difference[i]);
+        known.listed.push(recorder.scaled(known.used[c], digest));
+        known.inputs.push(of_child.inputs);
+    }
+}
+
+/// The entry that is kept.
+struct Choice<'a> {
+    /// Flags of the child that has it, and of its place in that child.
+    children: Vec<Wire<'a>>,
+    entries: Vec<Wire<'a>>,
+    /// Whether that child is a bundle.
+    deep: Wire<'a>,
+}
+
+/// Flags of the child and of the entry in it that are kept, unless the bundle is proved as a whole: they
+/// must make the digest `own`.
+fn keep<'a>(
+    recorder: &mut Recorder<'a>,
+    (known, told): (&Known<'a>, &Kept),
+    whole: Wire<'a>,
+    own: [Wire<'a>; DIGEST],
+) -> Result<Choice<'a>, VerifyError> {
+    let (zero, one) = (recorder.base(Fp::ZERO), recorder.base(Fp::ONE));
+    let children = choice(recorder, &known.used, told.child)?;
+    let child = chosen(recorder, &children, &known.listed);
+    let deep = children.iter().zip(&known.bundled);
+    let deep = deep.fold(zero, |sum, (flag, bundled)| sum + *flag * *bundled);
+    let used = flags(recorder, told.entries.len(), CHILDREN_MAX)?;
+    let entries = choice(recorder, &used, told.entry)?;
+    // What is no bundle has one entry.
+    recorder.assert_zero((one - deep) * (one - entries[0]), VerifyError::Flag)?;
+    let listed = (0..CHILDREN_MAX).map(|j| {
+        let told = told.entries.get(j).copied().unwrap_or_default();
+        told.map(|x| recorder.hint(x))
+    });
+    let listed: Vec<[Wire<'a>; DIGEST]> = listed.collect();
+    for (used, digest) in used.iter().zip(&listed) {
+        for part in digest.chunks(DEGREE) {
+            let part = recorder.pack(part) * (one - *used);
+            recorder.assert_zero(part, VerifyError::Flag)?;
+        }
+    }
+    let digest = statement(recorder, &used, known.level - one, &listed);
+    assert_same(recorder, deep, [child, digest], VerifyError::Entry)?;
+    let within = chosen(recorder, &entries, &listed);
+    let difference = recorder.scaled(deep, std::array::from_fn(|i| within[i] - child[i]));
+    let kept = std::array::from_fn(|i| child[i] + difference[i]);
+    assert_same(recorder, one - whole, [kept, own], VerifyError::Entry)?;
+    Ok(Choice {
+        children,
+        entries,
+        deep,
+    })
+}
+
+/// The verification of a bundle: as a whole, or with an entry that has a digest and a first word.
 pub(super) fn split<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
@@ -94,74 +254,105 @@ pub(super) fn split<'a>(
     told: &Bundled,
 ) -> Result<Recorded<'a>, VerifyError> {
     let at = given.at;
-    let used = flags(&mut recorder, told.entries.len(), CHILDREN_MAX)?;
-    let level = level_below(&mut recorder, given.inputs[at.level()], told.level)?;
-    let merged = marks(&mut recorder, &used, &told.merged)?;
-    let kept = choice(&mut recorder, &used, told.kept)?;
+    let (whole, parent) = (given.inputs[at.whole()], given.inputs[at.level()]);
+    let (zero, one) = (recorder.base(Fp::ZERO), recorder.base(Fp::ONE));
+    let used = flags(&mut recorder, told.listed.len(), CHILDREN_MAX)?;
+    let level = level_below(&mut recorder, parent, told.level)?;
+    let [merged, bundled] = kind_marks(&mut recorder, &used, &told.kinds)?;
+    // A bundle in a bundle is of the level just below, and has no bundles.
+    recorder.assert_zero(whole * (parent - level - one), VerifyError::Level)?;
+    let bundles = bundled.iter().fold(zero, |sum, flag| sum + *flag);
+    recorder.assert_zero(whole * bundles, VerifyError::Bundle)?;
+    let mut known = Known {
+        used,
+        bundled,
+        level,
+        inputs: Vec::new(),
+        listed: Vec::new(),
+    };
+    list(&mut recorder, setting, given, told, &mut known);
     let own = listed(&mut recorder, given, own);
-    let zero = recorder.base(Fp::ZERO);
-    let (mut inputs, mut blocks) = (Vec::new(), Vec::new());
-    let mut chosen = [zero; DIGEST];
-    for (c, used) in used.iter().enumerate() {
-        let told = told.entries.get(c);
-        let value = |i: usize| told.and_then(|entry| entry.inputs.get(i - 1)).copied();
-        let hints = (1..at.level()).map(|i| recorder.hint(value(i).unwrap_or_default()));
-        let mut of_child = vec![recorder.base(Fp::ONE)];
-        of_child.extend(hints);
-        of_child.push(level);
-        of_child.extend(given.digest(at.key()));
-        let of_child = Given {
-            inputs: of_child,
-            at,
-        };
-        let bitfield = told.map_or([Fp::ZERO; DIGEST], |entry| entry.bitfield);
-        let bitfield = bitfield.map(|x| recorder.hint(x));
-        let entry = entry(&mut recorder, setting, &of_child, bitfield);
-        let listed = listed(&mut recorder, &of_child, entry);
-        blocks.push(recorder.scaled(*used, listed));
-        let of_choice = recorder.scaled(kept[c], listed);
-        chosen = std::array::from_fn(|i| chosen[i] + of_choice[i]);
-        inputs.push(of_child.inputs);
-    }
-    let difference: [Wire<'a>; DIGEST] = std::array::from_fn(|i| chosen[i] - own[i]);
-    for part in difference.chunks(DEGREE) {
-        let part = recorder.pack(part);
-        recorder.assert_zero(part, VerifyError::Entry)?;
-    }
-    let count = used.iter().fold(zero, |sum, used| sum + *used);
-    let start = [recorder.base(tag(b"many")), count, level];
-    let start = block(&recorder, &start);
-    let digest = chain(&mut recorder, start, &blocks);
+    let kept = keep(&mut recorder, (&known, &told.kept), whole, own)?;
+    let digest = statement(&mut recorder, &known.used, level, &known.listed);
+    let message = given.digest(at.message());
+    assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
     let first_bit = first_bit(&mut recorder, first_word)?;
-    let numbers = open_first(&mut recorder, setting, &used);
+    let numbers = open_first(&mut recorder, setting, &known.used);
     let known = MergeKnown {
         form: Form::Bundle,
         digest,
-        bundled: vec![zero; used.len()],
-        used,
+        used: known.used,
         merged,
+        bundled: known.bundled,
         key: given.digest(at.key()),
-        inputs,
+        inputs: known.inputs,
     };
     let opened = (setting.merge, &numbers[..]);
-    let (recorder, left) = read_bundle(recorder, setting.relation.id, opened, &known)?;
-    let zero = recorder.ext(Ext::ZERO);
-    let chosen = |of_entry: &dyn Fn(usize) -> Wire<'a>| {
-        let terms = kept.iter().enumerate();
-        terms.fold(zero, |sum, (c, kept)| sum + *kept * of_entry(c))
-    };
-    let coordinates = left.registries[0].0.len();
+    let (mut recorder, left) = read_bundle(recorder, setting.relation.id, opened, &known)?;
+    let slots = (&left.registries[..], &told.left[..]);
+    let (registry_at, registry) = registry(&mut recorder, whole, &kept, slots)?;
     let outputs = Outputs {
-        registry_at: (0..coordinates)
-            .map(|i| chosen(&|c| left.registries[c].0[i]))
-            .collect(),
-        registry: chosen(&|c| left.registries[c].1),
+        registry_at,
+        registry,
         // The bitfield is bound by its digest alone; what must be said of it here is true: its first bit.
-        bitfield_at: vec![zero; REGISTRY_LOG2],
+        bitfield_at: vec![recorder.ext(Ext::ZERO); REGISTRY_LOG2],
         bitfield: first_bit,
         wiring_row: left.wiring_row,
         wiring_cell: left.wiring_cell,
         wiring: left.wiring,
     };
     Ok((recorder, outputs))
+}
+
+/// What is left of registries: of a bundle as a whole the digest of what is left of each, and else that of
+/// the entry that is kept.
+fn registry<'a>(
+    recorder: &mut Recorder<'a>,
+    whole: Wire<'a>,
+    kept: &Choice<'a>,
+    (slots, told): (&[RegistryAt<Wire<'a>>], &[Ext]),
+) -> Result<RegistryAt<Wire<'a>>, VerifyError> {
+    let zero = recorder.ext(Ext::ZERO);
+    let slots: Vec<Vec<Wire<'a>>> = slots
+        .iter()
+        .map(|(at, value)| [&at[..], &[*value]].concat())
+        .collect();
+    // As a whole that of each child, and else that of the bundle that has the entry.
+    let (left, digest) = left(recorder, told);
+    for (slot, left) in slots.iter().flatten().zip(&left) {
+        recorder.assert_zero(whole * (*left - *slot), VerifyError::Left)?;
+    }
+    let chosen = |flags: &[Wire<'a>], lists: &mut dyn Iterator<Item = Wire<'a>>| {
+        let terms = flags.iter().zip(lists);
+        terms.fold(zero, |sum, (flag, x)| sum + *flag * x)
+    };
+    let mut out = Vec::with_capacity(REGISTRY_OUTPUTS);
+    for k in 0..REGISTRY_OUTPUTS {
+        let slot = chosen(&kept.children, &mut slots.iter().map(|slot| slot[k]));
+        let within = left.chunks_exact(REGISTRY_OUTPUTS).map(|left| left[k]);
+        let within = chosen(&kept.entries, &mut { within });
+        let of_digest = digest.get(k).copied();
+        if let Some(digest) = of_digest {
+            recorder.assert_zero(kept.deep * (digest - slot), VerifyError::Left)?;
+        }
+        let of_entry = slot + kept.deep * (within - slot);
+        out.push(of_entry + whole * (of_digest.unwrap_or(zero) - of_entry));
+    }
+    let value = out.pop().unwrap_or(zero);
+    Ok((out, value))
+}
+
+/// What is left of a bundle's registries, and the digest of it: see [`super::known::left_digest`].
+fn left<'a>(recorder: &mut Recorder<'a>, told: &[Ext]) -> (Vec<Wire<'a>>, Vec<Wire<'a>>) {
+    let of = |i: usize| told.get(i).copied().unwrap_or_default().0;
+    let elements: Vec<Wire<'a>> = (0..LEFT).flat_map(of).map(|x| recorder.hint(x)).collect();
+    let blocks = elements.chunks(DIGEST).map(|x| block(recorder, x));
+    let blocks: Vec<_> = blocks.collect();
+    let start = left_start().map(|x| recorder.base(x));
+    let digest = chain(recorder, start, &blocks);
+    let joined = |elements: &[Wire<'a>]| {
+        let elements = elements.chunks(DEGREE);
+        elements.map(|five| recorder.pack(five)).collect()
+    };
+    (joined(&elements), joined(&digest))
 }

@@ -1,6 +1,7 @@
 //! Merges of small leaves: trees, statements, and provers that lie.
 
 mod bundle;
+mod nested;
 
 use std::sync::LazyLock;
 
@@ -8,6 +9,7 @@ use super::prover::Child as ChildWitness;
 use super::*;
 use crate::chains::Parameters;
 use crate::chains::tests::{Example, MESSAGE};
+use crate::extension::Ext;
 use crate::kernel::KERNELS;
 use crate::proof::{prove_succinct, verify_succinct_on};
 use crate::test_random::Random;
@@ -466,9 +468,19 @@ fn a_witness_that_was_changed_proves_nothing() {
 #[test]
 fn no_cell_of_a_child_is_free() {
     let setup = &*SETUP;
+    for plan in &setup.merges.wiring().plans {
+        let [a, ..] = &plan.rows.products;
+        println!(
+            "{} permutations, {} rows, {} of {} cells",
+            plan.permutations,
+            a.last().map_or(0, |entry| entry.row),
+            plan.end,
+            SLICES << SLICE_LOG2
+        );
+    }
     let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
-    let bundle = &*bundle::BUNDLE;
+    let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
     let entries = bundle.entries();
     let children = [
         leaf_child(&setup.leaves[0]),
@@ -477,10 +489,11 @@ fn no_cell_of_a_child_is_free() {
     ];
     let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &children.map(|child| child.proof.kind()));
-    let witness = prover
-        .witnesses(&setup.merges.told(spoken, &children))
-        .unwrap();
-    for (plan, witness) in setup.merges.wiring().plans.iter().zip(&witness) {
+    let mut told = setup.merges.told(spoken, &children);
+    // The circuit of bundles has three uses.
+    told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
+    for witness in &prover.witnesses(&told).unwrap() {
+        let plan = &setup.merges.wiring().plans[witness.circuit];
         let rows = &plan.rows;
         let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
         for (values, matrix) in values.iter_mut().zip(&rows.products) {
@@ -571,13 +584,13 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
     let below = setup.statement(0..6, 1);
     let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &[ChildKind::Leaf]);
-    let bundle = &*bundle::BUNDLE;
+    let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
     let entries = bundle.entries();
     let mut random = Random::new(17);
     let mut refused = 0;
     for i in 0..count.unwrap_or(60) {
         let (index, delta) = (random.fp().canonical() as usize, random.fp());
-        let (circuit, native) = match i % 3 {
+        let (circuit, native) = match i % 4 {
             0 => {
                 let (mut leaf, bitfield) = setup.leaves[0].clone();
                 let at = index % leaf.elements.len();
@@ -606,6 +619,13 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let told = setup.merges.told(spoken, &[kept]);
                 let circuit = prover.witness(&told[0]).map(|_| ());
                 (circuit, bundle.verify(&other))
+            }
+            2 => {
+                let mut other = nested.proof.clone();
+                let at = index % other.elements.len();
+                other.elements[at] += delta;
+                let circuit = prover.witness(&nested.keeps(&other, 1)).map(|_| ());
+                (circuit, nested.verify(&other))
             }
             _ => {
                 let mut merge = setup.merge.clone();

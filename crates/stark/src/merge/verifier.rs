@@ -167,7 +167,7 @@ pub(super) fn read_merge<A: Arith>(
 
 /// Reads a bundle of proofs of a relation, in slices with these numbers. A bundle has no bitfield of
 /// its own: that of its argument is empty. What its children leave of registries stays one value for
-/// each, so that a false one can be repaired by no other.
+/// each entry, so that a false one can be repaired by no other; a bundle among them leaves the digest of its.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.

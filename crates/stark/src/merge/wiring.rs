@@ -29,7 +29,7 @@ pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
 /// The digest of the circuits of the compact set's proofs: a test computes it.
 const COMPACT_KEY: [u32; DIGEST] = [
-    479579567, 1392832457, 922711867, 417042790, 1563894875, 2032817625, 2091394469, 632580092,
+    1601238622, 1677742461, 895156369, 1185916089, 559011669, 1151943757, 98271391, 1857172228,
 ];
 
 /// The number of the compact set's relation.

@@ -185,6 +185,18 @@ impl PublicPoint {
     }
 }
 
+impl Registry {
+    /// Its value as one polynomial, at a point of rows and columns.
+    pub fn at(&self, exec: Exec<'_>, point: &[Ext]) -> Ext {
+        let columns = self.width().next_power_of_two().ilog2() as usize;
+        let (row, column) = point.split_at(point.len().saturating_sub(columns));
+        let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
+        let values = columns.iter().take(self.width()).enumerate();
+        let values = values.map(|(k, weight)| *weight * row.value(exec, self.column(k)));
+        values.sum()
+    }
+}
+
 /// The value of a column at a point by a table of eq.
 fn column_at(weights: &[Ext], column: impl Iterator<Item = Fp>) -> Ext {
     weights.iter().zip(column).map(|(w, x)| *w * x).sum()

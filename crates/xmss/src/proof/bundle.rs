@@ -1,13 +1,21 @@
 //! Bundles: one proof of votes over several messages, of which one entry can be split off again: see
 //! [`alphorn_stark::merge`].
+//!
+//! Few entries are one bundle, more are a bundle of bundles. How they are divided follows from how many they
+//! are, so a proof need not say it.
+
+use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec};
 use alphorn_stark::Fp;
-use alphorn_stark::merge::{BundleProof, Child, ChildProof, Entry, LEVEL_MAX, is_bundle};
+use alphorn_stark::merge::{
+    BundleProof, CHILDREN_MAX, Child, ChildKind, ChildProof, ENTRIES_MAX, Entry, Item, LEVEL_MAX,
+    Merges, bundle_bytes_max, is_bundle,
+};
 use alphorn_stark::proof::Registry;
 use alphorn_stark::statement::Statement;
 
-use super::merge::Decoded;
+use super::merge::{Decoded, groups};
 use super::{Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError};
 
 /// An entry of a bundle: who is said to have signed what.
@@ -24,8 +32,8 @@ pub struct BundleEntry<'a> {
 pub struct BundleShape {
     /// Its level: 1 above leaves.
     pub level: u32,
-    /// For each entry whether its proof is a merge.
-    pub merged: Vec<bool>,
+    /// What each of its children is.
+    pub kinds: Vec<ChildKind>,
     /// Field elements, 31 bits each.
     pub elements: usize,
 }
@@ -50,12 +58,44 @@ fn entries(stated: &[Stated]) -> Vec<Entry<'_>> {
     stated.iter().map(Stated::entry).collect()
 }
 
+/// Which of so many entries a bundle of bundles has in each of its bundles; none if one bundle takes all.
+fn divided(entries: usize) -> Option<Vec<Range<usize>>> {
+    (entries > CHILDREN_MAX).then(|| groups(entries).collect())
+}
+
+/// What the proof lists of entries.
+fn items<'a>(entries: &'a [Entry<'a>]) -> Vec<Item<'a>> {
+    match divided(entries.len()) {
+        None => entries.iter().map(|entry| Item::Entry(*entry)).collect(),
+        Some(groups) => {
+            let groups = groups.into_iter();
+            groups.map(|group| Item::Bundle(&entries[group])).collect()
+        }
+    }
+}
+
 /// Puts the number of an entry to an error.
 fn of_entry(entry: usize) -> impl Fn(ProofError) -> ProveError {
     move |error| ProveError::Part { part: entry, error }
 }
 
 impl Proofs {
+    /// Entries of a bundle at most.
+    pub fn entries_max(&self) -> usize {
+        ENTRIES_MAX
+    }
+
+    /// Bytes of a bundle of at most so many entries, at most.
+    pub fn bundle_bytes_max(&self, entries: usize) -> usize {
+        if !self.mergeable() {
+            return 0;
+        }
+        let of = |children, of_bundles| bundle_bytes_max(&Preset::MERGE, children, of_bundles);
+        let one = of(entries.clamp(1, CHILDREN_MAX), false);
+        let groups = divided(entries.min(ENTRIES_MAX));
+        groups.map_or(one, |groups| one.max(of(groups.len(), true)))
+    }
+
     /// The shape of bytes that are those of a bundle, without verifying them; none if they are another proof.
     ///
     /// # Errors
@@ -67,7 +107,7 @@ impl Proofs {
         let proof = self.decode_bundle(bytes)?;
         Ok(Some(BundleShape {
             level: proof.level,
-            merged: proof.merged,
+            kinds: proof.kinds,
             elements: proof.elements.len(),
         }))
     }
@@ -96,11 +136,12 @@ impl Proofs {
 
     /// Bundles proofs of several statements, each of any slot, message and registry: of at most
     /// [`Proofs::mergeable_max`] signatures under the preset `fast`, or merges. At most
-    /// [`Proofs::children_max`] fit.
+    /// [`Proofs::entries_max`] fit; more than [`Proofs::children_max`] become a bundle of bundles.
     ///
     /// # Errors
     /// [`ProveError::Part`] for a proof that does not hold, with its number; [`ProveError::Unmergeable`] for
-    /// sets without circuits, [`ProveError::Levels`] for merges that are too high to be bundled.
+    /// sets without circuits, [`ProveError::Levels`] for merges that are too high to be bundled,
+    /// [`ProveError::Entries`] for too many.
     pub fn bundle(
         &self,
         exec: Exec<'_>,
@@ -108,6 +149,10 @@ impl Proofs {
     ) -> Result<Vec<u8>, ProveError> {
         if parts.is_empty() {
             return Err(ProveError::Empty);
+        }
+        let (got, max) = (parts.len(), ENTRIES_MAX);
+        if got > max {
+            return Err(ProveError::Entries { got, max });
         }
         let merges = self.merges()?;
         let claims: Vec<BundleEntry<'_>> = parts.iter().map(|(entry, _)| *entry).collect();
@@ -120,16 +165,8 @@ impl Proofs {
             decoded.push(self.decode_part(merges, &part).map_err(of_entry(i))?);
         }
         let children: Vec<ChildProof<'_>> = decoded.iter().map(Decoded::child).collect();
-        let level = children.iter().map(ChildProof::level).max();
-        let level = level.unwrap_or_default() + 1;
-        if level > LEVEL_MAX {
-            return Err(ProveError::Levels { max: LEVEL_MAX });
-        }
-        let preset = &Preset::MERGE;
-        let proof = merges
-            .bundle(exec, preset, level, &entries(&stated), &children)
-            .map_err(named)?;
-        Ok(merges.bundle_to_bytes(preset, &proof))
+        let proof = bundled(merges, exec, &entries(&stated), &children)?;
+        Ok(merges.bundle_to_bytes(&Preset::MERGE, &proof))
     }
 
     /// Verifies that a bundle proves all of these entries, in this order, and no other.
@@ -138,20 +175,21 @@ impl Proofs {
     /// [`ProofError`] of the first check that fails.
     pub fn verify_bundle(
         &self,
-        backend: Backend,
+        exec: Exec<'_>,
         entries_of: &[BundleEntry<'_>],
         bytes: &[u8],
     ) -> Result<(), ProofError> {
         let proof = self.decode_bundle(bytes)?;
-        let stated = self.stated(backend, entries_of);
+        let stated = self.stated(exec.backend(), entries_of);
         let stated = stated.map_err(|(_, error)| error)?;
         let registries = entries_of.iter().map(|entry| entry.registry.rows());
         let registries: Vec<&Registry> = registries.collect();
         let unmergeable = |_| ProofError::Unmergeable { set: self.set };
+        let entries = entries(&stated);
         self.merges().map_err(unmergeable)?.verify_bundle(
-            Exec::new(backend, None),
+            exec,
             &Preset::MERGE,
-            &entries(&stated),
+            &items(&entries),
             &registries,
             &proof,
         )?;
@@ -189,9 +227,9 @@ impl Proofs {
         statement.level = proof.level + 1;
         let child = Child {
             bitfield: &statement.bitfield,
-            proof: ChildProof::Bundle {
+            proof: ChildProof::Entry {
                 proof: &proof,
-                entries: &all,
+                items: &items(&all),
                 kept,
             },
         };
@@ -207,10 +245,40 @@ impl Proofs {
     }
 }
 
-/// An error of the proof system with the number of the part that it is about.
-pub(super) fn named(error: alphorn_stark::ProveError) -> ProveError {
-    match error {
-        alphorn_stark::ProveError::Child { child, error } => of_entry(child)(error.into()),
-        error => error.into(),
+/// The bundle of proofs of entries, or the bundle of bundles of them, which are all of one level.
+fn bundled(
+    merges: &Merges<'_>,
+    exec: Exec<'_>,
+    entries: &[Entry<'_>],
+    children: &[ChildProof<'_>],
+) -> Result<BundleProof, ProveError> {
+    let level = children.iter().map(ChildProof::level).max();
+    let level = level.unwrap_or_default() + 1;
+    let groups = divided(entries.len());
+    if level + u32::from(groups.is_some()) > LEVEL_MAX {
+        return Err(ProveError::Levels { max: LEVEL_MAX });
     }
+    let preset = &Preset::MERGE;
+    let one = |range: Range<usize>| {
+        let first = range.start;
+        let listed: Vec<Item<'_>> = entries[range.clone()]
+            .iter()
+            .map(|entry| Item::Entry(*entry))
+            .collect();
+        let made = merges.bundle(exec, preset, level, &listed, &children[range]);
+        made.map_err(|error| match error {
+            alphorn_stark::ProveError::Child { child, error } => {
+                of_entry(first + child)(error.into())
+            }
+            error => error.into(),
+        })
+    };
+    let Some(groups) = groups else {
+        return one(0..entries.len());
+    };
+    let lower = groups.into_iter().map(one);
+    let lower = lower.collect::<Result<Vec<BundleProof>, ProveError>>()?;
+    let lower: Vec<ChildProof<'_>> = lower.iter().map(ChildProof::Bundle).collect();
+    // What was made here is no part of a caller's to be named.
+    Ok(merges.bundle(exec, preset, level + 1, &items(entries), &lower)?)
 }

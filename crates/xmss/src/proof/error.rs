@@ -97,6 +97,14 @@ pub enum ProveError {
         /// Entries of the bundle.
         entries: usize,
     },
+    /// More entries than a bundle has room for.
+    #[error("a bundle of {got} entries, at most {max} fit")]
+    Entries {
+        /// The entries.
+        got: usize,
+        /// The limit.
+        max: usize,
+    },
     /// Merges are as high as they may be.
     #[error("these proofs have been merged {max} times, and that is the most")]
     Levels {

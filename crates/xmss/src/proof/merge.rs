@@ -1,5 +1,6 @@
 //! Proofs merged to one proof of the union of their signers: see [`alphorn_stark::merge`].
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use alphorn_exec::Exec;
@@ -49,6 +50,13 @@ impl Decoded {
             Decoded::Merge(proof) => ChildProof::Merge(proof),
         }
     }
+}
+
+/// As few groups of so many proofs as there must be, of nearly the same size: none is left with one.
+pub(super) fn groups(proofs: usize) -> impl Iterator<Item = Range<usize>> {
+    let groups = proofs.div_ceil(CHILDREN_MAX);
+    let end = move |group: usize| proofs * group / groups;
+    (0..groups).map(move |group| end(group)..end(group + 1))
 }
 
 impl Proofs {
@@ -118,7 +126,7 @@ impl Proofs {
     }
 
     /// Merges proofs over one statement to one proof of the union of their signers, which may
-    /// overlap. More than [`Proofs::children_max`] are merged level by level, up to four levels. Parts
+    /// overlap. More than [`Proofs::children_max`] are merged level by level. Parts
     /// are proofs of at most [`Proofs::mergeable_max`] signatures under the preset `fast`, or merges.
     ///
     /// # Errors
@@ -142,14 +150,10 @@ impl Proofs {
                 .merge_once(exec, spoken, parts, 0)
                 .map(|(_, bytes)| bytes);
         }
-        let mut first = 0;
         let mut merged = Vec::new();
-        // Groups of nearly the same size: none is left with one part.
-        let groups = parts.len().div_ceil(CHILDREN_MAX);
-        for group in 0..groups {
-            let end = parts.len() * (group + 1) / groups;
-            merged.push(self.merge_once(exec, spoken, &parts[first..end], first)?);
-            first = end;
+        for group in groups(parts.len()) {
+            let first = group.start;
+            merged.push(self.merge_once(exec, spoken, &parts[group], first)?);
         }
         let parts: Vec<ProofPart<'_>> = merged
             .iter()

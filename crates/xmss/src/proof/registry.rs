@@ -90,7 +90,8 @@ impl ProofRegistry {
         &self.commitment
     }
 
-    pub(super) fn rows(&self) -> &Rows {
+    /// The keys as the proof system takes them.
+    pub fn rows(&self) -> &Rows {
         &self.rows
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::key::{Purpose, SecretKey};
 use crate::signature::PublicKey;
+use alphorn_stark::merge::ChildKind;
 use alphorn_stark::proof::DecodeError;
 use alphorn_stark::{KERNELS, VerifyError};
 use sha2::{Digest as _, Sha256};
@@ -599,13 +600,10 @@ fn proofs_are_bundled_split_and_merged_again() {
     });
     assert_pinned("proof.compact.bundle.2", &bundle);
     let shape = proofs.bundle_shape(&bundle).unwrap().unwrap();
-    assert_eq!((shape.level, shape.merged), (1, vec![false, false]));
+    assert_eq!((shape.level, shape.kinds), (1, vec![ChildKind::Leaf; 2]));
     assert_eq!(proofs.bundle_shape(&TWO), Ok(None));
-    let verify = |of: &[&[u32]]| {
-        with_entries(of, |entries| {
-            proofs.verify_bundle(KERNELS.measured(), entries, &bundle)
-        })
-    };
+    let verify =
+        |of: &[&[u32]]| with_entries(of, |entries| proofs.verify_bundle(exec(), entries, &bundle));
     assert_eq!(verify(&all), Ok(()));
     let others: [&[&[u32]]; 4] = [
         &[&[4, 5], &[1, 4, 71]],
@@ -646,7 +644,47 @@ fn proofs_are_bundled_split_and_merged_again() {
     // A merge takes no bundle as a part, and nothing else is one.
     assert!(merged(&[(&[4, 5], &bundle)]).is_err());
     let refused = with_entries(&all, |entries| {
-        proofs.verify_bundle(KERNELS.measured(), entries, &UNION)
+        proofs.verify_bundle(exec(), entries, &UNION)
     });
     assert!(matches!(refused, Err(ProofError::Decode(_))), "{refused:?}");
+}
+
+#[test]
+fn many_proofs_are_a_bundle_of_bundles() {
+    let proofs = &WORLD.proofs;
+    let of: [&[u32]; 2] = [&[1, 4, 71], &[4, 5]];
+    let all: Vec<&[u32]> = (0..8).map(|i| of[i % 2]).collect();
+    let bundle = |of: &[&[u8]]| {
+        with_entries(&all[..of.len()], |entries| {
+            let parts: Vec<_> = entries.iter().zip(of).map(|(e, p)| (*e, *p)).collect();
+            proofs.bundle(exec(), &parts)
+        })
+    };
+    let mut parts: Vec<&[u8]> = (0..8).map(|i| [&THREE[..], &TWO[..]][i % 2]).collect();
+    let made = bundle(&parts).unwrap();
+    let shape = proofs.bundle_shape(&made).unwrap().unwrap();
+    assert_eq!((shape.level, shape.kinds), (2, vec![ChildKind::Bundle; 2]));
+    assert!(made.len() <= proofs.bundle_bytes_max(8));
+    let verify =
+        |of: &[&[u32]]| with_entries(of, |entries| proofs.verify_bundle(exec(), entries, &made));
+    assert_eq!(verify(&all), Ok(()));
+    let mut swapped = all.clone();
+    swapped.swap(3, 4);
+    for other in [&all[1..], &swapped[..]] {
+        assert!(verify(other).is_err(), "{other:?}");
+    }
+    let split = with_entries(&all, |entries| proofs.split(exec(), entries, &made, 5));
+    assert_eq!(WORLD.verify(&[4, 5], &split.unwrap()), Ok(()));
+    // What does not hold is named by its number among all.
+    parts[6] = &TWO;
+    let broken = bundle(&parts);
+    assert!(
+        matches!(broken, Err(ProveError::Part { part: 6, .. })),
+        "{broken:?}"
+    );
+    let (got, max) = (proofs.entries_max() + 1, proofs.entries_max());
+    let entry =
+        |entries: &[BundleEntry<'_>]| proofs.bundle(exec(), &vec![(entries[0], &TWO[..]); got]);
+    let many = with_entries(&[&[4, 5]], entry);
+    assert_eq!(many, Err(ProveError::Entries { got, max }));
 }

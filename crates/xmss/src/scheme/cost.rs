@@ -1,7 +1,7 @@
 //! What the operations of the scheme take: formulas with measured factors.
 
 use super::{COMMITTEE_MAX, Xmss};
-use crate::collection;
+use crate::collection::{self, block};
 use crate::proof::Proofs;
 use alphorn_scheme::{Cost, Layer, Op};
 
@@ -72,12 +72,15 @@ impl Xmss {
             }
         };
         let cells = self.proved_from == Layer::Aggregate;
+        let cost = |(ns, memory_bytes)| Cost { ns, memory_bytes };
         Some(match op {
             // Three signatures stand in a message beside the proof.
             Op::VerifyCollections => beside(0, collection::verify_cost(proofs, n, m)),
             Op::VerifyAggregates if cells => beside(0, collection::verify_cost(proofs, n, m)),
             Op::Aggregate if cells => beside(m, proved(n)),
             Op::Collect if cells => merged(n),
+            Op::Bundle if cells => cost(block::bundle_cost(proofs, n)),
+            Op::VerifyBundle if cells => cost(block::bundle_verify_cost(n)),
             // Signatures among the pieces are proved first, and that proof is one piece more.
             Op::Merge if proofs.mergeable() => {
                 let merged = merged(n.saturating_add(u64::from(m > 0)));

@@ -279,7 +279,8 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
     // that are left are one of each level's.
     assert_eq!(most(1 << 15, &[8, 8], 2), Some(2));
     assert_eq!(most(1 << 15, &[8, 8], 3), Some(4));
-    assert_eq!(most(49 * 512, &[7, 7], 2), Some(2));
+    assert_eq!(most(1 << 15, &[7, 7], 2), Some(2));
+    assert_eq!(most(1 << 15, &[7, 7], 3), Some(4));
     // Of lists a group of 16,384 is 22 proofs.
     assert_eq!(most(1 << 15, &[2, 1], 2), Some(2));
     assert_eq!(most(1 << 15, &[64], 2), Some(4));

@@ -2,22 +2,23 @@
 
 use std::sync::LazyLock;
 
-use super::super::bundle::{BundleProof, Entry};
+use super::super::bundle::{BundleProof, Entry, Item};
 use super::super::codec::{is_bundle, is_merge};
 use super::*;
 
 /// The statement of an entry, with its public values and its registry.
+#[derive(Clone)]
 pub(super) struct Part {
-    statement: Statement,
-    publics: Vec<Fp>,
-    registry: Registry,
+    pub(super) statement: Statement,
+    pub(super) publics: Vec<Fp>,
+    pub(super) registry: Registry,
 }
 
 /// Four members in one slot, two of another registry in the next, and all six of the first slot again.
 pub(super) struct Bundle {
-    parts: [Part; 3],
+    pub(super) parts: [Part; 3],
     /// The proof of the second entry.
-    second: Leaf,
+    pub(super) second: Leaf,
     pub(super) proof: BundleProof,
 }
 
@@ -48,48 +49,56 @@ pub(super) static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| {
     }
 });
 
-fn entries(parts: &[Part]) -> Vec<Entry<'_>> {
-    parts.iter().map(Part::entry).collect()
+/// All parts as entries, one by one.
+pub(super) fn entries(parts: &[Part]) -> Vec<Item<'_>> {
+    parts.iter().map(|part| Item::Entry(part.entry())).collect()
 }
 
-fn prove(
+pub(super) fn prove(
     level: u32,
-    entries: &[Entry<'_>],
+    items: &[Item<'_>],
     children: &[ChildProof<'_>],
 ) -> Result<BundleProof, ProveError> {
     SETUP
         .merges
-        .bundle(exec(), &Preset::MERGE, level, entries, children)
+        .bundle(exec(), &Preset::MERGE, level, items, children)
 }
 
 fn verify_on(parts: &[Part], proof: &BundleProof) -> Result<(), VerifyError> {
+    verify_items(&entries(parts), parts, proof)
+}
+
+/// Verifies a bundle of items, whose entries are these parts.
+pub(super) fn verify_items(
+    items: &[Item<'_>],
+    parts: &[Part],
+    proof: &BundleProof,
+) -> Result<(), VerifyError> {
     let registries: Vec<&Registry> = parts.iter().map(|part| &part.registry).collect();
     SETUP
         .merges
-        .verify_bundle(exec(), &Preset::MERGE, &entries(parts), &registries, proof)
+        .verify_bundle(exec(), &Preset::MERGE, items, &registries, proof)
 }
 
+/// An entry of a bundle, as the child of a merge.
 pub(super) fn child_of<'a>(
     proof: &'a BundleProof,
-    entries: &'a [Entry<'a>],
+    items: &'a [Item<'a>],
     kept: usize,
 ) -> Child<'a> {
+    let entries: Vec<&Entry<'a>> = items.iter().flat_map(Item::entries).collect();
     Child {
         bitfield: &entries[kept].statement.bitfield,
-        proof: ChildProof::Bundle {
-            proof,
-            entries,
-            kept,
-        },
+        proof: ChildProof::Entry { proof, items, kept },
     }
 }
 
 impl Bundle {
-    pub(super) fn entries(&self) -> Vec<Entry<'_>> {
+    pub(super) fn entries(&self) -> Vec<Item<'_>> {
         entries(&self.parts)
     }
 
-    pub(super) fn child<'a>(&'a self, entries: &'a [Entry<'a>], kept: usize) -> Child<'a> {
+    pub(super) fn child<'a>(&'a self, entries: &'a [Item<'a>], kept: usize) -> Child<'a> {
         child_of(&self.proof, entries, kept)
     }
 
@@ -99,7 +108,7 @@ impl Bundle {
 }
 
 impl Part {
-    fn entry(&self) -> Entry<'_> {
+    pub(super) fn entry(&self) -> Entry<'_> {
         Entry {
             statement: &self.statement,
             publics: &self.publics,
@@ -107,7 +116,11 @@ impl Part {
     }
 
     /// The statement that keeps this part of a bundle, at a level, and its proof.
-    fn split(&self, level: u32, child: Child<'_>) -> (Statement, Result<MergeProof, ProveError>) {
+    pub(super) fn split(
+        &self,
+        level: u32,
+        child: Child<'_>,
+    ) -> (Statement, Result<MergeProof, ProveError>) {
         let mut statement = self.statement.clone();
         statement.level = level;
         let spoken = (&statement, &self.publics[..]);
@@ -117,7 +130,11 @@ impl Part {
         (statement, proof)
     }
 
-    fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
+    pub(super) fn verify(
+        &self,
+        statement: &Statement,
+        proof: &MergeProof,
+    ) -> Result<(), VerifyError> {
         let spoken = (statement, &self.publics[..]);
         let merges = &SETUP.merges;
         merges.verify(exec(), &Preset::MERGE, &self.registry, spoken, proof)
@@ -156,13 +173,7 @@ fn a_bundle_is_split_and_merged_again() {
 #[test]
 fn a_bundle_is_of_its_entries_only() {
     let bundle = &*BUNDLE;
-    let parts = || {
-        bundle.parts.each_ref().map(|part| Part {
-            statement: part.statement.clone(),
-            publics: part.publics.clone(),
-            registry: part.registry.clone(),
-        })
-    };
+    let parts = || bundle.parts.clone();
     let changes: [fn(&mut [Part; 3]); 9] = [
         |parts| parts[0].statement.slot ^= 1,
         |parts| parts[1].statement.message[3] += Fp::ONE,
@@ -227,13 +238,13 @@ fn what_is_split_is_the_entry_that_is_kept() {
     };
     // The statement of one entry, and another one kept.
     let wrong = Child {
-        bitfield: &entries[0].statement.bitfield,
+        bitfield: &bundle.parts[0].statement.bitfield,
         ..bundle.child(&entries, 2)
     };
     assert_eq!(refusal(&bundle.parts[0], wrong), VerifyError::Entry);
     // More bits than the entry has.
     let more = Child {
-        bitfield: &entries[2].statement.bitfield,
+        bitfield: &bundle.parts[2].statement.bitfield,
         ..bundle.child(&entries, 0)
     };
     assert_eq!(refusal(&bundle.parts[2], more), VerifyError::Entry);
@@ -241,7 +252,10 @@ fn what_is_split_is_the_entry_that_is_kept() {
     let mut moved = bundle.parts[0].statement.clone();
     moved.slot += 2;
     let mut others = bundle.entries();
-    others[0].statement = &moved;
+    others[0] = Item::Entry(Entry {
+        statement: &moved,
+        publics: &bundle.parts[0].publics,
+    });
     let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
     assert!(
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
@@ -249,7 +263,10 @@ fn what_is_split_is_the_entry_that_is_kept() {
     );
     // Entries of which the one that is not kept is another.
     let mut others = bundle.entries();
-    others[1].statement = &moved;
+    others[1] = Item::Entry(Entry {
+        statement: &moved,
+        publics: &bundle.parts[1].publics,
+    });
     let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
     assert!(
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
@@ -259,10 +276,10 @@ fn what_is_split_is_the_entry_that_is_kept() {
     let (_, proof) = bundle.parts[0].split(
         3,
         Child {
-            bitfield: &entries[0].statement.bitfield,
-            proof: ChildProof::Bundle {
+            bitfield: &bundle.parts[0].statement.bitfield,
+            proof: ChildProof::Entry {
                 proof: &bundle.proof,
-                entries: &entries,
+                items: &entries,
                 kept: 3,
             },
         },
@@ -273,12 +290,9 @@ fn what_is_split_is_the_entry_that_is_kept() {
     );
     let (_, proof) = bundle.parts[0].split(2, bundle.child(&entries, 0));
     assert_eq!(proof, Err(ProveError::Statement(VerifyError::Level)));
-    // A bundle in a bundle.
-    let refused = prove(3, &entries[..1], &[bundle.child(&entries, 0).proof]);
-    assert!(
-        matches!(refused, Err(ProveError::Capacity { .. })),
-        "{refused:?}"
-    );
+    // A bundle where an entry is listed.
+    let refused = prove(3, &entries[..1], &[ChildProof::Bundle(&bundle.proof)]);
+    assert_eq!(refused, Err(ProveError::Statement(VerifyError::Item)));
     // A bundle as the proof of a merge, and a merge as a bundle: the transcripts begin differently.
     let preset = &Preset::MERGE;
     let bytes = setup.merges.bundle_to_bytes(preset, &bundle.proof);
@@ -312,12 +326,7 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
         publics: honest.publics.clone(),
         registry: honest.registry.clone(),
     };
-    let true_part = Part {
-        statement: bundle.parts[1].statement.clone(),
-        publics: bundle.parts[1].publics.clone(),
-        registry: bundle.parts[1].registry.clone(),
-    };
-    let parts = [false_part, true_part];
+    let parts = [false_part, bundle.parts[1].clone()];
     let entries = entries(&parts);
     let children = [ChildProof::Leaf(&proof), ChildProof::Leaf(&bundle.second.0)];
     let made = prove(1, &entries, &children).unwrap();
@@ -338,6 +347,17 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
         let (statement, split) = prover.split(2, child);
         assert_eq!(parts[kept].verify(&statement, &split.unwrap()), want);
     }
+    // The same in a bundle of bundles.
+    let lower: Vec<Entry<'_>> = parts.iter().map(Part::entry).collect();
+    let items = [Item::Bundle(&lower)];
+    let above = prove(2, &items, &[ChildProof::Bundle(&made)]).unwrap();
+    let refused = verify_items(&items, &parts, &above);
+    assert_eq!(refused, Err(VerifyError::Registry));
+    for (prover, kept, want) in wants {
+        let child = child_of(&above, &items, kept);
+        let (statement, split) = prover.split(3, child);
+        assert_eq!(parts[kept].verify(&statement, &split.unwrap()), want);
+    }
 }
 
 /// A bundle that says bits of its own, and one whose children's bits are no bits.
@@ -348,14 +368,14 @@ fn a_bundle_has_no_bits_of_its_own() {
     let entries = bundle.entries();
     let known = setup
         .merges
-        .known_bundle(2, &entries[..2], &[false, false])
+        .known_bundle(2, &entries[..2], &[ChildKind::Leaf; 2])
         .unwrap();
-    let inputs = |entry: &Entry<'_>| setup.merges.inputs(entry.statement, entry.publics, 2);
+    let inputs = |item: &Item<'_>| setup.merges.inputs_of_item(item, 2);
     let leaves = [&setup.leaves[0], &bundle.second];
     let told: Vec<Verified> = entries[..2]
         .iter()
         .zip(leaves)
-        .map(|(entry, leaf)| setup.merges.told_one(inputs(entry), &leaf_child(leaf)))
+        .map(|(item, leaf)| setup.merges.told_one(inputs(item), &leaf_child(leaf), &[]))
         .collect();
     let prover = setup.merges.prover(exec(), None, known);
     let lied = |told: &[Verified], bits: &[bool]| {
@@ -363,7 +383,8 @@ fn a_bundle_has_no_bits_of_its_own() {
         let proved = prover.prove_witness(&Preset::MERGE, witness, told, bits);
         let proof = BundleProof {
             level: 2,
-            merged: vec![false, false],
+            kinds: vec![ChildKind::Leaf; 2],
+            left: Vec::new(),
             elements: proved.unwrap(),
         };
         verify_on(&bundle.parts[..2], &proof)

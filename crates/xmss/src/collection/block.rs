@@ -1,0 +1,124 @@
+//! One piece of evidence for all collections of a block: a bundle of their proofs.
+
+use alphorn_exec::Exec;
+use alphorn_scheme::{Bundled, Bytes, SchemeError};
+use alphorn_stark::merge::{ENTRIES_MAX, MERGE_LEVELS};
+use alphorn_types::Bitfield;
+
+use super::{MERGE_VERIFY_NS, Place, VERIFY_BYTES, merge_cost, unsupported};
+use crate::proof::{BundleEntry, Claimed, ProofError, Proofs, ProveError};
+use crate::registry::EpochKeys;
+
+/// Collections of a bundle at most.
+pub(crate) const COLLECTIONS_MAX: u16 = ENTRIES_MAX as u16;
+
+/// Nanoseconds to verify an entry of a bundle: its statement is hashed, its registry evaluated. A guess that
+/// no bench has held to yet (`alphorn bench proof --entries`).
+const ENTRY_NS: u64 = 2_000_000;
+
+/// A collection, with the registry that its signers are members of.
+struct Listed<'a> {
+    place: Place<'a>,
+    message: &'a [u8; 32],
+    signers: Bitfield,
+}
+
+impl Listed<'_> {
+    /// None if a statement is not of a committee, or a support not one of it.
+    fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<Listed<'a>> {
+        let (statement, support) = (&bundled.statement, bundled.support);
+        let place = Place::of(proofs, bundled.keys, statement)?;
+        if !place.is_last || support.len() != place.len {
+            return None;
+        }
+        Some(Listed {
+            signers: place.signers(0, support)?,
+            message: &statement.message,
+            place,
+        })
+    }
+
+    fn entry(&self) -> BundleEntry<'_> {
+        BundleEntry {
+            registry: self.place.registry,
+            claimed: Claimed {
+                slot: self.place.slot,
+                message: self.message,
+                signers: &self.signers,
+            },
+        }
+    }
+
+    /// The one proof of evidence, if it can be bundled.
+    fn proof<'e>(&self, proofs: &Proofs, evidence: &'e [u8]) -> Option<&'e [u8]> {
+        let parts = proofs.evidence_parts(&self.signers, evidence).ok()?;
+        let [part] = parts.as_slice() else {
+            return None;
+        };
+        let bundled = match proofs.merge_shape(part.proof).ok()? {
+            Some(shape) => shape.level <= MERGE_LEVELS,
+            None => self.signers.count_ones() <= proofs.mergeable_max(),
+        };
+        bundled.then_some(part.proof)
+    }
+}
+
+/// One proof of collections, of each of which there is one.
+pub(crate) fn bundle(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    collections: &[(Bundled<'_, EpochKeys>, &[u8])],
+) -> Result<Bytes, SchemeError> {
+    let (value, max) = (collections.len(), COLLECTIONS_MAX);
+    if value > usize::from(max) {
+        return Err(SchemeError::BundleSize { value, max });
+    }
+    let listed = collections
+        .iter()
+        .enumerate()
+        .map(|(i, (bundled, _))| Listed::of(proofs, bundled).ok_or(SchemeError::Malformed(i)));
+    let listed: Vec<Listed<'_>> = listed.collect::<Result<_, _>>()?;
+    let parts = listed.iter().zip(collections).enumerate();
+    let parts = parts.map(|(i, (listed, (_, evidence)))| {
+        let proof = listed.proof(proofs, evidence);
+        Ok((listed.entry(), proof.ok_or(SchemeError::Malformed(i))?))
+    });
+    let parts: Vec<(BundleEntry<'_>, &[u8])> = parts.collect::<Result<_, SchemeError>>()?;
+    let proof = proofs.bundle(exec, &parts).map_err(|error| match error {
+        ProveError::Stopped => SchemeError::Stopped,
+        ProveError::Empty => SchemeError::Empty,
+        ProveError::Part { part, .. } => SchemeError::Malformed(part),
+        _ => unsupported("bundle these proofs: their set, size or level has no circuit"),
+    })?;
+    Ok(proof.into())
+}
+
+/// Whether a proof is one of exactly these collections, in this order.
+pub(crate) fn verify(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    collections: &[Bundled<'_, EpochKeys>],
+    proof: &[u8],
+) -> bool {
+    let listed = collections.iter();
+    let listed = listed.map(|bundled| Listed::of(proofs, bundled));
+    let Some(listed) = listed.collect::<Option<Vec<Listed<'_>>>>() else {
+        return false;
+    };
+    let entries: Vec<BundleEntry<'_>> = listed.iter().map(Listed::entry).collect();
+    let held: Result<(), ProofError> = proofs.verify_bundle(exec, &entries, proof);
+    held.is_ok()
+}
+
+/// Nanoseconds of a bundle of so many collections, and bytes of memory.
+pub(crate) fn bundle_cost(proofs: &Proofs, collections: u64) -> (u64, u64) {
+    let (bundle_ns, bytes) = merge_cost(proofs, collections);
+    let (check_ns, _) = bundle_verify_cost(collections);
+    (bundle_ns.saturating_add(check_ns), bytes)
+}
+
+/// Nanoseconds of verifying a bundle of so many collections, and bytes of memory.
+pub(crate) fn bundle_verify_cost(collections: u64) -> (u64, u64) {
+    let entries_ns = ENTRY_NS.saturating_mul(collections);
+    (MERGE_VERIFY_NS.saturating_add(entries_ns), VERIFY_BYTES)
+}
