@@ -56,7 +56,7 @@ of all collections is the figure that a client would see. Votes, aggregates and 
 real signatures of interop keys. Network and clock are simulated; times are measured.
 
 Evidence is made level by level. --fan-out says of how many units of the level below each is made, from
-the committee down: 64 are two levels, 8,8 three (committees of 8 groups of 8 cells), none is one. A
+the committee down: 64 are two levels, 7,7 three (committees of 7 groups of 7 cells), none is one. A
 protocol brings committees, fan-out, timing and publishers; what is said beside it goes before that.
 
 With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
@@ -99,7 +99,7 @@ pub struct Args {
     /// Cells of a committee, on two levels
     #[arg(long)]
     subcommittees: Option<u16>,
-    /// Units of the next lower level in each unit, from the committee down, as 8,8; none for one level
+    /// Units of the next lower level in each unit, from the committee down, as 7,7; none for one level
     #[arg(long, value_name = "N,N|none", conflicts_with = "subcommittees")]
     fan_out: Option<FanOut>,
     /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch

@@ -54,7 +54,8 @@ impl Preset {
         Self {
             name: "horn-pq",
             committees: 32,
-            fan_out: &[8, 8],
+            // As many parts as one proof merges; 32 committees are two levels of such bundles more.
+            fan_out: &[7, 7],
             timing: Timing::HORN_PQ,
             publishers: &[4, 4, 4],
             publish: Publish::Staged,
