@@ -100,7 +100,7 @@ fn hollow_evidence() -> &'static [Vec<u8>; 2] {
     static EVIDENCE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     EVIDENCE.get_or_init(|| {
         let proof = |signers: usize| {
-            let mut bytes = b"AHP2\x03\x01".to_vec();
+            let mut bytes = b"AHP3\x03\x01".to_vec();
             bytes.resize(proofs(Preset::FAST).sizes(signers).bytes, 0);
             bytes
         };

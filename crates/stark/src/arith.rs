@@ -12,8 +12,8 @@ use alphorn_exec::Backend;
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::{Dispatch, KERNELS, measure_one};
-use crate::merkle::{self, Opened};
+use crate::kernel::{KERNELS, measure_one};
+use crate::merkle::{Opened, Sent, Shown};
 use crate::poseidon::Permutations;
 
 /// Elements of a digest.
@@ -40,7 +40,7 @@ pub trait Arith {
     /// The element of the extension with these coefficients.
     fn join(&self, coefficients: [Self::Base; DEGREE]) -> Self::Ext;
 
-    /// C(left, right): the first half of the compression of width 16.
+    /// C(left, right): the first half of the compression of a proof's own hash.
     fn compress(
         &mut self,
         left: [Self::Base; DIGEST],
@@ -60,20 +60,17 @@ pub trait Arith {
     /// [`VerifyError::Length`] if the proof ends here.
     fn read_where(&mut self, flag: Self::Base) -> Result<Self::Base, VerifyError>;
 
-    /// Opens rows of a tree: see [`merkle::open`].
+    /// Reads rows of a tree, and what is needed beside to follow the path of each, as
+    /// [`crate::merkle::Opened`] lays them out; demands that each path lead to the cap. An index is its
+    /// bits from the lowest.
     ///
     /// # Errors
-    /// Those of [`merkle::open`].
+    /// [`VerifyError::Length`] if the proof ends, the tree's error if a path leads elsewhere.
     fn open(
         &mut self,
         tree: &Opened<'_, Self::Base>,
         indices: &[Vec<Self::Base>],
-    ) -> Result<Vec<Vec<Self::Base>>, VerifyError>
-    where
-        Self: Sized,
-    {
-        merkle::open(self, tree, indices)
-    }
+    ) -> Result<Vec<Vec<Self::Base>>, VerifyError>;
 
     /// The lowest `count` bits of the canonical integer of a value.
     fn low_bits(&mut self, value: Self::Base, count: usize) -> Vec<Self::Base>;
@@ -93,7 +90,7 @@ pub trait Arith {
 
 /// The level that takes the least time for one state: the steps of a transcript wait for each other.
 /// That is not always the one that hashes most, so it is measured apart, once.
-static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
+pub(crate) static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
     let levels = KERNELS.available().into_iter();
     let least = levels.min_by_key(|level| measure_one(*level));
     least.unwrap_or_default()
@@ -105,8 +102,30 @@ pub fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
         true => left[i],
         false => right[i - DIGEST],
     })];
-    ONE_STATE.compress_16(&mut states);
+    ONE_STATE.compress_own(&mut states);
     std::array::from_fn(|i| states[0][i])
+}
+
+/// Reads rows with these numbers, of so many bits, from an element of a proof on; returns also where
+/// they end.
+///
+/// # Errors
+/// Those of [`Arith::open`].
+pub(crate) fn show<'a>(
+    backend: Backend,
+    proof: &'a [Fp],
+    start: usize,
+    tree: &Opened<'_, Fp>,
+    (indices, bits): (&[usize], usize),
+) -> Result<(Shown<'a>, usize), VerifyError> {
+    let height = bits.saturating_sub(tree.cap.len().ilog2() as usize);
+    let sent = Sent::new(indices, height);
+    let end = start + sent.elements(tree.width);
+    let part = proof.get(start..end).ok_or(VerifyError::Length {
+        want: end,
+        got: proof.len(),
+    })?;
+    Ok((Shown::new(backend, tree, sent, part)?, end))
 }
 
 /// Runs a verifier on the elements of a proof.
@@ -193,21 +212,16 @@ impl Arith for Native<'_> {
             bits.fold(0, |number, bit| 2 * number + bit)
         };
         let coordinates = indices.first().map_or(0, Vec::len);
-        let height = coordinates.saturating_sub(tree.cap.len().ilog2() as usize);
-        let end = self.read + indices.len() * (tree.width + height * DIGEST);
-        let Some(part) = self.proof.get(self.read..end) else {
-            return Err(VerifyError::Length {
-                want: end,
-                got: self.proof.len(),
-            });
-        };
-        // Without vectors nothing is gained by all rows together.
-        if self.backend.lanes() == 1 {
-            return merkle::open(self, tree, indices);
-        }
-        self.read = end;
         let indices: Vec<usize> = indices.iter().map(number).collect();
-        merkle::open_together(self.backend, part, tree, &indices, height)
+        let (shown, end) = show(
+            self.backend,
+            self.proof,
+            self.read,
+            tree,
+            (&indices, coordinates),
+        )?;
+        self.read = end;
+        Ok(indices.iter().map(|i| shown.row(*i).to_vec()).collect())
     }
 
     fn low_bits(&mut self, value: Fp, count: usize) -> Vec<Fp> {

@@ -1,13 +1,16 @@
 //! Trees of C, and hashes of rows, sixteen at a time.
 
-use alphorn_exec::{Backend, Exec};
+mod opened;
 
-use crate::arith::{Arith, DIGEST};
-use crate::error::VerifyError;
+use alphorn_exec::Exec;
+
+use crate::arith::DIGEST;
 use crate::field::Fp;
-use crate::multilinear::Scalar;
 use crate::poseidon::Permutations;
 use crate::transcript::tag;
+
+pub use opened::Opened;
+pub(crate) use opened::{Sent, Shown, nodes_max};
 
 /// A digest of the crate's hash.
 pub type Digest = [Fp; DIGEST];
@@ -32,7 +35,7 @@ pub fn compress_all(
                 state
             })
             .collect();
-        exec.backend().compress_16(&mut states);
+        exec.backend().compress_own(&mut states);
         states
     });
     let first_half = |state: [Fp; 16]| std::array::from_fn(|i| state[i]);
@@ -77,132 +80,6 @@ pub fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
         leaves = compress_all(exec, rows, |x| (leaves[x], block(x)));
     }
     root(exec, leaves)
-}
-
-/// A tree of which rows are opened: each leaf is a chain of hashes of a row of elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Opened<'a, B> {
-    /// The layer that was said before.
-    pub cap: &'a [[B; DIGEST]],
-    /// What each leaf's chain begins with.
-    pub start: Digest,
-    /// Elements of a row.
-    pub width: usize,
-    /// What is wrong if a path does not lead to the cap.
-    pub error: VerifyError,
-}
-
-/// Reads rows and the siblings on their paths, and demands that each path lead to the cap; an index
-/// is its bits from the lowest.
-///
-/// # Errors
-/// [`VerifyError::Length`] if the proof ends, the tree's error if a path leads elsewhere.
-pub fn open<A: Arith>(
-    arith: &mut A,
-    tree: &Opened<'_, A::Base>,
-    indices: &[Vec<A::Base>],
-) -> Result<Vec<Vec<A::Base>>, VerifyError> {
-    let open_row = |index: &Vec<A::Base>| {
-        let row: Result<Vec<_>, _> = (0..tree.width).map(|_| arith.read()).collect();
-        let row = row?;
-        let mut digest = tree.start.map(|x| arith.base(x));
-        for eight in row.chunks(DIGEST) {
-            let mut block = [arith.base(Fp::ZERO); DIGEST];
-            block[..eight.len()].copy_from_slice(eight);
-            digest = arith.compress(digest, block);
-        }
-        check_path(arith, digest, index, tree)?;
-        Ok(row)
-    };
-    indices.iter().map(open_row).collect()
-}
-
-/// a, or b where the bit is 1.
-fn choose<B: Scalar>(bit: B, a: [B; DIGEST], b: [B; DIGEST]) -> [B; DIGEST] {
-    std::array::from_fn(|i| a[i] + bit * (b[i] - a[i]))
-}
-
-fn check_path<A: Arith>(
-    arith: &mut A,
-    leaf: [A::Base; DIGEST],
-    index: &[A::Base],
-    tree: &Opened<'_, A::Base>,
-) -> Result<(), VerifyError> {
-    let height = index.len() - tree.cap.len().ilog2() as usize;
-    let mut node = leaf;
-    for bit in &index[..height] {
-        let mut sibling = node;
-        for x in &mut sibling {
-            *x = arith.read()?;
-        }
-        let left = choose(*bit, node, sibling);
-        let right = choose(*bit, sibling, node);
-        node = arith.compress(left, right);
-    }
-    let mut nodes = tree.cap.to_vec();
-    for bit in &index[height..] {
-        nodes = nodes
-            .chunks_exact(2)
-            .map(|two| choose(*bit, two[0], two[1]))
-            .collect();
-    }
-    let zero = arith.base(Fp::ZERO);
-    let difference: [A::Base; DIGEST] = std::array::from_fn(|i| node[i] - nodes[0][i]);
-    #[cfg(test)]
-    if paths_are_out() {
-        return Ok(());
-    }
-    let [a, b, c, d, e, f, g, h] = difference;
-    let (first, second) = (
-        arith.join([a, b, c, d, e]),
-        arith.join([f, g, h, zero, zero]),
-    );
-    arith.assert_zero(first, tree.error)?;
-    arith.assert_zero(second, tree.error)
-}
-
-/// The same as [`open`] from a part of a proof that has what all indices ask for, all rows together.
-pub(crate) fn open_together(
-    backend: Backend,
-    part: &[Fp],
-    tree: &Opened<'_, Fp>,
-    indices: &[usize],
-    height: usize,
-) -> Result<Vec<Vec<Fp>>, VerifyError> {
-    let exec = Exec::new(backend, None);
-    let parts: Vec<_> = part
-        .chunks_exact(tree.width + height * DIGEST)
-        .map(|part| part.split_at(tree.width))
-        .collect();
-    let mut digests = vec![tree.start; indices.len()];
-    for from in (0..tree.width).step_by(DIGEST) {
-        let block = |i: usize| std::array::from_fn(|k| parts[i].0.get(from + k).copied());
-        let block = |i: usize| block(i).map(Option::unwrap_or_default);
-        digests = compress_all(exec, digests.len(), |i| (digests[i], block(i)));
-    }
-    for level in 0..height {
-        digests = compress_all(exec, digests.len(), |i| {
-            let sibling = std::array::from_fn(|k| parts[i].1[level * DIGEST + k]);
-            match indices[i] >> level & 1 {
-                0 => (digests[i], sibling),
-                _ => (sibling, digests[i]),
-            }
-        });
-    }
-    let mut leads = digests.iter().zip(indices);
-    let leads = leads.all(|(digest, index)| *digest == tree.cap[index >> height]);
-    #[cfg(test)]
-    let leads = leads || paths_are_out();
-    match leads {
-        true => Ok(parts.iter().map(|(row, _)| row.to_vec()).collect()),
-        false => Err(tree.error),
-    }
-}
-
-/// Whether a test shows what paths are for.
-#[cfg(test)]
-fn paths_are_out() -> bool {
-    crate::whir::weak::is_out(crate::whir::weak::Rule::Paths)
 }
 
 #[cfg(test)]

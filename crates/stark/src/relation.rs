@@ -14,7 +14,7 @@ use crate::arith::Arith;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::logup::Cube;
-use crate::poseidon::Width;
+use crate::poseidon::Kind;
 use crate::poseidon_gkr::Units;
 use crate::poseidon_gkr::skip::ROWS;
 
@@ -22,10 +22,10 @@ use crate::poseidon_gkr::skip::ROWS;
 pub const UNIT_ROWS: usize = ROWS;
 
 /// Committed cubes of a row of width 16.
-pub const ROW_CUBES: usize = Width::Narrow.cubes();
+pub const ROW_CUBES: usize = Kind::Narrow.cubes();
 
 /// Committed cubes of a row of width 24.
-pub const WIDE_ROW_CUBES: usize = Width::Wide.cubes();
+pub const WIDE_ROW_CUBES: usize = Kind::Wide.cubes();
 
 /// Groups of the bus that come before those of instances: registry and tables.
 pub const BUS_GROUPS_FIXED: usize = 2;
@@ -354,7 +354,7 @@ impl Relation {
     /// The rows of each width that there are, and their units.
     pub(crate) fn parts(&self, groups: usize) -> Vec<Part> {
         let narrow = UNIT_ROWS << self.shape.places_log2;
-        let part = |width, rows: std::ops::Range<usize>| {
+        let part = |kind, rows: std::ops::Range<usize>| {
             let used = |place: &usize| {
                 let rows = &self.rows[rows.start + place * UNIT_ROWS..][..UNIT_ROWS];
                 rows.iter().any(Option::is_some)
@@ -362,7 +362,7 @@ impl Relation {
             let places = rows.len() / UNIT_ROWS;
             Part {
                 units: Units {
-                    width,
+                    kind,
                     lanes_log2: self.shape.lanes_log2,
                     places_log2: places.ilog2() as usize,
                     groups_log2: self.shape.unit_groups_log2,
@@ -373,9 +373,9 @@ impl Relation {
                 rows,
             }
         };
-        let mut parts = vec![part(Width::Narrow, 0..narrow)];
+        let mut parts = vec![part(Kind::Narrow, 0..narrow)];
         if self.rows.len() > narrow {
-            parts.push(part(Width::Wide, narrow..self.rows.len()));
+            parts.push(part(Kind::Wide, narrow..self.rows.len()));
         }
         parts
     }
@@ -409,11 +409,7 @@ impl Relation {
         let mut forms: Vec<&Form> = self.wires.iter().map(|wire| &wire.form).collect();
         for (i, row) in self.rows.iter().enumerate() {
             let Some(row) = row else { continue };
-            let width = if i < narrow {
-                Width::Narrow
-            } else {
-                Width::Wide
-            };
+            let width = if i < narrow { Kind::Narrow } else { Kind::Wide };
             assert_eq!(row.inputs.len(), width.lanes());
             assert_eq!(row.cubes.len(), width.cubes());
             assert!(row.cubes.iter().all(|cell| *cell < self.cells));

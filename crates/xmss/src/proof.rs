@@ -148,7 +148,8 @@ impl Proofs {
         1 << self.chains.relation().shape.column_log2()
     }
 
-    /// The sizes of a proof of so many signatures.
+    /// The sizes of a proof of so many signatures: elements and bytes at most, since what opened rows share
+    /// is sent once.
     pub fn sizes(&self, signatures: usize) -> ProofSizes {
         let (relation, groups) = (self.chains.relation(), signatures.div_ceil(self.group()));
         let elements = succinct_elements(relation, &self.preset, groups);

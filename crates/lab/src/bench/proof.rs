@@ -41,6 +41,7 @@ use world::World;
   alphorn bench proof --n 1,1000 --threads 2 --steps
   alphorn bench proof --wide --threads 2 --runs 1
   alphorn bench proof --children 2,4,7,16 --n 512 --threads 2
+  alphorn bench proof --children 2 --threads 2 --steps
   alphorn bench proof --entries 7,32 --threads 2 --runs 1
   alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
 
@@ -73,7 +74,7 @@ pub(crate) struct Args {
     /// with --wide
     #[arg(long, value_name = "N|A..B:STEP", value_delimiter = ',')]
     n: Vec<Sizes>,
-    /// Presets of the commitment: fast (rate 1/4) and small (rate 1/8)
+    /// Presets of the commitment: fast (rate 1/4) and small (rate 1/16)
     #[arg(
         long,
         value_enum,
@@ -86,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["preset", "emit_costs"])]
     wide: bool,
     /// Merge so many proofs instead, a case each
-    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["wide", "emit_costs", "steps"],
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["wide", "emit_costs"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     children: Vec<u16>,
     /// Bundle so many proofs instead, each of a committee of its own, a case each

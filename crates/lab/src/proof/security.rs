@@ -28,7 +28,7 @@ pub struct Args {
     /// Parameter set of XMSS whose signatures are proved
     #[arg(long, default_value_t = Set::Compact)]
     set: Set,
-    /// Presets of the commitment: fast (rate 1/4) and small (rate 1/8)
+    /// Presets of the commitment: fast (rate 1/4) and small (rate 1/16)
     #[arg(
         long,
         value_enum,

@@ -3,12 +3,26 @@
 use alphorn_exec::{Backend, Exec};
 
 use super::*;
-use crate::arith::{DIGEST, compress};
+use crate::arith::DIGEST;
 use crate::field::{Fp, P};
+use crate::poseidon::Permutations;
 use crate::proof::{Registry, check};
 use crate::relation::Shape;
 use crate::statement::{Statement, registry_digest};
 use crate::test_random::Random;
+
+/// The compression of signatures.
+fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
+    let mut states = [std::array::from_fn(|i| {
+        if i < DIGEST {
+            left[i]
+        } else {
+            right[i - DIGEST]
+        }
+    })];
+    Backend::Portable.compress_16(&mut states);
+    std::array::from_fn(|i| states[0][i])
+}
 
 /// Four chains, two levels, four instances a group, at most two groups.
 pub(crate) const MINI: Parameters = Parameters {

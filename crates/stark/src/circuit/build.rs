@@ -296,7 +296,7 @@ impl Build {
 
     pub(super) fn finish(mut self) -> Plan {
         // A permutation that nothing uses permutes zeros: its outputs are constants.
-        let rest = crate::poseidon::Width::Narrow.permutation();
+        let rest = crate::poseidon::Kind::Own.permutation();
         let rest = &rest.rest.states[crate::poseidon::STATES - 1];
         for row in self.permutations * DIGEST..self.layout.permutations * DIGEST {
             self.rows.outputs.push(Entry {

@@ -4,14 +4,11 @@ use std::ops::{Add, Mul, Sub};
 
 use super::build::Node;
 use super::{Circuit, Id};
-use crate::arith::{Arith, DIGEST};
+use crate::arith::{Arith, DIGEST, ONE_STATE, show};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::merkle::Opened;
-
-/// Trees are hashed on from their caps to 2^this nodes: fewer nodes to choose from, longer paths.
-const CHOICE_LOG2: usize = 2;
+use crate::merkle::{Digest, Opened};
 
 /// Bits of the modulus.
 const BITS: usize = 31;
@@ -119,6 +116,8 @@ pub(crate) struct Recorder<'a> {
     circuit: &'a Circuit,
     proof: &'a [Fp],
     read: usize,
+    /// Rows and whole paths of a tree, which are read before what comes next of the proof.
+    paths: std::vec::IntoIter<Fp>,
     /// How the rows of the tree that is opened first look.
     pub(crate) first: Option<FirstRows<'a>>,
 }
@@ -130,6 +129,7 @@ impl<'a> Recorder<'a> {
             circuit,
             proof,
             read: 0,
+            paths: Vec::new().into_iter(),
             first: None,
         }
     }
@@ -266,52 +266,59 @@ impl<'a> Recorder<'a> {
         Ok((row, if first.is_some() { selected } else { digest }))
     }
 
-    /// Hashes a cap on to few nodes: all levels, from the cap.
-    fn hash_on(&mut self, cap: &[[Wire<'a>; DIGEST]]) -> Vec<Vec<[Wire<'a>; DIGEST]>> {
-        let mut levels = vec![cap.to_vec()];
-        while levels[levels.len() - 1].len() > 1 << CHOICE_LOG2 {
-            let last = &levels[levels.len() - 1];
-            let pairs: Vec<_> = last.chunks_exact(2).map(|two| [two[0], two[1]]).collect();
-            let above = pairs
-                .into_iter()
-                .map(|[left, right]| self.compress(left, right));
-            let above = above.collect();
-            levels.push(above);
-        }
-        levels
+    /// Reads the rows of a tree that the proof has, and lays them out with the whole path of each: a
+    /// circuit follows each path by itself, so that it is the same for all proofs.
+    fn lay_out(
+        &mut self,
+        tree: &Opened<'_, Wire<'a>>,
+        first: Option<&FirstRows<'a>>,
+        indices: &[Vec<Wire<'a>>],
+    ) -> Result<(), VerifyError> {
+        let is = |(is, _, _): &&(Wire<'a>, usize, Digest)| is.value() == Ext::ONE;
+        let (width, start) = first
+            .and_then(|first| first.widths.iter().find(is))
+            .map_or((tree.width, tree.start), |(_, width, start)| {
+                (*width, *start)
+            });
+        let value = |wire: Wire<'a>| wire.value().0[0];
+        let cap: Vec<Digest> = tree.cap.iter().map(|node| node.map(value)).collect();
+        let values = Opened {
+            cap: &cap,
+            start,
+            width,
+            error: tree.error,
+        };
+        let bits = indices.first().map_or(0, Vec::len);
+        let indices: Vec<usize> = indices.iter().map(|index| number(index)).collect();
+        let (shown, end) = show(*ONE_STATE, self.proof, self.read, &values, (&indices, bits))?;
+        self.read = end;
+        let laid_out = indices.iter().flat_map(|index| {
+            let path = shown.path(*index).flatten();
+            shown.row(*index).iter().copied().chain(path)
+        });
+        self.paths = laid_out.collect::<Vec<Fp>>().into_iter();
+        Ok(())
     }
 
-    /// Follows a path from a leaf, through the cap, to one of few nodes.
+    /// Follows a path from a leaf to the cap.
     fn follow(
         &mut self,
         leaf: [Wire<'a>; DIGEST],
         index: &[Wire<'a>],
-        (tree, levels): (&Opened<'_, Wire<'a>>, &[Vec<[Wire<'a>; DIGEST]>]),
+        tree: &Opened<'_, Wire<'a>>,
     ) -> Result<(), VerifyError> {
-        let height = index.len() - tree.cap.len().ilog2() as usize;
-        let number = index.iter().rev().fold(0, |number, bit| {
-            2 * number + usize::from(bit.value() == Ext::ONE)
-        });
+        let (path, top) = index.split_at(index.len() - tree.cap.len().ilog2() as usize);
         let mut node = leaf;
-        let top = height + levels.len() - 1;
-        for (at, bit) in index[..top].iter().enumerate() {
+        for bit in path {
             let mut sibling = node;
-            for (k, x) in sibling.iter_mut().enumerate() {
-                *x = match at.checked_sub(height) {
-                    None => self.read()?,
-                    // The cap was said before: the prover of the circuit only has to look it up.
-                    Some(level) => {
-                        let of_level = &levels[level];
-                        let place = (number >> at ^ 1) % of_level.len();
-                        self.hint(of_level[place][k].value().0[0])
-                    }
-                };
+            for x in &mut sibling {
+                *x = self.read()?;
             }
             let [left, right] = self.choose(*bit, node, sibling);
             node = self.compress(left, right);
         }
-        let mut nodes = levels[levels.len() - 1].clone();
-        for bit in &index[top..] {
+        let mut nodes = tree.cap.to_vec();
+        for bit in top {
             let chosen = nodes
                 .chunks_exact(2)
                 .map(|two| self.choose(*bit, two[0], two[1])[0]);
@@ -324,6 +331,13 @@ impl<'a> Recorder<'a> {
         }
         Ok(())
     }
+}
+
+/// The number with these bits.
+fn number(index: &[Wire<'_>]) -> usize {
+    index.iter().rev().fold(0, |number, bit| {
+        2 * number + usize::from(bit.value() == Ext::ONE)
+    })
 }
 
 impl<'a> Arith for Recorder<'a> {
@@ -368,6 +382,9 @@ impl<'a> Arith for Recorder<'a> {
     }
 
     fn read(&mut self) -> Result<Wire<'a>, VerifyError> {
+        if let Some(element) = self.paths.next() {
+            return Ok(self.hint(element));
+        }
         let element = match self.proof.get(self.read) {
             Some(element) => *element,
             None if self.circuit.builds() => Fp::ZERO,
@@ -398,11 +415,13 @@ impl<'a> Arith for Recorder<'a> {
         indices: &[Vec<Wire<'a>>],
     ) -> Result<Vec<Vec<Wire<'a>>>, VerifyError> {
         let first = self.first.take();
-        let levels = self.hash_on(tree.cap);
+        if !self.circuit.builds() {
+            self.lay_out(tree, first.as_ref(), indices)?;
+        }
         let mut rows = Vec::with_capacity(indices.len());
         for index in indices {
             let (row, leaf) = self.open_row(tree, first.as_ref())?;
-            self.follow(leaf, index, (tree, &levels))?;
+            self.follow(leaf, index, tree)?;
             rows.push(row);
         }
         Ok(rows)

@@ -4,7 +4,7 @@ use super::build::Entry;
 use super::*;
 use crate::arith::Arith;
 use crate::error::VerifyError;
-use crate::poseidon::Width;
+use crate::poseidon::Kind;
 
 const LAYOUT: Layout = Layout {
     cells: 512,
@@ -74,7 +74,7 @@ fn holds(plan: &Plan, cells: &[Fp]) -> [bool; 2] {
         .zip(outputs.chunks(DIGEST))
         .all(|(x, y)| {
             let x: Vec<Fp> = x.iter().map(|x| x.0[0]).collect();
-            let trace = Width::Narrow.trace(exec, 1, x);
+            let trace = Kind::Own.trace(exec, 1, x);
             let out = &trace.states[crate::poseidon::STATES - 1];
             y.iter().zip(out).all(|(y, out)| *y == Ext::from(*out))
         });

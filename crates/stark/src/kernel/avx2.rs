@@ -163,6 +163,51 @@ impl Packed for Lanes {
         }
     }
 
+    /// Both reductions stay within words of even and odd positions. The first leaves a number between
+    /// −p and p, so the second product has a sign, and so has what is taken from it: at most
+    /// (p² + 2^31·p)/2^32 is left on either side, which is below p.
+    #[inline(always)]
+    fn cube(self) -> Self {
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
+        unsafe {
+            let (inverse, p) = (splat32(P_INVERSE), splat32(P));
+            let mut cubes = [self.0, _mm256_srli_epi64::<32>(self.0)];
+            let mut taken = cubes;
+            for (cube, taken) in cubes.iter_mut().zip(&mut taken) {
+                let x = *cube;
+                let square = _mm256_mul_epu32(x, x);
+                let q = _mm256_mul_epu32(_mm256_mul_epu32(square, inverse), p);
+                let square = _mm256_srli_epi64::<32>(_mm256_sub_epi64(square, q));
+                *cube = _mm256_mul_epi32(square, x);
+                *taken = _mm256_mul_epi32(_mm256_mul_epu32(*cube, inverse), p);
+            }
+            let high = join_high(cubes[0], cubes[1]);
+            let difference = _mm256_sub_epi32(high, join_high(taken[0], taken[1]));
+            Lanes(_mm256_min_epu32(
+                difference,
+                _mm256_add_epi32(difference, p),
+            ))
+        }
+    }
+
+    #[inline(always)]
+    fn over<const N: u32>(self) -> Self {
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
+        unsafe {
+            let low = _mm256_sllv_epi32(self.0, splat32(32 - N));
+            // 127·2^(24 − N)·low, which is below p.
+            let taken = _mm256_sub_epi32(_mm256_srli_epi32::<1>(low), _mm256_srli_epi32::<8>(low));
+            let high = _mm256_srlv_epi32(self.0, splat32(N));
+            let difference = _mm256_sub_epi32(high, taken);
+            Lanes(_mm256_min_epu32(
+                difference,
+                _mm256_add_epi32(difference, splat32(P)),
+            ))
+        }
+    }
+
     #[inline(always)]
     fn split(self) -> Halves {
         // SAFETY: `_mm256_srli_epi64` touches no memory, and its operands come from code that has

@@ -160,6 +160,51 @@ impl Packed for Lanes {
         }
     }
 
+    /// Both reductions stay within words of even and odd positions. The first leaves a number between
+    /// −p and p, so the second product has a sign, and so has what is taken from it: at most
+    /// (p² + 2^31·p)/2^32 is left on either side, which is below p.
+    #[inline(always)]
+    fn cube(self) -> Self {
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
+        unsafe {
+            let (inverse, p) = (splat64(P_INVERSE as i64), splat32(P));
+            let mut cubes = [self.0, _mm512_srli_epi64::<32>(self.0)];
+            let mut taken = cubes;
+            for (cube, taken) in cubes.iter_mut().zip(&mut taken) {
+                let x = *cube;
+                let square = _mm512_mul_epu32(x, x);
+                let q = _mm512_mul_epu32(_mm512_madd52lo_epu64(splat64(0), square, inverse), p);
+                let square = _mm512_srli_epi64::<32>(_mm512_sub_epi64(square, q));
+                *cube = _mm512_mul_epi32(square, x);
+                *taken = _mm512_mul_epi32(_mm512_madd52lo_epu64(splat64(0), *cube, inverse), p);
+            }
+            let high = join_high(cubes[0], cubes[1]);
+            let difference = _mm512_sub_epi32(high, join_high(taken[0], taken[1]));
+            Lanes(_mm512_min_epu32(
+                difference,
+                _mm512_add_epi32(difference, p),
+            ))
+        }
+    }
+
+    #[inline(always)]
+    fn over<const N: u32>(self) -> Self {
+        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // instructions.
+        unsafe {
+            let low = _mm512_sllv_epi32(self.0, splat32(32 - N));
+            // 127·2^(24 − N)·low, which is below p.
+            let taken = _mm512_sub_epi32(_mm512_srli_epi32::<1>(low), _mm512_srli_epi32::<8>(low));
+            let high = _mm512_srlv_epi32(self.0, splat32(N));
+            let difference = _mm512_sub_epi32(high, taken);
+            Lanes(_mm512_min_epu32(
+                difference,
+                _mm512_add_epi32(difference, splat32(P)),
+            ))
+        }
+    }
+
     #[inline(always)]
     fn split(self) -> Halves {
         // SAFETY: `_mm512_and_si512` and `_mm512_srli_epi64` touch no memory, and their operands

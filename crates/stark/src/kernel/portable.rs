@@ -45,6 +45,16 @@ impl Packed for Lanes {
     }
 
     #[inline(always)]
+    fn over<const N: u32>(self) -> Self {
+        let word = self.0.word();
+        let low = word << (32 - N);
+        // 127·2^(24 − N)·low, which is below p.
+        let taken = (low >> 1) - (low >> 8);
+        let difference = (word >> N).wrapping_sub(taken);
+        Lanes(Fp::from_word(difference.min(difference.wrapping_add(P))))
+    }
+
+    #[inline(always)]
     fn split(self) -> u64 {
         u64::from(self.0.word())
     }

@@ -35,6 +35,9 @@ impl Pass for Operations<'_> {
             small,
             products,
             fewer,
+            a.over::<1>(),
+            a.over::<8>(),
+            a.over::<24>(),
         ];
         let store = |v: V| {
             let mut out = vec![Fp::ZERO; V::LANES];
@@ -46,7 +49,7 @@ impl Pass for Operations<'_> {
 }
 
 /// The same for one position, element by element.
-fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 10] {
+fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 13] {
     let (a, b) = (x[0][i], x[1][i]);
     let dot = x.iter().zip(row).map(|(x, w)| x[i] * *w).sum();
     // Words of `dot_small` are plain integers.
@@ -58,6 +61,7 @@ fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 10] {
     let products = (0..5).map(|k| x[k % x.len()][i] * x[k % x.len()][i]).sum();
     let fewer = a * b + b * b + x[2 % x.len()][i] * a;
     let cube = a * a * a;
+    let over = |log2: u32| a * Fp::new(1 << log2).inverse().unwrap();
     [
         a + b,
         a - b,
@@ -69,6 +73,9 @@ fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 10] {
         small,
         products,
         fewer,
+        over(1),
+        over(8),
+        over(24),
     ]
 }
 

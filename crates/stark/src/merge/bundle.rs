@@ -101,7 +101,7 @@ pub struct BundleProof {
     pub left: Vec<Vec<Ext>>,
 }
 
-/// Elements of F_p that a bundle of such children has.
+/// Elements of F_p that a bundle of such children has at most.
 pub(super) fn bundle_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
     elements(preset, Form::Bundle, kinds)
 }

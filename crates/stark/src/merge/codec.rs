@@ -12,7 +12,7 @@ use super::{ChildKind, MergeProof, Merges, merge_elements};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::proof::{
-    DecodeError, MAGIC, check_header, elements_bytes, read_elements, write_elements,
+    DecodeError, MAGIC, check_header, elements_bytes, read_elements, split, write_elements,
 };
 use crate::whir::Preset;
 
@@ -88,19 +88,27 @@ impl Shape {
         })
     }
 
+    /// Elements at most.
     fn elements(&self, preset: &Preset) -> usize {
-        match self.form {
+        let said = match self.form {
             Form::Merge => merge_elements(preset, &self.kinds),
-            Form::Bundle => {
-                bundle_elements(preset, &self.kinds) + bundles(&self.kinds) * LEFT * DEGREE
-            }
+            Form::Bundle => bundle_elements(preset, &self.kinds),
+        };
+        said + self.left()
+    }
+
+    /// Elements behind what the prover says.
+    fn left(&self) -> usize {
+        match self.form {
+            Form::Merge => 0,
+            Form::Bundle => bundles(&self.kinds) * LEFT * DEGREE,
         }
     }
 }
 
 impl Merges<'_> {
-    /// Everything before the elements.
-    fn header(&self, preset: &Preset, shape: &Shape) -> Vec<u8> {
+    /// Everything before elements in so many bytes.
+    fn header(&self, preset: &Preset, shape: &Shape, body: usize) -> Vec<u8> {
         let numbers = slice_numbers(shape.kinds.len(), SLICES);
         let bits = |of: ChildKind| {
             let kinds = shape.kinds.iter().rev();
@@ -119,13 +127,13 @@ impl Merges<'_> {
         ]);
         bytes.extend((numbers.len() as u16).to_le_bytes());
         bytes.extend(numbers.iter().map(|number| *number as u8));
-        let len = elements_bytes(shape.elements(preset));
-        bytes.extend((len as u32).to_le_bytes());
+        bytes.extend((body as u32).to_le_bytes());
         bytes
     }
 
     fn write(&self, preset: &Preset, shape: &Shape, elements: &[Fp]) -> Vec<u8> {
-        let mut bytes = self.header(preset, shape);
+        let body = elements_bytes(elements.len());
+        let mut bytes = self.header(preset, shape, body);
         write_elements(&mut bytes, elements);
         bytes
     }
@@ -138,14 +146,10 @@ impl Merges<'_> {
         bytes: &[u8],
     ) -> Result<(Shape, Vec<Fp>), DecodeError> {
         let shape = Shape::of(form, bytes)?;
-        let header = self.header(preset, &shape);
-        let count = shape.elements(preset);
-        let (got, want) = (bytes.len(), header.len() + elements_bytes(count));
-        if got != want {
-            return Err(DecodeError::Length { got, want });
-        }
-        let (head, body) = bytes.split_at(header.len());
-        check_header(head, &header)?;
+        let numbers = slice_numbers(shape.kinds.len(), SLICES).len();
+        let elements = shape.left()..=shape.elements(preset);
+        let (head, body, count) = split(bytes, HEADER_FIXED + numbers, elements)?;
+        check_header(head, &self.header(preset, &shape, body.len()))?;
         Ok((shape, read_elements(body, count)?))
     }
 
@@ -194,7 +198,8 @@ impl Merges<'_> {
         bytes: &[u8],
     ) -> Result<BundleProof, DecodeError> {
         let (shape, mut elements) = self.read(preset, Form::Bundle, bytes)?;
-        let left = elements.split_off(bundle_elements(preset, &shape.kinds));
+        // There are at least so many.
+        let left = elements.split_off(elements.len().saturating_sub(shape.left()));
         let (left, _) = left.as_chunks::<DEGREE>();
         let left = left.chunks_exact(LEFT);
         Ok(BundleProof {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::arith::DIGEST;
 use crate::circuit;
 use crate::extension::DEGREE;
-use crate::poseidon::Width;
+use crate::poseidon::Kind;
 use crate::poseidon_gkr::Units;
 use crate::whir::Preset;
 
@@ -50,7 +50,7 @@ pub(super) const REGISTRY_LOG2: usize = 15;
 pub(super) const KEY_LOG2: usize = 3;
 
 /// The column of inputs, outputs and words.
-const FIXED_COLUMN: usize = Width::Narrow.cubes();
+const FIXED_COLUMN: usize = Kind::Own.cubes();
 
 /// Rows of inputs; input 0 is the constant one.
 pub(super) const INPUT_ROWS: usize = 3;
@@ -164,7 +164,7 @@ impl Inputs {
 /// The units of the permutations of so many children.
 pub(super) fn units(children: usize) -> Units {
     Units {
-        width: Width::Narrow,
+        kind: Kind::Own,
         lanes_log2: LANES_LOG2,
         places_log2: PLACES_LOG2,
         groups_log2: CHILD_LOG2,

@@ -21,7 +21,7 @@ use crate::error::{ProveError, VerifyError};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};
-use crate::poseidon::{STATES, Trace, WIDTH_16, Width};
+use crate::poseidon::{Kind, STATES, Trace, WIDTH_16};
 use crate::poseidon_gkr::skip::ROWS;
 use crate::poseidon_gkr::{self, OutputClaim, RowWeights};
 use crate::proof::Registry;
@@ -189,7 +189,7 @@ impl Prover<'_> {
             }
             inputs
         })?;
-        Ok(Width::Narrow.trace(self.exec, lanes, blocks.concat()))
+        Ok(Kind::Own.trace(self.exec, lanes, blocks.concat()))
     }
 
     /// Everything between commitment and opening.
@@ -247,8 +247,8 @@ fn fill_cubes(trace: &Trace, child: usize, cells: &mut [Fp]) {
     let lanes = 1 << LANES_LOG2;
     for row in 0..1 << ROWS_LOG2 {
         let block = (child << PLACES_LOG2) + row / ROWS;
-        for k in 0..Width::Narrow.cubes() {
-            let from = ((block * ROWS + row % ROWS) * Width::Narrow.cubes() + k) * lanes;
+        for k in 0..Kind::Own.cubes() {
+            let from = ((block * ROWS + row % ROWS) * Kind::Own.cubes() + k) * lanes;
             cells[cell(k, row, 0)..][..lanes].copy_from_slice(&trace.cubes[from..][..lanes]);
         }
     }

@@ -12,7 +12,7 @@ use crate::arith::{Arith, DIGEST};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::multilinear::{eq_table, powers};
-use crate::poseidon::{WIDTH_16, Width};
+use crate::poseidon::{Kind, WIDTH_16};
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
 use crate::poseidon_gkr::{self, OutputClaim, Point, RowWeights};
 use crate::sumcheck::read_round;
@@ -329,7 +329,7 @@ impl<A: Arith> Reader<'_, A> {
         let one = arith.ext(Ext::ONE);
         let etas = powers(one, eta, values.len());
         let (groups, rows) = self.weights_at(at);
-        let cubes = etas.iter().zip(&Width::Narrow.permutation().rest.cubes);
+        let cubes = etas.iter().zip(&Kind::Own.permutation().rest.cubes);
         let rest = sum(arith, cubes.map(|(eta, rest)| *eta * arith.base(*rest)));
         // Permutations of children that are not there have the cubes of zeros.
         let unused = one - sum(arith, groups.iter().copied());

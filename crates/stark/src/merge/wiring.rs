@@ -29,7 +29,7 @@ pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
 /// The digest of the circuits of the compact set's proofs: a test computes it.
 const COMPACT_KEY: [u32; DIGEST] = [
-    1601238622, 1677742461, 895156369, 1185916089, 559011669, 1151943757, 98271391, 1857172228,
+    588097328, 1060689486, 347971356, 969287941, 1022077121, 821010322, 1608092439, 906923770,
 ];
 
 /// The number of the compact set's relation.

@@ -16,7 +16,7 @@ use crate::kernel::{DOT_MAX, Packed};
 pub(super) const ROWS: usize = 4;
 
 /// Most partial rounds, filled up to a multiple of [`ROWS`].
-const PARTIAL_MAX: usize = 24;
+pub(super) const PARTIAL_MAX: usize = 24;
 
 /// Rows of words in Montgomery form, and a constant for each.
 struct Forms {

@@ -61,6 +61,21 @@ impl Grain {
     }
 }
 
+/// The constants of Poseidon2: of the full rounds before, of lane 0 in the partial rounds, and of the
+/// full rounds after.
+pub(super) fn round_constants_2<const T: usize, const P: usize>(
+    half: usize,
+) -> ([Vec<[Fp; T]>; 2], [Fp; P]) {
+    let mut grain = Grain::new(T, 2 * half, P);
+    let full = |grain: &mut Grain| {
+        let round = |_| std::array::from_fn(|_| grain.element());
+        (0..half).map(round).collect()
+    };
+    let before = full(&mut grain);
+    let partial = std::array::from_fn(|_| grain.element());
+    ([before, full(&mut grain)], partial)
+}
+
 /// The constants of all rounds, for `full` full and `partial` partial ones.
 pub(super) fn round_constants<const T: usize>(full: usize, partial: usize) -> Vec<[Fp; T]> {
     let mut grain = Grain::new(T, full, partial);
@@ -73,7 +88,11 @@ pub(super) fn round_constants<const T: usize>(full: usize, partial: usize) -> Ve
 mod tests {
     use super::*;
     use p3_field::PrimeField32;
-    use p3_koala_bear::{KOALABEAR_POSEIDON1_RC_16, KOALABEAR_POSEIDON1_RC_24};
+    use p3_koala_bear::{
+        KOALABEAR_POSEIDON1_RC_16, KOALABEAR_POSEIDON1_RC_24,
+        KOALABEAR_POSEIDON2_RC_16_EXTERNAL_FINAL, KOALABEAR_POSEIDON2_RC_16_EXTERNAL_INITIAL,
+        KOALABEAR_POSEIDON2_RC_16_INTERNAL, KoalaBear,
+    };
 
     fn canonical<const T: usize>(rounds: &[[Fp; T]]) -> Vec<u32> {
         rounds.iter().flatten().map(|x| x.canonical()).collect()
@@ -87,5 +106,19 @@ mod tests {
         let known = KOALABEAR_POSEIDON1_RC_24.as_flattened().iter();
         let known: Vec<u32> = known.map(|x| x.as_canonical_u32()).collect();
         assert_eq!(canonical(&round_constants::<24>(8, 23)), known);
+    }
+
+    #[test]
+    fn the_register_gives_the_published_constants_of_poseidon2() {
+        let known = |list: &[KoalaBear]| -> Vec<u32> {
+            list.iter().map(|x| x.as_canonical_u32()).collect()
+        };
+        let ([before, after], partial) = round_constants_2::<16, 20>(4);
+        let published = KOALABEAR_POSEIDON2_RC_16_EXTERNAL_INITIAL.as_flattened();
+        assert_eq!(canonical(&before), known(published));
+        let published = KOALABEAR_POSEIDON2_RC_16_EXTERNAL_FINAL.as_flattened();
+        assert_eq!(canonical(&after), known(published));
+        let published = known(&KOALABEAR_POSEIDON2_RC_16_INTERNAL);
+        assert_eq!(partial.map(Fp::canonical).to_vec(), published);
     }
 }

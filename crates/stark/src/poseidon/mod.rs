@@ -1,16 +1,19 @@
-//! The Poseidon permutations of widths 16 and 24 over KoalaBear.
+//! Poseidon of widths 16 and 24 and Poseidon2 of width 16 over KoalaBear.
 //!
 //! Four full rounds, R_P partial ones, four full ones. A round adds its constants, cubes all lanes
-//! (full) or lane 0 (partial) and multiplies by a circulant matrix (ePrint 2019/458; the instances
-//! that Plonky3 and the lean consensus specification call Poseidon1).
+//! (full) or lane 0 (partial) and multiplies by a matrix. Poseidon (ePrint 2019/458; the instances
+//! that Plonky3 and the lean consensus specification call Poseidon1) has one circulant matrix, and is
+//! what signatures hash with. Poseidon2 (the module `poseidon2`) has two that are cheaper, and is
+//! what a proof itself hashes with: the static `OWN`, and [`Kind::Own`], say so and nothing else does.
 //!
-//! Full rounds are computed as they are written. The partial rounds are one block: all that
+//! Full rounds are computed as they are written. The partial rounds of Poseidon are one block: all that
 //! enters an S-box there, and all that leaves the block, is affine in the state before it and the
 //! cubes u_0, u_1, … inside it, so the block is R_P cubes and a few sums of products
 //! (the `block` module). The plain rounds are the oracle of the tests.
 
 mod block;
 mod grain;
+mod poseidon2;
 mod single;
 mod trace;
 
@@ -20,9 +23,10 @@ use crate::field::Fp;
 use crate::kernel::{Circulant, DOT_MAX, Dispatch, MIXED, Packed, Pass, SMALL_SUM_MAX};
 
 use alphorn_exec::Backend;
-use block::{Block, ROWS};
+use block::{Block, PARTIAL_MAX, ROWS};
+use poseidon2::Poseidon2;
 use single::Single;
-pub(crate) use trace::{Permutation, STATES, Trace, Width};
+pub(crate) use trace::{Kind, Permutation, STATES, Trace};
 
 /// Lanes of the narrow permutation.
 pub const WIDTH_16: usize = 16;
@@ -68,7 +72,42 @@ const ROW_24: [u32; WIDTH_24] = [
     0x0878_a07f,
 ];
 
-/// What one width needs, computed once.
+/// The rounds of a permutation, on vectors of states.
+trait Rounds<const T: usize>: Sync {
+    /// The matrix before the first round, on a state.
+    fn enter<V: Packed>(&self, state: &mut [V; T]);
+
+    /// Full round `round`, of 0 to 7.
+    fn full_round<V: Packed>(&self, round: usize, state: &mut [V; T]);
+
+    /// All partial rounds; returns what entered the S-box of each.
+    fn partial_rounds<V: Packed, const N: usize>(
+        &self,
+        states: &mut [[V; T]; N],
+    ) -> [[V; PARTIAL_MAX]; N];
+
+    /// The permutation of one state.
+    fn permute_one<V: Packed>(&self, state: &mut [Fp; T]);
+
+    /// The permutation.
+    #[inline(always)]
+    fn permute<V: Packed, const N: usize>(&self, states: &mut [[V; T]; N]) {
+        for state in states.iter_mut() {
+            self.enter(state);
+            for round in 0..HALF_FULL {
+                self.full_round(round, state);
+            }
+        }
+        self.partial_rounds(states);
+        for state in states.iter_mut() {
+            for round in HALF_FULL..2 * HALF_FULL {
+                self.full_round(round, state);
+            }
+        }
+    }
+}
+
+/// What one width of Poseidon needs, computed once.
 pub(crate) struct Tables<const T: usize> {
     /// Constants of each round.
     constants: Vec<[Fp; T]>,
@@ -138,24 +177,21 @@ impl<const T: usize> Tables<T> {
         }
     }
 
-    #[inline(always)]
-    fn permute<V: Packed, const N: usize>(&self, states: &mut [[V; T]; N]) {
-        let (first, rest) = self.constants.split_at(HALF_FULL);
-        for constants in first {
-            for state in states.iter_mut() {
-                self.full_round(state, constants);
-            }
-        }
-        self.block.apply(states);
-        for constants in &rest[rest.len() - HALF_FULL..] {
-            for state in states.iter_mut() {
-                self.full_round(state, constants);
-            }
-        }
+    /// The constants of full round `round`, of 0 to 7.
+    fn full_constants(&self, round: usize) -> &[Fp; T] {
+        let partial = self.constants.len() - 2 * HALF_FULL;
+        let skipped = if round < HALF_FULL { 0 } else { partial };
+        &self.constants[round + skipped]
     }
+}
+
+impl<const T: usize> Rounds<T> for Tables<T> {
+    #[inline(always)]
+    fn enter<V: Packed>(&self, _: &mut [V; T]) {}
 
     #[inline(always)]
-    fn full_round<V: Packed>(&self, state: &mut [V; T], constants: &[Fp; T]) {
+    fn full_round<V: Packed>(&self, round: usize, state: &mut [V; T]) {
+        let constants = self.full_constants(round);
         let mut split = [V::splat(Fp::ZERO).split(); T];
         for i in 0..T {
             split[i] = state[i].add(V::splat(constants[i])).cube().split();
@@ -170,10 +206,26 @@ impl<const T: usize> Tables<T> {
             state[start..start + ROWS].copy_from_slice(&sums);
         }
     }
+
+    #[inline(always)]
+    fn partial_rounds<V: Packed, const N: usize>(
+        &self,
+        states: &mut [[V; T]; N],
+    ) -> [[V; PARTIAL_MAX]; N] {
+        self.block.apply(states)
+    }
+
+    #[inline(always)]
+    fn permute_one<V: Packed>(&self, state: &mut [Fp; T]) {
+        self.single.permute::<V>(state);
+    }
 }
 
 static TABLES_16: LazyLock<Tables<WIDTH_16>> = LazyLock::new(|| Tables::new(ROW_16, PARTIAL_16));
 static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, PARTIAL_24));
+
+/// What a proof's rows, trees, transcript and proofs of work are hashed with.
+static OWN: LazyLock<Poseidon2> = LazyLock::new(Poseidon2::new);
 
 /// Up to a vector's elements divided by this, states are permuted one by one: two with AVX-512, one
 /// with AVX2. A vector takes as long as three to four states, measured on a Sapphire Rapids core.
@@ -183,13 +235,13 @@ const SINGLES: usize = 8;
 const LANES_MAX: usize = 16;
 
 /// Permutes states, [`Packed::LANES`] at a time; adds the input to the output if `feed_forward`.
-struct Permute<'a, const T: usize> {
-    tables: &'a Tables<T>,
+struct Permute<'a, R, const T: usize> {
+    rounds: &'a R,
     states: &'a mut [[Fp; T]],
     feed_forward: bool,
 }
 
-impl<const T: usize> Pass for Permute<'_, T> {
+impl<R: Rounds<T>, const T: usize> Pass for Permute<'_, R, T> {
     type Output = ();
 
     #[inline(always)]
@@ -198,18 +250,18 @@ impl<const T: usize> Pass for Permute<'_, T> {
         let pairs = self.states.len() / (2 * V::LANES) * (2 * V::LANES);
         let (pairs, rest) = self.states.split_at_mut(pairs);
         for states in pairs.chunks_exact_mut(2 * V::LANES) {
-            permute_columns::<V, T, 2>(self.tables, states, self.feed_forward);
+            permute_columns::<V, R, T, 2>(self.rounds, states, self.feed_forward);
         }
         // A vector takes as long as that many states one by one.
         let full = rest.len() / V::LANES * V::LANES;
         let few = rest.len() - full <= V::LANES / SINGLES;
         let (rest, singles) = rest.split_at_mut(if few { full } else { rest.len() });
         for states in rest.chunks_mut(V::LANES) {
-            permute_columns::<V, T, 1>(self.tables, states, self.feed_forward);
+            permute_columns::<V, R, T, 1>(self.rounds, states, self.feed_forward);
         }
         for state in singles {
             let input = *state;
-            self.tables.single.permute::<V>(state);
+            self.rounds.permute_one::<V>(state);
             if self.feed_forward {
                 for (x, input) in state.iter_mut().zip(&input) {
                     *x += *input;
@@ -221,8 +273,8 @@ impl<const T: usize> Pass for Permute<'_, T> {
 
 /// Permutes at most `N` vectors of states.
 #[inline(always)]
-fn permute_columns<V: Packed, const T: usize, const N: usize>(
-    tables: &Tables<T>,
+fn permute_columns<V: Packed, R: Rounds<T>, const T: usize, const N: usize>(
+    rounds: &R,
     states: &mut [[Fp; T]],
     feed_forward: bool,
 ) {
@@ -240,7 +292,7 @@ fn permute_columns<V: Packed, const T: usize, const N: usize>(
             *vector = V::load(column);
         }
     }
-    tables.permute(&mut vectors);
+    rounds.permute(&mut vectors);
     for (vectors, columns) in vectors.iter().zip(&mut columns) {
         for (vector, column) in vectors.iter().zip(columns) {
             let out = match feed_forward {
@@ -261,12 +313,12 @@ fn permute_columns<V: Packed, const T: usize, const N: usize>(
 
 /// Adds to each of `N` vectors of states its permutation.
 #[inline(always)]
-fn compress_vectors<V: Packed, const T: usize, const N: usize>(
-    tables: &Tables<T>,
+fn compress_vectors<V: Packed, R: Rounds<T>, const T: usize, const N: usize>(
+    rounds: &R,
     states: &mut [[V; T]; N],
 ) {
     let inputs = *states;
-    tables.permute(states);
+    rounds.permute(states);
     for n in 0..N {
         for i in 0..T {
             states[n][i] = states[n][i].add(inputs[n][i]);
@@ -285,7 +337,14 @@ pub fn permute_vectors_24<V: Packed, const N: usize>(states: &mut [[V; WIDTH_24]
 /// Two vectors take less time than twice one.
 #[inline(always)]
 pub fn compress_vectors_16<V: Packed, const N: usize>(states: &mut [[V; WIDTH_16]; N]) {
-    compress_vectors(&TABLES_16, states);
+    compress_vectors(&*TABLES_16, states);
+}
+
+/// The compression of a proof's own hash, before truncation, of `N` vectors of states, inside a
+/// [`Pass`].
+#[inline(always)]
+pub(crate) fn compress_vectors_own<V: Packed, const N: usize>(states: &mut [[V; WIDTH_16]; N]) {
+    compress_vectors(&*OWN, states);
 }
 
 /// Permutations of many states.
@@ -301,39 +360,45 @@ pub trait Permutations {
 
     /// Replaces each state x by permutation(x) + x, the compression of width 24 before truncation.
     fn compress_24(self, states: &mut [[Fp; WIDTH_24]]);
+
+    /// Replaces each state x by permutation(x) + x for a proof's own permutation, Poseidon2 of width
+    /// 16.
+    fn compress_own(self, states: &mut [[Fp; WIDTH_16]]);
+}
+
+/// Permutes states on a backend: see [`Permute`].
+fn run<R: Rounds<T>, const T: usize>(
+    backend: Backend,
+    rounds: &R,
+    states: &mut [[Fp; T]],
+    feed_forward: bool,
+) {
+    backend.run(Permute {
+        rounds,
+        states,
+        feed_forward,
+    });
 }
 
 impl Permutations for Backend {
     fn permute_16(self, states: &mut [[Fp; WIDTH_16]]) {
-        self.run(Permute {
-            tables: &TABLES_16,
-            states,
-            feed_forward: false,
-        });
+        run(self, &*TABLES_16, states, false);
     }
 
     fn permute_24(self, states: &mut [[Fp; WIDTH_24]]) {
-        self.run(Permute {
-            tables: &TABLES_24,
-            states,
-            feed_forward: false,
-        });
+        run(self, &*TABLES_24, states, false);
     }
 
     fn compress_16(self, states: &mut [[Fp; WIDTH_16]]) {
-        self.run(Permute {
-            tables: &TABLES_16,
-            states,
-            feed_forward: true,
-        });
+        run(self, &*TABLES_16, states, true);
     }
 
     fn compress_24(self, states: &mut [[Fp; WIDTH_24]]) {
-        self.run(Permute {
-            tables: &TABLES_24,
-            states,
-            feed_forward: true,
-        });
+        run(self, &*TABLES_24, states, true);
+    }
+
+    fn compress_own(self, states: &mut [[Fp; WIDTH_16]]) {
+        run(self, &*OWN, states, true);
     }
 }
 

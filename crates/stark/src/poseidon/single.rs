@@ -10,7 +10,7 @@ use crate::field::{Fp, P, reduce};
 use crate::kernel::{DOT_MAX, Packed};
 
 /// Elements of a padded column: enough for every width and number of partial rounds.
-const ROWS: usize = 32;
+pub(super) const ROWS: usize = 32;
 
 /// Columns of a matrix of at most [`ROWS`] rows, and a constant vector.
 struct Columns {
@@ -23,6 +23,11 @@ pub(super) struct Single<const T: usize> {
     /// Constants of the full rounds, before and after the partial ones.
     full: [Vec<[Fp; ROWS]>; 2],
     matrix: Columns,
+    partial: Partial<T>,
+}
+
+/// The partial rounds of one state.
+pub(super) struct Partial<const T: usize> {
     /// From the state to what enters each S-box of the partial rounds, without earlier cubes.
     enters: Columns,
     /// The weights of earlier cubes in what enters an S-box, and that of the one just before.
@@ -83,21 +88,10 @@ impl<const T: usize> Single<T> {
     /// The maps of a matrix, the constants of the full rounds and the block of the partial ones.
     pub(super) fn new(matrix: &[[Fp; T]; T], full: [&[[Fp; T]]; 2], block: &Block<T>) -> Single<T> {
         let rows: Vec<Vec<Fp>> = matrix.iter().map(|row| row.to_vec()).collect();
-        let (mut enters, mut cubes, mut entering) = (Vec::new(), Vec::new(), Vec::new());
-        for (of_state, of_cubes, constant) in block.enters() {
-            enters.push(of_state);
-            let (last, others) = of_cubes.split_last().unwrap_or((&Fp::ZERO, &[]));
-            let others = others.iter().map(|x| u64::from(x.word()));
-            cubes.push((others.collect(), *last));
-            entering.push(constant);
-        }
-        let (leaves, leaving): (Vec<_>, Vec<_>) = block.leaves().unzip();
         Single {
             full: full.map(|rounds| rounds.iter().map(|c| padded(c)).collect()),
             matrix: Columns::new(&rows, &[]),
-            enters: Columns::new(&enters, &entering),
-            cubes,
-            leaves: Columns::new(&leaves, &leaving),
+            partial: Partial::new(block),
         }
     }
 
@@ -110,7 +104,7 @@ impl<const T: usize> Single<T> {
         for constants in before {
             self.full_round::<V>(&mut lanes, constants);
         }
-        self.partial_rounds::<V>(&mut lanes);
+        self.partial.apply::<V>(&mut lanes);
         for constants in after {
             self.full_round::<V>(&mut lanes, constants);
         }
@@ -131,9 +125,30 @@ impl<const T: usize> Single<T> {
         }
         self.matrix.apply::<V, T>(&words, lanes);
     }
+}
 
+impl<const T: usize> Partial<T> {
+    /// The maps of a block.
+    pub(super) fn new(block: &Block<T>) -> Partial<T> {
+        let (mut enters, mut cubes, mut entering) = (Vec::new(), Vec::new(), Vec::new());
+        for (of_state, of_cubes, constant) in block.enters() {
+            enters.push(of_state);
+            let (last, others) = of_cubes.split_last().unwrap_or((&Fp::ZERO, &[]));
+            let others = others.iter().map(|x| u64::from(x.word()));
+            cubes.push((others.collect(), *last));
+            entering.push(constant);
+        }
+        let (leaves, leaving): (Vec<_>, Vec<_>) = block.leaves().unzip();
+        Partial {
+            enters: Columns::new(&enters, &entering),
+            cubes,
+            leaves: Columns::new(&leaves, &leaving),
+        }
+    }
+
+    /// Applies all partial rounds to the first lanes.
     #[inline(always)]
-    fn partial_rounds<V: Packed>(&self, lanes: &mut [Fp; ROWS]) {
+    pub(super) fn apply<V: Packed>(&self, lanes: &mut [Fp; ROWS]) {
         let mut words = [0; DOT_MAX];
         for (word, x) in words[..T].iter_mut().zip(lanes.iter()) {
             *word = u64::from(x.word());

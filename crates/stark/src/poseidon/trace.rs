@@ -4,40 +4,43 @@ use std::sync::LazyLock;
 
 use alphorn_exec::{Backend, Exec};
 
-use super::{HALF_FULL, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24};
+use super::{HALF_FULL, OWN, Poseidon2, Rounds, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24};
+use super::{block::Block, poseidon2};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 
 /// Full rounds.
 const FULL_ROUNDS: usize = 2 * HALF_FULL;
 
-/// States that are kept: before the full rounds 0 to 3, before the partial rounds, before the
+/// States that are kept, after the matrix that a permutation begins with: before the full rounds 0 to 3, before the partial rounds, before the
 /// full rounds 4 to 7, and the last one.
 pub(crate) const STATES: usize = FULL_ROUNDS + 2;
 
-/// The two permutations.
+/// The permutations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    /// Sixteen lanes.
+pub(crate) enum Kind {
+    /// Poseidon of sixteen lanes.
     Narrow,
-    /// Twenty-four lanes.
+    /// Poseidon of twenty-four lanes.
     Wide,
+    /// Poseidon2 of sixteen lanes: what a proof itself hashes with.
+    Own,
 }
 
-impl Width {
+impl Kind {
     /// Lanes of a state.
     pub(crate) const fn lanes(self) -> usize {
         match self {
-            Width::Narrow => WIDTH_16,
-            Width::Wide => WIDTH_24,
+            Kind::Narrow | Kind::Own => WIDTH_16,
+            Kind::Wide => WIDTH_24,
         }
     }
 
     /// Partial rounds.
     pub(crate) const fn partial(self) -> usize {
         match self {
-            Width::Narrow => super::PARTIAL_16,
-            Width::Wide => super::PARTIAL_24,
+            Kind::Narrow | Kind::Own => super::PARTIAL_16,
+            Kind::Wide => super::PARTIAL_24,
         }
     }
 
@@ -49,16 +52,22 @@ impl Width {
     /// What the proof of the permutation needs.
     pub(crate) fn permutation(self) -> &'static Permutation {
         match self {
-            Width::Narrow => &NARROW,
-            Width::Wide => &WIDE,
+            Kind::Narrow => &NARROW,
+            Kind::Wide => &WIDE,
+            Kind::Own => &PROOFS,
         }
     }
 
     /// The trace of permutations whose inputs are `[block][row][lane of the state][instance]`.
     pub(crate) fn trace(self, exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Trace {
         match self {
-            Width::Narrow => trace(&TABLES_16, self, exec, instances, inputs),
-            Width::Wide => trace(&TABLES_24, self, exec, instances, inputs),
+            Kind::Narrow => trace(&*TABLES_16, self, exec, instances, inputs),
+            Kind::Wide => trace(&*TABLES_24, self, exec, instances, inputs),
+            Kind::Own => {
+                let rounds: &Poseidon2 = &OWN;
+                let inputs = entered(rounds, exec, instances, inputs);
+                trace(rounds, self, exec, instances, inputs)
+            }
         }
     }
 }
@@ -67,8 +76,10 @@ impl Width {
 pub(crate) struct Permutation {
     /// Constants of the eight full rounds.
     constants: Vec<Vec<Fp>>,
-    /// The matrix, by rows.
+    /// The matrix of the full rounds, by rows.
     matrix: Vec<Vec<Fp>>,
+    /// The inverse of the matrix that stands before the first round, by rows, where there is one.
+    pub(crate) enter_inverse: Option<Vec<Vec<Fp>>>,
     /// The partial rounds.
     pub(crate) forms: PartialForms,
     /// States, S-box inputs and cubes of the permutation of zeros: what an unused permutation has.
@@ -90,11 +101,13 @@ pub(crate) struct PartialForms {
 }
 
 static NARROW: LazyLock<Permutation> =
-    LazyLock::new(|| Permutation::new(&TABLES_16, Width::Narrow));
-static WIDE: LazyLock<Permutation> = LazyLock::new(|| Permutation::new(&TABLES_24, Width::Wide));
+    LazyLock::new(|| Permutation::poseidon(&TABLES_16, Kind::Narrow));
+static WIDE: LazyLock<Permutation> =
+    LazyLock::new(|| Permutation::poseidon(&TABLES_24, Kind::Wide));
+static PROOFS: LazyLock<Permutation> = LazyLock::new(Permutation::own);
 
 impl PartialForms {
-    fn new<const T: usize>(tables: &Tables<T>) -> PartialForms {
+    fn new<const T: usize>(block: &Block<T>) -> PartialForms {
         let mut forms = PartialForms {
             enters_state: Vec::new(),
             enters_cubes: Vec::new(),
@@ -102,12 +115,12 @@ impl PartialForms {
             leaves: Vec::new(),
             leaves_constant: Vec::new(),
         };
-        for (a, b, e) in tables.block.enters() {
+        for (a, b, e) in block.enters() {
             forms.enters_state.push(a);
             forms.enters_cubes.push(b);
             forms.enters_constant.push(e);
         }
-        for (row, f) in tables.block.leaves() {
+        for (row, f) in block.leaves() {
             forms.leaves.push(row);
             forms.leaves_constant.push(f);
         }
@@ -116,9 +129,9 @@ impl PartialForms {
 }
 
 impl Permutation {
-    fn new<const T: usize>(tables: &Tables<T>, width: Width) -> Permutation {
+    fn poseidon<const T: usize>(tables: &Tables<T>, kind: Kind) -> Permutation {
         let exec = Exec::new(Backend::Portable, None);
-        let full = |round: usize| tables.constants[tables.full_index(round)].to_vec();
+        let full = |round: usize| tables.full_constants(round).to_vec();
         let entry = |x: &u64| tables.entry(*x);
         Permutation {
             constants: (0..FULL_ROUNDS).map(full).collect(),
@@ -127,8 +140,24 @@ impl Permutation {
                 .iter()
                 .map(|row| row.iter().map(entry).collect())
                 .collect(),
-            forms: PartialForms::new(tables),
-            rest: trace(tables, width, exec, 1, vec![Fp::ZERO; T]),
+            enter_inverse: None,
+            forms: PartialForms::new(&tables.block),
+            rest: trace(tables, kind, exec, 1, vec![Fp::ZERO; T]),
+        }
+    }
+
+    fn own() -> Permutation {
+        let exec = Exec::new(Backend::Portable, None);
+        let (rounds, matrix): (&Poseidon2, _) = (&OWN, poseidon2::full_matrix());
+        Permutation {
+            constants: (0..FULL_ROUNDS)
+                .map(|round| rounds.full_constants(round).to_vec())
+                .collect(),
+            matrix: matrix.iter().map(|row| row.to_vec()).collect(),
+            enter_inverse: Some(inverse(&matrix)),
+            forms: PartialForms::new(rounds.block()),
+            // The matrix before the first round leaves zeros as they are.
+            rest: trace(rounds, Kind::Own, exec, 1, vec![Fp::ZERO; WIDTH_16]),
         }
     }
 
@@ -138,14 +167,27 @@ impl Permutation {
     }
 }
 
-impl<const T: usize> Tables<T> {
-    /// The round of all that full round `round` (0 to 7) is.
-    fn full_index(&self, round: usize) -> usize {
-        match round < HALF_FULL {
-            true => round,
-            false => round + self.constants.len() - FULL_ROUNDS,
+/// The inverse of an invertible matrix, by elimination.
+fn inverse<const T: usize>(matrix: &[[Fp; T]; T]) -> Vec<Vec<Fp>> {
+    let one = |i: usize, j: usize| if i == j { Fp::ONE } else { Fp::ZERO };
+    let beside = |i: usize| matrix[i].into_iter().chain((0..T).map(move |j| one(i, j)));
+    let mut rows: Vec<Vec<Fp>> = (0..T).map(|i| beside(i).collect()).collect();
+    for k in 0..T {
+        if let Some(pivot) = (k..T).find(|i| rows[*i][k] != Fp::ZERO) {
+            rows.swap(k, pivot);
+        }
+        let scale = rows[k][k].inverse().unwrap_or_default();
+        rows[k].iter_mut().for_each(|x| *x *= scale);
+        let pivot = rows[k].clone();
+        for (i, row) in rows.iter_mut().enumerate().filter(|(i, _)| *i != k) {
+            let factor = row[k];
+            debug_assert!(i < T);
+            row.iter_mut()
+                .zip(&pivot)
+                .for_each(|(x, y)| *x -= factor * *y);
         }
     }
+    rows.iter().map(|row| row[T..].to_vec()).collect()
 }
 
 /// States and cubes of permutations, in *blocks*: for each block, row and lane of the state
@@ -163,9 +205,9 @@ pub(crate) struct Trace {
 }
 
 /// All states of the permutations of one row of a block.
-struct Row<'a, const T: usize> {
-    tables: &'a Tables<T>,
-    width: Width,
+struct Row<'a, R, const T: usize> {
+    rounds: &'a R,
+    kind: Kind,
     instances: usize,
     input: &'a [Fp],
 }
@@ -188,13 +230,13 @@ impl RowTrace {
     }
 }
 
-impl<const T: usize> Pass for Row<'_, T> {
+impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
     type Output = RowTrace;
 
     #[inline(always)]
     fn run<V: Packed>(self) -> RowTrace {
         let n = self.instances;
-        let (partial, cubes) = (self.width.partial(), self.width.cubes());
+        let (partial, cubes) = (self.kind.partial(), self.kind.cubes());
         let mut out = RowTrace {
             states: vec![vec![Fp::ZERO; T * n]; STATES - 1],
             enters: vec![Fp::ZERO; partial * n],
@@ -207,7 +249,7 @@ impl<const T: usize> Pass for Row<'_, T> {
             }
             for k in 0..STATES - 1 {
                 if k == HALF_FULL {
-                    let [enters] = self.tables.block.apply(std::array::from_mut(&mut state));
+                    let [enters] = self.rounds.partial_rounds(std::array::from_mut(&mut state));
                     for (l, enter) in enters[..partial].iter().enumerate() {
                         enter.store(&mut out.enters[l * n + x..]);
                         if l < cubes {
@@ -215,9 +257,8 @@ impl<const T: usize> Pass for Row<'_, T> {
                         }
                     }
                 } else {
-                    let index = self.tables.full_index(k - usize::from(k > HALF_FULL));
-                    let constants = &self.tables.constants[index];
-                    self.tables.full_round(&mut state, constants);
+                    let round = k - usize::from(k > HALF_FULL);
+                    self.rounds.full_round(round, &mut state);
                 }
                 for (i, lane) in state.iter().enumerate() {
                     lane.store(&mut out.states[k][i * n + x..]);
@@ -228,9 +269,53 @@ impl<const T: usize> Pass for Row<'_, T> {
     }
 }
 
-fn trace<const T: usize>(
-    tables: &Tables<T>,
-    width: Width,
+/// The matrix before the first round, on the states of all rows.
+struct Enter<'a, R, const T: usize> {
+    rounds: &'a R,
+    instances: usize,
+    states: &'a mut [Fp],
+}
+
+impl<R: Rounds<T>, const T: usize> Pass for Enter<'_, R, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(self) {
+        let n = self.instances;
+        for row in self.states.chunks_exact_mut(T * n) {
+            for x in (0..n).step_by(V::LANES) {
+                let mut state = [V::splat(Fp::ZERO); T];
+                for (i, lane) in state.iter_mut().enumerate() {
+                    *lane = V::load(&row[i * n + x..]);
+                }
+                self.rounds.enter(&mut state);
+                for (i, lane) in state.iter().enumerate() {
+                    lane.store(&mut row[i * n + x..]);
+                }
+            }
+        }
+    }
+}
+
+/// Inputs after the matrix before the first round.
+fn entered<R: Rounds<T>, const T: usize>(
+    rounds: &R,
+    exec: Exec<'_>,
+    instances: usize,
+    mut inputs: Vec<Fp>,
+) -> Vec<Fp> {
+    let states = &mut inputs[..];
+    exec.backend().fitting(instances).run(Enter {
+        rounds,
+        instances,
+        states,
+    });
+    inputs
+}
+
+fn trace<R: Rounds<T>, const T: usize>(
+    rounds: &R,
+    kind: Kind,
     exec: Exec<'_>,
     instances: usize,
     inputs: Vec<Fp>,
@@ -239,8 +324,8 @@ fn trace<const T: usize>(
     let backend = exec.backend().fitting(instances);
     let rows = exec.map(inputs.len() / size, |row| {
         backend.run(Row {
-            tables,
-            width,
+            rounds,
+            kind,
             instances,
             input: &inputs[row * size..][..size],
         })
@@ -266,18 +351,25 @@ mod tests {
     use crate::poseidon::Permutations;
     use crate::test_random::Random;
 
-    fn permuted(width: Width, state: &[Fp]) -> Vec<Fp> {
+    fn permuted(kind: Kind, state: &[Fp]) -> Vec<Fp> {
         let portable = Backend::Portable;
-        match width {
-            Width::Narrow => {
+        match kind {
+            Kind::Narrow => {
                 let mut state = [std::array::from_fn(|i| state[i])];
                 portable.permute_16(&mut state);
                 state[0].to_vec()
             }
-            Width::Wide => {
+            Kind::Wide => {
                 let mut state = [std::array::from_fn(|i| state[i])];
                 portable.permute_24(&mut state);
                 state[0].to_vec()
+            }
+            Kind::Own => {
+                let mut state = [std::array::from_fn(|i| state[i])];
+                let input = state[0];
+                portable.compress_own(&mut state);
+                let terms = state[0].iter().zip(&input);
+                terms.map(|(x, y)| *x - *y).collect()
             }
         }
     }
@@ -285,40 +377,51 @@ mod tests {
     #[test]
     fn the_last_state_is_the_permutation_and_the_forms_hold() {
         let mut random = Random::new(2);
-        for width in [Width::Narrow, Width::Wide] {
-            let lanes = width.lanes();
+        for kind in [Kind::Narrow, Kind::Wide, Kind::Own] {
+            let lanes = kind.lanes();
             let inputs: Vec<Fp> = (0..2 * lanes * 16).map(|_| random.fp()).collect();
             for backend in KERNELS.available() {
-                let trace = width.trace(Exec::new(backend, None), 16, inputs.clone());
+                let trace = kind.trace(Exec::new(backend, None), 16, inputs.clone());
                 for (row, x) in (0..2).flat_map(|row| (0..16).map(move |x| (row, x))) {
-                    check(width, &trace, row, x);
+                    check(kind, &trace, &inputs, row, x);
                 }
             }
-            assert_eq!(width.permutation().rest.states.len(), STATES);
-            assert_eq!(width.permutation().rest.cubes.len(), width.cubes());
+            assert_eq!(kind.permutation().rest.states.len(), STATES);
+            assert_eq!(kind.permutation().rest.cubes.len(), kind.cubes());
         }
     }
 
-    fn check(width: Width, trace: &Trace, row: usize, x: usize) {
-        let lanes = width.lanes();
+    fn check(kind: Kind, trace: &Trace, inputs: &[Fp], row: usize, x: usize) {
+        let lanes = kind.lanes();
         let at = |k: usize, i: usize| trace.states[k][(row * lanes + i) * 16 + x];
         let state = |k: usize| (0..lanes).map(|i| at(k, i)).collect::<Vec<_>>();
-        assert_eq!(permuted(width, &state(0)), state(STATES - 1));
-        let enter = |k: usize| trace.enters[(row * width.partial() + k) * 16 + x];
-        let forms = &width.permutation().forms;
+        let input: Vec<Fp> = (0..lanes)
+            .map(|i| inputs[(row * lanes + i) * 16 + x])
+            .collect();
+        assert_eq!(permuted(kind, &input), state(STATES - 1));
+        let inverse = &kind.permutation().enter_inverse;
+        let entered = state(0);
+        let from_state = |rows: &Vec<Vec<Fp>>| -> Vec<Fp> {
+            let dot = |row: &Vec<Fp>| row.iter().zip(&entered).map(|(a, b)| *a * *b).sum();
+            rows.iter().map(dot).collect()
+        };
+        let back = inverse.as_ref().map_or(entered.clone(), from_state);
+        assert_eq!(back, input);
+        let enter = |k: usize| trace.enters[(row * kind.partial() + k) * 16 + x];
+        let forms = &kind.permutation().forms;
         let cube = |x: Fp| x * x * x;
-        for k in 0..width.partial() {
+        for k in 0..kind.partial() {
             let a = &forms.enters_state[k];
             let b = &forms.enters_cubes[k];
             let by_state: Fp = (0..lanes).map(|i| a[i] * at(HALF_FULL, i)).sum();
             let by_cubes: Fp = (0..k).map(|l| b[l] * cube(enter(l))).sum();
             assert_eq!(enter(k), by_state + by_cubes + forms.enters_constant[k]);
-            if k < width.cubes() {
-                let committed = trace.cubes[(row * width.cubes() + k) * 16 + x];
+            if k < kind.cubes() {
+                let committed = trace.cubes[(row * kind.cubes() + k) * 16 + x];
                 assert_eq!(committed, cube(enter(k)));
             }
         }
-        let (constants, matrix) = width.permutation().full_round(7);
+        let (constants, matrix) = kind.permutation().full_round(7);
         let term = |j: usize| matrix[3][j] * cube(at(STATES - 2, j) + constants[j]);
         let last: Fp = (0..lanes).map(term).sum();
         assert_eq!(last, at(STATES - 1, 3));

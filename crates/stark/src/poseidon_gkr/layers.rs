@@ -5,7 +5,7 @@ use alphorn_exec::{Exec, Stopped};
 use super::output::prove_output;
 use super::passes::{Columns, CubeSums, FoldRows, LinearSums, SkipSums};
 use super::skip::{ROWS, domain, lagrange};
-use super::verifier::partial_weights;
+use super::verifier::{inputs_of, partial_weights};
 use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
 use crate::arith::Native;
 use crate::extension::Ext;
@@ -245,7 +245,7 @@ impl<'a> Prover<'a> {
         point: &Point<Ext>,
     ) -> Result<(Point<Ext>, Values), Stopped> {
         let alpha = sender.challenge();
-        let width = self.units.width.lanes();
+        let width = self.units.kind.lanes();
         let (constants, _) = self.permutation.full_round(round);
         let weights = self.full_weights(round, &powers(Ext::ONE, alpha, width));
         let columns = self.columns(values, width);
@@ -288,13 +288,13 @@ impl<'a> Prover<'a> {
         point: &Point<Ext>,
     ) -> Result<(Point<Ext>, Values), Stopped> {
         let (alpha, delta) = (sender.challenge(), sender.challenge());
-        let width = self.units.width;
-        let weights = partial_weights(&Native::new(&[]), width, alpha, delta);
-        let enters = self.columns(&self.trace.enters, width.partial());
+        let kind = self.units.kind;
+        let weights = partial_weights(&Native::new(&[]), kind, alpha, delta);
+        let enters = self.columns(&self.trace.enters, kind.partial());
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let by_point = [vec![words(&weights.cubes)]];
-        let zeros = vec![Fp::ZERO; width.partial()];
+        let zeros = vec![Fp::ZERO; kind.partial()];
         let sums = self.skip_sums(enters, &zeros, &by_point, [&eq, &block_weights], 3)?;
         let mut coefficients = domain().interpolate(&sums);
         let linear_sums = self.all_linear_sums([&eq, &block_weights])?;
@@ -318,7 +318,7 @@ impl<'a> Prover<'a> {
             columns: self.fold_rows(
                 enters,
                 &[roots.iter().map(|root| scaled(&basis, *root)).collect()],
-                &[vec![Ext::ZERO; width.partial()]],
+                &[vec![Ext::ZERO; kind.partial()]],
             )?,
             linear: Some(self.fold_linear(&basis, &weights.linear)?),
             rest: roots
@@ -337,9 +337,9 @@ impl<'a> Prover<'a> {
 
     /// The linear sums of state and committed cubes.
     fn all_linear_sums(&self, weights: [&[Ext]; 2]) -> Result<Values, Stopped> {
-        let width = self.units.width;
-        let states = self.columns(&self.trace.states[4], width.lanes());
-        let cubes = self.columns(&self.trace.cubes, width.cubes());
+        let kind = self.units.kind;
+        let states = self.columns(&self.trace.states[4], kind.lanes());
+        let cubes = self.columns(&self.trace.cubes, kind.cubes());
         let mut sums = self.linear_sums(states, weights)?;
         sums.extend(self.linear_sums(cubes, weights)?);
         Ok(sums)
@@ -347,10 +347,10 @@ impl<'a> Prover<'a> {
 
     /// Σ_c w_c·column_c at z, for state and committed cubes.
     fn fold_linear(&self, basis: &[Ext], weights: &[Ext]) -> Result<Planes, Stopped> {
-        let width = self.units.width;
-        let (of_states, of_cubes) = weights.split_at(width.lanes());
-        let states = self.columns(&self.trace.states[4], width.lanes());
-        let cubes = self.columns(&self.trace.cubes, width.cubes());
+        let kind = self.units.kind;
+        let (of_states, of_cubes) = weights.split_at(kind.lanes());
+        let states = self.columns(&self.trace.states[4], kind.lanes());
+        let cubes = self.columns(&self.trace.cubes, kind.cubes());
         let parts = [(states, of_states), (cubes, of_cubes)];
         let mut out = Planes::zero(self.trace.instances * self.width());
         for (columns, weights) in parts {
@@ -427,7 +427,7 @@ pub(crate) fn prove(
         exec,
         units,
         trace,
-        permutation: units.width.permutation(),
+        permutation: units.kind.permutation(),
     };
     let (mut point, _) = prove_output(&prover, sender, claim)?;
     for round in [6, 5, 4] {
@@ -440,8 +440,8 @@ pub(crate) fn prove(
     }
     Ok(Leaves {
         cubes_at,
-        cubes: values[units.width.lanes()..].to_vec(),
+        cubes: values[units.kind.lanes()..].to_vec(),
         inputs_at: point,
-        inputs,
+        inputs: inputs_of(&Native::new(&[]), prover.permutation, inputs),
     })
 }

@@ -1,4 +1,4 @@
-//! Many permutations of one width, from random sums of their outputs to random points of their
+//! Many permutations of one kind, from random sums of their outputs to random points of their
 //! inputs and of the committed cubes.
 //!
 //! Permutations are numbered by a row h in H, the sixteenth roots of unity, and a unit y on a cube.
@@ -12,6 +12,9 @@
 //! sumcheck binds the coordinates of the unit. All partial rounds are one layer, whose claims
 //! include the cubes but the last, u_0 … u_18 of width 16 and u_0 … u_21 of width 24, which are
 //! committed.
+//!
+//! Poseidon2 multiplies its input by a matrix before the first round. What the first round leaves are
+//! claims on the product; the matrix is invertible, so they are claims on the input.
 
 mod layers;
 mod output;
@@ -27,7 +30,7 @@ pub(crate) use verifier::verify;
 use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::multilinear::Scalar;
-use crate::poseidon::{WIDTH_24, Width};
+use crate::poseidon::{Kind, WIDTH_24};
 
 /// Coefficients of a skip message without c_0: degree 45.
 const SKIP_DEGREE: usize = 45;
@@ -48,7 +51,7 @@ pub(crate) const LANES: usize = WIDTH_24;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     /// The permutation.
-    pub(crate) width: Width,
+    pub(crate) kind: Kind,
     /// Coordinates of an instance within its group.
     pub(crate) lanes_log2: usize,
     /// Coordinates of a unit within an instance.
@@ -81,13 +84,13 @@ impl Units {
     /// What is refused if a full round (0 to 7) does not hold: rounds are numbered with the partial
     /// ones, which are the fourth.
     fn refused(&self, round: usize) -> VerifyError {
-        self.refused_at(round + if round < 4 { 0 } else { self.width.partial() })
+        self.refused_at(round + if round < 4 { 0 } else { self.kind.partial() })
     }
 
     fn refused_at(&self, round: usize) -> VerifyError {
-        match self.width {
-            Width::Narrow => VerifyError::PoseidonLayer(round),
-            Width::Wide => VerifyError::WidePoseidonLayer(round),
+        match self.kind {
+            Kind::Narrow | Kind::Own => VerifyError::PoseidonLayer(round),
+            Kind::Wide => VerifyError::WidePoseidonLayer(round),
         }
     }
 
@@ -185,10 +188,10 @@ struct PartialWeights<E> {
 
 /// Elements of the extension that [`prove`] sends.
 pub(crate) fn sent(units: &Units) -> usize {
-    let (rounds, lanes) = (units.lanes_log2 * ROUND_DEGREE, units.width.lanes());
+    let (rounds, lanes) = (units.lanes_log2 * ROUND_DEGREE, units.kind.lanes());
     let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + lanes;
     let output = OUTPUT_SKIP_DEGREE + rounds + units.high_log2() * OUTPUT_ROUND_DEGREE + lanes;
-    output + 8 * full + units.width.cubes()
+    output + 8 * full + units.kind.cubes()
 }
 
 /// The field whose elements the prover computes with.

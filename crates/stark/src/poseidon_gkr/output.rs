@@ -22,7 +22,7 @@ fn place_weights(prover: &Prover<'_>, rows: &[[Ext; LANES]]) -> Vec<[Ext; ROWS]>
         .map(|row| prover.full_weights(LAST, row))
         .collect();
     let column = |i: usize| std::array::from_fn(|h| rows[h][i]);
-    (0..prover.units.width.lanes()).map(column).collect()
+    (0..prover.units.kind.lanes()).map(column).collect()
 }
 
 /// Proves the output claim; returns the point and the state before the last round there.
@@ -33,7 +33,7 @@ pub(super) fn prove_output(
 ) -> Result<(Point<Ext>, Values), Stopped> {
     let units = prover.units;
     let (constants, _) = prover.permutation.full_round(LAST);
-    let columns = prover.columns(&prover.trace.states[LAST + 1], units.width.lanes());
+    let columns = prover.columns(&prover.trace.states[LAST + 1], units.kind.lanes());
     let table = claim.weights.table(Ext::ZERO);
     let weights: Vec<_> = table
         .chunks_exact(ROWS)
@@ -95,7 +95,7 @@ pub(super) fn prove_output(
 fn spread(prover: &Prover<'_>, folded: &[Planes], roots: &[Values]) -> Vec<Values> {
     let units = prover.units;
     let (constants, _) = prover.permutation.full_round(LAST);
-    let mut states = vec![Values::new(); units.width.lanes()];
+    let mut states = vec![Values::new(); units.kind.lanes()];
     for (i, states) in states.iter_mut().enumerate() {
         let rest = Ext::from(prover.permutation.rest.states[LAST + 1][i]);
         states.resize(1 << units.high_log2(), rest);

@@ -7,14 +7,14 @@ use crate::error::VerifyError;
 use crate::field::Fp;
 use crate::kernel::KERNELS;
 use crate::multilinear::eq_table;
-use crate::poseidon::{Trace, Width};
+use crate::poseidon::{Kind, Trace};
 use crate::test_random::Random;
 use crate::transcript::{Channel, Lie, Sender};
 
 /// Three groups of four instances may be used; an instance has two of four places.
-fn units(width: Width, groups: usize) -> Units {
+fn units(kind: Kind, groups: usize) -> Units {
     Units {
-        width,
+        kind,
         lanes_log2: 2,
         places_log2: 2,
         groups_log2: 2,
@@ -26,24 +26,27 @@ fn units(width: Width, groups: usize) -> Units {
 
 struct Case {
     units: Units,
+    /// What is permuted.
+    inputs: Vec<Fp>,
     trace: Trace,
     claim: OutputClaim<Ext>,
 }
 
-fn case(width: Width, groups: usize, lanes_log2: usize) -> Case {
-    let mut units = units(width, groups);
+fn case(kind: Kind, groups: usize, lanes_log2: usize) -> Case {
+    let mut units = units(kind, groups);
     units.lanes_log2 = lanes_log2;
     let mut random = Random::new(20 + groups as u64);
     let exec = Exec::new(Backend::Portable, None);
     let instances = 1 << lanes_log2;
-    let inputs = (0..units.blocks() * ROWS * width.lanes() * instances).map(|_| random.fp());
-    let trace = width.trace(exec, instances, inputs.collect());
+    let inputs = (0..units.blocks() * ROWS * kind.lanes() * instances).map(|_| random.fp());
+    let inputs: Vec<Fp> = inputs.collect();
+    let trace = kind.trace(exec, instances, inputs.clone());
     let (groups, lanes) = (random.exts(groups), random.exts(lanes_log2));
     let mut weights = vec![[Ext::ZERO; LANES]; ROWS << units.places_log2];
     for place in &units.places {
         for h in 0..ROWS {
             // Some lanes of an output are used by nobody.
-            for lane in (0..width.lanes()).filter(|lane| (lane + h) % 3 > 0) {
+            for lane in (0..kind.lanes()).filter(|lane| (lane + h) % 3 > 0) {
                 weights[place * ROWS + h][lane] = random.ext();
             }
         }
@@ -56,6 +59,7 @@ fn case(width: Width, groups: usize, lanes_log2: usize) -> Case {
     };
     let mut case = Case {
         units,
+        inputs,
         trace,
         claim,
     };
@@ -76,7 +80,7 @@ impl Case {
             let kappa = self.claim.groups[block / places];
             for h in 0..ROWS {
                 let weights = &table[self.units.places[block % places] * ROWS + h];
-                let lanes = self.units.width.lanes();
+                let lanes = self.units.kind.lanes();
                 for (i, weight) in weights[..lanes].iter().enumerate() {
                     for (x, eq) in eq.iter().enumerate() {
                         let at = ((block * ROWS + h) * lanes + i) * instances + x;
@@ -120,15 +124,15 @@ impl Case {
         let mut channel = Channel::new(Native::new(proof), [Fp::ZERO; DIGEST]);
         let leaves = verify(&mut channel, &self.units, &self.claim)?;
         channel.arith.finish()?;
-        let width = self.units.width;
-        let (count, lanes) = (width.cubes(), width.lanes());
+        let kind = self.units.kind;
+        let (count, lanes) = (kind.cubes(), kind.lanes());
         let cube = |k: usize| {
-            let rest = width.permutation().rest.cubes[k];
+            let rest = kind.permutation().rest.cubes[k];
             self.at(&self.trace.cubes, count, k, rest, &leaves.cubes_at)
         };
         let input = |i: usize| {
             let point = &leaves.inputs_at;
-            self.at(&self.trace.states[0], lanes, i, Fp::ZERO, point)
+            self.at(&self.inputs, lanes, i, Fp::ZERO, point)
         };
         let cubes = (0..count).all(|k| leaves.cubes[k] == cube(k));
         Ok(cubes && (0..lanes).all(|i| leaves.inputs[i] == input(i)))
@@ -142,53 +146,53 @@ fn claims_on_outputs_become_claims_on_inputs_and_cubes() {
         .build()
         .unwrap();
     let sizes = [(0, 2), (1, 0), (1, 2), (2, 4), (3, 5)];
-    for width in WIDTHS {
+    for kind in KINDS {
         for (groups, lanes_log2) in sizes {
-            let case = case(width, groups, lanes_log2);
+            let case = case(kind, groups, lanes_log2);
             let (expected, _) = case.prove(Exec::new(Backend::Portable, None), None);
             assert_eq!(expected.len(), 5 * sent(&case.units));
             for backend in KERNELS.available() {
                 let (proof, leaves) = case.prove(Exec::new(backend, Some(&pool)), None);
                 assert!(proof == expected, "{groups} groups, {backend}");
                 assert_eq!(case.check(&proof), Ok(true), "{groups} groups, {backend}");
-                assert_eq!(leaves.inputs.len(), width.lanes());
+                assert_eq!(leaves.inputs.len(), kind.lanes());
             }
         }
     }
 }
 
-const WIDTHS: [Width; 2] = [Width::Narrow, Width::Wide];
+const KINDS: [Kind; 3] = [Kind::Narrow, Kind::Wide, Kind::Own];
 
 /// The error of a round, numbered with the partial ones.
-fn refused(width: Width, round: usize) -> VerifyError {
-    match width {
-        Width::Narrow => VerifyError::PoseidonLayer(round),
-        Width::Wide => VerifyError::WidePoseidonLayer(round),
+fn refused(kind: Kind, round: usize) -> VerifyError {
+    match kind {
+        Kind::Narrow | Kind::Own => VerifyError::PoseidonLayer(round),
+        Kind::Wide => VerifyError::WidePoseidonLayer(round),
     }
 }
 
 #[test]
 fn a_wrong_output_sum_is_refused_at_the_last_round() {
-    for (width, last) in WIDTHS.into_iter().zip([27, 30]) {
-        let mut case = case(width, 2, 2);
+    for (kind, last) in KINDS.into_iter().zip([27, 30, 27]) {
+        let mut case = case(kind, 2, 2);
         case.claim.value += Ext::ONE;
         let (proof, _) = case.prove(Exec::new(Backend::Portable, None), None);
-        assert_eq!(case.check(&proof), Err(refused(width, last)));
+        assert_eq!(case.check(&proof), Err(refused(kind, last)));
     }
 }
 
 #[test]
 fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
-    for width in WIDTHS {
-        let (case, lanes) = (case(width, 2, 2), width.lanes());
+    for kind in KINDS {
+        let (case, lanes) = (case(kind, 2, 2), kind.lanes());
         let exec = Exec::new(Backend::Portable, None);
         let (honest, _) = case.prove(exec, None);
         let full = 45 + 2 * 3 + 4 * 3 + lanes;
         let output = 60 + 2 * 3 + 4 * 4 + lanes;
         // Where each layer ends, and its name.
-        let last = width.partial() + 7;
+        let last = kind.partial() + 7;
         let mut ends = vec![(output, last)];
-        let partial = (full + width.cubes(), 4);
+        let partial = (full + kind.cubes(), 4);
         let above = [
             (full, last - 1),
             (full, last - 2),
@@ -209,7 +213,7 @@ fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
             let (proof, _) = case.prove(exec, Some(lie));
             let (_, name) = ends.iter().find(|(end, _)| index < end * 5).unwrap();
             let said = case.check(&proof);
-            assert_eq!(said, Err(refused(width, *name)), "element {index}");
+            assert_eq!(said, Err(refused(kind, *name)), "element {index}");
         }
     }
 }
@@ -217,25 +221,25 @@ fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
 /// A permutation whose states, cubes or constants are wrong somewhere, proved honestly from there.
 #[test]
 fn a_wrong_trace_is_refused_whatever_is_wrong() {
-    for width in WIDTHS {
+    for kind in KINDS {
         let exec = Exec::new(Backend::Portable, None);
-        let honest = case(width, 2, 2);
+        let honest = case(kind, 2, 2);
         let mut random = Random::new(31);
         for k in 0..9 {
-            let mut case = case(width, 2, 2);
+            let mut case = case(kind, 2, 2);
             let at = random.below(case.trace.states[k].len());
             case.trace.states[k][at] += Fp::ONE;
             let (proof, _) = case.prove(exec, None);
             assert_ne!(honest.check(&proof), Ok(true), "state {k}");
             assert_ne!(case.check(&proof), Ok(true), "state {k}");
         }
-        for k in 0..width.cubes() {
-            let mut case = case(width, 2, 2);
-            let at = (random.below(64) * width.cubes() + k) * 4 + random.below(4);
+        for k in 0..kind.cubes() {
+            let mut case = case(kind, 2, 2);
+            let at = (random.below(64) * kind.cubes() + k) * 4 + random.below(4);
             case.trace.cubes[at] += Fp::ONE;
             let (proof, _) = case.prove(exec, None);
             // The committed cube is no cube of what enters.
-            assert_eq!(case.check(&proof), Err(refused(width, 4)), "cube {k}");
+            assert_eq!(case.check(&proof), Err(refused(kind, 4)), "cube {k}");
         }
     }
 }

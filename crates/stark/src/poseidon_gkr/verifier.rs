@@ -11,7 +11,7 @@ use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::{eq_table, horner, powers};
-use crate::poseidon::{Permutation, Width};
+use crate::poseidon::{Kind, Permutation};
 use crate::sumcheck::{read_plain_round, read_round};
 use crate::transcript::Channel;
 
@@ -30,14 +30,14 @@ fn constant_dot<A: Arith>(arith: &A, weights: &[Fp], values: &[A::Ext]) -> A::Ex
 /// The weights of the partial layer, from α and δ.
 pub(super) fn partial_weights<A: Arith>(
     arith: &A,
-    width: Width,
+    kind: Kind,
     alpha: A::Ext,
     delta: A::Ext,
 ) -> PartialWeights<A::Ext> {
     let one = arith.ext(Ext::ONE);
-    let alphas = powers(one, alpha, width.lanes());
-    let deltas = powers(delta, delta, width.cubes());
-    let forms = &width.permutation().forms;
+    let alphas = powers(one, alpha, kind.lanes());
+    let deltas = powers(delta, delta, kind.cubes());
+    let forms = &kind.permutation().forms;
     // Σ_j α^j times column c of (A_j, B_j).
     let column = |c: usize| {
         let terms = alphas.iter().zip(&forms.leaves);
@@ -46,12 +46,12 @@ pub(super) fn partial_weights<A: Arith>(
     let cubes = deltas
         .iter()
         .copied()
-        .chain([column(width.lanes() + width.cubes())]);
-    let states = (0..width.lanes()).map(&column);
+        .chain([column(kind.lanes() + kind.cubes())]);
+    let states = (0..kind.lanes()).map(&column);
     let committed = deltas
         .iter()
         .enumerate()
-        .map(|(k, d)| column(width.lanes() + k) - *d);
+        .map(|(k, d)| column(kind.lanes() + k) - *d);
     PartialWeights {
         cubes: cubes.collect(),
         linear: states.chain(committed).collect(),
@@ -98,7 +98,7 @@ impl<A: Arith> Layers<'_, A> {
     fn full(&mut self, round: usize) -> Result<(), VerifyError> {
         let alpha = self.channel.challenge();
         let one = self.channel.arith.ext(Ext::ONE);
-        let width = self.units.width.lanes();
+        let width = self.units.kind.lanes();
         let alphas = powers(one, alpha, width);
         let terms = alphas.iter().zip(&self.state).map(|(a, y)| *a * *y);
         let claim = sum(&self.channel.arith, terms);
@@ -116,18 +116,18 @@ impl<A: Arith> Layers<'_, A> {
     fn partial(&mut self) -> Result<Vec<A::Ext>, VerifyError> {
         let (alpha, delta) = (self.channel.challenge(), self.channel.challenge());
         let arith = &self.channel.arith;
-        let width = self.units.width;
-        let alphas = powers(arith.ext(Ext::ONE), alpha, width.lanes());
+        let kind = self.units.kind;
+        let alphas = powers(arith.ext(Ext::ONE), alpha, kind.lanes());
         let forms = &self.permutation.forms;
         let constant = constant_dot(arith, &forms.leaves_constant, &alphas);
         let terms = alphas.iter().zip(&self.state).map(|(a, y)| *a * *y);
         let claim = sum(arith, terms);
-        let weights = partial_weights(arith, width, alpha, delta);
+        let weights = partial_weights(arith, kind, alpha, delta);
         let (claim, z) = self.read_skip(claim)?;
         let claim = self.read_units(z, claim)?;
-        let values = self.channel.read(width.lanes() + width.cubes())?;
+        let values = self.channel.read(kind.lanes() + kind.cubes())?;
         let arith = &self.channel.arith;
-        let (state, cubes) = values.split_at(width.lanes());
+        let (state, cubes) = values.split_at(kind.lanes());
         let mut total = constant;
         for (weight, value) in weights.linear.iter().zip(&values) {
             total = total + *weight * *value;
@@ -168,6 +168,21 @@ fn cubes_after<A: Arith>(
         .collect()
 }
 
+/// What a permutation is given, by the state before its first round.
+pub(super) fn inputs_of<A: Arith>(
+    arith: &A,
+    permutation: &Permutation,
+    state: Vec<A::Ext>,
+) -> Vec<A::Ext> {
+    match &permutation.enter_inverse {
+        Some(rows) => {
+            let row = |row: &Vec<Fp>| constant_dot(arith, row, &state);
+            rows.iter().map(row).collect()
+        }
+        None => state,
+    }
+}
+
 /// A point, and the state there.
 type AtPoint<E> = (Point<E>, Vec<E>);
 
@@ -193,7 +208,7 @@ fn verify_output<A: Arith>(
         let (next, x) = read_plain_round(channel, left, OUTPUT_ROUND_DEGREE, None)?;
         (left, high) = (next, [high, vec![x]].concat());
     }
-    let state = channel.read(units.width.lanes())?;
+    let state = channel.read(units.kind.lanes())?;
     let arith = &channel.arith;
     let one = arith.ext(Ext::ONE);
     let (of_group, of_place) = high.split_at(units.groups_log2);
@@ -202,7 +217,7 @@ fn verify_output<A: Arith>(
     let kappa = sum(arith, kappas.map(|(k, w)| *k * *w));
     let places = eq_table(kappa, of_place);
     let basis = lagrange(arith, z);
-    let outputs = cubes_after(arith, units.width.permutation(), LAST, &state);
+    let outputs = cubes_after(arith, units.kind.permutation(), LAST, &state);
     let mut total = zero;
     let sums = claim.weights.sums(zero, &outputs);
     for (row, of_row) in sums.into_iter().enumerate() {
@@ -226,7 +241,7 @@ pub(crate) fn verify<A: Arith>(
     let mut layers = Layers {
         channel,
         units,
-        permutation: units.width.permutation(),
+        permutation: units.kind.permutation(),
         point,
         state,
     };
@@ -241,7 +256,7 @@ pub(crate) fn verify<A: Arith>(
     Ok(Leaves {
         cubes_at,
         cubes,
+        inputs: inputs_of(&layers.channel.arith, layers.permutation, layers.state),
         inputs_at: layers.point,
-        inputs: layers.state,
     })
 }

@@ -1,11 +1,14 @@
 //! The bytes of a succinct proof.
 //!
-//! `[magic "AHP2"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
+//! `[magic "AHP3"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
 //! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, in the wide shape,
 //! which has more than 256, a u16. The class is 0 for at most 64
 //! slices and 1 above; kind, children, level and flags are 0 but in merges (see [`crate::merge`]). The body is a stream of 31-bit elements,
-//! lowest bit first, each below p, with zero bits at the end. Everything but the elements follows
-//! from relation, preset and groups, so a proof has one form.
+//! lowest bit first, each below p, with zero bits at the end. Everything but the elements and their
+//! number follows from relation, preset and groups, and the number from what is opened, so a proof has
+//! one form.
+
+use std::ops::RangeInclusive;
 
 use thiserror::Error;
 
@@ -17,7 +20,7 @@ use crate::whir::Preset;
 /// Bits of an element.
 const ELEMENT_BITS: usize = 31;
 
-pub(crate) const MAGIC: &[u8; 4] = b"AHP2";
+pub(crate) const MAGIC: &[u8; 4] = b"AHP3";
 
 /// Where the number of groups stands.
 const GROUPS_AT: usize = 8;
@@ -54,13 +57,13 @@ pub enum DecodeError {
         /// The limit.
         max: usize,
     },
-    /// Another number of bytes than a proof of so many groups has.
-    #[error("{got} bytes, a proof of this kind has {want}")]
+    /// More or fewer bytes than a proof of this kind can have, or not those of whole elements.
+    #[error("{got} bytes, a proof of this kind has whole elements in at most {max}")]
     Length {
         /// The bytes.
         got: usize,
-        /// What they must be.
-        want: usize,
+        /// The limit.
+        max: usize,
     },
     /// An element is p or above.
     #[error("element {index} is not below the modulus")]
@@ -73,8 +76,8 @@ pub enum DecodeError {
     Padding,
 }
 
-/// Everything before the body.
-fn header(relation: &Relation, preset: &Preset, groups: usize) -> Vec<u8> {
+/// Everything before a body of so many bytes.
+fn header(relation: &Relation, preset: &Preset, groups: usize, body: usize) -> Vec<u8> {
     let numbers = relation.slice_numbers(groups);
     let class = u8::from(numbers.len() > CLASS_SLICES);
     let mut bytes = MAGIC.to_vec();
@@ -93,12 +96,8 @@ fn header(relation: &Relation, preset: &Preset, groups: usize) -> Vec<u8> {
     for number in &numbers {
         bytes.extend(&(*number as u16).to_le_bytes()[..number_bytes]);
     }
-    bytes.extend((body_len(relation, preset, groups) as u32).to_le_bytes());
+    bytes.extend((body as u32).to_le_bytes());
     bytes
-}
-
-fn body_len(relation: &Relation, preset: &Preset, groups: usize) -> usize {
-    elements_bytes(succinct_elements(relation, preset, groups))
 }
 
 /// Bytes before the body.
@@ -110,7 +109,8 @@ pub fn header_bytes(relation: &Relation, groups: usize) -> usize {
 impl SuccinctProof {
     /// The bytes.
     pub fn to_bytes(&self, relation: &Relation, preset: &Preset) -> Vec<u8> {
-        let mut bytes = header(relation, preset, self.groups);
+        let body = elements_bytes(self.elements.len());
+        let mut bytes = header(relation, preset, self.groups, body);
         write_elements(&mut bytes, &self.elements);
         bytes
     }
@@ -132,17 +132,10 @@ impl SuccinctProof {
         if groups > max {
             return Err(DecodeError::Groups { got: groups, max });
         }
-        let header = header(relation, preset, groups);
-        let want = header.len() + body_len(relation, preset, groups);
-        if bytes.len() != want {
-            return Err(DecodeError::Length {
-                got: bytes.len(),
-                want,
-            });
-        }
-        let (head, body) = bytes.split_at(header.len());
-        check_header(head, &header)?;
-        let count = succinct_elements(relation, preset, groups);
+        let most = succinct_elements(relation, preset, groups);
+        let head = header_bytes(relation, groups);
+        let (head, body, count) = split(bytes, head, 0..=most)?;
+        check_header(head, &header(relation, preset, groups, body.len()))?;
         let elements = read_elements(body, count)?;
         Ok(SuccinctProof { groups, elements })
     }
@@ -162,6 +155,25 @@ pub(crate) fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
     }
     if bits > 0 {
         bytes.push(window as u8);
+    }
+}
+
+/// Splits bytes into a header of so many and a body of some number of elements; returns also how many
+/// elements it has.
+pub(crate) fn split(
+    bytes: &[u8],
+    header: usize,
+    elements: RangeInclusive<usize>,
+) -> Result<(&[u8], &[u8], usize), DecodeError> {
+    let refused = DecodeError::Length {
+        got: bytes.len(),
+        max: header + elements_bytes(*elements.end()),
+    };
+    let (head, body) = bytes.split_at_checked(header).ok_or(refused)?;
+    let count = body.len() * 8 / ELEMENT_BITS;
+    match elements.contains(&count) && elements_bytes(count) == body.len() {
+        true => Ok((head, body, count)),
+        false => Err(refused),
     }
 }
 

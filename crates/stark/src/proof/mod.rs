@@ -18,7 +18,7 @@ mod weights;
 mod witness;
 
 pub use codec::{DecodeError, header_bytes};
-pub(crate) use codec::{MAGIC, check_header, elements_bytes, read_elements, write_elements};
+pub(crate) use codec::{MAGIC, check_header, elements_bytes, read_elements, split, write_elements};
 pub use prover::prove;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};

@@ -44,7 +44,7 @@ pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Ve
         rounds += oracle.slices_log2 * 2 * DEGREE;
         work += 2 * oracle.slices_log2 + 2;
         rows += oracle.queries * width;
-        paths += oracle.queries * DIGEST * (oracle.rows_log2 - oracle.cap_log2());
+        paths += DIGEST * oracle.nodes_max();
     }
     let last_log2 = preset.last_log2(shape.slice_log2());
     let last = (DEGREE << last_log2) + last_log2 * 2 * DEGREE;

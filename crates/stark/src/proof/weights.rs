@@ -6,7 +6,7 @@ use crate::extension::Ext;
 use crate::field::Fp;
 use crate::logup;
 use crate::multilinear::{eq_table, powers};
-use crate::poseidon::Width;
+use crate::poseidon::Kind;
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
 use crate::poseidon_gkr::{self, LANES, OutputClaim, Point};
 use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, Part as Rows, Relation, Table, Tuple};
@@ -18,10 +18,10 @@ pub(super) type RowWeights<E> = Vec<[E; LANES]>;
 pub(super) type Wired<E> = (Claim<E>, OutputClaim<E>);
 
 /// What the claims on the outputs, cubes and inputs of rows of some width are called.
-pub(super) const fn names(width: Width) -> [Claimed; 3] {
-    match width {
-        Width::Narrow => [Claimed::Outputs, Claimed::Cubes, Claimed::Inputs],
-        Width::Wide => [
+pub(super) const fn names(kind: Kind) -> [Claimed; 3] {
+    match kind {
+        Kind::Narrow | Kind::Own => [Claimed::Outputs, Claimed::Cubes, Claimed::Inputs],
+        Kind::Wide => [
             Claimed::WideOutputs,
             Claimed::WideCubes,
             Claimed::WideInputs,
@@ -263,7 +263,7 @@ impl<A: Arith> Setting<'_, A> {
         let mut claims = Vec::with_capacity(parts.len());
         for ((part, functional), wired) in parts.iter().zip(functionals).zip(wired) {
             let claim = Claim {
-                name: names(part.units.width)[0],
+                name: names(part.units.kind)[0],
                 value: *wired - functional.constant * all,
                 parts: vec![Part::Groups {
                     groups: bus.groups.clone(),
@@ -303,12 +303,12 @@ impl<A: Arith> Setting<'_, A> {
                 cells[*cell] = cells[*cell] + *weight * *eta;
             }
         }
-        let rest = etas.iter().zip(&part.units.width.permutation().rest.cubes);
+        let rest = etas.iter().zip(&part.units.kind.permutation().rest.cubes);
         let rest = sum(arith, rest.map(|(eta, rest)| *eta * arith.base(*rest)));
         let unused = one - total(arith, &groups) * active;
         let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
         Claim {
-            name: names(part.units.width)[1],
+            name: names(part.units.kind)[1],
             value: combined - unused * rest,
             parts: vec![Part::Groups {
                 groups,
@@ -338,7 +338,7 @@ impl<A: Arith> Setting<'_, A> {
         let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
         let constant = functional.constant * total(arith, &groups);
         Claim {
-            name: names(part.units.width)[2],
+            name: names(part.units.kind)[2],
             value: combined - constant,
             parts: vec![Part::Groups {
                 groups,

@@ -91,7 +91,7 @@ impl Traced {
         groups: &[Vec<Fp>],
     ) -> Result<Traced, Stopped> {
         let (units, lanes) = (&part.units, relation.shape.lanes());
-        let size = units.width.lanes() * lanes;
+        let size = units.kind.lanes() * lanes;
         let blocks = exec.try_map(units.blocks(), |block| {
             let cells = &groups[block / units.places.len()];
             let place = units.places[block % units.places.len()];
@@ -106,7 +106,7 @@ impl Traced {
             inputs
         })?;
         exec.go_on()?;
-        let trace = units.width.trace(exec, lanes, blocks.concat());
+        let trace = units.kind.trace(exec, lanes, blocks.concat());
         Ok(Traced { part, trace })
     }
 
@@ -119,7 +119,7 @@ impl Traced {
             for (h, row) in rows.iter().enumerate() {
                 let Some(row) = row else { continue };
                 for (k, cell) in row.cubes.iter().enumerate() {
-                    let from = ((block * ROWS + h) * units.width.cubes() + k) * lanes;
+                    let from = ((block * ROWS + h) * units.kind.cubes() + k) * lanes;
                     cells[cell * lanes..][..lanes]
                         .copy_from_slice(&self.trace.cubes[from..][..lanes]);
                 }
@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
         let (at, places) = (row - part.rows.start, &part.units.places);
         let place = places.iter().position(|place| *place == at / ROWS);
         let block = g * places.len() + place.unwrap_or_default();
-        let lanes = part.units.width.lanes();
+        let lanes = part.units.kind.lanes();
         let from = ((block * ROWS + at % ROWS) * lanes + lane) * trace.instances;
         let mut out = trace.states[STATES - 1][from..][..trace.instances].to_vec();
         if self.relation.rows[row]

@@ -36,7 +36,11 @@ pub(crate) use weights::claim_at;
 
 use crate::arith::DIGEST;
 use crate::extension::DEGREE;
+use crate::merkle::nodes_max;
 use crate::multilinear::Scalar;
+
+/// Nodes of a tree that are sent, as a power of two.
+const CAP_LOG2: usize = 2;
 
 /// One oracle and how it is queried.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,9 +58,15 @@ pub struct OracleParameters {
 }
 
 impl OracleParameters {
-    /// The layer of the tree that is sent has 2^this nodes: as many as queries, rounded down.
+    /// The layer of the tree that is sent has 2^this nodes: what is below is sent once where paths share
+    /// it, and in a circuit a choice of one of more nodes costs more than the hashes of longer paths.
     pub fn cap_log2(&self) -> usize {
-        (self.queries.ilog2() as usize).min(self.rows_log2)
+        CAP_LOG2.min(self.rows_log2)
+    }
+
+    /// Nodes of the tree that are sent with the opened rows, at most.
+    pub(crate) fn nodes_max(&self) -> usize {
+        nodes_max(self.queries, self.rows_log2, self.cap_log2())
     }
 }
 
@@ -97,22 +107,23 @@ impl Preset {
         name: "fast",
         oracles: &[
             oracle(18, 8, 112, 10, 20.0),
-            oracle(15, 4, 74, 11, 30.0),
-            oracle(13, 4, 44, 11, 25.0),
+            oracle(15, 4, 74, 8, 18.0),
+            oracle(13, 4, 44, 8, 16.0),
         ],
         query_bits: 14,
     };
 
-    /// Rate 1/8: a smaller proof.
+    /// Rate 1/16: a smaller proof, for four times the hashes. Later oracles have rates of 1/64 and
+    /// 1/256.
     pub const SMALL: Preset = Preset {
         id: 2,
         name: "small",
         oracles: &[
-            oracle(19, 8, 73, 11, 16.0),
-            oracle(16, 4, 54, 11, 20.0),
-            oracle(14, 4, 36, 10, 16.0),
+            oracle(20, 8, 53, 10, 10.0),
+            oracle(18, 4, 35, 11, 10.0),
+            oracle(16, 4, 26, 12, 10.0),
         ],
-        query_bits: 16,
+        query_bits: 20,
     };
 
     /// The fast one for merges, whose commitments have half as many slices.
@@ -121,8 +132,8 @@ impl Preset {
         name: "merge",
         oracles: &[
             oracle(18, 7, 112, 10, 20.0),
-            oracle(15, 4, 74, 11, 30.0),
-            oracle(13, 4, 44, 11, 25.0),
+            oracle(15, 4, 74, 8, 18.0),
+            oracle(13, 4, 44, 8, 16.0),
         ],
         query_bits: 14,
     };
@@ -133,8 +144,8 @@ impl Preset {
         name: "wide",
         oracles: &[
             oracle(18, 10, 112, 10, 20.0),
-            oracle(15, 4, 74, 11, 30.0),
-            oracle(13, 4, 44, 11, 25.0),
+            oracle(15, 4, 74, 8, 18.0),
+            oracle(13, 4, 44, 8, 16.0),
         ],
         query_bits: 14,
     };
@@ -146,7 +157,7 @@ impl Preset {
     }
 }
 
-/// Elements of F_p that commitment and opening have, for a first oracle of so many slices.
+/// Elements of F_p that commitment and opening have at most, for a first oracle of so many slices.
 pub(crate) fn elements(preset: &Preset, slice_log2: usize, slices: usize) -> usize {
     const NONCE: usize = 2;
     let sample = DEGREE;
@@ -156,10 +167,9 @@ pub(crate) fn elements(preset: &Preset, slice_log2: usize, slices: usize) -> usi
             0 => slices,
             _ => DEGREE << oracle.slices_log2,
         };
-        let path = DIGEST * (oracle.rows_log2 - oracle.cap_log2());
         let rounds = oracle.slices_log2 * (2 * DEGREE + NONCE);
         total += (DIGEST << oracle.cap_log2()) + sample + rounds;
-        total += NONCE + oracle.queries * (width + path);
+        total += NONCE + oracle.queries * width + DIGEST * oracle.nodes_max();
     }
     let last_log2 = preset.last_log2(slice_log2);
     total + (DEGREE << last_log2) + last_log2 * 2 * DEGREE

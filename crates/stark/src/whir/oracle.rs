@@ -11,7 +11,7 @@ use crate::arith::{DIGEST, compress};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::merkle::Digest;
-use crate::poseidon::{WIDTH_16, compress_vectors_16};
+use crate::poseidon::{WIDTH_16, compress_vectors_own};
 use crate::transcript::tag;
 
 /// Digests that lie together: a vector of the widest kernel.
@@ -112,7 +112,7 @@ impl Pass for Pairs<'_> {
                     states[0][k] = V::load(&low[k * BLOCK + x..]);
                     states[0][DIGEST + k] = V::load(&high[k * BLOCK + x..]);
                 }
-                compress_vectors_16(&mut states);
+                compress_vectors_own(&mut states);
                 for k in 0..DIGEST {
                     states[0][k].store(&mut out[k * BLOCK + x..]);
                 }
@@ -148,7 +148,7 @@ impl Leaves<'_> {
                     };
                 }
             }
-            compress_vectors_16(&mut states);
+            compress_vectors_own(&mut states);
         }
         for (n, state) in states.iter().enumerate() {
             let row = row + n * V::LANES;

@@ -9,6 +9,7 @@ use crate::arith::Native;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
+use crate::merkle::Sent;
 use crate::multilinear::{eq_table, evaluate, powers};
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
@@ -248,14 +249,18 @@ impl Opening<'_> {
             .sender
             .queries(parameters.queries, parameters.rows_log2);
         let root = Fp::root_of_unity(parameters.rows_log2 as u32);
-        let opened = indices.iter().map(|index| {
-            let row = oracle.row(*index);
-            self.sender.hint(&row);
-            for height in 0..oracle.height() {
-                self.sender.hint(&oracle.node(height, *index >> height ^ 1));
+        let sent = Sent::new(&indices, oracle.height());
+        for row in &sent.rows {
+            self.sender.hint(&oracle.row(*row));
+        }
+        for (height, nodes) in sent.nodes.iter().enumerate() {
+            for node in nodes {
+                self.sender.hint(&oracle.node(height, *node));
             }
-            (root.pow(*index as u64), row)
-        });
+        }
+        let opened = indices
+            .iter()
+            .map(|index| (root.pow(*index as u64), oracle.row(*index)));
         Ok(opened.collect())
     }
 

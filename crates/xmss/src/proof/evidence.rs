@@ -2,8 +2,7 @@
 //! for all signers.
 //!
 //! Tag 1, then a proof. Tag 2, then for each part the Rice code of its support over the registry
-//! (which ends itself) and its proof. The number of signers fixes the length of a proof, so there are
-//! no lengths. There are as few parts as the signers need, in the order of their first signers.
+//! (which ends itself), the length of its proof (u32, little-endian) and the proof. There are as few parts as the signers need, in the order of their first signers.
 //! Tag 3, then a merge of proofs, of any number of signers.
 
 use alphorn_exec::Exec;
@@ -31,6 +30,7 @@ pub fn preset_of_evidence(registry: usize, bytes: &[u8]) -> Option<Preset> {
         TAG_PROOFS => {
             let (cells, mut reader) = (cells(registry), Reader::new(rest));
             code(&cells).decode_prefix(&mut reader).ok()?;
+            reader.u32().ok()?;
             preset_of(reader.rest())
         }
         _ => None,
@@ -93,7 +93,7 @@ pub enum EvidenceError {
 pub struct EvidencePart<'a> {
     /// Who signed, of the whole registry.
     pub signers: Bitfield,
-    /// The bytes of the proof, of the length that its signers need; not yet looked at.
+    /// The bytes of the proof; not yet looked at.
     pub proof: &'a [u8],
 }
 
@@ -116,7 +116,7 @@ impl Proofs {
         let groups = signers.saturating_sub(parts) / self.group() * (two - one + 1);
         let supports = match parts {
             1 => 0,
-            parts => parts * code_bytes_max(self.registry_max(), 1),
+            parts => parts * (code_bytes_max(self.registry_max(), 1) + size_of::<u32>()),
         };
         (1 + supports + parts * one + groups).max(1 + self.merge_bytes_max())
     }
@@ -145,7 +145,9 @@ impl Proofs {
             let mut signers = Bitfield::new(registry.len());
             signed.iter().for_each(|s| signers.set(s.position as usize));
             bytes.extend(code(&cells).encode(&Support::from_bits(signers)));
-            bytes.extend(prove(signed)?);
+            let proof = prove(signed)?;
+            bytes.extend((proof.len() as u32).to_le_bytes());
+            bytes.extend(proof);
         }
         Ok(bytes)
     }
@@ -267,8 +269,8 @@ impl Proofs {
                 return Err(EvidenceError::Signers { part });
             }
             left.subtract(&own);
-            let bytes = self.sizes(own.count_ones()).bytes;
-            let proof = reader.bytes(bytes).map_err(at)?;
+            let max = self.sizes(own.count_ones()).bytes;
+            let proof = reader.bytes_u32_prefixed(max).map_err(at)?;
             if is_merge(proof) {
                 return Err(EvidenceError::Kind { part });
             }

@@ -4,6 +4,7 @@
 //! has them all, and the verification of all children one by one.
 
 use super::runs::{self, Runs, Target, verified};
+use super::steps::Steps;
 use super::world::{self, World};
 use super::{Args, Point};
 use crate::error::Result;
@@ -11,6 +12,7 @@ use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
 use crate::report::{Report, Sink, table};
 use crate::text;
+use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
 use alphorn_xmss::{ProofPart, Proofs, Signed};
@@ -36,7 +38,8 @@ pub(super) struct Case {
 pub(super) struct Figures {
     case: Case,
     signers: usize,
-    pub(super) merge: Runs<()>,
+    /// With where the time of the fastest one went.
+    pub(super) merge: Runs<Steps>,
     pub(super) verify_s: f64,
     children_verify_s: f64,
     /// One proof of the union, if it fits into one.
@@ -116,6 +119,9 @@ pub(super) fn run(
         cases.push(measure(&world, case, usize::from(args.runs))?);
     }
     sink.say(&format!("\n{}", printed(&cases)));
+    for case in cases.iter().filter(|_| args.steps) {
+        sink.say(&format!("\n{}", case.merge.fastest.printed(&case.title())));
+    }
     let config = json!({
         "set": args.set.name(),
         "n": sizes,
@@ -151,8 +157,10 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures>
         .collect();
     // The first run makes the circuits.
     let merge = Runs::of(runs, || {
+        let clock = Clock::start();
+        let exec = exec.with_watch(&clock);
         let merged = proofs.merge(exec, &registry, slot, message, &parts)?;
-        Ok((merged, ()))
+        Ok((merged, Steps::of(clock)))
     })?;
     let signers = world.signers(case.validators());
     let verify_s = verified(&child, &registry, (&signers, &merge.bytes), runs)?;
@@ -211,6 +219,14 @@ impl Figures {
         targets
     }
 
+    /// What was measured.
+    fn title(&self) -> String {
+        let child = self.case.child;
+        let (children, signatures) = (self.case.children, child.signatures);
+        let (kernel, threads) = (child.kernel, child.threads);
+        format!("{children} of {signatures}, {kernel}, {threads} threads")
+    }
+
     fn json(&self) -> Value {
         json!({
             "bench": "merge",
@@ -221,6 +237,7 @@ impl Figures {
             "threads": self.case.child.threads,
             "merge_s": self.merge.median_s(),
             "merge_runs_s": self.merge.warm_s,
+            "phases_ms": self.merge.fastest.json(),
             "verify_s": self.verify_s,
             "children_verify_s": self.children_verify_s,
             "one_proof_s": self.one_proof_s,

@@ -6,6 +6,7 @@ use std::ops::{Add, Mul, Sub};
 use super::*;
 use crate::arith::{Arith, compress};
 use crate::kernel::KERNELS;
+use crate::merkle::Opened;
 
 /// How often the verifier did what.
 #[derive(Debug, Default)]
@@ -88,6 +89,15 @@ impl<'a> Arith for Meter<'a> {
             true => self.read(),
             false => Ok(self.base(Fp::ZERO)),
         }
+    }
+
+    /// Arguments open nothing.
+    fn open(
+        &mut self,
+        tree: &Opened<'_, Base<'a>>,
+        _: &[Vec<Base<'a>>],
+    ) -> Result<Vec<Vec<Base<'a>>>, VerifyError> {
+        Err(tree.error)
     }
 
     fn low_bits(&mut self, value: Base<'a>, count: usize) -> Vec<Base<'a>> {

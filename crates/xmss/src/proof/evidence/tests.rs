@@ -35,7 +35,9 @@ fn hollow(proofs: &Proofs, parts: &[Bitfield]) -> Vec<u8> {
     for signers in parts {
         let cells = cells(signers.len());
         bytes.extend(code(&cells).encode(&Support::from_bits(signers.clone())));
-        bytes.resize(bytes.len() + proofs.sizes(signers.count_ones()).bytes, 0);
+        let len = proofs.sizes(signers.count_ones()).bytes;
+        bytes.extend((len as u32).to_le_bytes());
+        bytes.resize(bytes.len() + len, 0);
     }
     bytes
 }
@@ -129,7 +131,7 @@ fn the_first_proof_names_the_preset() {
     assert_eq!(preset_of_evidence(len, &many), None, "0 is no preset");
     let cells = cells(len);
     let support = code(&cells).encode(&Support::from_bits(bits(len, 0..700)));
-    many[1 + support.len() + 5] = 2;
+    many[1 + support.len() + 4 + 5] = 2;
     assert_eq!(preset_of_evidence(len, &many), Some(Preset::SMALL));
     let one = [TAG_PROOF, b'A', b'H', b'P', b'1', 3, 1, 0];
     assert_eq!(preset_of_evidence(len, &one), Some(Preset::FAST));
