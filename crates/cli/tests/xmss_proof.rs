@@ -46,6 +46,8 @@ fn a_proof_is_made_inspected_and_verified() {
     assert_eq!(inspect["preset"], "fast");
     assert_eq!(inspect["evidence_bytes"], bytes);
     assert_eq!(inspect["cases"][0]["proof_bytes"], bytes - 1);
+    let bound = inspect["cases"][0]["proof_bytes_max"].as_u64().unwrap();
+    assert!(bytes as u64 - 1 <= bound);
     assert_eq!(inspect["cases"][0]["groups"], 1);
     // Listed signers are the registry themselves.
     bench
@@ -325,7 +327,7 @@ fn the_security_of_each_preset_is_computed() {
         3,
         "two presets, and merges"
     );
-    assert_eq!(report["assumptions"].as_array().unwrap().len(), 8);
+    assert_eq!(report["assumptions"].as_array().unwrap().len(), 9);
 }
 
 #[test]

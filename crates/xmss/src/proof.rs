@@ -84,11 +84,11 @@ pub struct ProofSizes {
     pub groups: usize,
     /// Slices of 2^16 elements that are committed.
     pub slices: usize,
-    /// Field elements, 31 bits each.
+    /// Field elements at most, 31 bits each.
     pub elements: usize,
     /// Bytes before the elements.
     pub header_bytes: usize,
-    /// All bytes.
+    /// All bytes at most.
     pub bytes: usize,
     /// Cells of the instances.
     pub cells: usize,

@@ -22,8 +22,8 @@ use std::path::PathBuf;
 Reads an aggregate of XMSS that `aggregate --form proof` wrote, a merge or a bundle. The form of the
 proof is checked: header, lengths, elements below the modulus. `verify` says whether it holds.
 
-Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
-signatures have the same. More signatures than a proof takes, 1472 of the set compact and 1024 of
+Elements have 31 bits. What a part has at most follows from the header; rows and paths have fewer
+where what is opened overlaps, which is sent once. More signatures than a proof takes, 1472 of the set compact and 1024 of
 prod, are several proofs with disjoint supports. Of a merge the level and the kinds of its children
 are shown.")]
 pub(super) struct Args {
@@ -64,10 +64,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             cases.push(merge_case(&shape, signers, part.proof.len()));
             continue;
         }
-        let (got, want) = (
-            proofs.decode(part.proof).map_err(own)?.groups,
-            signers.div_ceil(proofs.group()),
-        );
+        let proof = proofs.decode(part.proof).map_err(own)?;
+        let (got, want) = (proof.groups, signers.div_ceil(proofs.group()));
         if got != want {
             let what = format!("a proof of {got} groups, its {signers} signers need {want}");
             return Err(anyhow!("{path}: part {number}: {what}").into());
@@ -76,9 +74,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "\nproof {} of {}\n{}",
             number + 1,
             parts.len(),
-            sizes(&proofs, signers)
+            sizes(&proofs, signers, part.proof.len())
         ));
-        cases.push(case(&proofs, signers));
+        let elements = proof.elements.len();
+        cases.push(case(&proofs, signers, elements, part.proof.len()));
     }
     let fields = Map::from_iter([
         ("set".to_owned(), json!(set.name())),
@@ -147,8 +146,8 @@ fn statement(file: &ProofFile, set: Set, proofs: &Proofs) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The header's numbers and the sizes of the parts.
-fn sizes(proofs: &Proofs, signers: usize) -> String {
+/// The header's numbers, the bytes of the proof and what its parts have at most.
+fn sizes(proofs: &Proofs, signers: usize, bytes_here: usize) -> String {
     let sizes = proofs.sizes(signers);
     let bytes = |elements: usize| elements as f64 * 31.0 / 8.0;
     let row = |name: &str, elements: String, bytes: f64| {
@@ -164,25 +163,28 @@ fn sizes(proofs: &Proofs, signers: usize) -> String {
     );
     rows.push(row("all", sizes.elements.to_string(), sizes.bytes as f64));
     format!(
-        "{signers} signers in {} groups, {} slices of the commitment\n{}",
+        "{signers} signers in {} groups, {} slices of the commitment, {}\n{}",
         sizes.groups,
         sizes.slices,
-        table(&["part", "elements", "bytes", "share"], &rows)
+        text::bytes(bytes_here as u64),
+        table(&["part, at most", "elements", "bytes", "share"], &rows)
     )
 }
 
-fn case(proofs: &Proofs, signers: usize) -> Value {
+fn case(proofs: &Proofs, signers: usize, elements: usize, bytes: usize) -> Value {
     let sizes = proofs.sizes(signers);
-    let part = |part: alphorn_stark::proof::PartSize| json!({ "name": part.name, "elements": part.elements });
+    let part = |part: alphorn_stark::proof::PartSize| json!({ "name": part.name, "elements_max": part.elements });
     json!({
         "signers": signers,
         "groups": sizes.groups,
         "slices": sizes.slices,
         "class": if sizes.slices <= 64 { 64 } else { 256 },
         "proof_kind": "leaf",
-        "elements": sizes.elements,
+        "elements": elements,
+        "elements_max": sizes.elements,
         "header_bytes": sizes.header_bytes,
-        "proof_bytes": sizes.bytes,
+        "proof_bytes": bytes,
+        "proof_bytes_max": sizes.bytes,
         "parts": proofs.parts(signers).into_iter().map(part).collect::<Vec<_>>(),
     })
 }

@@ -417,7 +417,7 @@ fn case(figures: &Figures) -> Value {
         "phases_ms": figures.prove.fastest.json(),
         "signatures_per_s": figures.signatures_per_s(),
         "proof_bytes": figures.prove.bytes.len(),
-        "proof_bytes_by_part": parts,
+        "proof_bytes_max_by_part": parts,
         "header_bytes": sizes.header_bytes,
         "verify_ms": figures.verify_s * 1e3,
         "list_bytes": signatures * proofs.set().params().signature_bytes,

@@ -12,7 +12,7 @@ use crate::whir::Preset;
 pub struct PartSize {
     /// What it is.
     pub name: &'static str,
-    /// Elements, 31 bits each.
+    /// Elements at most, 31 bits each.
     pub elements: usize,
 }
 
