@@ -110,6 +110,7 @@ fn format(choice: u8) -> WireFormat {
         } else {
             Context::None
         },
+        bundle: bit(6).then(|| evidence(130)),
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn proto_message_seeds() -> Vec<Vec<u8>> {
         let messages = messages(&format(choice)).into_iter();
         messages.map(move |message| with_choice(choice, &message))
     };
-    (0..64).flat_map(of_format).collect()
+    (0..128).flat_map(of_format).collect()
 }
 
 /// A vote, an aggregate of each level and a block.
@@ -191,11 +192,19 @@ fn aggregate(format: &WireFormat, level: u8) -> Aggregate {
 
 /// A block of two entries; its header names no body, which [`repair_body_digest`] mends.
 fn block(format: &WireFormat, collection: &Aggregate) -> Block {
+    let (entry, bundle) = match format.bundle {
+        None => (Entry::from(collection), Arc::from([])),
+        Some(length) => {
+            let bytes = vec![8; length.max_bytes()];
+            (Entry::from(collection).bare(), bytes.into())
+        }
+    };
     Block {
         header: Header::default(),
         signature: vec![4; format.duty_signature_bytes].into(),
         body: Body {
-            entries: vec![Entry::from(collection); 2],
+            entries: vec![entry; 2],
+            bundle,
             filler: vec![6; 10].into(),
         },
     }

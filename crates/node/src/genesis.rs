@@ -38,6 +38,7 @@ pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
         u64::from(config.collections_per_block_max),
         u64::from(config.vote_data_per_slot_max),
         u64::from(layout.levels()),
+        u64::from(config.bundled),
     ];
     let levels = config.levels.iter().flat_map(|level| {
         let numbers = [level.publishers, level.taken_max];
@@ -107,7 +108,8 @@ mod tests {
     fn whatever_nodes_must_agree_on_makes_another_network() {
         let layout = Layout::new(VALIDATORS, 2, 4).unwrap();
         let base = config(layout);
-        let changes: [fn(&mut Config); 7] = [
+        let changes: [fn(&mut Config); 8] = [
+            |config| config.bundled = true,
             |config| config.levels[0].publishers += 1,
             |config| config.levels[1].taken_max += 1,
             |config| config.selection = Selection::Rank,
@@ -122,7 +124,7 @@ mod tests {
             id(&config)
         });
         let all: BTreeSet<_> = changed.into_iter().chain([id(&base)]).collect();
-        assert_eq!(all.len(), 8);
+        assert_eq!(all.len(), 9);
         let mut local = base.clone();
         local.levels[1].cover = Cover::Best1;
         local.block_bytes_max /= 2;

@@ -7,8 +7,10 @@
 //!   (source), and the checkpoint (s, head) (target): each slot is a checkpoint.
 //! - A target is justified in a chain when signers of its vote *included in blocks of that chain*
 //!   weigh at least two thirds of all. If it is the slot right after its source, the source is final
-//!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot). With full votes the
-//!   block of slot s + 1 finalises slot s − 1.
+//!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot); likewise if it is two
+//!   slots after it and the slot between is justified in that chain (Gasper, Buterin and others, 2020,
+//!   definition 4.9 with k = 2). With full votes the block of slot s + 1 finalises slot s − 1; where
+//!   blocks include votes one slot later, so that a source is two slots old, slot s − 3.
 //! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry), and a
 //!   [`Policy`] may do more.
 //!
@@ -364,10 +366,12 @@ impl Chain {
             let undecided = vote.target.slot > before.finalised.slot;
             if undecided && self.has_supermajority(parent, vote, sets, seats)? {
                 // Links in the order of their slots; both checkpoints only move up.
-                justified = justified.max(vote.target);
-                if vote.source.slot.next() == vote.target.slot {
+                let next = vote.source.slot.next();
+                let is_between = justified.slot == next && next.next() == vote.target.slot;
+                if next == vote.target.slot || is_between {
                     finalised = finalised.max(vote.source);
                 }
+                justified = justified.max(vote.target);
             }
         }
         let epoch_of = |slot: Slot| slot.epoch(self.epoch_slots).0;

@@ -74,6 +74,18 @@ impl Schedule {
         head_slots_max: 1,
     };
 
+    /// The same for blocks that include votes so many slots later at the earliest, as those do whose
+    /// collections one piece of evidence proves.
+    #[must_use]
+    pub const fn later_by(self, slots: u64) -> Schedule {
+        Schedule {
+            source_slots_max: self.source_slots_max.saturating_add(slots),
+            target_slots_max: self.target_slots_max.saturating_add(slots),
+            head_slots_max: self.head_slots_max.saturating_add(slots),
+            ..self
+        }
+    }
+
     /// Whether a ledger can be kept by it.
     ///
     /// # Errors

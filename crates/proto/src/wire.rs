@@ -11,21 +11,24 @@
 //! | [`Aggregate`] | version, kind, vote, level u8, committee u16, index u16, sender u32, proof of selection, support, evidence, envelope |
 //! | [`Block`] | version, kind, header 76, proposer's signature, count u32, entries (vote, committee u16, support, evidence), filler |
 //!
+//! Where one piece of evidence proves all entries of a block ([`WireFormat::bundle`]), entries have none of
+//! their own, and it stands after them if there are any.
+//!
 //! The support is the code of [`alphorn_types::support_code`]. What is signed is content, never
 //! encoding: envelopes cover the support in canonical raw planes ([`digest`]).
 
 mod block;
 pub mod digest;
+mod evidence;
 mod message;
 mod reject;
 mod topic;
 
-use alphorn_scheme::{Evidence, EvidenceLength};
-use alphorn_types::support_code::{self, CellBounds, Coding, Reference, SupportCode};
-use alphorn_types::{Bitfield, DecodeError, Layout, Reader, Unit, Writer};
+use alphorn_scheme::EvidenceLength;
+use alphorn_types::support_code::{self, Coding};
+use alphorn_types::{Bitfield, DecodeError, Layout, Reader, Writer};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use thiserror::Error;
 
 pub use block::{BLOCK_ENTRIES_MAX, Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
@@ -203,6 +206,8 @@ pub struct WireFormat {
     pub coding: Coding,
     /// What their codes may refer to.
     pub context: Context,
+    /// Length of the one piece of evidence of a block's entries; none where each has its own.
+    pub bundle: Option<EvidenceLength>,
 }
 
 impl WireFormat {
@@ -312,88 +317,23 @@ impl WireFormat {
     /// Most bytes of one block entry.
     pub fn entry_bytes_max(&self) -> usize {
         let top = self.layout.levels();
-        (ENTRY_HEAD_BYTES + self.support_bytes_max(top))
-            .saturating_add(fixed_bytes(self.evidence(top)))
-            .saturating_add(variable_bytes(self.evidence(top)))
+        let own = match self.bundle {
+            Some(_) => 0,
+            None => evidence_bytes_max(self.evidence(top)),
+        };
+        (ENTRY_HEAD_BYTES + self.support_bytes_max(top)).saturating_add(own)
+    }
+
+    /// Most bytes of the one piece of evidence of a block's entries, with its length; none where each
+    /// has its own.
+    pub fn bundle_bytes_max(&self) -> usize {
+        self.bundle.map_or(0, evidence_bytes_max)
     }
 }
 
-impl WireFormat {
-    /// The part of the committee's reference that belongs to a support, none outside
-    /// [`Context::Chain`].
-    fn reference(
-        &self,
-        vote: &Vote,
-        unit: Unit,
-        references: References<'_>,
-    ) -> Result<Option<Bitfield>, MissingReference> {
-        if self.context == Context::None {
-            return Ok(None);
-        }
-        let committee = unit.committee;
-        let whole = references(vote, committee).ok_or(MissingReference {
-            head: vote.head,
-            committee,
-        })?;
-        let range = self.layout.unit_in_committee(unit);
-        Ok(Some(
-            whole.extract(range.start as usize..range.end as usize),
-        ))
-    }
-
-    fn write_evidence(
-        &self,
-        writer: &mut Writer,
-        evidence: &Evidence,
-        (vote, unit): (&Vote, Unit),
-        references: References<'_>,
-    ) -> Result<(), MissingReference> {
-        let reference = self.reference(vote, unit, references)?;
-        let cells = CellBounds::unit(&self.layout, unit);
-        let code = self.support_code(unit, &cells, reference.as_ref());
-        writer.bytes(&code.encode(&evidence.support));
-        let bytes = &evidence.bytes;
-        match self.evidence(unit.level) {
-            EvidenceLength::Fixed(expected) => write_fixed(writer, bytes, expected, "evidence"),
-            EvidenceLength::Max(max) => {
-                assert!(bytes.len() <= max, "evidence of {} bytes", bytes.len());
-                writer.bytes_u32_prefixed(bytes);
-            }
-        }
-        Ok(())
-    }
-
-    fn read_evidence(
-        &self,
-        reader: &mut Reader<'_>,
-        (vote, unit): (&Vote, Unit),
-        references: References<'_>,
-    ) -> Result<Evidence, DecodeError> {
-        let reference =
-            self.reference(vote, unit, references)
-                .map_err(|_| DecodeError::Missing {
-                    what: "block of the vote's head",
-                })?;
-        let cells = CellBounds::unit(&self.layout, unit);
-        let code = self.support_code(unit, &cells, reference.as_ref());
-        let support = Arc::new(code.decode_prefix(reader)?);
-        let bytes = match self.evidence(unit.level) {
-            EvidenceLength::Fixed(bytes) => reader.bytes(bytes)?,
-            EvidenceLength::Max(max) => reader.bytes_u32_prefixed(max)?,
-        };
-        let bytes = bytes.into();
-        Ok(Evidence { support, bytes })
-    }
-
-    fn support_code<'a>(
-        &self,
-        unit: Unit,
-        cells: &'a CellBounds,
-        reference: Option<&'a Bitfield>,
-    ) -> SupportCode<'a> {
-        let reference = reference.map_or(Reference::None, Reference::Chain);
-        SupportCode::new(self.coding, self.multiplicity(unit.level), cells, reference)
-    }
+/// Most bytes of evidence, with its length field.
+fn evidence_bytes_max(length: EvidenceLength) -> usize {
+    fixed_bytes(length).saturating_add(variable_bytes(length))
 }
 
 /// Bytes that evidence always has: its own where they are fixed, else its length field.

@@ -82,6 +82,7 @@ fn points() -> WireFormat {
         multiplicity_max: 3,
         coding: Coding::Rice,
         context: Context::None,
+        bundle: None,
     }
 }
 
@@ -103,6 +104,14 @@ fn chained() -> WireFormat {
     WireFormat {
         context: Context::Chain,
         ..points()
+    }
+}
+
+/// One piece of evidence for all entries of a block.
+fn bundled() -> WireFormat {
+    WireFormat {
+        bundle: Some(EvidenceLength::Max(200_000)),
+        ..lists()
     }
 }
 
@@ -170,8 +179,13 @@ fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
     let entry = Entry::from(&collection);
     lines.add(&format!("entry_digest.{name}"), &entry.digest(format));
 
+    let (entry, bundle) = match format.bundle {
+        None => (entry, Arc::from([])),
+        Some(_) => (entry.bare(), fill("bundle", 1500)),
+    };
     let body = Body {
         entries: vec![entry.clone(), entry],
+        bundle,
         filler: fill("filler", 1000),
     };
     let encoding = body.encode(format, &reference).unwrap();
@@ -193,6 +207,7 @@ fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
     let empty = Block {
         body: Body {
             entries: Vec::new(),
+            bundle: Arc::from([]),
             filler: Arc::from([]),
         },
         ..block
@@ -349,6 +364,7 @@ fn encodings_are_the_pinned_ones() {
     messages(&mut lines, "lists", &lists());
     messages(&mut lines, "chained", &chained());
     messages(&mut lines, "deep", &deep());
+    messages(&mut lines, "bundled", &bundled());
     digests(&mut lines);
     assignments(&mut lines);
     support_codes(&mut lines);

@@ -210,6 +210,14 @@ impl EvidenceLength {
             EvidenceLength::Fixed(n) | EvidenceLength::Max(n) => n,
         }
     }
+
+    /// Whether evidence may have so many bytes.
+    pub fn fits(self, bytes: usize) -> bool {
+        match self {
+            EvidenceLength::Fixed(n) => bytes == n,
+            EvidenceLength::Max(n) => bytes <= n,
+        }
+    }
 }
 
 /// Predicted cost of an operation on one thread of the machine at hand.

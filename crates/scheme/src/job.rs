@@ -279,6 +279,30 @@ impl Work {
         }
     }
 
+    /// Votes that the result may add to what is held, and the bytes of its inputs: what a job that makes
+    /// evidence is worth, and takes while it waits.
+    pub fn weight(&self) -> (u32, u64) {
+        let (votes, bytes): (u64, u64) = match self {
+            Work::Aggregate(job) => {
+                let signatures = job.votes.iter();
+                let bytes = signatures.map(|(_, signature)| signature.len() as u64);
+                (job.votes.len() as u64, bytes.sum())
+            }
+            Work::Combine(job) => {
+                let parts = job.parts.iter().map(|part| &part.evidence);
+                let bytes = parts.clone().map(|evidence| evidence.bytes.len() as u64);
+                let votes = parts.map(|evidence| evidence.support.signer_count() as u64);
+                (votes.sum(), bytes.sum())
+            }
+            Work::Bundle(job) => {
+                let bytes = job.collections.iter().map(|(_, bytes)| bytes.len() as u64);
+                (job.size().1, bytes.sum())
+            }
+            _ => (0, 0),
+        };
+        (u32::try_from(votes).unwrap_or(u32::MAX), bytes)
+    }
+
     /// The claims of the inputs, one entry an input; none for jobs without testable inputs.
     fn inputs(&self, env: &Env) -> Option<(Epoch, Vec<Vec<Claim>>)> {
         match self {

@@ -22,7 +22,7 @@ mod watch;
 
 use crate::Progress;
 use alphorn_scheme::{
-    self as scheme, Env, JobId, Outcome, Product, SessionId, Task, Watermark, Work,
+    self as scheme, Env, JobId, Outcome, Product, Role, SessionId, Task, Watermark, Work,
 };
 use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,7 +120,7 @@ pub struct Compute {
     meters: Meters,
     sampler: Option<Sampler>,
     watch: Option<Watch>,
-    draws_ended: bool,
+    duties_ended: bool,
 }
 
 impl Compute {
@@ -150,7 +150,7 @@ impl Compute {
             meters: Meters::default(),
             sampler: None,
             watch: None,
-            draws_ended: false,
+            duties_ended: false,
         })
     }
 
@@ -191,10 +191,10 @@ impl Compute {
         }
     }
 
-    /// From here on lotteries are not drawn, their jobs end cancelled: the scenario ends before
-    /// anyone serves by them.
-    pub fn end_draws(&mut self) {
-        self.draws_ended = true;
+    /// From here on lotteries are not drawn and no vote is cast, their jobs end cancelled: the scenario
+    /// ends before anyone serves, or needs the votes.
+    pub fn end_duties(&mut self) {
+        self.duties_ended = true;
     }
 
     /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
@@ -218,7 +218,12 @@ impl Compute {
         }
         let op = work.name();
         let admitted = self.admit(&work);
-        let is_void = self.draws_ended && matches!(work, Work::Select(_));
+        let is_duty = match &work {
+            Work::Select(_) => true,
+            Work::Sign(job) => job.items.iter().all(|item| item.role == Role::Vote),
+            _ => false,
+        };
+        let is_void = self.duties_ended && is_duty;
         let cores = match &work {
             Work::Sign(job) => job.items.len(),
             Work::Select(job) => job.validators.len(),

@@ -167,41 +167,11 @@ impl Pool {
     }
 }
 
-/// Votes that a job may add to what is held, and the bytes of its inputs.
-fn weight(work: &Work) -> (u32, u64) {
-    match work {
-        Work::Aggregate(job) => {
-            let bytes = job
-                .votes
-                .iter()
-                .map(|(_, signature)| signature.len() as u64)
-                .sum();
-            (job.votes.len() as u32, bytes)
-        }
-        Work::Combine(job) => {
-            let parts = job.parts.iter().map(|part| &part.evidence);
-            let bytes = parts
-                .clone()
-                .map(|evidence| evidence.bytes.len() as u64)
-                .sum();
-            let votes: usize = parts.map(|evidence| evidence.support.signer_count()).sum();
-            (u32::try_from(votes).unwrap_or(u32::MAX), bytes)
-        }
-        Work::Bundle(job) => {
-            let bytes = job.collections.iter().map(|(_, bytes)| bytes.len() as u64);
-            let votes = job.collections.iter().map(|(entry, _)| &entry.support);
-            let votes: usize = votes.map(|support| support.signer_count()).sum();
-            (u32::try_from(votes).unwrap_or(u32::MAX), bytes.sum())
-        }
-        _ => (0, 0),
-    }
-}
-
 impl Lanes for Pool {
     fn submit(&self, spawn: Spawn) -> Result<(), String> {
         let mut book = self.book();
         self.open(&mut book, &spawn);
-        let (votes, bytes) = weight(&spawn.work);
+        let (votes, bytes) = spawn.work.weight();
         let known = Known {
             job: spawn.job,
             op: spawn.work.name(),

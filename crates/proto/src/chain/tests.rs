@@ -77,6 +77,51 @@ fn finality_follows_full_votes_and_history_is_bounded() {
     assert_eq!(chain.by_root.len(), chain.nodes.len());
 }
 
+/// A chain whose blocks have the full votes of the slots that `included` names for them.
+fn delayed(slots: u64, included: impl Fn(u64) -> Vec<u64>) -> Chain {
+    let mut chain = chain(N, 32);
+    let mut roots = vec![chain.head()];
+    for slot in 1..=slots {
+        let vote = |voted: u64| {
+            let vote = chain.vote(Slot(voted), &roots[voted as usize]).unwrap();
+            entry(vote, 0, Bitfield::ones(N as usize))
+        };
+        let entries: Vec<Entry> = included(slot).into_iter().map(vote).collect();
+        roots.push(grow(&mut chain, roots[slot as usize - 1], slot, &entries));
+    }
+    chain
+}
+
+/// Blocks of one piece of evidence have votes two slots after theirs: then sources are two slots old.
+#[test]
+fn a_link_over_a_justified_slot_finalises_its_source() {
+    let steady = |slot: u64| slot.checked_sub(2).into_iter().collect();
+    let chain = delayed(20, steady);
+    assert_eq!(chain.justified().slot, Slot(18));
+    assert_eq!(chain.finalised().slot, Slot(16));
+    // A block without votes; the next one has those of two slots.
+    let late = |slot: u64| match slot {
+        11 => Vec::new(),
+        12 => vec![9, 10],
+        slot => steady(slot),
+    };
+    assert_eq!(delayed(12, late).finalised().slot, Slot(8));
+    assert_eq!(delayed(20, late).finalised().slot, Slot(16));
+}
+
+#[test]
+fn a_link_over_a_slot_that_is_not_justified_finalises_nothing() {
+    // Nobody includes the votes of slot 10.
+    let included = |slot: u64| match slot {
+        11 => Vec::new(),
+        slot => vec![slot - 1],
+    };
+    let link = delayed(12, included);
+    assert_eq!(link.justified().slot, Slot(11));
+    assert_eq!(link.finalised().slot, Slot(8));
+    assert_eq!(delayed(13, included).finalised().slot, Slot(11));
+}
+
 #[test]
 fn late_votes_can_be_included_behind_finality() {
     let mut chain = full(100);

@@ -10,7 +10,7 @@ use alphorn_scheme::{
     self as scheme, Bytes, Ctx, Env, Evidence, JobId, MemoryWatermark, Outcome, PrepareJob,
     Product, Role as Signer, Scratch, SignItem, SignJob, Task, Work,
 };
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validator};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Time, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::voter::{self, Voter};
 use crate::chain::Chain;
 use crate::contract::Output;
 use crate::slot::{Phase, SlotClock};
-use crate::wire::{Aggregate, Entry, Header, Root, WireFormat, digest};
+use crate::wire::{Aggregate, Body, Entry, Header, Root, WireFormat, digest};
 
 pub use gate::gate;
 
@@ -89,7 +89,9 @@ struct Stage {
 impl Stage {
     fn new(choices: u8) -> Self {
         let layout = Layout::new(VALIDATORS, 2, 2).expect("a legal layout");
-        let model = Model::new(CostTable::example()).expect("a legal table");
+        let mut table = CostTable::example();
+        table.abilities.bundle_max = Some(8);
+        let model = Model::new(table).expect("a legal table");
         let info = SchemeInfo::of(&model, &layout);
         let mut config = Config::new(layout, &info);
         if choices & 1 != 0 {
@@ -99,6 +101,9 @@ impl Stage {
             config.levels[1].publish = Publish::Staged;
         }
         config.levels[0].publishers = 1 + u16::from(choices >> 2) % 4;
+        if choices & 128 != 0 {
+            config.bundle(&info);
+        }
         let local = Hosted::from(&everybody());
         let mut chain = Chain::new([1; 32], layout, config.epoch_slots);
         chain.set_slot(SLOT);
@@ -525,26 +530,15 @@ pub fn proposer(data: &[u8]) -> bool {
         let Some(step) = script.next() else {
             break;
         };
-        let made = match step % 4 {
-            0 => {
-                let (committee, members) = (step as u16 >> 2 & 1, script.number());
-                let len = stage.config.layout.committee_len(committee) as usize;
-                let mut signers = Bitfield::new(len);
-                (0..len)
-                    .filter(|i| members >> i & 1 != 0)
-                    .for_each(|i| signers.set(i));
-                let entry = Entry {
-                    vote: stage.ballots[script.number() % 2].vote,
-                    committee,
-                    evidence: Evidence {
-                        support: Arc::new(Support::from_bits(signers)),
-                        bytes: vec![0; 96].into(),
-                    },
-                };
-                given.push(entry.clone());
-                let entry = Claimed::new(entry, &stage.format, &stage.store.supports);
-                stage.handle(&mut role, proposer::Input::Collection(entry))
-            }
+        let made = match step % 5 {
+            0 => match stage.entry(&mut script, step & 128 != 0) {
+                Some(entry) => {
+                    given.push(entry.clone());
+                    let entry = Claimed::new(entry, &stage.format, &stage.store.supports);
+                    stage.handle(&mut role, proposer::Input::Collection(entry))
+                }
+                None => Vec::new(),
+            },
             1 => {
                 stage.chain.set_slot(slot);
                 stage
@@ -562,9 +556,10 @@ pub fn proposer(data: &[u8]) -> bool {
                 stage.handle(&mut role, proposer::Input::Begin { slot })
             }
             2 => stage.handle(&mut role, proposer::Input::Slot { slot }),
+            3 => stage.handle(&mut role, proposer::Input::Bundle { slot }),
             _ => match stage.end(script.number(), script.number()) {
-                Some((Purpose::Proposer(block), outcome)) => {
-                    stage.handle(&mut role, proposer::Input::Finished { block, outcome })
+                Some((Purpose::Proposer(job), outcome)) => {
+                    stage.handle(&mut role, proposer::Input::Finished { job, outcome })
                 }
                 _ => Vec::new(),
             },
@@ -573,18 +568,23 @@ pub fn proposer(data: &[u8]) -> bool {
             proposed = true;
             assert_eq!(block.header.slot, slot);
             assert_eq!(block.header.parent, stage.chain.head());
-            check_entries(&stage, &given, &block.body.entries);
+            check_entries(&stage, &given, &block.body);
         }
     }
     proposed
 }
 
-fn check_entries(stage: &Stage, given: &[Entry], entries: &[Entry]) {
-    let head: Root = stage.chain.head();
+fn check_entries(stage: &Stage, given: &[Entry], body: &Body) {
+    let (entries, head): (_, Root) = (&body.entries, stage.chain.head());
+    assert!(stage.is_proved(body), "evidence of other entries");
     assert!(entries.len() <= usize::from(stage.config.collections_per_block_max));
     let mut credited: BTreeMap<u16, Bitfield> = BTreeMap::new();
     for entry in entries {
-        assert!(given.contains(entry), "it was never accepted");
+        let is_given = |of: &Entry| match stage.format.bundle {
+            Some(_) => of.bare() == *entry,
+            None => of == entry,
+        };
+        assert!(given.iter().any(is_given), "it was never accepted");
         assert!(
             stage
                 .chain

@@ -11,6 +11,7 @@ use crate::chain::{Policy, Weights};
 use crate::slot::Timing;
 use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
+mod check;
 mod choice;
 mod preset;
 
@@ -40,6 +41,9 @@ pub struct SchemeInfo {
     pub sizes: Sizes,
     /// Length of the evidence of each level, from level 1, over its largest unit.
     pub evidence: Vec<EvidenceLength>,
+    /// Length of one piece of evidence of as many collections as it can prove; none if each needs its
+    /// own.
+    pub bundle: Option<EvidenceLength>,
 }
 
 impl SchemeInfo {
@@ -53,6 +57,7 @@ impl SchemeInfo {
         Self {
             evidence: (1..=layout.levels()).map(length).collect(),
             sizes: scheme.sizes(),
+            bundle: abilities.bundle_max.map(|max| scheme.bundle_length(max)),
             abilities,
         }
     }
@@ -121,6 +126,9 @@ pub struct Config {
     pub epoch_slots: u64,
     /// Most collections in a block, 1 to 2048.
     pub collections_per_block_max: u16,
+    /// Whether one piece of evidence proves all collections of a block, which then includes votes two
+    /// slots after theirs at the earliest; see [`Config::bundle`].
+    pub bundled: bool,
     /// Most bytes of an own block. Local.
     pub block_bytes_max: usize,
     /// Meaningless bytes in an own block, for experiments with sizes. Local.
@@ -192,6 +200,9 @@ pub enum ConfigError {
         /// The greatest value that the scheme's ability to count allows.
         max: u8,
     },
+    /// Blocks of one piece of evidence with a scheme that makes none.
+    #[error("bundled blocks need a scheme that proves several collections together")]
+    NoBundles,
     /// A cover that the scheme's evidence does not allow.
     #[error(
         "cover of level {level} = {value} does not fit evidence that overlaps as {overlap:?}: use {legal}"
@@ -297,6 +308,7 @@ impl Config {
             epoch_slots: 32,
             collections_per_block_max: (2 * layout.committees())
                 .clamp(64, BLOCK_ENTRIES_MAX as u16),
+            bundled: false,
             block_bytes_max: Kind::Block.cap_bytes(),
             filler_bytes: 0,
             vote_data_per_slot_max: 16,
@@ -306,6 +318,15 @@ impl Config {
             coding: Coding::Rice,
             context: Context::None,
             collections_bytes_max: 1 << 30,
+        }
+    }
+
+    /// Has blocks carry one piece of evidence, where the scheme makes it, and no more collections than
+    /// it proves.
+    pub fn bundle(&mut self, info: &SchemeInfo) {
+        if let Some(max) = info.abilities.bundle_max {
+            self.bundled = true;
+            self.collections_per_block_max = self.collections_per_block_max.min(max);
         }
     }
 
@@ -378,150 +399,8 @@ impl Config {
             multiplicity_max: self.multiplicity_max,
             coding: self.coding,
             context: self.context,
+            bundle: info.bundle.filter(|_| self.bundled),
         }
-    }
-
-    /// Refuses what cannot work, naming the value and the nearest legal one.
-    ///
-    /// # Errors
-    ///
-    /// The first [`ConfigError`].
-    pub fn validate(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
-        self.check_levels(info)?;
-        self.check_ranges()?;
-        self.check_weights()?;
-        let committee = self.layout.committee_len_max();
-        if let Some(max) = info.abilities.committee_max
-            && committee > max
-        {
-            let committees = self.layout.validators().div_ceil(max.max(1));
-            return Err(ConfigError::CommitteeSize {
-                value: committee,
-                max,
-                committees,
-            });
-        }
-        if self.selection == Selection::Lottery
-            && (!info.abilities.unique || info.sizes.selection_proof_bytes.is_none())
-        {
-            return Err(ConfigError::LotteryNotUnique);
-        }
-        let format = self.format(info);
-        format.check()?;
-        for level in 1..=self.layout.levels() {
-            self.check_cover(info, level)?;
-            check_fit(&format, level)?;
-        }
-        Ok(())
-    }
-
-    fn check_levels(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
-        let levels = self.layout.levels();
-        for (what, value) in [
-            ("timing", usize::from(self.timing.levels())),
-            ("settings", self.levels.len()),
-            ("evidence", info.evidence.len()),
-        ] {
-            if value != usize::from(levels) {
-                return Err(ConfigError::Levels {
-                    what,
-                    value,
-                    levels,
-                });
-            }
-        }
-        for (level, settings) in (1..).zip(&self.levels) {
-            let members = u64::from(MEMBERS_MAX);
-            for (what, value, min, max) in [
-                ("publishers", u64::from(settings.publishers), 1, members),
-                ("taken_max", settings.taken_max.into(), 1, members),
-                ("stage_ms", settings.stage_ms, 0, STAGE_MS_MAX),
-                (
-                    "stage_gain_ppm",
-                    settings.stage_gain_ppm.into(),
-                    0,
-                    PPM.into(),
-                ),
-            ] {
-                if !(min..=max).contains(&value) {
-                    return Err(ConfigError::LevelOutOfRange {
-                        level,
-                        what,
-                        value,
-                        min,
-                        max,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_ranges(&self) -> Result<(), ConfigError> {
-        let check = |what, value: u64, min, max| match (min..=max).contains(&value) {
-            true => Ok(()),
-            false => Err(ConfigError::OutOfRange {
-                what,
-                value,
-                min,
-                max,
-            }),
-        };
-        check("epoch_slots", self.epoch_slots, 1, EPOCH_SLOTS_MAX)?;
-        let entries_max = BLOCK_ENTRIES_MAX as u64;
-        let entries = self.collections_per_block_max.into();
-        check("collections_per_block_max", entries, 1, entries_max)?;
-        let (bytes, bytes_max) = (self.block_bytes_max as u64, Kind::Block.cap_bytes() as u64);
-        check("block_bytes_max", bytes, 1 << 10, bytes_max)?;
-        check("filler_bytes", self.filler_bytes as u64, 0, bytes / 2)?;
-        let votes = self.vote_data_per_slot_max.into();
-        check("vote_data_per_slot_max", votes, 1, VOTE_DATA_MAX.into())
-    }
-
-    fn check_weights(&self) -> Result<(), ConfigError> {
-        let validators = self.layout.validators();
-        match self.weights.increments().map(<[u16]>::len) {
-            Some(value) if value != validators as usize => {
-                Err(ConfigError::WeightsLength { value, validators })
-            }
-            _ if self.weights.total() == 0 => Err(ConfigError::NoWeight),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether evidence can be combined to that of a level as is asked for.
-    fn check_cover(&self, info: &SchemeInfo, level: u8) -> Result<(), ConfigError> {
-        let (value, cover) = (self.multiplicity_max, self.level(level).cover);
-        let overlap = info.overlap(level.max(2) - 1);
-        let max = match overlap {
-            Overlap::Counted { max } => max,
-            Overlap::None | Overlap::Union => 1,
-        };
-        if value > max {
-            return Err(ConfigError::Multiplicity { value, max });
-        }
-        let (is_legal, legal) = match overlap {
-            // There is room for one of those that share signers.
-            Overlap::Counted { .. } if level > 2 && value < 7 => {
-                let is_legal = matches!(cover, Cover::Best1 | Cover::Greedy);
-                (is_legal, "best1 or greedy")
-            }
-            Overlap::Counted { .. } => (true, ""),
-            Overlap::Union => (cover == Cover::Union, "union"),
-            Overlap::None => (cover == Cover::Best1, "best1"),
-        };
-        if level > 1 && !is_legal {
-            return Err(ConfigError::CoverOverlap {
-                level,
-                value: cover,
-                overlap,
-                legal,
-            });
-        }
-        if level == 2 && cover == Cover::Quorum && value < 3 {
-            return Err(ConfigError::QuorumOfOne { value });
-        }
-        Ok(())
     }
 }
 
@@ -550,28 +429,6 @@ impl Level {
             cover,
         }
     }
-}
-
-/// Refuses a format whose largest aggregate of a level passes the cap.
-fn check_fit(format: &WireFormat, level: u8) -> Result<(), ConfigError> {
-    let (kind, members) = (format.kind(level), format.layout.unit_len_max(level));
-    let max = kind.cap_bytes();
-    let evidence = format.evidence(level).max_bytes();
-    // The support's code and the fields around it stay below this part of the cap.
-    let value = evidence
-        .saturating_add(members as usize)
-        .saturating_add(16 << 10);
-    if evidence > 0 && value > max {
-        let members = (u128::from(members) * max as u128 / value as u128) as u64;
-        return Err(ConfigError::MessageSize {
-            kind,
-            value,
-            max,
-            level,
-            members,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

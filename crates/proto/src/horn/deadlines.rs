@@ -8,6 +8,9 @@
 //! | evidence below the top | the next level | the slot's decision | the end of the next slot | the same |
 //! | evidence of the top level | the slot's decision | votes of the next slot | the end of the next slot | no block can include it |
 //!
+//! The one piece of evidence of a bundled block is begun in the slot before it, with [`BUNDLE_BEGINS`], and
+//! made until the block's slot begins: the block does not wait for it.
+//!
 //! What is ready after it was wanted is published only if it adds a vote, and while gossip takes
 //! messages of its slot; a collection is good for an own block after that.
 
@@ -22,6 +25,11 @@ use crate::wire::Vote;
 
 /// How far clocks may be apart.
 pub(super) const TOLERANCE_NS: u64 = 500_000_000;
+
+/// The phase with which, in the slot before its own, the evidence of a bundled block is begun: the block
+/// that it will stand on should be here, and the collections of the slot before that are late from here
+/// on. What comes later is for the next block.
+pub(super) const BUNDLE_BEGINS: Phase = Phase::Vote;
 
 /// Votes that a late result must add.
 const GAIN_VOTES_MIN: u32 = 1;

@@ -26,6 +26,7 @@
 //! for them as long.
 
 mod aggregates;
+mod block_job;
 mod blocks;
 mod lot;
 mod votes;
@@ -51,7 +52,8 @@ use super::store::Claimed;
 use super::task::Queue;
 use crate::contract::Peer;
 use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
-use blocks::{BlockJob, Blocks};
+use block_job::BlockJob;
+use blocks::Blocks;
 use votes::{take_own_vote, verify_votes};
 
 pub(super) use aggregates::room as aggregates_room;

@@ -65,6 +65,7 @@ impl Config {
         let entries = usize::from(self.collections_per_block_max);
         let around = BLOCK_FIXED_BYTES + format.duty_signature_bytes + self.filler_bytes;
         around
+            .saturating_add(format.bundle_bytes_max())
             .saturating_add(entries.saturating_mul(format.entry_bytes_max()))
             .min(self.block_bytes_max)
     }

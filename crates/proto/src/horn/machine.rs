@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::ballot::Ballot;
 use super::committee::assignment;
 use super::config::{Config, ConfigError, SchemeInfo};
-use super::deadlines::window_end;
+use super::deadlines::{BUNDLE_BEGINS, window_end};
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{self, Gate};
@@ -327,6 +327,9 @@ impl Horn {
                 }
             }
         }
+        if phase == BUNDLE_BEGINS {
+            self.proposer(proposer::Input::Bundle { slot: slot.next() });
+        }
     }
 
     /// The vote that local validators cast, or would have cast, had this machine run earlier.
@@ -360,9 +363,7 @@ impl Horn {
             Purpose::Draw(draw) => self.drawn(draw, outcome),
             Purpose::Voter(job) => self.voter(voter::Input::Finished { job, outcome }),
             Purpose::Maker(job) => self.maker_finished(job, outcome),
-            Purpose::Proposer(block) => {
-                self.proposer(proposer::Input::Finished { block, outcome });
-            }
+            Purpose::Proposer(job) => self.proposer(proposer::Input::Finished { job, outcome }),
             Purpose::Gate(job) => self.gate(gate::Input::Finished { job, outcome }),
         }
     }

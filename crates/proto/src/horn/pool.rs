@@ -50,6 +50,16 @@ impl Pool {
         dropped
     }
 
+    /// Drops a collection that is of no use.
+    pub(super) fn remove(&mut self, claimed: &Claimed) {
+        let group = (claimed.entry.vote.slot, claimed.entry.committee);
+        if let Some(row) = self.by_group.get_mut(&group) {
+            row.retain(|kept| kept.claimed.digest != claimed.digest);
+        }
+        self.by_group.retain(|_, row| !row.is_empty());
+        self.bytes = self.iter().map(Kept::bytes).sum();
+    }
+
     /// Drops the lightest collection, the older one of equal ones.
     fn drop_least(&mut self) -> bool {
         let all = self.by_group.iter().flat_map(|(group, row)| {

@@ -1,4 +1,7 @@
-//! The proposer: a block of the collections that credit most weight that is not credited yet.
+//! The proposer: a block of the collections that credit most weight that is not credited yet. Where one
+//! piece of evidence proves them all, they are chosen and proved in the slot before.
+
+mod bundle;
 
 use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, SignJob, Work};
 use alphorn_types::{Bitfield, Slot, Time};
@@ -6,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use self::bundle::{Bundle, Draft};
 use super::effects::Request;
 use super::pool::{Kept, Pool};
 use super::role::{Role, Shared};
@@ -36,19 +40,28 @@ pub(super) enum Input {
     Collection(Arc<Claimed>),
     /// A slot begins: what no block can include any more is forgotten.
     Slot { slot: Slot },
+    /// The evidence of the block of a slot is begun, if one piece proves all its collections.
+    Bundle { slot: Slot },
     /// The phase begins.
     Begin { slot: Slot },
-    /// The signature of the own block was made, or not.
-    Finished {
-        block: Box<Block>,
-        outcome: Outcome<Product>,
-    },
+    /// A job ended.
+    Finished { job: Job, outcome: Outcome<Product> },
+}
+
+/// A job of a proposer.
+pub(super) enum Job {
+    /// Sign the own block.
+    Sign(Box<Block>),
+    /// Make one piece of evidence of a block's collections.
+    Bundle(Draft),
 }
 
 /// The proposers among the local validators, and the collections that their blocks may include.
 #[derive(Default)]
 pub(super) struct Proposer {
     pool: Pool,
+    /// Collections for the next own block under one piece of evidence.
+    bundle: Option<Bundle>,
     made: VecDeque<Block>,
 }
 
@@ -67,7 +80,7 @@ impl Proposer {
     }
 
     /// Proposes the block of a slot, if its proposer is local. Slot 0 has the genesis block.
-    fn propose(&self, shared: &mut Shared<'_>, slot: Slot) {
+    fn propose(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let proposer = shared.chain.proposer(slot);
         let state = shared.slot(slot).filter(|_| slot > Slot(0));
         let is_local = shared.local.hosts(proposer);
@@ -75,8 +88,17 @@ impl Proposer {
             return;
         };
         let parent = shared.chain.proposal_parent();
+        let (entries, bundle) = match shared.format.bundle {
+            None => {
+                let chosen = self.choose(shared, slot, &parent);
+                let entries = chosen.iter().map(|claimed| claimed.entry.clone());
+                (entries.collect(), Bytes::from([]))
+            }
+            Some(_) => self.take_bundle(shared, slot, &parent),
+        };
         let body = Body {
-            entries: self.choose_entries(shared, slot, &parent),
+            entries,
+            bundle,
             filler: vec![0; shared.config.filler_bytes].into(),
         };
         let references = |vote: &_, committee| shared.chain.reference(vote, committee);
@@ -112,7 +134,8 @@ impl Proposer {
             signature: Bytes::from([]),
             body,
         };
-        shared.fx.spawn(request, Purpose::Proposer(Box::new(block)));
+        let job = Job::Sign(Box::new(block));
+        shared.fx.spawn(request, Purpose::Proposer(job));
     }
 
     fn signed(&mut self, shared: &mut Shared<'_>, mut block: Block, outcome: Outcome<Product>) {
@@ -132,7 +155,7 @@ impl Proposer {
     /// Repeatedly the collection that adds most weight that is not credited in the chain of
     /// `parent`, until none adds any or the block is full. A gain only shrinks as others are
     /// chosen, so an outdated one at the top of the queue is recomputed and put back.
-    fn choose_entries(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<Entry> {
+    fn choose(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<Arc<Claimed>> {
         let candidates = self.candidates(shared, slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         let mut offers = BinaryHeap::new();
@@ -151,9 +174,10 @@ impl Proposer {
             });
         }
         let mut room = Room::new(shared);
-        let mut entries = Vec::new();
+        let mut chosen = Vec::new();
         while let Some(mut offer) = offers.pop() {
-            let Claimed { entry, signers, .. } = &*candidates[offer.index].claimed;
+            let claimed = &candidates[offer.index].claimed;
+            let Claimed { entry, signers, .. } = &**claimed;
             let Some(set) = credited.get_mut(&(entry.vote.slot, entry.committee)) else {
                 continue;
             };
@@ -166,26 +190,29 @@ impl Proposer {
                 offers.push(offer);
                 continue;
             }
-            if entries.len() >= usize::from(shared.config.collections_per_block_max) {
+            if chosen.len() >= usize::from(shared.config.collections_per_block_max) {
                 break;
             }
             if room.takes(shared, entry) {
                 set.union_with(signers);
-                entries.push(entry.clone());
+                chosen.push(claimed.clone());
             }
         }
-        entries
+        chosen
     }
 
     /// Collections that a block of `slot` on top of `parent` can include.
     fn candidates(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<&Kept> {
-        let includable = |kept: &&Kept| {
-            let vote = &kept.claimed.entry.vote;
-            shared.committees_of(vote).is_some()
-                && shared.chain.check_inclusion(vote, slot, parent).is_ok()
-        };
-        self.pool.iter().filter(includable).collect()
+        let pool = self.pool.iter();
+        pool.filter(|kept| is_includable(shared, &kept.claimed.entry, slot, parent))
+            .collect()
     }
+}
+
+/// Whether a block of `slot` on top of `parent` can include an entry.
+fn is_includable(shared: &Shared<'_>, entry: &Entry, slot: Slot, parent: &Root) -> bool {
+    let vote = &entry.vote;
+    shared.committees_of(vote).is_some() && shared.chain.check_inclusion(vote, slot, parent).is_ok()
 }
 
 impl Role for Proposer {
@@ -199,8 +226,12 @@ impl Role for Proposer {
                 let gain = |entry: &Entry, credited: &Bitfield| shared.gain(entry, credited);
                 self.pool.prune(slot, &gain);
             }
+            Input::Bundle { slot } => self.begin_bundle(shared, slot),
             Input::Begin { slot } => self.propose(shared, slot),
-            Input::Finished { block, outcome } => self.signed(shared, *block, outcome),
+            Input::Finished { job, outcome } => match job {
+                Job::Sign(block) => self.signed(shared, *block, outcome),
+                Job::Bundle(draft) => self.bundled(shared, draft, outcome),
+            },
         }
     }
 
@@ -221,8 +252,9 @@ struct Room {
 
 impl Room {
     fn new(shared: &Shared<'_>) -> Self {
-        let config = shared.config;
-        let around = BLOCK_FIXED_BYTES + shared.format.duty_signature_bytes + config.filler_bytes;
+        let (config, format) = (shared.config, shared.format);
+        let around = BLOCK_FIXED_BYTES + format.duty_signature_bytes + config.filler_bytes;
+        let around = around + format.bundle_bytes_max();
         Self {
             wire_bytes: config.block_bytes_max.saturating_sub(around),
             raw_bytes: BLOCK_BYTES_MAX,
@@ -232,6 +264,8 @@ impl Room {
     /// Takes an entry if it fits; one that does not is skipped, a smaller one may still fit.
     fn takes(&mut self, shared: &Shared<'_>, entry: &Entry) -> bool {
         let references = |vote: &_, committee| shared.chain.reference(vote, committee);
+        let bare = shared.format.bundle.map(|_| entry.bare());
+        let entry = bare.as_ref().unwrap_or(entry);
         let Ok(wire) = entry.encoded_bytes(shared.format, &references) else {
             return false;
         };

@@ -5,8 +5,8 @@
 //! whoever called it. No role knows another one: [`Horn`](super::Horn) hands inputs on. The gate is a
 //! role that writes what is accepted to the slots, so it is lent them to write to.
 
-use alphorn_scheme::{Bytes, Outcome, Product};
-use alphorn_types::{Bitfield, Slot, Time};
+use alphorn_scheme::{BundleEntry, Bytes, Outcome, Product, Statement};
+use alphorn_types::{Bitfield, Epoch, Slot, Time};
 use std::sync::Arc;
 
 use super::config::{Config, SchemeInfo};
@@ -17,7 +17,7 @@ use super::state::{SlotState, Slots};
 use super::store::Store;
 use crate::chain::Chain;
 use crate::slot::SlotClock;
-use crate::wire::{Entry, Vote, WireFormat};
+use crate::wire::{Entry, Vote, WireFormat, digest};
 
 /// What a node lends to one of its roles for the time of a call.
 pub(super) struct Shared<'a, S = &'a Slots> {
@@ -88,6 +88,28 @@ impl<'a, S> Shared<'a, S> {
     pub(super) fn committees_of(&self, vote: &Vote) -> Option<&'a Arc<Committees>> {
         let epoch = vote.slot.epoch(self.config.epoch_slots);
         self.epochs.of(epoch, &self.mix_of(vote)?)
+    }
+
+    /// The epoch by which the key table of an entry is named, of committees that are ready.
+    pub(super) fn table_of(&self, entry: &Entry) -> Epoch {
+        let committees = self.committees_of(&entry.vote);
+        committees.map_or(Epoch(0), |of| of.assignment.epoch())
+    }
+
+    /// What an entry of a block proves.
+    pub(super) fn statement_of(&self, entry: &Entry) -> Statement {
+        let message = digest::vote_message(self.config.network(), &entry.vote);
+        let committee = self.config.layout.committee(entry.committee);
+        (self.config).statement(self.info, committee, entry.vote.slot, message)
+    }
+
+    /// An entry of a block as evidence of many collections proves it, of committees that are ready.
+    pub(super) fn bundle_entry(&self, entry: &Entry) -> BundleEntry {
+        BundleEntry {
+            epoch: self.table_of(entry),
+            statement: self.statement_of(entry),
+            support: entry.evidence.support.clone(),
+        }
     }
 
     /// The weight that an entry adds to those who are credited already. Where the committees are

@@ -1,6 +1,6 @@
 //! What a machine knows of a slot.
 
-use alphorn_scheme::{Bytes, Evidence, EvidenceLength, SessionId};
+use alphorn_scheme::{Bytes, Evidence, SessionId};
 use alphorn_types::{Bitfield, Cell, Epoch, LEVELS_MAX, Layout, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -121,6 +121,8 @@ pub(super) struct SlotState {
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
     pub(super) block: Option<Proposal>,
+    /// The proposer signed a block whose evidence does not hold.
+    pub(super) has_false_block: bool,
     pub(super) votes_seen: u64,
     pub(super) votes_accepted: u64,
 }
@@ -151,6 +153,7 @@ impl SlotState {
             batches: BTreeMap::new(),
             making: vec![Making::default(); usize::from(layout.committees())],
             block: None,
+            has_false_block: false,
             votes_seen: 0,
             votes_accepted: 0,
             committees,
@@ -384,10 +387,7 @@ pub(super) fn bits_bytes(positions: u32) -> u64 {
 /// child process may answer with anything.
 pub(super) fn evidence_fits(evidence: &Evidence, format: &WireFormat, unit: Unit) -> bool {
     let (support, bytes) = (&evidence.support, evidence.bytes.len());
-    let length_fits = match format.evidence(unit.level) {
-        EvidenceLength::Fixed(fixed) => bytes == fixed,
-        EvidenceLength::Max(max) => bytes <= max,
-    };
+    let length_fits = format.evidence(unit.level).fits(bytes);
     let multiplicities = 1..=format.multiplicity(unit.level);
     length_fits
         && support.len() == format.layout.unit_len(unit) as usize

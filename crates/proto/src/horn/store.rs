@@ -246,6 +246,7 @@ mod tests {
     fn block(format: &WireFormat, filler: u8) -> (Block, Bytes) {
         let body = Body {
             entries: Vec::new(),
+            bundle: Bytes::from([]),
             filler: vec![filler; 3].into(),
         };
         let encoded = body.encode(format, &no_references).unwrap();

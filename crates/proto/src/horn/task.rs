@@ -3,8 +3,7 @@
 use alphorn_types::{Epoch, Slot, Unit};
 
 use super::roster::Draw;
-use super::{gate, maker, voter};
-use crate::wire::Block;
+use super::{gate, maker, proposer, voter};
 
 /// Where aggregates wait together for their verification: those that are combined to evidence of one
 /// unit in a slot, and all collections, none.
@@ -22,8 +21,8 @@ pub(super) enum Purpose {
     Voter(voter::Job),
     /// Of those who serve at a level.
     Maker(maker::Job),
-    /// Of the proposer: sign the own block.
-    Proposer(Box<Block>),
+    /// Of the proposer.
+    Proposer(proposer::Job),
     /// Of the gate: verify messages.
     Gate(gate::Job),
 }

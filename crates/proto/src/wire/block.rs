@@ -3,6 +3,7 @@
 use alphorn_scheme::{Bytes, Evidence};
 use alphorn_types::{DecodeError, Reader, Slot, Validator, Writer};
 
+use super::evidence::{read_proof, write_proof};
 use super::message::{read_committee, read_validator};
 use super::{
     Aggregate, BLOCK_BYTES_MAX, Kind, MissingReference, References, Root, VERSION, VOTE_BYTES,
@@ -74,7 +75,8 @@ pub struct Entry {
     pub vote: Vote,
     /// The committee.
     pub committee: u16,
-    /// The multiplicity of each position of the committee, and the evidence of the votes.
+    /// The multiplicity of each position of the committee, and the evidence of the votes: none of its
+    /// own in a block whose entries share one.
     pub evidence: Evidence,
 }
 
@@ -94,7 +96,14 @@ impl Entry {
         writer.bytes(&self.vote.encode());
         writer.u16(self.committee);
         let place = (&self.vote, format.layout.committee(self.committee));
-        format.write_evidence(writer, &self.evidence, place, references)
+        if format.bundle.is_none() {
+            return format.write_evidence(writer, &self.evidence, place, references);
+        }
+        assert!(
+            self.evidence.bytes.is_empty(),
+            "an entry with evidence of its own where all share one"
+        );
+        format.write_support(writer, &self.evidence.support, place, references)
     }
 
     fn read(
@@ -105,12 +114,29 @@ impl Entry {
         let vote = Vote::read(reader)?;
         let committee = read_committee(reader, format)?;
         let place = (&vote, format.layout.committee(committee));
-        let evidence = format.read_evidence(reader, place, references)?;
+        let evidence = match format.bundle {
+            None => format.read_evidence(reader, place, references)?,
+            Some(_) => Evidence {
+                support: format.read_support(reader, place, references)?,
+                bytes: Bytes::from([]),
+            },
+        };
         Ok(Self {
             vote,
             committee,
             evidence,
         })
+    }
+
+    /// The entry without evidence of its own, as in a block whose entries share one.
+    pub fn bare(&self) -> Self {
+        Self {
+            evidence: Evidence {
+                support: self.evidence.support.clone(),
+                bytes: Bytes::from([]),
+            },
+            ..*self
+        }
     }
 
     /// Bytes of the entry with its support in raw planes: what it costs in memory.
@@ -154,6 +180,9 @@ pub struct Body {
     /// Collections, at most [`BLOCK_ENTRIES_MAX`]; with supports in raw planes they have at most
     /// [`BLOCK_BYTES_MAX`] bytes, so that a short code cannot unfold to any size.
     pub entries: Vec<Entry>,
+    /// What proves all entries together; empty where each has its own evidence, and where there are
+    /// none.
+    pub bundle: Bytes,
     /// Bytes without meaning, for experiments with the size of blocks.
     pub filler: Bytes,
 }
@@ -167,8 +196,8 @@ impl Body {
     ///
     /// # Panics
     ///
-    /// If there are more than [`BLOCK_ENTRIES_MAX`] entries or a field has not the length of the
-    /// format.
+    /// If there are more than [`BLOCK_ENTRIES_MAX`] entries, a field has not the length of the
+    /// format, or evidence stands where the format has none.
     pub fn encode(
         &self,
         format: &WireFormat,
@@ -180,6 +209,10 @@ impl Body {
         writer.u32(count as u32);
         for entry in &self.entries {
             entry.write(&mut writer, format, references)?;
+        }
+        match format.bundle.filter(|_| count > 0) {
+            Some(length) => write_proof(&mut writer, &self.bundle, length),
+            None => assert!(self.bundle.is_empty(), "evidence of no entries"),
         }
         writer.bytes_u32_prefixed(&self.filler);
         Ok(writer.into_vec())
@@ -207,8 +240,16 @@ impl Body {
             }
             entries.push(entry);
         }
+        let bundle = match format.bundle.filter(|_| count > 0) {
+            Some(length) => read_proof(reader, length)?,
+            None => Bytes::from([]),
+        };
         let filler = reader.bytes_u32_prefixed(BLOCK_BYTES_MAX)?.into();
-        Ok(Self { entries, filler })
+        Ok(Self {
+            entries,
+            bundle,
+            filler,
+        })
     }
 }
 

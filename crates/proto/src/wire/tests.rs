@@ -1,12 +1,12 @@
 use super::*;
 use alphorn_scheme::{Bytes, Evidence};
-use alphorn_types::{Slot, Support, Validator};
+use alphorn_types::{Slot, Support, Unit, Validator};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Formats of three kinds: everything of fixed length; lists without proofs of selection; supports
-/// that refer to the chain, and three levels.
-fn formats() -> [WireFormat; 3] {
+/// Formats of four kinds: everything of fixed length; lists without proofs of selection; supports
+/// that refer to the chain, and three levels; the same with one piece of evidence for a block.
+fn formats() -> [WireFormat; 4] {
     let fixed = WireFormat {
         layout: Layout::new(700, 3, 4).unwrap(),
         signature_bytes: 96,
@@ -16,6 +16,7 @@ fn formats() -> [WireFormat; 3] {
         multiplicity_max: 3,
         coding: Coding::Rice,
         context: Context::None,
+        bundle: None,
     };
     let lists = WireFormat {
         layout: Layout::new(5, 2, 4).unwrap(),
@@ -32,7 +33,11 @@ fn formats() -> [WireFormat; 3] {
         multiplicity_max: 15,
         ..fixed.clone()
     };
-    [fixed, lists, chain]
+    let bundled = WireFormat {
+        bundle: Some(EvidenceLength::Max(900)),
+        ..chain.clone()
+    };
+    [fixed, lists, chain, bundled]
 }
 
 /// Knows every block whose root begins with an even byte.
@@ -55,7 +60,7 @@ struct Filling {
 }
 
 fn fillings() -> impl Strategy<Value = Filling> {
-    (0usize..3, any::<u64>(), 0u64..=100).prop_map(|(format, seed, density)| Filling {
+    (0usize..4, any::<u64>(), 0u64..=100).prop_map(|(format, seed, density)| Filling {
         format,
         seed,
         density,
@@ -158,14 +163,27 @@ impl Filling {
         self.aggregate(self.format().layout.levels())
     }
 
+    /// An entry of a block.
+    fn entry(&mut self) -> Entry {
+        let entry = Entry::from(&self.collection());
+        match self.format().bundle {
+            None => entry,
+            Some(_) => entry.bare(),
+        }
+    }
+
     fn block(&mut self) -> Block {
         let format = self.format();
         let count = self.next() % 4;
         let filler = self.next() as usize % 50;
+        let entries = (0..count).map(|_| self.entry()).collect();
+        let bundle = match format.bundle.filter(|_| count > 0) {
+            Some(length) => self.evidence_bytes(length),
+            None => Arc::from([]),
+        };
         let body = Body {
-            entries: (0..count)
-                .map(|_| Entry::from(&self.collection()))
-                .collect(),
+            entries,
+            bundle,
             filler: self.bytes(filler),
         };
         let encoding = body.encode(&format, &references(format.layout)).unwrap();
@@ -244,7 +262,7 @@ proptest! {
             prop_assert!(bytes.len() <= format.bytes_max(kind), "{kind}: {} bytes", bytes.len());
         }
         let known = references(format.layout);
-        let entry = Entry::from(&filling.collection());
+        let entry = filling.entry();
         prop_assert!(entry.encoded_bytes(&format, &known).unwrap() <= format.entry_bytes_max());
     }
 
@@ -515,6 +533,7 @@ fn short_codes_do_not_unfold_beyond_the_cap() {
     let block = |count| {
         let body = Body {
             entries: vec![entry.clone(); count],
+            bundle: Arc::from([]),
             filler: Arc::from([]),
         };
         let encoding = body.encode(&format, &no_references).unwrap();
@@ -542,6 +561,47 @@ fn short_codes_do_not_unfold_beyond_the_cap() {
             max: BLOCK_BYTES_MAX as u64
         })
     );
+}
+
+/// One piece of evidence stands after all entries, within the length of the scheme; after none, there is
+/// none.
+#[test]
+fn evidence_of_all_entries_is_bounded_and_stands_where_entries_are() {
+    let mut filling = filling(3);
+    let format = filling.format();
+    let known = references(format.layout);
+    let entry = filling.entry();
+    let body = |entries: &[Entry], bytes: usize| Body {
+        entries: entries.to_vec(),
+        bundle: vec![5; bytes].into(),
+        filler: Arc::from([]),
+    };
+    let empty = body(&[], 0).encode(&format, &known).unwrap();
+    assert_eq!(empty, [0; 8], "no entries, no filler");
+    let longer = WireFormat {
+        bundle: Some(EvidenceLength::Max(901)),
+        ..format.clone()
+    };
+    for (bytes, fits) in [(0, true), (900, true), (901, false)] {
+        let encoded = body(std::slice::from_ref(&entry), bytes)
+            .encode(&longer, &known)
+            .unwrap();
+        let entries = entry.encoded_bytes(&format, &known).unwrap();
+        assert_eq!(encoded.len(), 4 + entries + 4 + bytes + 4);
+        let header = Header {
+            body: digest::body_digest(&encoded),
+            ..Header::default()
+        };
+        let block = [
+            &[VERSION, Kind::Block as u8][..],
+            &header.encode(),
+            &[0; 96],
+            &encoded,
+        ]
+        .concat();
+        let decoded = Block::decode(&block, &format, &known);
+        assert_eq!(decoded.is_ok(), fits, "{bytes} bytes");
+    }
 }
 
 #[test]

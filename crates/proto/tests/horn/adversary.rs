@@ -644,12 +644,6 @@ fn a_block_is_as_good_as_its_worst_entry() {
         evidence,
     };
     let false_one = entry(overstate(&truth, crate::forge::all_ones(40)));
-    let block = forge.block(Slot(1), genesis, vec![entry(truth.clone()), false_one]);
-    assert_eq!(
-        judge(&mut net, forge.encode_block(&block)),
-        Some(Verdict::Reject)
-    );
-    assert_eq!(reason(&net), "bad_evidence");
     let mut late = vote;
     late.slot = Slot(1);
     late.target.slot = Slot(1);
@@ -671,7 +665,15 @@ fn a_block_is_as_good_as_its_worst_entry() {
         Some(Verdict::Reject)
     );
     assert_eq!(reason(&net), "wrong_proposer");
-    let block = forge.block(Slot(1), genesis, vec![entry(truth.clone())]);
+    let block = forge.block(Slot(1), genesis, vec![entry(truth.clone()), false_one]);
+    assert_eq!(
+        judge(&mut net, forge.encode_block(&block)),
+        Some(Verdict::Reject)
+    );
+    assert_eq!(reason(&net), "bad_evidence");
+    // Its proposer is believed no more in that slot.
+    net.run_until(clock.slot_start(Slot(2)));
+    let block = forge.block(Slot(2), genesis, vec![entry(truth.clone())]);
     assert_eq!(
         judge(&mut net, forge.encode_block(&block)),
         Some(Verdict::Accept)

@@ -7,7 +7,7 @@ use alphorn_proto::wire::{
 };
 use alphorn_scheme::model::{Model, ModelKeys, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
-    Bytes, Ctx, Evidence, Layer, Part, Reservation, Role, Scheme, SignItem, Statement,
+    Bundled, Bytes, Ctx, Evidence, Layer, Part, Reservation, Role, Scheme, SignItem, Statement,
 };
 use alphorn_types::{Assignment, Bitfield, Cell, Slot, Support, Unit, Validator};
 use std::sync::Arc;
@@ -215,12 +215,43 @@ impl Forge {
         Some(proofs.iter().next().unwrap().into())
     }
 
+    /// An honest block of entries with true evidence.
     pub fn block(&self, slot: Slot, parent: [u8; 32], entries: Vec<Entry>) -> Block {
-        let proposer = Validator((slot.0 % u64::from(self.config.layout.validators())) as u32);
-        let body = Body {
-            entries,
-            filler: Bytes::from([]),
+        let body = match self.format.bundle.filter(|_| !entries.is_empty()) {
+            None => Body {
+                entries,
+                bundle: Bytes::from([]),
+                filler: Bytes::from([]),
+            },
+            Some(_) => Body {
+                bundle: self.bundle(&entries),
+                entries: entries.iter().map(Entry::bare).collect(),
+                filler: Bytes::from([]),
+            },
         };
+        self.signed(slot, parent, body)
+    }
+
+    /// One piece of evidence of entries with true evidence.
+    pub fn bundle(&self, entries: &[Entry]) -> Bytes {
+        let mut parts = Vec::new();
+        for entry in entries {
+            let range = self.config.layout.committee_range(entry.committee);
+            let of = Bundled {
+                keys: &self.keys,
+                statement: self.statement(Layer::Collection, range, &entry.vote),
+                support: &entry.evidence.support,
+            };
+            parts.push((of, &*entry.evidence.bytes));
+        }
+        self.scheme
+            .bundle(&parts, &mut Ctx::single(&mut ()))
+            .unwrap()
+    }
+
+    /// A block of any body, under its proposer's signature.
+    pub fn signed(&self, slot: Slot, parent: [u8; 32], body: Body) -> Block {
+        let proposer = Validator((slot.0 % u64::from(self.config.layout.validators())) as u32);
         let encoded = body.encode(&self.format, &no_references).unwrap();
         let header = Header {
             slot,

@@ -17,31 +17,41 @@ pub struct Kind {
     pub layers: [scheme::Form; 2],
     pub overlap: [scheme::Overlap; 2],
     pub unique: bool,
+    pub bundle_max: Option<u16>,
 }
 
 pub const SUMS: Kind = Kind {
     layers: [scheme::Form::Point; 2],
     overlap: [scheme::Overlap::Counted { max: 15 }; 2],
     unique: true,
+    bundle_max: None,
 };
 pub const LISTS: Kind = Kind {
     layers: [scheme::Form::List; 2],
     overlap: [scheme::Overlap::Union; 2],
     unique: false,
+    bundle_max: None,
 };
 pub const LISTS_THEN_PROOF: Kind = Kind {
     layers: [scheme::Form::List, scheme::Form::Proof],
     overlap: [scheme::Overlap::Union, scheme::Overlap::None],
     unique: false,
+    bundle_max: None,
 };
 pub const PROOFS: Kind = Kind {
     layers: [scheme::Form::Proof; 2],
     overlap: [scheme::Overlap::None; 2],
     unique: false,
+    bundle_max: None,
 };
 pub const MERGED_PROOFS: Kind = Kind {
     overlap: [scheme::Overlap::Union; 2],
     ..PROOFS
+};
+/// One piece of evidence proves the collections of a block, if the configuration says so.
+pub const BUNDLES: Kind = Kind {
+    bundle_max: Some(20),
+    ..MERGED_PROOFS
 };
 
 pub fn model(kind: Kind) -> Model {
@@ -49,6 +59,7 @@ pub fn model(kind: Kind) -> Model {
     table.abilities.layers = kind.layers;
     table.abilities.overlap = kind.overlap;
     table.abilities.unique = kind.unique;
+    table.abilities.bundle_max = kind.bundle_max;
     Model::new(table).unwrap()
 }
 

@@ -224,6 +224,7 @@ fn aggregate(vote: Vote, unit: Unit, sender: Validator, format: &WireFormat) -> 
 fn block(horn: &Horn, entries: Vec<Entry>, parent: Root) -> Block {
     let body = Body {
         entries,
+        bundle: Bytes::from([]),
         filler: Bytes::from([]),
     };
     let encoded = body.encode(horn.format(), &no_references).unwrap();

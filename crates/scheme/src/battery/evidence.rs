@@ -1,7 +1,7 @@
 //! Aggregates and collections.
 
 use super::{Fixture, MESSAGE, SLOT, World};
-use crate::{Evidence, EvidenceLength, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
+use crate::{Evidence, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
 use alphorn_types::{Cell, Slot, Support, Unit};
 use std::sync::Arc;
 
@@ -22,13 +22,6 @@ fn multiplicities(evidence: &Evidence) -> Vec<u8> {
     (0..evidence.support.len())
         .map(|i| evidence.support.multiplicity(i))
         .collect()
-}
-
-fn fits(length: EvidenceLength, bytes: usize) -> bool {
-    match length {
-        EvidenceLength::Fixed(n) => n == bytes,
-        EvidenceLength::Max(max) => bytes <= max,
-    }
 }
 
 /// Each claim that differs from the truth in one place is false.
@@ -131,10 +124,8 @@ pub fn aggregates_name_exactly_their_signers<F: Fixture>(fixture: &F) {
         let evidence = world.aggregate(&statement, &chosen);
         let expected: Vec<u8> = (0..4).map(|i| u8::from(signers.contains(&i))).collect();
         assert_eq!(multiplicities(&evidence), expected);
-        assert!(fits(
-            world.scheme().evidence_length(Layer::Aggregate, 4),
-            evidence.bytes.len()
-        ));
+        let length = world.scheme().evidence_length(Layer::Aggregate, 4);
+        assert!(length.fits(evidence.bytes.len()));
         binds::<F>(&world, &statement, &evidence);
     }
     let unordered = [votes[1].clone(), votes[0].clone()];
@@ -187,7 +178,7 @@ pub fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
     let length = world
         .scheme()
         .evidence_length(Layer::Collection, statement.len);
-    assert!(fits(length, evidence.bytes.len()));
+    assert!(length.fits(evidence.bytes.len()));
     binds::<F>(&world, &statement, &evidence);
     let outside = [Part {
         offset: 9,
@@ -242,10 +233,8 @@ pub fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
     let (first, second) = (&groups[0], &groups[1]);
     let statement = world.unit_statement(layer, second.0);
     assert_eq!(multiplicities(&second.2), [1, 1, 0, 1, 1, 1]);
-    assert!(fits(
-        world.scheme().evidence_length(layer, statement.len),
-        second.2.bytes.len()
-    ));
+    let length = world.scheme().evidence_length(layer, statement.len);
+    assert!(length.fits(second.2.bytes.len()));
     binds::<F>(&world, &statement, &second.2);
     // Of the other group, and of two cells and a half.
     assert!(!world.holds(&world.unit_statement(layer, first.0), &second.2));

@@ -17,8 +17,8 @@ pub struct BundleEntry {
     pub support: Arc<Support>,
 }
 
-/// Make one piece of evidence of verified collections. Dear, and wanted by nobody else: it runs beside
-/// what is due, and a shorter one of the first collections is of use as well.
+/// Make one piece of evidence of verified collections. A shorter one of the first collections is of use as
+/// well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleJob {
     /// The collections, each with what proves it; the most valuable ones first.

@@ -1,5 +1,6 @@
 //! Cost tables, and a scheme without cryptography that charges them.
 
+mod bundle;
 mod codes;
 mod scheme;
 mod table;

@@ -40,18 +40,16 @@ pub struct ModelSigners {
 
 /// Stands for a role where a ticket is drawn.
 const TICKET: u64 = u64::MAX;
-/// Where the tag of a bundle begins.
-const BUNDLE: u64 = u64::MAX - 1;
 /// An odd number without pattern, the golden ratio: what distinguishes words before they are mixed.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is signed by many, mixed once for all of them. A tag is no digest: who looks for two alike finds
 /// them. It costs some nanoseconds, because simulations make as many as a network has signatures.
 #[derive(Clone, Copy, Debug)]
-struct Subject(u64);
+pub(super) struct Subject(pub(super) u64);
 
 impl Subject {
-    fn new(role: u64, slot: u64, message: &[u8; 32]) -> Self {
+    pub(super) fn new(role: u64, slot: u64, message: &[u8; 32]) -> Self {
         let words = message.chunks_exact(8).map(|chunk| {
             let word = chunk.try_into().expect("chunks of 8 bytes");
             u64::from_le_bytes(word)
@@ -69,13 +67,13 @@ impl Subject {
 
 /// A permutation of 64 bits in which each bit of the input changes half of the output (D. Stafford,
 /// "Better bit mixing", variant 13, 2011).
-fn mixed(word: u64) -> u64 {
+pub(super) fn mixed(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31
 }
 
-fn bytes_of(words: [u64; 4]) -> [u8; 32] {
+pub(super) fn bytes_of(words: [u64; 4]) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
         chunk.copy_from_slice(&word.to_le_bytes());
@@ -100,7 +98,7 @@ impl Model {
         &self.table
     }
 
-    fn padded(&self, head: &[u8], bytes: usize) -> Vec<u8> {
+    pub(super) fn padded(&self, head: &[u8], bytes: usize) -> Vec<u8> {
         let mut object = head.to_vec();
         object.resize(bytes.max(head.len()), 0);
         object
@@ -152,7 +150,7 @@ impl Model {
 
     /// The only bytes that verify for a support: a sum of vote tags with multiplicities, a list of
     /// signatures, or a tag over the signer set.
-    fn evidence(
+    pub(super) fn evidence(
         &self,
         keys: &ModelKeys,
         statement: &Statement,
@@ -219,35 +217,6 @@ impl Model {
             support,
             bytes: bytes.into(),
         })
-    }
-
-    /// The only bytes that verify for a bundle: a tag over the evidence that each of its collections
-    /// would have, in their order.
-    fn bundle_evidence(&self, collections: &[Bundled<'_, ModelKeys>]) -> Option<Vec<u8>> {
-        let max = self.table.abilities.bundle_max?;
-        if collections.is_empty() || collections.len() > usize::from(max) {
-            return None;
-        }
-        let mut state = BUNDLE;
-        for one in collections {
-            let Statement { first, slot, .. } = one.statement;
-            let of = self.evidence(one.keys, &one.statement, one.support)?;
-            let subject = Subject::new(slot.0, first.into(), &one.statement.message);
-            let words = of.chunks(8).map(|chunk| {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                u64::from_le_bytes(word)
-            });
-            let words = [of.len() as u64, subject.0].into_iter().chain(words);
-            state = words.fold(state, |state, word| mixed(state.wrapping_add(STEP) ^ word));
-        }
-        let head = bytes_of([1, 2, 3, 4].map(|i: u64| mixed(state.wrapping_add(i))));
-        Some(self.padded(&head, self.bundle_bytes(max)))
-    }
-
-    /// Bytes of a bundle, whatever is in it.
-    fn bundle_bytes(&self, max: u16) -> usize {
-        self.table.merged_bytes(max.into()) as usize
     }
 
     fn holds(&self, keys: &ModelKeys, claim: &Claim) -> bool {
@@ -500,28 +469,7 @@ impl Scheme for Model {
         collections: &[(Bundled<'_, ModelKeys>, &[u8])],
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Bytes, SchemeError> {
-        let Some(max) = self.table.abilities.bundle_max else {
-            return Err(SchemeError::Unsupported {
-                scheme: "model",
-                what: "prove several collections together",
-            });
-        };
-        let value = collections.len();
-        match value {
-            0 => return Err(SchemeError::Empty),
-            _ if value > usize::from(max) => return Err(SchemeError::BundleSize { value, max }),
-            _ => {}
-        }
-        let is_false = |(of, bytes): &(Bundled<'_, ModelKeys>, &[u8])| {
-            let made = self.evidence(of.keys, &of.statement, of.support);
-            made.is_none_or(|made| made != *bytes)
-        };
-        if let Some(bad) = collections.iter().position(is_false) {
-            return Err(SchemeError::Malformed(bad));
-        }
-        let entries: Vec<_> = collections.iter().map(|(of, _)| *of).collect();
-        let made = self.bundle_evidence(&entries);
-        made.map(Bytes::from).ok_or(SchemeError::Degenerate)
+        self.make_bundle(collections)
     }
 
     fn verify_bundle(

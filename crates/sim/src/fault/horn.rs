@@ -49,8 +49,11 @@ fn empty_block(
     filler: Bytes,
     sign: impl FnOnce(&Root) -> Option<Bytes>,
 ) -> Option<(Root, Bytes)> {
-    let entries = Vec::new();
-    let body = Body { entries, filler };
+    let body = Body {
+        entries: Vec::new(),
+        bundle: Bytes::from([]),
+        filler,
+    };
     let encoded = body.encode(&plan.format, &no_references).ok()?;
     let header = Header {
         body: digest::body_digest(&encoded),

@@ -276,7 +276,7 @@ impl HornNode {
             } => {
                 self.note(&work);
                 let work = self.plan.bench.job(work);
-                let (votes, bytes) = work.weight();
+                let (votes, bytes) = work.work().weight();
                 let request = Request {
                     session,
                     group,

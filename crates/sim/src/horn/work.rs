@@ -10,9 +10,9 @@ use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSig
 use alphorn_scheme::{
     Bytes, Claim, Ctx, Env, Evidence, Features, MemoryWatermark, Outcome, PrepareJob, Product,
     Reservation, Role, Schedulable, Scheme as _, Scratch, SignItem, Statement, Task, Verdict,
-    VerifyJob, Work,
+    VerifyBundleJob, VerifyJob, Work,
 };
-use alphorn_types::{Assignment, Epoch, Slot, Validator};
+use alphorn_types::{Assignment, Epoch, Slot, Support, Validator};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
@@ -134,11 +134,10 @@ impl Bench {
                 Ok(()) => kept.run(work),
                 Err((i, refused)) => Outcome::Refused(format!("item {i}: {refused}")),
             },
-            Work::Select(_)
-            | Work::Aggregate(_)
-            | Work::Combine(_)
-            | Work::Bundle(_)
-            | Work::VerifyBundle(_) => kept.run(work),
+            Work::Select(_) | Work::Aggregate(_) | Work::Combine(_) | Work::Bundle(_) => {
+                kept.run(work)
+            }
+            Work::VerifyBundle(job) => kept.verify_bundle(work, job),
         }
     }
 
@@ -197,6 +196,33 @@ impl Kept {
         Outcome::from(ran).map(|output| self.env.take_keys(output))
     }
 
+    /// The verdict on the evidence of a block, found once however many nodes ask.
+    fn verify_bundle(&mut self, work: &Work, job: &VerifyBundleJob) -> Outcome<Product> {
+        let name = NAME_SEEDS.map(|seed| {
+            let mut hasher = XxHash3_64::with_seed(seed);
+            for entry in &job.entries {
+                name_claim(&mut hasher, entry.epoch, &entry.statement, &entry.support);
+            }
+            hasher.write(&job.evidence);
+            hasher.finish()
+        });
+        if let Some(holds) = self.verdicts.get(&name) {
+            let verdict = match holds {
+                true => Verdict::Valid,
+                false => Verdict::Invalid { claim: 0 },
+            };
+            return Outcome::Done(Product::Verdicts(vec![verdict]));
+        }
+        let ran = self.run(work);
+        if let Outcome::Done(Product::Verdicts(verdicts)) = &ran {
+            if self.verdicts.len() >= VERDICTS_MAX {
+                self.verdicts.clear();
+            }
+            self.verdicts.insert(name, verdicts[0].is_valid());
+        }
+        ran
+    }
+
     fn assign(&mut self, work: &Work) -> Outcome<Product> {
         let job: Option<&AssignJob> = work.foreign();
         let known = job.and_then(|job| {
@@ -219,16 +245,20 @@ impl Kept {
 fn name(epoch: Epoch, statement: &Statement, evidence: &Evidence) -> [u64; 2] {
     NAME_SEEDS.map(|seed| {
         let mut hasher = XxHash3_64::with_seed(seed);
-        hasher.write_u64(epoch.0);
-        hasher.write_u8(statement.layer as u8);
-        hasher.write_u32(statement.first);
-        hasher.write_u32(statement.len);
-        hasher.write_u64(statement.slot.0);
-        hasher.write(&statement.message);
-        evidence.support.planes().hash(&mut hasher);
+        name_claim(&mut hasher, epoch, statement, &evidence.support);
         hasher.write(&evidence.bytes);
         hasher.finish()
     })
+}
+
+fn name_claim(hasher: &mut XxHash3_64, epoch: Epoch, statement: &Statement, support: &Support) {
+    hasher.write_u64(epoch.0);
+    hasher.write_u8(statement.layer as u8);
+    hasher.write_u32(statement.first);
+    hasher.write_u32(statement.len);
+    hasher.write_u64(statement.slot.0);
+    hasher.write(&statement.message);
+    support.planes().hash(hasher);
 }
 
 /// A job of a machine.
@@ -245,26 +275,6 @@ impl HornWork {
     /// What is to be done.
     pub fn work(&self) -> &Work {
         &self.work
-    }
-
-    /// Votes that it may add to what is held, and the bytes of its inputs.
-    pub fn weight(&self) -> (u32, u64) {
-        match &*self.work {
-            Work::Aggregate(job) => {
-                let signatures = job
-                    .votes
-                    .iter()
-                    .map(|(_, signature)| signature.len() as u64);
-                (job.votes.len() as u32, signatures.sum())
-            }
-            Work::Combine(job) => {
-                let parts = job.parts.iter().map(|part| &part.evidence);
-                let bytes = parts.clone().map(|evidence| evidence.bytes.len() as u64);
-                let votes: usize = parts.clone().map(|one| one.support.signer_count()).sum();
-                (u32::try_from(votes).unwrap_or(u32::MAX), bytes.sum())
-            }
-            _ => (0, 0),
-        }
     }
 }
 

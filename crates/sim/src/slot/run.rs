@@ -9,7 +9,7 @@ use crate::core::Driver;
 use crate::network::{Network, Subscription, Traffic};
 use crate::random;
 use alphorn_proto::chain::Chain;
-use alphorn_proto::horn::{Horn, Local, SlotView, committee};
+use alphorn_proto::horn::{Config, Horn, Local, SlotView, committee};
 use alphorn_proto::slot::{Boundary, Phase, SlotClock};
 use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
 use alphorn_scheme::Op;
@@ -24,8 +24,11 @@ pub const OBSERVER: u32 = 1;
 /// The slot whose votes are followed: the first one, whose block is genesis.
 const SLOT: Slot = Slot(0);
 
-/// The slot whose block carries them.
-const NEXT: Slot = Slot(1);
+/// The slot whose block carries them: the next one, or the one after it, which has the evidence of all
+/// made meanwhile.
+fn block_slot(horn: &Config) -> Slot {
+    Slot(SLOT.0 + 1 + u64::from(horn.bundled))
+}
 
 /// Parts of the run. A job and a message belong to the stage in which they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ enum SlotStage {
     /// Votes are signed and verified, then evidence of each level is made and verified, that of the
     /// last one by all.
     Of(Phase),
-    /// The next slot's block, which carries the votes.
+    /// The block that carries the votes, and its evidence.
     Block,
 }
 
@@ -61,14 +64,14 @@ impl SlotStage {
     }
 
     /// The last instant of the stage.
-    fn end(self, clock: &SlotClock) -> Time {
+    fn end(self, clock: &SlotClock, block: Slot) -> Time {
         let next = match self {
             Self::Prepare => clock.phase_start(SLOT, Phase::Vote),
             Self::Of(phase) => {
                 let slot = SLOT;
                 clock.start(clock.after(Boundary { slot, phase }))
             }
-            Self::Block => clock.phase_start(NEXT, Phase::Vote),
+            Self::Block => clock.phase_start(block, Phase::Vote),
         };
         next.saturating_sub_ns(1)
     }
@@ -99,6 +102,8 @@ struct Run {
     driver: Driver<Horn>,
     /// Who votes, by position of the epoch.
     voters: Bitfield,
+    /// The slot as the host and the witness have it in the end.
+    seen: Option<[SlotView; 2]>,
     traffic: Vec<StageTraffic>,
 }
 
@@ -154,6 +159,7 @@ impl Run {
             clock: SlotClock::new(config.horn.genesis, config.horn.timing),
             driver: Driver::new(nodes, network, compute, config.limits),
             voters,
+            seen: None,
             traffic: Vec::new(),
             config,
         })
@@ -178,9 +184,15 @@ impl Run {
         }
         if stage == SlotStage::Block {
             compute.end_watch();
-            compute.end_draws();
+            compute.end_duties();
+            // Later on its messages are taken no more.
+            let seen = self.clock.phase_start(SLOT.next(), Phase::Vote);
+            let seen = seen.saturating_sub_ns(1);
+            self.driver.run_until(seen, progress)?;
+            self.seen = Some([self.view(HOST, SLOT)?, self.view(self.witness(), SLOT)?]);
         }
-        self.driver.run_until(stage.end(&self.clock), progress)?;
+        let end = stage.end(&self.clock, block_slot(&self.config.horn));
+        self.driver.run_until(end, progress)?;
         let after = self.published();
         self.traffic.push(StageTraffic {
             stage: stage.name(),
@@ -226,8 +238,9 @@ impl Run {
 
     fn outcome(mut self) -> Result<SlotOutcome, SlotError> {
         let layout = self.config.horn.layout;
-        let host = self.view(HOST, SLOT)?;
-        let witness = self.view(self.witness(), SLOT)?;
+        let (node, slot) = (HOST, SLOT.0);
+        let seen = self.seen.take();
+        let [host, witness] = seen.ok_or(SlotError::NoSlot { node, slot })?;
         let (block, in_block) = self.block()?;
         let expected = |c| {
             let range = layout.committee_range(c);
@@ -315,18 +328,19 @@ impl Run {
         rejects
     }
 
-    /// The next slot's block as it was published: its figures, and for each committee the
+    /// The block as it was published: its figures, and for each committee the
     /// positions whose votes it carries.
     fn block(&self) -> Result<(BlockOutcome, Vec<Bitfield>), SlotError> {
         let layout = self.config.horn.layout;
-        let no_block = SlotError::NoBlock { slot: NEXT.0 };
-        let data = self.driver.network().last_block().ok_or(no_block)?;
+        let slot = block_slot(&self.config.horn);
+        let no_block = || SlotError::NoBlock { slot: slot.0 };
+        let data = self.driver.network().last_block().ok_or_else(no_block)?;
         // The head of the votes is genesis, which has no entries, and to such a block a support
         // refers as to one of all members.
         let all = |_: &Vote, c| Some(Bitfield::ones(layout.committee_len(c) as usize));
         let block = Block::decode(data, &self.format, &all)?;
-        if block.header.slot != NEXT {
-            return Err(SlotError::NoBlock { slot: NEXT.0 });
+        if block.header.slot != slot {
+            return Err(no_block());
         }
         let mut carried: Vec<Bitfield> = (0..layout.committees())
             .map(|c| Bitfield::new(layout.committee_len(c) as usize))
@@ -342,7 +356,7 @@ impl Run {
         }
         let root = block.header.root();
         let accepted = |&node: &u32| {
-            let view = self.driver.protocol(node).view(NEXT);
+            let view = self.driver.protocol(node).view(slot);
             view.and_then(|view| view.block)
                 .is_some_and(|block| block.root == root)
         };

@@ -123,6 +123,28 @@ fn every_vote_is_covered_on_one_to_four_levels() {
     }
 }
 
+/// The block after the next one has one piece of evidence for the votes of the slot.
+#[test]
+fn every_vote_is_in_a_block_of_one_evidence() {
+    let mut table = model_of(Form::Proof, Overlap::Union).table().clone();
+    table.abilities.bundle_max = Some(49);
+    let bundles = Model::new(table).unwrap();
+    let layout = Layout::with_fan_out(900, 2, &[2, 4]).unwrap();
+    let mut config = config_of(&bundles, layout, 1);
+    config.horn.bundle(&SchemeInfo::of(&bundles, &layout));
+    let outcome = run_with(bundles, config);
+    assert_eq!((outcome.votes.cast, outcome.votes.in_block), (900, 900));
+    assert_eq!(
+        (outcome.block.entries, outcome.block.accepted_nodes),
+        (2, 2)
+    );
+    for (op, items) in [("bundle", 2), ("verify_bundle", 2)] {
+        assert!(step(&outcome, "block", op).meter.items >= items, "{op}");
+    }
+    let signs = |step: &&Step| step.stage == "block" && step.op == "sign";
+    assert_eq!(outcome.steps.iter().find(signs).map(|step| step.op), None);
+}
+
 #[test]
 fn a_rate_of_the_validators_votes() {
     let mut config = config(3000, 4);

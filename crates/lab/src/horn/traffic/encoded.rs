@@ -373,6 +373,7 @@ fn block(committees: &[Committee], config: &Config, formats: &Formats) -> anyhow
     let encode = |entries: &[Entry], format: &WireFormat| -> anyhow::Result<usize> {
         let body = Body {
             entries: entries.to_vec(),
+            bundle: Arc::from([]),
             filler: Arc::from([]),
         };
         let digest = body_digest(&body.encode(format, &references)?);

@@ -1,9 +1,10 @@
 //! The gate alone: messages of peers, true and forged, in any order.
 
 use alphorn_scheme::{
-    Bytes, CombineJob, Evidence, Layer, Op, Part, Product, Role as Signer, SelectJob, Work,
+    self as scheme, BundleEntry, BundleJob, Bytes, CombineJob, Evidence, Layer, Op, Part, Product,
+    Role as Signer, SelectJob, VerifyBundleJob, Work,
 };
-use alphorn_types::{Slot, Unit, Validator};
+use alphorn_types::{Epoch, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell, everybody};
@@ -86,11 +87,11 @@ impl Gatehouse {
         let message = digest::block_message(self.stage.config.network(), &block.header.root());
         let signature = self.envelope(block.header.proposer, Signer::Block, message, false);
         assert_eq!(block.signature, signature, "a forged block");
-        block
-            .body
-            .entries
-            .iter()
-            .for_each(|entry| check_evidence(&entry.evidence));
+        assert!(self.stage.is_proved(&block.body), "forged evidence");
+        if self.stage.format.bundle.is_none() {
+            let entries = block.body.entries.iter();
+            entries.for_each(|entry| check_evidence(&entry.evidence));
+        }
         let inserted = self.stage.chain.insert(block.header, &block.body.entries);
         inserted.map(|_| ())
     }
@@ -236,48 +237,13 @@ impl Gatehouse {
         Some((Topic::of(&config.layout, unit), data))
     }
 
-    /// The evidence of one cell as that of its committee.
-    fn entry(&self, script: &mut Script<'_>, forged: bool) -> Option<Entry> {
-        let (cell, choice) = (cell(script.number()), script.number());
-        let evidence = self.stage.aggregate(cell, choice, script.number() as u8)?;
-        let (state, ballot) = (
-            self.stage.slots.get(&SLOT)?,
-            &self.stage.ballots[choice % 2],
-        );
-        let (config, committee) = (&self.stage.config, cell.committee);
-        let unit = config.layout.committee(committee);
-        let work = Work::Combine(CombineJob {
-            op: Op::Collect,
-            epoch: state.epoch,
-            statement: config.statement(&self.stage.info, unit, SLOT, ballot.message),
-            parts: vec![Part {
-                offset: state.layout().cell_in_committee(cell).start,
-                layer: Layer::Aggregate,
-                evidence,
-            }],
-            multiplicity_max: config.multiplicity_max,
-        });
-        let Product::Evidence(mut evidence) = self.stage.product(&work)? else {
-            return None;
-        };
-        if forged {
-            evidence.bytes = vec![0; evidence.bytes.len()].into();
-        }
-        let vote = ballot.vote;
-        Some(Entry {
-            vote,
-            committee,
-            evidence,
-        })
-    }
-
     fn collection(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
         let flaw = script.number();
         let Entry {
             vote,
             committee,
             evidence,
-        } = self.entry(script, flaw & 2 != 0)?;
+        } = self.stage.entry(script, flaw & 2 != 0)?;
         let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
         let of_committee = assignment.committee_members(committee);
         let sender = Validator(of_committee[(flaw >> 2) % of_committee.len()]);
@@ -289,9 +255,12 @@ impl Gatehouse {
     fn block(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
         let flaw = script.number();
         let known = self.accepted.get(script.number()).cloned();
-        let other = (flaw & 4 != 0).then(|| self.entry(script, flaw & 2 != 0));
+        let other = (flaw & 4 != 0).then(|| self.stage.entry(script, flaw & 2 != 0));
+        let entries = known.into_iter().chain(other.flatten()).collect();
+        let (entries, bundle) = self.stage.carried(entries);
         let body = Body {
-            entries: known.into_iter().chain(other.flatten()).collect(),
+            entries,
+            bundle,
             filler: vec![0; flaw >> 5].into(),
         };
         let (network, format) = (self.stage.config.network(), &self.stage.format);
@@ -342,6 +311,81 @@ impl Gatehouse {
             let senders: BTreeSet<Validator> = accepted.iter().map(|one| one.sender).collect();
             let count = accepted.len();
             assert_eq!(senders.len(), count, "two aggregates of one sender");
+        }
+    }
+}
+
+impl Stage {
+    /// The evidence of one cell as that of its committee.
+    pub(super) fn entry(&self, script: &mut Script<'_>, forged: bool) -> Option<Entry> {
+        let (cell, choice) = (cell(script.number()), script.number());
+        let evidence = self.aggregate(cell, choice, script.number() as u8)?;
+        let (state, ballot) = (self.slots.get(&SLOT)?, &self.ballots[choice % 2]);
+        let (config, committee) = (&self.config, cell.committee);
+        let unit = config.layout.committee(committee);
+        let work = Work::Combine(CombineJob {
+            op: Op::Collect,
+            epoch: state.epoch,
+            statement: config.statement(&self.info, unit, SLOT, ballot.message),
+            parts: vec![Part {
+                offset: state.layout().cell_in_committee(cell).start,
+                layer: Layer::Aggregate,
+                evidence,
+            }],
+            multiplicity_max: config.multiplicity_max,
+        });
+        let Product::Evidence(mut evidence) = self.product(&work)? else {
+            return None;
+        };
+        if forged {
+            evidence.bytes = vec![0; evidence.bytes.len()].into();
+        }
+        let vote = ballot.vote;
+        Some(Entry {
+            vote,
+            committee,
+            evidence,
+        })
+    }
+
+    /// Entries as a block carries them, with the one piece of evidence of all if that is how blocks are;
+    /// it proves nothing if one of them is forged.
+    fn carried(&self, entries: Vec<Entry>) -> (Vec<Entry>, Bytes) {
+        let Some(length) = self.format.bundle.filter(|_| !entries.is_empty()) else {
+            return (entries, Bytes::from([]));
+        };
+        let with_evidence =
+            |entry: &Entry| (self.bundle_entry(entry), entry.evidence.bytes.clone());
+        let work = Work::Bundle(BundleJob {
+            collections: entries.iter().map(with_evidence).collect(),
+        });
+        let bundle = match self.product(&work) {
+            Some(Product::Bundle { bytes, .. }) => bytes,
+            _ => vec![0; length.max_bytes()].into(),
+        };
+        (entries.iter().map(Entry::bare).collect(), bundle)
+    }
+
+    /// Whether one piece of evidence proves all entries of a body, if that is how blocks are.
+    pub(super) fn is_proved(&self, body: &Body) -> bool {
+        if self.format.bundle.is_none() || body.entries.is_empty() {
+            return body.bundle.is_empty();
+        }
+        let entries = body.entries.iter().map(|entry| self.bundle_entry(entry));
+        let work = Work::VerifyBundle(VerifyBundleJob {
+            entries: entries.collect(),
+            evidence: body.bundle.clone(),
+        });
+        self.product(&work) == Some(Product::Verdicts(vec![scheme::Verdict::Valid]))
+    }
+
+    fn bundle_entry(&self, entry: &Entry) -> BundleEntry {
+        let message = digest::vote_message(self.config.network(), &entry.vote);
+        let unit = self.config.layout.committee(entry.committee);
+        BundleEntry {
+            epoch: Epoch(0),
+            statement: (self.config).statement(&self.info, unit, entry.vote.slot, message),
+            support: entry.evidence.support.clone(),
         }
     }
 }

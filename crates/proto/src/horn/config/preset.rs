@@ -21,6 +21,8 @@ pub struct Preset {
     pub publishers: &'static [u16],
     /// Which of them publish.
     pub publish: Publish,
+    /// Whether one piece of evidence proves all collections of a block, where the scheme makes it.
+    pub bundled: bool,
 }
 
 impl Preset {
@@ -33,6 +35,7 @@ impl Preset {
             timing: Timing::TODAY,
             publishers: &[16],
             publish: Publish::All,
+            bundled: false,
         },
         // Every validator votes in each slot, and every aggregate goes to everybody.
         Self {
@@ -42,6 +45,7 @@ impl Preset {
             timing: Timing::TODAY,
             publishers: &[16],
             publish: Publish::All,
+            bundled: false,
         },
         Self {
             name: "horn",
@@ -50,6 +54,7 @@ impl Preset {
             timing: Timing::HORN,
             publishers: &[16, 16],
             publish: Publish::All,
+            bundled: false,
         },
         Self {
             name: "horn-pq",
@@ -59,6 +64,7 @@ impl Preset {
             timing: Timing::HORN_PQ,
             publishers: &[4, 4, 4],
             publish: Publish::Staged,
+            bundled: true,
         },
     ];
 
@@ -83,6 +89,9 @@ impl Preset {
         for (level, &publishers) in config.levels.iter_mut().zip(self.publishers) {
             level.publishers = publishers;
             level.publish = self.publish;
+        }
+        if self.bundled {
+            config.bundle(info);
         }
         config
     }

@@ -217,8 +217,52 @@ fn levels_that_do_not_fit_the_layout_are_named() {
 }
 
 #[test]
-fn presets_are_legal_with_the_schemes_that_they_are_for() {
+fn blocks_of_one_evidence_need_a_scheme_that_makes_it() {
+    assert!(refused(&sums(), |c| c.bundled = true).starts_with("bundled blocks need a scheme"));
+    let bundles = bundling();
+    let info = SchemeInfo::of(&bundles, &layout());
+    let mut config = Config::new(layout(), &info);
+    config.bundle(&info);
+    assert_eq!(config.validate(&info), Ok(()));
+    assert!(config.bundled && config.format(&info).bundle == info.bundle);
+    let whole = config.block_bytes_bound(&info);
+    assert_eq!(
+        refused(&bundles, |c| c.bundled = true),
+        "collections_per_block_max = 64, must be 1 to 49"
+    );
+    // Evidence of its own in each entry is longer.
+    config.bundled = false;
+    assert!(whole < config.block_bytes_bound(&info));
+    let text = refused(&bundles, |c| {
+        (c.bundled, c.collections_per_block_max, c.block_bytes_max) = (true, 4, 1 << 10);
+        c.filler_bytes = 512;
+    });
+    assert!(
+        text.starts_with("block_bytes_max = 1024, must be"),
+        "{text}"
+    );
+    // A scheme without the ability is left as it is.
+    let info = SchemeInfo::of(&sums(), &layout());
+    let mut config = Config::new(layout(), &info);
+    config.bundle(&info);
+    assert!(!config.bundled && config.format(&info).bundle.is_none());
+}
+
+/// Proofs that merge, also those of a block.
+fn bundling() -> Model {
     let proofs = model(Overlap::Union, Form::Proof, false);
+    let mut table = proofs.table().clone();
+    table.abilities.bundle_max = Some(49);
+    table.merged = Some(alphorn_scheme::model::Merged {
+        bytes: 700,
+        verify_ns: 1,
+    });
+    Model::new(table).unwrap()
+}
+
+#[test]
+fn presets_are_legal_with_the_schemes_that_they_are_for() {
+    let proofs = bundling();
     for preset in Preset::ALL {
         assert_eq!(Preset::named(preset.name), Some(preset));
         let scheme = match preset.name {
@@ -230,6 +274,7 @@ fn presets_are_legal_with_the_schemes_that_they_are_for() {
         let config = preset.config(layout, &info);
         assert_eq!(config.validate(&info), Ok(()), "{}", preset.name);
         assert_eq!(config.levels.len(), preset.publishers.len());
+        assert_eq!(config.bundled, preset.name == "horn-pq");
         assert_eq!(layout.levels(), preset.timing.levels());
     }
     assert_eq!(

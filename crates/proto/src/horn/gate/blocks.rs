@@ -1,13 +1,13 @@
 //! Blocks: the proposer's signature first, then entry by entry, so that a block of known collections
-//! costs one signature, and a forged one no more.
+//! costs one signature, and a forged one no more. Where one piece of evidence proves all entries, it is
+//! verified whatever is known of them, so that a block is the same to everybody.
 
-use alphorn_scheme::{
-    Bytes, Claim, Class, Item, Op, Outcome, Product, Role, SessionId, VerifyJob, Work,
-};
+use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
 use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::block_job::{BlockJob, Checks, spawn_block_job};
 use super::{
     Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
 };
@@ -39,7 +39,7 @@ const RUNNING_PER_PROPOSAL_MAX: usize = 2;
 pub(in crate::horn) struct WaitingBlock {
     origin: Origin,
     pub(in crate::horn) block: Arc<Received<Block>>,
-    root: Root,
+    pub(super) root: Root,
 }
 
 impl WaitingBlock {
@@ -59,8 +59,9 @@ impl Waits for WaitingBlock {
     }
 
     fn held_bytes(&self) -> usize {
-        let entries = self.block.body.entries.iter().map(Entry::raw_bytes);
-        size_of::<Self>() + self.block.data.len() + entries.sum::<usize>()
+        let body = &self.block.body;
+        let entries = body.entries.iter().map(Entry::raw_bytes);
+        size_of::<Self>() + self.block.data.len() + body.bundle.len() + entries.sum::<usize>()
     }
 }
 
@@ -118,13 +119,6 @@ impl Blocks {
     }
 }
 
-/// A job of a block.
-pub(in crate::horn) struct BlockJob {
-    number: u64,
-    /// Indices of the entries that it verifies.
-    entries: Vec<usize>,
-}
-
 impl Gate {
     pub(super) fn admit_block(
         &mut self,
@@ -164,10 +158,16 @@ impl Gate {
         Ok(())
     }
 
-    /// Check 7: a further block of an equivocator is taken only if others build or vote on it.
+    /// Check 7: a further block of an equivocator, or of who signed false evidence, is taken only if
+    /// others build or vote on it.
     fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
-        let state = lent.slots.get(&header.slot);
-        let standing = state.map(|state| state.admit_block(root));
+        let standing = lent.slots.get(&header.slot).map(|state| {
+            let standing = state.admit_block(root).map(|_| ());
+            standing.and(match state.has_false_block {
+                true => Err(Reject::Duplicate),
+                false => Ok(()),
+            })
+        });
         match standing {
             Some(Err(reason)) if !self.lot.awaits(root) => Err(reason),
             _ => Ok(()),
@@ -290,8 +290,9 @@ impl Gate {
         }
     }
 
-    /// One job for each epoch of the block's entries that were not verified before; epochs are named
-    /// as their key tables. The block, if there is none.
+    /// One job for each epoch of the block's entries that were not verified before, epochs named as their
+    /// key tables; or one for all entries, if one piece of evidence proves them. The block, if there is
+    /// nothing to verify.
     fn verify_entries(
         &mut self,
         lent: &mut Lent<'_>,
@@ -304,34 +305,46 @@ impl Gate {
             return None;
         };
         let session = state.sessions.verify;
-        let claims = waiting.block.claims(lent.format, lent.store);
-        let mut by_epoch: BTreeMap<Epoch, Vec<usize>> = BTreeMap::new();
-        for (i, claimed) in claims.iter().enumerate() {
-            if self.verified.contains(claimed) {
-                lent.fx.counters.evidence_cached += 1;
-            } else {
-                let committees = lent.committees_of(&claimed.entry.vote);
-                // `check_entries` has seen that they are ready.
-                let table = committees.map_or(Epoch(0), |of| of.assignment.epoch());
-                by_epoch.entry(table).or_default().push(i);
-            }
-        }
-        if by_epoch.is_empty() {
+        let jobs = match lent.format.bundle {
+            _ if waiting.block.body.entries.is_empty() => Vec::new(),
+            Some(_) => vec![Checks::Bundle],
+            None => self.unknown_entries(lent, &waiting),
+        };
+        if jobs.is_empty() {
             return Some(waiting);
         }
         let number = self.blocks.next;
         self.blocks.next += 1;
         let pending = PendingBlock {
             waiting,
-            jobs_left: by_epoch.len(),
+            jobs_left: jobs.len(),
             failed: None,
             unknown: false,
         };
-        for (epoch, entries) in by_epoch {
-            spawn_block_job(lent, &pending, session, epoch, BlockJob { number, entries });
+        for what in jobs {
+            spawn_block_job(lent, &pending.waiting, session, BlockJob { number, what });
         }
         self.blocks.running.insert(number, pending);
         None
+    }
+
+    /// The entries whose own evidence was not verified before, by epoch.
+    fn unknown_entries(&self, lent: &mut Lent<'_>, waiting: &WaitingBlock) -> Vec<Checks> {
+        let claims = waiting.block.claims(lent.format, lent.store);
+        let mut by_epoch: BTreeMap<Epoch, Vec<usize>> = BTreeMap::new();
+        for (i, claimed) in claims.iter().enumerate() {
+            if self.verified.contains(claimed) {
+                lent.fx.counters.evidence_cached += 1;
+            } else {
+                by_epoch
+                    .entry(lent.table_of(&claimed.entry))
+                    .or_default()
+                    .push(i);
+            }
+        }
+        let jobs = by_epoch.into_iter();
+        jobs.map(|(epoch, entries)| Checks::Entries(epoch, entries))
+            .collect()
     }
 
     pub(super) fn block_verified(
@@ -340,7 +353,11 @@ impl Gate {
         job: BlockJob,
         outcome: Outcome<Product>,
     ) {
-        let failed = failed_claims(outcome, job.entries.len());
+        let verdicts = match &job.what {
+            Checks::Entries(_, entries) => entries.len(),
+            Checks::Bundle => 1,
+        };
+        let failed = failed_claims(outcome, verdicts);
         let Some(pending) = self.blocks.running.get_mut(&job.number) else {
             return;
         };
@@ -351,11 +368,14 @@ impl Gate {
                 pending.unknown = true;
             }
             Some(claims) => {
-                let claimed = pending.waiting.block.claims(lent.format, lent.store);
-                for (&i, claim) in job.entries.iter().zip(&claims) {
-                    match claim {
-                        None => self.verified.insert(&claimed[i]),
-                        Some(_) => pending.failed = Some(Reject::BadEvidence),
+                if claims.iter().any(Option::is_some) {
+                    pending.failed = Some(Reject::BadEvidence);
+                }
+                if let Checks::Entries(_, entries) = &job.what {
+                    let claimed = pending.waiting.block.claims(lent.format, lent.store);
+                    let judged = entries.iter().zip(&claims);
+                    for (&i, _) in judged.filter(|(_, claim)| claim.is_none()) {
+                        self.verified.insert(&claimed[i]);
                     }
                 }
             }
@@ -364,7 +384,13 @@ impl Gate {
             && let Some(pending) = self.blocks.running.remove(&job.number)
         {
             match pending.failed {
-                Some(reason) => lent.fx.reject(pending.waiting.origin, reason),
+                Some(reason) => {
+                    let slot = pending.waiting.block.header.slot;
+                    if let Some(state) = lent.slots.get_mut(&slot) {
+                        state.has_false_block = true;
+                    }
+                    lent.fx.reject(pending.waiting.origin, reason);
+                }
                 None if pending.unknown => lent.fx.ignore(pending.waiting.origin),
                 None => return self.made.push_back(Made::Block(pending.waiting)),
             }
@@ -419,53 +445,4 @@ fn note_proposal(lent: &mut Lent<'_>, taken: &WaitingBlock) -> Result<(), Reject
         equivocated: false,
     });
     Ok(())
-}
-
-fn spawn_block_job(
-    lent: &mut Lent<'_>,
-    pending: &PendingBlock,
-    session: SessionId,
-    epoch: Epoch,
-    job: BlockJob,
-) {
-    let WaitingBlock { block, root, .. } = &pending.waiting;
-    let header = &block.header;
-    // Jobs of one group replace each other; a forged block must not replace another's.
-    let mut message = *root;
-    let name = [job.number.to_le_bytes(), epoch.0.to_le_bytes()].concat();
-    message[..name.len()].copy_from_slice(&name);
-    let item = |i: &usize| {
-        let entry = &block.body.entries[*i];
-        let message = digest::vote_message(lent.config.network(), &entry.vote);
-        let committee = lent.config.layout.committee(entry.committee);
-        let claim = Claim::Group {
-            statement: (lent.config).statement(lent.info, committee, entry.vote.slot, message),
-            evidence: entry.evidence.clone(),
-        };
-        Item {
-            claims: vec![claim],
-        }
-    };
-    let verify = VerifyJob {
-        op: Op::VerifyCollections,
-        epoch,
-        items: job.entries.iter().map(item).collect(),
-    };
-    let request = Request {
-        session,
-        message,
-        committee: None,
-        subcommittee: None,
-        class: Class::Verdict,
-        soft: lent.clock.phase_start(header.slot, Phase::Vote),
-        // Later than the slot's own end where it fills a gap.
-        hard: window_end(
-            lent.clock,
-            header
-                .slot
-                .max(lent.clock.slot_at(lent.now).unwrap_or_default()),
-        ),
-        work: Work::Verify(verify),
-    };
-    lent.fx.spawn(request, Purpose::Gate(Job::Block(job)));
 }

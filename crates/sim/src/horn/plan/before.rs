@@ -31,8 +31,17 @@ impl Plan {
             evidence: self.evidence_before(signers),
         };
         let voted = (0..).zip(voted).filter(|(_, signers)| !signers.none());
+        let entries: Vec<Entry> = voted.map(entry).collect();
+        let (entries, bundle) = match self.format.bundle.filter(|_| !entries.is_empty()) {
+            None => (entries, 0),
+            Some(length) => (
+                entries.iter().map(Entry::bare).collect(),
+                length.max_bytes(),
+            ),
+        };
         let body = Body {
-            entries: voted.map(entry).collect(),
+            entries,
+            bundle: vec![0; bundle].into(),
             filler: Bytes::from([]),
         };
         let references = |vote: &Vote, c| chain.reference(vote, c);
