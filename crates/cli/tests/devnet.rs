@@ -450,10 +450,10 @@ fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
     }
 }
 
-/// Aggregates are proofs and collectors merge them, in processes of their own. How many come in time
-/// depends on the machine's other work.
+/// Aggregates are proofs, collectors merge them, and proposers make one proof of the collections of a block,
+/// in processes of their own. How many come in time depends on the machine's other work.
 #[test]
-fn collectors_of_a_network_merge_proofs() {
+fn a_network_merges_proofs_to_one_of_a_block() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("devnet.json").display().to_string();
     let output = alphorn(&[
@@ -462,9 +462,9 @@ fn collectors_of_a_network_merge_proofs() {
         "--scheme=xmss",
         "--layers=proof/proof",
         "--validators=16",
-        "--preset=custom:6000:0,1000,2500,4500,6000",
+        "--preset=custom:8000:0,1000,3000,5000,7500",
         "--warmup-slots=0",
-        "--slots=2",
+        "--slots=3",
         "--allow-missed=1000000",
         "--json",
         &json,
@@ -476,8 +476,10 @@ fn collectors_of_a_network_merge_proofs() {
     assert_eq!(told["config"]["network"]["ALPHORN_LAYERS"], "proof/proof");
     let nodes = told["nodes"].as_array().unwrap();
     let all = |of: &dyn Fn(&Value) -> u64| nodes.iter().map(of).sum::<u64>();
-    let merged = all(&|node| node["jobs"]["collect"]["run_ms"]["count"].as_u64().unwrap());
-    assert!(merged > 0, "{told}");
+    for job in ["collect", "bundle", "verify_bundle"] {
+        let ran = |node: &Value| node["jobs"][job]["run_ms"]["count"].as_u64().unwrap_or(0);
+        assert!(all(&ran) > 0, "{job}: {told}");
+    }
     assert_eq!(
         all(&|node| node["rejects"]["bad_evidence"].as_u64().unwrap_or(0)),
         0

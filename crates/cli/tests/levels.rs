@@ -5,7 +5,7 @@ mod bench;
 use bench::Bench;
 use serde_json::{Value, json};
 
-/// The JSON object of a slot whose votes are all in the next block.
+/// The JSON object of a slot whose votes are all in the block.
 #[track_caller]
 fn slot(options: &str) -> Value {
     let bench = Bench::new();
@@ -81,10 +81,38 @@ fn three_levels_of_lists_and_proofs() {
          --fan-out 2,2",
     );
     assert!(ops(&merged, "collect_3").contains(&"collect".to_owned()));
+    has_one_proof(&merged, 1);
     // Proofs that do not merge are made of the lists of groups.
     let falcon = slot("--scheme falcon --validators 24 --committees 1 --fan-out 2,2");
     assert!(ops(&falcon, "collect").contains(&"aggregate".to_owned()));
     assert!(ops(&falcon, "collect_3").contains(&"collect".to_owned()));
+}
+
+/// Proofs that merge are bundled: the block has one, of all its collections, which both nodes verify.
+#[track_caller]
+fn has_one_proof(slot: &Value, entries: u64) {
+    let block = &slot["block"];
+    assert_eq!(block["entries"], entries);
+    assert_eq!(block["accepted_nodes"], 2);
+    let bytes = |of: &str| block[of].as_u64().unwrap();
+    assert!(bytes("bundle_bytes") > 100_000, "{block}");
+    assert!(bytes("bytes") < bytes("bundle_bytes") + 4_000, "{block}");
+    for op in ["bundle", "verify_bundle"] {
+        assert!(ops(slot, "block").contains(&op.to_owned()), "{op}");
+    }
+}
+
+#[test]
+fn a_block_has_one_proof_of_all_collections() {
+    let proofs =
+        "--scheme xmss --layers proof/proof --validators 12 --committees 2 --subcommittees 1";
+    has_one_proof(&slot(proofs), 2);
+    // Not every protocol has it.
+    let own = slot(&format!("{proofs} --protocol horn"));
+    assert_eq!(
+        (&own["block"]["entries"], &own["block"]["bundle_bytes"]),
+        (&json!(2), &json!(0))
+    );
 }
 
 #[test]

@@ -58,6 +58,8 @@ real signatures of interop keys. Network and clock are simulated; times are meas
 Evidence is made level by level. --fan-out says of how many units of the level below each is made, from
 the committee down: 64 are two levels, 7,7 three (committees of 7 groups of 7 cells), none is one. A
 protocol brings committees, fan-out, timing and publishers; what is said beside it goes before that.
+Where one proof can be made of all collections (XMSS, proof/proof), it is made a slot ahead, and the
+block after the next one carries it and the votes; the protocols today, strawman and horn have none.
 
 With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
 and drop victims, as `horn griefing` explains. Aggregates and collections carry real signatures and
@@ -389,7 +391,14 @@ fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config
     let info = SchemeInfo::of(scheme, &plan.layout);
     let mut horn = match args.protocol {
         Some(protocol) => protocol.config(plan.layout, &info),
-        None => Config::new(plan.layout, &info),
+        None => {
+            let mut horn = Config::new(plan.layout, &info);
+            // An attack is on what collections count.
+            if !args.griefing.griefing {
+                horn.bundle(&info);
+            }
+            horn
+        }
     };
     horn.timing = plan.timing;
     horn.coding = if args.coding == "raw" {

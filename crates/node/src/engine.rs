@@ -160,7 +160,7 @@ impl Engine {
     pub fn new(horn: Horn, settings: Settings) -> Self {
         let clock = *horn.clock();
         Engine {
-            judge: Judge::new(settings.first_slot),
+            judge: Judge::new(settings.first_slot, horn.config()),
             reserve_next: settings.first_slot,
             first_slot: settings.first_slot,
             silent: settings.started.map_or(Slot(0)..Slot(0), |started| {

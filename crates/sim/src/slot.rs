@@ -1,11 +1,12 @@
 //! The scenario of one slot, with real signatures: from genesis through all phases of the first
-//! slot to the block of the second one, which carries its votes.
+//! slot to the block that carries its votes: the next one, or where one piece of evidence proves all its
+//! collections the one after it.
 //!
 //! Node 0 stands for the whole network: it hosts every validator, and validates their messages as
 //! it would anyone's, so that each is verified once. Node 1, the observer, hosts none, and receives
 //! what every node of a network receives: collections and blocks. Both follow the protocol's own
-//! code, over the ideal network and the compute model of this crate. The run ends before the second
-//! slot's votes, so the lottery of that slot is not drawn.
+//! code, over the ideal network and the compute model of this crate. No later slot's
+//! votes are cast, and no lottery for them is drawn.
 //!
 //! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
 //! all others.

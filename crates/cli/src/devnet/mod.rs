@@ -41,8 +41,9 @@ const START_S: u64 = 4;
 const KEYS_MARGIN: f64 = 1.5;
 /// Seconds after genesis until which nodes may start.
 const READY_S: u64 = 15;
-/// Slots that the processes run on after the last judged one: its votes must be in a block.
-const TAIL_SLOTS: u64 = 3;
+/// Slots that the processes run on after the last judged one, beyond those after which its votes can be in
+/// a block.
+const TAIL_SLOTS: u64 = 2;
 /// Most nodes of a devnet.
 const NODES_MAX: u16 = 64;
 /// Most slots of a devnet.
@@ -63,7 +64,7 @@ const SLOTS_MAX: u64 = 100_000;
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
 some slots, and prints what became of every duty. A vote is done if a block of the next two slots
-carries it. The first slots, --warmup-slots, are reported and not judged.
+carries it, or of the next three where one proof of all collections is made a slot ahead. The first slots, --warmup-slots, are reported and not judged.
 
 While it runs it prints a line a slot, at most one in four seconds, with the duties of all nodes so
 far; the page of each node (its address stands at the top) shows more. Ctrl-C or SIGTERM ends the
@@ -144,6 +145,8 @@ struct Plan {
     timing: Timing,
     slots: u64,
     warmup: u64,
+    /// Slots that the processes run on after the last judged one: its votes must be in a block.
+    tail: u64,
     /// It ended before its time.
     is_cut: bool,
 }
@@ -154,8 +157,8 @@ const LINKS_MAX: usize = 8;
 impl Plan {
     /// A network that begins as soon as its nodes can be there, or that of `--genesis`.
     fn new(args: &Args) -> Result<Self> {
-        let all = args.warmup_slots + args.slots + TAIL_SLOTS;
-        let key_slots = (all + 8).next_power_of_two().max(64);
+        let slots = args.warmup_slots + args.slots + TAIL_SLOTS;
+        let key_slots = (slots + 8).next_power_of_two().max(64);
         let (mut network, nodes) = match &args.genesis {
             None => {
                 let network = args.network.file(args.nodes, key_slots, &args.common)?;
@@ -171,6 +174,9 @@ impl Plan {
                 (network, nodes)
             }
         };
+        let horn = network.horn(&scheme::info(&network, &args.common)?)?;
+        let tail = horn.inclusion_slots_min() + TAIL_SLOTS;
+        let all = args.warmup_slots + args.slots + tail;
         let (scheme, slots) = (&network.alphorn_scheme, network.alphorn_key_slots);
         if scheme == "xmss" && slots < all {
             return Err(
@@ -198,6 +204,7 @@ impl Plan {
             network,
             slots: args.slots,
             warmup: args.warmup_slots,
+            tail,
             is_cut: false,
         })
     }
@@ -223,14 +230,14 @@ impl Plan {
         let since = SystemTime::now().duration_since(self.at(0));
         let since_ms = since.map_or(0, |since| since.as_millis() as u64);
         let begun = since_ms / self.timing.slot_ms();
-        let judged = begun.saturating_sub(TAIL_SLOTS + self.warmup);
+        let judged = begun.saturating_sub(self.tail + self.warmup);
         self.slots = judged.min(self.slots);
         self.is_cut = true;
     }
 
     /// The time at which all is over.
     fn end(&self) -> SystemTime {
-        let slots = self.judged().end + TAIL_SLOTS;
+        let slots = self.judged().end + self.tail;
         // Past the start of the slot in which the last one is judged.
         self.at(slots * self.timing.slot_ms() + self.timing.slot_ms() / 4)
     }

@@ -169,6 +169,7 @@ impl NetworkFile {
         if let Some(top) = horn.levels.last_mut() {
             top.publishers = self.collectors_per_committee;
         }
+        horn.bundle(info);
         horn.validate(info).context("config.yaml")?;
         Ok(horn)
     }

@@ -80,7 +80,7 @@ pub(super) fn fields(outcome: &SlotOutcome, keys_s: f64, from_cache: bool) -> Ma
         "coverage": outcome.coverage.iter().map(committee).collect::<Vec<_>>(),
         "bytes": by_kind(bytes),
         "messages": by_kind(messages),
-        "block": { "bytes": outcome.block.bytes, "entries": outcome.block.entries, "accepted_nodes": outcome.block.accepted_nodes },
+        "block": { "bytes": outcome.block.bytes, "bundle_bytes": outcome.block.bundle_bytes, "entries": outcome.block.entries, "accepted_nodes": outcome.block.accepted_nodes },
         "verification": outcome.verification.map(|v| json!({
             "items": v.items,
             "claims": v.claims,

@@ -140,7 +140,7 @@ pub(super) fn result_table(outcome: &SlotOutcome) -> String {
         vec!["votes cast".into(), text::count(votes.cast)],
         vec!["votes verified".into(), share(votes.verified)],
         vec!["votes in collections".into(), share(votes.in_collections)],
-        vec!["votes in the next block".into(), share(votes.in_block)],
+        vec!["votes in the block".into(), share(votes.in_block)],
         vec![
             "collections on the global topic".into(),
             format!(
@@ -150,11 +150,15 @@ pub(super) fn result_table(outcome: &SlotOutcome) -> String {
             ),
         ],
         vec![
-            "next block".into(),
+            "block".into(),
             format!(
-                "{} entries, {}",
+                "{} entries, {}{}",
                 outcome.block.entries,
-                text::bytes(outcome.block.bytes)
+                text::bytes(outcome.block.bytes),
+                match outcome.block.bundle_bytes {
+                    0 => String::new(),
+                    bytes => format!(", one piece of evidence of {}", text::bytes(bytes)),
+                }
             ),
         ],
     ];

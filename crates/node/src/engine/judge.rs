@@ -2,14 +2,16 @@
 
 use super::{Host, read_at};
 use alphorn_proto::chain;
-use alphorn_proto::horn::{Duties, Horn};
+use alphorn_proto::horn::{Config, Duties, Horn};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::Kind;
 use alphorn_types::{Bitfield, Slot, Time, Unit};
 use std::collections::BTreeMap;
 
-/// Slots after which a vote must stand in a block.
-const INCLUSION_SLOTS: u64 = 2;
+/// Slots after which a vote must stand in a block: one more than it takes if nothing is missed.
+fn inclusion_slots(config: &Config) -> u64 {
+    config.inclusion_slots_min() + 1
+}
 
 /// What became of the duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +47,7 @@ impl Tally {
     }
 }
 
-/// The duties of a slot, judged when two more slots have passed.
+/// The duties of a slot, judged when its votes must stand in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// The slot.
@@ -55,7 +57,8 @@ pub struct Judged {
     pub prepared: bool,
     /// The block: published before the votes, and in the chain.
     pub propose: Tally,
-    /// Votes: in a block of the next two slots. Late are those that were published after the phase
+    /// Votes: in a block of the next two slots, or where the block's evidence is made a slot ahead of
+    /// the next three. Late are those that were published after the phase
     /// in which votes are summed, and still got there.
     pub vote: Tally,
     /// Aggregates of cells that had votes: published before the end of the phase after their own.
@@ -83,15 +86,17 @@ impl Judged {
 /// Reads the duties of each slot while they are known, and judges them when its votes must stand
 /// in the chain.
 pub(super) struct Judge {
+    inclusion_slots: u64,
     read_next: Slot,
     judge_next: Slot,
-    /// Slots that were read and are not judged: at most three.
+    /// Slots that were read and are not judged: at most four.
     read: BTreeMap<Slot, Option<Duties>>,
 }
 
 impl Judge {
-    pub(super) fn new(first_slot: Slot) -> Self {
+    pub(super) fn new(first_slot: Slot, config: &Config) -> Self {
         Judge {
+            inclusion_slots: inclusion_slots(config),
             read_next: first_slot,
             judge_next: first_slot,
             read: BTreeMap::new(),
@@ -99,7 +104,7 @@ impl Judge {
     }
 
     pub(super) fn next_deadline(&self, clock: &SlotClock) -> Time {
-        read_at(clock, self.read_next).min(judge_at(clock, self.judge_next))
+        read_at(clock, self.read_next).min(self.judge_at(clock))
     }
 
     /// Walks up to the present. Of a sleep longer than votes can wait for a block, only the last
@@ -114,18 +119,19 @@ impl Judge {
             self.read.insert(self.read_next, duties);
             self.read_next = self.read_next.next();
         }
-        while judge_at(clock, self.judge_next) <= now {
+        while self.judge_at(clock) <= now {
             let duties = self.read.remove(&self.judge_next).flatten();
             host.judged(judged(self.judge_next, duties, horn));
             self.judge_next = self.judge_next.next();
         }
         self.read = self.read.split_off(&self.judge_next);
     }
-}
 
-/// When a slot is judged: the blocks that may carry its votes are in.
-fn judge_at(clock: &SlotClock, slot: Slot) -> Time {
-    clock.slot_start(Slot(slot.0.saturating_add(INCLUSION_SLOTS + 1)))
+    /// When the next slot is judged: the blocks that may carry its votes are in.
+    fn judge_at(&self, clock: &SlotClock) -> Time {
+        let slots = self.inclusion_slots + 1;
+        clock.slot_start(Slot(self.judge_next.0.saturating_add(slots)))
+    }
 }
 
 fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {

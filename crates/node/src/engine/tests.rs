@@ -12,7 +12,7 @@ use crate::cast::{JOBS, SOURCES, TOKENS};
 use crate::record::Recorder;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
-use alphorn_proto::wire::Vote;
+use alphorn_proto::wire::{Block, Vote, no_references};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{Ctx, Env, MemoryWatermark, Outcome, Product, Refused, Scratch, Task};
 use alphorn_types::{Bitfield, Layout};
@@ -479,6 +479,39 @@ fn duties_are_done_on_every_number_of_levels() {
             let chain = node.engine.as_ref().unwrap().horn().chain();
             assert!(chain.finalised().slot >= Slot(5), "{fan_out:?}");
             assert_eq!(node.verdicts.get("reject"), None);
+        }
+    }
+}
+
+/// Blocks of one piece of evidence, which is made a slot ahead: duties are judged when it can be there.
+#[test]
+fn duties_are_done_with_blocks_of_one_evidence() {
+    let mut table = CostTable::example();
+    table.abilities.bundle_max = Some(49);
+    let node = |index| {
+        let scheme = Model::new(table.clone()).unwrap();
+        let (mut config, info) = config(&scheme, 4);
+        config.bundle(&info);
+        assert_eq!(config.inclusion_slots_min(), 2);
+        node_of(scheme, horn_of((config, info), index, NODES))
+    };
+    let mut world = World::made_of((0..NODES).map(node).collect());
+    world.run_until(slot_start(9));
+    for node in &world.nodes {
+        assert_eq!(node.judged.len(), 6);
+        for judged in &node.judged {
+            assert_eq!(judged.all().missed, 0, "{judged:?}");
+            assert_eq!(judged.credited, u64::from(VALIDATORS));
+        }
+        let horn = node.engine.as_ref().unwrap().horn();
+        assert!(horn.chain().finalised().slot >= Slot(4));
+        assert_eq!(node.verdicts.get("reject"), None);
+        for (slot, data) in &node.blocks {
+            let body = Block::decode(data, horn.format(), &no_references)
+                .unwrap()
+                .body;
+            assert_eq!(body.entries.is_empty(), *slot < Slot(2), "{slot}");
+            assert_eq!(body.bundle.is_empty(), *slot < Slot(2), "{slot}");
         }
     }
 }

@@ -321,13 +321,20 @@ impl Config {
         }
     }
 
-    /// Has blocks carry one piece of evidence, where the scheme makes it, and no more collections than
-    /// it proves.
+    /// Has blocks carry one piece of evidence, where the scheme makes it for as many collections as there
+    /// are committees, and no more collections than it proves.
     pub fn bundle(&mut self, info: &SchemeInfo) {
-        if let Some(max) = info.abilities.bundle_max {
+        if let Some(max) = info.abilities.bundle_max
+            && max >= self.layout.committees()
+        {
             self.bundled = true;
             self.collections_per_block_max = self.collections_per_block_max.min(max);
         }
+    }
+
+    /// By how many slots the block that carries a slot's votes comes after them, at the earliest.
+    pub fn inclusion_slots_min(&self) -> u64 {
+        1 + u64::from(self.bundled)
     }
 
     /// What holds for a level of evidence.

@@ -67,6 +67,8 @@ pub struct CommitteeCoverage {
 pub struct BlockOutcome {
     /// Bytes on the wire.
     pub bytes: u64,
+    /// Those of the one piece of evidence of all its collections; none where each has its own.
+    pub bundle_bytes: u64,
     /// Collections in it.
     pub entries: u64,
     /// Nodes that accepted it.

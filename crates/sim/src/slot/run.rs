@@ -27,7 +27,7 @@ const SLOT: Slot = Slot(0);
 /// The slot whose block carries them: the next one, or the one after it, which has the evidence of all
 /// made meanwhile.
 fn block_slot(horn: &Config) -> Slot {
-    Slot(SLOT.0 + 1 + u64::from(horn.bundled))
+    Slot(SLOT.0 + horn.inclusion_slots_min())
 }
 
 /// Parts of the run. A job and a message belong to the stage in which they begin.
@@ -362,6 +362,7 @@ impl Run {
         };
         let outcome = BlockOutcome {
             bytes: data.len() as u64,
+            bundle_bytes: block.body.bundle.len() as u64,
             entries: block.body.entries.len() as u64,
             accepted_nodes: self.nodes().filter(accepted).count() as u32,
         };

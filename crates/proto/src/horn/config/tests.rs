@@ -241,6 +241,12 @@ fn blocks_of_one_evidence_need_a_scheme_that_makes_it() {
         text.starts_with("block_bytes_max = 1024, must be"),
         "{text}"
     );
+    // There is room for each committee.
+    let wide = Layout::new(5_000, 50, 2).unwrap();
+    let info = SchemeInfo::of(&bundles, &wide);
+    let mut config = Config::new(wide, &info);
+    config.bundle(&info);
+    assert!(!config.bundled && config.inclusion_slots_min() == 1);
     // A scheme without the ability is left as it is.
     let info = SchemeInfo::of(&sums(), &layout());
     let mut config = Config::new(layout(), &info);
