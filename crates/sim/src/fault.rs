@@ -22,6 +22,7 @@ use crate::role::{Input, Output, Role};
 use crate::scenario::{FailsAt, FaultKind, Scenario};
 use alphorn_types::Time;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Stands before a state machine.
 pub trait Wrap<R: Role>: Debug {
@@ -67,7 +68,7 @@ impl Interval {
 }
 
 /// Parameters of an adversary, and its place in the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// When it misbehaves.
     pub interval: Interval,
@@ -79,10 +80,16 @@ pub struct Parameters {
     pub bytes: u64,
     /// What a flood fails at.
     pub fails_at: FailsAt,
-    /// How late.
+    /// How late, or how early.
     pub delay_ns: u64,
+    /// Whether it sends its own votes to its allies alone.
+    pub hides: bool,
     /// Keys its choices.
     pub seed: u64,
+    /// Keys those that all nodes of the fault make alike.
+    pub key: u64,
+    /// The nodes of the fault.
+    pub allies: Arc<[u32]>,
     /// Neighbours of the node.
     pub peers: u64,
     /// Pieces that make a generation of the payload; 1 if it travels whole.

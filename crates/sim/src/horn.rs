@@ -34,15 +34,18 @@
 //! | `watch` | who checks and measures a run |
 //! | `run` | from a scenario to a world that stopped |
 //! | `harvest`, `floor` | what it comes to, and what it cannot beat |
-//! | `paid` | what its blocks pay for |
+//! | `paid`, `harm` | what its blocks pay for, and what that is less than in another run |
+//! | `posts` | whose nodes a fault has |
 
 pub(crate) mod build;
 mod floor;
+mod harm;
 mod harvest;
 mod message;
 pub mod node;
 mod paid;
 mod plan;
+mod posts;
 mod run;
 mod station;
 #[cfg(test)]
@@ -50,6 +53,7 @@ mod tests;
 mod watch;
 mod work;
 
+pub use harm::Harm;
 pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
 pub use paid::{PaidBlock, pay};
 pub use plan::{Plan, Server, Topic, TopicId, Way};
@@ -105,13 +109,63 @@ pub enum HornError {
         /// The fault.
         fault: &'static str,
     },
-    /// A selection that there is not.
-    #[error("protocol.selection = {value}: {why}")]
-    Selection {
+    /// A word that is no choice.
+    #[error("protocol.{key} = {value}: {why}")]
+    Choice {
+        /// The key.
+        key: &'static str,
         /// The value.
         value: String,
         /// What is allowed.
         why: String,
+    },
+    /// A share of those who serve that is nobody.
+    #[error(
+        "fault {fault}: {posts_pct} % of the {post} are none: a cell, a committee or the run has at most {of} of \
+         them while it lasts"
+    )]
+    NoPost {
+        /// The fault.
+        fault: &'static str,
+        /// The share.
+        posts_pct: u32,
+        /// Who serves.
+        post: &'static str,
+        /// The most there are.
+        of: usize,
+    },
+    /// A cell or committee that there is not.
+    #[error("fault {fault}: unit {unit}, but {post} serve in {units}")]
+    NoUnit {
+        /// The fault.
+        fault: &'static str,
+        /// The cell or committee.
+        unit: u32,
+        /// Who serves.
+        post: &'static str,
+        /// How many there are.
+        units: u32,
+    },
+    /// A collector cannot show a ticket that its machine has not drawn yet.
+    #[error("fault early_collection: needs protocol.selection = \"rank\"")]
+    EarlyTicket,
+    /// A share of the nodes that is none.
+    #[error("fault {fault}: {share_pct} % of {nodes} nodes are none")]
+    NoNode {
+        /// The fault.
+        fault: &'static str,
+        /// The share.
+        share_pct: u32,
+        /// Nodes of the run.
+        nodes: u32,
+    },
+    /// Nobody is left to be attacked.
+    #[error("fault {fault}: all {nodes} nodes are its own")]
+    NoHonest {
+        /// The fault.
+        fault: &'static str,
+        /// Nodes of the run.
+        nodes: u32,
     },
     /// There is no table of costs.
     #[error(transparent)]

@@ -15,8 +15,8 @@ pub(crate) use drawn::{Place, ordered};
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Coding, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph,
-    Grid, Horn, Latency, Link, Mode, Output, Protocol, Restart, Seeds, Sim, SourcePrivacy, Stop,
-    Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink,
+    Grid, Horn, Latency, Link, Mode, Output, Post, Protocol, Restart, Seeds, Sim, SourcePrivacy,
+    Stop, Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink,
 };
 pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
 

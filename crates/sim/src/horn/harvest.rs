@@ -44,6 +44,7 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             votes: last.votes(self.plan.last()),
             slots: self.slots(),
             blocks: self.blocks(),
+            attackers: self.attackers(),
             published: (aggregates, collections),
             last_ns: last.last_ns,
             at_proposer: last.at_proposer,
@@ -110,6 +111,16 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             honest
         };
         (0..layout.committees()).map(committee).collect()
+    }
+
+    /// The validators of nodes with a fault.
+    fn attackers(&self) -> Bitfield {
+        let mut attackers = Bitfield::new(self.plan.config.layout.validators() as usize);
+        for (node, _) in (0..).zip(self.honest).filter(|(_, honest)| !**honest) {
+            let hosted = self.plan.hosted(node);
+            hosted.for_each(|validator| attackers.set(validator as usize));
+        }
+        attackers
     }
 
     /// The blocks of the first honest node's chain.

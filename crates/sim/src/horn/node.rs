@@ -109,6 +109,11 @@ impl HornNode {
         &self.plan
     }
 
+    /// The connections of all nodes.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
     /// Its number.
     pub fn node(&self) -> u32 {
         self.node

@@ -7,7 +7,7 @@ use super::message::{BlockBody, CollectionBody};
 use super::plan::Plan;
 use super::watch::{Followed, Watch};
 use alphorn_proto::chain::Chain;
-use alphorn_proto::rewards::{Inclusion, Ledger, Matches, RewardsError, Schedule};
+use alphorn_proto::rewards::{Inclusion, Ledger, Matches, RewardsError};
 use alphorn_types::{Bitfield, Slot, Validator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,18 +23,15 @@ pub struct PaidBlock {
     pub inclusions: Vec<Inclusion>,
 }
 
-/// What validators with so many increments each earned by the blocks of a run whose votes are of `slots`.
+/// A ledger with what validators earned by the blocks of a run whose votes are of `slots`.
 ///
 /// # Errors
-/// [`RewardsError`] for a schedule or increments that nobody can be paid by.
+/// [`RewardsError`] for a ledger of fewer validators, or one that is closed.
 pub fn pay(
     blocks: &[PaidBlock],
     slots: impl IntoIterator<Item = Slot>,
-    schedule: Schedule,
-    increments: &[u32],
+    mut ledger: Ledger,
 ) -> Result<Ledger, RewardsError> {
-    let all = increments.iter().map(|one| u64::from(*one)).sum();
-    let mut ledger = Ledger::new(schedule, increments, all)?;
     for block in blocks {
         ledger.block(block.slot, block.proposer, &block.inclusions)?;
     }
@@ -80,38 +77,57 @@ fn inclusions(
         let published = of_slot.map(|of| &of.collections[usize::from(*committee)]);
         let mut published = published.into_iter().flatten();
         let collection = published.find(|one| one.signers == *signers);
-        match of_slot.zip(collection) {
-            Some((of, collection)) => inclusions.extend(carried(plan, of, collection)),
-            None => {
-                let first = plan.config.layout.committee_range(*committee).start;
-                inclusions.push(votes(plan, *slot, first, signers));
-            }
-        }
+        let of = of_slot.zip(collection);
+        inclusions.extend(carried(plan, (*slot, *committee), signers, of));
     }
     inclusions
 }
 
-/// The aggregates of a collection, each with the votes that it carried.
-fn carried<'a>(
-    plan: &'a Plan,
-    of: &'a Followed,
-    collection: &'a Arc<CollectionBody>,
-) -> impl Iterator<Item = Inclusion> + 'a {
-    collection.parts.iter().map(move |(number, part)| {
-        let signers = part.signers();
-        let mut published = of.aggregates[*number as usize].iter();
-        let aggregate = published.find(|one| one.signers == signers);
-        let first = plan.config.layout.cell_range(plan.cell(*number)).start;
-        Inclusion {
-            aggregator: aggregate.map(|one| Validator(one.sender)),
-            collector: Some(Validator(collection.sender)),
-            ..votes(plan, collection.slot, first, &signers)
+/// The votes of a block's entry, by aggregate as far as anybody saw which of them its collection has. An attacker's
+/// may have less than the aggregates that its machine took.
+fn carried(
+    plan: &Plan,
+    (slot, committee): (Slot, u16),
+    signers: &Bitfield,
+    of: Option<(&&Followed, &Arc<CollectionBody>)>,
+) -> Vec<Inclusion> {
+    let layout = &plan.config.layout;
+    let start = layout.committee_range(committee).start;
+    let collector = of.map(|(_, collection)| Validator(collection.sender));
+    let mut inclusions = Vec::new();
+    let mut left = signers.clone();
+    for (followed, number, part) in of.into_iter().flat_map(|(followed, collection)| {
+        let parts = collection.parts.iter();
+        parts.map(move |(number, part)| (followed, *number, part.signers()))
+    }) {
+        let cell = layout.cell_range(plan.cell(number));
+        let range = (cell.start - start) as usize..(cell.end - start) as usize;
+        let mut published = followed.aggregates[number as usize].iter();
+        let aggregate = published.find(|one| one.signers == part);
+        let mut votes = left.extract(range.clone());
+        votes.intersect_with(&part);
+        if votes.any() {
+            votes
+                .iter_ones()
+                .for_each(|at| left.clear(range.start + at));
+            inclusions.push(Inclusion {
+                aggregator: aggregate.map(|one| Validator(one.sender)),
+                collector,
+                ..votes_of(plan, slot, cell.start, &votes)
+            });
         }
-    })
+    }
+    if left.any() {
+        inclusions.push(Inclusion {
+            collector,
+            ..votes_of(plan, slot, start, &left)
+        });
+    }
+    inclusions
 }
 
 /// Votes that nobody is known to have carried; `first` is the epoch position of the first signer's.
-fn votes(plan: &Plan, slot: Slot, first: u32, signers: &Bitfield) -> Inclusion {
+fn votes_of(plan: &Plan, slot: Slot, first: u32, signers: &Bitfield) -> Inclusion {
     let member = |place: usize| plan.assignment.member(first + place as u32);
     Inclusion {
         slot,

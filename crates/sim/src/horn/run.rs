@@ -18,7 +18,7 @@ use crate::role::Wire;
 use crate::run::{Observe, Progress};
 use crate::scenario::{self, Fault, FaultKind, Place, Scenario, Stop};
 use crate::world::{Change, Pause, World};
-use alphorn_types::Time;
+use alphorn_types::{Bitfield, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -53,6 +53,8 @@ pub struct HornRun {
     pub slots: Vec<SlotVotes>,
     /// The blocks of an honest node's chain with votes of these slots, and what they are paid for.
     pub blocks: Vec<PaidBlock>,
+    /// The validators of nodes with a fault.
+    pub attackers: Bitfield,
     /// The newest slot that is final at every honest node.
     pub finalised: u64,
     /// Aggregates and collections that were published.
@@ -97,10 +99,10 @@ pub(crate) fn run_with<Q: EventQueue>(
 ) -> Result<HornRun, HornError> {
     let mut plan = Plan::new(scenario, horn, scenario.costs_for("horn")?, seed)?;
     let nodes = plan.nodes;
-    let faulty: Vec<Vec<u32>> = (0..)
+    let faulty = (0..)
         .zip(&scenario.fault)
-        .map(|(index, fault)| fault.members([seed, FAULT, index], nodes))
-        .collect();
+        .map(|(index, fault)| plan.members(fault, [seed, FAULT, index]))
+        .collect::<Result<Vec<Vec<u32>>, HornError>>()?;
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         if fault.is_silence() {
             plan.silence(members);
@@ -123,8 +125,10 @@ pub(crate) fn run_with<Q: EventQueue>(
     let config = scenario.world(place, HornMessage::KINDS.len(), seed);
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch, Q> = World::new(roles, config, watch);
-    for (fault, members) in scenario.fault.iter().zip(&faulty) {
-        apply(scenario, fault, (members, &class, &graph), seed, &mut world)?;
+    for (index, (fault, members)) in (0..).zip(scenario.fault.iter().zip(&faulty)) {
+        let key = mix([seed, FAULT, index, u64::MAX]);
+        let place = (&members.as_slice().into(), &*class, &*graph);
+        apply(scenario, fault, place, (seed, key), &mut world)?;
     }
     observe.begins();
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
@@ -159,13 +163,13 @@ pub(crate) fn run_with<Q: EventQueue>(
 fn apply<Q: EventQueue>(
     scenario: &Scenario,
     fault: &Fault,
-    (members, class, graph): (&[u32], &[u16], &Graph),
-    seed: u64,
+    (members, class, graph): (&Arc<[u32]>, &[u16], &Graph),
+    (seed, key): (u64, u64),
     world: &mut World<HornNode, Watch, Q>,
 ) -> Result<(), HornError> {
     let interval = fault.interval();
     let percent = u64::from(fault.factor_pct);
-    for (number, &node) in (0..).zip(members) {
+    for (number, &node) in (0..).zip(members.iter()) {
         let class = &scenario.class[usize::from(class[node as usize])];
         let (begin, end) = match fault.kind {
             FaultKind::Crash => (Change::Down(node), Change::Up(node)),
@@ -186,7 +190,10 @@ fn apply<Q: EventQueue>(
                     bytes: fault.bytes,
                     fails_at: fault.fails_at,
                     delay_ns: fault.delay_ms.saturating_mul(1_000_000),
+                    hides: fault.hides,
                     seed: mix([seed, FAULT, u64::MAX, node.into()]),
+                    key,
+                    allies: members.clone(),
                     peers: graph.peers(node).len() as u64,
                     chunks: 1,
                     items: 0,

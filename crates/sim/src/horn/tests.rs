@@ -9,6 +9,7 @@ use alphorn_scheme::model::CostTable;
 use alphorn_types::{Slot, Time, Validator};
 
 mod attacks;
+mod griefing;
 
 const TEXT: &str = r#"
     name = "horn-test"
@@ -134,7 +135,8 @@ fn the_blocks_of_a_run_pay_whoever_voted_and_carried() {
     let earned = |changes: &[(&str, &str)]| {
         let run = slot(changes, 3).unwrap();
         let slots = run.slots.iter().map(|of| Slot(of.slot));
-        let paid = pay(&run.blocks, slots, Schedule::ALTAIR, &increments);
+        let ledger = Ledger::new(Schedule::ALTAIR, &increments, 32 * 2048).unwrap();
+        let paid = pay(&run.blocks, slots, ledger);
         (run.blocks.len(), paid.unwrap())
     };
     let sum = |ledger: &Ledger, of: fn(&Account) -> i128| -> i128 {

@@ -10,6 +10,7 @@ use crate::role::{Delivery, Role};
 use crate::scenario::{Class, Fault, FaultKind, Restart, Scenario};
 use crate::world::{Change, World};
 use alphorn_types::Time;
+use std::sync::Arc;
 
 const CHURN: u64 = 13;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -39,8 +40,10 @@ where
                 }
             }
             _ => {
+                let allies: Arc<[u32]> = members.as_slice().into();
                 for (number, &node) in (0..).zip(members) {
                     let place = Place {
+                        allies: &allies,
                         index,
                         node,
                         number,
@@ -63,7 +66,8 @@ where
 
 /// A node of a fault: the `number`-th of `of`.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
+    allies: &'a Arc<[u32]>,
     index: usize,
     node: u32,
     number: u64,
@@ -75,7 +79,7 @@ fn apply_one<R, Q>(
     scenario: &Scenario,
     setup: &Setup,
     (fault, interval): (&Fault, Interval),
-    place: Place,
+    place: Place<'_>,
     world: &mut World<R, Ledger, Q>,
 ) -> Result<(), RunError>
 where
@@ -116,7 +120,10 @@ where
                 bytes: fault.bytes,
                 fails_at: fault.fails_at,
                 delay_ns: fault.delay_ms * 1_000_000,
+                hides: fault.hides,
                 seed: mix([setup.seed, place.index as u64, node.into(), 0]),
+                key: mix([setup.seed, place.index as u64, u64::MAX, 0]),
+                allies: place.allies.clone(),
                 peers: setup.graph.peers(node).len() as u64,
                 chunks: u16::try_from(place.chunks).unwrap_or(u16::MAX),
                 items: scenario.traffic.count,

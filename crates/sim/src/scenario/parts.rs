@@ -5,7 +5,7 @@ mod network;
 mod protocol;
 mod sim;
 
-pub use fault::{FailsAt, Fault, FaultKind, Restart};
+pub use fault::{FailsAt, Fault, FaultKind, Post, Restart};
 pub use network::{Class, Graph, Latency, Link, Transport, Uplink};
 pub use protocol::{
     Broadcast, Burst, Coding, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy,

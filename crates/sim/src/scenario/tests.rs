@@ -166,8 +166,36 @@ fn what_would_be_ignored_is_refused() {
         ),
         ("\"equivocate\"\nfrom_ms = 3", "equivocate has none"),
         ("\"invalid_flood\"\nrate = 3\nbytes = 5", "taken"),
+        ("\"grief\"\nhides = true", "hides = given: grief has none"),
+        (
+            "\"drop_votes\"\nhides = true\nfactor_pct = 101",
+            "factor_pct = 101, allowed 1 to 100",
+        ),
+        (
+            "\"censor\"\nposts_pct = 5",
+            "either share_pct or nodes, or posts_pct",
+        ),
+        (
+            "\"censor\"\nunits = [1]",
+            "units = given: cells or committees of",
+        ),
     ] {
         let why = fault(keys);
+        assert!(why.contains(part), "{keys}: {why}");
+    }
+    let posts = |protocol: &str, keys: &str| {
+        refused(protocol, &format!("[[fault]]\nposts_pct = 10\n{keys}"))
+    };
+    for (protocol, keys, part) in [
+        (
+            gossip,
+            "kind = \"grief\"",
+            "fault.0.posts_pct = 10: gossip has no posts",
+        ),
+        (gossip, "kind = \"crash\"", "crash is no matter of a post"),
+        (gossip, "kind = \"censor\"\nunits = [0]", "units = given"),
+    ] {
+        let why = posts(protocol, keys);
         assert!(why.contains(part), "{keys}: {why}");
     }
     let broadcast = "kind = \"broadcast\"\nstrategy = ";

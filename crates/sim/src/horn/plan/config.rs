@@ -3,11 +3,13 @@
 use crate::horn::HornError;
 use crate::random;
 use crate::scenario;
+use alphorn_proto::horn::config::ParseChoiceError;
 use alphorn_proto::horn::{Config, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Context;
 use alphorn_types::Layout;
 use alphorn_types::support_code::Coding;
+use std::str::FromStr;
 
 /// Validators, committees and cells.
 pub(super) fn layout(
@@ -47,15 +49,10 @@ pub(super) fn config(
         }
     }
     if let Some(selection) = &horn.selection {
-        config.selection =
-            selection
-                .parse()
-                .map_err(|error: alphorn_proto::horn::config::ParseChoiceError| {
-                    HornError::Selection {
-                        value: selection.clone(),
-                        why: error.to_string(),
-                    }
-                })?;
+        config.selection = choice("selection", selection)?;
+    }
+    if let Some(publish) = &horn.publish {
+        config.levels[1].publish = choice("publish", publish)?;
     }
     (config.coding, config.context) = match horn.supports.as_deref() {
         Some("raw") => (Coding::Raw, Context::None),
@@ -64,6 +61,17 @@ pub(super) fn config(
     };
     config.validate(info)?;
     Ok(config)
+}
+
+/// A choice among a few words.
+fn choice<T: FromStr<Err = ParseChoiceError>>(
+    key: &'static str,
+    value: &str,
+) -> Result<T, HornError> {
+    value.parse().map_err(|error: ParseChoiceError| {
+        let (value, why) = (value.to_owned(), error.to_string());
+        HornError::Choice { key, value, why }
+    })
 }
 
 fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {

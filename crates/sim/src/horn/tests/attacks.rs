@@ -4,10 +4,10 @@ use super::super::Plan;
 use super::*;
 
 /// Slots of a run: attacks are over, if they end, two slots before the last.
-const SLOTS: &str = "5";
+pub(super) const SLOTS: &str = "5";
 
 /// The plan of a run, to choose attackers by their duties.
-fn plan(changes: &[(&str, &str)], seed: u64) -> Plan {
+pub(super) fn plan(changes: &[(&str, &str)], seed: u64) -> Plan {
     let scenario = scenario(changes);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
@@ -23,12 +23,12 @@ fn nodes(mut nodes: Vec<u32>) -> String {
 }
 
 /// The same run with a fault.
-fn attacked(changes: &[(&str, &str)], fault: &str) -> HornRun {
+pub(super) fn attacked(changes: &[(&str, &str)], fault: &str) -> HornRun {
     slot(&[changes, &[("fault", fault)]].concat(), 3).unwrap()
 }
 
 /// Every vote of honest nodes is in every honest chain, and what is final is what it is without attack.
-fn assert_harmless(run: &HornRun, what: &str) {
+pub(super) fn assert_harmless(run: &HornRun, what: &str) {
     for of in &run.slots {
         assert!(of.cast > 0 && of.in_chain == of.cast, "{what}: {of:?}");
     }

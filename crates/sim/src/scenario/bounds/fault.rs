@@ -1,7 +1,7 @@
 //! The bounds of faults, and which parameters each of them has.
 
 use super::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
-use crate::scenario::{FailsAt, Fault, FaultKind, Restart};
+use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart};
 
 /// What a kind of fault reads beside its nodes and its time. What it does not read must not be given: it
 /// would be ignored.
@@ -13,6 +13,9 @@ struct Reads {
     delay: bool,
     fails_at: bool,
     restart: bool,
+    hides: bool,
+    /// The factor is a share of what there is.
+    share: bool,
     /// Its nodes cheat at every publication, whenever that is.
     no_time: bool,
 }
@@ -50,6 +53,21 @@ fn reads(kind: FaultKind) -> Reads {
                 ..none
             }
         }
+        FaultKind::DropVotes => Reads {
+            factor: true,
+            share: true,
+            hides: true,
+            ..none
+        },
+        FaultKind::LeaveCells | FaultKind::Censor => Reads {
+            factor: true,
+            share: true,
+            ..none
+        },
+        FaultKind::EarlyCollection => Reads {
+            delay: true,
+            ..none
+        },
         FaultKind::Grief | FaultKind::Eclipse | FaultKind::Partition => none,
     }
 }
@@ -68,11 +86,11 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
     for &node in &fault.nodes {
         range(&key("nodes"), node, 0, nodes - 1)?;
     }
-    if fault.nodes.is_empty() == (fault.share_pct == 0) {
-        let why = "give either share_pct or nodes";
-        return Err(invalid(at, fault.share_pct, why));
-    }
+    whose(at, fault)?;
     let reads = reads(fault.kind);
+    if reads.share {
+        range(&key("factor_pct"), fault.factor_pct, 1, 100)?;
+    }
     let timed = fault.from_ms > 0 || fault.until_ms.is_some();
     let given = [
         ("factor_pct", reads.factor, fault.factor_pct != 100),
@@ -89,6 +107,7 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
             reads.restart,
             fault.restart != Restart::default(),
         ),
+        ("hides", reads.hides, fault.hides),
         ("from_ms and until_ms", !reads.no_time, timed),
     ];
     match given.iter().find(|(_, read, given)| *given && !read) {
@@ -98,4 +117,29 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
         }
         None => Ok(()),
     }
+}
+
+/// Its nodes are said in one way.
+fn whose(at: &str, fault: &Fault) -> Checked {
+    let key = |name: &str| format!("{at}.{name}");
+    let ways = [
+        fault.share_pct > 0,
+        !fault.nodes.is_empty(),
+        fault.posts_pct > 0,
+    ];
+    if ways.iter().filter(|given| **given).count() != 1 {
+        let why = "give either share_pct or nodes, or posts_pct";
+        return Err(invalid(at, fault.share_pct, why));
+    }
+    range(&key("posts_pct"), fault.posts_pct, 0, 100)?;
+    if fault.posts_pct > 0 && fault.kind.post().is_none() {
+        let why = format!("{} is no matter of a post", fault.kind.name());
+        return Err(invalid(&key("posts_pct"), fault.posts_pct, why));
+    }
+    let in_units = fault.posts_pct > 0 && fault.kind.post() != Some(Post::Proposer);
+    if !fault.units.is_empty() && !in_units {
+        let why = "cells or committees of the posts_pct of aggregators and collectors";
+        return Err(invalid(&key("units"), "given", why));
+    }
+    Ok(())
 }

@@ -7,6 +7,12 @@ use crate::scenario::{
 };
 
 pub(super) fn check(scenario: &Scenario) -> Checked {
+    let posts = scenario.fault.iter().position(|fault| fault.posts_pct > 0);
+    if let Some(index) = posts.filter(|_| !matches!(scenario.protocol, Protocol::Horn(_))) {
+        let why = format!("{} has no posts", scenario.protocol.name());
+        let key = format!("fault.{index}.posts_pct");
+        return Err(invalid(&key, scenario.fault[index].posts_pct, why));
+    }
     match &scenario.protocol {
         Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
         Protocol::Horn(_) | Protocol::Tree(_) => own_traffic(scenario),

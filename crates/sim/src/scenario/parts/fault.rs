@@ -36,6 +36,14 @@ pub enum FaultKind {
     RankDeficientSource,
     /// The nodes reach only each other.
     Partition,
+    /// Aggregators that leave out `factor_pct` of the votes of others.
+    DropVotes,
+    /// Collectors that leave out `factor_pct` of the cells.
+    LeaveCells,
+    /// Collectors that publish `delay_ms` before their phase, what there is then.
+    EarlyCollection,
+    /// Proposers that leave out the collections of `factor_pct` of the committees.
+    Censor,
 }
 
 impl FaultKind {
@@ -56,6 +64,44 @@ impl FaultKind {
             FaultKind::NonCodewordSource => "non_codeword_source",
             FaultKind::RankDeficientSource => "rank_deficient_source",
             FaultKind::Partition => "partition",
+            FaultKind::DropVotes => "drop_votes",
+            FaultKind::LeaveCells => "leave_cells",
+            FaultKind::EarlyCollection => "early_collection",
+            FaultKind::Censor => "censor",
+        }
+    }
+
+    /// The post at which Horn's validators misbehave so; none if at any or at none.
+    pub fn post(self) -> Option<Post> {
+        match self {
+            FaultKind::DropVotes => Some(Post::Aggregator),
+            FaultKind::LeaveCells | FaultKind::EarlyCollection | FaultKind::Grief => {
+                Some(Post::Collector)
+            }
+            FaultKind::Censor | FaultKind::Equivocate => Some(Post::Proposer),
+            _ => None,
+        }
+    }
+}
+
+/// What validators of Horn serve as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Post {
+    /// Of a cell.
+    Aggregator,
+    /// Of a committee.
+    Collector,
+    /// Of a slot's block.
+    Proposer,
+}
+
+impl Post {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Post::Aggregator => "aggregators",
+            Post::Collector => "collectors",
+            Post::Proposer => "proposers",
         }
     }
 }
@@ -96,6 +142,13 @@ pub struct Fault {
     /// Or these nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<u32>,
+    /// Or the nodes of this share of those who serve at its post while it lasts, in each cell, committee or
+    /// run, drawn by the seed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub posts_pct: u32,
+    /// Of these cells or committees alone, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<u32>,
     /// Its begin.
     #[serde(default)]
     pub from_ms: u64,
@@ -111,15 +164,27 @@ pub struct Fault {
     /// Bytes of a message.
     #[serde(default)]
     pub bytes: u64,
-    /// How late, or how skewed.
+    /// How late, how early, or how skewed.
     #[serde(default)]
     pub delay_ms: u64,
     /// What the messages of a flood fail at.
     #[serde(default)]
     pub fails_at: FailsAt,
+    /// Its nodes send their own votes to each other's aggregators alone, and leave out fewer votes of a cell than
+    /// these are.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hides: bool,
     /// What the node knows when it comes back.
     #[serde(default)]
     pub restart: Restart,
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Fault {

@@ -15,7 +15,7 @@ pub enum Protocol {
     /// Along rows and columns of a square.
     Grid(Grid),
     /// Votes, aggregates, collections, block.
-    Horn(Horn),
+    Horn(Box<Horn>),
     /// Votes gathered up a tree.
     Tree(crate::tree::Tree),
 }
@@ -232,6 +232,10 @@ pub struct Horn {
     /// Selection: `rank` or `lottery`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<String>,
+    /// Which collectors publish: `all`, or `staged`, one after the other while they add enough. By the scheme
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<String>,
     /// Aggregates of a subcommittee in a collection at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiplicity_max: Option<u32>,

@@ -1,0 +1,332 @@
+//! Collectors that leave out votes, or publish before their time.
+
+use super::{drawn, payload, peers};
+use crate::fault::{Interval, Parameters, Wrap};
+use crate::gossip::{self, Message, Peers};
+use crate::horn::node::{HornDelivery, HornNode};
+use crate::horn::{AggregateBody, CollectionBody, HornMessage, HornWork, Item, Plan};
+use crate::role::{Input, Output};
+use alphorn_proto::Peer;
+use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
+use alphorn_scheme::{
+    AggregateJob, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Product, Role, Statement,
+    Work,
+};
+use alphorn_types::{Slot, Time, Validator};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Its collectors publish one vote in place of all, each that of the first validator that its node has in
+/// the committee.
+#[derive(Debug)]
+pub(super) struct LoneVotes {
+    pub(super) plan: Arc<Plan>,
+    pub(super) node: u32,
+    pub(super) interval: Interval,
+}
+
+impl LoneVotes {
+    fn alone(&self, job: &CombineJob) -> Option<HornWork> {
+        let (plan, layout) = (&self.plan, &self.plan.config.layout);
+        let (all, below) = (&job.statement, job.parts.first()?.layer);
+        let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
+        let hosted = plan.hosted(self.node).map(Validator);
+        let mut positions = hosted.filter_map(|voter| plan.assignment.position(voter));
+        let position = positions.find(is_member)?;
+        let cell = layout.cell_range(layout.cell_of(position));
+        let statement = Statement {
+            layer: below,
+            first: cell.start,
+            len: cell.end - cell.start,
+            ..*all
+        };
+        let voter = plan.assignment.member(position);
+        let vote = (plan.bench).sign(all.slot, voter, Role::Vote, all.message)?;
+        let one = Work::Aggregate(AggregateJob {
+            epoch: job.epoch,
+            statement,
+            votes: vec![(position - cell.start, vote)],
+        });
+        let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&one) else {
+            return None;
+        };
+        let part = Part {
+            offset: cell.start - all.first,
+            layer: below,
+            evidence,
+        };
+        Some(plan.bench.job(Work::Combine(CombineJob {
+            parts: vec![part],
+            ..job.clone()
+        })))
+    }
+}
+
+impl Wrap<HornNode> for LoneVotes {
+    fn output(
+        &mut self,
+        now: Time,
+        mut output: Output<HornNode>,
+        outputs: &mut Vec<Output<HornNode>>,
+    ) {
+        if self.interval.contains(now)
+            && let Output::Spawn { request, .. } = &mut output
+            && let Work::Combine(job) = request.work.work()
+            && let Some(alone) = self.alone(job)
+        {
+            request.work = alone;
+        }
+        outputs.push(output);
+    }
+}
+
+/// Its collectors leave out some cells, all of them the same.
+#[derive(Debug)]
+pub(super) struct LeaveCells {
+    plan: Arc<Plan>,
+    interval: Interval,
+    /// Of each committee, ascending.
+    cells: Vec<u32>,
+}
+
+impl LeaveCells {
+    pub(super) fn new(plan: Arc<Plan>, parameters: &Parameters) -> Self {
+        let cells = plan.config.layout.subcommittees().into();
+        LeaveCells {
+            interval: parameters.interval,
+            cells: drawn(cells, parameters.percent, parameters.key),
+            plan,
+        }
+    }
+
+    /// The job without their aggregates; none if no other is left.
+    fn without(&self, job: &CombineJob) -> Option<HornWork> {
+        let layout = &self.plan.config.layout;
+        let stays = |part: &&Part| {
+            let cell = layout.cell_of(job.statement.first + part.offset);
+            !self.cells.contains(&cell.subcommittee.into())
+        };
+        let parts: Vec<Part> = job.parts.iter().filter(stays).cloned().collect();
+        (!parts.is_empty()).then(|| {
+            self.plan.bench.job(Work::Combine(CombineJob {
+                parts,
+                ..job.clone()
+            }))
+        })
+    }
+}
+
+impl Wrap<HornNode> for LeaveCells {
+    fn output(
+        &mut self,
+        now: Time,
+        mut output: Output<HornNode>,
+        outputs: &mut Vec<Output<HornNode>>,
+    ) {
+        if self.interval.contains(now)
+            && let Output::Spawn { request, .. } = &mut output
+            && let Work::Combine(job) = request.work.work()
+            && let Some(fewer) = self.without(job)
+        {
+            request.work = fewer;
+        }
+        outputs.push(output);
+    }
+}
+
+/// Number and offset of a cell, and the evidence of its votes.
+type CellPart = (u32, u32, Evidence);
+
+/// Its collectors publish before their phase begins: of each cell the largest aggregate that came until then.
+#[derive(Debug)]
+pub(super) struct EarlyCollection {
+    plan: Arc<Plan>,
+    node: u32,
+    /// When it publishes what of which slots.
+    due: BTreeMap<Time, Slot>,
+    peers: Arc<[Peer]>,
+    /// By slot and cell.
+    largest: BTreeMap<(Slot, u32), Arc<AggregateBody>>,
+    /// What its machine need not publish any more: by slot and collector.
+    published: BTreeSet<(Slot, u32)>,
+}
+
+impl EarlyCollection {
+    pub(super) fn new(node: &HornNode, parameters: &Parameters) -> Self {
+        let plan = node.plan().clone();
+        let due = |slot| {
+            let phase = plan.level_start(slot, plan.config.layout.levels());
+            (phase.saturating_sub_ns(parameters.delay_ns), slot)
+        };
+        let due = plan.followed().map(due);
+        EarlyCollection {
+            node: node.node(),
+            due: due
+                .filter(|(at, _)| parameters.interval.contains(*at))
+                .collect(),
+            peers: peers(parameters),
+            largest: BTreeMap::new(),
+            published: BTreeSet::new(),
+            plan,
+        }
+    }
+
+    fn see(&mut self, message: &HornMessage) {
+        if let Some(Item::Aggregate(body)) = payload(message) {
+            let largest = self.largest.entry((body.slot, body.cell));
+            let largest = largest.or_insert_with(|| body.clone());
+            if largest.signers.count_ones() < body.signers.count_ones() {
+                *largest = body.clone();
+            }
+        }
+    }
+
+    /// The aggregates of a committee that prove the vote of the largest one.
+    fn parts(&self, slot: Slot, committee: u16) -> Option<(Vote, Vec<CellPart>)> {
+        let (plan, layout) = (&self.plan, &self.plan.config.layout);
+        let start = layout.committee_range(committee).start;
+        let of_slot = self.largest.range((slot, 0)..=(slot, u32::MAX));
+        let bodies = of_slot.filter_map(|((_, number), body)| {
+            let cell = plan.cell(*number);
+            let offset = layout.cell_range(cell).start.checked_sub(start)?;
+            let aggregate = Aggregate::decode(&body.data, &plan.format, &no_references).ok()?;
+            (cell.committee == committee).then_some((*number, offset, aggregate))
+        });
+        let all: Vec<(u32, u32, Aggregate)> = bodies.collect();
+        let signers = |(.., one): &&(_, _, Aggregate)| one.evidence.support.signer_count();
+        let vote = all.iter().max_by_key(signers)?.2.vote;
+        let same = all.into_iter().filter(|(.., one)| one.vote == vote);
+        let parts = same.map(|(number, offset, one)| (number, offset, one.evidence));
+        Some((vote, parts.collect()))
+    }
+
+    /// The collection of a collector, as its message and as whoever looks at a run reads it.
+    fn collection(&self, slot: Slot, committee: u16, sender: u32) -> Option<CollectionBody> {
+        let (plan, layout) = (&self.plan, &self.plan.config.layout);
+        let (vote, parts) = self.parts(slot, committee)?;
+        let unit = layout.committee(committee);
+        let range = layout.committee_range(committee);
+        let network = plan.config.network();
+        let summed = parts
+            .iter()
+            .map(|(number, _, one)| (*number, one.support.clone()));
+        let summed = summed.collect();
+        let part = |(_, offset, evidence)| Part {
+            offset,
+            layer: plan.info.layer(1),
+            evidence,
+        };
+        let job = CombineJob {
+            op: Op::Collect,
+            epoch: plan.assignment.epoch(),
+            statement: Statement {
+                layer: Layer::Collection,
+                first: range.start,
+                len: range.end - range.start,
+                slot,
+                message: digest::vote_message(network, &vote),
+            },
+            parts: parts.into_iter().map(part).collect(),
+            multiplicity_max: plan.config.multiplicity_max,
+        };
+        let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&Work::Combine(job)) else {
+            return None;
+        };
+        let mut collection = Aggregate {
+            vote,
+            unit,
+            sender: Validator(sender),
+            proof: None,
+            evidence,
+            envelope: Bytes::from([]),
+        };
+        let message = digest::aggregate_message(network, &collection, &plan.format);
+        let role = Role::of_level(unit.level);
+        collection.envelope = plan.bench.sign(slot, Validator(sender), role, message)?;
+        let data = collection.encode(&plan.format, &no_references).ok()?.into();
+        let signers = collection.evidence.support.signers();
+        Some(CollectionBody {
+            slot,
+            committee,
+            sender,
+            support: collection.evidence.support,
+            votes: signers.count_ones() as u32,
+            signers,
+            parts: summed,
+            data,
+        })
+    }
+
+    /// Publishes the collections of a slot.
+    fn publish(&mut self, slot: Slot, own: &mut Vec<Output<HornNode>>) {
+        let plan = self.plan.clone();
+        for committee in 0..plan.config.layout.committees() {
+            let servers = plan.collectors_of(slot, committee).iter();
+            let hosted = servers.filter(|server| plan.host(server.validator) == self.node);
+            for sender in hosted.map(|server| server.validator) {
+                let id = plan
+                    .place(slot)
+                    .and_then(|place| plan.collection_id(place, committee, Validator(sender)));
+                let collection = self.collection(slot, committee, sender);
+                let Some((id, body)) = id.zip(collection.map(Arc::new)) else {
+                    continue;
+                };
+                self.published.insert((slot, sender));
+                own.push(Output::Deliver(HornDelivery::Collected(body.clone())));
+                let payload = Item::Collection(body);
+                own.push(Output::Send {
+                    to: Peers::List(self.peers.clone()),
+                    message: HornMessage {
+                        topic: plan.collection_topic(),
+                        inner: Message::Data { id, payload },
+                    },
+                    priority: gossip::Priority::Own as u8,
+                });
+            }
+        }
+        self.largest.retain(|(of, _), _| *of > slot);
+    }
+
+    fn is_published(&self, body: &CollectionBody) -> bool {
+        self.published.contains(&(body.slot, body.sender))
+    }
+}
+
+impl Wrap<HornNode> for EarlyCollection {
+    fn input(
+        &mut self,
+        _: Time,
+        input: Input<HornNode>,
+        _: &mut Vec<Output<HornNode>>,
+    ) -> Option<Input<HornNode>> {
+        if let Input::Message { message, .. } = &input {
+            self.see(message);
+        }
+        Some(input)
+    }
+
+    fn output(&mut self, _: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
+        match &output {
+            Output::Send { message, .. } => {
+                let again = matches!(payload(message), Some(Item::Collection(body)) if self.is_published(body));
+                if again {
+                    return;
+                }
+                self.see(message);
+            }
+            Output::Deliver(HornDelivery::Collected(body)) if self.is_published(body) => return,
+            _ => {}
+        }
+        outputs.push(output);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due.first_key_value().map(|(at, _)| *at)
+    }
+
+    fn deadline(&mut self, _: Time, own: &mut Vec<Output<HornNode>>) {
+        if let Some((_, slot)) = self.due.pop_first() {
+            self.publish(slot, own);
+        }
+    }
+}

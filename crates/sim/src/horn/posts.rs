@@ -1,0 +1,125 @@
+//! Whose nodes a fault has, where it is said by those who serve.
+
+use super::HornError;
+use super::plan::{Plan, Server};
+use crate::scenario::{Fault, FaultKind, Post, ordered};
+use alphorn_proto::horn::Selection;
+use alphorn_proto::slot::Phase;
+use alphorn_types::{Cell, Slot, Time};
+
+impl Plan {
+    /// The nodes of a fault; `key` draws them.
+    ///
+    /// # Errors
+    /// A fault that these nodes, or nobody, can have.
+    pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, HornError> {
+        let name = fault.kind.name();
+        if fault.kind == FaultKind::EarlyCollection && self.config.selection == Selection::Lottery {
+            return Err(HornError::EarlyTicket);
+        }
+        let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {
+            None => fault.members(key, self.nodes),
+            Some(post) => self.hosts(fault, post, key)?,
+        };
+        let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
+        match members.len() {
+            0 if is_attack => Err(HornError::NoNode {
+                fault: name,
+                share_pct: fault.share_pct,
+                nodes,
+            }),
+            all if is_attack && all >= nodes as usize => {
+                Err(HornError::NoHonest { fault: name, nodes })
+            }
+            _ => Ok(members),
+        }
+    }
+
+    /// The nodes of a share of those who serve at a post while a fault lasts, ascending.
+    fn hosts(&self, fault: &Fault, post: Post, key: [u64; 3]) -> Result<Vec<u32>, HornError> {
+        let (name, pct) = (fault.kind.name(), fault.posts_pct);
+        let groups = self.groups(fault, post)?;
+        let mut hosts = Vec::new();
+        for (group, servers) in (0..).zip(&groups) {
+            let count = (servers.len() * pct as usize + 50) / 100;
+            let order = ordered(servers.iter().copied(), [key[0], key[1] ^ group, key[2]]);
+            hosts.extend(order[..count].iter().map(|validator| self.host(*validator)));
+        }
+        if hosts.is_empty() {
+            return Err(HornError::NoPost {
+                fault: name,
+                posts_pct: pct,
+                post: post.name(),
+                of: groups.iter().map(Vec::len).max().unwrap_or(0),
+            });
+        }
+        hosts.sort_unstable();
+        hosts.dedup();
+        Ok(hosts)
+    }
+
+    /// Who serves at a post while a fault lasts: in each cell or committee of each slot, or in all slots.
+    fn groups(&self, fault: &Fault, post: Post) -> Result<Vec<Vec<u32>>, HornError> {
+        let interval = fault.interval();
+        let layout = &self.config.layout;
+        let lasts = |slot: &Slot, level| interval.contains(self.level_start(*slot, level));
+        let (servers, level, units) = match post {
+            Post::Aggregator => (&self.aggregators, 1, layout.cells_count()),
+            Post::Collector => (&self.collectors, 2, layout.committees().into()),
+            Post::Proposer => {
+                let slots = self.followed();
+                let slots = slots.filter(|slot| interval.contains(self.slot_start(slot.next())));
+                return Ok(vec![slots.map(|slot| self.proposer(slot)).collect()]);
+            }
+        };
+        if let Some(unit) = fault.units.iter().find(|unit| **unit >= units) {
+            return Err(HornError::NoUnit {
+                fault: fault.kind.name(),
+                unit: *unit,
+                post: post.name(),
+                units,
+            });
+        }
+        let all: Vec<u32> = (0..units).collect();
+        let asked = if fault.units.is_empty() {
+            &all
+        } else {
+            &fault.units
+        };
+        let slots = self.followed().filter(|slot| lasts(slot, level));
+        let posts = slots.flat_map(|slot| {
+            let first = self.place(slot).map_or(0, |place| place * units);
+            asked.iter().map(move |unit| first + unit)
+        });
+        let validators = |post: u32| {
+            let servers = servers[post as usize].iter();
+            servers.map(|server| server.validator).collect()
+        };
+        Ok(posts.map(validators).collect())
+    }
+
+    /// When the phase of a level begins in a slot.
+    pub(crate) fn level_start(&self, slot: Slot, level: u8) -> Time {
+        let offset = self.phase_start(Phase::Level(level));
+        let offset_ns = offset.since_ns(self.slot_start(self.slot));
+        self.slot_start(slot).saturating_add_ns(offset_ns)
+    }
+
+    /// Who aggregates the votes of a cell in a slot, by rank.
+    pub(crate) fn aggregators_of(&self, slot: Slot, cell: Cell) -> &[Server] {
+        let post = self.place(slot).map(|place| {
+            let cells = self.config.layout.cells_count();
+            place * cells + self.cell_number(cell)
+        });
+        post.map_or(&[], |post| &self.aggregators[post as usize])
+    }
+
+    /// Who collects in a committee in a slot, by rank.
+    pub(crate) fn collectors_of(&self, slot: Slot, committee: u16) -> &[Server] {
+        let post = self.place(slot).map(|place| {
+            let committees = u32::from(self.config.layout.committees());
+            place * committees + u32::from(committee)
+        });
+        post.map_or(&[], |post| &self.collectors[post as usize])
+    }
+}
