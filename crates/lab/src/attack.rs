@@ -105,16 +105,6 @@ impl AttackedCell {
         aggregates
     }
 
-    /// The honest voters that voted.
-    pub(crate) fn honest(&self) -> &Bitfield {
-        &self.honest
-    }
-
-    /// The positions of Eve's voters, all of whom vote.
-    pub(crate) fn eve(&self) -> &[usize] {
-        &self.eve
-    }
-
     /// Honest votes that were cast.
     pub(crate) fn honest_votes(&self) -> u64 {
         self.honest.count_ones() as u64

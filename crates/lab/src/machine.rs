@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    /// One line for tables: processor, threads, kernels, commit.
+    /// One line for tables: processor, threads, kernels if any are used, commit.
     pub fn line(&self) -> String {
         let kernels: Vec<String> = self
             .kernels
@@ -84,12 +84,11 @@ impl Machine {
         } else {
             format!("{} threads", self.threads)
         };
-        format!(
-            "{}, {threads}, kernels: {}, commit {}",
-            self.cpu,
-            kernels.join(", "),
-            self.commit
-        )
+        let kernels = match kernels.is_empty() {
+            true => String::new(),
+            false => format!(", kernels: {}", kernels.join(", ")),
+        };
+        format!("{}, {threads}{kernels}, commit {}", self.cpu, self.commit)
     }
 }
 

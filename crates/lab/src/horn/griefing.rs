@@ -12,10 +12,8 @@ use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
 use alphorn_types::{Layout, MULTIPLICITY_LIMIT, Support};
 use anyhow::ensure;
 use rayon::prelude::*;
-use rewards::{Money, Payment};
 use serde_json::{Map, Value, json};
 use std::ops::AddAssign;
-use std::path::PathBuf;
 
 /// Cells of a collection whose code is measured: Horn's number of subcommittees.
 const COLLECTION_CELLS: u32 = 64;
@@ -40,15 +38,19 @@ const STANDARD: [(f64, f64, f64); 5] = [
   alphorn horn griefing
   alphorn horn griefing --malicious 33% --eve 10% --split 3
   alphorn horn griefing --malicious 0.5 --eve 0.1 --cover quorum2,quorum7,union --cells 2000
-  alphorn horn griefing --rewards --cover best1,quorum3,union
+  alphorn horn griefing --rewards
+  alphorn horn griefing --rewards --set protocol.slots=32 --increments 2048
+  alphorn horn griefing --rewards --fault 'kind = \"drop_votes\", factor_pct = 50, share_pct = 40'
 
 Eve withholds the votes of her own voters, takes all honest votes and has all her aggregators drop
 the same victims; her voters are split over her aggregates. Cells are drawn, the collector's rule is
 the protocol's own code, and so are the encoded supports. For each rule the worst of all splits and
 drop sizes counts. Without --malicious, --eve and --misses five standard cases are run.
 
-With --rewards it also tells what that costs victims and Eve, what proposers pay for leaving out votes,
-and what collectors get who publish early, by Altair's rewards for votes in every slot.
+With --rewards slots are simulated instead, with the protocol's roles in every node: once without attackers,
+and once with each of them (aggregators, collectors, proposers, voters). The blocks of both runs are paid for by
+Altair's rewards for votes in every slot; told are honest votes lost, what honest validators and the attacker
+lose, and the factor between these. Attackers are faults of the scenario, as docs/simulator.md has them.
 
 rule      picks of a cell
 best1     the aggregate with most signers
@@ -94,16 +96,8 @@ pub(crate) struct Args {
     /// Aggregators of a cell
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     aggregators: u16,
-    /// Also what it costs, in money, with that of censoring proposers and early collectors
-    #[arg(long)]
-    rewards: bool,
-    /// YAML file of the rewards, with the names of the specification; Altair's by default
-    #[arg(long, value_name = "FILE", requires = "rewards")]
-    schedule: Option<PathBuf>,
-    /// ETH at stake of each validator
-    #[arg(long, value_name = "ETH", default_value_t = 32, requires = "rewards",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(alphorn_proto::rewards::INCREMENTS_MAX)))]
-    increments: u32,
+    #[command(flatten)]
+    rewards: rewards::Options,
 }
 
 /// What a rule came to under its worst play.
@@ -114,7 +108,6 @@ struct RuleOutcome {
     loss: f64,
     picks_mean: f64,
     bytes_mean: f64,
-    money: Option<Money>,
 }
 
 /// One setting with all its rules.
@@ -147,18 +140,20 @@ impl Tally {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.rewards.rewards {
+        return rewards::run(&args.rewards, &args.common);
+    }
     let report = Report::begin("horn griefing", args.common.seed);
     let machine = args
         .common
         .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
     let pool = args.common.pool()?;
     let settings = settings(args);
-    let payment = args.rewards.then(|| Payment::of(args)).transpose()?;
     let mut bars = Bars::new();
     let mut cases = Vec::new();
     for (i, setting) in settings.iter().enumerate() {
         bars.show("cases", i as u64, settings.len() as u64);
-        cases.push(pool.install(|| case(args, setting, payment.as_ref()))?);
+        cases.push(pool.install(|| case(args, setting))?);
     }
     bars.clear();
 
@@ -173,19 +168,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         machine.line()
     ));
     sink.say(&print(args, &cases));
-    let mut config = config(args);
-    let mut fields = Map::from_iter([(
+    let fields = Map::from_iter([(
         "cases".to_owned(),
         Value::Array(cases.iter().map(case_json).collect()),
     )]);
-    if let Some(payment) = &payment {
-        let censored = rewards::censorship(payment)?;
-        let published = rewards::publishing(payment, args.cell_size)?;
-        sink.say(&rewards::print(&censored, &published));
-        fields.insert("rewards".to_owned(), rewards::json(&censored, &published));
-        config["rewards"] = rewards::config_json(payment);
-    }
-    sink.write(&report.object(&machine, "modelled", &config, fields)?)
+    sink.write(&report.object(&machine, "modelled", &config(args), fields)?)
 }
 
 fn settings(args: &Args) -> Vec<Setting> {
@@ -233,7 +220,7 @@ fn plays(args: &Args, setting: &Setting) -> anyhow::Result<Vec<Play>> {
     Ok(plays.collect())
 }
 
-fn case(args: &Args, setting: &Setting, payment: Option<&Payment>) -> anyhow::Result<Case> {
+fn case(args: &Args, setting: &Setting) -> anyhow::Result<Case> {
     let plays = plays(args, setting)?;
     let positions = u64::from(args.cells) * u64::from(args.cell_size);
     ensure!(
@@ -266,10 +253,8 @@ fn case(args: &Args, setting: &Setting, payment: Option<&Payment>) -> anyhow::Re
             .max_by_key(|&p| tallies[p][r].lost)
             .expect("there is at least one split and one drop size");
         let tally = tallies[worst][r];
-        let money = payment.map(|payment| rewards::griefing(payment, &cells, plays[worst], rule));
         Ok(RuleOutcome {
             rule,
-            money: money.transpose()?,
             worst: plays[worst],
             loss: tally.loss(),
             picks_mean: tally.picks as f64 / f64::from(args.cells),
@@ -366,15 +351,6 @@ fn print(args: &Args, cases: &[Case]) -> String {
             format!("{:.0}", rule.bytes_mean)
         }),
     ];
-    let mut parts = parts.to_vec();
-    if args.rewards {
-        let columns = rewards::COLUMNS.into_iter();
-        parts.extend(columns.map(|(title, show)| {
-            block(title, &|rule| {
-                rule.money.as_ref().map_or_else(String::new, show)
-            })
-        }));
-    }
     parts.join("\n")
 }
 
@@ -383,7 +359,7 @@ fn case_json(case: &Case) -> Value {
         let pair = |rule: &RuleOutcome| (rule.rule.to_string(), value(rule));
         case.rules.iter().map(pair).collect()
     };
-    let mut object = json!({
+    json!({
         "malicious": case.setting.malicious,
         "eve": case.setting.eve,
         "misses": case.setting.misses,
@@ -391,13 +367,7 @@ fn case_json(case: &Case) -> Value {
         "picks_mean": map(&|rule| json!(rule.picks_mean)),
         "bytes_mean": map(&|rule| json!(rule.bytes_mean)),
         "worst": map(&|rule| json!({ "split": rule.worst.split, "drop": rule.worst.drop })),
-    });
-    if case.rules.iter().any(|rule| rule.money.is_some()) {
-        let money =
-            |rule: &RuleOutcome| rule.money.as_ref().map_or(Value::Null, rewards::money_json);
-        object["money"] = Value::Object(map(&money));
-    }
-    object
+    })
 }
 
 fn config(args: &Args) -> Value {

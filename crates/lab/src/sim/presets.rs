@@ -38,6 +38,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "horn-collectors",
     "horn-committees",
     "horn-dissemination",
+    "horn-griefing",
     "horn-slot-time",
     "regress-crash",
     "regress-gossip",

@@ -2,16 +2,17 @@
 
 use super::{HornRun, pay};
 use alphorn_proto::rewards::{Account, Ledger, RewardsError};
-use alphorn_types::Slot;
+use alphorn_types::{Bitfield, Slot};
+use std::collections::BTreeMap;
 
 /// Votes and rewards that an attack takes; rewards in wei, and less than nothing where somebody gains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Harm {
     /// Votes that validators of honest nodes cast.
     pub cast: u64,
-    /// Those of them that are in no block of the chain.
+    /// Those of them that no block is paid for.
     pub lost: u64,
-    /// Those that are in a later block than the next one.
+    /// Those for which a later block than the next one is.
     pub late: u64,
     /// Validators of honest nodes.
     pub honest: u64,
@@ -39,11 +40,12 @@ impl Harm {
             pay(&run.blocks, slots, ledger.clone())
         };
         let (before, after) = (paid(honest)?, paid(attacked)?);
-        let sum = |of: fn(&super::SlotVotes) -> u64| attacked.slots.iter().map(of).sum();
+        let cast = attacked.slots.iter().map(|of| of.cast).sum();
+        let [included, late] = included(attacked);
         let mut harm = Harm {
-            cast: sum(|of| of.cast),
-            lost: sum(|of| of.cast.saturating_sub(of.in_chain)),
-            late: sum(|of| of.in_chain.saturating_sub(of.in_block)),
+            cast,
+            lost: cast.saturating_sub(included),
+            late,
             honest: 0,
             victims: 0,
             honest_wei: 0,
@@ -80,4 +82,23 @@ impl Harm {
             (true, true) => Some(self.honest_wei as f64 / self.attackers_wei as f64),
         }
     }
+}
+
+/// Votes of honest validators that blocks are paid for, and those of them that the next block lacks.
+fn included(run: &HornRun) -> [u64; 2] {
+    let mut seen: BTreeMap<Slot, Bitfield> = BTreeMap::new();
+    let [mut included, mut late] = [0, 0];
+    for block in &run.blocks {
+        for one in &block.inclusions {
+            let seen = seen.entry(one.slot);
+            let seen = seen.or_insert_with(|| run.attackers.clone());
+            for voter in one.voters.iter().map(|voter| voter.0 as usize) {
+                let is_new = !seen.get(voter);
+                seen.set(voter);
+                included += u64::from(is_new);
+                late += u64::from(is_new && block.slot > one.slot.next());
+            }
+        }
+    }
+    [included, late]
 }

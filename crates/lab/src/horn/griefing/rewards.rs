@@ -1,39 +1,161 @@
-//! What griefing and censorship cost, and what collectors earn, in money.
+//! What attackers cost whom, by the blocks of simulated slots with them and without.
 //!
-//! Everything is the difference of two ledgers: of the blocks that there are, and of those that there
-//! would be without the attack.
+//! Each attacker is a fault of a scenario. The same slots are run with the same seed once without it and once with
+//! it, with the roles of the protocol in every node, and both are paid for by one schedule.
 
-use super::Args;
-use crate::attack::{AttackedCell, Covering, Play};
-use crate::report::table;
-use crate::yaml;
-use alphorn_proto::rewards::{Account, Inclusion, Ledger, Matches, RewardsError, Schedule};
-use alphorn_types::{Slot, Validator};
+use crate::error::Result;
+use crate::machine::Machine;
+use crate::options::Common;
+use crate::progress::Bars;
+use crate::report::{Report, table};
+use crate::sim::source;
+use crate::{text, yaml};
+use alphorn_proto::rewards::{INCREMENTS_MAX, Ledger, Schedule};
+use alphorn_proto::slot::Timing;
+use alphorn_sim::horn::{self, Harm, HornRun};
+use alphorn_sim::run::{Observe, Progress};
+use alphorn_sim::scenario::{Protocol, Scenario, parse_override};
+use anyhow::{Context, bail};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use std::path::Path;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// Validators of the network that the base reward follows from: Horn's.
 const NETWORK_VALIDATORS: u64 = 1 << 20;
-/// Wei of a gwei, and of an ETH.
+/// Wei of a gwei.
 const GWEI: f64 = 1e9;
-const ETH: f64 = 1e18;
-/// Share of the voters that a proposer leaves out, in percent.
-const CENSORED_PERCENT: u32 = 10;
-/// Blocks in which the votes come that were left out, counted from their slot: the first one after the
-/// censor's, one that is late for the source, and none.
-const CENSORED_UNTIL: [u64; 4] = [2, 3, 6, 33];
-/// Validators of the network in which votes are censored.
-const CENSORED_AMONG: u32 = 2_000;
-/// Cells and validators of a committee whose collectors publish.
-const CELLS: u32 = 64;
-/// Collectors of a committee.
-const COLLECTORS: u32 = 16;
-/// What a later collection must add under staged publishing, in parts of a million of the committee:
-/// `stage_gain_ppm` as configurations have it.
-const STAGE_GAIN_PPM: u64 = 5_000;
-/// Votes that a collection lacks that is published early, in parts of a million.
-const MISSING_PPM: [u64; 6] = [0, 1_000, 4_000, 5_000, 10_000, 50_000];
+/// Slots before an attack and after it, for what is left out to come later.
+const BEFORE: u64 = 1;
+const AFTER: u64 = 2;
+
+/// Options of the rewards.
+#[derive(clap::Args, Debug)]
+pub(super) struct Options {
+    /// What attackers cost in money, by the blocks of simulated slots
+    #[arg(long, conflicts_with_all = ["malicious", "eve", "misses", "online", "split", "drop", "cover", "cells",
+          "cell_size", "aggregators"])]
+    pub(super) rewards: bool,
+    /// YAML file of the rewards, with the names of the specification; Altair's by default
+    #[arg(long, value_name = "FILE", requires = "rewards")]
+    schedule: Option<PathBuf>,
+    /// ETH at stake of each validator
+    #[arg(long, value_name = "ETH", default_value_t = 32, requires = "rewards",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(INCREMENTS_MAX)))]
+    increments: u32,
+    /// File of a scenario of horn, or name of a preset (alphorn sim list)
+    #[arg(
+        long,
+        value_name = "SCENARIO",
+        default_value = "horn-griefing",
+        requires = "rewards"
+    )]
+    scenario: String,
+    /// A value in place of the scenario's, as protocol.slots=32; may be given many times
+    #[arg(long, value_name = "KEY=VALUE", requires = "rewards")]
+    set: Vec<String>,
+    /// An attacker in place of the standard ones, as 'kind = "censor", share_pct = 20'; may be given many times
+    #[arg(long, value_name = "FAULT", requires = "rewards")]
+    fault: Vec<String>,
+}
+
+/// When an attack lasts.
+#[derive(Clone, Copy, Debug)]
+enum Lasts {
+    /// In all slots but the first and the last ones.
+    Most,
+    /// In one slot.
+    Once,
+    /// As the fault says.
+    Itself,
+}
+
+/// An attacker.
+#[derive(Clone, Debug)]
+struct Attack {
+    name: String,
+    /// Values in place of the scenario's.
+    set: Vec<String>,
+    fault: String,
+    lasts: Lasts,
+}
+
+/// Name, a value in place of the scenario's, fault, and when it lasts.
+type Standard = (&'static str, Option<&'static str>, &'static str, Lasts);
+
+/// A third of the nodes, all who serve at one post, or as many as show what they gain.
+const STANDARD: [Standard; 11] = [
+    (
+        "aggregators drop a tenth of the votes",
+        None,
+        "kind = \"drop_votes\", factor_pct = 10, share_pct = 33",
+        Lasts::Most,
+    ),
+    (
+        "aggregators hide their votes and drop as many",
+        None,
+        "kind = \"drop_votes\", hides = true, share_pct = 33",
+        Lasts::Most,
+    ),
+    (
+        "the same, where the best aggregate counts alone",
+        Some("protocol.multiplicity_max=1"),
+        "kind = \"drop_votes\", hides = true, share_pct = 33",
+        Lasts::Most,
+    ),
+    (
+        "all aggregators of a cell drop a tenth",
+        None,
+        "kind = \"drop_votes\", factor_pct = 10, posts_pct = 100, units = [0]",
+        Lasts::Once,
+    ),
+    (
+        "collectors leave out half of the cells",
+        None,
+        "kind = \"leave_cells\", factor_pct = 50, share_pct = 33",
+        Lasts::Most,
+    ),
+    (
+        "all collectors of a committee do",
+        None,
+        "kind = \"leave_cells\", factor_pct = 50, posts_pct = 100, units = [0]",
+        Lasts::Once,
+    ),
+    (
+        "collectors publish one vote each",
+        None,
+        "kind = \"grief\", share_pct = 33",
+        Lasts::Most,
+    ),
+    (
+        "collectors publish a second early",
+        None,
+        "kind = \"early_collection\", delay_ms = 1000, share_pct = 5",
+        Lasts::Most,
+    ),
+    (
+        "a proposer leaves out half of the committees",
+        None,
+        "kind = \"censor\", factor_pct = 50, posts_pct = 100",
+        Lasts::Once,
+    ),
+    (
+        "half of the proposers sign two blocks",
+        None,
+        "kind = \"equivocate\", posts_pct = 50",
+        Lasts::Itself,
+    ),
+    (
+        "voters name heads that nobody has",
+        None,
+        "kind = \"invalid_flood\", share_pct = 33",
+        Lasts::Most,
+    ),
+];
 
 /// A schedule as a file, with the names of the specification.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,7 +197,7 @@ impl From<ScheduleFile> for Schedule {
 }
 
 /// The schedule of a file, or Altair's.
-pub(super) fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
+fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
     let file: ScheduleFile = match path {
         Some(path) => yaml::read(path).map_err(|error| anyhow::anyhow!("{error}"))?,
         None => serde_saphyr::from_str(include_str!("altair.yaml"))?,
@@ -85,347 +207,308 @@ pub(super) fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
     Ok(schedule)
 }
 
-/// What everybody is paid by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Payment {
-    pub(super) schedule: Schedule,
-    /// Increments of each validator.
-    pub(super) increments: u32,
+/// What an attack came to.
+#[derive(Debug)]
+struct Case {
+    name: String,
+    /// As a scenario has it; none without an attacker.
+    fault: Option<String>,
+    set: Vec<String>,
+    harm: Harm,
 }
 
-impl Payment {
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
-        Ok(Payment {
-            schedule: schedule(args.schedule.as_deref())?,
-            increments: args.increments,
-        })
-    }
-
-    fn ledger(&self, validators: usize) -> std::result::Result<Ledger, RewardsError> {
-        let all = NETWORK_VALIDATORS * u64::from(self.increments);
-        Ledger::new(self.schedule, &vec![self.increments; validators], all)
-    }
+/// A run that is to be made: with the values and the fault in place of the scenario's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    set: Vec<String>,
+    fault: Option<String>,
 }
 
-/// What an attack on the cells of a slot costs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Money {
-    /// Gwei that a victim loses with its vote.
-    pub(super) victim_gwei: f64,
-    /// ETH that honest voters of 2^20 validators lose in a slot.
-    pub(super) honest_eth: f64,
-    /// The same of Eve's.
-    pub(super) eve_eth: f64,
-    /// The same of proposer, aggregators and collectors.
-    pub(super) carriers_eth: f64,
-}
-
-impl Money {
-    /// What honest voters lose for each ETH of Eve's.
-    fn factor(&self) -> f64 {
-        self.honest_eth / self.eve_eth
-    }
-}
-
-fn votes(slot: u64, voters: Vec<Validator>) -> Inclusion {
-    Inclusion {
-        slot: Slot(slot),
-        matches: Matches::ALL,
-        voters,
-        aggregator: None,
-        collector: None,
-    }
-}
-
-/// What voters lost, in wei: all that is paid for votes.
-fn lost(before: &Account, after: &Account) -> f64 {
-    let votes = |one: &Account| one.source + one.target + one.head + one.penalty;
-    (votes(before) - votes(after)) as f64
-}
-
-/// What a play costs against a rule: the next block has what the collectors have, and no later one more.
-pub(super) fn griefing(
-    payment: &Payment,
-    cells: &[AttackedCell],
-    play: Play,
-    rule: Covering,
-) -> anyhow::Result<Money> {
-    let size = cells.first().map_or(0, |cell| cell.honest().len());
-    let validators = size * cells.len();
-    let (mut all, mut kept, mut victims) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut honest, mut eve) = (Vec::new(), Vec::new());
-    for (base, cell) in (0..validators).step_by(size.max(1)).zip(cells) {
-        let support = rule.apply(&cell.aggregates(play)).0.signers();
-        let id = |position: usize| Validator((base + position) as u32);
-        honest.extend(cell.honest().iter_ones().map(id));
-        eve.extend(cell.eve().iter().map(|position| id(*position)));
-        kept.extend(support.iter_ones().map(id));
-        let missed = cell.honest().iter_ones().filter(|at| !support.get(*at));
-        victims.extend(missed.map(id));
-    }
-    all.extend(honest.iter().chain(&eve).copied());
-    // Somebody beside the cells carries everything.
-    let paid = |voters: Vec<Validator>| -> std::result::Result<Vec<Account>, RewardsError> {
-        let mut ledger = payment.ledger(validators + 1)?;
-        let carrier = Validator(validators as u32);
-        let one = Inclusion {
-            aggregator: Some(carrier),
-            collector: Some(carrier),
-            ..votes(1, voters)
-        };
-        ledger.block(Slot(2), carrier, &[one])?;
-        ledger.close(Slot(1));
-        Ok(ledger.accounts().to_vec())
-    };
-    let (before, after) = (paid(all)?, paid(kept)?);
-    let sum = |who: &[Validator]| -> f64 {
-        let each = who.iter().map(|one| one.0 as usize);
-        each.map(|one| lost(&before[one], &after[one])).sum()
-    };
-    let network = NETWORK_VALIDATORS as f64 / validators.max(1) as f64 / ETH;
-    let carried = |one: &Account| one.inclusion + one.aggregation + one.collection;
-    let carriers = carried(&before[validators]) - carried(&after[validators]);
-    Ok(Money {
-        victim_gwei: sum(&victims) / victims.len().max(1) as f64 / GWEI,
-        honest_eth: sum(&honest) * network,
-        eve_eth: sum(&eve) * network,
-        carriers_eth: carriers as f64 * network,
-    })
-}
-
-/// What it costs to leave out votes until a block of a later slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Censorship {
-    /// The slots after that of the votes; the blocks before are the censors'.
-    until: u64,
-    /// Gwei that a victim loses.
-    victim_gwei: f64,
-    /// Gwei that the censors lose for each of them.
-    censor_gwei: f64,
-    /// Gwei that the proposer gets for each of them that includes them at last.
-    next_gwei: f64,
-}
-
-pub(super) fn censorship(payment: &Payment) -> anyhow::Result<Vec<Censorship>> {
-    let victims = CENSORED_AMONG * CENSORED_PERCENT / 100;
-    let (censor, next) = (Validator(CENSORED_AMONG), Validator(CENSORED_AMONG + 1));
-    let range = |range: std::ops::Range<u32>| range.map(Validator).collect::<Vec<_>>();
-    let paid = |until: u64| -> std::result::Result<Vec<Account>, RewardsError> {
-        let mut ledger = payment.ledger(CENSORED_AMONG as usize + 2)?;
-        let rest = votes(1, range(victims..CENSORED_AMONG + 2));
-        ledger.block(Slot(2), censor, &[rest])?;
-        if until <= alphorn_proto::chain::INCLUSION_SLOTS {
-            let proposer = if until == 1 { censor } else { next };
-            let left_out = votes(1, range(0..victims));
-            ledger.block(Slot(1 + until), proposer, &[left_out])?;
+impl Asked {
+    /// The scenario, and its parameters of Horn.
+    fn load(&self, args: &Options) -> Result<Scenario> {
+        let mut changes = Vec::new();
+        let fault = self
+            .fault
+            .iter()
+            .map(|fault| format!("fault=[{{ {fault} }}]"));
+        let texts = args.set.iter().chain(&self.set).cloned();
+        for text in texts.chain(fault) {
+            changes.push(parse_override(&text).with_context(|| text.clone())?);
         }
-        ledger.close(Slot(1));
-        Ok(ledger.accounts().to_vec())
-    };
-    let before = paid(1)?;
-    let each = f64::from(victims) * GWEI;
-    let row = |until: u64| {
-        let after = paid(until)?;
-        let inclusion = |who: Validator| {
-            let [before, after] = [&before, &after].map(|all| all[who.0 as usize].inclusion);
-            (before - after) as f64 / each
-        };
-        let lost: f64 = (0..victims as usize)
-            .map(|one| lost(&before[one], &after[one]))
-            .sum();
-        Ok(Censorship {
-            until,
-            victim_gwei: lost / each,
-            censor_gwei: inclusion(censor),
-            next_gwei: -inclusion(next),
-        })
-    };
-    CENSORED_UNTIL.into_iter().map(row).collect()
-}
-
-/// What collectors earn where one of them publishes before the others.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Publishing {
-    /// Votes that its collection lacks, in parts of a million of the committee.
-    missing_ppm: u64,
-    /// Whether the first rank publishes after it.
-    is_answered: bool,
-    /// Gwei for the early one.
-    early_gwei: f64,
-    /// Gwei for the first rank.
-    first_gwei: f64,
-    /// Share of the votes that no collection has.
-    lost: f64,
-}
-
-/// A collection comes early, and lacks votes that came after it. Under staged publishing the others are
-/// silent if theirs adds less than [`STAGE_GAIN_PPM`]; else the first rank publishes all votes, and the
-/// proposer takes the larger one first.
-pub(super) fn publishing(payment: &Payment, cell_size: u32) -> anyhow::Result<Vec<Publishing>> {
-    let voters = CELLS * cell_size;
-    let people = voters + 3;
-    let [early, first, proposer] = [0, 1, 2].map(|one| Validator(voters + one));
-    let of = |collector: Validator, count: u32| Inclusion {
-        collector: Some(collector),
-        ..votes(1, (0..count).map(Validator).collect())
-    };
-    let row = |missing_ppm: u64| {
-        let missing = (u64::from(voters) * missing_ppm / 1_000_000) as u32;
-        let least = (u64::from(voters) * STAGE_GAIN_PPM)
-            .div_ceil(1_000_000)
-            .max(1);
-        let is_answered = u64::from(missing) >= least;
-        let mut collections = vec![of(early, voters - missing)];
-        if is_answered {
-            collections.insert(0, of(first, voters));
+        let scenario = source::load(&args.scenario, &changes)?;
+        match &scenario.protocol {
+            Protocol::Horn(_) => Ok(scenario),
+            other => {
+                let name = other.name();
+                Err(anyhow::anyhow!("{}: its protocol is {name}, not horn", args.scenario).into())
+            }
         }
-        let mut ledger = payment.ledger(people as usize)?;
-        ledger.block(Slot(2), proposer, &collections)?;
-        let earned = |who: Validator| ledger.accounts()[who.0 as usize].collection as f64 / GWEI;
-        Ok(Publishing {
-            missing_ppm,
-            is_answered,
-            early_gwei: earned(early),
-            first_gwei: earned(first),
-            lost: if is_answered {
-                0.0
-            } else {
-                f64::from(missing) / f64::from(voters)
-            },
-        })
-    };
-    MISSING_PPM.into_iter().map(row).collect()
-}
-
-/// A figure of gwei, and a factor that may have no bound.
-fn gwei(value: f64) -> String {
-    // No negative zero.
-    format!("{:.1}", value + 0.0)
-}
-
-fn factor(value: f64) -> String {
-    match value.is_finite() {
-        true => format!("{value:.1}"),
-        false => "-".into(),
     }
 }
 
-/// Cells of the tables of the cases: title, and what stands for a rule.
-pub(super) type Column = (&'static str, fn(&Money) -> String);
+/// Ends a run when its real time is over.
+struct Clock {
+    began: Instant,
+    wall_max: Duration,
+}
 
-pub(super) const COLUMNS: [Column; 4] = [
-    ("A victim loses, gwei a vote", |money| {
-        gwei(money.victim_gwei)
-    }),
-    (
-        "Honest voters lose, ETH a slot of 2^20 validators",
-        |money| format!("{:.4}", money.honest_eth),
-    ),
-    ("Eve's voters lose, ETH a slot", |money| {
-        format!("{:.4}", money.eve_eth)
-    }),
-    ("Honest ETH lost for each ETH of Eve's", |money| {
-        factor(money.factor())
-    }),
-];
+impl Observe for Clock {
+    fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
+        match self.began.elapsed() > self.wall_max {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
 
-/// The tables of proposers and collectors.
-pub(super) fn print(censored: &[Censorship], published: &[Publishing]) -> String {
+fn simulate(scenario: &Scenario, seed: u64) -> anyhow::Result<HornRun> {
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        bail!("protocol {}, not horn", scenario.protocol.name());
+    };
+    let mut clock = Clock {
+        began: Instant::now(),
+        wall_max: Duration::from_secs(scenario.sim.wall_time_max_s),
+    };
+    Ok(horn::run(scenario, horn, seed, &mut clock)?)
+}
+
+/// The attackers that are asked for, each with its time.
+fn attacks(args: &Options) -> Result<Vec<Attack>> {
+    let own = args.fault.iter().map(|fault| Attack {
+        name: fault.clone(),
+        set: Vec::new(),
+        fault: fault.clone(),
+        lasts: Lasts::Itself,
+    });
+    let standard = STANDARD.iter().map(|(name, set, fault, lasts)| Attack {
+        name: (*name).to_owned(),
+        set: set.iter().map(|set| (*set).to_owned()).collect(),
+        fault: (*fault).to_owned(),
+        lasts: *lasts,
+    });
+    let mut attacks: Vec<Attack> = match args.fault.is_empty() {
+        true => standard.collect(),
+        false => own.collect(),
+    };
+    let plain = Asked {
+        set: Vec::new(),
+        fault: None,
+    };
+    let scenario = plain.load(args)?;
+    let (slots, slot_ms) = slots(&scenario)?;
+    let last = slots.saturating_sub(AFTER);
+    if args.fault.is_empty() && last <= BEFORE {
+        let least = BEFORE + AFTER + 1;
+        return Err(anyhow::anyhow!("protocol.slots = {slots}: attackers need {least}").into());
+    }
+    for attack in &mut attacks {
+        let until = match attack.lasts {
+            Lasts::Most => last,
+            Lasts::Once => BEFORE + 1,
+            Lasts::Itself => continue,
+        };
+        let (from_ms, until_ms) = (BEFORE * slot_ms, until * slot_ms);
+        attack.fault += &format!(", from_ms = {from_ms}, until_ms = {until_ms}");
+    }
+    Ok(attacks)
+}
+
+/// Slots of a run, and milliseconds of each.
+fn slots(scenario: &Scenario) -> Result<(u64, u64)> {
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        return Ok((0, 0));
+    };
+    let timing: Timing = horn.slot.as_deref().unwrap_or("horn").parse()?;
+    Ok((horn.slots.into(), horn.slot_ms.unwrap_or(timing.slot_ms())))
+}
+
+/// Runs everything that is to be compared, each once.
+fn simulate_all(
+    args: &Options,
+    common: &Common,
+    attacks: &[Attack],
+) -> Result<BTreeMap<Asked, HornRun>> {
+    let mut asked: Vec<Asked> = Vec::new();
+    for attack in attacks {
+        let set = attack.set.clone();
+        let with = |fault| Asked {
+            set: set.clone(),
+            fault,
+        };
+        asked.extend([with(None), with(Some(attack.fault.clone()))]);
+    }
+    asked.sort_unstable();
+    asked.dedup();
+    let mut scenarios = Vec::new();
+    for one in asked {
+        let scenario = one.load(args)?;
+        scenarios.push((one, scenario));
+    }
+    let (total, bars) = (scenarios.len() as u64, Mutex::new((0, Bars::new())));
+    let show = |more: u64| {
+        if let Ok(mut bars) = bars.lock() {
+            bars.0 += more;
+            let done = bars.0;
+            bars.1.show_left("runs", done, total);
+        }
+    };
+    show(0);
+    let one = |(asked, scenario): (Asked, Scenario)| {
+        let run = simulate(&scenario, common.seed);
+        show(1);
+        let of = |asked: &Asked| {
+            asked
+                .fault
+                .clone()
+                .unwrap_or_else(|| "without attackers".into())
+        };
+        Ok((asked.clone(), run.with_context(|| of(&asked))?))
+    };
+    let runs = common
+        .pool()?
+        .install(|| scenarios.into_par_iter().map(one).collect());
+    if let Ok(bars) = bars.lock() {
+        bars.1.clear();
+    }
+    let runs: anyhow::Result<BTreeMap<Asked, HornRun>> = runs;
+    Ok(runs?)
+}
+
+/// Every attacker beside the run without it, which comes first.
+fn cases(args: &Options, common: &Common, schedule: Schedule) -> Result<Vec<Case>> {
+    let attacks = attacks(args)?;
+    let runs = simulate_all(args, common, &attacks)?;
+    let mut cases = Vec::new();
+    let mut alone: Vec<&[String]> = Vec::new();
+    let mut add = |name: &str, set: &[String], fault: Option<&String>| -> Result<()> {
+        let at = |fault| {
+            let set = set.to_vec();
+            &runs[&Asked { set, fault }]
+        };
+        let (honest, attacked) = (at(None), at(fault.cloned()));
+        let increments = vec![args.increments; attacked.attackers.len()];
+        let all = NETWORK_VALIDATORS * u64::from(args.increments);
+        let ledger = Ledger::new(schedule, &increments, all)?;
+        cases.push(Case {
+            name: name.to_owned(),
+            fault: fault.cloned(),
+            set: set.to_vec(),
+            harm: Harm::of(honest, attacked, &ledger)?,
+        });
+        Ok(())
+    };
+    for attack in &attacks {
+        if !alone.contains(&&*attack.set) {
+            alone.push(&attack.set);
+        }
+    }
+    for set in alone {
+        add(&format!("nobody{}", with(set)), set, None)?;
+    }
+    for attack in &attacks {
+        add(&attack.name, &attack.set, Some(&attack.fault))?;
+    }
+    Ok(cases)
+}
+
+/// Values in place of the scenario's, after a name.
+fn with(set: &[String]) -> String {
+    set.iter().map(|set| format!(", {set}")).collect()
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Options, common: &Common) -> Result<()> {
+    let report = Report::begin("horn griefing", common.seed);
+    let machine = Machine::here(common.threads()?, BTreeMap::new());
+    let schedule = schedule(args.schedule.as_deref())?;
+    let cases = cases(args, common, schedule)?;
+    let sink = common.sink();
+    sink.say(&format!(
+        "Rewards, scenario {}{}, seed {}: modelled, each attacker beside the same slots without it\n{}\n",
+        args.scenario,
+        with(&args.set),
+        common.seed,
+        machine.line()
+    ));
+    sink.say(&print(&cases));
+    let config = config_json(args, &schedule);
+    let cases = cases.iter().map(case_json).collect();
+    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    sink.write(&report.object(&machine, "modelled", &config, fields)?)
+}
+
+/// Gwei, without a negative zero.
+fn gwei(wei: i128) -> f64 {
+    wei as f64 / GWEI + 0.0
+}
+
+/// What stands for a factor: a dash where there is no harm, words where it has no bound.
+fn factor(harm: &Harm) -> String {
+    match harm.factor() {
+        Some(0.0) => "-".into(),
+        Some(factor) => format!("{factor:.1}"),
+        None => "no cost".into(),
+    }
+}
+
+fn print(cases: &[Case]) -> String {
     let header = [
-        "in the block of slot",
-        "a victim loses",
-        "censors lose",
+        "attacker",
+        "its validators",
+        "honest votes lost",
+        "late",
+        "honest lose, gwei",
+        "each",
+        "most",
+        "attacker loses",
         "factor",
-        "next proposer gets",
     ];
-    let rows = censored.iter().map(|row| {
-        let slot = match row.until <= alphorn_proto::chain::INCLUSION_SLOTS {
-            true => format!("s + {}", row.until),
-            false => "none".into(),
-        };
-        let lost = factor(row.victim_gwei / row.censor_gwei);
+    let row = |case: &Case| {
+        let harm = &case.harm;
+        let whole = |wei: i128| format!("{:.0}", gwei(wei).round() + 0.0);
+        let each = gwei(harm.honest_wei) / harm.honest.max(1) as f64;
         vec![
-            slot,
-            gwei(row.victim_gwei),
-            gwei(row.censor_gwei),
-            lost,
-            gwei(row.next_gwei),
+            case.name.clone(),
+            text::count(harm.attackers),
+            text::count(harm.lost),
+            text::count(harm.late),
+            whole(harm.honest_wei),
+            format!("{:.1}", each + 0.0),
+            whole(harm.most_wei),
+            whole(harm.attackers_wei),
+            factor(harm),
         ]
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    let censored = table(&header, &rows);
-    let header = [
-        "lacks",
-        "others",
-        "early one gets",
-        "first rank gets",
-        "votes lost",
-    ];
-    let rows = published.iter().map(|row| {
-        let others = if row.is_answered {
-            "publish"
-        } else {
-            "are silent"
-        };
-        vec![
-            format!("{:.1} %", row.missing_ppm as f64 / 1e4),
-            others.into(),
-            gwei(row.early_gwei),
-            gwei(row.first_gwei),
-            format!("{:.2} %", row.lost * 100.0),
-        ]
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    let honest = published
-        .iter()
-        .map(|row| row.early_gwei.max(row.first_gwei));
-    let honest = honest.fold(0.0, f64::max) / f64::from(COLLECTORS);
-    format!(
-        "Votes of slot s that proposers leave out, {CENSORED_PERCENT} % of all, gwei a vote\n{censored}\n\n\
-         A collection that is published early, gwei; whoever waits for its rank gets {} a duty on average\n{}\n",
-        gwei(honest),
-        table(&header, &rows)
-    )
+    };
+    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
+    table(&header, &rows)
 }
 
-pub(super) fn money_json(money: &Money) -> Value {
+fn case_json(case: &Case) -> Value {
+    let harm = &case.harm;
     json!({
-        "victim_gwei": money.victim_gwei,
-        "honest_eth": money.honest_eth,
-        "eve_eth": money.eve_eth,
-        "carriers_eth": money.carriers_eth,
+        "attacker": case.name,
+        "fault": case.fault,
+        "set": case.set,
+        "cast": harm.cast,
+        "lost": harm.lost,
+        "late": harm.late,
+        "honest": harm.honest,
+        "victims": harm.victims,
+        "honest_gwei": gwei(harm.honest_wei),
+        "most_gwei": gwei(harm.most_wei),
+        "attackers": harm.attackers,
+        "attackers_gwei": gwei(harm.attackers_wei),
+        "factor": harm.factor(),
     })
 }
 
-pub(super) fn json(censored: &[Censorship], published: &[Publishing]) -> Value {
-    let censored = censored.iter().map(|row| {
-        json!({
-            "until_slots": row.until,
-            "victim_gwei": row.victim_gwei,
-            "censor_gwei": row.censor_gwei,
-            "next_gwei": row.next_gwei,
-        })
-    });
-    let published = published.iter().map(|row| {
-        json!({
-            "missing_ppm": row.missing_ppm,
-            "answered": row.is_answered,
-            "early_gwei": row.early_gwei,
-            "first_gwei": row.first_gwei,
-            "lost": row.lost,
-        })
-    });
+/// The scenario, the schedule and the balances.
+fn config_json(args: &Options, schedule: &Schedule) -> Value {
     json!({
-        "censorship": censored.collect::<Vec<_>>(),
-        "publishing": published.collect::<Vec<_>>(),
-    })
-}
-
-/// The schedule and the balances, among the settings of a report.
-pub(super) fn config_json(payment: &Payment) -> Value {
-    let schedule = &payment.schedule;
-    json!({
-        "increments": payment.increments,
+        "scenario": args.scenario,
+        "set": args.set,
+        "increments": args.increments,
         "network_validators": NETWORK_VALIDATORS,
         "source_weight": schedule.source_weight,
         "target_weight": schedule.target_weight,
@@ -444,106 +527,4 @@ pub(super) fn config_json(payment: &Payment) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attack::Setting;
-    use crate::draw::Draw;
-
-    const PAYMENT: Payment = Payment {
-        schedule: Schedule::ALTAIR,
-        increments: 32,
-    };
-    /// The base reward of a vote: 32 increments of 349 gwei, a 32nd of it.
-    const BASE: f64 = 349.0;
-
-    fn close(found: f64, expected: f64) {
-        assert!(
-            (found - expected).abs() < 0.01 * expected.abs(),
-            "{found} is not {expected}"
-        );
-    }
-
-    #[test]
-    fn the_file_is_the_schedule_of_altair() {
-        assert_eq!(schedule(None).unwrap(), Schedule::ALTAIR);
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("own.yaml");
-        let text =
-            include_str!("altair.yaml").replace("COLLECTOR_WEIGHT: 1", "COLLECTOR_WEIGHT: 2");
-        std::fs::write(&path, &text).unwrap();
-        let error = schedule(Some(&path)).unwrap_err().to_string();
-        assert!(
-            error.contains("sum of all weights = 65, must be 0 to 64"),
-            "{error}"
-        );
-        std::fs::write(&path, text.replace("TIMELY_HEAD", "TIMELY_TAIL")).unwrap();
-        assert!(schedule(Some(&path)).is_err(), "an unknown key");
-    }
-
-    #[test]
-    fn a_victim_loses_its_rewards_and_pays_for_source_and_target() {
-        let setting = Setting {
-            aggregators: 16,
-            malicious: 1.0 / 3.0,
-            eve: 0.1,
-            misses: 0.0,
-        };
-        let cell = |i| {
-            let mut draw = Draw::new(1, i);
-            let online = draw.bits(512, 1.0);
-            AttackedCell::draw(&online, &setting, &mut draw)
-        };
-        let cells: Vec<AttackedCell> = (0..8).map(cell).collect();
-        let play = Play { split: 1, drop: 50 };
-        let money = |rule: &str| griefing(&PAYMENT, &cells, play, rule.parse().unwrap()).unwrap();
-        let best = money("best1");
-        close(best.victim_gwei, BASE * (54.0 + 40.0) / 64.0);
-        // 50 of 512 lose that; the other honest votes lose the same share of their rewards, and so do
-        // Eve's, who loses nothing else.
-        let share = 50.0 / 512.0;
-        let voters = NETWORK_VALIDATORS as f64 * BASE * GWEI / ETH;
-        close(best.eve_eth, voters * (51.0 / 512.0) * share * 54.0 / 64.0);
-        let kept = (461.0 - 50.0) / 512.0;
-        let honest = share * 94.0 / 64.0 + kept * share * 54.0 / 64.0;
-        close(best.honest_eth, voters * honest);
-        assert!(best.factor() > 20.0 && best.carriers_eth > 0.0);
-        let union = money("union");
-        assert_eq!(
-            (union.victim_gwei, union.honest_eth, union.carriers_eth),
-            (0.0, 0.0, 0.0)
-        );
-    }
-
-    #[test]
-    fn who_censors_loses_the_inclusion_and_his_victim_the_head() {
-        let rows = censorship(&PAYMENT).unwrap();
-        let weights = |row: &Censorship| [row.victim_gwei, row.censor_gwei, row.next_gwei];
-        for (row, [victim, censor, next]) in rows.iter().zip([
-            [14.0, 54.0 / 7.0, 40.0 / 7.0],
-            [14.0, 54.0 / 7.0, 40.0 / 7.0],
-            [14.0 + 14.0 + 14.0, 54.0 / 7.0, 26.0 / 7.0],
-            [54.0 + 40.0, 54.0 / 7.0, 0.0],
-        ]) {
-            let expected = [victim, censor, next].map(|weight| BASE * weight / 64.0);
-            let found = weights(row);
-            (0..3).for_each(|i| assert!((found[i] - expected[i]).abs() < 0.5, "{row:?}"));
-        }
-    }
-
-    #[test]
-    fn whoever_is_just_complete_enough_takes_all() {
-        let rows = publishing(&PAYMENT, 512).unwrap();
-        let whole = 64.0 * 512.0 * BASE * 54.0 / (56.0 * 64.0);
-        for row in &rows {
-            // 5,000 parts of a million are 163.84 votes, and 164 would be enough.
-            assert_eq!(row.is_answered, row.missing_ppm > 5_000);
-            let (one, other) = match row.is_answered {
-                true => (row.first_gwei, row.early_gwei),
-                false => (row.early_gwei, row.first_gwei),
-            };
-            close(one, whole * (1.0 - row.lost));
-            assert_eq!(other, 0.0);
-        }
-        assert!(!rows[0].is_answered && rows.last().unwrap().is_answered);
-    }
-}
+mod tests;

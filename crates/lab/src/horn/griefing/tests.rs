@@ -21,7 +21,7 @@ fn loss(case: &Case, rule: &str) -> f64 {
 /// Losses in percent of best1, greedy2, greedy3, quorum2, quorum3, union.
 fn losses(options: &[&str], i: usize) -> [f64; 6] {
     let args = args(options);
-    let case = case(&args, &settings(&args)[i], None).unwrap();
+    let case = case(&args, &settings(&args)[i]).unwrap();
     ["best1", "greedy2", "greedy3", "quorum2", "quorum3", "union"].map(|rule| loss(&case, rule))
 }
 
@@ -79,7 +79,7 @@ fn many_cells_give_the_table() {
 #[test]
 fn the_worst_play_against_the_best_aggregate_is_the_simple_one() {
     let args = args(&["--cells", "64", "--eve", "0.1"]);
-    let case = case(&args, &settings(&args)[0], None).unwrap();
+    let case = case(&args, &settings(&args)[0]).unwrap();
     assert_eq!(case.rules[0].worst, Play { split: 1, drop: 50 });
     assert!((1.0..=3.0).contains(&case.rules[4].picks_mean));
     // Sixty-four cells are one collection; more planes cost more bytes.
@@ -89,7 +89,7 @@ fn the_worst_play_against_the_best_aggregate_is_the_simple_one() {
 #[test]
 fn without_an_attacker_nothing_is_lost_to_a_quorum() {
     let args = args(&["--malicious", "0", "--eve", "0", "--cells", "70"]);
-    let case = case(&args, &settings(&args)[0], None).unwrap();
+    let case = case(&args, &settings(&args)[0]).unwrap();
     assert!(loss(&case, "quorum3") < 0.01);
     assert!(loss(&case, "best1") < 1.0);
 }
@@ -106,7 +106,7 @@ fn all_aggregators_malicious_lose_the_victims_under_any_rule() {
         "--drop",
         "30",
     ]);
-    let case = case(&args, &settings(&args)[0], None).unwrap();
+    let case = case(&args, &settings(&args)[0]).unwrap();
     for outcome in &case.rules {
         assert!(outcome.loss > 0.05, "{}", outcome.rule);
     }
@@ -116,9 +116,7 @@ fn all_aggregators_malicious_lose_the_victims_under_any_rule() {
 fn what_is_too_much_is_refused_with_its_bound() {
     let refused = |options: &[&str]| {
         let args = args(options);
-        case(&args, &settings(&args)[0], None)
-            .unwrap_err()
-            .to_string()
+        case(&args, &settings(&args)[0]).unwrap_err().to_string()
     };
     let error = refused(&["--cells", "1000000", "--cell-size", "65536"]);
     assert!(error.contains(&POSITIONS_MAX.to_string()), "{error}");
