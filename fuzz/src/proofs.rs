@@ -286,7 +286,7 @@ pub fn xmss_merge(data: &[u8]) -> bool {
         signers: &signers,
     };
     let verdict = proofs.verify(
-        alphorn_stark::KERNELS.measured(),
+        Exec::new(alphorn_stark::KERNELS.measured(), None),
         &voters.registry,
         &claimed,
         &bytes,

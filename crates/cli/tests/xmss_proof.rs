@@ -7,6 +7,7 @@ use bench::Bench;
 use file_tool::{changed, vote, votes};
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 
 const COMPACT: &str = " --scheme xmss";
 const OTHER: &str = "0x7878787878787878787878787878787878787878787878787878787878787878";
@@ -328,6 +329,35 @@ fn the_security_of_each_preset_is_computed() {
         "two presets, and merges"
     );
     assert_eq!(report["assumptions"].as_array().unwrap().len(), 9);
+}
+
+/// What the lecture's formulas give, computed by a script that knows nothing of the program.
+#[test]
+fn the_security_is_that_of_the_lecture() {
+    let bench = Bench::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/accounting.py");
+    let account = |file: &str| {
+        let mut python = Command::new("python3");
+        python.arg(script).arg(bench.path(file)).output()
+    };
+    for set in ["compact", "prod"] {
+        bench
+            .run(&format!("proof security --set {set} --json security.json"))
+            .expect(0, "least of all");
+        let Ok(output) = account("security.json") else {
+            eprintln!("no python3: the account is not compared");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains(&format!("{set}, small: ")), "{said}");
+    }
+    // It would say so: a tenth of a bit is enough.
+    let mut report = bench.json("security.json");
+    let bits = &mut report["cases"][0]["terms"][0]["bits"];
+    *bits = json!(bits.as_f64().unwrap() + 0.11);
+    fs::write(bench.path("other.json"), report.to_string()).unwrap();
+    assert_eq!(account("other.json").unwrap().status.code(), Some(1));
 }
 
 #[test]

@@ -19,8 +19,11 @@ use crate::poseidon::Permutations;
 /// Elements of a digest.
 pub const DIGEST: usize = 8;
 
+/// What a verifier computes for one of many things: elements of F_p and of the extension.
+pub type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
+
 /// What a verifier may do.
-pub trait Arith {
+pub trait Arith: Sized {
     /// An element of F_p, or what stands for one.
     type Base: Copy + Add<Output = Self::Base> + Sub<Output = Self::Base> + Mul<Output = Self::Base>;
 
@@ -71,6 +74,22 @@ pub trait Arith {
         tree: &Opened<'_, Self::Base>,
         indices: &[Vec<Self::Base>],
     ) -> Result<Vec<Vec<Self::Base>>, VerifyError>;
+
+    /// Elements of which each belongs to a lane of [`Arith::each`]: the same ones.
+    fn in_lanes(&mut self, elements: Vec<Self::Base>) -> Vec<Self::Base> {
+        elements
+    }
+
+    /// Does the same for each of `lanes` things, by their numbers: a circuit lays it out once, side by side.
+    /// Beside what all lanes share a lane may use what was made for the same lane of as many, by
+    /// [`Arith::in_lanes`], [`Arith::open`] or this; and it makes anew all that it returns.
+    fn each(
+        &mut self,
+        lanes: usize,
+        mut one: impl FnMut(&mut Self, usize) -> OfLane<Self>,
+    ) -> Vec<OfLane<Self>> {
+        (0..lanes).map(|lane| one(self, lane)).collect()
+    }
 
     /// The lowest `count` bits of the canonical integer of a value.
     fn low_bits(&mut self, value: Self::Base, count: usize) -> Vec<Self::Base>;

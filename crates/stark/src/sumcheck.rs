@@ -59,10 +59,15 @@ pub fn read_plain_round<A: Arith>(
         channel.check_work(bits, error)?;
     }
     let x = channel.challenge();
-    let zero = channel.arith.ext(Ext::ZERO);
+    Ok((next_claim(&channel.arith, claim, &rest, x), x))
+}
+
+/// The claim after a plain round: h(x) for h with these coefficients after the constant one, and
+/// h(0) + h(1) = claim.
+pub(crate) fn next_claim<A: Arith>(arith: &A, claim: A::Ext, rest: &[A::Ext], x: A::Ext) -> A::Ext {
     let twice = rest.iter().fold(claim, |sum, h| sum - *h);
-    let constant = twice * channel.arith.base(HALF);
-    Ok((constant + x * horner(zero, &rest, x), x))
+    let constant = twice * arith.base(HALF);
+    constant + x * horner(arith.ext(Ext::ZERO), rest, x)
 }
 
 /// Sends a round's polynomial without its constant term; returns the challenge.

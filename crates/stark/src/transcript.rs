@@ -167,19 +167,20 @@ impl<A: Arith> Channel<A> {
     /// Random indices below 2^`bits`, as their bits from the lowest; eight from each squeeze. Only
     /// the value 0 of 24 bits is likelier than others, by 1/127.
     pub(crate) fn queries(&mut self, count: usize, bits: usize) -> Vec<Vec<A::Base>> {
-        let mut out = Vec::with_capacity(count);
-        while out.len() < count {
+        let mut elements = Vec::with_capacity(count);
+        while elements.len() < count {
             let mut left = [self.arith.base(Fp::ZERO); DIGEST];
             left[0] = self.arith.base(Fp::new(SQUEEZE));
             left[1] = self.arith.base(Fp::new(self.state.squeezed));
             self.state.squeezed += 1;
-            for lane in self.arith.compress(left, self.state.digest) {
-                if out.len() < count {
-                    out.push(self.arith.low_bits(lane, bits));
-                }
-            }
+            let of_block = self.arith.compress(left, self.state.digest);
+            elements.extend(of_block.into_iter().take(count - elements.len()));
         }
-        out
+        let elements = self.arith.in_lanes(elements);
+        let bits = self.arith.each(count, |arith, lane| {
+            (arith.low_bits(elements[lane], bits), Vec::new())
+        });
+        bits.into_iter().map(|(bits, _)| bits).collect()
     }
 
     /// Reads a nonce and demands that its hash with the state end in `bits` zero bits.

@@ -284,6 +284,13 @@ impl<V: Packed> Vector<V> {
         Vector(out)
     }
 
+    /// X · self.
+    #[inline(always)]
+    pub(crate) fn times_x(self) -> Self {
+        let [a, b, c, d, e] = self.0;
+        Vector([e, a, b.sub(e), c, d])
+    }
+
     #[inline(always)]
     pub(crate) fn scale(self, factor: V) -> Self {
         let mut out = self.0;

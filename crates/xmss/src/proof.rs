@@ -287,14 +287,14 @@ impl Proofs {
     /// [`ProofError`] of the first check that fails.
     pub fn verify(
         &self,
-        backend: Backend,
+        exec: Exec<'_>,
         registry: &ProofRegistry,
         claimed: &Claimed<'_>,
         bytes: &[u8],
     ) -> Result<(), ProofError> {
         self.check_claim(registry, claimed)?;
         if is_merge(bytes) {
-            return self.verify_merge(Exec::new(backend, None), registry, claimed, bytes);
+            return self.verify_merge(exec, registry, claimed, bytes);
         }
         let proof = self.decode(bytes)?;
         let groups = claimed.signers.count_ones().div_ceil(self.group());
@@ -304,9 +304,8 @@ impl Proofs {
                 want: groups,
             });
         }
-        let statement = self.statement(backend, registry, claimed);
+        let statement = self.statement(exec.backend(), registry, claimed);
         let public = self.chains.public(&statement, registry.rows());
-        let exec = Exec::new(backend, None);
         let relation = self.chains.relation();
         verify_succinct_on(exec, relation, &self.preset, &public, &proof)?;
         Ok(())

@@ -11,7 +11,7 @@ use anyhow::anyhow;
 pub enum PresetName {
     /// Rate 1/4: the fastest prover
     Fast,
-    /// Rate 1/8: a smaller proof, slower to make
+    /// Rate 1/16: a smaller proof, slower to make
     Small,
 }
 

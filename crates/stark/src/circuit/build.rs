@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Id;
+use super::lanes::{Copied, IN_LANE, Lanes, Section, in_lane, place};
 use crate::arith::DIGEST;
 use crate::extension::{DEGREE, Ext};
 use crate::poseidon::WIDTH_16;
@@ -46,6 +47,8 @@ pub(super) enum Node {
     Scale(Id, Ext),
     /// A linear form, ascending in cells.
     Form(Vec<(u32, Ext)>),
+    /// What is of use in its own lane only.
+    Hidden,
 }
 
 /// Cell `cell` has component `component` of the value of a node.
@@ -67,12 +70,12 @@ pub(crate) struct Entry {
     pub(crate) factor: Ext,
 }
 
-/// The matrices of a circuit, each ascending in rows.
+/// The matrices of a circuit with room for P permutations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rows {
-    /// Row 16·p + i: input i of permutation p.
+    /// Row P·i + p: input i of permutation p.
     pub(crate) inputs: Vec<Entry>,
-    /// Row 8·p + i: output i of permutation p, without the input.
+    /// Row P·i + p: output i of permutation p, without the input.
     pub(crate) outputs: Vec<Entry>,
     /// A, B, C of the rows (A·z)(B·z) = C·z.
     pub(crate) products: [Vec<Entry>; 3],
@@ -83,10 +86,11 @@ pub(crate) struct Rows {
 pub(crate) struct Plan {
     pub(crate) layout: Layout,
     pub(crate) places: Vec<Place>,
+    /// What is in no lane.
     pub(crate) rows: Rows,
-    /// Permutations that are used.
-    #[cfg(test)]
-    pub(crate) permutations: usize,
+    pub(crate) sections: Vec<Section>,
+    /// Where the permutations of a run are, in its order.
+    pub(crate) permuted: Vec<u32>,
     /// The cell after the last one that is used.
     pub(crate) end: usize,
 }
@@ -105,6 +109,9 @@ pub(super) struct Build {
     permutations: usize,
     products: usize,
     end: usize,
+    lanes: Lanes,
+    /// The permutations in the order of a run: of which section and lane, and their number there.
+    order: Vec<(Option<(usize, usize)>, usize)>,
 }
 
 impl Build {
@@ -119,6 +126,8 @@ impl Build {
             permutations: 0,
             products: 0,
             end: layout.free,
+            lanes: Lanes::default(),
+            order: Vec::new(),
         }
     }
 
@@ -131,6 +140,7 @@ impl Build {
             Node::Add(a, b) | Node::Sub(a, b) => size(a) + size(b),
             Node::Scale(a, _) => size(a),
             Node::Form(form) => form.len() as u32,
+            Node::Hidden => 0,
         };
         self.nodes.push(node);
         self.base.push(base);
@@ -173,18 +183,19 @@ impl Build {
         (self.node(id).clone(), self.is_base(id))
     }
 
-    /// New cells for the components of a node.
+    /// New cells for the components of a node, in its lane if one is recorded.
     pub(super) fn new_cells(&mut self, node: Id, count: usize) -> u32 {
-        let first = self.end;
-        assert!(
-            first + count <= self.layout.cells,
-            "cells for all variables"
-        );
-        self.end += count;
+        let first = match self.lanes.new_cells(count) {
+            Some(first) => first,
+            None => {
+                self.end += count;
+                (self.end - count) as u32
+            }
+        };
         for component in 0..count {
-            self.place(first + component, node, component);
+            self.place(first as usize + component, node, component);
         }
-        first as u32
+        first
     }
 
     /// Says which node a cell has the value of.
@@ -201,7 +212,15 @@ impl Build {
         let mut form: BTreeMap<u32, Ext> = BTreeMap::new();
         let mut rest = vec![(id, Ext::ONE)];
         while let Some((id, factor)) = rest.pop() {
-            let mut add = |cell: u32, x: Ext| *form.entry(cell).or_default() += x;
+            // Cells of a lane stand for those of all lanes, so only what is in the lane may have them.
+            let of_lane = self.lanes.has(id);
+            let mut add = |cell: u32, x: Ext| {
+                assert!(
+                    of_lane || cell & IN_LANE == 0,
+                    "all lanes share what one has"
+                );
+                *form.entry(cell).or_default() += x;
+            };
             match self.node(id) {
                 Node::Constant(value) => add(self.layout.one as u32, *value * factor),
                 Node::Cell(cell) => add(*cell, factor),
@@ -223,6 +242,7 @@ impl Build {
                 Node::Sub(a, b) => rest.extend([(*a, factor), (*b, -factor)]),
                 Node::Scale(a, scale) => rest.push((*a, factor * *scale)),
                 Node::Form(terms) => terms.iter().for_each(|(c, x)| add(*c, factor * *x)),
+                Node::Hidden => unreachable!("a node of one lane"),
             }
         }
         form.into_iter().filter(|(_, x)| *x != Ext::ZERO).collect()
@@ -234,6 +254,8 @@ impl Build {
         if form.len() <= self.layout.form_max {
             return form;
         }
+        // What all lanes share becomes a variable of no lane.
+        let paused = self.lanes.pause_for(id);
         let node = match self.is_base(id) {
             true => Node::Cell(self.new_cells(id, 1)),
             false => Node::Variable(self.new_cells(id, DEGREE)),
@@ -242,6 +264,7 @@ impl Build {
         let variable = self.form(id);
         let one = vec![(self.layout.one as u32, Ext::ONE)];
         self.push_row([form, one, variable.clone()]);
+        self.lanes.resume(paused);
         variable
     }
 
@@ -254,65 +277,176 @@ impl Build {
     }
 
     fn push_row(&mut self, forms: [Vec<(u32, Ext)>; 3]) {
-        assert!(self.products < self.layout.rows, "rows for all products");
-        for (matrix, form) in self.rows.products.iter_mut().zip(forms) {
+        let (rows, products) = match self.lanes.open() {
+            Some(section) => (&mut section.rows, &mut section.products),
+            None => (&mut self.rows, &mut self.products),
+        };
+        for (matrix, form) in rows.products.iter_mut().zip(forms) {
             let entries = form.into_iter().map(|(cell, factor)| Entry {
-                row: self.products as u32,
+                row: *products as u32,
                 cell,
                 factor,
             });
             matrix.extend(entries);
         }
-        self.products += 1;
+        *products += 1;
     }
 
     /// A permutation whose outputs, with the inputs added, are cells.
     pub(super) fn permutation(&mut self, inputs: [Id; WIDTH_16], outputs: [Id; DIGEST]) {
-        let p = self.permutations;
-        assert!(p < self.layout.permutations, "room for all permutations");
-        self.permutations += 1;
-        for (i, input) in inputs.into_iter().enumerate() {
-            let form = self.used(input);
-            let entry = |row: usize, (cell, factor)| Entry {
-                row: row as u32,
-                cell,
-                factor,
-            };
-            let row = p * WIDTH_16 + i;
-            let entries = form.iter().map(|term| entry(row, *term));
-            self.rows.inputs.extend(entries);
+        let inputs = inputs.map(|id| self.used(id));
+        let outputs = outputs.map(|id| self.form(id));
+        let section = self.lanes.number();
+        let (rows, permutations) = match self.lanes.open() {
+            Some(section) => (&mut section.rows, &mut section.permutations),
+            None => (&mut self.rows, &mut self.permutations),
+        };
+        let p = *permutations;
+        *permutations += 1;
+        self.order.push((section.map(|section| (section, 0)), p));
+        let entry = |i: usize, (cell, factor): (u32, Ext)| Entry {
+            row: (i * self.layout.permutations + p) as u32,
+            cell,
+            factor,
+        };
+        for (i, form) in inputs.iter().enumerate() {
+            rows.inputs.extend(form.iter().map(|term| entry(i, *term)));
             let Some(output) = outputs.get(i) else {
                 continue;
             };
             let mut terms: BTreeMap<u32, Ext> = form.iter().map(|(c, x)| (*c, -*x)).collect();
-            for (cell, x) in self.form(*output) {
-                *terms.entry(cell).or_default() += x;
+            for (cell, x) in output {
+                *terms.entry(*cell).or_default() += *x;
             }
-            let row = p * DIGEST + i;
-            let entries = terms.into_iter().map(|term| entry(row, term));
-            self.rows.outputs.extend(entries);
+            rows.outputs
+                .extend(terms.into_iter().map(|term| entry(i, term)));
         }
     }
 
-    pub(super) fn finish(mut self) -> Plan {
-        // A permutation that nothing uses permutes zeros: its outputs are constants.
-        let rest = crate::poseidon::Kind::Own.permutation();
-        let rest = &rest.rest.states[crate::poseidon::STATES - 1];
-        for row in self.permutations * DIGEST..self.layout.permutations * DIGEST {
-            self.rows.outputs.push(Entry {
-                row: row as u32,
-                cell: self.layout.one as u32,
-                factor: Ext::from(rest[row % DIGEST]),
-            });
+    /// Begins to record the first of so many lanes.
+    pub(super) fn begin_lanes(&mut self, lanes: usize) {
+        self.lanes.begin(lanes, self.nodes.len() as Id);
+    }
+
+    /// Demands that the cell of a node of a lane be, in each lane, the value of a node that is in none.
+    pub(super) fn copy(&mut self, cell: Id, from: Vec<Id>) {
+        if let Node::Cell(cell) = self.node(cell) {
+            self.lanes.copied.push(Copied { cell: *cell, from });
         }
-        self.places.sort_by_key(|place| place.cell);
+    }
+
+    /// Ends the first lane, which has these results: the others are as it is. Returns the nodes of a lane.
+    pub(super) fn end_lanes(&mut self, results: &[Id]) -> usize {
+        // A long result becomes a variable here, in its lane.
+        let results = results.iter().map(|id| (*id, self.used(*id)));
+        let results: BTreeMap<Id, Vec<(u32, Ext)>> = results.collect();
+        let (number, first, lanes) = self.lanes.end(self.nodes.len() as Id);
+        assert!(
+            results.keys().all(|id| *id >= first),
+            "results are a lane's"
+        );
+        let nodes = self.nodes.len() - first as usize;
+        let permutations = self.lanes.sections[number].permutations;
+        for lane in 1..lanes {
+            for i in 0..nodes {
+                let id = first + i as Id;
+                let node = results.get(&id).map(|form| {
+                    let form = form.iter().map(|(cell, x)| (in_lane(*cell, lane), *x));
+                    Node::Form(form.collect())
+                });
+                self.push(node.unwrap_or(Node::Hidden), self.is_base(id));
+            }
+            let order = (0..permutations).map(|p| (Some((number, lane)), p));
+            self.order.extend(order);
+        }
+        let one = vec![(self.layout.one as u32, Ext::ONE)];
+        for Copied { cell, from } in std::mem::take(&mut self.lanes.copied) {
+            for (lane, from) in from.into_iter().enumerate() {
+                let copy = vec![(in_lane(cell, lane), Ext::ONE)];
+                let from = self.used(from);
+                self.push_row([from, one.clone(), copy]);
+            }
+        }
+        nodes
+    }
+
+    /// The entries for permutations that nothing uses: they permute zeros, and their outputs are constants.
+    fn unused(&self, first: usize) -> impl Iterator<Item = Entry> {
+        let rest = &crate::poseidon::Kind::Own.permutation().rest;
+        let rest = &rest.states[crate::poseidon::STATES - 1];
+        let (one, room) = (self.layout.one as u32, self.layout.permutations);
+        (0..DIGEST).flat_map(move |i| {
+            (first..room).map(move |p| Entry {
+                row: (i * room + p) as u32,
+                cell: one,
+                factor: Ext::from(rest[i]),
+            })
+        })
+    }
+
+    pub(super) fn finish(mut self) -> Plan {
+        let layout = self.layout;
+        // Sections come first, so that vectors which go beyond a section's end stay within the cells and rows.
+        let [cells, rows, permutations] = self.lanes.lay_out(layout.free);
+        let (sections, shift) = (&self.lanes.sections, (cells - layout.free) as u32);
+        let own = |cell: u32| match cell as usize >= layout.free && cell & IN_LANE == 0 {
+            true => cell + shift,
+            false => cell,
+        };
+        let used = permutations + self.permutations;
+        assert!(used <= layout.permutations, "{used} permutations");
+        let all_rows = rows + self.products;
+        assert!(all_rows <= layout.rows, "{all_rows} rows");
+        let end = self.end + shift as usize;
+        assert!(end <= layout.cells, "{end} cells");
+        let moved = |entries: &[Entry], by: usize| {
+            let moved = entries.iter().map(|entry| Entry {
+                row: entry.row + by as u32,
+                cell: place(sections, own(entry.cell)),
+                ..*entry
+            });
+            let mut moved: Vec<Entry> = moved.collect();
+            moved.sort_by_key(|entry| (entry.row, entry.cell));
+            moved
+        };
+        let mut all = Rows {
+            inputs: moved(&self.rows.inputs, permutations),
+            outputs: moved(&self.rows.outputs, permutations),
+            products: self.rows.products.each_ref().map(|m| moved(m, rows)),
+        };
+        all.outputs.extend(self.unused(used));
+        let places = self.places.iter().flat_map(|at| {
+            let section = sections
+                .iter()
+                .find(|section| section.nodes.contains(&at.node));
+            let section = section.filter(|_| at.cell & IN_LANE != 0);
+            let (lanes, nodes) = section.map_or((1, 0), |s| (s.lanes, s.nodes.len()));
+            (0..lanes).map(move |lane| Place {
+                cell: place(sections, in_lane(own(at.cell), lane)),
+                node: at.node + (lane * nodes) as Id,
+                component: at.component,
+            })
+        });
+        let mut places: Vec<Place> = places.collect();
+        places.sort_by_key(|place| place.cell);
+        let permuted = self.order.iter().map(|(section, p)| match section {
+            Some((number, lane)) => {
+                let section = &sections[*number];
+                (section.first_permutation + p * section.lanes + lane) as u32
+            }
+            None => (permutations + p) as u32,
+        });
+        let permuted = permuted.collect();
+        for section in &mut self.lanes.sections {
+            section.finish(&layout, own);
+        }
         Plan {
-            layout: self.layout,
-            places: self.places,
-            rows: self.rows,
-            #[cfg(test)]
-            permutations: self.permutations,
-            end: self.end,
+            layout,
+            places,
+            rows: all,
+            sections: self.lanes.sections,
+            permuted,
+            end,
         }
     }
 }

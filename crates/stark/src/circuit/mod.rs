@@ -11,11 +11,13 @@
 //! Σ_t X^t·cell_t, and one row can carry five base products with a common factor.
 
 mod build;
+mod lanes;
 mod recorder;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use build::{Entry, Layout, Plan, Rows};
+pub(crate) use lanes::{IN_LANE, Section, place};
 pub(crate) use recorder::{FirstRows, Recorder, Wire};
 
 use std::cell::RefCell;
@@ -83,7 +85,34 @@ impl Circuit {
         for place in &plan.places {
             cells[place.cell as usize] = inner.values[place.node as usize].0[place.component];
         }
-        (cells, inner.permuted)
+        let mut permuted = vec![[Fp::ZERO; WIDTH_16]; plan.permuted.len()];
+        for (at, state) in plan.permuted.iter().zip(inner.permuted) {
+            permuted[*at as usize] = state;
+        }
+        (cells, permuted)
+    }
+
+    /// Begins to record the first of so many lanes of a circuit that is being built.
+    fn begin_lanes(&self, lanes: usize) {
+        if let Some(build) = &mut self.inner.borrow_mut().build {
+            build.begin_lanes(lanes);
+        }
+    }
+
+    /// Ends it: see [`Build::end_lanes`].
+    fn end_lanes(&self, lanes: usize, results: &[Id]) -> usize {
+        let mut inner = self.inner.borrow_mut();
+        let Inner { values, build, .. } = &mut *inner;
+        let nodes = build.as_mut().map_or(0, |build| build.end_lanes(results));
+        values.resize(values.len() + nodes * (lanes - 1), Ext::ZERO);
+        nodes
+    }
+
+    /// Demands that a new cell of a lane be, in each lane, another node.
+    fn copy(&self, cell: Id, from: Vec<Id>) {
+        if let Some(build) = &mut self.inner.borrow_mut().build {
+            build.copy(cell, from);
+        }
     }
 
     fn push(&self, value: Ext, node: impl FnOnce(&mut Build, Id) -> (Node, bool)) -> Id {

@@ -4,7 +4,7 @@ use std::ops::{Add, Mul, Sub};
 
 use super::build::Node;
 use super::{Circuit, Id};
-use crate::arith::{Arith, DIGEST, ONE_STATE, show};
+use crate::arith::{Arith, DIGEST, ONE_STATE, OfLane, show};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -113,7 +113,7 @@ pub(crate) struct FirstRows<'a> {
 /// Runs a verifier on the elements of a proof, and records.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
-    circuit: &'a Circuit,
+    pub(super) circuit: &'a Circuit,
     proof: &'a [Fp],
     read: usize,
     /// Rows and whole paths of a tree, which are read before what comes next of the proof.
@@ -418,13 +418,31 @@ impl<'a> Arith for Recorder<'a> {
         if !self.circuit.builds() {
             self.lay_out(tree, first.as_ref(), indices)?;
         }
-        let mut rows = Vec::with_capacity(indices.len());
-        for index in indices {
-            let (row, leaf) = self.open_row(tree, first.as_ref())?;
-            self.follow(leaf, index, tree)?;
-            rows.push(row);
-        }
-        Ok(rows)
+        let rows = self.lanes(indices.len(), |recorder, lane| {
+            let (row, leaf) = recorder.open_row(tree, first.as_ref())?;
+            recorder.follow(leaf, &indices[lane], tree)?;
+            Ok((row, Vec::new()))
+        })?;
+        Ok(rows.into_iter().map(|(row, _)| row).collect())
+    }
+
+    fn in_lanes(&mut self, elements: Vec<Wire<'a>>) -> Vec<Wire<'a>> {
+        let ids: Vec<Id> = elements.iter().map(|element| element.id).collect();
+        let copies = self.each(elements.len(), |recorder, lane| {
+            let copy = recorder.hint(elements[lane].value().0[0]);
+            recorder.circuit.copy(copy.id, ids.clone());
+            (vec![copy], Vec::new())
+        });
+        copies.into_iter().flat_map(|(copy, _)| copy).collect()
+    }
+
+    fn each(
+        &mut self,
+        lanes: usize,
+        mut one: impl FnMut(&mut Self, usize) -> OfLane<Self>,
+    ) -> Vec<OfLane<Self>> {
+        let lanes = self.lanes(lanes, |recorder, lane| Ok(one(recorder, lane)));
+        lanes.unwrap_or_default()
     }
 
     fn low_bits(&mut self, value: Wire<'a>, count: usize) -> Vec<Wire<'a>> {

@@ -31,8 +31,11 @@ pub(super) const PERMUTATIONS_LOG2: usize = ROWS_LOG2 + LANES_LOG2;
 pub(super) const PRODUCTS_LOG2: usize = 17;
 pub(super) const PARTS_LOG2: usize = 3;
 
+/// Coordinates of a circuit.
+pub(super) const CIRCUITS_LOG2: usize = 2;
+
 /// Coordinates of the number of a matrix: which circuit, which of its matrices.
-pub(super) const MATRIX_LOG2: usize = 2 + PARTS_LOG2;
+pub(super) const MATRIX_LOG2: usize = CIRCUITS_LOG2 + PARTS_LOG2;
 
 /// Coordinates of a row of the wiring: which matrix, which row of it.
 pub(super) const WIRING_LOG2: usize = MATRIX_LOG2 + PRODUCTS_LOG2;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use alphorn_exec::Backend;
 
-use super::layout::{PRODUCTS_LOG2, SLICE_LOG2, SLICES};
+use super::layout::PRODUCTS_LOG2;
 use crate::circuit::Entry;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -37,13 +37,13 @@ fn shifted(mut x: Ext, power: u8) -> Ext {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
     /// The first cells of the variables.
-    variables: Vec<u32>,
+    pub(super) variables: Vec<u32>,
     /// Single cells, numbered after the variables.
-    cells: Vec<u32>,
+    pub(super) cells: Vec<u32>,
 }
 
 /// A term of a row: which value, and its coefficient without the power.
-type Term = (u32, Fp);
+pub(super) type Term = (u32, Fp);
 
 /// Rows with as many terms of one power.
 #[derive(Clone, Debug)]
@@ -132,20 +132,29 @@ impl Numbering {
     }
 }
 
+impl Terms {
+    /// The terms of each row and power by the numbers of sources.
+    pub(super) fn numbered(&self, sources: &Sources) -> impl Iterator<Item = (u32, u8, Vec<Term>)> {
+        self.0.iter().map(|((row, power), terms)| {
+            let number = |value: Value| match value {
+                Value::Variable(number) => number,
+                Value::Cell(number) => sources.variables.len() as u32 + number,
+            };
+            let terms = terms.iter().map(|(v, s)| (number(*v), *s));
+            (*row, *power, terms.collect())
+        })
+    }
+}
+
 impl Matrix {
     /// The matrix of terms over sources.
     pub(super) fn new(terms: &Terms, sources: &Sources) -> Matrix {
         type Shape = (u8, usize, bool);
         let mut shapes: BTreeMap<Shape, Vec<(u32, Vec<Term>)>> = BTreeMap::new();
-        for ((row, power), terms) in &terms.0 {
-            let number = |value: Value| match value {
-                Value::Variable(number) => number,
-                Value::Cell(number) => sources.variables.len() as u32 + number,
-            };
-            let terms: Vec<Term> = terms.iter().map(|(v, s)| (number(*v), *s)).collect();
+        for (row, power, terms) in terms.numbered(sources) {
             let ones = terms.iter().all(|(_, scale)| *scale == Fp::ONE);
-            let shape = (*power, terms.len(), ones);
-            shapes.entry(shape).or_default().push((*row, terms));
+            let shape = (power, terms.len(), ones);
+            shapes.entry(shape).or_default().push((row, terms));
         }
         let batch = |((power, terms, ones), rows): (Shape, Vec<(u32, Vec<Term>)>)| {
             let (mut at, mut scales, mut of_rows) = (Vec::new(), Vec::new(), Vec::new());
@@ -186,24 +195,32 @@ impl Matrix {
         out
     }
 
-    /// Rows · matrix, for the cells that circuits use.
-    pub(super) fn cells(&self, sources: &Sources, rows: &[Ext]) -> Planes {
+    /// Rows · matrix: what each value is weighed with, and something behind the last.
+    pub(super) fn weighed(&self, sources: &Sources, rows: &Planes) -> Vec<Ext> {
         let mut values = vec![Ext::ZERO; sources.len() + 1];
         for batch in &self.0 {
             for (i, rows_of) in batch.rows.chunks_exact(LANES).enumerate() {
+                let weight = |lane: usize| shifted(rows.get(rows_of[lane] as usize), batch.power);
+                let weights: [Ext; LANES] = std::array::from_fn(weight);
                 for j in 0..batch.terms {
-                    for (lane, row) in rows_of.iter().enumerate() {
-                        let k = (i * batch.terms + j) * LANES + lane;
-                        let weight = shifted(rows[*row as usize], batch.power);
-                        values[batch.at[k] as usize] += match batch.scales.get(k) {
-                            Some(scale) => weight.scale(*scale),
-                            None => weight,
-                        };
+                    let k = (i * batch.terms + j) * LANES;
+                    let at = &batch.at[k..][..LANES];
+                    match batch.scales.get(k..k + LANES) {
+                        Some(scales) => {
+                            for ((at, weight), scale) in at.iter().zip(&weights).zip(scales) {
+                                values[*at as usize] += weight.scale(*scale);
+                            }
+                        }
+                        None => {
+                            for (at, weight) in at.iter().zip(&weights) {
+                                values[*at as usize] += *weight;
+                            }
+                        }
                     }
                 }
             }
         }
-        sources.spread(&values)
+        values
     }
 
     /// Rows · matrix · values.
@@ -256,22 +273,19 @@ impl Sources {
         variables.chain(single).chain([Ext::ZERO]).collect()
     }
 
-    /// What weights of values come to for each cell that circuits use.
-    fn spread(&self, values: &[Ext]) -> Planes {
-        let mut out = vec![Ext::ZERO; SLICES << SLICE_LOG2];
-        let (variables, cells) = values.split_at(self.variables.len());
-        let cells = &cells[..self.cells.len()];
-        for (first, value) in self.variables.iter().zip(variables) {
-            let mut value = *value;
-            for out in &mut out[*first as usize..][..DEGREE] {
-                *out += value;
+    /// Adds what weights of values come to for cells.
+    pub(super) fn spread(&self, values: &Planes, out: &mut Planes) {
+        for (i, first) in self.variables.iter().enumerate() {
+            let mut value = values.get(i);
+            for cell in *first as usize..*first as usize + DEGREE {
+                out.set(cell, out.get(cell) + value);
                 value = times_x(value);
             }
         }
-        for (cell, value) in self.cells.iter().zip(cells) {
-            out[*cell as usize] += *value;
+        for (i, cell) in self.cells.iter().enumerate() {
+            let cell = *cell as usize;
+            out.set(cell, out.get(cell) + values.get(self.variables.len() + i));
         }
-        Planes::from_exts(&out)
     }
 }
 
@@ -408,9 +422,8 @@ impl Pass for Variables<'_> {
         for first in self.first.chunks(V::LANES) {
             let mut sum = Vector::<V>::zero();
             for t in (0..DEGREE).rev() {
-                let [a, b, c, d, e] = sum.0;
-                let shifted = Vector([e, a, b.sub(e), c, d]);
-                sum = shifted.add(gather_planes::<V>(&mut buffer, self.cells, first, t));
+                let cells = gather_planes::<V>(&mut buffer, self.cells, first, t);
+                sum = sum.times_x().add(cells);
             }
             for (plane, lanes) in sum.0.iter().zip(&mut buffer) {
                 plane.store(lanes);

@@ -16,7 +16,7 @@
 //! | `layout` | where cells, inputs, outputs and slices lie |
 //! | `known` | what their verifiers know, and what they leave to check |
 //! | `child`, `split` | the circuits: of leaves and merges, of bundles |
-//! | `wiring`, `matrix` | their matrices, built once |
+//! | `wiring`, `matrix`, `lanes` | their matrices, built once |
 //! | `verifier` | the verifier of a merge or bundle, over any arithmetic |
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
@@ -28,6 +28,7 @@ mod bundle;
 mod child;
 mod codec;
 mod known;
+mod lanes;
 mod layout;
 mod matrix;
 mod opening;
@@ -61,8 +62,8 @@ use alphorn_exec::Exec;
 use child::{Header, Told};
 use known::{Form, MergeKnown};
 use layout::{
-    CELLS_LOG2, CHILD_LOG2, INPUTS, Inputs, KEY_LOG2, OUTPUTS, PRODUCTS_LOG2, REGISTRY_LOG2,
-    SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
+    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, INPUTS, Inputs, KEY_LOG2, OUTPUTS, PRODUCTS_LOG2,
+    REGISTRY_LOG2, SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
 };
 use prover::{Prover, Verified};
 use std::sync::OnceLock;
@@ -247,7 +248,9 @@ fn elements(preset: &Preset, form: Form, kinds: &[ChildKind]) -> usize {
     let permutations = poseidon_gkr::sent(&units(children));
     let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
     let union = 1 + 2 * REGISTRY_LOG2 + children + 1;
-    let wiring = 1 + 2 * WIRING_LOG2 + 1 + wired + 2 * CELLS_LOG2 + 1;
+    // The rounds that bind the circuit are there if a child has another than that of leaves.
+    let bound = if wired > 0 { 0 } else { CIRCUITS_LOG2 };
+    let wiring = 1 + 2 * (WIRING_LOG2 - bound) + 1 + wired + 2 * CELLS_LOG2 + 1;
     let registry = match form {
         Form::Merge => 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1,
         Form::Bundle => 0,

@@ -12,7 +12,7 @@ use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::Dispatch;
 use crate::multilinear::eq_table;
-use crate::vector::Planes;
+use crate::vector::{self, Planes, eq_planes};
 use crate::whir::blocks::{Blocks, Outer};
 
 impl Prover<'_> {
@@ -35,21 +35,21 @@ impl Prover<'_> {
             .collect();
         let of_matrices = exec.try_map(kinds.len() * wired.len(), |i| {
             let (circuit, (part, _)) = (kinds[i / wired.len()], wired[i % wired.len()]);
-            let rows = row_weights(part);
-            self.wiring
-                .cells(circuit, matrix(part).unwrap_or_default(), &rows)
+            let rows = row_weights(exec, part);
+            let number = (circuit, matrix(part).unwrap_or_default());
+            self.wiring.weighed(exec, number, &rows)
         })?;
         let of_children = exec.try_map(witness.len(), |c| {
             let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
             let first = kind.unwrap_or_default() * wired.len();
-            let mut weights = Planes::zero(SLICES << SLICE_LOG2);
-            let backend = exec.backend().fitting(weights.len());
-            for ((part, factor), cells) in wired.iter().zip(&of_matrices[first..]) {
+            let of_parts = wired.iter().zip(&of_matrices[first..]);
+            let of_parts = of_parts.map(|((part, factor), weighed)| {
                 let group = groups_of(part)[c];
-                weights.add_scaled(backend, cells, *factor * group);
-            }
+                (weighed, *factor * group)
+            });
+            let mut weights = self.wiring.cells(exec, witness[c].circuit, of_parts);
             for (part, factor) in &parts {
-                add_block(&mut weights, part, *factor, c);
+                add_block(exec, &mut weights, part, *factor, c);
             }
             weights
         })?;
@@ -63,7 +63,7 @@ impl Prover<'_> {
         for slice in 0..COLUMN_SLICES {
             let mut weights = Planes::zero(1 << SLICE_LOG2);
             for (part, factor) in &parts {
-                add_columns(&mut weights, part, *factor, slice);
+                add_columns(exec, &mut weights, part, *factor, slice);
             }
             out.insert(slice, weights);
         }
@@ -83,7 +83,7 @@ fn groups_of(part: &Part<Ext>) -> &[Ext] {
 }
 
 /// Adds the weights that a part gives to cells of a child directly.
-fn add_block(weights: &mut Planes, part: &Part<Ext>, factor: Ext, child: usize) {
+fn add_block(exec: Exec<'_>, weights: &mut Planes, part: &Part<Ext>, factor: Ext, child: usize) {
     let Part::Block {
         groups,
         columns,
@@ -94,38 +94,37 @@ fn add_block(weights: &mut Planes, part: &Part<Ext>, factor: Ext, child: usize) 
     else {
         return;
     };
-    for (column, of_column) in columns {
-        for (i, of_row) in rows.iter().enumerate() {
-            let scale = factor * groups[child] * *of_column * *of_row;
-            let table = Planes::from_exts(&eq_table(scale, lanes));
-            weights.add_at(cell(*column, first_row + i, 0), &table);
-        }
+    let lanes = Planes::from_exts(&eq_table(factor * groups[child], lanes));
+    let backend = exec.backend().fitting(lanes.len());
+    let of_column = backend.run(vector::Outer(rows, &lanes));
+    for (column, weight) in columns {
+        let mut scaled = Planes::zero(of_column.len());
+        scaled.add_scaled(backend, &of_column, *weight);
+        weights.add_at(cell(*column, *first_row, 0), &scaled);
     }
 }
 
 /// Adds the weights that a part gives to the columns of a slice.
-fn add_columns(weights: &mut Planes, part: &Part<Ext>, factor: Ext, slice: usize) {
-    let (column, table) = match part {
-        Part::Column {
-            column,
-            scale,
-            point,
-        } => (column, eq_table(factor * *scale, point)),
-        Part::Words {
-            column,
-            scale,
-            point,
-        } => {
+fn add_columns(exec: Exec<'_>, weights: &mut Planes, part: &Part<Ext>, factor: Ext, slice: usize) {
+    let (Part::Column { column, .. } | Part::Words { column, .. }) = part else {
+        return;
+    };
+    if column.number() / 2 != slice {
+        return;
+    }
+    let table = match part {
+        Part::Column { scale, point, .. } => eq_planes(exec, factor * *scale, point),
+        Part::Words { scale, point, .. } => {
             let words = eq_table(factor * *scale, point);
-            let bits = |w: Ext| (0..1 << WORD_LOG2).map(move |k| w * Fp::new(1 << k));
-            (column, words.into_iter().flat_map(bits).collect())
+            let bits = Planes::from_base(&std::array::from_fn::<Fp, { 1 << WORD_LOG2 }, _>(|k| {
+                Fp::new(1 << k)
+            }));
+            let backend = exec.backend().fitting(bits.len());
+            backend.run(vector::Outer(&words, &bits))
         }
         _ => return,
     };
-    if column.number() / 2 == slice {
-        let at = column.number() % 2 * table.len();
-        weights.add_at(at, &Planes::from_exts(&table));
-    }
+    weights.add_at(column.number() % 2 * table.len(), &table);
 }
 
 /// The slices with the weights of claims and of the sample.

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use alphorn_exec::{Exec, Stopped};
 
 use super::known::Outputs;
-use super::layout::{CELLS_LOG2, KEY_LOG2, MATRIX_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, WIRING_LOG2};
+use super::layout::{
+    CELLS_LOG2, CIRCUITS_LOG2, KEY_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
+    WIRING_LOG2,
+};
 use super::prover::Prover;
 use super::residual::{CIRCUITS, WiringWeights, row_weights};
 use super::wiring::{MATRICES, used_cells};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::kernel::Dispatch;
 use crate::multilinear::{eq_table, powers};
 use crate::proof::Registry;
 use crate::sumcheck::prove_product_round;
@@ -28,7 +32,8 @@ impl Prover<'_> {
         outputs: &[Outputs<Ext>],
     ) -> Result<(), Stopped> {
         let exec = self.exec;
-        let own = self.own_blocks(weights)?;
+        let leaves = !self.known.wired().contains(&Fp::ONE);
+        let own = self.own_blocks(weights, leaves)?;
         let own_sum = own.sum(exec)?;
         sender.send(&[own_sum]);
         let eta = sender.challenge();
@@ -45,7 +50,17 @@ impl Prover<'_> {
             let blocks = self.point_blocks(&child.wiring_row, &child.wiring_cell)?;
             sums.push((etas[*c], blocks));
         }
-        let row = product_rounds(sender, exec, claim, &mut sums, WIRING_LOG2)?;
+        // Where all children are leaves, the circuit is bound by that, and nothing is sent.
+        let mut row = Vec::with_capacity(WIRING_LOG2);
+        if merges.is_empty() {
+            for _ in 0..CIRCUITS_LOG2 {
+                sender.absorb(&[Fp::ZERO; 2 * DEGREE]);
+                sender.challenge();
+                row.push(Ext::ZERO);
+            }
+        }
+        let rounds = WIRING_LOG2 - row.len();
+        row.extend(product_rounds(sender, exec, claim, &mut sums, rounds)?);
         // The blocks hold the matrices as values, and their weights.
         let values: Vec<Ext> = sums.iter().map(|(_, blocks)| blocks.last()[0]).collect();
         sender.send(&values[..1]);
@@ -80,35 +95,39 @@ impl Prover<'_> {
     }
 
     /// What the opening leaves: matrices at its cells, with the weights of rows.
-    fn own_blocks(&self, weights: &WiringWeights<Ext>) -> Result<Blocks, Stopped> {
-        let rows = self
-            .wiring
-            .rows(self.exec, &used_cells(self.exec, &weights.cell))?;
-        let of_rows = self.exec.try_map(MATRICES, |m| {
-            let of_matrix = weights.parts.iter().filter(|part| part.matrix == m);
-            let terms = of_matrix.map(|part| (part.factors, row_weights(&part.part)));
-            terms.collect::<Vec<_>>()
+    fn own_blocks(&self, weights: &WiringWeights<Ext>, leaves: bool) -> Result<Blocks, Stopped> {
+        let (circuits, coordinates) = match leaves {
+            true => (1, PARTS_LOG2),
+            false => (CIRCUITS, MATRIX_LOG2),
+        };
+        let cells = used_cells(self.exec, &weights.cell);
+        let rows = self.wiring.rows(self.exec, circuits, &cells)?;
+        let of_parts = self.exec.try_map(weights.parts.len(), |i| {
+            row_weights(self.exec, &weights.parts[i].part)
         })?;
         // A circuit that no child has weighs nothing, and has values all the same.
-        let all = self.exec.try_map(CIRCUITS * MATRICES, |i| {
+        let all = self.exec.try_map(circuits * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
-            let mut weights = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
-            for (factors, of_part) in &of_rows[m] {
-                let terms = weights.iter_mut().zip(of_part);
-                terms.for_each(|(w, x)| *w += factors[circuit] * *x);
+            let mut sum = Planes::zero(1 << PRODUCTS_LOG2);
+            let backend = self.exec.backend().fitting(sum.len());
+            for (part, rows) in weights.parts.iter().zip(&of_parts) {
+                if part.matrix == m && part.factors[circuit] != Ext::ZERO {
+                    sum.add_scaled(backend, rows, part.factors[circuit]);
+                }
             }
-            Planes::from_exts(&weights)
+            sum
         })?;
         let blocks = rows.into_iter().zip(all);
         let blocks = blocks.map(|((number, rows), weights)| (number, [rows, weights]));
-        Ok(Blocks::new(MATRIX_LOG2, blocks.collect()))
+        Ok(Blocks::new(coordinates, blocks.collect()))
     }
 
     /// All matrices at a point of cells, with eq of a point of rows.
     fn point_blocks(&self, row: &[Ext], cell: &[Ext]) -> Result<Blocks, Stopped> {
         let (of_matrix, of_row) = row.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
-        let values = self.wiring.rows(self.exec, &used_cells(self.exec, cell))?;
+        let cells = used_cells(self.exec, cell);
+        let values = self.wiring.rows(self.exec, CIRCUITS, &cells)?;
         let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
         let coordinates = of_matrix.len();
         Blocks::of_outer(

@@ -7,9 +7,11 @@
 //! one cell (sums of claims at different points, as in Lund et al. and in later folding schemes). The
 //! registry's points are reduced by one sumcheck. Only who verifies a root evaluates the polynomials.
 
+use alphorn_exec::Exec;
+
 use super::known::{MergeKnown, Outputs};
 use super::layout::{
-    CELLS_LOG2, CHILD_LOG2, KEY_LOG2, LANES_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2,
+    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, KEY_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2,
     REGISTRY_LOG2, ROWS_LOG2, WIRING_LOG2,
 };
 use super::verifier::sum;
@@ -17,9 +19,12 @@ use super::weights::{Claims, Part};
 use crate::arith::Arith;
 use crate::error::VerifyError;
 use crate::extension::Ext;
+use crate::field::Fp;
+use crate::kernel::Dispatch;
 use crate::multilinear::{eq_points, eq_table, powers};
-use crate::sumcheck::read_plain_round;
+use crate::sumcheck::{next_claim, read_plain_round};
 use crate::transcript::Channel;
+use crate::vector::{Outer, Planes, eq_planes};
 use crate::whir::Remaining;
 
 /// Degree of all rounds.
@@ -126,8 +131,8 @@ fn row_weight<A: Arith>(arith: &A, part: &Part<A::Ext>, row: &[A::Ext]) -> A::Ex
             elements,
             ..
         } => {
-            let (at_row, rest) = row.split_at(ROWS_LOG2);
-            let (at_lane, at_element) = rest.split_at(LANES_LOG2);
+            let (at_element, rest) = row.split_at(elements.len().ilog2() as usize);
+            let (at_row, at_lane) = rest.split_at(ROWS_LOG2);
             dot(rows, &eq_table(one, at_row))
                 * eq_points(one, lanes, at_lane)
                 * dot(elements, &eq_table(one, at_element))
@@ -165,6 +170,27 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         factors.map(|(factor, wired)| *factor * *wired).collect()
     }
 
+    /// Reads the rounds that bind the circuit. Where all children are leaves, nothing but the first circuit has
+    /// a weight: there are no such rounds, and its coordinates are zero.
+    fn read_circuit(
+        &self,
+        channel: &mut Channel<A>,
+        claim: A::Ext,
+    ) -> Result<(A::Ext, Vec<A::Ext>), VerifyError> {
+        let one = channel.arith.base(Fp::ONE);
+        let wired = self.wired.iter();
+        let any = one - wired.fold(one, |none, wired| none * (one - *wired));
+        let (mut claim, mut point) = (claim, Vec::with_capacity(WIRING_LOG2));
+        for _ in 0..CIRCUITS_LOG2 {
+            let rest = channel.read_where(any, ROUND_DEGREE)?;
+            let x = channel.challenge();
+            let next = next_claim(&channel.arith, claim, &rest, x);
+            claim = claim + (next - claim) * any;
+            point.push(x * any);
+        }
+        Ok((claim, point))
+    }
+
     /// Reads both sumchecks.
     pub(super) fn read(
         &self,
@@ -179,7 +205,9 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
             .zip(self.children)
             .map(|(f, c)| *f * c.wiring);
         let claim = wired + sum(&channel.arith, values);
-        let (claim, row) = read_rounds(channel, claim, WIRING_LOG2)?;
+        let (claim, mut row) = self.read_circuit(channel, claim)?;
+        let (claim, within) = read_rounds(channel, claim, WIRING_LOG2 - CIRCUITS_LOG2)?;
+        row.extend(within);
         let own = channel.read_one()?;
         let mut of_children = Vec::with_capacity(self.children.len());
         for wired in &self.wired {
@@ -266,7 +294,7 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
 }
 
 /// The weights of all rows of a matrix, for a prover.
-pub(super) fn row_weights(part: &Part<Ext>) -> Vec<Ext> {
+pub(super) fn row_weights(exec: Exec<'_>, part: &Part<Ext>) -> Planes {
     match part {
         Part::Inputs {
             rows,
@@ -274,17 +302,17 @@ pub(super) fn row_weights(part: &Part<Ext>) -> Vec<Ext> {
             elements,
             ..
         } => {
-            let lanes = eq_table(Ext::ONE, lanes);
-            let of_row = rows.iter().flat_map(|row| lanes.iter().map(|e| *row * *e));
-            let of_element = of_row.flat_map(|w| elements.iter().map(move |e| w * *e));
-            of_element.collect()
+            let lanes = Planes::from_exts(&eq_table(Ext::ONE, lanes));
+            let backend = exec.backend().fitting(lanes.len());
+            let of_row = backend.run(Outer(rows, &lanes));
+            backend.run(Outer(elements, &of_row))
         }
         Part::Outputs { point, .. } => {
-            let mut weights = eq_table(Ext::ONE, point);
-            weights.resize(1 << PRODUCTS_LOG2, Ext::ZERO);
+            let mut weights = Planes::zero(1 << PRODUCTS_LOG2);
+            weights.add_at(0, &eq_planes(exec, Ext::ONE, point));
             weights
         }
-        Part::Products { point, .. } => eq_table(Ext::ONE, point),
-        _ => Vec::new(),
+        Part::Products { point, .. } => eq_planes(exec, Ext::ONE, point),
+        _ => Planes::zero(1 << PRODUCTS_LOG2),
     }
 }

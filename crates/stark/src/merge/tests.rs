@@ -1,6 +1,7 @@
 //! Merges of small leaves: trees, statements, and provers that lie.
 
 mod bundle;
+mod lanes;
 mod nested;
 
 use std::sync::LazyLock;
@@ -164,7 +165,9 @@ fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
         let proof = setup.prove(&statement, &children).unwrap();
         assert_eq!(setup.verify(&statement, &proof), Ok(()), "level {level}");
         let most = |proof: &MergeProof| merge_elements(&Preset::MERGE, &proof.kinds);
-        assert_eq!(most(&proof), most(&setup.merge) + DEGREE);
+        // One element for the child that is a merge, and the rounds that bind the circuit.
+        let more = 1 + 2 * layout::CIRCUITS_LOG2;
+        assert_eq!(most(&proof), most(&setup.merge) + more * DEGREE);
         assert!(proof.elements.len() <= most(&proof), "level {level}");
         for bit in [0, 5, 6] {
             let mut other = statement.clone();
@@ -474,10 +477,10 @@ fn a_witness_that_was_changed_proves_nothing() {
 fn no_cell_of_a_child_is_free() {
     let setup = &*SETUP;
     for plan in &setup.merges.wiring().plans {
-        let [a, ..] = &plan.rows.products;
+        let [a, ..] = &plan.written_out().products;
         println!(
             "{} permutations, {} rows, {} of {} cells",
-            plan.permutations,
+            plan.permuted.len(),
             a.last().map_or(0, |entry| entry.row),
             plan.end,
             SLICES << SLICE_LOG2
@@ -499,7 +502,7 @@ fn no_cell_of_a_child_is_free() {
     told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
     for witness in &prover.witnesses(&told).unwrap() {
         let plan = &setup.merges.wiring().plans[witness.circuit];
-        let rows = &plan.rows;
+        let rows = &plan.written_out();
         let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
         for (values, matrix) in values.iter_mut().zip(&rows.products) {
             for entry in matrix {

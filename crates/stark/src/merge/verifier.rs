@@ -303,7 +303,7 @@ impl<A: Arith> Reader<'_, A> {
             value,
             parts: vec![Part::Outputs {
                 groups: groups.clone(),
-                point: [&place[..], &lanes, &digest].concat(),
+                point: [&digest[..], &place, &lanes].concat(),
             }],
         });
         let claim = OutputClaim {

@@ -1,16 +1,17 @@
 //! The circuits of children and their matrices: built once, the same for all merges.
 
-use alphorn_exec::{Exec, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::ChildKind;
 use super::child::{Header, LEAF_GROUPS_MAX, Setting, Told, record};
+use super::lanes::LaneMatrices;
 use super::layout::{CELLS_LOG2, CHILDREN_MAX, MATRIX_LOG2, PARTS_LOG2, SLICE_LOG2, SLICES};
 use super::matrix::{Matrix, Numbering, Sources};
 use super::residual::CIRCUITS;
 use super::split::Bundled;
 use crate::arith::DIGEST;
 use crate::chains::Parameters;
-use crate::circuit::{Circuit, Entry, Layout, Plan, Recorder, Rows};
+use crate::circuit::{Circuit, Entry, IN_LANE, Layout, Plan, Recorder, Rows, place};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, KERNELS};
@@ -29,17 +30,24 @@ pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
 /// The digest of the circuits of the compact set's proofs: a test computes it.
 const COMPACT_KEY: [u32; DIGEST] = [
-    588097328, 1060689486, 347971356, 969287941, 1022077121, 821010322, 1608092439, 906923770,
+    1978392069, 601726845, 1512833540, 1851746389, 1788669738, 896534663, 953375161, 1683437902,
 ];
 
 /// The number of the compact set's relation.
 const COMPACT: u32 = Parameters::COMPACT.id;
 
-/// The matrices of a circuit.
+/// The matrices of a circuit: of what is in no lane, and of each section of lanes.
 #[derive(Debug)]
 struct Matrices {
     sources: Sources,
     all: [Matrix; MATRICES],
+    sections: Vec<LaneMatrices<MATRICES>>,
+}
+
+/// The values of a circuit, in no lane and in those of each section.
+struct Values {
+    list: Vec<Ext>,
+    sections: Vec<Planes>,
 }
 
 /// The circuits of each kind of children.
@@ -57,18 +65,96 @@ pub(super) fn number(circuit: usize, matrix: usize) -> usize {
 }
 
 impl Matrices {
-    fn new(entries: [&[Entry]; MATRICES]) -> Matrices {
+    fn new(plan: &Plan) -> Matrices {
         let mut numbering = Numbering::default();
-        let terms = entries.map(|entries| numbering.terms(entries));
+        let terms = entries(&plan.rows).map(|entries| numbering.terms(entries));
         let sources = numbering.sources();
         let all = terms.map(|terms| Matrix::new(&terms, &sources));
-        Matrices { sources, all }
+        let sections = plan.sections.iter().map(|section| {
+            let entries = entries(&section.rows);
+            LaneMatrices::new(&plan.sections, section, entries)
+        });
+        Matrices {
+            sources,
+            all,
+            sections: sections.collect(),
+        }
+    }
+
+    /// The values where cells have weights.
+    fn values(&self, backend: Backend, cells: &Planes) -> Values {
+        let sections = self.sections.iter();
+        Values {
+            list: self.sources.values(backend, cells),
+            sections: sections.map(|s| s.values(backend, cells)).collect(),
+        }
+    }
+
+    /// The values of a witness.
+    fn values_of_base(&self, backend: Backend, cells: &[Fp]) -> Values {
+        let sections = self.sections.iter();
+        Values {
+            list: self.sources.values_of_base(cells),
+            sections: sections.map(|s| s.values_of_base(backend, cells)).collect(),
+        }
+    }
+
+    /// Matrix · values.
+    fn rows(&self, backend: Backend, matrix: usize, values: &Values) -> Planes {
+        let mut rows = self.all[matrix].rows(backend, &values.list);
+        for (section, values) in self.sections.iter().zip(&values.sections) {
+            section.add_rows(backend, matrix, values, &mut rows);
+        }
+        rows
+    }
+
+    /// Rows · matrix: what each value is weighed with.
+    fn weighed(&self, backend: Backend, matrix: usize, rows: &Planes) -> Weighed {
+        let list = self.all[matrix].weighed(&self.sources, rows);
+        let sections = self.sections.iter();
+        let sections = sections.map(|section| section.weighed(backend, matrix, rows));
+        Weighed(
+            std::iter::once(Planes::from_exts(&list))
+                .chain(sections)
+                .collect(),
+        )
+    }
+
+    /// What weights of values come to for the cells that circuits use.
+    fn spread(&self, backend: Backend, weighed: &Weighed) -> Planes {
+        let mut cells = Planes::zero(SLICES << SLICE_LOG2);
+        let [list, sections @ ..] = &weighed.0[..] else {
+            return cells;
+        };
+        self.sources.spread(list, &mut cells);
+        for (section, values) in self.sections.iter().zip(sections) {
+            section.spread(backend, values, &mut cells);
+        }
+        cells
+    }
+
+    /// Rows · matrix · values.
+    fn at(&self, backend: Backend, matrix: usize, rows: &Planes, values: &Values) -> Ext {
+        let sections = self.sections.iter().zip(&values.sections);
+        let of_lanes = sections.map(|(s, values)| s.at(backend, matrix, rows, values));
+        self.all[matrix].at(backend, rows, &values.list) + of_lanes.sum()
     }
 }
+
+/// What the values of a circuit are weighed with: those of no lane, and those of each section.
+#[derive(Clone, Debug)]
+pub(super) struct Weighed(Vec<Planes>);
 
 /// eq of a point of cells, for those that circuits use.
 pub(super) fn used_cells(exec: Exec<'_>, point: &[Ext]) -> Planes {
     eq_planes_to(exec, Ext::ONE, point, SLICES << SLICE_LOG2)
+}
+
+/// The circuits that have a weight, from the weights of matrices by their numbers.
+fn circuits(matrices: &[Ext]) -> Vec<usize> {
+    let weighs =
+        |circuit: &usize| (0..MATRICES).any(|m| matrices[number(*circuit, m)] != Ext::ZERO);
+    (0..CIRCUITS).filter(weighs).collect()
 }
 
 impl Wiring {
@@ -98,17 +184,17 @@ impl Wiring {
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
         });
-        let circuits = plans.iter().map(|plan| Matrices::new(entries(plan)));
-        let circuits = circuits.collect();
+        let circuits = plans.iter().map(Matrices::new).collect();
         let key = match setting.relation.id {
             COMPACT => COMPACT_KEY.map(Fp::new),
             _ => digest(&plans),
         };
         // A test computes the pinned digest from the entries; nothing else needs them any more.
         if !cfg!(test) {
-            plans
-                .iter_mut()
-                .for_each(|plan| plan.rows = Rows::default());
+            for plan in &mut plans {
+                plan.rows = Rows::default();
+                plan.sections.clear();
+            }
         }
         Wiring {
             circuits,
@@ -117,19 +203,18 @@ impl Wiring {
         }
     }
 
-    /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of the matrices, by their numbers.
+    /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of the matrices of the first circuits, by their numbers.
     pub(super) fn rows(
         &self,
         exec: Exec<'_>,
+        circuits: usize,
         cells: &Planes,
     ) -> Result<Vec<(usize, Planes)>, Stopped> {
         let backend = exec.backend().fitting(cells.len());
-        let values = exec.try_map(CIRCUITS, |i| {
-            self.circuits[i].sources.values(backend, cells)
-        })?;
-        exec.try_map(CIRCUITS * MATRICES, |i| {
+        let values = exec.try_map(circuits, |i| self.circuits[i].values(backend, cells))?;
+        exec.try_map(circuits * MATRICES, |i| {
             let (circuit, matrix) = (i / MATRICES, i % MATRICES);
-            let rows = self.circuits[circuit].all[matrix].rows(backend, &values[circuit]);
+            let rows = self.circuits[circuit].rows(backend, matrix, &values[circuit]);
             (number(circuit, matrix), rows)
         })
     }
@@ -142,32 +227,64 @@ impl Wiring {
         cells: &[Fp],
     ) -> [Planes; PRODUCTS] {
         let circuit = &self.circuits[circuit];
-        let values = circuit.sources.values_of_base(cells);
         let backend = exec.backend().fitting(cells.len());
-        std::array::from_fn(|k| circuit.all[MATRICES - PRODUCTS + k].rows(backend, &values))
+        let values = circuit.values_of_base(backend, cells);
+        std::array::from_fn(|k| circuit.rows(backend, MATRICES - PRODUCTS + k, &values))
     }
 
-    /// Σ_row weight(row)·𝓜(row, cell) for all cells that circuits use.
-    pub(super) fn cells(&self, circuit: usize, matrix: usize, rows: &[Ext]) -> Planes {
-        let circuit = &self.circuits[circuit];
-        circuit.all[matrix].cells(&circuit.sources, rows)
+    /// What weights of a matrix's rows weigh the values of its circuit with.
+    pub(super) fn weighed(
+        &self,
+        exec: Exec<'_>,
+        (circuit, matrix): (usize, usize),
+        rows: &Planes,
+    ) -> Weighed {
+        let backend = exec.backend().fitting(rows.len());
+        self.circuits[circuit].weighed(backend, matrix, rows)
+    }
+
+    /// Σ_row weight(row)·𝓜(row, cell) for all cells that circuits use and matrices of a circuit with factors.
+    pub(super) fn cells<'a>(
+        &self,
+        exec: Exec<'_>,
+        circuit: usize,
+        parts: impl IntoIterator<Item = (&'a Weighed, Ext)>,
+    ) -> Planes {
+        let mut sum: Option<Weighed> = None;
+        for (weighed, factor) in parts {
+            let sum = sum.get_or_insert_with(|| {
+                let zero = weighed.0.iter().map(|values| Planes::zero(values.len()));
+                Weighed(zero.collect())
+            });
+            for (sum, values) in sum.0.iter_mut().zip(&weighed.0) {
+                let backend = exec.backend().fitting(values.len());
+                sum.add_scaled(backend, values, factor);
+            }
+        }
+        let backend = exec.backend().fitting(SLICES << SLICE_LOG2);
+        match sum {
+            Some(sum) => self.circuits[circuit].spread(backend, &sum),
+            None => Planes::zero(SLICES << SLICE_LOG2),
+        }
     }
 
     /// All matrices as one polynomial, at a point of rows: a value for each cell.
     pub(super) fn at_row(&self, exec: Exec<'_>, point: &[Ext]) -> Result<Planes, Stopped> {
         let (of_matrix, of_row) = point.split_at(MATRIX_LOG2);
-        let (matrices, rows) = (eq_table(Ext::ONE, of_matrix), eq_table(Ext::ONE, of_row));
-        let parts = exec.try_map(CIRCUITS * MATRICES, |i| {
-            let (circuit, matrix) = (i / MATRICES, i % MATRICES);
-            (number(circuit, matrix), self.cells(circuit, matrix, &rows))
+        let matrices = eq_table(Ext::ONE, of_matrix);
+        let rows = eq_planes(exec, Ext::ONE, of_row);
+        let circuits = circuits(&matrices);
+        let weighed = exec.try_map(circuits.len() * MATRICES, |i| {
+            self.weighed(exec, (circuits[i / MATRICES], i % MATRICES), &rows)
         })?;
-        let mut out = Planes::zero(SLICES << SLICE_LOG2);
-        let backend = exec.backend().fitting(out.len());
-        for (number, part) in &parts {
-            out.add_scaled(backend, part, matrices[*number]);
-        }
+        let parts = exec.try_map(circuits.len(), |i| {
+            let of_circuit = weighed[i * MATRICES..][..MATRICES].iter().enumerate();
+            let factor = |m: usize| matrices[number(circuits[i], m)];
+            let of_circuit = of_circuit.map(|(m, w)| (w, factor(m)));
+            self.cells(exec, circuits[i], of_circuit)
+        })?;
         let mut all = Planes::zero(1 << CELLS_LOG2);
-        all.add_at(0, &out);
+        parts.iter().for_each(|part| all.add_at(0, part));
         Ok(all)
     }
 
@@ -178,13 +295,14 @@ impl Wiring {
         let rows = eq_planes(exec, Ext::ONE, of_row);
         let cells = used_cells(exec, cell);
         let backend = exec.backend().fitting(cells.len());
-        let values = exec.map(CIRCUITS, |i| {
-            self.circuits[i].sources.values(backend, &cells)
+        let circuits = circuits(&matrices);
+        let values = exec.map(circuits.len(), |i| {
+            self.circuits[circuits[i]].values(backend, &cells)
         });
-        let values = exec.map(CIRCUITS * MATRICES, |i| {
-            let (circuit, matrix) = (i / MATRICES, i % MATRICES);
-            let of_matrix = &self.circuits[circuit].all[matrix];
-            let value = of_matrix.at(backend, &rows, &values[circuit]);
+        let values = exec.map(circuits.len() * MATRICES, |i| {
+            let (circuit, matrix) = (circuits[i / MATRICES], i % MATRICES);
+            let values = &values[i / MATRICES];
+            let value = self.circuits[circuit].at(backend, matrix, &rows, values);
             matrices[number(circuit, matrix)] * value
         });
         values.into_iter().sum()
@@ -197,37 +315,46 @@ impl Wiring {
     }
 }
 
-/// The digest of all entries.
+/// The digest of all entries, those of lanes once with the number of lanes.
 pub(super) fn digest(plans: &[Plan]) -> Digest {
     let exec = Exec::new(KERNELS.measured(), None);
-    let all: Vec<(usize, &Entry)> = plans
-        .iter()
-        .flat_map(entries)
-        .enumerate()
-        .flat_map(|(i, entries)| entries.iter().map(move |entry| (i, entry)))
-        .collect();
+    let mut all: Vec<(usize, &Plan, usize, &Entry)> = Vec::new();
+    for (circuit, plan) in plans.iter().enumerate() {
+        let sections = plan.sections.iter().map(|s| (s.lanes, &s.rows));
+        for (lanes, rows) in std::iter::once((1, &plan.rows)).chain(sections) {
+            for (matrix, entries) in entries(rows).into_iter().enumerate() {
+                let number = number(circuit, matrix);
+                all.extend(entries.iter().map(|entry| (number, plan, lanes, entry)));
+            }
+        }
+    }
     let leaves = merkle::compress_all(exec, all.len().next_power_of_two(), |i| {
-        let Some((matrix, entry)) = all.get(i) else {
+        let Some((matrix, plan, lanes, entry)) = all.get(i) else {
             return ([Fp::ZERO; DIGEST], [Fp::ZERO; DIGEST]);
         };
-        let mut place = [Fp::ZERO; DIGEST];
-        place[..4].copy_from_slice(&[
+        // A cell that each lane has is followed by those of the other lanes; a shared one is the same in all.
+        let step = entry.cell & IN_LANE != 0;
+        let place = [
             tag(b"wire"),
             Fp::new(*matrix as u32),
             Fp::new(entry.row),
-            Fp::new(entry.cell),
-        ]);
+            Fp::new(place(&plan.sections, entry.cell)),
+            Fp::new(*lanes as u32),
+            Fp::new(u32::from(step)),
+        ];
+        let mut left = [Fp::ZERO; DIGEST];
+        left[..place.len()].copy_from_slice(&place);
         let mut factor = [Fp::ZERO; DIGEST];
         factor[..DEGREE].copy_from_slice(&entry.factor.0);
-        (place, factor)
+        (left, factor)
     });
     merkle::root(exec, leaves)
 }
 
-/// The entries of each matrix of a circuit.
-fn entries(plan: &Plan) -> [&[Entry]; MATRICES] {
-    let [a, b, c] = &plan.rows.products;
-    [&plan.rows.inputs, &plan.rows.outputs, a, b, c]
+/// The entries of each matrix.
+fn entries(rows: &Rows) -> [&[Entry]; MATRICES] {
+    let [a, b, c] = &rows.products;
+    [&rows.inputs, &rows.outputs, a, b, c]
 }
 
 /// What circuits of a relation's proofs are made for.

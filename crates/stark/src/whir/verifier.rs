@@ -4,7 +4,7 @@ use super::oracle::leaf_start;
 #[cfg(test)]
 use super::weak;
 use super::{OracleParameters, Preset, power_at};
-use crate::arith::{Arith, DIGEST};
+use crate::arith::{Arith, DIGEST, OfLane};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -75,8 +75,8 @@ pub(crate) fn read_commitment<A: Arith>(
 enum Weight<A: Arith> {
     /// scale · eq(point, ·).
     Point(A::Ext, Vec<A::Ext>),
-    /// scale · pow(x).
-    Power(A::Ext, A::Base),
+    /// Σ scale_i · pow(x_i).
+    Powers(Vec<A::Ext>, Vec<A::Base>),
 }
 
 /// The verifier between two oracles.
@@ -162,14 +162,21 @@ pub(crate) fn verify<A: Arith>(
     state.fold(last_log2, None)?;
     let bound = state.point.len() - last_log2;
     let value = evaluate(&last, &state.point[bound..]);
-    let mut weight = state.channel.arith.ext(Ext::ZERO);
+    let arith = &mut state.channel.arith;
+    let mut weight = arith.ext(Ext::ZERO);
     for (from, term) in &state.weights {
         let rest = &state.point[*from..];
-        weight = weight
-            + match term {
-                Weight::Point(scale, point) => *scale * eq_points(one, point, rest),
-                Weight::Power(scale, x) => *scale * power_at(one, rest, *x),
-            };
+        weight = match term {
+            Weight::Point(scale, point) => weight + *scale * eq_points(one, point, rest),
+            Weight::Powers(scales, points) => {
+                let powers = arith.each(points.len(), |_, i| {
+                    (Vec::new(), vec![power_at(one, rest, points[i])])
+                });
+                let powers = powers.iter().flat_map(|(_, power)| power);
+                let terms = scales.iter().zip(powers);
+                terms.fold(weight, |sum, (scale, power)| sum + *scale * *power)
+            }
+        };
     }
     Ok(Remaining {
         claim: state.claim,
@@ -181,7 +188,7 @@ pub(crate) fn verify<A: Arith>(
 }
 
 /// The points of rows, and the rows folded.
-type Rows<A> = Vec<(<A as Arith>::Base, <A as Arith>::Ext)>;
+type Rows<A> = OfLane<A>;
 
 impl<A: Arith> State<'_, A> {
     /// Rounds of sumcheck, with proof of work before the challenge.
@@ -225,11 +232,18 @@ impl<A: Arith> State<'_, A> {
             },
         };
         let rows = arith.open(&tree, &indices)?;
-        let rows = rows.iter().zip(&indices);
-        let value = |row: &[A::Base]| slices.fold(arith, row, &weights);
-        Ok(rows
-            .map(|(row, index)| (point_of(arith, index), value(row)))
-            .collect())
+        let folded = arith.each(rows.len(), |arith, i| {
+            let value = slices.fold(arith, &rows[i], &weights);
+            (vec![point_of(arith, &indices[i])], vec![value])
+        });
+        Ok(folded.into_iter().fold(
+            (Vec::new(), Vec::new()),
+            |(mut points, mut values), (point, value)| {
+                points.extend(point);
+                values.extend(value);
+                (points, values)
+            },
+        ))
     }
 
     /// Joins the claims of rows of an oracle, and of a sample of the next one if there is one.
@@ -238,20 +252,22 @@ impl<A: Arith> State<'_, A> {
         let sample = sample.filter(|_| !weak::is_out(weak::Rule::Sample(self.number + 1)));
         #[cfg(test)]
         let rows = match weak::is_out(weak::Rule::Rows(self.number)) {
-            true => Vec::new(),
+            true => (Vec::new(), Vec::new()),
             false => rows,
         };
+        let (points, values) = rows;
         let gamma = self.channel.challenge();
-        let mut gammas = powers(gamma, gamma, rows.len() + 1).into_iter();
+        let mut gammas = powers(gamma, gamma, points.len() + 1).into_iter();
         let bound = self.point.len();
         if let Some(((point, value), gamma)) = sample.zip(gammas.next()) {
             self.claim = self.claim + gamma * value;
             self.weights.push((bound, Weight::Point(gamma, point)));
         }
-        for ((x, value), gamma) in rows.into_iter().zip(gammas) {
-            self.claim = self.claim + gamma * value;
-            self.weights.push((bound, Weight::Power(gamma, x)));
+        let gammas: Vec<A::Ext> = gammas.take(points.len()).collect();
+        for (gamma, value) in gammas.iter().zip(values) {
+            self.claim = self.claim + *gamma * value;
         }
+        self.weights.push((bound, Weight::Powers(gammas, points)));
     }
 }
 

@@ -205,7 +205,7 @@ impl Proofs {
                 signers: &parts[part].signers,
                 ..*claimed
             };
-            self.verify(exec.backend(), registry, &claimed, parts[part].proof)
+            self.verify(exec, registry, &claimed, parts[part].proof)
                 .map_err(|error| refused(part, error))
         });
         verdicts.into_iter().collect()

@@ -25,6 +25,10 @@ fn exec() -> Exec<'static> {
     Exec::new(KERNELS.measured(), None)
 }
 
+fn portable() -> Exec<'static> {
+    Exec::new(Backend::Portable, None)
+}
+
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
     let slots = u64::from(SLOT)..u64::from(SLOT) + 2;
@@ -82,8 +86,7 @@ impl World {
             message,
             signers: &signers,
         };
-        self.proofs
-            .verify(KERNELS.measured(), registry, &claimed, bytes)
+        self.proofs.verify(exec(), registry, &claimed, bytes)
     }
 }
 
@@ -125,7 +128,7 @@ fn the_small_preset_makes_smaller_proofs_that_the_other_refuses() {
         message: &MESSAGE,
         signers: &signers,
     };
-    let verified = small.verify(Backend::Portable, &WORLD.registry, &claimed, &bytes);
+    let verified = small.verify(portable(), &WORLD.registry, &claimed, &bytes);
     assert_eq!(verified, Ok(()));
     let refused = WORLD.verify(&[1, 4, 71], &bytes);
     assert!(
@@ -193,7 +196,7 @@ fn a_proof_is_of_its_signers() {
     };
     let refused = WORLD
         .proofs
-        .verify(Backend::Portable, &WORLD.registry, &claimed, &THREE);
+        .verify(portable(), &WORLD.registry, &claimed, &THREE);
     assert_eq!(refused, Err(ProofError::Bitfield { got: 73, want: 72 }));
 }
 
@@ -335,7 +338,7 @@ fn the_lean_sets_are_proved_by_the_same_front() {
                 message,
                 signers: &signers,
             };
-            proofs.verify(KERNELS.measured(), registry, &claimed, &proof)
+            proofs.verify(exec(), registry, &claimed, &proof)
         };
         assert_eq!(verify(slot, &MESSAGE, &[0, 2], &registry), Ok(()), "{set}");
         let other = Err(OTHER_STATEMENT);

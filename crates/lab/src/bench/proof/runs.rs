@@ -3,6 +3,7 @@
 use super::Point;
 use super::world;
 use crate::error::{Error, Result};
+use alphorn_exec::Exec;
 use alphorn_types::Bitfield;
 use alphorn_xmss::{Claimed, ProofRegistry};
 use serde_json::{Value, json};
@@ -76,7 +77,8 @@ pub(super) fn verified(
         message: &world::MESSAGE,
         signers,
     };
-    let verify = || point.proofs.verify(point.kernel, registry, &claimed, bytes);
+    let exec = Exec::new(point.kernel, None);
+    let verify = || point.proofs.verify(exec, registry, &claimed, bytes);
     verify().map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
     Ok(super::super::least(runs.max(3), verify).0)
 }

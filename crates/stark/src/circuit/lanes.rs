@@ -1,0 +1,245 @@
+//! What a circuit does alike for many things, such as the rows that a verifier opens: in *lanes*.
+//!
+//! The first lane is recorded, and the others are copies of it. Cell c of lane l, of n, lies at
+//! first + c·n + l, and so do permutations and rows: the cells that one row of each lane has are next to each
+//! other, and vectors multiply them. A lane uses what all lanes share, cells of its own, and those of the same
+//! lane of other sections with as many lanes.
+
+use std::ops::Range;
+
+#[cfg(test)]
+use super::build::Plan;
+use super::build::{Entry, Layout, Rows};
+use super::{Id, Recorder, Wire};
+use crate::arith::OfLane;
+use crate::error::VerifyError;
+
+/// Set in the number of a cell of a lane; then come the lane and the number among the cells of one lane.
+pub(crate) const IN_LANE: u32 = 1 << 31;
+
+/// Bits of the number of a cell among those of a lane.
+const NUMBER_BITS: u32 = 20;
+
+/// Rows, permutations and cells of many lanes: those of the first, and where they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) lanes: usize,
+    /// Rows of the first lane, by their places; that of another lane is as much further. So are
+    /// cells whose numbers have [`IN_LANE`]: see [`place`].
+    pub(crate) rows: Rows,
+    pub(super) products: usize,
+    pub(super) permutations: usize,
+    /// The numbers of the cells of a lane.
+    numbers: Range<u32>,
+    /// The nodes of the first lane.
+    pub(super) nodes: Range<Id>,
+    first_cell: usize,
+    first_row: usize,
+    pub(super) first_permutation: usize,
+}
+
+/// A cell of a lane that has in each lane the value of another node.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) cell: u32,
+    pub(super) from: Vec<Id>,
+}
+
+/// All sections while a circuit is built.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    pub(super) sections: Vec<Section>,
+    /// Whether the last one is being recorded.
+    open: bool,
+    /// Copies to be demanded when it is closed.
+    pub(super) copied: Vec<Copied>,
+}
+
+/// The cell of another lane that a cell of the first lane stands for; the same if it is in no lane.
+pub(super) fn in_lane(cell: u32, lane: usize) -> u32 {
+    match cell & IN_LANE {
+        0 => cell,
+        _ => cell + ((lane as u32) << NUMBER_BITS),
+    }
+}
+
+/// Where a cell is, in a lane or not.
+pub(crate) fn place(sections: &[Section], cell: u32) -> u32 {
+    if cell & IN_LANE == 0 {
+        return cell;
+    }
+    let lane = (cell & !IN_LANE) >> NUMBER_BITS;
+    let number = cell & ((1 << NUMBER_BITS) - 1);
+    let of_number = sections.iter().find(|s| s.numbers.contains(&number));
+    of_number.map_or(0, |section| {
+        let within = (number - section.numbers.start) as usize * section.lanes;
+        (section.first_cell + within) as u32 + lane
+    })
+}
+
+impl Lanes {
+    /// Begins a section of so many lanes, with this node.
+    pub(super) fn begin(&mut self, lanes: usize, node: Id) {
+        assert!(!self.open, "no lanes within lanes");
+        assert!(lanes < 1 << (31 - NUMBER_BITS), "{lanes} lanes");
+        let number = self.sections.last().map_or(0, |last| last.numbers.end);
+        self.sections.push(Section {
+            lanes,
+            rows: Rows::default(),
+            products: 0,
+            permutations: 0,
+            numbers: number..number,
+            nodes: node..Id::MAX,
+            first_cell: 0,
+            first_row: 0,
+            first_permutation: 0,
+        });
+        self.open = true;
+    }
+
+    /// Ends the section that is open before this node; returns its number, its first node and its lanes.
+    pub(super) fn end(&mut self, node: Id) -> (usize, Id, usize) {
+        self.open = false;
+        let number = self.sections.len() - 1;
+        let section = &mut self.sections[number];
+        section.nodes.end = node;
+        (number, section.nodes.start, section.lanes)
+    }
+
+    /// The section that is being recorded.
+    pub(super) fn open(&mut self) -> Option<&mut Section> {
+        self.sections.last_mut().filter(|_| self.open)
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> Option<usize> {
+        self.open.then(|| self.sections.len() - 1)
+    }
+
+    /// New cells of the lane that is being recorded.
+    pub(super) fn new_cells(&mut self, count: usize) -> Option<u32> {
+        let numbers = &mut self.open()?.numbers;
+        let first = numbers.end;
+        numbers.end += count as u32;
+        assert!(numbers.end < 1 << NUMBER_BITS, "cells of lanes");
+        Some(IN_LANE | first)
+    }
+
+    /// Whether a node may have cells of the first lane: while one is recorded, only if it is in it, or in one
+    /// of another section with as many.
+    pub(super) fn has(&self, id: Id) -> bool {
+        let Some(last) = self.sections.last().filter(|_| self.open) else {
+            return true;
+        };
+        let mut alike = self.sections.iter().filter(|s| s.lanes == last.lanes);
+        alike.any(|section| section.nodes.contains(&id))
+    }
+
+    /// Stops recording a lane if a node is not in it; returns whether it did.
+    pub(super) fn pause_for(&mut self, id: Id) -> bool {
+        let Some(last) = self.sections.last().filter(|_| self.open) else {
+            return false;
+        };
+        let paused = !last.nodes.contains(&id);
+        assert!(!paused || !self.has(id), "results of lanes are short");
+        self.open = !paused;
+        paused
+    }
+
+    /// Goes on with a lane that was left.
+    pub(super) fn resume(&mut self, paused: bool) {
+        self.open |= paused;
+    }
+
+    /// Lays all sections out, one after the other; returns the first cell, row and permutation after them.
+    pub(super) fn lay_out(&mut self, first_cell: usize) -> [usize; 3] {
+        let mut next = [first_cell, 0, 0];
+        for section in &mut self.sections {
+            [
+                section.first_cell,
+                section.first_row,
+                section.first_permutation,
+            ] = next;
+            let of_lane = [
+                section.numbers.len(),
+                section.products,
+                section.permutations,
+            ];
+            next = std::array::from_fn(|k| next[k] + of_lane[k] * section.lanes);
+        }
+        next
+    }
+}
+
+impl Section {
+    /// Numbers the rows of the first lane by their places, and moves the cells that are in no lane.
+    pub(super) fn finish(&mut self, layout: &Layout, own: impl Fn(u32) -> u32) {
+        let lanes = self.lanes as u32;
+        let (row, permutation) = (self.first_row as u32, self.first_permutation as u32);
+        let room = layout.permutations as u32;
+        let Rows {
+            inputs,
+            outputs,
+            products,
+        } = &mut self.rows;
+        for entry in products.iter_mut().flatten() {
+            entry.row = row + entry.row * lanes;
+        }
+        for entry in inputs.iter_mut().chain(outputs.iter_mut()) {
+            let (i, p) = (entry.row / room, entry.row % room);
+            entry.row = i * room + permutation + p * lanes;
+        }
+        let all = products.iter_mut().flatten().chain(inputs).chain(outputs);
+        all.for_each(|entry: &mut Entry| entry.cell = own(entry.cell));
+    }
+}
+
+impl<'a> Recorder<'a> {
+    /// Records lanes: all of them, or when a circuit is built the first, of which the others are copies.
+    pub(super) fn lanes(
+        &mut self,
+        lanes: usize,
+        mut one: impl FnMut(&mut Self, usize) -> Result<OfLane<Self>, VerifyError>,
+    ) -> Result<Vec<OfLane<Self>>, VerifyError> {
+        if !self.circuit.builds() || lanes == 0 {
+            return (0..lanes).map(|lane| one(self, lane)).collect();
+        }
+        self.circuit.begin_lanes(lanes);
+        let first = one(self, 0)?;
+        let results: Vec<Id> = first.0.iter().chain(&first.1).map(|wire| wire.id).collect();
+        let nodes = self.circuit.end_lanes(lanes, &results);
+        let of_lane = |lane: usize| {
+            let moved = |wire: &Wire<'a>| self.circuit.wire(wire.id + (lane * nodes) as Id);
+            let [base, ext] = [&first.0, &first.1].map(|list| list.iter().map(moved).collect());
+            (base, ext)
+        };
+        Ok((0..lanes).map(of_lane).collect())
+    }
+}
+
+#[cfg(test)]
+impl Plan {
+    /// The matrices with all lanes written out.
+    pub(crate) fn written_out(&self) -> Rows {
+        let of_matrix = |of: &dyn Fn(&Rows) -> &Vec<Entry>| {
+            let mut entries = of(&self.rows).clone();
+            for section in &self.sections {
+                for lane in 0..section.lanes {
+                    let of_lane = of(&section.rows).iter().map(|entry| Entry {
+                        row: entry.row + lane as u32,
+                        cell: place(&self.sections, in_lane(entry.cell, lane)),
+                        ..*entry
+                    });
+                    entries.extend(of_lane);
+                }
+            }
+            entries.sort_by_key(|entry| (entry.row, entry.cell));
+            entries
+        };
+        Rows {
+            inputs: of_matrix(&|rows| &rows.inputs),
+            outputs: of_matrix(&|rows| &rows.outputs),
+            products: [0, 1, 2].map(|k| of_matrix(&|rows| &rows.products[k])),
+        }
+    }
+}
