@@ -25,7 +25,7 @@
 //!
 //! | file | role |
 //! |---|---|
-//! | `plan` | what all nodes know |
+//! | `plan` | what all nodes know, for any number of levels of evidence |
 //! | `message` | what is sent |
 //! | `work` | what is computed, and what of it all nodes share |
 //! | `station` | a topic at a node |
@@ -145,6 +145,24 @@ pub enum HornError {
         post: &'static str,
         /// How many there are.
         units: u32,
+    },
+    /// An attack on evidence that collectors make of cells.
+    #[error("fault {fault}: protocol with {levels} levels, it is for those of 2")]
+    FaultLevels {
+        /// The fault.
+        fault: &'static str,
+        /// Levels of the run.
+        levels: u8,
+    },
+    /// Units that are not those of the protocol.
+    #[error("protocol.preset = {preset} with {value} levels: it has {own}")]
+    PresetLevels {
+        /// Its name.
+        preset: &'static str,
+        /// Levels asked for.
+        value: usize,
+        /// Its own.
+        own: usize,
     },
     /// A collector cannot show a ticket that its machine has not drawn yet.
     #[error("fault early_collection: needs protocol.selection = \"rank\"")]

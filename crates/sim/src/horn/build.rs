@@ -262,12 +262,13 @@ fn among_all(
             in_grid(ends, topic, &nodes);
         }
         Way::Direct => {
-            let servers = plan.collectors.iter().flatten();
+            let collectors = plan.serving(plan.config.layout.levels());
+            let servers = collectors.iter().flatten();
             let mut sources: Vec<u32> = match topic == plan.collection_topic() {
                 true => servers.map(|server| plan.host(server.validator)).collect(),
                 false => plan
-                    .followed()
-                    .map(|slot| plan.host(plan.proposer(slot)))
+                    .blocks()
+                    .map(|slot| plan.host(plan.proposer_of(slot)))
                     .collect(),
             };
             sources.sort_unstable();
@@ -295,16 +296,19 @@ fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
         }
     };
     let layout = &plan.config.layout;
-    let slots = (0..plan.slots).flat_map(|place| layout.cells().map(move |cell| (place, cell)));
-    for ((place, cell), servers) in slots.zip(&plan.aggregators) {
-        let topic = plan.vote_topic(place, plan.cell_number(cell));
-        let members = plan.assignment.cell_members(cell).iter().copied();
-        members
-            .filter(|validator| plan.votes(*validator))
-            .for_each(|validator| enter(topic, validator));
-        let topic = plan.aggregate_topic(place, cell.committee);
-        servers
-            .iter()
-            .for_each(|server| enter(topic, server.validator));
+    for (place, slot) in (0..).zip(plan.followed()) {
+        for cell in layout.cells() {
+            let topic = plan.unit_topic(place, cell.into());
+            let members = plan.assignment.cell_members(cell).iter().copied();
+            members
+                .filter(|validator| plan.votes(*validator))
+                .for_each(|validator| enter(topic, validator));
+        }
+        // Collections go to everybody.
+        for unit in (1..layout.levels()).flat_map(|level| layout.units(level)) {
+            let topic = plan.topic_above(place, unit);
+            let servers = plan.servers_of(slot, unit).iter();
+            servers.for_each(|server| enter(topic, server.validator));
+        }
     }
 }

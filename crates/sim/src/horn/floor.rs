@@ -67,7 +67,8 @@ impl Floor {
             .iter()
             .map(|row| least(row, plan, ground.rates))
             .collect();
-        let start_ns = plan.phase_start(Phase::Level(2)).as_nanos();
+        let top = plan.config.layout.levels();
+        let start_ns = plan.phase_start(Phase::Level(top)).as_nanos();
         let nodes = 0..plan.nodes;
         let lacks: Vec<u64> = nodes
             .clone()

@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::world::{Pause, World};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::slot::Phase;
-use alphorn_types::{Bitfield, Slot};
+use alphorn_types::{Bitfield, Slot, Unit};
 
 /// The value that `permille` of some times do not exceed; an absent one is late.
 fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
@@ -231,10 +231,17 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
             roles[plan.host(server.validator) as usize] = role;
         }
     };
-    name(&plan.aggregators, "aggregator");
-    name(&plan.collectors, "collector");
-    for slot in plan.followed() {
-        roles[plan.host(plan.proposer(slot)) as usize] = "proposer";
+    let top = plan.config.layout.levels();
+    for level in 1..=top {
+        let role = match level {
+            _ if level == top => "collector",
+            1 => "aggregator",
+            _ => "combiner",
+        };
+        name(plan.serving(level), role);
+    }
+    for slot in plan.blocks() {
+        roles[plan.host(plan.proposer_of(slot)) as usize] = "proposer";
     }
     roles
 }
@@ -294,6 +301,7 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         Way::Grid => "grid",
     };
     let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
+    let cell = Unit::new(1, 0, 0);
     let feasible = match feasible(run, scenario, plan) {
         Some(class) => format!("feasible for class {class}"),
         None => "feasible for no class".into(),
@@ -323,8 +331,8 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         tenths(up / nodes / u64::from(plan.slots), 1_000_000),
         tenths(peak, 1_000_000),
         plan.costs_label(),
-        topic(plan.vote_topic(0, 0)),
-        topic(plan.aggregate_topic(0, 0)),
+        topic(plan.unit_topic(0, cell)),
+        topic(plan.topic_above(0, cell)),
         topic(plan.collection_topic()),
         topic(plan.block_topic()),
     )

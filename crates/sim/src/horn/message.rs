@@ -9,17 +9,21 @@ use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Support};
 use std::sync::Arc;
 
-/// An aggregate, and what whoever looks at a run reads of it.
+/// Evidence of a unit below the committees, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct AggregateBody {
     /// The slot of the votes.
     pub slot: Slot,
-    /// Number of the cell.
-    pub cell: u32,
-    /// The aggregator, by validator.
+    /// Number of the unit: a cell, or what is between cells and committees.
+    pub post: u32,
+    /// Who made it, by validator.
     pub sender: u32,
-    /// Whose votes, by position of the cell.
+    /// How often each position of the unit is counted.
+    pub support: Arc<Support>,
+    /// Positions that are counted.
     pub signers: Bitfield,
+    /// What its job summed; nothing for a cell.
+    pub parts: Parts,
     /// The message.
     pub data: Bytes,
 }
@@ -39,14 +43,14 @@ pub struct CollectionBody {
     pub signers: Bitfield,
     /// Number of those.
     pub votes: u32,
-    /// The aggregates that its job summed, by cell: not in the message, but whoever looks at a run can
+    /// The aggregates that its job summed, by unit: not in the message, but whoever looks at a run can
     /// recompute the multiplicities.
     pub parts: Parts,
     /// The message.
     pub data: Bytes,
 }
 
-/// What a job summed: supports by number of their cell.
+/// What a job summed: supports by number of their unit.
 pub type Parts = Arc<[(u32, Arc<Support>)]>;
 
 /// A block, and what whoever looks at a run reads of it.

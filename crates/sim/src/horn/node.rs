@@ -15,10 +15,11 @@ use crate::role::{Input, Labour, Output, Role};
 use alphorn_proto::horn::Horn;
 use alphorn_proto::wire::{Aggregate, Block, Entry, Kind, Topic, Vote, VoteMsg};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
-use alphorn_scheme::{Bytes, Outcome, Work};
-use alphorn_types::{Bitfield, Slot, Time, Unit, Validator};
+use alphorn_scheme::{Bytes, Outcome, Part, Statement, Work};
+use alphorn_types::{Bitfield, Slot, Support, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a node shows of the slot.
@@ -43,11 +44,20 @@ const NOBODY: Token = Token(u64::MAX);
 
 /// A message as its topic knows it: its number there, and who publishes it.
 struct Own {
-    /// The slot of its votes, or that before the block.
+    /// The slot of its votes, or of the block.
     slot: Slot,
     id: DenseId,
     publisher: Validator,
     item: Item,
+}
+
+/// What a job summed.
+struct Summed {
+    slot: Slot,
+    /// Positions of the epoch.
+    range: Range<u32>,
+    /// Where each part begins there, and what it counts.
+    parts: Vec<(u32, Arc<Support>)>,
 }
 
 /// See the [module](self).
@@ -66,8 +76,8 @@ pub struct HornNode {
     due: Option<Time>,
     /// Messages whose verdict somebody waits for, with the index of their station.
     waiting: Slab<(u32, Pending<Item>)>,
-    /// What the last job summed, by committee, with the slot.
-    summed: Vec<(u16, Slot, Parts)>,
+    /// What the last jobs summed.
+    summed: Vec<Summed>,
     out: VecDeque<Output<Self>>,
 }
 
@@ -298,20 +308,35 @@ impl HornNode {
         }
     }
 
-    /// Remembers what a collection will be the sum of.
+    /// Remembers what evidence will be the sum of.
     fn note(&mut self, work: &Work) {
         let Work::Combine(job) = work else {
             return;
         };
-        let layout = &self.plan.config.layout;
-        let part = |part: &alphorn_scheme::Part| {
-            let cell = layout.cell_of(job.statement.first + part.offset);
-            (self.plan.cell_number(cell), part.evidence.support.clone())
-        };
+        let Statement {
+            slot, first, len, ..
+        } = job.statement;
+        let range = first..first + len;
+        let part = |part: &Part| (first + part.offset, part.evidence.support.clone());
         let parts = job.parts.iter().map(part).collect();
-        let committee = layout.cell_of(job.statement.first).committee;
-        self.summed.retain(|(known, ..)| *known != committee);
-        self.summed.push((committee, job.statement.slot, parts));
+        // What was summed for a slot is published before the next one ends.
+        self.summed
+            .retain(|known| known.range != range && known.slot.next() >= slot);
+        self.summed.push(Summed { slot, range, parts });
+    }
+
+    /// What the evidence of a unit is the sum of.
+    fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
+        let layout = &self.plan.config.layout;
+        let range = layout.unit_range(unit);
+        let is_of = |one: &&Summed| one.slot == slot && one.range == range;
+        let summed = self.summed.iter().find(is_of);
+        let parts = summed.into_iter().flat_map(|summed| &summed.parts);
+        let part = |(first, support): &(u32, Arc<Support>)| {
+            let part = layout.unit_at(unit.level - 1, *first);
+            (self.plan.post(part), support.clone())
+        };
+        parts.map(part).collect()
     }
 
     /// Publishes a message of a hosted validator.
@@ -325,8 +350,12 @@ impl HornNode {
         else {
             return;
         };
-        let Some(place) = self.plan.place(slot) else {
-            return;
+        let place = match item {
+            Item::Block(_) => 0,
+            _ => match self.plan.place(slot) {
+                Some(place) => place,
+                None => return,
+            },
         };
         self.show_own(slot, &item);
         let topic = self.plan.topic_id(topic, place);
@@ -371,42 +400,42 @@ impl HornNode {
             }
             Topic::Aggregate { .. } => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, cell) = (message.sender, message.unit.cell()?);
+                let (publisher, unit) = (message.sender, message.unit);
                 let slot = message.vote.slot;
                 let body = AggregateBody {
                     slot,
-                    cell: plan.cell_number(cell),
+                    post: plan.post(unit),
                     sender: publisher.0,
                     signers: message.evidence.support.signers(),
+                    support: message.evidence.support,
+                    parts: self.parts_of(slot, unit),
                     data,
                 };
                 Some(Own {
                     slot,
-                    id: plan.aggregate_id(plan.place(slot)?, cell, publisher)?,
+                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
                     publisher,
                     item: Item::Aggregate(Arc::new(body)),
                 })
             }
             Topic::Collection => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, committee) = (message.sender, message.unit.committee);
+                let (publisher, unit) = (message.sender, message.unit);
                 let slot = message.vote.slot;
                 let signers = message.evidence.support.signers();
-                let is_summed = |one: &&(u16, Slot, Parts)| (one.0, one.1) == (committee, slot);
-                let summed = self.summed.iter().find(is_summed);
                 let body = CollectionBody {
                     slot,
-                    committee,
+                    committee: unit.committee,
                     sender: publisher.0,
                     support: message.evidence.support,
                     votes: signers.count_ones() as u32,
                     signers,
-                    parts: summed.map_or(Arc::from([]), |(.., parts)| parts.clone()),
+                    parts: self.parts_of(slot, unit),
                     data,
                 };
                 Some(Own {
                     slot,
-                    id: plan.collection_id(plan.place(slot)?, committee, publisher)?,
+                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
                     publisher,
                     item: Item::Collection(Arc::new(body)),
                 })
@@ -425,10 +454,9 @@ impl HornNode {
                     entries: entries.map(entry).collect(),
                     data,
                 };
-                let before = Slot(slot.0.checked_sub(1)?);
                 Some(Own {
-                    slot: before,
-                    id: DenseId(plan.place(before)?),
+                    slot,
+                    id: plan.block_id(slot)?,
                     publisher: block.header.proposer,
                     item: Item::Block(Arc::new(body)),
                 })

@@ -3,7 +3,7 @@
 //! A block says whose votes it has. Who made the collection and the aggregates is what was seen of the
 //! run: the first that was published with exactly these signers.
 
-use super::message::{BlockBody, CollectionBody};
+use super::message::{BlockBody, CollectionBody, Parts};
 use super::plan::Plan;
 use super::watch::{Followed, Watch};
 use alphorn_proto::chain::Chain;
@@ -96,14 +96,13 @@ fn carried(
     let collector = of.map(|(_, collection)| Validator(collection.sender));
     let mut inclusions = Vec::new();
     let mut left = signers.clone();
-    for (followed, number, part) in of.into_iter().flat_map(|(followed, collection)| {
-        let parts = collection.parts.iter();
-        parts.map(move |(number, part)| (followed, *number, part.signers()))
-    }) {
-        let cell = layout.cell_range(plan.cell(number));
-        let range = (cell.start - start) as usize..(cell.end - start) as usize;
-        let mut published = followed.aggregates[number as usize].iter();
-        let aggregate = published.find(|one| one.signers == part);
+    let mut parts = Vec::new();
+    if let Some((followed, collection)) = of {
+        aggregates_of(plan, followed, &collection.parts, &mut parts);
+    }
+    for (post, part, aggregator) in parts {
+        let unit = layout.unit_range(plan.unit(post));
+        let range = (unit.start - start) as usize..(unit.end - start) as usize;
         let mut votes = left.extract(range.clone());
         votes.intersect_with(&part);
         if votes.any() {
@@ -111,9 +110,9 @@ fn carried(
                 .iter_ones()
                 .for_each(|at| left.clear(range.start + at));
             inclusions.push(Inclusion {
-                aggregator: aggregate.map(|one| Validator(one.sender)),
+                aggregator,
                 collector,
-                ..votes_of(plan, slot, cell.start, &votes)
+                ..votes_of(plan, slot, unit.start, &votes)
             });
         }
     }
@@ -124,6 +123,27 @@ fn carried(
         });
     }
     inclusions
+}
+
+/// Number, signers and aggregator of each cell's aggregate of which evidence was made, or of whatever is known of
+/// it: nobody is paid for what is between cells and committees.
+fn aggregates_of(
+    plan: &Plan,
+    followed: &Followed,
+    parts: &Parts,
+    found: &mut Vec<(u32, Bitfield, Option<Validator>)>,
+) {
+    for (post, part) in parts.iter() {
+        let signers = part.signers();
+        let mut published = followed.aggregates[*post as usize].iter();
+        match published.find(|one| one.signers == signers) {
+            Some(one) if !one.parts.is_empty() => aggregates_of(plan, followed, &one.parts, found),
+            Some(one) if plan.unit(*post).level == 1 => {
+                found.push((*post, signers, Some(Validator(one.sender))));
+            }
+            _ => found.push((*post, signers, None)),
+        }
+    }
 }
 
 /// Votes that nobody is known to have carried; `first` is the epoch position of the first signer's.

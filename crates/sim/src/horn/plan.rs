@@ -6,6 +6,7 @@
 
 mod before;
 mod config;
+mod names;
 
 use super::HornError;
 use super::work::Bench;
@@ -16,10 +17,10 @@ use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::selection;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, Store, committee};
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{self, Context, WireFormat, digest};
+use alphorn_proto::wire::{Context, WireFormat, digest};
 use alphorn_scheme::model::{CostTable, Model, ModelSigners};
 use alphorn_scheme::{Bytes, Ctx, Scheme as _};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Time, Unit, Validator};
+use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Time, Unit, Validator};
 use std::sync::Arc;
 
 /// What is drawn from the seed.
@@ -31,7 +32,7 @@ mod draw {
     pub(super) const FLIP: u64 = 0x686f_726e_0006;
 }
 
-/// A topic: the cells' in their order, then the committees', then collections, then blocks.
+/// A topic: those of the units of each slot in their order, then collections, then blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub u32);
 
@@ -103,10 +104,8 @@ pub struct Plan {
     pub store: Arc<Store>,
     /// Topics by number.
     pub topics: Vec<Topic>,
-    /// Aggregators by slot and cell.
-    pub aggregators: Vec<Vec<Server>>,
-    /// Collectors by slot and committee.
-    pub collectors: Vec<Vec<Server>>,
+    /// Who serves, by level, and there by slot and unit.
+    serving: Vec<Vec<Vec<Server>>>,
     /// The mesh, and grids.
     pub gossip: Arc<gossip::Config>,
     /// Direct sending: nothing is forwarded, so nobody but the node waits for a verdict.
@@ -114,7 +113,6 @@ pub struct Plan {
     /// Number of nodes.
     pub nodes: u32,
     table: CostTable,
-    overlap: alphorn_scheme::Overlap,
     voters: Bitfield,
     seed: u64,
 }
@@ -134,9 +132,10 @@ impl Plan {
             return Err(HornError::ParticipationFile);
         }
         let model = Model::new(table.clone())?;
-        let layout = config::layout(horn, table.abilities.committee_max)?;
+        let preset = config::preset(horn)?;
+        let layout = config::layout(horn, preset.as_ref(), table.abilities.committee_max)?;
         let info = SchemeInfo::of(&model, &layout);
-        let config = config::config(horn, layout, &info, seed)?;
+        let config = config::config(horn, preset.as_ref(), (layout, &info), seed)?;
         let chain = Chain::new(config.network_id, layout, config.epoch_slots);
         let mix_in = chain.mix(Epoch(0), &chain.justified().root);
         let mix_in = mix_in.expect("the chain knows its genesis");
@@ -161,8 +160,7 @@ impl Plan {
             bench,
             store: Arc::default(),
             topics: Vec::new(),
-            aggregators: Vec::new(),
-            collectors: Vec::new(),
+            serving: Vec::new(),
             gossip: Arc::new(gossip::Config::default()),
             direct: Arc::new(gossip::Config {
                 validate: false,
@@ -170,7 +168,6 @@ impl Plan {
             }),
             nodes: scenario.sim.nodes,
             table,
-            overlap: info.overlap(1),
             info,
             voters: Bitfield::new(layout.validators() as usize),
             seed,
@@ -194,8 +191,7 @@ impl Plan {
                 .map(|at| plan.servers(at, &epoch_seed, &model))
                 .collect()
         };
-        let [aggregators, collectors] = [1, 2].map(of_level);
-        (plan.aggregators, plan.collectors) = (aggregators, collectors);
+        plan.serving = (1..=layout.levels()).map(of_level).collect();
         plan.topics = plan.draw_topics(horn)?;
         Ok(plan)
     }
@@ -279,12 +275,15 @@ impl Plan {
                 }
             }
         }
-        let [cells, committees] = self.posts().map(|posts| posts as usize);
-        let votes = self.aggregators.chunks(cells);
-        let slots = votes.zip(self.collectors.chunks(committees));
-        let posts = slots.flat_map(|(aggregators, collectors)| {
-            let votes = aggregators.iter().map(|servers| (vote, servers));
-            votes.chain(collectors.iter().map(|servers| (aggregate, servers)))
+        let levels = 1..=self.config.layout.levels();
+        let posts = (0..self.slots).flat_map(|place| {
+            levels.clone().flat_map(move |level| {
+                let units = self.units(level);
+                let way = if level == 1 { vote } else { aggregate };
+                let first = (place * units) as usize;
+                let servers = &self.serving(level)[first..first + units as usize];
+                servers.iter().map(move |servers| (way, servers))
+            })
         });
         let mut topics: Vec<Topic> = Vec::new();
         for (way, servers) in posts {
@@ -343,117 +342,37 @@ impl Plan {
         self.voters.count_ones() as u64
     }
 
+    /// The slot whose block is to carry the votes of a slot.
+    pub fn block_slot(&self, voted: Slot) -> Slot {
+        Slot(voted.0 + self.config.inclusion_slots_min())
+    }
+
+    /// The slot whose votes the block of a slot is to carry, if there is one.
+    pub fn voted_slot(&self, block: Slot) -> Option<Slot> {
+        let slot = block.0.checked_sub(self.config.inclusion_slots_min());
+        slot.map(Slot)
+    }
+
     /// Who proposes the block that is to carry the votes of a slot.
-    pub fn proposer(&self, slot: Slot) -> u32 {
+    pub fn proposer(&self, voted: Slot) -> u32 {
+        self.proposer_of(self.block_slot(voted))
+    }
+
+    /// Who proposes the block of a slot.
+    pub fn proposer_of(&self, block: Slot) -> u32 {
         // The rule of the chain: validator s mod N in slot s.
-        (slot.next().0 % u64::from(self.config.layout.validators())) as u32
+        (block.0 % u64::from(self.config.layout.validators())) as u32
     }
 
-    /// Cells and committees.
-    fn posts(&self) -> [u32; 2] {
-        let layout = &self.config.layout;
-        [layout.cells_count(), layout.committees().into()]
+    /// The slots of the blocks of a run.
+    pub fn blocks(&self) -> impl Iterator<Item = Slot> + use<> {
+        (self.slot.0 + 1..=self.block_slot(self.last()).0).map(Slot)
     }
 
-    /// The first topic of the slot at a place: who serves changes with the slot.
-    fn topics_of(&self, place: u32) -> u32 {
-        place * self.posts().iter().sum::<u32>()
-    }
-
-    /// The topic of a cell's votes of the slot at a place; cells are numbered committee by committee.
-    pub fn vote_topic(&self, place: u32, cell: u32) -> TopicId {
-        TopicId(self.topics_of(place) + cell)
-    }
-
-    /// The number of a cell.
-    pub fn cell_number(&self, cell: Cell) -> u32 {
-        u32::from(cell.committee) * u32::from(self.config.layout.subcommittees())
-            + u32::from(cell.subcommittee)
-    }
-
-    /// The cell of a number.
-    pub fn cell(&self, number: u32) -> Cell {
-        let subcommittees = u32::from(self.config.layout.subcommittees());
-        // Below C and S, which are 16-bit.
-        Cell {
-            committee: (number / subcommittees) as u16,
-            subcommittee: (number % subcommittees) as u16,
-        }
-    }
-
-    /// The topic of a committee's aggregates of the slot at a place.
-    pub fn aggregate_topic(&self, place: u32, committee: u16) -> TopicId {
-        let [cells, _] = self.posts();
-        TopicId(self.topics_of(place) + cells + u32::from(committee))
-    }
-
-    /// The topic of all collections.
-    pub fn collection_topic(&self) -> TopicId {
-        TopicId(self.topics_of(self.slots))
-    }
-
-    /// The topic of blocks.
-    pub fn block_topic(&self) -> TopicId {
-        TopicId(self.collection_topic().0 + 1)
-    }
-
-    /// The number of a topic of the protocol, for messages of the slot at a place.
-    pub fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
-        match topic {
-            wire::Topic::Vote { cell } => self.vote_topic(place, self.cell_number(cell)),
-            wire::Topic::Aggregate { unit } => self.aggregate_topic(place, unit.committee),
-            wire::Topic::Collection => self.collection_topic(),
-            wire::Topic::Block => self.block_topic(),
-        }
-    }
-
-    /// The topic of a number, as the protocol names it.
-    pub fn topic(&self, id: TopicId) -> wire::Topic {
-        if id >= self.collection_topic() {
-            return match id == self.collection_topic() {
-                true => wire::Topic::Collection,
-                false => wire::Topic::Block,
-            };
-        }
-        let (of_slot, [cells, _]) = (id.0 % self.topics_of(1), self.posts());
-        match of_slot.checked_sub(cells) {
-            None => wire::Topic::Vote {
-                cell: self.cell(of_slot),
-            },
-            Some(committee) => wire::Topic::Aggregate {
-                // Fewer than the committees, which are 16-bit.
-                unit: self.config.layout.committee(committee as u16),
-            },
-        }
-    }
-
-    /// The number of a vote on its topic: its position in the cell.
-    pub fn vote_id(&self, cell: Cell, validator: Validator) -> Option<gossip::DenseId> {
-        let position = self.assignment.position(validator)?;
-        let within = position.checked_sub(self.config.layout.cell_range(cell).start)?;
-        Some(gossip::DenseId(within))
-    }
-
-    /// The number of an aggregate on its topic: who serves is numbered cell by cell.
-    pub fn aggregate_id(
-        &self,
-        place: u32,
-        cell: Cell,
-        sender: Validator,
-    ) -> Option<gossip::DenseId> {
-        let post = place * self.posts()[0] + self.cell_number(cell);
-        numbered(&self.aggregators, post, cell.subcommittee.into(), sender)
-    }
-
-    /// The number of a collection on its topic, slot by slot.
-    pub fn collection_id(
-        &self,
-        place: u32,
-        committee: u16,
-        sender: Validator,
-    ) -> Option<gossip::DenseId> {
-        let post = place * self.posts()[1] + u32::from(committee);
-        numbered(&self.collectors, post, post, sender)
+    /// The number of a block of a run on its topic.
+    pub fn block_id(&self, block: Slot) -> Option<gossip::DenseId> {
+        let place = self.blocks().position(|slot| slot == block)?;
+        Some(gossip::DenseId(place as u32))
     }
 
     /// The nodes that get a message of this publisher first, if it is no member.
@@ -504,9 +423,10 @@ impl Plan {
         self.of_run(self.clock.slot_start(slot))
     }
 
-    /// When a run ends: the slot after the last one has its block.
+    /// When a run ends: the votes of the last slot have their block.
     pub fn end(&self) -> Time {
-        self.of_run(self.clock.phase_start(self.last().next(), Phase::Vote))
+        let last = self.block_slot(self.last());
+        self.of_run(self.clock.phase_start(last, Phase::Vote))
     }
 
     /// When nodes begin. A block that is there already is not proposed once more.
@@ -517,9 +437,9 @@ impl Plan {
         }
     }
 
-    /// Whether a validator that stands in several aggregates counts once in their sum.
-    pub fn merges_by_union(&self) -> bool {
-        self.overlap == alphorn_scheme::Overlap::Union
+    /// Whether a validator that stands in several aggregates of a level counts once in what they make.
+    pub fn merges_by_union(&self, level: u8) -> bool {
+        self.info.overlap(level) == alphorn_scheme::Overlap::Union
     }
 
     /// What kind of figures the costs are, and of which scheme.
@@ -531,17 +451,4 @@ impl Plan {
         };
         format!("{kind} costs of {}", self.table.scheme)
     }
-}
-
-/// The number of a message of somebody who serves, among those of all who do.
-fn numbered(
-    servers: &[Vec<Server>],
-    post: u32,
-    group: u32,
-    sender: Validator,
-) -> Option<gossip::DenseId> {
-    let width = servers.iter().map(Vec::len).max().unwrap_or(1) as u32;
-    let mut own = servers.get(post as usize)?.iter();
-    let index = own.position(|server| server.validator == sender.0)? as u32;
-    Some(gossip::DenseId(group * width + index))
 }

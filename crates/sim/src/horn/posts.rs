@@ -1,11 +1,11 @@
 //! Whose nodes a fault has, where it is said by those who serve.
 
 use super::HornError;
-use super::plan::{Plan, Server};
+use super::plan::Plan;
 use crate::scenario::{Fault, FaultKind, Post, ordered};
 use alphorn_proto::horn::Selection;
 use alphorn_proto::slot::Phase;
-use alphorn_types::{Cell, Slot, Time};
+use alphorn_types::{Slot, Time};
 
 impl Plan {
     /// The nodes of a fault; `key` draws them.
@@ -14,6 +14,11 @@ impl Plan {
     /// A fault that these nodes, or nobody, can have.
     pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, HornError> {
         let name = fault.kind.name();
+        let levels = self.config.layout.levels();
+        if levels != 2 && fault.kind.post() == Some(Post::Collector) {
+            let fault = name;
+            return Err(HornError::FaultLevels { fault, levels });
+        }
         if fault.kind == FaultKind::EarlyCollection && self.config.selection == Selection::Lottery {
             return Err(HornError::EarlyTicket);
         }
@@ -64,12 +69,15 @@ impl Plan {
         let layout = &self.config.layout;
         let lasts = |slot: &Slot, level| interval.contains(self.level_start(*slot, level));
         let (servers, level, units) = match post {
-            Post::Aggregator => (&self.aggregators, 1, layout.cells_count()),
-            Post::Collector => (&self.collectors, 2, layout.committees().into()),
+            Post::Aggregator => (self.serving(1), 1, layout.cells_count()),
+            Post::Collector => {
+                let top = layout.levels();
+                (self.serving(top), top, layout.committees().into())
+            }
             Post::Proposer => {
-                let slots = self.followed();
-                let slots = slots.filter(|slot| interval.contains(self.slot_start(slot.next())));
-                return Ok(vec![slots.map(|slot| self.proposer(slot)).collect()]);
+                let slots = self.followed().map(|slot| self.block_slot(slot));
+                let slots = slots.filter(|slot| interval.contains(self.slot_start(*slot)));
+                return Ok(vec![slots.map(|slot| self.proposer_of(slot)).collect()]);
             }
         };
         if let Some(unit) = fault.units.iter().find(|unit| **unit >= units) {
@@ -103,23 +111,5 @@ impl Plan {
         let offset = self.phase_start(Phase::Level(level));
         let offset_ns = offset.since_ns(self.slot_start(self.slot));
         self.slot_start(slot).saturating_add_ns(offset_ns)
-    }
-
-    /// Who aggregates the votes of a cell in a slot, by rank.
-    pub(crate) fn aggregators_of(&self, slot: Slot, cell: Cell) -> &[Server] {
-        let post = self.place(slot).map(|place| {
-            let cells = self.config.layout.cells_count();
-            place * cells + self.cell_number(cell)
-        });
-        post.map_or(&[], |post| &self.aggregators[post as usize])
-    }
-
-    /// Who collects in a committee in a slot, by rank.
-    pub(crate) fn collectors_of(&self, slot: Slot, committee: u16) -> &[Server] {
-        let post = self.place(slot).map(|place| {
-            let committees = u32::from(self.config.layout.committees());
-            place * committees + u32::from(committee)
-        });
-        post.map_or(&[], |post| &self.collectors[post as usize])
     }
 }

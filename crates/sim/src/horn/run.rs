@@ -31,11 +31,11 @@ pub struct SlotVotes {
     pub slot: u64,
     /// Votes that were published.
     pub cast: u64,
-    /// Those of them in the block of the next slot.
+    /// Those of them in the block that is to carry them.
     pub in_block: u64,
     /// Those in the chain of the honest node that has fewest of them in its own.
     pub in_chain: u64,
-    /// Nodes that have the block of the next slot at the end.
+    /// Nodes that have that block at the end.
     pub imported: u64,
 }
 

@@ -10,6 +10,7 @@ use alphorn_types::{Slot, Time, Validator};
 
 mod attacks;
 mod griefing;
+mod levels;
 
 const TEXT: &str = r#"
     name = "horn-test"
@@ -49,11 +50,15 @@ const TEXT: &str = r#"
 "#;
 
 fn scenario(changes: &[(&str, &str)]) -> Scenario {
+    scenario_of(TEXT, changes)
+}
+
+fn scenario_of(text: &str, changes: &[(&str, &str)]) -> Scenario {
     let changes: Vec<Override> = changes
         .iter()
         .map(|(key, value)| crate::scenario::parse_override(&format!("{key}={value}")).unwrap())
         .collect();
-    let mut scenario = Scenario::parse(TEXT, &changes).unwrap();
+    let mut scenario = Scenario::parse(text, &changes).unwrap();
     let table = serde_json::to_string(&CostTable::example()).unwrap();
     scenario.inputs.insert("example.json".into(), table);
     scenario

@@ -1,14 +1,14 @@
 //! Who looks at the slots of a run: checks that votes are counted exactly, and measures when they are where.
 //!
 //! It sees what nodes publish and accept, and none of their state. Nothing is invented: a signer of an
-//! aggregate has voted. Multiplicities are exact: a collection is the sum of published aggregates of
-//! its committee. A vote is counted once: each collection of a block credits somebody anew.
+//! aggregate has voted. Multiplicities are exact: evidence of a unit is the sum of what was published of
+//! its parts. A vote is counted once: each collection of a block credits somebody anew.
 
-use super::message::{AggregateBody, BlockBody, CollectionBody};
+use super::message::{AggregateBody, BlockBody, CollectionBody, Parts};
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use crate::world::Witness;
-use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support};
+use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support, Unit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ pub enum Violation {
         /// How many.
         votes: usize,
     },
-    /// A collection is not the sum of published aggregates of its committee.
-    #[error("the collection of validator {sender} is not the sum of published aggregates")]
+    /// Evidence is not the sum of what was published of its unit's parts.
+    #[error("the evidence of validator {sender} is not the sum of published aggregates")]
     Sum {
-        /// The collector.
+        /// Who made it.
         sender: u32,
     },
     /// Something was accepted that nobody published, or twice.
@@ -98,14 +98,14 @@ impl Milestones {
 #[derive(Debug)]
 pub(super) struct Followed {
     begin_ns: u64,
-    /// Who hosts the proposer of the next block.
+    /// Who hosts the proposer of the block that is to carry them.
     proposer: u32,
     /// Votes in all.
     votes: u64,
-    /// Published aggregates by cell.
+    /// Published evidence by unit below the committees.
     pub(super) aggregates: Vec<Vec<Arc<AggregateBody>>>,
-    /// Votes in published aggregates, by cell.
-    aggregated: Vec<Bitfield>,
+    /// Votes in published aggregates, by cell; none where these are collections.
+    aggregated: Option<Vec<Bitfield>>,
     /// Published collections by committee.
     pub(super) collections: Vec<Vec<Arc<CollectionBody>>>,
     /// Votes in published collections, by committee.
@@ -122,7 +122,7 @@ pub(super) struct Followed {
     pub(super) curve: Vec<(u64, u64)>,
     /// When the proposer had which share, exactly.
     pub(super) at_proposer: Milestones,
-    /// The block of the next slot.
+    /// The block that is to carry them.
     pub(super) block: Option<Arc<BlockBody>>,
     /// When each node had it.
     pub(super) imported: Vec<Option<u64>>,
@@ -140,12 +140,12 @@ impl Followed {
         let committees = 0..layout.committees();
         let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
         let cells = layout.cells().map(|cell| layout.cell_range(cell).len());
-        let aggregated: Vec<Bitfield> = cells.map(Bitfield::new).collect();
+        let aggregated = (layout.levels() > 1).then(|| cells.map(Bitfield::new).collect());
         Followed {
             begin_ns: plan.slot_start(slot).as_nanos(),
             proposer: plan.host(plan.proposer(slot)),
             votes: plan.votes_count(),
-            aggregates: vec![Vec::new(); aggregated.len()],
+            aggregates: vec![Vec::new(); plan.posts_below_top() as usize],
             aggregated,
             collections: vec![Vec::new(); committees.len()],
             collected: committees.clone().map(committee).collect(),
@@ -168,7 +168,8 @@ impl Followed {
         let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
         let committees = (0..).zip(&self.collected);
         let block: Vec<Bitfield> = committees.map(|(c, _)| self.in_block(slot, c)).collect();
-        let stages = [&self.aggregated, &self.collected, &self.credited, &block];
+        let aggregated = self.aggregated.as_ref().unwrap_or(&self.collected);
+        let stages = [aggregated, &self.collected, &self.credited, &block];
         let [aggregated, collected, credited, block] = stages.map(|bits| count(bits));
         [self.voted, aggregated, collected, credited, block]
     }
@@ -296,25 +297,45 @@ impl Watch {
         Some((followed, since_ns))
     }
 
+    /// The same of the slot whose votes a block is to carry.
+    fn for_block(&mut self, block: Slot, now_ns: u64) -> Option<(&mut Followed, u64)> {
+        self.at(self.plan.voted_slot(block)?, now_ns)
+    }
+
     fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
-        let cell = body.cell as usize;
-        let votes = body.signers.count_and_not(&self.cells_voted[cell]);
-        if votes > 0 && self.is_honest(body.sender) {
-            let sender = body.sender;
-            self.violated(Violation::Invented { sender, votes });
-        }
+        let (post, unit) = (body.post as usize, self.plan.unit(body.post));
+        self.check(unit, body.sender, (body.slot, &body.support, &body.parts));
         if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
             followed.last_ns[1] = since_ns;
-            followed.aggregated[cell].union_with(&body.signers);
-            followed.aggregates[cell].push(body.clone());
+            if let Some(aggregated) = followed.aggregated.as_mut().filter(|_| unit.level == 1) {
+                aggregated[post].union_with(&body.signers);
+            }
+            followed.aggregates[post].push(body.clone());
+        }
+    }
+
+    /// Whether the evidence of a unit is what honest nodes make: of votes that were cast, or the sum of what was
+    /// published of its parts.
+    fn check(&mut self, unit: Unit, sender: u32, made: (Slot, &Support, &Parts)) {
+        if !self.is_honest(sender) {
+            return;
+        }
+        if unit.level > 1 {
+            if self.sum(unit, (made.0, made.2)).as_ref() != Some(made.1) {
+                self.violated(Violation::Sum { sender });
+            }
+            return;
+        }
+        let voted = &self.cells_voted[self.plan.post(unit) as usize];
+        let votes = made.1.signers().count_and_not(voted);
+        if votes > 0 {
+            self.violated(Violation::Invented { sender, votes });
         }
     }
 
     fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
-        if self.is_honest(body.sender) && self.sum(body).as_ref() != Some(&*body.support) {
-            let sender = body.sender;
-            self.violated(Violation::Sum { sender });
-        }
+        let unit = self.plan.config.layout.committee(body.committee);
+        self.check(unit, body.sender, (body.slot, &body.support, &body.parts));
         let committee = usize::from(body.committee);
         if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
             followed.last_ns[2] = since_ns;
@@ -323,25 +344,27 @@ impl Watch {
         }
     }
 
-    /// The sum of the published aggregates that a collection names.
-    fn sum(&self, body: &CollectionBody) -> Option<Support> {
-        let followed = &self.slots[self.plan.place(body.slot)? as usize];
+    /// The sum of the published evidence that the evidence of a unit names.
+    fn sum(&self, unit: Unit, (slot, parts): (Slot, &Parts)) -> Option<Support> {
+        let followed = &self.slots[self.plan.place(slot)? as usize];
         let layout = &self.plan.config.layout;
-        let len = layout.committee_len(body.committee) as usize;
-        let mut counts = vec![0_u8; len];
-        for (number, part) in body.parts.iter() {
-            let (cell, signers) = (self.plan.cell(*number), part.signers());
-            let published = &followed.aggregates[*number as usize];
-            let known = published.iter().any(|other| other.signers == signers);
-            if !known || cell.committee != body.committee {
+        let mut counts = vec![0_u8; layout.unit_len(unit) as usize];
+        let is_union = self.plan.merges_by_union(unit.level - 1);
+        for (number, part) in parts.iter() {
+            let below = self.plan.unit(*number);
+            let published = followed.aggregates.get(*number as usize)?;
+            let known = published.iter().any(|other| other.support == *part);
+            if !known || layout.parent(below) != Some(unit) {
                 return None;
             }
-            let offset = layout.cell_in_committee(cell).start as usize;
-            for position in signers.iter_ones() {
-                let count = &mut counts[offset + position];
-                *count = match self.plan.merges_by_union() {
+            let offset = layout.unit_range(below).start - layout.unit_range(unit).start;
+            for (position, more) in part.iter() {
+                let count = &mut counts[offset as usize + position];
+                *count = match is_union {
                     true => 1,
-                    false => count.checked_add(1).filter(|&c| c <= MULTIPLICITY_LIMIT)?,
+                    false => count
+                        .checked_add(more)
+                        .filter(|&c| c <= MULTIPLICITY_LIMIT)?,
                 };
             }
         }
@@ -383,13 +406,13 @@ impl Watch {
             }
             row.union_with(signers);
         }
-        if let Some((followed, _)) = self.at(block.slot.saturating_sub(1), 0) {
+        if let Some((followed, _)) = self.for_block(block.slot, 0) {
             followed.block = Some(block.clone());
         }
     }
 
     fn import(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
-        if let Some((followed, since_ns)) = self.at(block.slot.saturating_sub(1), now_ns) {
+        if let Some((followed, since_ns)) = self.for_block(block.slot, now_ns) {
             followed.imported[node as usize] = Some(since_ns);
             if node != followed.proposer {
                 self.useful_bytes += block.data.len() as u64;

@@ -309,12 +309,23 @@ fn horn(horn: &Horn) -> Checked {
         ("protocol.committees", horn.committees, 512),
         ("protocol.subcommittees", horn.subcommittees, 256),
         ("protocol.aggregators", horn.aggregators, 4096),
+        ("protocol.combiners", horn.combiners, 4096),
         ("protocol.collectors", horn.collectors, 4096),
         ("protocol.multiplicity_max", horn.multiplicity_max, 255),
     ];
     for (key, value, max) in numbers {
         if let Some(value) = value {
             range(key, value, 1, max)?;
+        }
+    }
+    if let Some(units) = &horn.fan_out {
+        if horn.subcommittees.is_some() {
+            let why = "give fan_out or subcommittees";
+            return Err(invalid("protocol.fan_out", "both", why));
+        }
+        range("protocol.fan_out", units.len() as u64, 0, 3)?;
+        for units in units {
+            range("protocol.fan_out", *units, 1, 256)?;
         }
     }
     if let Some(ms) = horn.slot_ms {

@@ -11,7 +11,7 @@ use crate::role::Output;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::VoteMsg;
 use alphorn_scheme::{AggregateJob, Bytes, Work};
-use alphorn_types::Time;
+use alphorn_types::{Cell, Time};
 use std::sync::Arc;
 
 /// Its aggregators leave out some votes of others, all of them the same. If it hides, votes of its own go to its
@@ -85,8 +85,8 @@ impl DropVotes {
             return false;
         };
         let cell = self.plan.assignment.cell_of(vote.validator);
-        let serves = |cell| {
-            let servers = self.plan.aggregators_of(vote.vote.slot, cell);
+        let serves = |cell: Cell| {
+            let servers = self.plan.servers_of(vote.vote.slot, cell.into());
             servers.iter().any(|server| self.is_own(server.validator))
         };
         self.is_own(vote.validator.0) && cell.is_some_and(serves)

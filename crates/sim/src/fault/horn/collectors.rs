@@ -173,7 +173,7 @@ impl EarlyCollection {
 
     fn see(&mut self, message: &HornMessage) {
         if let Some(Item::Aggregate(body)) = payload(message) {
-            let largest = self.largest.entry((body.slot, body.cell));
+            let largest = self.largest.entry((body.slot, body.post));
             let largest = largest.or_insert_with(|| body.clone());
             if largest.signers.count_ones() < body.signers.count_ones() {
                 *largest = body.clone();
@@ -187,10 +187,10 @@ impl EarlyCollection {
         let start = layout.committee_range(committee).start;
         let of_slot = self.largest.range((slot, 0)..=(slot, u32::MAX));
         let bodies = of_slot.filter_map(|((_, number), body)| {
-            let cell = plan.cell(*number);
-            let offset = layout.cell_range(cell).start.checked_sub(start)?;
+            let unit = plan.unit(*number);
+            let offset = layout.unit_range(unit).start.checked_sub(start)?;
             let aggregate = Aggregate::decode(&body.data, &plan.format, &no_references).ok()?;
-            (cell.committee == committee).then_some((*number, offset, aggregate))
+            (unit.committee == committee).then_some((*number, offset, aggregate))
         });
         let all: Vec<(u32, u32, Aggregate)> = bodies.collect();
         let signers = |(.., one): &&(_, _, Aggregate)| one.evidence.support.signer_count();
@@ -261,12 +261,13 @@ impl EarlyCollection {
     fn publish(&mut self, slot: Slot, own: &mut Vec<Output<HornNode>>) {
         let plan = self.plan.clone();
         for committee in 0..plan.config.layout.committees() {
-            let servers = plan.collectors_of(slot, committee).iter();
+            let unit = plan.config.layout.committee(committee);
+            let servers = plan.servers_of(slot, unit).iter();
             let hosted = servers.filter(|server| plan.host(server.validator) == self.node);
             for sender in hosted.map(|server| server.validator) {
                 let id = plan
                     .place(slot)
-                    .and_then(|place| plan.collection_id(place, committee, Validator(sender)));
+                    .and_then(|place| plan.evidence_id(place, unit, Validator(sender)));
                 let collection = self.collection(slot, committee, sender);
                 let Some((id, body)) = id.zip(collection.map(Arc::new)) else {
                     continue;

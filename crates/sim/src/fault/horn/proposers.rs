@@ -41,7 +41,9 @@ impl Censor {
         };
         let plan = &self.plan;
         let proposes = plan.host(plan.proposer(body.slot)) == self.node;
-        let lasts = self.interval.contains(plan.slot_start(body.slot.next()));
+        let lasts = self
+            .interval
+            .contains(plan.slot_start(plan.block_slot(body.slot)));
         proposes && lasts && self.committees.contains(&body.committee.into())
     }
 }
@@ -106,7 +108,7 @@ impl TwoBlocks {
         };
         let (root, data) = empty_block(plan, header, Bytes::from([]), sign)?;
         Some(Message::Data {
-            id: DenseId(plan.slots + id),
+            id: DenseId(plan.blocks().count() as u32 + id),
             payload: Item::Block(Arc::new(BlockBody {
                 slot: header.slot,
                 root,
@@ -185,14 +187,14 @@ impl ForgedBlocks {
         let number = Bytes::from(self.forged.to_be_bytes());
         let header = Header {
             slot,
-            proposer: Validator(plan.proposer(Slot(slot.0.checked_sub(1)?))),
+            proposer: Validator(plan.proposer_of(slot)),
             parent,
             body: [0; 32],
         };
         let none = Bytes::from(vec![before.0 as u8; plan.format.duty_signature_bytes]);
         let (root, data) = empty_block(plan, header, number, |_| Some(none))?;
         let inner = Message::Data {
-            id: DenseId(2 * plan.slots + self.forged),
+            id: DenseId(2 * plan.blocks().count() as u32 + self.forged),
             payload: Item::Block(Arc::new(BlockBody {
                 slot,
                 root,

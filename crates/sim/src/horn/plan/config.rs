@@ -4,55 +4,102 @@ use crate::horn::HornError;
 use crate::random;
 use crate::scenario;
 use alphorn_proto::horn::config::ParseChoiceError;
-use alphorn_proto::horn::{Config, SchemeInfo};
+use alphorn_proto::horn::{Config, Preset, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Context;
 use alphorn_types::Layout;
 use alphorn_types::support_code::Coding;
 use std::str::FromStr;
 
-/// Validators, committees and cells.
+/// The protocol that the scenario names, if it names one.
+pub(super) fn preset(horn: &scenario::Horn) -> Result<Option<Preset>, HornError> {
+    let named = |name: &String| {
+        Preset::named(name).ok_or_else(|| HornError::Choice {
+            key: "preset",
+            value: name.clone(),
+            why: format!(
+                "must be one of {}",
+                Preset::ALL.map(|one| one.name).join(", ")
+            ),
+        })
+    };
+    horn.preset.as_ref().map(named).transpose()
+}
+
+/// Validators, committees and what they are made of.
 pub(super) fn layout(
     horn: &scenario::Horn,
+    preset: Option<&Preset>,
     committee_max: Option<u32>,
 ) -> Result<Layout, HornError> {
     let default = Layout::default_for(horn.validators, committee_max)?;
-    let number = |given: Option<u32>, default: u16| {
-        given.map_or(default, |value| u16::try_from(value).unwrap_or(u16::MAX))
+    let committees = preset.map_or(default.committees(), |preset| preset.committees);
+    let committees = horn.committees.map_or(committees, small);
+    let fan_out = match (&horn.fan_out, horn.subcommittees, preset) {
+        (Some(units), ..) => units.iter().copied().map(small).collect(),
+        (None, Some(cells), _) => vec![small(cells)],
+        (None, None, Some(preset)) => preset.fan_out.to_vec(),
+        (None, None, None) => vec![default.subcommittees()],
     };
-    let committees = number(horn.committees, default.committees());
-    let subcommittees = number(horn.subcommittees, default.subcommittees());
-    Ok(Layout::new(horn.validators, committees, subcommittees)?)
+    if let Some(preset) = preset
+        && preset.fan_out.len() != fan_out.len()
+    {
+        return Err(HornError::PresetLevels {
+            preset: preset.name,
+            value: fan_out.len() + 1,
+            own: preset.fan_out.len() + 1,
+        });
+    }
+    Ok(Layout::with_fan_out(horn.validators, committees, &fan_out)?)
 }
 
-/// The parameters of the protocol: the defaults of the scheme, and what the scenario names.
+fn small(value: u32) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+/// The parameters of the protocol: its own, or the defaults of the scheme, and what the scenario names.
 pub(super) fn config(
     horn: &scenario::Horn,
-    layout: Layout,
-    info: &SchemeInfo,
+    preset: Option<&Preset>,
+    (layout, info): (Layout, &SchemeInfo),
     seed: u64,
 ) -> Result<Config, HornError> {
-    let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
-    let mut config = Config::new(layout, info);
+    let mut config = match preset {
+        Some(preset) => preset.config(layout, info),
+        None => Config::new(layout, info),
+    };
     config.network_id = random::bytes(seed, "genesis", 0);
-    config.timing = timing(horn)?;
-    if let Some(target) = horn.aggregators {
-        config.levels[0].publishers = small(target);
-    }
-    if let Some(target) = horn.collectors {
-        config.levels[1].publishers = small(target);
+    config.timing = timing(horn, preset, layout.levels())?;
+    if let Some((top, below)) = config.levels.split_last_mut() {
+        let targets = [horn.aggregators].into_iter().chain([horn.combiners; 2]);
+        for (level, target) in below.iter_mut().zip(targets) {
+            level.publishers = target.map_or(level.publishers, small);
+        }
+        top.publishers = horn.collectors.map_or(top.publishers, small);
     }
     if let Some(most) = horn.multiplicity_max {
         config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);
-        if most == 1 {
-            config.levels[1].cover = alphorn_proto::horn::Cover::Best1;
+        for level in config.levels.iter_mut().skip(1).filter(|_| most == 1) {
+            level.cover = alphorn_proto::horn::Cover::Best1;
         }
+    }
+    match horn.bundled {
+        Some(true) => {
+            config.bundle(info);
+            // What it cannot be is refused below.
+            config.bundled = true;
+        }
+        Some(false) => config.bundled = false,
+        None => {}
     }
     if let Some(selection) = &horn.selection {
         config.selection = choice("selection", selection)?;
     }
     if let Some(publish) = &horn.publish {
-        config.levels[1].publish = choice("publish", publish)?;
+        let publish = choice("publish", publish)?;
+        for level in config.levels.iter_mut().skip(1) {
+            level.publish = publish;
+        }
     }
     (config.coding, config.context) = match horn.supports.as_deref() {
         Some("raw") => (Coding::Raw, Context::None),
@@ -74,10 +121,11 @@ fn choice<T: FromStr<Err = ParseChoiceError>>(
     })
 }
 
-fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
-    let Some(slot_ms) = horn.slot_ms else {
-        let name = horn.slot.as_deref().unwrap_or("horn");
-        return Ok(name.parse()?);
-    };
-    Ok(Timing::custom(slot_ms, &horn.offsets_ms)?)
+fn timing(horn: &scenario::Horn, preset: Option<&Preset>, levels: u8) -> Result<Timing, HornError> {
+    let own = preset.map_or(Timing::default_for(levels), |preset| preset.timing);
+    match (horn.slot_ms, horn.slot.as_deref()) {
+        (Some(slot_ms), _) => Ok(Timing::custom(slot_ms, &horn.offsets_ms)?),
+        (None, Some(name)) => Ok(name.parse()?),
+        (None, None) => Ok(own),
+    }
 }

@@ -40,7 +40,7 @@ fn sixteen_collections_of_one_vote_each_take_no_place_of_an_honest_one() {
     let changes = [("protocol.slots", SLOTS), ("protocol.collectors", "32")];
     let plan = plan(&changes, 3);
     // Of each committee the first sixteen, in the second slot.
-    let of_slot = &plan.collectors[2..4];
+    let of_slot = &plan.serving(2)[2..4];
     let first = of_slot.iter().flat_map(|servers| &servers[..16]);
     let nodes = nodes(first.map(|server| plan.host(server.validator)).collect());
     let fault = format!("[{{ kind = \"grief\", nodes = {nodes} }}]");

@@ -56,7 +56,7 @@ fn votes_that_all_aggregators_of_a_cell_drop_are_lost() {
         harm(&RUN, &fault)
     };
     let (run, whole) = of_all(100);
-    let cell = plan(&RUN, 3).cell(5);
+    let cell = plan(&RUN, 3).unit(5).cell().unwrap();
     let victims = honest_of(&run, cell);
     assert!(victims > 150 && lost(&run) == victims, "{victims}");
     assert_eq!(whole.lost, victims);
@@ -87,7 +87,7 @@ fn hidden_votes_buy_out_others_where_the_best_aggregate_counts_alone() {
     let plan = plan(&RUN, 3);
     let of_cell = |cell| {
         let own = plan.assignment.cell_members(cell).len() as u64 - honest_of(&run, cell);
-        let servers = plan.aggregators_of(Slot(SLOT as u64), cell).iter();
+        let servers = plan.servers_of(Slot(SLOT as u64), cell.into()).iter();
         let mut servers = servers.map(|one| run.attackers.get(one.validator as usize));
         if servers.any(|own| own) { own - 1 } else { 0 }
     };

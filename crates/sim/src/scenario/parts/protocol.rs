@@ -205,6 +205,10 @@ pub enum SourcePrivacy {
 pub struct Horn {
     /// Number of validators.
     pub validators: u32,
+    /// Name of a protocol, whose levels, committees, phases and publishers hold unless they are named: `today`,
+    /// `strawman`, `horn` or `horn-pq`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
     /// Name of a preset of the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
@@ -223,9 +227,16 @@ pub struct Horn {
     /// Subcommittees of a committee.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommittees: Option<u32>,
+    /// Units of the next lower level in each unit, from the committee down, in place of `subcommittees`: of
+    /// `[7, 7]` there are three levels of evidence, of `[]` one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<Vec<u32>>,
     /// Aggregators of a subcommittee.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregators: Option<u32>,
+    /// Those who combine evidence of a unit between subcommittees and committees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub combiners: Option<u32>,
     /// Collectors of a committee.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectors: Option<u32>,
@@ -236,6 +247,9 @@ pub struct Horn {
     /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<String>,
+    /// Whether one piece of evidence proves all collections of a block; as the protocol has it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundled: Option<bool>,
     /// Aggregates of a subcommittee in a collection at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiplicity_max: Option<u32>,

@@ -1,0 +1,159 @@
+//! Numbers of units, topics and messages.
+
+use super::{Plan, Server, TopicId};
+use crate::gossip;
+use alphorn_proto::wire;
+use alphorn_types::{Cell, Slot, Unit, Validator};
+
+impl Plan {
+    /// Who serves at a level, by slot and unit.
+    pub fn serving(&self, level: u8) -> &[Vec<Server>] {
+        &self.serving[usize::from(level) - 1]
+    }
+
+    /// Who serves in a unit in a slot, by rank.
+    pub(crate) fn servers_of(&self, slot: Slot, unit: Unit) -> &[Server] {
+        let (level, at) = (unit.level, self.unit_number(unit));
+        let post = self.place(slot).map(|place| place * self.units(level) + at);
+        post.map_or(&[], |post| &self.serving(level)[post as usize])
+    }
+
+    /// Units of a level.
+    pub(super) fn units(&self, level: u8) -> u32 {
+        let layout = &self.config.layout;
+        u32::from(layout.committees()) * u32::from(layout.units_of_committee(level))
+    }
+
+    /// Units of the levels below one.
+    fn units_below(&self, level: u8) -> u32 {
+        (1..level).map(|below| self.units(below)).sum()
+    }
+
+    /// Units below the top level: their posts come before those of the committees.
+    pub fn posts_below_top(&self) -> u32 {
+        self.units_below(self.config.layout.levels())
+    }
+
+    /// The number of a unit among those of its level.
+    fn unit_number(&self, unit: Unit) -> u32 {
+        let of_committee = self.config.layout.units_of_committee(unit.level);
+        u32::from(unit.committee) * u32::from(of_committee) + u32::from(unit.index)
+    }
+
+    /// The number of a unit among all: cells come first, committees last.
+    pub fn post(&self, unit: Unit) -> u32 {
+        self.units_below(unit.level) + self.unit_number(unit)
+    }
+
+    /// The unit of a number.
+    pub fn unit(&self, post: u32) -> Unit {
+        let layout = &self.config.layout;
+        let (mut level, mut number) = (1, post);
+        while number >= self.units(level) && level < layout.levels() {
+            number -= self.units(level);
+            level += 1;
+        }
+        let of_committee = u32::from(layout.units_of_committee(level));
+        // Below C and S, which are 16-bit.
+        Unit::new(
+            level,
+            (number / of_committee) as u16,
+            (number % of_committee) as u16,
+        )
+    }
+
+    /// The number of a cell.
+    pub fn cell_number(&self, cell: Cell) -> u32 {
+        self.post(cell.into())
+    }
+
+    /// The topic of what a unit's evidence is made of, in the slot at a place: votes or aggregates.
+    pub fn unit_topic(&self, place: u32, unit: Unit) -> TopicId {
+        let units = self.units_below(self.config.layout.levels() + 1);
+        TopicId(place * units + self.post(unit))
+    }
+
+    /// The topic of all collections.
+    pub fn collection_topic(&self) -> TopicId {
+        let first = Unit::new(1, 0, 0);
+        TopicId(self.unit_topic(self.slots, first).0)
+    }
+
+    /// The topic of blocks.
+    pub fn block_topic(&self) -> TopicId {
+        TopicId(self.collection_topic().0 + 1)
+    }
+
+    /// The topic to which evidence of a unit goes.
+    pub fn topic_above(&self, place: u32, unit: Unit) -> TopicId {
+        match self.config.layout.parent(unit) {
+            Some(parent) => self.unit_topic(place, parent),
+            None => self.collection_topic(),
+        }
+    }
+
+    /// The number of a topic of the protocol, for messages of the slot at a place.
+    pub fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
+        match topic {
+            wire::Topic::Vote { cell } => self.unit_topic(place, cell.into()),
+            wire::Topic::Aggregate { unit } => self.unit_topic(place, unit),
+            wire::Topic::Collection => self.collection_topic(),
+            wire::Topic::Block => self.block_topic(),
+        }
+    }
+
+    /// The topic of a number, as the protocol names it.
+    pub fn topic(&self, id: TopicId) -> wire::Topic {
+        if id >= self.collection_topic() {
+            return match id == self.collection_topic() {
+                true => wire::Topic::Collection,
+                false => wire::Topic::Block,
+            };
+        }
+        let units = self.units_below(self.config.layout.levels() + 1);
+        let unit = self.unit(id.0 % units);
+        match unit.cell() {
+            Some(cell) => wire::Topic::Vote { cell },
+            None => wire::Topic::Aggregate { unit },
+        }
+    }
+
+    /// The number of a vote on its topic: its position in the cell.
+    pub fn vote_id(&self, cell: Cell, validator: Validator) -> Option<gossip::DenseId> {
+        let position = self.assignment.position(validator)?;
+        let within = position.checked_sub(self.config.layout.cell_range(cell).start)?;
+        Some(gossip::DenseId(within))
+    }
+
+    /// The number of a unit's evidence on its topic: who serves is numbered unit by unit, those of collections
+    /// slot by slot.
+    pub fn evidence_id(
+        &self,
+        place: u32,
+        unit: Unit,
+        sender: Validator,
+    ) -> Option<gossip::DenseId> {
+        let post = place * self.units(unit.level) + self.unit_number(unit);
+        let group = match self.config.layout.parent(unit) {
+            Some(parent) => {
+                let mut parts = self.config.layout.parts(parent);
+                parts.position(|part| part == unit)? as u32
+            }
+            None => post,
+        };
+        numbered(self.serving(unit.level), post, group, sender)
+    }
+}
+
+/// The number of a message of somebody who serves, among those of all who do.
+fn numbered(
+    servers: &[Vec<Server>],
+    post: u32,
+    group: u32,
+    sender: Validator,
+) -> Option<gossip::DenseId> {
+    let width = servers.iter().map(Vec::len).max().unwrap_or(1) as u32;
+    let mut own = servers.get(post as usize)?.iter();
+    let index = own.position(|server| server.validator == sender.0)? as u32;
+    Some(gossip::DenseId(group * width + index))
+}
