@@ -129,6 +129,13 @@ bench-bls *ARGS:
 slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
 
+# A million post-quantum votes in one slot and one proof (docs/horn.md): proofs stand in FOLDER as they are
+# made, and the same line goes on after a stop.
+million-pq FOLDER="target/million-pq":
+    cargo build --release --package alphorn
+    target/release/alphorn slot --scheme xmss --layers proof/proof --protocol horn-pq --validators 2^20 \
+        --resume {{FOLDER}} --json {{FOLDER}}/slot.json
+
 # The tables of docs/horn.md once more: what each `<!-- alphorn COMMAND -->` prints replaces the
 # block behind it. A minute; times are those of this machine.
 horn-doc BINARY="target/release/alphorn":

@@ -160,3 +160,34 @@ fn layouts_that_cannot_be_are_refused() {
             .expect(2, words);
     }
 }
+
+/// The folder has each proof of the first run; the second makes none.
+#[test]
+fn a_slot_of_proofs_goes_on_from_its_folder() {
+    let bench = Bench::new();
+    let line = "slot --threads 2 --scheme xmss --layers proof/proof --validators 16 --committees 1 \
+                --fan-out 2 --resume proofs";
+    bench
+        .run(&format!("{line} --json first.json"))
+        .expect(0, "Holds");
+    let files = || {
+        let mut names: Vec<_> = (std::fs::read_dir(bench.path("proofs")).unwrap())
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let (made, first) = (files(), bench.json("first.json"));
+    assert_eq!(first["evidence_loaded"], 0);
+    assert!(made.len() >= 3, "two cells and a committee: {made:?}");
+    bench
+        .run(&format!("{line} --json again.json"))
+        .expect(0, "of an earlier run");
+    let again = bench.json("again.json");
+    assert_eq!(again["evidence_loaded"], made.len());
+    assert_eq!(again["digest"], first["digest"]);
+    assert_eq!(files(), made);
+    bench
+        .run("slot --validators 64 --resume first.json")
+        .expect(2, "no folder to keep proofs in");
+}

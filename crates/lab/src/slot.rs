@@ -3,6 +3,7 @@
 mod falcon;
 mod griefing;
 mod json;
+mod kept;
 mod levels;
 mod print;
 mod xmss;
@@ -29,6 +30,7 @@ use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
 use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -133,6 +135,10 @@ pub struct Args {
     /// each level; by default that of the protocol, or horn's for as many levels
     #[arg(long)]
     timing: Option<Timing>,
+    /// Keep each proof in this folder as it is made, and take those that are there: a run that was
+    /// stopped goes on
+    #[arg(long, value_name = "FOLDER", conflicts_with = "griefing")]
+    resume: Option<PathBuf>,
     #[command(flatten)]
     griefing: griefing::Options,
 }
@@ -216,8 +222,45 @@ impl Args {
             multiplicity: None,
             coding: "rice".into(),
             timing: None,
+            resume: None,
             griefing: griefing::Options::default(),
         }
+    }
+}
+
+/// A slot that can be run: its keys are there.
+struct Ready {
+    machine: Machine,
+    plan: Plan,
+    horn: Config,
+    inputs: SlotInputs,
+    bars: Bars,
+    keys_s: f64,
+    from_cache: bool,
+}
+
+impl Ready {
+    fn run(mut self, args: &Args) -> Result<Executed> {
+        if let Some(folder) = &args.resume {
+            let preset = args.proof.preset().preset().name;
+            let (set, layers) = (args.set().name(), args.layers());
+            let profile = args.lattice.profile().name();
+            let forms = format!("{} {set} {preset} {profile} {layers:?}", args.scheme);
+            self.inputs.results = Some(Box::new(kept::Folder::open(folder, &forms)?));
+        }
+        let config = SlotConfig {
+            participation: self.plan.participation.clone(),
+            ..SlotConfig::new(self.horn, args.common.seed, args.common.threads()?)
+        };
+        let outcome = run_slot(config, self.inputs, &mut self.bars)?;
+        self.bars.clear();
+        Ok(Executed {
+            machine: self.machine,
+            outcome,
+            plan: self.plan,
+            keys_s: self.keys_s,
+            from_cache: self.from_cache,
+        })
     }
 }
 
@@ -291,10 +334,15 @@ fn check_scheme(args: &Args) -> Result<()> {
 /// Runs the slot of the options.
 pub(crate) fn execute(args: &Args) -> Result<Executed> {
     match args.scheme.as_str() {
-        FALCON => return falcon::execute(args),
-        XMSS => return xmss::execute(args),
-        _ => {}
+        FALCON => falcon::ready(args)?,
+        XMSS => xmss::ready(args)?,
+        _ => ready(args)?,
     }
+    .run(args)
+}
+
+/// The slot of the options with BLS.
+fn ready(args: &Args) -> Result<Ready> {
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;
@@ -304,31 +352,21 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
     let mut bars = Bars::new();
     let clock = Instant::now();
     let validators = plan.layout.validators();
-    let (registry, from_cache, signers) = {
-        let pool = args.common.pool()?;
-        let exec = Exec::new(kernel, Some(&pool));
-        let interop = keycache::interop_registry(validators, exec, &mut bars)?;
-        (
-            interop.registry,
-            interop.from_cache,
-            Signers::interop(0..validators, exec),
-        )
-    };
+    let pool = args.common.pool()?;
+    let exec = Exec::new(kernel, Some(&pool));
+    let interop = keycache::interop_registry(validators, exec, &mut bars)?;
+    let signers = Signers::interop(0..validators, exec);
     let keys_s = clock.elapsed().as_secs_f64();
-    let config = SlotConfig {
-        participation: plan.participation.clone(),
-        ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
-    };
-    let mut inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
+    let mut inputs = SlotInputs::new(scheme, interop.registry, signers, &plan.layout);
     inputs.cross_check = Some(Arc::new(BlstAlone));
-    let outcome = run_slot(config, inputs, &mut bars)?;
-    bars.clear();
-    Ok(Executed {
+    Ok(Ready {
         machine,
-        outcome,
         plan,
+        horn,
+        inputs,
+        bars,
         keys_s,
-        from_cache,
+        from_cache: interop.from_cache,
     })
 }
 

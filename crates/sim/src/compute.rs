@@ -15,6 +15,7 @@
 mod cross;
 mod lanes;
 mod meter;
+mod results;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 pub use cross::{CrossCheck, CrossCounts};
 pub use meter::{Meter, Meters, Stage};
+pub use results::Results;
 pub use watch::Verification;
 
 use cross::Sampler;
@@ -121,6 +123,8 @@ pub struct Compute {
     sampler: Option<Sampler>,
     watch: Option<Watch>,
     duties_ended: bool,
+    results: Option<Box<dyn Results>>,
+    results_error: Option<std::io::Error>,
 }
 
 impl Compute {
@@ -151,12 +155,24 @@ impl Compute {
             sampler: None,
             watch: None,
             duties_ended: false,
+            results: None,
+            results_error: None,
         })
     }
 
     /// Has a sample of all verdicts decided a second time by other code.
     pub fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
         self.sampler = Some(Sampler::new(check));
+    }
+
+    /// Looks for evidence that an earlier run made before it is made, and keeps what is made.
+    pub fn keep_results(&mut self, results: Box<dyn Results>) {
+        self.results = Some(results);
+    }
+
+    /// Why a result could not be kept, of the first; the run goes on without.
+    pub(crate) fn results_error(&mut self) -> Option<std::io::Error> {
+        self.results_error.take()
     }
 
     /// What the second opinion said; none without one.
@@ -367,17 +383,28 @@ impl Compute {
         id
     }
 
-    /// Runs every unit that waits.
+    /// Runs every unit that waits and whose result no earlier run has kept.
     fn run_waiting(&mut self, progress: &mut dyn Progress) {
-        let ids: Vec<u64> = std::mem::take(&mut self.waiting).into_iter().collect();
-        let mut jobs = Vec::with_capacity(ids.len());
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut ids = Vec::with_capacity(waiting.len());
+        let mut jobs = Vec::with_capacity(waiting.len());
         let mut totals: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
-        for id in &ids {
-            let unit = self.units.get_mut(id).expect("a waiting unit is kept");
+        for id in waiting {
+            let unit = self.units.get_mut(&id).expect("a waiting unit is kept");
             let State::Waiting(job) = std::mem::replace(&mut unit.state, State::Running) else {
                 unreachable!("a unit runs once");
             };
-            totals.entry(unit.op).or_default().1 += unit.items;
+            let (done, total) = totals.entry(unit.op).or_default();
+            *total += unit.items;
+            if let Some(results) = &mut self.results
+                && let Some(output) = results::load(results.as_mut(), unit, &job)
+            {
+                *done += unit.items;
+                self.meters.results_loaded += 1;
+                unit.state = State::Done(Outcome::Done(output));
+                continue;
+            }
+            ids.push(id);
             jobs.push(Queued {
                 job,
                 prior_ns: unit.prior_ns,
@@ -388,10 +415,15 @@ impl Compute {
             None => Vec::new(),
         };
         let (units, meters) = (&mut self.units, &mut self.meters);
+        let (results, results_error) = (&mut self.results, &mut self.results_error);
         let wall_ns = self.lanes.run(&self.env, &jobs, &mut |ran: Ran| {
             let unit = units
                 .get_mut(&ids[ran.index])
                 .expect("a running unit is kept");
+            if let (Some(results), Outcome::Done(output)) = (results.as_mut(), &ran.outcome) {
+                let stored = results::store(results.as_mut(), unit, &jobs[ran.index].job, output);
+                *results_error = results_error.take().or(stored.err());
+            }
             unit.state = State::Done(ran.outcome);
             meters.computed(unit.stage, unit.op, unit.node, unit.items, ran.busy_ns);
             let (done, total) = totals.entry(unit.op).or_default();

@@ -18,7 +18,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use crate::compute::{ComputeConfig, CrossCheck, PoolError};
+use crate::compute::{ComputeConfig, CrossCheck, PoolError, Results};
 use crate::core::{DriveError, Limits};
 use alphorn_proto::horn::{Config, ConfigError, SchemeInfo};
 use alphorn_scheme::{Env, MemoryWatermark, Scheme, Watermark};
@@ -84,6 +84,8 @@ pub struct SlotInputs {
     watermark: Arc<dyn Watermark>,
     /// A second opinion on a sample of all verdicts, if there is one.
     pub cross_check: Option<Arc<dyn CrossCheck>>,
+    /// Where evidence is kept, so that a run that was stopped goes on; nowhere by default.
+    pub results: Option<Box<dyn Results>>,
 }
 
 impl SlotInputs {
@@ -102,6 +104,7 @@ impl SlotInputs {
             env: Env::signing(scheme, registry, Arc::new(signers), [0; 32]),
             watermark: Arc::new(MemoryWatermark::new(layout.validators())),
             cross_check: None,
+            results: None,
         }
     }
 }
@@ -142,6 +145,9 @@ pub enum SlotError {
         /// The stage at whose end this was noticed.
         stage: &'static str,
     },
+    /// Evidence could not be kept.
+    #[error("evidence cannot be kept: {0}")]
+    Results(#[from] std::io::Error),
     /// The slot has left no trace at a node.
     #[error("node {node} knows nothing of slot {slot}")]
     NoSlot {

@@ -133,7 +133,7 @@ pub struct SecretKey {
     blocks: Mutex<VecDeque<(u64, Arc<Levels>)>>,
 }
 
-fn check_range(set: Set, active: &Range<u64>) -> Result<(), KeyError> {
+pub(crate) fn check_range(set: Set, active: &Range<u64>) -> Result<(), KeyError> {
     let lifetime = set.params().lifetime();
     if active.start >= active.end || active.end > lifetime {
         return Err(KeyError::Range {

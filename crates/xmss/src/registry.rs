@@ -1,22 +1,33 @@
 //! The keys of many validators: public ones of all, secret ones of those held here.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use alphorn_exec::Exec;
+use alphorn_exec::{Backend, Exec};
 use alphorn_types::{Assignment, Validator};
 
-use crate::key::{KeyError, Purpose, SecretKey};
+use crate::key::{KeyError, Purpose, SecretKey, check_range};
 use crate::params::Set;
 use crate::proof::ProofRegistry;
 use crate::signature::PublicKey;
+
+/// Public keys that are made between two words on progress.
+const KEYS_A_STEP: usize = 1 << 12;
 
 /// The public keys of all validators, of votes and of duties.
 #[derive(Clone, Debug)]
 pub struct Registry {
     votes: Vec<PublicKey>,
-    duties: Vec<PublicKey>,
+    duties: Duties,
+}
+
+/// The public keys of duties.
+#[derive(Clone, Debug)]
+enum Duties {
+    Made(Vec<PublicKey>),
+    OnDemand(Arc<Interop>),
 }
 
 impl Registry {
@@ -26,7 +37,10 @@ impl Registry {
     /// If there are not as many of one as of the other.
     pub fn new(votes: Vec<PublicKey>, duties: Vec<PublicKey>) -> Registry {
         assert_eq!(votes.len(), duties.len(), "two keys for each validator");
-        Registry { votes, duties }
+        Registry {
+            votes,
+            duties: Duties::Made(duties),
+        }
     }
 
     /// Number of validators.
@@ -41,17 +55,57 @@ impl Registry {
 
     /// The key of a validator for a purpose.
     pub fn key(&self, purpose: Purpose, validator: Validator) -> Option<&PublicKey> {
-        let keys = match purpose {
-            Purpose::Vote => &self.votes,
-            Purpose::Duty => &self.duties,
-        };
-        keys.get(validator.0 as usize)
+        let index = validator.0 as usize;
+        match (purpose, &self.duties) {
+            (Purpose::Vote, _) => self.votes.get(index),
+            (Purpose::Duty, Duties::Made(keys)) => keys.get(index),
+            (Purpose::Duty, Duties::OnDemand(keys)) => Some(keys.duty(validator.0)?.public_key()),
+        }
+    }
+}
+
+/// Interop keys that are made when they are asked for.
+struct Interop {
+    set: Set,
+    backend: Backend,
+    vote_slots: Range<u64>,
+    duty_indices: Range<u64>,
+    /// By validator.
+    duties: Vec<OnceLock<Arc<SecretKey>>>,
+}
+
+impl fmt::Debug for Interop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("Interop").field("set", &self.set)).finish_non_exhaustive()
+    }
+}
+
+impl Interop {
+    fn vote(&self, validator: u32) -> Result<SecretKey, KeyError> {
+        let exec = Exec::new(self.backend, None);
+        let slots = self.vote_slots.clone();
+        SecretKey::interop(self.set, Purpose::Vote, validator, slots, exec)
+    }
+
+    /// None beyond the registry: the range was looked at before.
+    fn duty(&self, validator: u32) -> Option<&Arc<SecretKey>> {
+        let place = self.duties.get(validator as usize)?;
+        if let Some(key) = place.get() {
+            return Some(key);
+        }
+        let exec = Exec::new(self.backend, None);
+        let indices = self.duty_indices.clone();
+        let key = SecretKey::interop(self.set, Purpose::Duty, validator, indices, exec).ok()?;
+        Some(place.get_or_init(|| Arc::new(key)))
     }
 }
 
 /// The secret keys held here, two for each validator.
 #[derive(Default)]
-pub struct Signers(BTreeMap<(u32, Purpose), SecretKey>);
+pub struct Signers {
+    held: BTreeMap<(u32, Purpose), Arc<SecretKey>>,
+    on_demand: Option<Arc<Interop>>,
+}
 
 impl Signers {
     /// No key.
@@ -61,12 +115,22 @@ impl Signers {
 
     /// Adds a key; one of the same validator and purpose is replaced.
     pub fn insert(&mut self, validator: Validator, key: SecretKey) {
-        self.0.insert((validator.0, key.purpose()), key);
+        (self.held).insert((validator.0, key.purpose()), Arc::new(key));
     }
 
     /// The key of a validator for a purpose.
-    pub fn key(&self, validator: Validator, purpose: Purpose) -> Option<&SecretKey> {
-        self.0.get(&(validator.0, purpose))
+    pub fn key(&self, validator: Validator, purpose: Purpose) -> Option<Arc<SecretKey>> {
+        if let Some(key) = self.held.get(&(validator.0, purpose)) {
+            return Some(key.clone());
+        }
+        let keys = self.on_demand.as_ref()?;
+        match purpose {
+            Purpose::Duty => keys.duty(validator.0).cloned(),
+            Purpose::Vote if (validator.0 as usize) < keys.duties.len() => {
+                keys.vote(validator.0).ok().map(Arc::new)
+            }
+            Purpose::Vote => None,
+        }
     }
 
     /// Interop keys of validators `0..validators`, active in `slots`, and their registry.
@@ -100,6 +164,55 @@ impl Signers {
             signers.insert(Validator(i as u32), duty);
         }
         Ok((signers, Registry::new(votes, duties)))
+    }
+
+    /// Interop keys of validators `0..validators` that vote in few slots, and their registry: a secret
+    /// key takes kilobytes and is made again whenever it signs a vote; that of duties, which few
+    /// validators have, when it is first asked for. `progress` is told how many public keys are there.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn interop_on_demand(
+        set: Set,
+        validators: u32,
+        vote_slots: Range<u64>,
+        duty_slots: Range<u64>,
+        exec: Exec<'_>,
+        progress: &mut dyn FnMut(u32),
+    ) -> Result<(Signers, Registry), KeyError> {
+        let per = Purpose::Duty.indices_per_slot();
+        let duty_indices = duty_slots.start.saturating_mul(per)..duty_slots.end.saturating_mul(per);
+        check_range(set, &vote_slots)?;
+        check_range(set, &duty_indices)?;
+        let keys = Interop {
+            set,
+            backend: exec.backend(),
+            vote_slots,
+            duty_indices,
+            duties: (0..validators).map(|_| OnceLock::new()).collect(),
+        };
+        let mut votes = Vec::with_capacity(validators as usize);
+        for first in (0..validators).step_by(KEYS_A_STEP) {
+            let count = (validators - first).min(KEYS_A_STEP as u32);
+            let made = exec.map(count as usize, |i| match exec.stopped() {
+                true => Err(KeyError::Stopped),
+                false => Ok(*keys.vote(first + i as u32)?.public_key()),
+            });
+            for key in made {
+                votes.push(key?);
+            }
+            progress(first + count);
+        }
+        let keys = Arc::new(keys);
+        let registry = Registry {
+            votes,
+            duties: Duties::OnDemand(keys.clone()),
+        };
+        let signers = Signers {
+            held: BTreeMap::new(),
+            on_demand: Some(keys),
+        };
+        Ok((signers, registry))
     }
 }
 

@@ -313,11 +313,12 @@ impl Scheme for Xmss {
                 Err(_) => Err(wrong),
             }
         });
-        let signed = signed.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Signatures::new(
-            self.set.params().signature_bytes,
-            signed.concat(),
-        ))
+        let bytes = self.set.params().signature_bytes;
+        let mut all = Vec::with_capacity(items.len() * bytes);
+        for signature in signed {
+            all.extend_from_slice(&signature?);
+        }
+        Ok(Signatures::new(bytes, all))
     }
 
     fn select(

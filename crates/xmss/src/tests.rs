@@ -136,6 +136,21 @@ fn every_kernel_and_thread_count_gives_the_same_key_and_signature() {
 }
 
 #[test]
+fn leaves_alone_are_those_beside_others() {
+    for set in Set::ALL {
+        let key = SecretKey::interop(set, Purpose::Duty, 3, 0..9, exec()).unwrap();
+        for backend in KERNELS.available() {
+            let all = key.source().leaves(backend, 0..9);
+            for range in [0..1, 3..4, 1..9] {
+                let leaves = key.source().leaves(backend, range.clone());
+                let (start, end) = (range.start as usize, range.end as usize);
+                assert_eq!(leaves, all[start..end], "{set} {backend} {range:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_short_and_a_long_range_have_the_same_nodes() {
     // More than a thousand indices keep only the upper levels; the rest is made again.
     let key = compact_key(1000..2300);

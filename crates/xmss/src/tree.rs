@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
-use crate::hash::{Children, Digest, Parameter};
-use crate::params::Set;
+use crate::hash::{Children, Digest, Parameter, Tips, Walk};
+use crate::params::{BASE, Set};
 use crate::prf::{Prf, Value};
 
 /// Log2 of the leaves that are made again together.
@@ -21,6 +21,10 @@ const WHOLE_MAX: u64 = 1024;
 
 /// Leaves that one thread makes between two looks at the stop flag.
 const LEAVES: u64 = 32;
+
+/// Leaves up to which vectors take chains of one leaf side by side: with more, leaves side by side fill
+/// them, and nothing is moved between the steps.
+const FEW_LEAVES: u64 = 8;
 
 /// What nodes are made of.
 #[derive(Clone)]
@@ -67,7 +71,7 @@ impl Source {
     }
 
     /// Leaves of active indices.
-    fn leaves(&self, backend: Backend, slots: Range<u64>) -> Vec<Digest> {
+    pub(crate) fn leaves(&self, backend: Backend, slots: Range<u64>) -> Vec<Digest> {
         let params = self.set.params();
         let chains = 0..params.chains as u8;
         let wanted: Vec<Value<'_>> = slots
@@ -82,7 +86,31 @@ impl Source {
         let starts = self.prf.values(backend, &wanted);
         let first = slots.start as u32;
         let instance = self.set.instance();
-        instance.fresh_leaves(backend, &self.parameter, first, &starts)
+        if slots.end - slots.start > FEW_LEAVES {
+            return instance.fresh_leaves(backend, &self.parameter, first, &starts);
+        }
+        let (parameter, chains) = (self.parameter, self.set.params().chains);
+        let mut walks: Vec<Walk> = (starts.iter().enumerate())
+            .map(|(i, &digest)| Walk {
+                parameter,
+                slot: first + (i / chains) as u32,
+                chain: (i % chains) as u8,
+                from: 0,
+                to: BASE - 1,
+                digest,
+            })
+            .collect();
+        instance.walk(backend, &mut walks);
+        let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
+        let tips: Vec<Tips<'_>> = (first..)
+            .zip(ends.chunks_exact(chains))
+            .map(|(slot, digests)| Tips {
+                parameter,
+                slot,
+                digests,
+            })
+            .collect();
+        instance.leaves(backend, &tips)
     }
 
     /// The rows above a row, up to and including level `top`.

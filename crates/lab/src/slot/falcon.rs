@@ -1,12 +1,12 @@
 //! The slot with Falcon signatures: aggregates are lists, collections lists or proofs.
 
-use super::{Args, Executed, Layers, Plan, announce, horn_config, plan};
+use super::{Args, Layers, Plan, Ready, announce, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Flavour, Registry, Signers};
-use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
+use alphorn_sim::slot::SlotInputs;
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -40,27 +40,22 @@ pub(super) fn keys(plan: &Plan, pool: &rayon::ThreadPool) -> (Signers, Registry)
     )
 }
 
-/// Runs the slot of the options.
-pub(super) fn execute(args: &Args) -> Result<Executed> {
+/// The slot of the options.
+pub(super) fn ready(args: &Args) -> Result<Ready> {
     let (machine, scheme) = scheme(args)?;
     let plan = plan(args)?;
     let horn = horn_config(args, &plan, &scheme)?;
     announce(args, &plan, &machine);
-    let mut bars = Bars::new();
+    let bars = Bars::new();
     let clock = Instant::now();
     let (signers, registry) = keys(&plan, &args.common.pool()?);
     let keys_s = clock.elapsed().as_secs_f64();
-    let config = SlotConfig {
-        participation: plan.participation.clone(),
-        ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
-    };
-    let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
-    let outcome = run_slot(config, inputs, &mut bars)?;
-    bars.clear();
-    Ok(Executed {
+    Ok(Ready {
+        inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),
         machine,
-        outcome,
         plan,
+        horn,
+        bars,
         keys_s,
         from_cache: false,
     })

@@ -199,7 +199,7 @@ impl Attack {
             _ => {
                 let (machine, scheme) = xmss::scheme(args, plan)?;
                 self.check_proofs(args, plan)?;
-                let (signers, registry) = xmss::keys(args, plan, pool)?;
+                let (signers, registry) = xmss::keys(args, plan, pool, bars)?;
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
                 let world = World::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))

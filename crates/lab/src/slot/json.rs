@@ -93,6 +93,7 @@ pub(super) fn fields(outcome: &SlotOutcome, keys_s: f64, from_cache: bool) -> Ma
         })),
         "rejects": outcome.rejects,
         "cross_checked": outcome.cross.map(|c| json!({ "signatures": c.signatures, "apks": c.groups, "differences": c.differences })),
+        "evidence_loaded": outcome.results_loaded,
         "peak_rss_bytes": peak_rss_bytes(),
         "digest": outcome.digest.to_string(),
         "events": outcome.events,

@@ -189,6 +189,13 @@ pub(super) fn result_table(outcome: &SlotOutcome) -> String {
             ),
         ]);
     }
+    if outcome.results_loaded > 0 {
+        let loaded = text::count(outcome.results_loaded);
+        rows.push(vec![
+            "of an earlier run, not timed".into(),
+            format!("{loaded} pieces of evidence"),
+        ]);
+    }
     rows.push(vec!["peak memory".into(), text::bytes(peak_rss_bytes())]);
     format!("\n{}", table(&["result", ""], &rows))
 }

@@ -1,21 +1,22 @@
 //! The slot with XMSS signatures: lists, or proofs of collections, or of cells too.
 
-use super::{Args, Executed, Layers, Plan, announce, horn_config, plan};
+use super::{Args, Layers, Plan, Ready, announce, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use alphorn_exec::Exec;
-use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
+use alphorn_sim::slot::SlotInputs;
 use alphorn_xmss::{Registry, Set, Signers, Xmss};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-/// Slots in which the interop keys sign: the slot of the votes and the one of the block, with one
-/// on either side.
-const SLOTS: Range<u64> = 0..4;
+/// The slot of the votes.
+const VOTE_SLOTS: Range<u64> = 0..1;
+/// Slots with duties: that of the votes, those of blocks, and one more.
+const DUTY_SLOTS: Range<u64> = 0..4;
 
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
@@ -68,18 +69,19 @@ pub(super) fn keys(
     args: &Args,
     plan: &Plan,
     pool: &rayon::ThreadPool,
+    bars: &mut Bars,
 ) -> Result<(Signers, Registry)> {
     let exec = Exec::new(args.common.kernel(&alphorn_stark::KERNELS)?, Some(pool));
-    Ok(Signers::interop(
-        args.set(),
-        plan.layout.validators(),
-        SLOTS,
-        exec,
+    let validators = plan.layout.validators();
+    let (set, votes, duties) = (args.set(), VOTE_SLOTS, DUTY_SLOTS);
+    let progress = &mut |made: u32| bars.show("keys", made.into(), validators.into());
+    Ok(Signers::interop_on_demand(
+        set, validators, votes, duties, exec, progress,
     )?)
 }
 
-/// Runs the slot of the options.
-pub(super) fn execute(args: &Args) -> Result<Executed> {
+/// The slot of the options.
+pub(super) fn ready(args: &Args) -> Result<Ready> {
     let plan = plan(args)?;
     let (machine, scheme) = scheme(args, &plan)?;
     let horn = horn_config(args, &plan, &scheme)?;
@@ -87,19 +89,14 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     announce(args, &plan, &machine);
     let mut bars = Bars::new();
     let clock = Instant::now();
-    let (signers, registry) = keys(args, &plan, &args.common.pool()?)?;
+    let (signers, registry) = keys(args, &plan, &args.common.pool()?, &mut bars)?;
     let keys_s = clock.elapsed().as_secs_f64();
-    let config = SlotConfig {
-        participation: plan.participation.clone(),
-        ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
-    };
-    let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
-    let outcome = run_slot(config, inputs, &mut bars)?;
-    bars.clear();
-    Ok(Executed {
+    Ok(Ready {
+        inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),
         machine,
-        outcome,
         plan,
+        horn,
+        bars,
         keys_s,
         from_cache: false,
     })

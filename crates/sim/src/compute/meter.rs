@@ -58,6 +58,8 @@ pub struct Meters {
     pub tickets_peak: usize,
     /// Most jobs that waited together to be computed.
     pub waiting_peak: usize,
+    /// Jobs whose result an earlier run had kept: they are not computed, and no time is counted for them.
+    pub results_loaded: u64,
 }
 
 impl Meters {

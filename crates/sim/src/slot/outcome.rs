@@ -175,6 +175,8 @@ pub struct SlotOutcome {
     pub events_peak: usize,
     /// Most jobs that were unfinished together, in virtual time.
     pub jobs_peak: usize,
+    /// Pieces of evidence that an earlier run had made and kept.
+    pub results_loaded: u64,
     /// Number of nodes.
     pub nodes: u32,
 }

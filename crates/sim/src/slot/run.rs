@@ -150,6 +150,9 @@ impl Run {
         if let Some(check) = inputs.cross_check {
             compute.cross_check(check);
         }
+        if let Some(results) = inputs.results {
+            compute.keep_results(results);
+        }
         let mut network = Network::new(&subscriptions, config.latency_ns);
         if config.griefing.is_some() {
             Griefing::withhold(&mut network, first_apart);
@@ -198,6 +201,9 @@ impl Run {
             stage: stage.name(),
             published: std::array::from_fn(|kind| after[kind].since(before[kind])),
         });
+        if let Some(error) = self.driver.compute_mut().results_error() {
+            return Err(error.into());
+        }
         let meters = self.driver.compute().meters();
         if let Some(reason) = &meters.first_refusal {
             return Err(SlotError::Refused {
@@ -302,6 +308,7 @@ impl Run {
             events: self.driver.events_count(),
             events_peak: self.driver.events_peak(),
             jobs_peak: compute.meters().tickets_peak,
+            results_loaded: compute.meters().results_loaded,
             nodes: self.nodes().end,
             traffic: self.traffic,
         })

@@ -5,6 +5,8 @@ use alphorn_proto::wire::Context;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{Form, MemoryWatermark, Overlap, Role, SignItem};
 use alphorn_types::{Bitfield, Cell, Coding, Layout, Slot, Validator};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 fn model() -> Model {
     Model::new(CostTable::example()).unwrap()
@@ -98,6 +100,84 @@ fn every_vote_is_covered_at_every_size() {
             .sum();
         assert_eq!(published, outcome.aggregates.messages);
     }
+}
+
+/// Results in memory that outlive a run.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<BTreeMap<[u8; 32], Vec<u8>>>>);
+
+impl Results for Kept {
+    fn load(&mut self, name: &[u8; 32]) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(name).cloned()
+    }
+
+    fn store(&mut self, name: &[u8; 32], result: &[u8]) -> std::io::Result<()> {
+        self.0.lock().unwrap().insert(*name, result.to_vec());
+        Ok(())
+    }
+}
+
+fn run_keeping(config: &SlotConfig, kept: impl Results + 'static) -> SlotOutcome {
+    let mut inputs = inputs(model(), &config.horn.layout);
+    inputs.results = Some(Box::new(kept));
+    run_slot(config.clone(), inputs, &mut ()).unwrap()
+}
+
+#[test]
+fn a_slot_goes_on_from_the_evidence_that_was_kept() {
+    let config = config(4096, 3);
+    let without = run(config.clone());
+    let kept = Kept::default();
+    let first = run_keeping(&config, kept.clone());
+    let made = kept.0.lock().unwrap().len() as u64;
+    assert_eq!((first.results_loaded, first.digest), (0, without.digest));
+    assert!(made > 0);
+    // One is missing, as if the run had been stopped before it.
+    kept.0.lock().unwrap().pop_first();
+    let second = run_keeping(&config, kept.clone());
+    assert_eq!(second.results_loaded, made - 1);
+    assert_eq!(
+        (second.digest, second.failures()),
+        (without.digest, Vec::new())
+    );
+    assert_eq!(kept.0.lock().unwrap().len() as u64, made);
+}
+
+/// Whoever may write where evidence is kept gets no vote in that nobody cast: it is verified like any
+/// other.
+#[test]
+fn evidence_that_was_exchanged_is_refused() {
+    let config = config(4096, 3);
+    let kept = Kept::default();
+    run_keeping(&config, kept.clone());
+    {
+        let mut kept = kept.0.lock().unwrap();
+        let mut results: Vec<Vec<u8>> = kept.values().cloned().collect();
+        results.rotate_left(1);
+        for (place, result) in kept.values_mut().zip(results) {
+            *place = result;
+        }
+    }
+    assert_ne!(run_keeping(&config, kept).failures(), []);
+}
+
+/// A result that cannot be kept ends the run with its reason.
+#[test]
+fn a_full_disk_is_said() {
+    struct Full;
+    impl Results for Full {
+        fn load(&mut self, _: &[u8; 32]) -> Option<Vec<u8>> {
+            None
+        }
+        fn store(&mut self, _: &[u8; 32], _: &[u8]) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+    }
+    let config = config(64, 3);
+    let mut inputs = inputs(model(), &config.horn.layout);
+    inputs.results = Some(Box::new(Full));
+    let ended = run_slot(config, inputs, &mut ());
+    assert!(matches!(ended, Err(SlotError::Results(_))), "{ended:?}");
 }
 
 /// Levels are data: one as today, three as Horn has them for proofs.
