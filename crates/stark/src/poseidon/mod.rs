@@ -4,7 +4,7 @@
 //! (full) or lane 0 (partial) and multiplies by a matrix. Poseidon (ePrint 2019/458; the instances
 //! that Plonky3 and the lean consensus specification call Poseidon1) has one circulant matrix, and is
 //! what signatures hash with. Poseidon2 (the module `poseidon2`) has two that are cheaper, and is
-//! what a proof itself hashes with: the static `OWN`, and [`Kind::Own`], say so and nothing else does.
+//! what a proof itself hashes with: the static `OWN`, and `Kind::Own`, say so and nothing else does.
 //!
 //! Full rounds are computed as they are written. The partial rounds of Poseidon are one block: all that
 //! enters an S-box there, and all that leaves the block, is affine in the state before it and the
