@@ -64,7 +64,8 @@ const SLOTS_MAX: u64 = 100_000;
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
 some slots, and prints what became of every duty. A vote is done if a block of the next two slots
-carries it, or of the next three where one proof of all collections is made a slot ahead. The first slots, --warmup-slots, are reported and not judged.
+carries it, or of the next three where one proof of all collections is made a slot ahead. The first
+slots, --warmup-slots, are reported and not judged.
 
 While it runs it prints a line a slot, at most one in four seconds, with the duties of all nodes so
 far; the page of each node (its address stands at the top) shows more. Ctrl-C or SIGTERM ends the
