@@ -102,11 +102,10 @@ impl Source {
             .collect();
         instance.walk(backend, &mut walks);
         let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
-        let tips: Vec<Tips<'_>> = (first..)
-            .zip(ends.chunks_exact(chains))
-            .map(|(slot, digests)| Tips {
+        let tips: Vec<Tips<'_>> = (ends.chunks_exact(chains).enumerate())
+            .map(|(i, digests)| Tips {
                 parameter,
-                slot,
+                slot: first + i as u32,
                 digests,
             })
             .collect();
