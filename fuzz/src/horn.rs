@@ -40,7 +40,12 @@ pub(crate) fn horn_gate_seeds() -> Vec<Vec<u8>> {
     script(&[&[1], &votes, &evidence, &ends(12), &block, &ends(4)])
 }
 
-/// A collection of each committee, and a block of them.
+/// A collection of each committee, and a block of them: with evidence of their own, and with one piece of
+/// evidence for both that is made before.
 pub(crate) fn horn_proposer_seeds() -> Vec<Vec<u8>> {
-    script(&[&[1, 0, 255, 0, 4, 15, 0, 1], &END])
+    const END: [u8; 3] = [4, 0, 7];
+    let collections = [0, 0, 0, 15, 0, 2, 0, 15];
+    let own = [&[1][..], &collections, &[1], &END].concat();
+    let one = [&[129][..], &collections, &[3], &END, &[1], &END].concat();
+    vec![own, one]
 }

@@ -108,7 +108,9 @@ fn hollow_evidence() -> &'static [Vec<u8>; 2] {
             let mut signers = Bitfield::new(MEMBERS);
             signers.set_range(range.clone());
             let code = support_code::encode(&Support::from_bits(signers), Coding::Rice, None);
-            [code, proof(range.len())].concat()
+            let proof = proof(range.len());
+            let length = (proof.len() as u32).to_le_bytes();
+            [code, length.to_vec(), proof].concat()
         };
         let two = [vec![TAG_PROOFS], part(0..700), part(700..SIGNERS)].concat();
         [[vec![TAG_PROOF], proof(FEW)].concat(), two]

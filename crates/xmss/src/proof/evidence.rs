@@ -2,7 +2,8 @@
 //! for all signers.
 //!
 //! Tag 1, then a proof. Tag 2, then for each part the Rice code of its support over the registry
-//! (which ends itself), the length of its proof (u32, little-endian) and the proof. There are as few parts as the signers need, in the order of their first signers.
+//! (which ends itself), the length of its proof (u32, little-endian) and the proof. There are as few parts
+//! as the signers need, in the order of their first signers.
 //! Tag 3, then a merge of proofs, of any number of signers.
 
 use alphorn_exec::Exec;
