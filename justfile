@@ -130,11 +130,14 @@ slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
 
 # A million post-quantum votes in one slot and one proof (docs/horn.md): proofs stand in FOLDER as they are
-# made, and the same line goes on after a stop.
+# made, and the same line goes on after a stop. In the end a node that has seen no vote decides about the block.
 million-pq FOLDER="target/million-pq":
     cargo build --release --package alphorn
+    mkdir -p {{FOLDER}}
     target/release/alphorn slot --scheme xmss --layers proof/proof --protocol horn-pq --validators 2^20 \
-        --resume {{FOLDER}} --json {{FOLDER}}/slot.json
+        --resume {{FOLDER}} --blocks {{FOLDER}}/blocks.json --json {{FOLDER}}/slot.json
+    target/release/alphorn slot --scheme xmss --layers proof/proof --protocol horn-pq --validators 2^20 \
+        --verify {{FOLDER}}/blocks.json --json {{FOLDER}}/verified.json
 
 # The tables of docs/horn.md once more: what each `<!-- alphorn COMMAND -->` prints replaces the
 # block behind it. A minute; times are those of this machine.

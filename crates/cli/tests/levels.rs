@@ -191,3 +191,41 @@ fn a_slot_of_proofs_goes_on_from_its_folder() {
         .run("slot --validators 64 --resume first.json")
         .expect(2, "no folder to keep proofs in");
 }
+
+#[test]
+fn a_stranger_verifies_the_block_of_a_slot_by_its_evidence_and_the_keys_alone() {
+    let bench = Bench::new();
+    let line = "slot --threads 2 --scheme xmss --layers proof/proof --protocol horn-pq --validators 16 \
+                --committees 2 --fan-out 2,2";
+    bench
+        .run(&format!("{line} --blocks blocks.json --json slot.json"))
+        .expect(0, "Holds");
+    bench
+        .run(&format!("{line} --verify blocks.json --json verified.json"))
+        .expect(0, "16 of 16");
+    let (slot, verified) = (bench.json("slot.json"), bench.json("verified.json"));
+    assert!(slot["block"]["bundle_bytes"].as_u64().unwrap() > 100_000);
+    for field in ["bytes", "bundle_bytes"] {
+        assert_eq!(verified["block"][field], slot["block"][field]);
+    }
+    assert_eq!(verified["coverage_exact"], true);
+    bench
+        .run(&format!("{line} --seed 2 --verify blocks.json"))
+        .expect(2, "made with --seed 1, not 2");
+    bench
+        .run(&format!("{line} --participation 0.5 --verify blocks.json"))
+        .expect(2, "made with participation");
+    // Another proof of as many bytes: the one of the file, with one byte changed.
+    let text = std::fs::read_to_string(bench.path("blocks.json")).unwrap();
+    let middle = text.len() / 2;
+    let other = if &text[middle..=middle] == "A" {
+        "B"
+    } else {
+        "A"
+    };
+    let forged = [&text[..middle], other, &text[middle + 1..]].concat();
+    std::fs::write(bench.path("forged.json"), forged).unwrap();
+    bench
+        .run(&format!("{line} --verify forged.json"))
+        .expect(1, "blocks are valid");
+}

@@ -71,7 +71,11 @@ impl Bars {
     pub fn show_left(&mut self, phase: &str, done: u64, total: u64) {
         self.show(phase, done, total);
         if let Some(left) = left(self.bar.elapsed(), done, total) {
-            self.bar.set_prefix(format!(", {} s left", left.as_secs()));
+            let left = format!(", {} s left", left.as_secs());
+            if let Some(lines) = &self.lines {
+                lines.append(&left);
+            }
+            self.bar.set_prefix(left);
         }
     }
 
@@ -133,6 +137,10 @@ impl Lines {
         self.told().line = line;
     }
 
+    fn append(&self, words: &str) {
+        self.told().line.push_str(words);
+    }
+
     fn end(&self) {
         self.told().is_over = true;
         self.shared.1.notify_all();
@@ -153,7 +161,7 @@ fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
 
 impl alphorn_sim::Progress for Bars {
     fn phase(&mut self, name: &str, done: u64, total: u64) {
-        self.show(name, done, total);
+        self.show_left(name, done, total);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `alphorn slot`: one Horn slot end to end with real signatures.
 
+mod blocks;
 mod falcon;
 mod griefing;
 mod json;
@@ -49,6 +50,8 @@ use std::time::Instant;
   alphorn slot --protocol today --validators 32768
   alphorn slot --validators 4096 --committees 2 --fan-out 4,4
   alphorn slot --protocol horn-pq --scheme xmss --layers proof/proof --validators 64 --committees 1 --fan-out 2,2
+  alphorn slot --validators 4096 --blocks blocks.json
+  alphorn slot --validators 4096 --verify blocks.json
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
   alphorn slot --griefing --scheme xmss --validators 128 --subcommittees 2
 
@@ -139,6 +142,13 @@ pub struct Args {
     /// stopped goes on
     #[arg(long, value_name = "FOLDER", conflicts_with = "griefing")]
     resume: Option<PathBuf>,
+    /// Write the blocks up to the one that carries the votes
+    #[arg(long, value_name = "FILE", conflicts_with = "griefing")]
+    blocks: Option<PathBuf>,
+    /// Cast no votes: a node that has seen nothing else decides about the blocks that --blocks wrote with the
+    /// same options, by their evidence and the public keys alone
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["griefing", "resume", "blocks"])]
+    verify: Option<PathBuf>,
     #[command(flatten)]
     griefing: griefing::Options,
 }
@@ -223,6 +233,8 @@ impl Args {
             coding: "rice".into(),
             timing: None,
             resume: None,
+            blocks: None,
+            verify: None,
             griefing: griefing::Options::default(),
         }
     }
@@ -304,7 +316,14 @@ pub fn run(args: &Args) -> Result<()> {
         levels::check_griefing(args)?;
         return griefing::run(args, &report);
     }
+    if let Some(path) = &args.verify {
+        let blocks = blocks::read(path, args, &plan(args)?)?;
+        return blocks::verify(ready(args)?, args, &blocks, &report);
+    }
     let executed = execute(args)?;
+    if let Some(path) = &args.blocks {
+        blocks::write(path, args, &executed.plan, &executed.outcome)?;
+    }
     let sink = args.common.sink();
     let whole_s = report.elapsed_s();
     let outcome = &executed.outcome;
@@ -333,16 +352,20 @@ fn check_scheme(args: &Args) -> Result<()> {
 
 /// Runs the slot of the options.
 pub(crate) fn execute(args: &Args) -> Result<Executed> {
+    ready(args)?.run(args)
+}
+
+/// The slot of the options, with its keys.
+fn ready(args: &Args) -> Result<Ready> {
     match args.scheme.as_str() {
-        FALCON => falcon::ready(args)?,
-        XMSS => xmss::ready(args)?,
-        _ => ready(args)?,
+        FALCON => falcon::ready(args),
+        XMSS => xmss::ready(args),
+        _ => ready_bls(args),
     }
-    .run(args)
 }
 
 /// The slot of the options with BLS.
-fn ready(args: &Args) -> Result<Ready> {
+fn ready_bls(args: &Args) -> Result<Ready> {
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;

@@ -115,7 +115,8 @@ pub struct Network {
     free: Vec<u32>,
     tokens: u64,
     kinds: [KindTraffic; Kind::ALL.len()],
-    last_block: Option<Bytes>,
+    /// All that were published, in their order.
+    blocks: Vec<Bytes>,
 }
 
 impl Network {
@@ -142,7 +143,7 @@ impl Network {
             free: Vec::new(),
             tokens: 0,
             kinds: Default::default(),
-            last_block: None,
+            blocks: Vec::new(),
         }
     }
 
@@ -167,9 +168,9 @@ impl Network {
         self.kinds[index(kind)]
     }
 
-    /// The block that was published last, whether anyone received it or not.
-    pub fn last_block(&self) -> Option<&Bytes> {
-        self.last_block.as_ref()
+    /// All blocks that were published, in their order, whether anyone received them or not.
+    pub fn blocks(&self) -> &[Bytes] {
+        &self.blocks
     }
 
     /// What a node received so far.
@@ -195,7 +196,7 @@ impl Network {
     ) -> Option<(MessageId, Vec<u32>)> {
         self.kinds[index(topic.kind())].published.add(data.len());
         if topic == Topic::Block {
-            self.last_block = Some(data.clone());
+            self.blocks.push(data.clone());
         }
         let takes = |&node: &u32| {
             node != from

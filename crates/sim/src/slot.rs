@@ -11,6 +11,7 @@
 //! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
 //! all others.
 
+mod follow;
 mod griefing;
 mod outcome;
 mod participation;
@@ -25,6 +26,7 @@ use alphorn_scheme::{Env, MemoryWatermark, Scheme, Watermark};
 use alphorn_types::Layout;
 use std::sync::Arc;
 
+pub use follow::{Followed, follow};
 pub use griefing::{Griefing, GriefingError};
 pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,

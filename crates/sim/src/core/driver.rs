@@ -4,8 +4,9 @@ use super::Queue;
 use crate::Progress;
 use crate::compute::{Compute, Request, Ticket};
 use crate::network::{MessageId, Network};
-use alphorn_proto::wire::Reject;
+use alphorn_proto::wire::{Reject, Topic};
 use alphorn_proto::{Evidence, Input, Output, Peer, Protocol};
+use alphorn_scheme::Bytes;
 use alphorn_types::Time;
 use sha2::Digest as _;
 use sha2::Sha256;
@@ -306,14 +307,7 @@ impl<P: Protocol> Driver<P> {
 
     fn perform(&mut self, node: u32, output: Output) {
         match output {
-            Output::Publish { topic, data } => {
-                let at = self.now.saturating_add_ns(self.network.latency_ns());
-                if let Some((message, receivers)) = self.network.publish(node, topic, data) {
-                    for node in receivers {
-                        self.queue.push(at, Event::Arrival { node, message });
-                    }
-                }
-            }
+            Output::Publish { topic, data } => self.publish(node, topic, data),
             Output::Spawn {
                 job,
                 session,
@@ -343,6 +337,16 @@ impl<P: Protocol> Driver<P> {
                 if self.evidence.len() < EVIDENCE_MAX {
                     self.evidence.push(evidence);
                 }
+            }
+        }
+    }
+
+    /// Sends what a node publishes now to all who receive it.
+    pub(crate) fn publish(&mut self, node: u32, topic: Topic, data: Bytes) {
+        let at = self.now.saturating_add_ns(self.network.latency_ns());
+        if let Some((message, receivers)) = self.network.publish(node, topic, data) {
+            for node in receivers {
+                self.queue.push(at, Event::Arrival { node, message });
             }
         }
     }

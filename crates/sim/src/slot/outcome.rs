@@ -4,6 +4,7 @@ use crate::compute::{CrossCounts, Meter, Verification};
 use crate::core::Digest;
 use crate::network::Traffic;
 use alphorn_proto::wire::Kind;
+use alphorn_scheme::Bytes;
 use alphorn_types::Layout;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -160,6 +161,8 @@ pub struct SlotOutcome {
     pub coverage_exact: bool,
     /// The block of the next slot.
     pub block: BlockOutcome,
+    /// All blocks that were published, in their order, as they are on the wire; the last one carries the votes.
+    pub blocks: Vec<Bytes>,
     /// All collections of the slot that the observer verified, as one job, measured alone; none
     /// without an observer.
     pub verification: Option<Verification>,

@@ -13,7 +13,7 @@ use alphorn_proto::horn::{Config, Horn, Local, SlotView, committee};
 use alphorn_proto::slot::{Boundary, Phase, SlotClock};
 use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
 use alphorn_scheme::Op;
-use alphorn_types::{Assignment, Bitfield, Layout, Slot, Time};
+use alphorn_types::{Assignment, Bitfield, DecodeError, Layout, Slot, Time};
 
 /// The node that hosts all validators, or all that have no part in an attack.
 pub const HOST: u32 = 0;
@@ -26,7 +26,7 @@ const SLOT: Slot = Slot(0);
 
 /// The slot whose block carries them: the next one, or the one after it, which has the evidence of all
 /// made meanwhile.
-fn block_slot(horn: &Config) -> Slot {
+pub(super) fn block_slot(horn: &Config) -> Slot {
     Slot(SLOT.0 + horn.inclusion_slots_min())
 }
 
@@ -310,6 +310,7 @@ impl Run {
             jobs_peak: compute.meters().tickets_peak,
             results_loaded: compute.meters().results_loaded,
             nodes: self.nodes().end,
+            blocks: self.driver.network().blocks().to_vec(),
             traffic: self.traffic,
         })
     }
@@ -341,40 +342,51 @@ impl Run {
         let layout = self.config.horn.layout;
         let slot = block_slot(&self.config.horn);
         let no_block = || SlotError::NoBlock { slot: slot.0 };
-        let data = self.driver.network().last_block().ok_or_else(no_block)?;
-        // The head of the votes is genesis, which has no entries, and to such a block a support
-        // refers as to one of all members.
-        let all = |_: &Vote, c| Some(Bitfield::ones(layout.committee_len(c) as usize));
-        let block = Block::decode(data, &self.format, &all)?;
+        let data = self.driver.network().blocks().last().ok_or_else(no_block)?;
+        let block = decode(data, &self.format, &layout)?;
         if block.header.slot != slot {
             return Err(no_block());
         }
-        let mut carried: Vec<Bitfield> = (0..layout.committees())
-            .map(|c| Bitfield::new(layout.committee_len(c) as usize))
-            .collect();
-        for entry in block
-            .body
-            .entries
-            .iter()
-            .filter(|entry| entry.vote.slot == SLOT)
-        {
-            let signers = entry.evidence.support.signers();
-            carried[usize::from(entry.committee)].union_with(&signers);
-        }
         let root = block.header.root();
-        let accepted = |&node: &u32| {
-            let view = self.driver.protocol(node).view(slot);
-            view.and_then(|view| view.block)
-                .is_some_and(|block| block.root == root)
-        };
+        let accepted = |&node: &u32| has_accepted(self.driver.protocol(node), slot, &root);
         let outcome = BlockOutcome {
             bytes: data.len() as u64,
             bundle_bytes: block.body.bundle.len() as u64,
             entries: block.body.entries.len() as u64,
             accepted_nodes: self.nodes().filter(accepted).count() as u32,
         };
-        Ok((outcome, carried))
+        Ok((outcome, carried(&block, &layout)))
     }
+}
+
+/// A block of the first slots, as it was published. The head of its votes is genesis, which has no entries,
+/// and to such a block a support refers as to one of all members.
+pub(super) fn decode(
+    data: &[u8],
+    format: &WireFormat,
+    layout: &Layout,
+) -> Result<Block, DecodeError> {
+    let all = |_: &Vote, c| Some(Bitfield::ones(layout.committee_len(c) as usize));
+    Block::decode(data, format, &all)
+}
+
+/// For each committee the positions whose votes of the slot a block carries.
+pub(super) fn carried(block: &Block, layout: &Layout) -> Vec<Bitfield> {
+    let mut carried: Vec<Bitfield> = (0..layout.committees())
+        .map(|c| Bitfield::new(layout.committee_len(c) as usize))
+        .collect();
+    let entries = block.body.entries.iter();
+    for entry in entries.filter(|entry| entry.vote.slot == SLOT) {
+        let signers = entry.evidence.support.signers();
+        carried[usize::from(entry.committee)].union_with(&signers);
+    }
+    carried
+}
+
+/// Whether a node has the block of a slot as a valid one.
+pub(super) fn has_accepted(node: &Horn, slot: Slot, root: &[u8; 32]) -> bool {
+    let block = node.view(slot).and_then(|view| view.block);
+    block.is_some_and(|block| block.root == *root)
 }
 
 /// The committees of the epoch of the slot.

@@ -1,3 +1,5 @@
+mod follow;
+
 use super::*;
 use alphorn_proto::horn::{Cover, Publish, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
