@@ -3,7 +3,7 @@
 use super::{Args, Plan};
 use crate::machine::peak_rss_bytes;
 use alphorn_proto::wire::Kind;
-use alphorn_sim::slot::{SlotOutcome, Step};
+use alphorn_sim::slot::{SlotOutcome, StageTraffic, Step};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
@@ -64,6 +64,17 @@ pub(super) fn fields(outcome: &SlotOutcome, keys_s: f64, from_cache: bool) -> Ma
             coverage.in_block
         ])
     };
+    let traffic = |stage: &StageTraffic| {
+        let published = Kind::ALL.iter().zip(&stage.published);
+        let published = published.filter(|(_, traffic)| traffic.messages > 0);
+        let published: Map<String, Value> = published
+            .map(|(kind, traffic)| {
+                let counts = json!({ "messages": traffic.messages, "bytes": traffic.bytes });
+                (kind.name().to_owned(), counts)
+            })
+            .collect();
+        json!({ "stage": stage.stage, "published": published })
+    };
     let votes = outcome.votes;
     let fields = json!({
         "keys": { "seconds": keys_s, "from_cache": from_cache },
@@ -78,6 +89,7 @@ pub(super) fn fields(outcome: &SlotOutcome, keys_s: f64, from_cache: bool) -> Ma
         "coverage_exact": outcome.coverage_exact,
         "coverage_fields": ["committee", "members", "expected", "in_collections", "in_block"],
         "coverage": outcome.coverage.iter().map(committee).collect::<Vec<_>>(),
+        "traffic": outcome.traffic.iter().map(traffic).collect::<Vec<_>>(),
         "bytes": by_kind(bytes),
         "messages": by_kind(messages),
         "block": { "bytes": outcome.block.bytes, "bundle_bytes": outcome.block.bundle_bytes, "entries": outcome.block.entries, "accepted_nodes": outcome.block.accepted_nodes },
