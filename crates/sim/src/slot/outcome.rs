@@ -81,6 +81,13 @@ pub struct BlockOutcome {
 pub enum Failure {
     /// The collections do not cover exactly those who voted.
     Coverage,
+    /// Votes of collections are not in the block.
+    LeftOut {
+        /// Those in the block.
+        in_block: u64,
+        /// Those in collections.
+        in_collections: u64,
+    },
     /// A vote was not verified.
     Unverified {
         /// Votes that were cast.
@@ -117,6 +124,13 @@ impl fmt::Display for Failure {
             Failure::Coverage => {
                 f.write_str("the collections do not cover exactly those who voted")
             }
+            Failure::LeftOut {
+                in_block,
+                in_collections,
+            } => write!(
+                f,
+                "the block carries {in_block} of the {in_collections} votes of collections"
+            ),
             Failure::Unverified { cast, verified } => {
                 write!(f, "{cast} votes were cast and {verified} verified")
             }
@@ -195,8 +209,15 @@ impl SlotOutcome {
             cast,
             verified,
             expected,
-            ..
+            in_collections,
+            in_block,
         } = self.votes;
+        if in_block < in_collections {
+            failures.push(Failure::LeftOut {
+                in_block,
+                in_collections,
+            });
+        }
         if cast != verified || cast != expected {
             failures.push(Failure::Unverified { cast, verified });
         }
