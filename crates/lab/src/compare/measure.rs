@@ -8,7 +8,7 @@ use alphorn_scheme::{
     Abilities, Bytes, Claim, Ctx, Evidence, Layer, MemoryWatermark, Overlap, Part, Role, Scheme,
     SignItem, Sizes, Statement, Watermark,
 };
-use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Support, Validator};
+use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Support, Unit, Validator};
 use anyhow::{Context, Result, anyhow, ensure};
 use rayon::ThreadPool;
 use std::ops::Range;
@@ -31,6 +31,9 @@ pub(super) struct Inputs<S: Scheme> {
     pub(super) signers: Arc<S::Signers>,
     /// Votes of a collection at most that can be merged, where there is a bound.
     pub(super) mergeable_max: Option<usize>,
+    /// Votes of a cell at most, and units of which one unit of the next level is made at most, where
+    /// collections are made of evidence level by level. Otherwise cells are Horn's, on two levels.
+    pub(super) levels: Option<(u32, u16)>,
 }
 
 /// Seconds of each step on so many threads, for all votes of the committee.
@@ -44,8 +47,12 @@ pub(super) struct Times {
     pub(super) plain_s: f64,
     /// All cells' aggregates.
     pub(super) aggregate_s: f64,
-    /// The collection from the aggregates.
+    /// The collection from the aggregates: evidence of all groups between, and of the committee.
     pub(super) collect_s: f64,
+    /// The last step of that alone: the committee's evidence from its largest parts.
+    pub(super) last_s: f64,
+    /// From votes to the collection if each unit has a machine of its own: one unit of each level.
+    pub(super) path_s: f64,
     /// The collection verified.
     pub(super) verify_s: f64,
     /// Overlapping collections merged; none if the scheme cannot.
@@ -78,10 +85,14 @@ pub(super) struct Merge {
 pub(super) struct Case {
     pub(super) votes: u32,
     pub(super) cells: u16,
+    /// Units of each level in one of the next, from the committee down.
+    pub(super) fan_out: Vec<u16>,
     pub(super) abilities: Abilities,
     pub(super) sizes: Sizes,
     /// The largest aggregate of a cell, without its support.
     pub(super) aggregate_bytes: u64,
+    /// What a collection is made of in its last step, with raw supports.
+    pub(super) parts_bytes: u64,
     /// The collection, without its support.
     pub(super) collection_bytes: u64,
     /// Votes of a collection at most that can be merged, where there is a bound.
@@ -106,11 +117,27 @@ impl Case {
     }
 }
 
-/// The layout of `votes` validators in one committee, with as many cells as Horn would give it; with
-/// one cell nothing could overlap.
-fn layout(votes: u32) -> Result<Layout> {
-    let cells = Layout::default_for(votes, None)?.subcommittees();
-    Ok(Layout::new(votes, 1, cells.max(2))?)
+/// The layout of `votes` validators in one committee: by levels with as few cells as can be, or with as many
+/// cells as Horn would give it; with one cell nothing could overlap.
+fn layout(votes: u32, levels: Option<(u32, u16)>) -> Result<Layout> {
+    let Some((cell_max, units_max)) = levels else {
+        let cells = Layout::default_for(votes, None)?.subcommittees();
+        return Ok(Layout::new(votes, 1, cells.max(2))?);
+    };
+    let cells = votes.div_ceil(cell_max).max(2);
+    let mut units = cells;
+    let mut fan_out = Vec::new();
+    while units > u32::from(units_max) {
+        // As even as can be: not seven and then two.
+        let levels = (2..)
+            .find(|&n| u32::from(units_max).pow(n) >= units)
+            .unwrap_or(2);
+        let below = (2..=units_max).find(|&n| u32::from(n).pow(levels) >= units);
+        fan_out.insert(0, below.unwrap_or(units_max));
+        units = units.div_ceil(u32::from(fan_out[0]));
+    }
+    fan_out.insert(0, units.try_into()?);
+    Ok(Layout::with_fan_out(votes, 1, &fan_out)?)
 }
 
 /// Measures a scheme on each number of threads. `message` is what all validators sign.
@@ -120,15 +147,17 @@ pub(super) fn measure<S: Scheme>(
     message: [u8; 32],
     pools: &[ThreadPool],
 ) -> Result<Case> {
-    let layout = layout(votes)?;
+    let layout = layout(votes, inputs.levels)?;
     let members = (0..votes).collect();
     let assignment = Arc::new(Assignment::new(EPOCH, layout, members)?);
     let mut case = Case {
         votes,
         cells: layout.subcommittees(),
+        fan_out: layout.fan_out().to_vec(),
         abilities: inputs.scheme.abilities(),
         sizes: inputs.scheme.sizes(),
         aggregate_bytes: 0,
+        parts_bytes: 0,
         collection_bytes: 0,
         mergeable_max: inputs.mergeable_max,
         times: Vec::new(),
@@ -140,6 +169,19 @@ pub(super) fn measure<S: Scheme>(
         case.times.push(times);
     }
     Ok(case)
+}
+
+/// A collection, and what its steps took.
+struct Climbed {
+    collection: Evidence,
+    /// Of the last step's parts, with raw supports.
+    parts_bytes: u64,
+    /// All steps behind the aggregates.
+    all_s: f64,
+    /// The last one.
+    last_s: f64,
+    /// One unit of each level.
+    path_s: f64,
 }
 
 /// One number of threads.
@@ -183,17 +225,26 @@ impl<'a, S: Scheme> Lane<'a, S> {
         let (aggregate_s, aggregates) = self.aggregates(&votes, 0..votes.len())?;
         let largest = aggregates.iter().map(|part| part.evidence.bytes.len());
         case.aggregate_bytes = largest.max().unwrap_or(0) as u64;
-        let (collect_s, collection) = self.combine(&aggregates, 1)?;
+        let cells = aggregates.len();
+        let made = self.climb(aggregates)?;
+        case.parts_bytes = made.parts_bytes;
+        let collection = made.collection;
         case.collection_bytes = collection.bytes.len() as u64;
         let verify_s = self.verify(&collection)?;
-        let merges = self.merges(&votes, case.times.is_empty())?;
+        // With groups between, every window would be proved anew, cell by cell.
+        let merges = match case.fan_out.len() {
+            1 => self.merges(&votes, case.times.is_empty())?,
+            _ => Vec::new(),
+        };
         Ok(Times {
             threads: self.pool.current_num_threads(),
             prepare_s: self.prepare_s,
             sign_s,
             plain_s,
             aggregate_s,
-            collect_s,
+            collect_s: made.all_s,
+            last_s: made.last_s,
+            path_s: aggregate_s / cells as f64 + made.path_s,
             verify_s,
             merges,
             peak_rss_bytes: Some(machine::peak_rss_bytes()).filter(|bytes| *bytes > 0),
@@ -295,12 +346,67 @@ impl<'a, S: Scheme> Lane<'a, S> {
         self.statement(Layer::Collection, 0, self.assignment.members().len() as u32)
     }
 
+    /// Evidence of each unit from that of those below it, level by level, up to the collection.
+    fn climb(&mut self, aggregates: Vec<Part>) -> Result<Climbed> {
+        let layout = *self.assignment.layout();
+        let mut parts = aggregates;
+        let (mut all_s, mut path_s) = (0.0, 0.0);
+        for level in 2..layout.levels() {
+            let units: Vec<Unit> = layout.units(level).collect();
+            let mut made = Vec::with_capacity(units.len());
+            let before_s = all_s;
+            for unit in &units {
+                let range = layout.unit_range(*unit);
+                let (first, len) = (range.start, range.end - range.start);
+                let statement = self.statement(Layer::Collection, first, len);
+                let within = |part: &&Part| range.contains(&part.offset);
+                let below: Vec<Part> = parts.iter().filter(within).cloned().collect();
+                let below: Vec<Part> = below
+                    .into_iter()
+                    .map(|part| Part {
+                        offset: part.offset - first,
+                        ..part
+                    })
+                    .collect();
+                let (unit_s, evidence) = self.combine_to(&statement, &below, 1)?;
+                all_s += unit_s;
+                made.push(Part {
+                    offset: first,
+                    layer: Layer::Collection,
+                    evidence,
+                });
+            }
+            path_s += (all_s - before_s) / units.len() as f64;
+            parts = made;
+        }
+        let (last_s, collection) = self.combine(&parts, 1)?;
+        let bytes = |part: &Part| {
+            let evidence = &part.evidence;
+            (evidence.bytes.len() + evidence.support.len().div_ceil(8)) as u64
+        };
+        Ok(Climbed {
+            collection,
+            parts_bytes: parts.iter().map(bytes).sum(),
+            all_s: all_s + last_s,
+            last_s,
+            path_s: path_s + last_s,
+        })
+    }
+
     fn combine(&mut self, parts: &[Part], multiplicity_max: u8) -> Result<(f64, Evidence)> {
-        let statement = self.whole();
+        self.combine_to(&self.whole(), parts, multiplicity_max)
+    }
+
+    fn combine_to(
+        &mut self,
+        statement: &Statement,
+        parts: &[Part],
+        multiplicity_max: u8,
+    ) -> Result<(f64, Evidence)> {
         let scheme = &self.inputs.scheme;
         let mut ctx = context(self.pool, &mut self.scratch);
         let (seconds, evidence) = least(1, || {
-            scheme.combine(&self.keys, &statement, parts, multiplicity_max, &mut ctx)
+            scheme.combine(&self.keys, statement, parts, multiplicity_max, &mut ctx)
         });
         Ok((seconds, evidence.context("aggregates do not combine")?))
     }
@@ -415,7 +521,25 @@ fn context<'a, W>(pool: &'a ThreadPool, scratch: &'a mut W) -> Ctx<'a, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::windows;
+    use super::{layout, windows};
+
+    #[test]
+    fn levels_are_as_even_as_can_be() {
+        let shape = |votes| layout(votes, Some((768, 7))).unwrap().fan_out().to_vec();
+        assert_eq!(shape(12), [2]);
+        assert_eq!(shape(5376), [7]);
+        assert_eq!(shape(8192), [3, 4]);
+        assert_eq!(shape(32768), [7, 7]);
+        assert_eq!(layout(1024, None).unwrap().levels(), 2);
+        for votes in (2..=32768).step_by(1001) {
+            let layout = layout(votes, Some((768, 7))).unwrap();
+            assert!(layout.cell_len_max() <= 768, "{votes} votes");
+            assert!(
+                layout.fan_out().iter().all(|units| *units <= 7),
+                "{votes} votes"
+            );
+        }
+    }
 
     #[test]
     fn collections_overlap_and_have_all_votes() {

@@ -16,63 +16,66 @@ pub(super) struct Network {
 }
 
 /// 2^20 votes in committees of one size, with one form of a scheme. All bytes are of evidence, a bit a
-/// validator and the collector's duty signature; duplicates of a mesh, committees, slots and the rest of
-/// an envelope come on top.
+/// validator and the collector's duty signature, one copy; duplicates of a mesh, committees, slots and the
+/// rest of an envelope come on top. One collector of each committee publishes, as with staged publishing
+/// while the first is honest.
 #[derive(Clone, Debug)]
 pub(super) struct Million {
     pub(super) name: &'static str,
     /// Validators of a committee, a size that was measured.
     pub(super) committee: u32,
-    /// Whether every form was measured at this size: only such lines stand beside each other.
+    /// Whether every form was measured at this size.
     pub(super) common: bool,
     pub(super) committees: u64,
     /// One collection a committee, as a block carries them.
     pub(super) block_bytes: u64,
-    /// Seconds of one core that verifying a block's collections takes.
-    pub(super) block_core_s: f64,
-    /// All collectors' collections.
+    /// What every node receives.
     pub(super) topic_bytes: u64,
-    /// Seconds of one core for them, and for the collectors' duty signatures, which are charged as votes.
-    pub(super) topic_core_s: f64,
-    /// Mbit/s that receive them in the window.
-    pub(super) receive_mbps: f64,
-    /// Cores that verify them in the window.
+    /// Mbit/s that receive it in the window.
+    pub(super) mbps: f64,
+    /// The same if all collectors publish.
+    pub(super) all_mbps: f64,
+    /// Seconds of one core that verify it, collectors' duty signatures included, which are charged as votes.
+    pub(super) core_s: f64,
+    /// Cores that do in the window.
     pub(super) cores: f64,
-    /// The same where one collector of each committee publishes, as with staged publishing while the
-    /// first is honest.
-    pub(super) staged_mbps: f64,
-    pub(super) staged_cores: f64,
-    /// Seconds until a collector has its collection, with all threads of this machine.
-    pub(super) collector_s: f64,
-    /// Bytes of a collector's input: an aggregate a cell.
+    /// The same if all collectors publish.
+    pub(super) all_cores: f64,
+    /// What an aggregator receives: the votes of its cell.
+    pub(super) aggregator_bytes: u64,
+    /// Seconds until it has its aggregate, with all threads of this machine.
+    pub(super) aggregator_s: f64,
+    /// What a collector receives: what its collection is made of in the last step.
     pub(super) collector_bytes: u64,
+    /// Seconds until it has its collection, with all threads of this machine.
+    pub(super) collector_s: f64,
+    /// Seconds from votes to collections, if each unit of each level has a machine like this one.
+    pub(super) path_s: f64,
 }
 
 impl Million {
     /// Whether a node with so many cores and so many Mbit/s keeps up.
     pub(super) fn fits(&self, cores: f64, mbps: f64) -> bool {
-        self.cores <= cores && self.receive_mbps <= mbps
+        self.cores <= cores && self.mbps <= mbps
+    }
+
+    /// The same if all collectors publish.
+    pub(super) fn fits_all(&self, cores: f64, mbps: f64) -> bool {
+        self.all_cores <= cores && self.all_mbps <= mbps
     }
 }
 
-/// Each form at the largest size at which all forms were measured, and at its own largest if it
-/// went on alone.
+/// Each form at each size, those of one size beside each other.
 pub(super) fn of(rows: &[Row], network: Network) -> Vec<Million> {
     let forms: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
-    let has_all =
-        |votes: u32| rows.iter().filter(|row| row.case.votes == votes).count() == forms.len();
-    let sizes = rows.iter().map(|row| row.case.votes);
-    let common = sizes.filter(|votes| has_all(*votes)).max();
-    let largest = |name: &str| {
-        let of = rows.iter().filter(|row| row.name == name);
-        of.map(|row| row.case.votes).max()
-    };
-    let chosen = |row: &&Row| {
-        let votes = Some(row.case.votes);
-        votes == common || votes == largest(row.name)
-    };
-    let model = |row: &Row| one(row, network, common == Some(row.case.votes));
-    rows.iter().filter(chosen).filter_map(model).collect()
+    let sizes: BTreeSet<u32> = rows.iter().map(|row| row.case.votes).collect();
+    let mut million = Vec::new();
+    for size in sizes {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.case.votes == size).collect();
+        let common = of.len() == forms.len();
+        million.extend(of.into_iter().filter_map(|row| one(row, network, common)));
+    }
+    million
 }
 
 fn one(row: &Row, network: Network, common: bool) -> Option<Million> {
@@ -80,27 +83,31 @@ fn one(row: &Row, network: Network, common: bool) -> Option<Million> {
     let (slow, fast) = (case.slow()?, case.fast()?);
     let committees = VALIDATORS.div_ceil(u64::from(case.votes));
     let content = case.collection_bytes + case.support_bytes();
-    let collections = committees * u64::from(network.collectors);
-    let envelope = content + case.sizes.duty_signature_bytes as u64;
+    let topic_bytes = committees * (content + case.sizes.duty_signature_bytes as u64);
     let vote_s = slow.plain_s / f64::from(case.votes);
-    let topic_bytes = collections * envelope;
-    let topic_core_s = collections as f64 * (slow.verify_s + vote_s);
+    let core_s = committees as f64 * (slow.verify_s + vote_s);
+    let (mbps, cores) = (
+        topic_bytes as f64 * 8e-6 / network.window_s,
+        core_s / network.window_s,
+    );
+    let cell = case.votes.div_ceil(u32::from(case.cells));
     Some(Million {
         name: row.name,
         committee: case.votes,
         common,
         committees,
         block_bytes: committees * content,
-        block_core_s: committees as f64 * slow.verify_s,
         topic_bytes,
-        topic_core_s,
-        receive_mbps: topic_bytes as f64 * 8e-6 / network.window_s,
-        cores: topic_core_s / network.window_s,
-        staged_mbps: (committees * envelope) as f64 * 8e-6 / network.window_s,
-        staged_cores: committees as f64 * (slow.verify_s + vote_s) / network.window_s,
-        collector_s: fast.collect_s,
-        collector_bytes: u64::from(case.cells)
-            * (case.aggregate_bytes + u64::from(case.votes.div_ceil(u32::from(case.cells) * 8))),
+        mbps,
+        all_mbps: mbps * f64::from(network.collectors),
+        core_s,
+        cores,
+        all_cores: cores * f64::from(network.collectors),
+        aggregator_bytes: u64::from(cell) * case.sizes.signature_bytes as u64,
+        aggregator_s: fast.aggregate_s / f64::from(case.cells),
+        collector_bytes: case.parts_bytes,
+        collector_s: fast.last_s,
+        path_s: fast.path_s,
     })
 }
 
@@ -123,8 +130,10 @@ mod tests {
             prepare_s: 0.0,
             sign_s: 0.0,
             plain_s: f64::from(votes) * 1e-3,
-            aggregate_s: 0.0,
-            collect_s: 1.0 / threads as f64,
+            aggregate_s: 0.5,
+            collect_s: 3.0 / threads as f64,
+            last_s: 1.0 / threads as f64,
+            path_s: 2.0 / threads as f64,
             verify_s,
             merges: Vec::new(),
             peak_rss_bytes: None,
@@ -134,9 +143,11 @@ mod tests {
             case: Case {
                 votes,
                 cells: 2,
+                fan_out: vec![2],
                 abilities: table.abilities,
                 sizes,
                 aggregate_bytes: 96,
+                parts_bytes: 320,
                 collection_bytes: 96,
                 mergeable_max: None,
                 times: vec![times(1), times(2)],
@@ -164,24 +175,27 @@ mod tests {
             lines,
             [
                 ("sum", 512, true),
-                ("sum", 1024, false),
-                ("list", 512, true)
+                ("list", 512, true),
+                ("sum", 1024, false)
             ],
-            "equal committees, and a larger one of a form that was measured alone"
+            "those of one size stand beside each other"
         );
-        let sum = &million[1];
+        let sum = &million[2];
         assert_eq!((sum.committee, sum.committees), (1024, 1024));
         // 96 bytes of evidence, 128 of support, 96 of the collector's signature.
         assert_eq!(sum.block_bytes, 1024 * (96 + 128));
-        assert_eq!(sum.topic_bytes, 1024 * 16 * (96 + 128 + 96));
-        assert!((sum.block_core_s - 1024.0 * 0.003).abs() < 1e-9);
-        assert!((sum.topic_core_s - 1024.0 * 16.0 * 0.004).abs() < 1e-9);
-        assert!((sum.cores - sum.topic_core_s / 4.0).abs() < 1e-9);
-        assert!((sum.receive_mbps - sum.topic_bytes as f64 * 8.0 / 4e6).abs() < 1e-9);
-        assert!((sum.staged_mbps * 16.0 - sum.receive_mbps).abs() < 1e-9);
-        assert!((sum.staged_cores * 16.0 - sum.cores).abs() < 1e-9);
-        assert_eq!(sum.collector_s, 0.5);
-        assert_eq!(sum.collector_bytes, 2 * (96 + 64));
-        assert!(sum.fits(17.0, 11.0) && !sum.fits(16.0, 11.0) && !sum.fits(17.0, 10.0));
+        assert_eq!(sum.topic_bytes, 1024 * (96 + 128 + 96));
+        assert!((sum.core_s - 1024.0 * 0.004).abs() < 1e-9);
+        assert!((sum.cores - sum.core_s / 4.0).abs() < 1e-9);
+        assert!((sum.mbps - sum.topic_bytes as f64 * 8.0 / 4e6).abs() < 1e-9);
+        assert!((sum.all_mbps - sum.mbps * 16.0).abs() < 1e-9);
+        assert!((sum.all_cores - sum.cores * 16.0).abs() < 1e-9);
+        assert_eq!(
+            (sum.collector_s, sum.path_s, sum.aggregator_s),
+            (0.5, 1.0, 0.25)
+        );
+        assert_eq!((sum.aggregator_bytes, sum.collector_bytes), (512 * 96, 320));
+        assert!(sum.fits(1.1, 0.7) && !sum.fits(1.0, 0.7) && !sum.fits(1.1, 0.6));
+        assert!(sum.fits_all(17.0, 11.0) && !sum.fits_all(16.0, 11.0));
     }
 }

@@ -51,8 +51,8 @@ pub(super) fn page(
     page.heading("A million votes");
     page.table(&html(tables::together(million, network)));
     page.text(
-        "Only lines of equal committees stand beside each other. Bytes are one copy of evidence, \
-         of a bit a validator and of a duty signature; a mesh multiplies them by its duplicates.",
+        "Bytes are one copy of evidence, of a bit a validator and of a duty signature; a mesh multiplies \
+         them by its duplicates.",
     );
     page.finish()
 }
