@@ -438,3 +438,34 @@ fn the_bench_measures_and_writes_a_cost_table() {
         .run(line)
         .expect(2, "a proof to merge of the set compact takes at most 768");
 }
+
+#[test]
+fn a_table_of_cells_as_proofs_has_what_merges_and_bundles_take() {
+    let bench = Bench::new();
+    let line = "bench proof --n 3 --entries 2,8 --threads 1 --runs 1 --emit-costs costs.json";
+    bench.run(line).expect(0, "cited: not of this run");
+    let costs = bench.json("costs.json");
+    let abilities = &costs["abilities"];
+    assert_eq!(abilities["layers"], json!(["proof", "proof"]));
+    assert_eq!(abilities["bundle_max"], 49);
+    let ops = costs["ops"].as_array().unwrap();
+    let rows = |name: &str| -> Vec<[u64; 3]> {
+        let of = ops.iter().filter(|row| row["op"] == name);
+        let cells = of.map(|row| ["n", "m", "ns"].map(|key| row[key].as_u64().unwrap()));
+        cells.collect()
+    };
+    let sizes = |name: &str| -> Vec<u64> { rows(name).iter().map(|row| row[0]).collect() };
+    assert_eq!(sizes("aggregate"), [1, 3]);
+    // Of proofs of cells, and of merges.
+    assert_eq!(sizes("collect"), [1, 2, 2, 7, 7, 8, 8, 14, 14]);
+    assert_eq!(sizes("bundle"), [2, 8]);
+    assert_eq!(sizes("verify_bundle"), [2, 8]);
+    // A merge takes longer than a look at one, and eight pieces are two levels of merges.
+    let collect = rows("collect");
+    assert!(collect[1][2] > collect[0][2] && collect[5][2] > collect[3][2]);
+    let (bundle, verify) = (rows("bundle"), rows("verify_bundle"));
+    assert!(bundle[0][2] > verify[0][2] && verify[0][2] > 0);
+    let line = "bench proof --set prod --entries 2 --emit-costs costs.json";
+    let why = "only proofs of the set compact under the preset fast are bundled";
+    bench.run(line).expect(2, why);
+}

@@ -44,6 +44,7 @@ use world::World;
   alphorn bench proof --children 2 --threads 2 --steps
   alphorn bench proof --entries 7,32 --threads 2 --runs 1
   alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
+  alphorn bench proof --n 512,669,768 --entries 2,7,8,32 --threads 1 --emit-costs xmss-cells.json
 
 A case is a number of signatures, a preset, a kernel and a number of threads. `prove` is the median
 of --runs after a first run that is reported apart as cold; it contains `admit`, the verification of
@@ -63,7 +64,8 @@ keys takes of the verification; a bundle of more than 7 is a bundle of bundles.
 
 With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
 simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
-two and seven of at most 512 signatures, --runs times.
+two and seven of at most 512 signatures, --runs times. With --entries as well it is the table of
+evidence of cells as proofs (proof/proof): merges of proofs and of merges, and bundles of so many.
 
 Lines `cited` are figures that others published or that were measured elsewhere; see docs/results/hashes.md.")]
 pub(crate) struct Args {
@@ -92,7 +94,7 @@ pub(crate) struct Args {
     children: Vec<u16>,
     /// Bundle so many proofs instead, each of a committee of its own, a case each
     #[arg(long, value_name = "N", value_delimiter = ',',
-          conflicts_with_all = ["children", "wide", "emit_costs", "steps"],
+          conflicts_with_all = ["children", "wide", "steps"],
           value_parser = clap::value_parser!(u16).range(1..=49))]
     entries: Vec<u16>,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or stark=LEVEL
@@ -154,13 +156,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.children.is_empty() {
         return merges::run(args, &report, &sink, (&kernels, first), &machine);
     }
-    if !args.entries.is_empty() {
+    if !args.entries.is_empty() && args.emit_costs.is_none() {
         return bundles::run(args, &report, &sink, (&kernels, first), &machine);
+    }
+    if !args.entries.is_empty() && !merges::mergeable(&first) {
+        return Err(args.unbundled());
     }
     let sizes = args.sizes(first.signatures_max() as u32, "a proof")?;
     let mut most = sizes.iter().copied().max().unwrap_or(1);
-    if let (Some(_), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        most = most.max(costs::validators(first, *kernel, &sizes) as u32);
+    let wanted = kernels.last().map(|kernel| costs::Wanted {
+        proofs: first,
+        kernel: *kernel,
+        sizes: &sizes,
+        entries: &args.entries,
+        runs: usize::from(args.runs),
+    });
+    let wanted = wanted.filter(|_| args.emit_costs.is_some());
+    if let Some(wanted) = &wanted {
+        most = most.max(wanted.validators() as u32);
     }
     let world = {
         let pool = options::pool(usize::from(threads_max))?;
@@ -192,9 +205,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         sink.say(&format!("\n{}", even.printed()));
     }
     sink.say(&format!("\n{}", peers::printed()));
-    if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        let measured = (&sizes[..], usize::from(args.runs));
-        let table = costs::table(&world, first, *kernel, measured, &machine)?;
+    if let (Some(path), Some(wanted)) = (&args.emit_costs, &wanted) {
+        let table = costs::table(&world, wanted, &machine)?;
         write_whole(path, table.as_bytes())?;
     }
     let config = json!({
@@ -214,6 +226,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
+    /// Why there are no bundles.
+    fn unbundled(&self) -> Error {
+        let why = "only proofs of the set compact under the preset fast are bundled";
+        anyhow!("--entries --set {}: {why}", self.set).into()
+    }
+
     /// What is to be measured.
     fn provers(&self) -> Result<Vec<Proofs>> {
         match (self.wide, self.set) {

@@ -13,11 +13,10 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_stark::{Ext, Fp};
 use alphorn_types::Bitfield;
 use alphorn_xmss::{BundleEntry, Claimed, ProofPart, ProofRegistry, Proofs};
-use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 
 /// Signatures of each committee by default: what is bundled are merges, which are all alike.
-const SIGNATURES: u32 = 64;
+pub(super) const SIGNATURES: u32 = 64;
 
 /// Bytes of the evidence of a block, and seconds of its verification.
 const BYTES: usize = 200_000;
@@ -25,17 +24,17 @@ const VERIFY_S: f64 = 0.1;
 
 /// What is measured together.
 #[derive(Clone, Copy)]
-struct Case {
-    point: Point,
-    entries: usize,
+pub(super) struct Case {
+    pub(super) point: Point,
+    pub(super) entries: usize,
 }
 
 /// The figures of a case, in seconds.
-struct Figures {
+pub(super) struct Figures {
     case: Case,
     keys: usize,
-    bundle: Runs<()>,
-    verify_s: f64,
+    pub(super) bundle: Runs<()>,
+    pub(super) verify_s: f64,
     registries_s: f64,
     entry_bytes: usize,
     peak_rss_bytes: u64,
@@ -50,8 +49,7 @@ pub(super) fn run(
     machine: &Machine,
 ) -> Result<()> {
     if !mergeable(&proofs) {
-        let why = "only proofs of the set compact under the preset fast are bundled";
-        return Err(anyhow!("--entries --set {}: {why}", args.set).into());
+        return Err(args.unbundled());
     }
     let sizes = match args.n.is_empty() {
         true => vec![SIGNATURES],
@@ -99,7 +97,7 @@ pub(super) fn run(
 }
 
 /// Proves for each committee, bundles, and verifies.
-fn measure(world: &World, case: Case, runs: usize) -> Result<Figures> {
+pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures> {
     let Point {
         proofs,
         kernel,

@@ -1,4 +1,6 @@
-//! The cost table of XMSS with collections as proofs.
+//! The cost table of XMSS with collections as proofs, or with evidence of cells as proofs as well.
+
+mod cells;
 
 use super::merges::{Case, measure as merge, mergeable};
 use super::world::{MESSAGE, SLOT, World};
@@ -27,10 +29,38 @@ const MERGES: [usize; 2] = [2, 7];
 /// Signatures of each of them at most.
 const CHILD: usize = 512;
 
-/// Validators that merges of proofs need; none where proofs do not merge.
-pub(super) fn validators(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> usize {
-    let cases = merges(proofs, kernel, sizes).into_iter();
-    cases.map(|case| case.validators()).max().unwrap_or(0)
+/// What a table is measured with.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) proofs: Proofs,
+    pub(super) kernel: Backend,
+    /// Numbers of signatures of a proof.
+    pub(super) sizes: &'a [u32],
+    /// Numbers of collections of a bundle; if there are any, evidence of cells is proofs as well.
+    pub(super) entries: &'a [u16],
+    /// Runs of what merges; the median counts.
+    pub(super) runs: usize,
+}
+
+impl Wanted<'_> {
+    /// Whether the table is that of evidence of cells as proofs.
+    fn has_cells(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    /// Validators that the table needs.
+    pub(super) fn validators(&self) -> usize {
+        let cases = match self.has_cells() {
+            true => cells::merges(self),
+            false => merges(self.proofs, self.kernel, self.sizes),
+        };
+        let bundled = match self.has_cells() {
+            true => super::bundles::SIGNATURES as usize,
+            false => 0,
+        };
+        let cases = cases.iter().map(Case::validators);
+        cases.max().unwrap_or(0).max(bundled)
+    }
 }
 
 fn merges(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> Vec<Case> {
@@ -41,7 +71,11 @@ fn merges(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> Vec<Case> {
         threads: 1,
         signatures: largest.unwrap_or(1).min(CHILD),
     };
-    let case = |children| Case { child, children };
+    let case = |children| Case {
+        child,
+        children,
+        of_merges: false,
+    };
     match mergeable(&proofs) {
         true => MERGES.map(case).into(),
         false => Vec::new(),
@@ -52,38 +86,29 @@ fn merges(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> Vec<Case> {
 /// steps: of the first group, and of the first proof, of which two are made one after the other.
 pub(super) fn table(
     world: &World,
-    proofs: Proofs,
-    kernel: Backend,
-    (sizes, runs): (&[u32], usize),
+    wanted: &Wanted<'_>,
     machine: &Machine,
 ) -> crate::error::Result<String> {
-    let scheme = Xmss::with_proofs(proofs, kernel);
-    let merges = merges(proofs, kernel, sizes);
-    let mut sizes: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
-    sizes.extend([1, proofs.group(), proofs.group() + 1]);
-    sizes.retain(|n| *n <= world.keys.len());
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut points = Vec::new();
-    for signatures in sizes {
-        let point = Point {
-            proofs,
-            kernel,
-            threads: 1,
-            signatures,
-        };
-        let figures = measure(world, point, RUNS)?;
-        points.push(Proved {
-            signatures: signatures as u64,
-            prove_ns: nanoseconds(figures.prove.median_s()),
-            verify_ns: nanoseconds(figures.verify_s),
-        });
-    }
+    let (proofs, kernel) = (wanted.proofs, wanted.kernel);
     let lists = Lists::measure(world, proofs, kernel)?;
+    let scheme = match wanted.has_cells() {
+        true => Xmss::with_proofs_of_cells(proofs, kernel),
+        false => Xmss::with_proofs(proofs, kernel),
+    };
     let mut ops = lists.rows(&scheme);
-    ops.extend(collections(&scheme, &proofs, &points, &lists));
-    let (merged, rows) = measure_merges(world, (&scheme, &merges), &lists, runs)?;
-    ops.extend(rows);
+    let (merged, evidence) = if wanted.has_cells() {
+        let measured = cells::Measured::of(world, wanted)?;
+        ops.retain(|row| !cells::replaces(row.op));
+        ops.extend(measured.rows(&scheme, &lists));
+        (Some(measured.merged(&lists)), measured.evidence())
+    } else {
+        let points = proved(world, wanted, proofs.signatures_max())?;
+        ops.extend(collections(&scheme, &proofs, &points, &lists));
+        let merges = merges(proofs, kernel, wanted.sizes);
+        let (merged, rows) = measure_merges(world, (&scheme, &merges), &lists, wanted.runs)?;
+        ops.extend(rows);
+        (merged, evidence(&scheme, &proofs))
+    };
     ops.sort_by_key(|row| (row.op, row.n, row.m));
     let own = scheme.sizes();
     let table = CostTable {
@@ -96,13 +121,40 @@ pub(super) fn table(
             public_key: own.public_key_bytes as u64,
             signature: own.signature_bytes as u64,
             duty_signature: own.duty_signature_bytes as u64,
-            evidence: evidence(&scheme, &proofs),
+            evidence,
         },
         merged,
         ops,
     };
     table.check().context("this program's own cost table")?;
     Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
+
+/// Proofs of the sizes that are wanted and of those at the steps, at most of so many signatures.
+fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> crate::error::Result<Vec<Proved>> {
+    let proofs = wanted.proofs;
+    let mut sizes: Vec<usize> = wanted.sizes.iter().map(|n| *n as usize).collect();
+    sizes.extend([1, proofs.group(), proofs.group() + 1]);
+    sizes.retain(|n| *n <= world.keys.len().min(most));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut points = Vec::new();
+    for signatures in sizes {
+        let point = Point {
+            proofs,
+            kernel: wanted.kernel,
+            threads: 1,
+            signatures,
+        };
+        let figures = measure(world, point, RUNS)?;
+        points.push(Proved {
+            signatures: signatures as u64,
+            prove_ns: nanoseconds(figures.prove.median_s()),
+            verify_ns: nanoseconds(figures.verify_s),
+            bytes: figures.prove.bytes.len() as u64,
+        });
+    }
+    Ok(points)
 }
 
 /// Rows of merges, and what merged evidence takes: its most bytes, and its slowest verification.
@@ -140,6 +192,7 @@ struct Proved {
     signatures: u64,
     prove_ns: u64,
     verify_ns: u64,
+    bytes: u64,
 }
 
 /// Nanoseconds of one signature.

@@ -32,6 +32,8 @@ pub(super) struct Case {
     /// A child.
     pub(super) child: Point,
     pub(super) children: usize,
+    /// Whether a child is a merge, of the proof alone.
+    pub(super) of_merges: bool,
 }
 
 /// The figures of a case, in seconds.
@@ -99,6 +101,7 @@ pub(super) fn run(
                 all.extend(args.children.iter().map(|children| Case {
                     child,
                     children: usize::from(*children),
+                    of_merges: false,
                 }));
             }
         }
@@ -148,7 +151,15 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures>
         let members = case.members(c);
         let mut signers = Bitfield::new(world.keys.len());
         signers.set_range(members.clone());
-        let proof = proofs.prove(exec, &registry, slot, message, &all[members])?;
+        let mut proof = proofs.prove(exec, &registry, slot, message, &all[members])?;
+        if case.of_merges {
+            let (signers, proof_of) = (&signers, &proof[..]);
+            let part = ProofPart {
+                signers,
+                proof: proof_of,
+            };
+            proof = proofs.merge(exec, &registry, slot, message, &[part])?;
+        }
         children.push((signers, proof));
     }
     let parts: Vec<ProofPart<'_>> = children

@@ -1,0 +1,194 @@
+//! Evidence of cells as proofs: those of groups and committees are merges, that of a block is a bundle.
+//!
+//! Each is measured as it is made: a cell of signatures, a group of proofs of cells, a committee of merges, a
+//! block of merges of committees of 32,768 keys. Between the sizes that are measured lies a straight line.
+
+use super::super::bundles::{self, SIGNATURES};
+use super::super::merges::{Case, measure as merge};
+use super::super::world::World;
+use super::super::{Point, bundles::Case as Bundle};
+use super::{CHILD, Lists, MANY, Proved, Wanted, nanoseconds, proved};
+use alphorn_scheme::model::{EvidenceBytes, Merged, OpCost};
+use alphorn_scheme::{Layer, Op, Scheme};
+use alphorn_xmss::{COMMITTEE_MAX, Xmss};
+
+/// Proofs of a merge: the fewest, as many as one takes, both sides of the step to two levels.
+const MERGES: [usize; 4] = [2, 7, 8, 14];
+
+/// Merges that are measured: of proofs of cells, and of merges.
+pub(super) fn merges(wanted: &Wanted<'_>) -> Vec<Case> {
+    let largest = wanted.sizes.iter().map(|n| *n as usize).max();
+    let child = |signatures| Point {
+        proofs: wanted.proofs,
+        kernel: wanted.kernel,
+        threads: 1,
+        signatures,
+    };
+    let leaf = child(largest.unwrap_or(1).min(CHILD));
+    // Merges are all alike, however many signed.
+    let merge = child(leaf.signatures.min(SIGNATURES as usize));
+    let both = |children| {
+        [(leaf, false), (merge, true)].map(|(child, of_merges)| Case {
+            child,
+            children,
+            of_merges,
+        })
+    };
+    MERGES.into_iter().flat_map(both).collect()
+}
+
+/// Operations whose rows are those of this module.
+pub(super) fn replaces(op: Op) -> bool {
+    matches!(op, Op::Aggregate | Op::VerifyAggregates)
+}
+
+/// A merge of so many pieces, or a bundle.
+struct Made {
+    pieces: u64,
+    /// Signers that are charged: those of all pieces, each as large as a unit of its level can be.
+    signers: u64,
+    make_ns: u64,
+    verify_ns: u64,
+    bytes: u64,
+}
+
+/// What was measured.
+pub(super) struct Measured {
+    /// Most signatures of a proof that merges.
+    leaf_max: u64,
+    leaves: Vec<Proved>,
+    merges: Vec<Made>,
+    bundles: Vec<Made>,
+    merge_bytes_max: u64,
+}
+
+impl Measured {
+    pub(super) fn of(world: &World, wanted: &Wanted<'_>) -> crate::error::Result<Measured> {
+        let proofs = wanted.proofs;
+        let leaf_max = proofs.mergeable_max();
+        let mut merges = Vec::new();
+        for case in self::merges(wanted) {
+            let figures = merge(world, case, wanted.runs)?;
+            // A part of a committee is a merge of seven cells, that of a group is a cell.
+            let part = match case.of_merges {
+                true => proofs.children_max() * CHILD,
+                false => case.child.signatures,
+            };
+            merges.push(Made {
+                pieces: case.children as u64,
+                signers: (case.children * part) as u64,
+                make_ns: nanoseconds(figures.merge.median_s()),
+                verify_ns: nanoseconds(figures.verify_s),
+                bytes: figures.merge.bytes.len() as u64,
+            });
+        }
+        let mut bundled = Vec::new();
+        for entries in wanted.entries {
+            let point = Point {
+                proofs,
+                kernel: wanted.kernel,
+                threads: 1,
+                signatures: SIGNATURES as usize,
+            };
+            let entries = usize::from(*entries);
+            let figures = bundles::measure(world, Bundle { point, entries }, wanted.runs)?;
+            bundled.push(Made {
+                pieces: entries as u64,
+                signers: entries as u64 * u64::from(COMMITTEE_MAX),
+                make_ns: nanoseconds(figures.bundle.median_s()),
+                verify_ns: nanoseconds(figures.verify_s),
+                bytes: figures.bundle.bytes.len() as u64,
+            });
+        }
+        bundled.sort_by_key(|made| made.pieces);
+        bundled.dedup_by_key(|made| made.pieces);
+        Ok(Measured {
+            leaf_max: leaf_max as u64,
+            leaves: proved(world, wanted, leaf_max)?,
+            merges,
+            bundles: bundled,
+            merge_bytes_max: proofs.merge_bytes_max() as u64,
+        })
+    }
+
+    /// Nanoseconds to verify a merge, the slowest of those that were made.
+    fn verify_ns(&self) -> u64 {
+        let merges = self.merges.iter().map(|made| made.verify_ns);
+        merges.max().unwrap_or(0)
+    }
+
+    /// What merged evidence takes, the signatures in its message included.
+    pub(super) fn merged(&self, lists: &Lists) -> Merged {
+        let bytes = self.bundles.iter().map(|made| made.bytes).max();
+        Merged {
+            bytes: 1 + self.merge_bytes_max.max(bytes.unwrap_or(0)),
+            verify_ns: lists.verify(3) + self.verify_ns(),
+        }
+    }
+
+    /// Bytes: of cells those that were made, of what is above them the most of a merge.
+    pub(super) fn evidence(&self) -> Vec<EvidenceBytes> {
+        let of = |layer, n, bytes| EvidenceBytes { layer, n, bytes };
+        let leaves = self.leaves.iter();
+        let mut sizes: Vec<EvidenceBytes> = leaves
+            .map(|leaf| of(Layer::Aggregate, leaf.signatures, 1 + leaf.bytes))
+            .collect();
+        let most = 1 + self.merge_bytes_max;
+        sizes.extend([1, COMMITTEE_MAX.into()].map(|n| of(Layer::Collection, n, most)));
+        sizes
+    }
+
+    pub(super) fn rows(&self, scheme: &Xmss, lists: &Lists) -> Vec<OpCost> {
+        let mut rows = Vec::new();
+        let mut row = |op, n: u64, m: u64, ns| {
+            rows.push(OpCost {
+                op,
+                n,
+                m,
+                ns,
+                memory_bytes: scheme.cost(op, n, m).memory_bytes,
+            });
+        };
+        let committee = u64::from(COMMITTEE_MAX);
+        for leaf in &self.leaves {
+            // A proof is verified by whoever made it.
+            row(
+                Op::Aggregate,
+                leaf.signatures,
+                0,
+                leaf.prove_ns + leaf.verify_ns,
+            );
+        }
+        for n in [1, MANY] {
+            // Three signatures stand in a message beside the proof.
+            let beside = lists.verify(3 * n);
+            for leaf in &self.leaves {
+                let ns = beside + n * leaf.verify_ns;
+                row(Op::VerifyAggregates, n, n * leaf.signatures, ns);
+            }
+            // Evidence of more signers than a proof of a cell takes is a merge.
+            let merged_ns = beside + n * self.verify_ns();
+            for signers in [self.leaf_max + 1, committee] {
+                row(Op::VerifyAggregates, n, n * signers, merged_ns);
+            }
+            for signers in [1, committee] {
+                row(Op::VerifyCollections, n, n * signers, merged_ns);
+            }
+        }
+        // One piece is only looked at.
+        row(Op::Collect, 1, 0, self.verify_ns());
+        for made in &self.merges {
+            let ns = made.make_ns + made.verify_ns;
+            row(Op::Collect, made.pieces, made.signers, ns);
+            if made.signers < made.pieces * (self.leaf_max + 1) {
+                row(Op::Merge, made.pieces, 0, ns);
+            }
+        }
+        for made in &self.bundles {
+            let ns = made.make_ns + made.verify_ns;
+            row(Op::Bundle, made.pieces, made.signers, ns);
+            row(Op::VerifyBundle, made.pieces, made.signers, made.verify_ns);
+        }
+        rows
+    }
+}
