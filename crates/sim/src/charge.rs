@@ -10,7 +10,7 @@ mod lanes;
 mod tests;
 
 use crate::calendar::{ARG_MAX, EventQueue, Slab};
-use crate::net::{Hot, Tally, event};
+use crate::net::{Hot, Loads, Tally, event};
 use crate::role::Labour;
 use alphorn_scheme::{JobId, SessionId};
 use alphorn_types::Time;
@@ -87,6 +87,7 @@ pub(crate) struct At<'a, Q> {
     pub(crate) node: u32,
     pub(crate) hot: &'a mut Hot,
     pub(crate) tally: &'a mut Tally,
+    pub(crate) loads: &'a mut Loads,
     pub(crate) queue: &'a mut Q,
 }
 
@@ -149,6 +150,7 @@ impl<W: Labour> Compute<W> {
             let end_ns = at.hot.cpu_free_ns.max(at.now).saturating_add(time_ns);
             at.hot.cpu_free_ns = end_ns;
             at.tally.cpu_ns += time_ns;
+            at.loads.at(at.now, at.node).cpu_ns += time_ns;
             return match self.inline.insert((job, request.work), 1) {
                 Some(index) => at.queue.push(end_ns, at.node, kind::INLINE, index),
                 None => done.push(Done::not_run(job, End::Crashed)),

@@ -11,12 +11,14 @@
 
 mod keep;
 mod launch;
+mod loads;
 mod parts;
 mod queue;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
 pub(crate) use parts::{BIN_NS, Cut, Hot, Parcel, Sent};
 pub use parts::{Balance, NetConfig, Rate, Tally};
 pub use queue::PRIORITIES;
@@ -95,6 +97,8 @@ pub(crate) struct Net<M> {
     pub(crate) cuts: Vec<Cut>,
     /// What was sent, by bin and kind.
     pub(crate) series: Vec<Sent>,
+    /// What classes carry and compute; those of nodes are the bandwidths that they begin with.
+    pub(crate) loads: Loads,
     /// A flight or message found no place: the run cannot go on.
     pub(crate) full: bool,
     /// Nodes that are down.
@@ -147,6 +151,7 @@ impl<M> Net<M> {
             mixed: false,
         };
         Net {
+            loads: Loads::new(rate.clone(), rates.len()),
             hot: rate.into_iter().map(hot).collect(),
             tally: vec![Tally::default(); nodes],
             flights: Flights::new(ARG_MAX),

@@ -4,17 +4,21 @@
 
 mod csv;
 pub mod html;
+mod load;
 pub mod manifest;
 mod page;
 mod picture;
 pub mod plot;
 pub mod trace;
 
+pub(crate) use load::Frame;
+pub use load::{ALL, ClassLoad, KindSent, Loads, Rates};
 pub use page::{Run, run_page};
 pub use picture::{Picture, pictures};
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
+use crate::net::Tally;
 use crate::scenario::Expect;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,6 +52,28 @@ pub struct NodeRecord {
     pub queue_peak_bytes: u64,
     /// Most bits sent in a second.
     pub peak_1s_up_bps: u64,
+    /// Most bits received in a second.
+    pub peak_1s_down_bps: u64,
+    /// Most time of cores in a second, of jobs of 20 µs and more.
+    pub peak_1s_jobs_ns: u64,
+}
+
+impl NodeRecord {
+    /// What was counted of a node.
+    pub(crate) fn counted(node: u32, tally: &Tally) -> Self {
+        NodeRecord {
+            node,
+            bytes_up: tally.bytes_up,
+            bytes_down: tally.bytes_down,
+            msgs: u64::from(tally.messages),
+            cpu_ns: tally.cpu_ns,
+            queue_peak_bytes: tally.queue_peak_bytes,
+            peak_1s_up_bps: tally.peak_1s_up_bps(),
+            peak_1s_down_bps: tally.peak_1s_down_bps(),
+            peak_1s_jobs_ns: tally.peak_1s_jobs_ns(),
+            ..NodeRecord::default()
+        }
+    }
 }
 
 /// Bytes sent in one bin of time by messages of one kind.
@@ -119,6 +145,8 @@ pub struct Outcome {
     pub verdict: String,
     /// What became of the votes, if it is a slot.
     pub votes: Option<Votes>,
+    /// What classes of nodes carried and computed.
+    pub loads: Loads,
 }
 
 /// What became of the votes of a slot.

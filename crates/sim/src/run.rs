@@ -13,7 +13,7 @@ use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
 use crate::graph::GraphError;
-use crate::report::{Adversity, Bin, Bounds, NodeRecord, Outcome};
+use crate::report::{Adversity, Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role, Wire};
 use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, Strategy};
@@ -368,19 +368,13 @@ where
         };
         let first_ns = ledger.first_ns(node);
         NodeRecord {
-            node,
             class: setup.class[node as usize],
             region: setup.latency.region(node),
             role,
             first_ns: first_ns.map(|ns| ns - begin_ns),
             done_ns: ledger.last_delay_ns(node),
-            bytes_up: tally.bytes_up,
-            bytes_down: tally.bytes_down,
-            msgs: u64::from(tally.messages),
             dup_bytes: world.role(node).duplicate_bytes(),
-            cpu_ns: tally.cpu_ns,
-            queue_peak_bytes: tally.queue_peak_bytes,
-            peak_1s_up_bps: tally.peak_1s_up_bps(),
+            ..NodeRecord::counted(node, tally)
         }
     };
     let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
@@ -389,12 +383,21 @@ where
         msgs,
         bytes,
     };
+    let nodes: Vec<NodeRecord> = (0..scenario.sim.nodes).map(record).collect();
+    let series: Vec<Bin> = world.series().map(bin).collect();
+    let frame = Frame::run(world.now().as_nanos());
     Outcome {
         seed: setup.seed,
         payload_bytes: scenario.traffic.bytes * u64::from(scenario.traffic.count),
-        nodes: (0..scenario.sim.nodes).map(record).collect(),
+        loads: Loads::of(
+            &frame,
+            &scenario.class_names(),
+            world.loads(),
+            (&nodes, &series),
+        ),
+        nodes,
         delays_ns: ledger.delays_ns(),
-        series: world.series().map(bin).collect(),
+        series,
         useful_bytes: ledger.useful_bytes(),
         sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
         bounds,

@@ -18,7 +18,7 @@ pub use witness::Witness;
 use crate::calendar::{Calendar, Event, EventQueue, Slab};
 use crate::charge::{At, Compute, Done, Processor, kind as charge};
 use crate::fault::Wrap;
-use crate::net::{Balance, Net, NetConfig, Tally, event as net};
+use crate::net::{Balance, Load, Net, NetConfig, Tally, event as net};
 use crate::role::{Input, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
@@ -217,6 +217,11 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     /// What each node has sent and received.
     pub fn tallies(&self) -> &[Tally] {
         &self.net.tally
+    }
+
+    /// What each class carried and computed, by the number of a bin.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u64, u16, Load)> + '_ {
+        self.net.loads.iter()
     }
 
     /// What became of the bytes.
@@ -454,6 +459,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                     node,
                     hot: &mut self.net.hot[node as usize],
                     tally: &mut self.net.tally[node as usize],
+                    loads: &mut self.net.loads,
                     queue: &mut self.queue,
                 };
                 self.compute.happen(at, (what, arg), &mut self.done);
@@ -508,8 +514,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             return;
         }
         if self.net.handles_message(&mut self.queue, event) {
-            self.net.balance.delivered += bytes;
-            self.net.tally[node as usize].bytes_down += bytes;
+            self.net.received(self.now_ns, node, bytes);
             self.hand_over(node, net::sender(event), event.arg());
         }
     }
@@ -545,8 +550,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         while index != crate::net::NONE {
             let flight = self.net.flights.remove(index);
             index = flight.next;
-            self.net.balance.delivered += flight.bytes;
-            self.net.tally[node as usize].bytes_down += flight.bytes;
+            self.net.received(self.now_ns, node, flight.bytes);
             if flight.message == crate::net::NONE {
                 continue;
             }

@@ -1,7 +1,9 @@
 //! The table of runs for a person.
 
 use crate::report::table;
-use alphorn_sim::report::manifest::{Figures, Manifest, VoteFigures};
+use alphorn_sim::report::manifest::{
+    Figures, LoadFigures, Manifest, PhaseFigures, RateFigures, VoteFigures,
+};
 use alphorn_sim::report::plot::number;
 use alphorn_sim::sweep::{Merged, Spread};
 
@@ -11,11 +13,75 @@ pub(super) fn print(merged: &Merged) -> String {
         Some(_) => votes(merged),
         None => payloads(merged),
     };
-    if let [run] = &merged.runs[..]
-        && !run.verdict.is_empty()
-    {
-        text.push_str(&format!("\n\n{}", run.verdict));
+    if let [run] = &merged.runs[..] {
+        if let Some(figures) = &run.figures {
+            text.push_str(&loads(figures));
+        }
+        if !run.verdict.is_empty() {
+            text.push_str(&format!("\n\n{}", run.verdict));
+        }
     }
+    text
+}
+
+/// What classes of nodes carry and compute, and what is sent when.
+fn loads(figures: &Figures) -> String {
+    let Some(all) = figures.load() else {
+        return String::new();
+    };
+    let cells = |rates: &RateFigures| [rates.up_mbps, rates.down_mbps, rates.cores].map(number);
+    let row = |of: &LoadFigures| {
+        let rates = [of.mean, of.peak, of.most];
+        let names = [of.class.clone(), of.nodes.to_string()];
+        names
+            .into_iter()
+            .chain(rates.iter().flat_map(cells))
+            .collect()
+    };
+    let head = [
+        "class",
+        "nodes",
+        "up",
+        "down",
+        "cores",
+        "p99 up",
+        "p99 down",
+        "p99 cores",
+        "most up",
+        "most down",
+        "most cores",
+    ];
+    let rows: Vec<Vec<String>> = figures.loads.iter().map(row).collect();
+    let mut text = format!(
+        "\n\n{}\n\nMbit/s and cores of a node: the mean over a slot or the run, then the busiest second, of 99 % \
+         of the nodes and of the busiest one.",
+        table(&head, &rows)
+    );
+    let mut kinds: Vec<&str> = figures.sent.iter().map(|sent| &sent.message[..]).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let row = |of: &PhaseFigures| {
+        let mb = |kind: &&str| {
+            let mut own = figures.sent.iter();
+            let own = own.find(|sent| sent.phase == of.phase && sent.message == **kind);
+            number(own.map_or(0.0, |sent| sent.mb))
+        };
+        let phase = [of.phase.clone()].into_iter();
+        phase
+            .chain(cells(&of.rates))
+            .chain(kinds.iter().map(mb))
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = all.phases.iter().map(row).collect();
+    let sent: Vec<String> = kinds.iter().map(|kind| format!("{kind} MB")).collect();
+    let head: Vec<&str> = ["phase", "up", "down", "cores"]
+        .into_iter()
+        .chain(sent.iter().map(String::as_str))
+        .collect();
+    text.push_str(&format!(
+        "\n\n{}\n\nThe mean of all nodes in each phase, and what a node sends.",
+        table(&head, &rows)
+    ));
     text
 }
 
@@ -48,6 +114,7 @@ fn votes(merged: &Merged) -> String {
             let values: Vec<Option<f64>> = runs.iter().map(|(run, votes)| of(run, votes)).collect();
             spread(&values)
         };
+        let load = |of: &dyn Fn(&LoadFigures) -> f64| figure(&|run, _| run.load().map(of));
         let part = if point.truncated { " (part)" } else { "" };
         rows.push(vec![
             point.label(),
@@ -58,6 +125,8 @@ fn votes(merged: &Merged) -> String {
             figure(&|_, votes| votes.most_ms),
             figure(&|run, _| run.t99_ms),
             format!("{}{part}", figure(&|_, votes| Some(votes.sent_mb))),
+            load(&|load| load.peak.up_mbps.max(load.peak.down_mbps)),
+            load(&|load| load.mean.cores),
             figure(&|run, _| Some(run.events as f64)),
         ]);
     }
@@ -70,11 +139,14 @@ fn votes(merged: &Merged) -> String {
         "99 %, ms",
         "99 % of nodes, ms",
         "MB sent a node",
+        "peak Mbit/s",
+        "cores",
         "events",
     ];
     format!(
         "{}\n\nms from the begin of the phase of votes until the proposer has 2/3 and 99 % of the votes, and \
-         until 99 % of the nodes have 99 %; none: never.",
+         until 99 % of the nodes have 99 %; none: never. Peak: the busiest second of a node, up or down, which 99 % \
+         of the nodes do not exceed; cores: the mean of a node over a slot.",
         table(&head, &rows)
     )
 }

@@ -181,6 +181,7 @@ fn account(scenario: &Scenario, outcome: &Outcome, node: u32) -> String {
         cpu_ns,
         queue_peak_bytes,
         peak_1s_up_bps,
+        peak_1s_down_bps,
         ..
     } = record;
     let ms = |ns: &Option<u64>| {
@@ -209,6 +210,10 @@ fn account(scenario: &Scenario, outcome: &Outcome, node: u32) -> String {
         (
             "most sent in a second",
             format!("{} Mbit/s", number(*peak_1s_up_bps as f64 / 1e6)),
+        ),
+        (
+            "most received in a second",
+            format!("{} Mbit/s", number(*peak_1s_down_bps as f64 / 1e6)),
         ),
     ];
     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);

@@ -83,7 +83,7 @@ impl<W: Labour> Lanes<W> {
 
     pub(super) fn happen<Q: EventQueue>(
         &mut self,
-        at: At<'_, Q>,
+        mut at: At<'_, Q>,
         processor: Processor,
         (what, arg): (u8, u32),
         done: &mut Vec<Done<W>>,
@@ -99,7 +99,7 @@ impl<W: Labour> Lanes<W> {
             if arg != lane_arg(lane, self.generations[lane]) {
                 return;
             }
-            self.advance(at.now);
+            self.advance(&mut at);
             let Some(run) = self.runs[lane].take() else {
                 return;
             };
@@ -151,10 +151,11 @@ impl<W: Labour> Lanes<W> {
     /// Starts what can start, and schedules the ends anew.
     fn settle<Q: EventQueue>(
         &mut self,
-        at: At<'_, Q>,
+        mut at: At<'_, Q>,
         processor: Processor,
         done: &mut Vec<Done<W>>,
     ) {
+        self.advance(&mut at);
         let At {
             now,
             node,
@@ -162,7 +163,6 @@ impl<W: Labour> Lanes<W> {
             queue,
             ..
         } = at;
-        self.advance(now);
         while let Some(output) = self.plan.poll_output() {
             match output {
                 Output::Finished(finished) => {
@@ -250,17 +250,24 @@ impl<W: Labour> Lanes<W> {
     }
 
     /// Counts what was done since the last change of speed.
-    fn advance(&mut self, now: u64) {
+    fn advance<Q>(&mut self, at: &mut At<'_, Q>) {
+        let now = at.now;
         let prove = self.prove_speed();
+        let (mut from_ns, mut worked_ns) = (now, 0);
         for lane in 0..self.runs.len() {
             let (share, among) = self.speed(lane, prove);
             if let Some(run) = &mut self.runs[lane] {
                 let wide = u128::from(now - run.since_ns) * u128::from(share) / u128::from(among);
-                run.left_ns = run
-                    .left_ns
-                    .saturating_sub(u64::try_from(wide).unwrap_or(u64::MAX));
+                let did_ns = u64::try_from(wide).unwrap_or(u64::MAX).min(run.left_ns);
+                run.left_ns -= did_ns;
+                // All that run were counted last at the same time.
+                from_ns = from_ns.min(run.since_ns);
+                worked_ns += did_ns;
                 run.since_ns = now;
             }
+        }
+        if worked_ns > 0 {
+            at.loads.work(at.node, (from_ns, now), worked_ns, at.tally);
         }
     }
 }

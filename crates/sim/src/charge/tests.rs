@@ -77,6 +77,7 @@ impl Bench {
             let at = At {
                 now: event.time_ns,
                 node: 0,
+                loads: &mut self.net.loads,
                 hot: &mut self.net.hot[0],
                 tally: &mut self.net.tally[0],
                 queue: &mut self.queue,

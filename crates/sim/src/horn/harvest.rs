@@ -7,7 +7,7 @@ use super::plan::{Plan, Way};
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Followed, Milestones, Watch};
 use crate::calendar::EventQueue;
-use crate::report::{Bin, Bounds, NodeRecord, Outcome, Votes};
+use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
 use crate::role::{Role, Wire};
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
@@ -169,14 +169,18 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             bytes,
         };
         let roles = roles_of(self.plan);
+        let nodes: Vec<NodeRecord> = (0..self.plan.nodes)
+            .map(|node| self.record(node, roles[node as usize]))
+            .collect();
+        let series: Vec<Bin> = world.series().map(bin).collect();
+        let classes = self.scenario.class_names();
         Outcome {
             seed: self.seed,
             payload_bytes: watch.slots().map(|(_, one)| one.published().2).sum(),
-            nodes: (0..self.plan.nodes)
-                .map(|node| self.record(node, roles[node as usize]))
-                .collect(),
+            loads: Loads::of(&self.frame(), &classes, world.loads(), (&nodes, &series)),
+            nodes,
             delays_ns: self.counted().map(delay).collect(),
-            series: world.series().map(bin).collect(),
+            series,
             useful_bytes: watch.useful_bytes(),
             sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
             bounds: self.bounds,
@@ -186,6 +190,15 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             verdict: String::new(),
             votes: Some(self.votes()),
         }
+    }
+
+    /// The slots that are followed, with their phases.
+    fn frame(&self) -> Frame {
+        let plan = self.plan;
+        let phases = Phase::all(plan.config.layout.levels());
+        let begin = |phase: Phase| (phase.name(), plan.phase_start(phase).as_nanos());
+        let begins: Vec<(&str, u64)> = phases.map(begin).collect();
+        Frame::slots(plan.slot_end().as_nanos(), plan.slots.into(), &begins)
     }
 
     fn votes(&self) -> Votes {
@@ -206,19 +219,13 @@ impl<Q: EventQueue> Harvest<'_, Q> {
         let times = &self.last().milestones[at].at_ns;
         let since = |at: u64| at.saturating_sub(self.begin_ns());
         NodeRecord {
-            node,
             class: self.class[at],
             region: self.regions[at],
             role: if self.honest[at] { role } else { "faulty" },
             first_ns: times[0].map(since),
             done_ns: times[2].map(since),
-            bytes_up: tally.bytes_up,
-            bytes_down: tally.bytes_down,
-            msgs: u64::from(tally.messages),
             dup_bytes: self.world.role(node).duplicate_bytes(),
-            cpu_ns: tally.cpu_ns,
-            queue_peak_bytes: tally.queue_peak_bytes,
-            peak_1s_up_bps: tally.peak_1s_up_bps(),
+            ..NodeRecord::counted(node, tally)
         }
     }
 }

@@ -65,6 +65,7 @@ impl<M> Net<M> {
         let free_ns = now.saturating_add(wire_ns);
         hot.up_free_ns = free_ns;
         self.tally[from as usize].transmit(now, wire_ns, bytes);
+        self.loads.at(now, from).up += bytes;
         self.balance.started += bytes;
         if flight.marks & mark::PACED != 0 && flight.message != NONE {
             hot.called = true;
@@ -244,6 +245,7 @@ impl<M> Net<M> {
             return false;
         }
         self.tally[to as usize].cpu_ns += cost_ns;
+        self.loads.at(now, to).cpu_ns += cost_ns;
         true
     }
 
@@ -259,6 +261,7 @@ impl<M> Net<M> {
             return false;
         }
         self.tally[to as usize].cpu_ns += self.handle_ns;
+        self.loads.at(now, to).cpu_ns += self.handle_ns;
         true
     }
 

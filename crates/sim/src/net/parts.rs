@@ -1,5 +1,6 @@
 //! What a network is made of: bandwidths, the state and the counts of a node, what is sent.
 
+use super::loads::Peak;
 use super::queue::Queue;
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -57,7 +58,7 @@ pub(crate) struct Hot {
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
 
-/// What a node has sent and received: one cache line.
+/// What a node has sent and received: one cache line of what a delivery counts, one of what sending does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Tally {
@@ -67,13 +68,13 @@ pub struct Tally {
     pub bytes_down: u64,
     /// Time of its cores.
     pub cpu_ns: u64,
+    down: Peak,
     /// Bytes that wait in the uplink.
     pub queue_bytes: u64,
     /// Most of them.
     pub queue_peak_bytes: u64,
-    pub(super) second_bytes: u64,
-    peak_bytes: u64,
-    second: u32,
+    pub(super) up: Peak,
+    pub(super) jobs: Peak,
     /// Messages sent.
     pub messages: u32,
 }
@@ -81,37 +82,33 @@ pub struct Tally {
 impl Tally {
     /// Most bits sent in a second of the clock.
     pub fn peak_1s_up_bps(&self) -> u64 {
-        self.peak_bytes.max(self.second_bytes).saturating_mul(8)
+        self.up.most().saturating_mul(8)
+    }
+
+    /// Most bits received in a second of the clock.
+    pub fn peak_1s_down_bps(&self) -> u64 {
+        self.down.most().saturating_mul(8)
+    }
+
+    /// Most time of cores in a second of the clock, of jobs of [`INLINE_NS_MAX`] and more.
+    ///
+    /// [`INLINE_NS_MAX`]: crate::charge::INLINE_NS_MAX
+    pub fn peak_1s_jobs_ns(&self) -> u64 {
+        self.jobs.most()
     }
 
     /// Counts a transmission into the seconds in which it is on the wire.
     #[inline]
     pub(super) fn transmit(&mut self, start_ns: u64, wire_ns: u64, bytes: u64) {
-        const SECOND: u64 = 1_000_000_000;
         self.bytes_up += bytes;
-        let second = start_ns / SECOND;
-        if u64::from(self.second) != second {
-            self.begin_second(second);
-        }
-        let left_ns = (second + 1) * SECOND - start_ns;
-        if wire_ns <= left_ns {
-            self.second_bytes += bytes;
-            return;
-        }
-        let share = |ns: u64| (u128::from(bytes) * u128::from(ns) / u128::from(wire_ns)) as u64;
-        self.second_bytes += share(left_ns);
-        let end_ns = start_ns.saturating_add(wire_ns);
-        if wire_ns - left_ns >= SECOND {
-            self.peak_bytes = self.peak_bytes.max(share(SECOND));
-        }
-        self.begin_second(end_ns / SECOND);
-        self.second_bytes = share(end_ns % SECOND);
+        self.up.add(start_ns, wire_ns, bytes);
     }
 
-    fn begin_second(&mut self, second: u64) {
-        self.peak_bytes = self.peak_bytes.max(self.second_bytes);
-        self.second_bytes = 0;
-        self.second = u32::try_from(second).unwrap_or(u32::MAX);
+    /// Counts what arrives.
+    #[inline]
+    pub(crate) fn receive(&mut self, now_ns: u64, bytes: u64) {
+        self.bytes_down += bytes;
+        self.down.add(now_ns, 0, bytes);
     }
 }
 

@@ -336,9 +336,9 @@ fn the_busiest_second_is_no_faster_than_the_link() {
     // 2 MB in two seconds, from 0.75 s on: a quarter, a whole second, three quarters.
     tally.transmit(750 * MS, 2000 * MS, 2_000_000);
     assert_eq!(tally.peak_1s_up_bps(), 8_000_000);
-    assert_eq!(tally.second_bytes, 750_000);
+    assert_eq!(tally.up.sum, 750_000);
     tally.transmit(2750 * MS, 100 * MS, 100_000);
-    assert_eq!((tally.second_bytes, tally.bytes_up), (850_000, 2_100_000));
+    assert_eq!((tally.up.sum, tally.bytes_up), (850_000, 2_100_000));
     let mut short = Tally::default();
     short.transmit(900 * MS, 200 * MS, 200_000);
     short.transmit(1100 * MS, 100 * MS, 100_000);

@@ -44,13 +44,13 @@ pub fn summary_row(outcome: &Outcome) -> String {
 pub fn nodes(outcome: &Outcome, classes: &[&str], regions: &[&str]) -> String {
     let mut text =
         "node,class,region,role,first_ns,done_ns,bytes_up,bytes_down,msgs,dup_bytes,cpu_ns,\
-                    queue_peak_bytes,peak_1s_up_bps\n"
+                    queue_peak_bytes,peak_1s_up_bps,peak_1s_down_bps,peak_1s_jobs_ns\n"
             .to_owned();
     for n in &outcome.nodes {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             n.node,
             classes.get(usize::from(n.class)).unwrap_or(&""),
             regions.get(usize::from(n.region)).unwrap_or(&""),
@@ -63,7 +63,9 @@ pub fn nodes(outcome: &Outcome, classes: &[&str], regions: &[&str]) -> String {
             n.dup_bytes,
             n.cpu_ns,
             n.queue_peak_bytes,
-            n.peak_1s_up_bps
+            n.peak_1s_up_bps,
+            n.peak_1s_down_bps,
+            n.peak_1s_jobs_ns
         );
     }
     text

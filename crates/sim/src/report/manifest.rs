@@ -1,6 +1,6 @@
 //! The manifest of a run: what was run, where, what came out, and how to run it again.
 
-use super::{Adversity, Bounds, Outcome, Summary};
+use super::{Adversity, Bounds, ClassLoad, Outcome, Rates, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -73,6 +73,98 @@ pub struct Figures {
     /// What became of the votes, if the run is a slot of Horn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<VoteFigures>,
+    /// What all nodes carried and computed, then each class of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadFigures>,
+    /// Megabytes that a node sends on average, by phase of the slot and kind of message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<SentFigures>,
+}
+
+/// Rates of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateFigures {
+    /// Megabits a second that it sends.
+    pub up_mbps: f64,
+    /// Megabits a second that it receives.
+    pub down_mbps: f64,
+    /// Cores.
+    pub cores: f64,
+}
+
+impl From<Rates> for RateFigures {
+    fn from(rates: Rates) -> Self {
+        RateFigures {
+            up_mbps: rates.up_bps as f64 / 1e6,
+            down_mbps: rates.down_bps as f64 / 1e6,
+            cores: rates.cores_ns as f64 / 1e9,
+        }
+    }
+}
+
+/// What a class of nodes carried and computed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadFigures {
+    /// Its name, or `all`.
+    pub class: String,
+    /// Its nodes.
+    pub nodes: u32,
+    /// The mean over nodes and over the time of a slot, or of the run.
+    pub mean: RateFigures,
+    /// The busiest second of each node, what 99 % of them do not exceed; each rate alone.
+    pub peak: RateFigures,
+    /// The same of the busiest node.
+    pub most: RateFigures,
+    /// Means over nodes in each phase.
+    pub phases: Vec<PhaseFigures>,
+}
+
+/// What a class carried and computed in a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseFigures {
+    /// The phase.
+    pub phase: String,
+    /// Means over its nodes.
+    #[serde(flatten)]
+    pub rates: RateFigures,
+}
+
+/// What is sent in a phase, of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SentFigures {
+    /// The phase.
+    pub phase: String,
+    /// The kind of its messages.
+    pub message: String,
+    /// Megabytes a node.
+    pub mb: f64,
+}
+
+impl From<&ClassLoad> for LoadFigures {
+    fn from(load: &ClassLoad) -> Self {
+        let phase = |(name, rates): &(String, Rates)| PhaseFigures {
+            phase: name.clone(),
+            rates: (*rates).into(),
+        };
+        LoadFigures {
+            class: load.class.clone(),
+            nodes: load.nodes,
+            mean: load.mean.into(),
+            peak: load.peak.into(),
+            most: load.most.into(),
+            phases: load.phases.iter().map(phase).collect(),
+        }
+    }
+}
+
+fn sent_figures(outcome: &Outcome) -> Vec<SentFigures> {
+    let nodes = outcome.nodes.len().max(1) as f64;
+    let sent = outcome.loads.sent.iter().map(|sent| SentFigures {
+        phase: sent.phase.clone(),
+        message: sent.kind.to_owned(),
+        mb: sent.bytes as f64 / nodes / 1e6,
+    });
+    sent.collect()
 }
 
 /// What became of the votes of a slot.
@@ -252,11 +344,24 @@ impl Figures {
             events: outcome.events,
             event_hash: format!("{:016x}", outcome.event_hash),
             votes: VoteFigures::of(outcome),
+            loads: outcome
+                .loads
+                .classes
+                .iter()
+                .map(LoadFigures::from)
+                .collect(),
+            sent: sent_figures(outcome),
         }
+    }
+
+    /// All nodes together.
+    pub fn load(&self) -> Option<&LoadFigures> {
+        self.loads.first()
     }
 
     /// All figures that are numbers, in the order of tables.
     pub fn columns(&self) -> Vec<Column> {
+        let load = |of: &dyn Fn(&LoadFigures) -> f64| self.load().map(of);
         vec![
             ("t50_ms", self.t50_ms),
             ("t90_ms", self.t90_ms),
@@ -271,6 +376,12 @@ impl Figures {
             ("bytes_up_p99", Some(self.bytes_up_p99 as f64)),
             ("cpu_ms_p99", Some(self.cpu_ms_p99)),
             ("events", Some(self.events as f64)),
+            ("up_mbps_mean", load(&|load| load.mean.up_mbps)),
+            ("down_mbps_mean", load(&|load| load.mean.down_mbps)),
+            ("cores_mean", load(&|load| load.mean.cores)),
+            ("up_mbps_peak", load(&|load| load.peak.up_mbps)),
+            ("down_mbps_peak", load(&|load| load.peak.down_mbps)),
+            ("cores_peak", load(&|load| load.peak.cores)),
         ]
     }
 }

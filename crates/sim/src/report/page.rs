@@ -1,7 +1,7 @@
 //! The page of one run.
 
 use super::html::{Origin, Page, Table};
-use super::manifest::{Figures, Manifest, VoteFigures};
+use super::manifest::{Figures, Manifest, RateFigures, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome};
@@ -58,6 +58,7 @@ pub fn run_page(run: &Run<'_>) -> String {
     for picture in pictures(scenario, outcome) {
         page.picture(&picture, Origin::Modelled);
     }
+    loads(&mut page, &figures);
     adversity(&mut page, outcome);
     about(&mut page, manifest);
     page.source("The scenario, with every default", run.text);
@@ -113,6 +114,55 @@ fn tiles(figures: &Figures) -> Vec<(String, String)> {
         }
     }
     tiles
+}
+
+/// What classes of nodes carry and compute, and what is sent in which phase.
+fn loads(page: &mut Page, figures: &Figures) {
+    if figures.loads.is_empty() {
+        return;
+    }
+    page.heading("What nodes carry and compute");
+    let head = [
+        "class",
+        "nodes",
+        "up",
+        "down",
+        "cores",
+        "p99 up",
+        "p99 down",
+        "p99 cores",
+        "most up",
+        "most down",
+        "most cores",
+    ];
+    let about = "Mbit/s and cores of a node: the mean, then the busiest second, of 99 % of the nodes and of the \
+                 busiest one";
+    let mut classes = Table::new(about, &head);
+    let about = "Mbit/s and cores of a node in each phase, the mean of the class";
+    let mut phases = Table::new(about, &["class", "phase", "up", "down", "cores"]);
+    for load in &figures.loads {
+        let rates = [load.mean, load.peak, load.most];
+        let names = [load.class.clone(), number(f64::from(load.nodes))];
+        let row = names.into_iter().chain(rates.iter().flat_map(cells));
+        classes.row(row.collect());
+        for own in &load.phases {
+            let names = [load.class.clone(), own.phase.clone()];
+            phases.row(names.into_iter().chain(cells(&own.rates)).collect());
+        }
+    }
+    page.table(&classes);
+    page.table(&phases);
+    let about = "Sent by a node, by phase and kind of message";
+    let mut kinds = Table::new(about, &["phase", "kind", "MB"]);
+    for sent in &figures.sent {
+        let names = [sent.phase.clone(), sent.message.clone()];
+        kinds.row(names.into_iter().chain([number(sent.mb)]).collect());
+    }
+    page.table(&kinds);
+}
+
+fn cells(rates: &RateFigures) -> [String; 3] {
+    [rates.up_mbps, rates.down_mbps, rates.cores].map(number)
 }
 
 /// What honest nodes refused and reported, if anything.

@@ -93,6 +93,11 @@ impl Scenario {
         (0..self.sim.nodes).map(class).collect()
     }
 
+    /// Names of the classes.
+    pub(crate) fn class_names(&self) -> Vec<&str> {
+        self.class.iter().map(|class| class.name.as_str()).collect()
+    }
+
     /// The costs of a scheme, if the scenario names a table of them.
     pub(crate) fn costs(&self) -> Result<Option<CostTable>, CostsError> {
         self.table(self.compute.costs.as_ref(), CostTable::from_json)

@@ -9,7 +9,7 @@ use crate::calendar::Calendar;
 use crate::fault::Withhold;
 use crate::graph::Graph;
 use crate::latency::{Latency, mix};
-use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::Wire;
 use crate::run::{Observe, Progress};
 use crate::scenario::{FaultKind, Place, Scenario};
@@ -96,7 +96,8 @@ pub fn run(
         world.wrap(node, Box::new(wrap));
     }
     go(&mut world, scenario, observe)?;
-    Ok(harvest(&world, &plan, (&class, &regions), seed))
+    let classes = scenario.class_names();
+    Ok(harvest(&world, &plan, (&class, &classes, &regions), seed))
 }
 
 /// From each voter to the nodes of its leaf, and from each position to those above it.
@@ -173,7 +174,7 @@ fn go(
 fn harvest(
     world: &TreeWorld,
     plan: &Plan,
-    (class, regions): (&[u16], &[u8]),
+    (class, classes, regions): (&[u16], &[&str], &[u8]),
     seed: u64,
 ) -> TreeRun {
     let First { honest, found } = world.witness();
@@ -195,19 +196,12 @@ fn harvest(
         };
         let done = found.as_ref().filter(|(_, root, _)| *root == node);
         NodeRecord {
-            node,
             class: class[at(node)],
             region: regions[at(node)],
             role,
             first_ns: None,
             done_ns: done.map(|(ns, _, _)| *ns),
-            bytes_up: tally.bytes_up,
-            bytes_down: tally.bytes_down,
-            msgs: u64::from(tally.messages),
-            dup_bytes: 0,
-            cpu_ns: tally.cpu_ns,
-            queue_peak_bytes: tally.queue_peak_bytes,
-            peak_1s_up_bps: tally.peak_1s_up_bps(),
+            ..NodeRecord::counted(node, tally)
         }
     };
     let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
@@ -219,12 +213,16 @@ fn harvest(
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
+    let nodes: Vec<NodeRecord> = (0..world.roles().len() as u32).map(record).collect();
+    let series: Vec<Bin> = world.series().map(bin).collect();
+    let frame = Frame::run(world.now().as_nanos());
     let outcome = Outcome {
         seed,
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
-        nodes: (0..world.roles().len() as u32).map(record).collect(),
+        loads: Loads::of(&frame, classes, world.loads(), (&nodes, &series)),
+        nodes,
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
-        series: world.series().map(bin).collect(),
+        series,
         useful_bytes: 0,
         sent_truncated: true,
         bounds: Bounds::default(),

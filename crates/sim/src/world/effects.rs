@@ -43,6 +43,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                     node,
                     hot: &mut self.net.hot[node as usize],
                     tally: &mut self.net.tally[node as usize],
+                    loads: &mut self.net.loads,
                     queue: &mut self.queue,
                 };
                 self.compute.spawn(at, (job, request), &mut self.done);
@@ -52,6 +53,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 let hot = &mut self.net.hot[node as usize];
                 hot.cpu_free_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
                 self.net.tally[node as usize].cpu_ns += time_ns;
+                self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
             }
             Output::CancelSession { session } => {
                 let at = At {
@@ -59,6 +61,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                     node,
                     hot: &mut self.net.hot[node as usize],
                     tally: &mut self.net.tally[node as usize],
+                    loads: &mut self.net.loads,
                     queue: &mut self.queue,
                 };
                 self.compute.cancel(at, session, &mut self.done);

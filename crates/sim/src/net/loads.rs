@@ -1,0 +1,163 @@
+//! What nodes carry and compute over time: by class, and the busiest second of each node.
+
+use super::Net;
+use super::parts::Tally;
+
+/// Bins of the loads of classes, in nanoseconds.
+pub(crate) const LOAD_BIN_NS: u64 = 100_000_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What the nodes of a class did in a bin of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Bytes whose transmission began.
+    pub(crate) up: u64,
+    /// Bytes that arrived.
+    pub(crate) down: u64,
+    /// Nanoseconds of cores.
+    pub(crate) cpu_ns: u64,
+}
+
+/// The loads of all classes.
+#[derive(Debug)]
+pub(crate) struct Loads {
+    class: Vec<u16>,
+    classes: usize,
+    /// By bin, and there by class.
+    bins: Vec<Load>,
+}
+
+impl Loads {
+    pub(super) fn new(class: Vec<u16>, classes: usize) -> Self {
+        Loads {
+            class,
+            classes,
+            bins: Vec::new(),
+        }
+    }
+
+    /// Loads by the number of their bin and by class.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u16, Load)> + '_ {
+        let bins = (0..).zip(self.bins.chunks(self.classes.max(1)));
+        bins.flat_map(|(bin, classes)| {
+            let classes = (0..).zip(classes.iter().copied());
+            classes.map(move |(class, load)| (bin, class, load))
+        })
+    }
+
+    /// What a node's class did at a time.
+    #[inline]
+    pub(crate) fn at(&mut self, now_ns: u64, node: u32) -> &mut Load {
+        let first = (now_ns / LOAD_BIN_NS) as usize * self.classes;
+        if self.bins.len() < first + self.classes {
+            self.bins.resize(first + self.classes, Load::default());
+        }
+        &mut self.bins[first + usize::from(self.class[node as usize])]
+    }
+
+    /// Counts work of a node on several cores, from one time to another.
+    pub(crate) fn work(
+        &mut self,
+        node: u32,
+        (from_ns, until_ns): (u64, u64),
+        cpu_ns: u64,
+        tally: &mut Tally,
+    ) {
+        let for_ns = until_ns - from_ns;
+        tally.jobs.add(from_ns, for_ns, cpu_ns);
+        let mut at_ns = from_ns;
+        while at_ns < until_ns {
+            let end_ns = until_ns.min((at_ns / LOAD_BIN_NS + 1) * LOAD_BIN_NS);
+            self.at(at_ns, node).cpu_ns += share(cpu_ns, end_ns - at_ns, for_ns);
+            at_ns = end_ns;
+        }
+    }
+}
+
+impl<M> Net<M> {
+    /// Counts what arrived at a node.
+    #[inline]
+    pub(crate) fn received(&mut self, now: u64, node: u32, bytes: u64) {
+        self.balance.delivered += bytes;
+        self.tally[node as usize].receive(now, bytes);
+        self.loads.at(now, node).down += bytes;
+    }
+}
+
+/// Most of something in a second of the clock. What is added begins no earlier than what was before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peak {
+    pub(super) sum: u64,
+    most: u64,
+    second: u32,
+}
+
+impl Peak {
+    /// The most.
+    pub(crate) fn most(&self) -> u64 {
+        self.most.max(self.sum)
+    }
+
+    /// Counts what takes some time into the seconds in which it is.
+    #[inline]
+    pub(crate) fn add(&mut self, start_ns: u64, for_ns: u64, amount: u64) {
+        let second = start_ns / SECOND_NS;
+        if u64::from(self.second) != second {
+            self.begin(second);
+        }
+        let left_ns = (second + 1) * SECOND_NS - start_ns;
+        if for_ns <= left_ns {
+            self.sum += amount;
+            return;
+        }
+        self.sum += share(amount, left_ns, for_ns);
+        let end_ns = start_ns.saturating_add(for_ns);
+        if for_ns - left_ns >= SECOND_NS {
+            self.most = self.most.max(share(amount, SECOND_NS, for_ns));
+        }
+        self.begin(end_ns / SECOND_NS);
+        self.sum = share(amount, end_ns % SECOND_NS, for_ns);
+    }
+
+    fn begin(&mut self, second: u64) {
+        self.most = self.most.max(self.sum);
+        self.sum = 0;
+        self.second = u32::try_from(second).unwrap_or(u32::MAX);
+    }
+}
+
+/// The part of an amount that lies in a part of its time.
+#[inline]
+fn share(amount: u64, part_ns: u64, of_ns: u64) -> u64 {
+    (u128::from(amount) * u128::from(part_ns) / u128::from(of_ns.max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn work_lies_in_the_bins_in_which_it_is_done() {
+        let mut loads = Loads::new(vec![0, 1], 2);
+        let mut tally = Tally::default();
+        // Two cores from 0.95 to 1.15 s.
+        loads.work(1, (950 * MS, 1150 * MS), 400 * MS, &mut tally);
+        loads.at(1199 * MS, 0).down += 7;
+        let busy: Vec<_> = loads
+            .iter()
+            .filter(|(.., load)| *load != Load::default())
+            .map(|(bin, class, load)| (bin, class, load.cpu_ns / MS, load.down))
+            .collect();
+        let expected = [
+            (9, 1, 100, 0),
+            (10, 1, 200, 0),
+            (11, 0, 0, 7),
+            (11, 1, 100, 0),
+        ];
+        assert_eq!(busy, expected);
+        assert_eq!(tally.peak_1s_jobs_ns(), 300 * MS);
+    }
+}

@@ -1,0 +1,319 @@
+//! How much nodes carry and compute: by class, and by phase where a run is made of slots.
+//!
+//! A run that follows the votes of few slots is longer than these: collections and blocks come later. Each of
+//! its times is taken for the same time of one slot, and sums are divided by the slots that are followed: what
+//! comes out is the load of a network in which such slots follow each other without end.
+
+use super::{Bin, NodeRecord, quantile};
+use crate::net::{BIN_NS, LOAD_BIN_NS, Load};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The name under which all classes stand together.
+pub const ALL: &str = "all";
+/// The phase of a run that has none.
+const WHOLE: &str = "run";
+
+/// Rates of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rates {
+    /// Bits a second that it sends.
+    pub up_bps: u64,
+    /// Bits a second that it receives.
+    pub down_bps: u64,
+    /// Nanoseconds of its cores in a second.
+    pub cores_ns: u64,
+}
+
+/// A class of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClassLoad {
+    /// Its name; [`ALL`] is all classes together.
+    pub class: String,
+    /// Its nodes.
+    pub nodes: u32,
+    /// The mean over its nodes and over the time of a slot, or of the run.
+    pub mean: Rates,
+    /// Each node's busiest second, each of its rates alone: what 99 % of the nodes do not exceed. Cores are those
+    /// of jobs of 20 µs and more.
+    pub peak: Rates,
+    /// The same of the busiest node.
+    pub most: Rates,
+    /// The mean over its nodes in each phase of a slot.
+    pub phases: Vec<(String, Rates)>,
+}
+
+/// Bytes of messages of a kind that all nodes send in a phase of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KindSent {
+    /// The phase.
+    pub phase: String,
+    /// The kind.
+    pub kind: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The loads of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Loads {
+    /// All classes together, then each.
+    pub classes: Vec<ClassLoad>,
+    /// What is sent, by phase and kind.
+    pub sent: Vec<KindSent>,
+}
+
+/// The time that loads are told of.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    /// Nanoseconds of a slot, or of the run.
+    period_ns: u64,
+    /// How many are followed.
+    periods: u64,
+    /// Phases of a slot by name, and when each ends; the first begins with it.
+    phases: Vec<(String, u64)>,
+}
+
+impl Frame {
+    /// A run without slots, of so many nanoseconds.
+    pub(crate) fn run(ns: u64) -> Self {
+        Frame {
+            period_ns: ns.max(1),
+            periods: 1,
+            phases: vec![(WHOLE.to_owned(), ns.max(1))],
+        }
+    }
+
+    /// So many slots with these phases, by name and begin.
+    pub(crate) fn slots(slot_ns: u64, slots: u64, begins: &[(&str, u64)]) -> Self {
+        let ends = begins.iter().skip(1).map(|(_, begin)| *begin);
+        let phases = begins.iter().zip(ends.chain([slot_ns]));
+        let phases = phases.map(|((name, begin), end)| ((*name).to_owned(), *begin, end));
+        Frame {
+            period_ns: slot_ns.max(1),
+            periods: slots.max(1),
+            // A phase that begins where the slot ends has no time.
+            phases: phases
+                .filter(|(_, begin, end)| end > begin)
+                .map(|(name, _, end)| (name, end))
+                .collect(),
+        }
+    }
+
+    /// The phases in which a bin lies, and its nanoseconds there.
+    fn parts(&self, from_ns: u64, bin_ns: u64) -> Vec<(usize, u64)> {
+        let mut parts = Vec::new();
+        let (mut at_ns, mut left_ns) = (from_ns % self.period_ns, bin_ns);
+        while left_ns > 0 {
+            let phase = self.phases.partition_point(|(_, end)| *end <= at_ns);
+            let Some((_, end)) = self.phases.get(phase) else {
+                break;
+            };
+            let part_ns = left_ns.min(end - at_ns);
+            parts.push((phase, part_ns));
+            left_ns -= part_ns;
+            at_ns = (at_ns + part_ns) % self.period_ns;
+        }
+        parts
+    }
+
+    /// Nanoseconds of a phase.
+    fn phase_ns(&self, phase: usize) -> u64 {
+        let begin = phase
+            .checked_sub(1)
+            .map_or(0, |before| self.phases[before].1);
+        self.phases[phase].1 - begin
+    }
+}
+
+/// The part of an amount.
+fn part(amount: u64, ns: u64, of_ns: u64) -> u64 {
+    (u128::from(amount) * u128::from(ns) / u128::from(of_ns.max(1))) as u64
+}
+
+/// What a node does in a second, of what so many nodes do in some time.
+fn each(load: Load, nodes: u32, ns: u64) -> Rates {
+    let second = |amount: u64| {
+        let all = u128::from(ns.max(1)) * u128::from(nodes.max(1));
+        (u128::from(amount) * 1_000_000_000 / all) as u64
+    };
+    Rates {
+        up_bps: second(load.up.saturating_mul(8)),
+        down_bps: second(load.down.saturating_mul(8)),
+        cores_ns: second(load.cpu_ns),
+    }
+}
+
+fn add(sum: &mut Load, more: Load) {
+    sum.up += more.up;
+    sum.down += more.down;
+    sum.cpu_ns += more.cpu_ns;
+}
+
+/// The busiest seconds of some nodes: what a share of them does not exceed.
+fn busiest(nodes: &[&NodeRecord], permille: usize) -> Rates {
+    let of = |value: fn(&NodeRecord) -> u64| {
+        let mut values: Vec<u64> = nodes.iter().map(|node| value(node)).collect();
+        values.sort_unstable();
+        quantile(&values, permille).unwrap_or(0)
+    };
+    Rates {
+        up_bps: of(|node| node.peak_1s_up_bps),
+        down_bps: of(|node| node.peak_1s_down_bps),
+        cores_ns: of(|node| node.peak_1s_jobs_ns),
+    }
+}
+
+impl Loads {
+    /// From what a world counted: loads by bin and class, nodes, and the series of messages.
+    pub(crate) fn of(
+        frame: &Frame,
+        classes: &[&str],
+        loads: impl Iterator<Item = (u64, u16, Load)>,
+        (nodes, series): (&[NodeRecord], &[Bin]),
+    ) -> Loads {
+        let phases = frame.phases.len();
+        let mut sums = vec![vec![Load::default(); phases]; classes.len()];
+        for (bin, class, load) in loads.filter(|(.., load)| *load != Load::default()) {
+            for (phase, ns) in frame.parts(bin * LOAD_BIN_NS, LOAD_BIN_NS) {
+                let own = Load {
+                    up: part(load.up, ns, LOAD_BIN_NS),
+                    down: part(load.down, ns, LOAD_BIN_NS),
+                    cpu_ns: part(load.cpu_ns, ns, LOAD_BIN_NS),
+                };
+                add(&mut sums[usize::from(class)][phase], own);
+            }
+        }
+        let of = |name: &str, sums: &[Load], nodes: Vec<&NodeRecord>| {
+            let count = nodes.len() as u32;
+            let mut whole = Load::default();
+            sums.iter().for_each(|load| add(&mut whole, *load));
+            let rates = |(phase, load): (usize, &Load)| {
+                let ns = frame.phase_ns(phase) * frame.periods;
+                (frame.phases[phase].0.clone(), each(*load, count, ns))
+            };
+            ClassLoad {
+                class: name.to_owned(),
+                nodes: count,
+                mean: each(whole, count, frame.period_ns * frame.periods),
+                peak: busiest(&nodes, 990),
+                most: busiest(&nodes, 1000),
+                phases: sums.iter().enumerate().map(rates).collect(),
+            }
+        };
+        let mut all = vec![Load::default(); phases];
+        for own in &sums {
+            all.iter_mut()
+                .zip(own)
+                .for_each(|(sum, load)| add(sum, *load));
+        }
+        let mut told = vec![of(ALL, &all, nodes.iter().collect())];
+        for (class, (name, sums)) in classes.iter().zip(&sums).enumerate() {
+            let own = nodes.iter().filter(|node| usize::from(node.class) == class);
+            told.push(of(name, sums, own.collect()));
+        }
+        Loads {
+            classes: told,
+            sent: sent(frame, series),
+        }
+    }
+
+    /// All classes together.
+    pub fn all(&self) -> Option<&ClassLoad> {
+        self.classes.first()
+    }
+}
+
+fn sent(frame: &Frame, series: &[Bin]) -> Vec<KindSent> {
+    let mut sums: BTreeMap<(usize, &'static str), u64> = BTreeMap::new();
+    for bin in series {
+        for (phase, ns) in frame.parts(bin.from_ns, BIN_NS) {
+            *sums.entry((phase, bin.kind)).or_default() += part(bin.bytes, ns, BIN_NS);
+        }
+    }
+    let sent = sums.into_iter().map(|((phase, kind), bytes)| KindSent {
+        phase: frame.phases[phase].0.clone(),
+        kind,
+        bytes: bytes / frame.periods,
+    });
+    sent.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn node(class: u16, up_bps: u64) -> NodeRecord {
+        NodeRecord {
+            class,
+            peak_1s_up_bps: up_bps,
+            peak_1s_jobs_ns: 2 * S,
+            ..NodeRecord::default()
+        }
+    }
+
+    #[test]
+    fn later_slots_of_a_run_are_taken_for_the_one_that_is_followed() {
+        let begins = [("propose", 0), ("vote", S), ("decide", 4 * S)];
+        let frame = Frame::slots(4 * S, 1, &begins);
+        let bins = S / LOAD_BIN_NS;
+        let load = |up, cpu_ns| Load {
+            up,
+            down: 2 * up,
+            cpu_ns,
+        };
+        // 3000 bytes as votes begin, and in the next slot's first phase 1000.
+        let loads = [
+            (bins, 0, load(3000, 0)),
+            (4 * bins, 0, load(1000, 0)),
+            (5 * bins, 1, load(0, 6 * S)),
+        ];
+        let series = [Bin {
+            from_ns: 5 * S,
+            kind: "vote",
+            msgs: 1,
+            bytes: 77,
+        }];
+        let nodes = [node(0, 5), node(0, 9), node(1, 1)];
+        let told = Loads::of(
+            &frame,
+            &["slow", "fast"],
+            loads.into_iter(),
+            (&nodes, &series),
+        );
+        let names: Vec<&str> = told.classes.iter().map(|one| one.class.as_str()).collect();
+        assert_eq!(names, ["all", "slow", "fast"]);
+        let slow = &told.classes[1];
+        // 4000 bytes of two nodes in four seconds.
+        assert_eq!((slow.mean.up_bps, slow.mean.down_bps), (4000, 8000));
+        assert_eq!(slow.phases[0].1.up_bps, 4000, "1000 bytes in a second");
+        assert_eq!(slow.phases[1].1.up_bps, 4000, "3000 bytes in three");
+        assert_eq!(slow.phases.len(), 2, "decide has no time");
+        assert_eq!((slow.peak.up_bps, slow.most.cores_ns), (9, 2 * S));
+        let fast = &told.classes[2];
+        assert_eq!((fast.nodes, fast.mean.cores_ns), (1, 3 * S / 2));
+        assert_eq!(fast.phases[1].1.cores_ns, 2 * S);
+        let expected = KindSent {
+            phase: "vote".into(),
+            kind: "vote",
+            bytes: 77,
+        };
+        assert_eq!(told.sent, [expected]);
+    }
+
+    #[test]
+    fn a_bin_at_a_border_is_parted() {
+        let frame = Frame::slots(LOAD_BIN_NS * 3 / 2, 1, &[("a", 0), ("b", LOAD_BIN_NS / 2)]);
+        let half = LOAD_BIN_NS / 2;
+        assert_eq!(frame.parts(0, LOAD_BIN_NS), [(0, half), (1, half)]);
+        // The end of the slot, and the begin of the next one.
+        assert_eq!(
+            frame.parts(LOAD_BIN_NS, LOAD_BIN_NS),
+            [(1, half), (0, half)]
+        );
+        let run = Frame::run(LOAD_BIN_NS);
+        assert_eq!(run.parts(0, LOAD_BIN_NS), [(0, LOAD_BIN_NS)]);
+    }
+}
