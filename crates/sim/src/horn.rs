@@ -200,6 +200,9 @@ pub enum HornError {
     /// Parameters that no network can have.
     #[error("protocol: {0}")]
     Config(#[from] ConfigError),
+    /// A mesh that cannot be.
+    #[error("protocol.gossip: {0}")]
+    Mesh(#[from] crate::gossip::ConfigError),
     /// A machine does not take the block before its slot.
     #[error("the block before the slot: {0}")]
     Before(#[from] Reject),

@@ -39,6 +39,12 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "horn-committees",
     "horn-dissemination",
     "horn-griefing",
+    "horn-pq-1m-10k",
+    "horn-pq-bandwidth",
+    "horn-pq-cores",
+    "horn-pq-mesh",
+    "horn-pq-publishers",
+    "horn-pq-slot-time",
     "horn-slot-time",
     "regress-crash",
     "regress-gossip",
@@ -58,6 +64,10 @@ const FILES: &[(&str, &str)] = &[
     (
         "costs/codes-sapphire-rapids.json",
         include_str!("../../scenarios/costs/codes-sapphire-rapids.json"),
+    ),
+    (
+        "costs/xmss-cells.json",
+        include_str!("../../scenarios/costs/xmss-cells.json"),
     ),
 ];
 

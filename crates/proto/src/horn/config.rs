@@ -100,6 +100,10 @@ pub struct Level {
     /// Under [`Publish::Staged`]: signers that evidence must add to the best one seen, in millionths
     /// of the unit; 0 = any.
     pub stage_gain_ppm: u32,
+    /// How much later than those of the first committee the publishers of the last one would begin, in
+    /// milliseconds; those between are spread evenly. Evidence of all committees at once fills the links
+    /// of nodes that have no use for it before the phase ends. Local: others cannot tell.
+    pub spread_ms: u64,
     /// Which evidence of each unit below is combined; nothing to level 1. Local: others cannot tell.
     pub cover: Cover,
 }
@@ -355,13 +359,17 @@ impl Config {
     /// When one who serves may publish, given the start of the phase.
     pub(super) fn turn(&self, start: Time, serving: &Serving) -> Time {
         let level = self.level(serving.unit.level);
-        match level.publish {
-            Publish::All => start,
-            Publish::Staged => {
-                let wait_ms = u64::from(serving.rank).saturating_mul(level.stage_ms);
-                start.saturating_add_ns(wait_ms.saturating_mul(1_000_000))
-            }
-        }
+        let stage_ms = match level.publish {
+            Publish::All => 0,
+            Publish::Staged => u64::from(serving.rank).saturating_mul(level.stage_ms),
+        };
+        let committees = u64::from(self.layout.committees().max(1));
+        let spread_ms = level
+            .spread_ms
+            .saturating_mul(serving.unit.committee.into())
+            / committees;
+        let wait_ms = stage_ms.saturating_add(spread_ms);
+        start.saturating_add_ns(wait_ms.saturating_mul(1_000_000))
     }
 
     /// What evidence of a unit proves.
@@ -433,6 +441,7 @@ impl Level {
             },
             stage_ms: 150,
             stage_gain_ppm: 5_000,
+            spread_ms: 0,
             cover,
         }
     }

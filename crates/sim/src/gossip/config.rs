@@ -1,6 +1,7 @@
 //! Parameters of the mesh.
 
 use super::PEERS_MAX;
+use crate::scenario;
 use thiserror::Error;
 
 /// Parameters of a [`Gossip`](super::Gossip). The defaults are those of Ethereum's consensus
@@ -128,7 +129,42 @@ pub enum ConfigError {
     },
 }
 
+/// A parameter that a byte holds.
+fn byte(name: &'static str, value: u32) -> Result<u8, ConfigError> {
+    u8::try_from(value).map_err(|_| ConfigError::Large {
+        name,
+        value: value.into(),
+        max: PEERS_MAX as u64,
+    })
+}
+
 impl Config {
+    /// The mesh of a scenario; `validates` as [`Config::validate`].
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], as [`Config::check`].
+    pub(crate) fn of(gossip: &scenario::Gossip, validates: bool) -> Result<Self, ConfigError> {
+        let ms = |ms: u64| ms.saturating_mul(1_000_000);
+        let refused = gossip.idontwant_bytes;
+        let config = Self {
+            degree: byte("degree", gossip.mesh)?,
+            degree_low: byte("degree_low", gossip.mesh_low)?,
+            degree_high: byte("degree_high", gossip.mesh_high)?,
+            degree_lazy: byte("degree_lazy", gossip.lazy)?,
+            heartbeat_ns: ms(gossip.heartbeat_ms),
+            history_beats: byte("history_beats", gossip.history)?,
+            gossip_beats: byte("gossip_beats", gossip.announced)?,
+            seen_ttl_ns: ms(gossip.seen_ms),
+            refuse_above_bytes: (refused > 0).then_some(refused),
+            flood_publish: gossip.flood_publish,
+            validate: validates,
+            ..Self::default()
+        };
+        config.check()?;
+        Ok(config)
+    }
+
     /// Checks every bound.
     ///
     /// # Errors

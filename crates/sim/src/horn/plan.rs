@@ -161,7 +161,10 @@ impl Plan {
             store: Arc::default(),
             topics: Vec::new(),
             serving: Vec::new(),
-            gossip: Arc::new(gossip::Config::default()),
+            gossip: Arc::new(match &horn.gossip {
+                Some(gossip) => gossip::Config::of(gossip, true)?,
+                None => gossip::Config::default(),
+            }),
             direct: Arc::new(gossip::Config {
                 validate: false,
                 ..gossip::Config::default()

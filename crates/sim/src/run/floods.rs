@@ -4,47 +4,23 @@ use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
 use crate::calendar::EventQueue;
 use crate::fault::needs_validation;
-use crate::gossip::{Config, ConfigError, PEERS_MAX};
+use crate::gossip::{Config, ConfigError};
 use crate::graph::Graph;
 use crate::report::Outcome;
 use crate::role::flood::{direct_node, directs, grids, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
 use std::sync::Arc;
 
-/// A parameter that a byte holds.
-fn byte(name: &'static str, value: u32) -> Result<u8, ConfigError> {
-    u8::try_from(value).map_err(|_| ConfigError::Large {
-        name,
-        value: value.into(),
-        max: PEERS_MAX as u64,
-    })
-}
-
 /// The configuration of a mesh.
 fn config(scenario: &Scenario, gossip: &Gossip, validates: bool) -> Result<Config, ConfigError> {
-    let ms = |ms: u64| ms.saturating_mul(1_000_000);
-    let bytes = scenario.traffic.bytes;
-    let refused = gossip.idontwant_bytes;
-    let config = Config {
-        degree: byte("degree", gossip.mesh)?,
-        degree_low: byte("degree_low", gossip.mesh_low)?,
-        degree_high: byte("degree_high", gossip.mesh_high)?,
-        degree_lazy: byte("degree_lazy", gossip.lazy)?,
-        heartbeat_ns: ms(gossip.heartbeat_ms),
-        history_beats: byte("history_beats", gossip.history)?,
-        gossip_beats: byte("gossip_beats", gossip.announced)?,
-        seen_ttl_ns: ms(gossip.seen_ms),
-        refuse_above_bytes: (refused > 0).then_some(refused),
-        flood_publish: gossip.flood_publish,
-        validate: validates,
+    let config = Config::of(gossip, validates)?;
+    Ok(Config {
         // A payload can be asked for whatever its size.
-        history_bytes_max: Config::default()
+        history_bytes_max: config
             .history_bytes_max
-            .max(bytes.saturating_mul(4)),
-        ..Config::default()
-    };
-    config.check()?;
-    Ok(config)
+            .max(scenario.traffic.bytes.saturating_mul(4)),
+        ..config
+    })
 }
 
 pub(super) fn gossip<Q: EventQueue>(

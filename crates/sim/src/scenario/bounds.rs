@@ -3,7 +3,7 @@
 mod fault;
 mod unread;
 
-use super::parts::{Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
+use super::parts::{Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
@@ -225,29 +225,38 @@ fn classes(scenario: &Scenario) -> Checked {
     range("sum of class.share_pct", shares, 100, 100)
 }
 
+/// The mesh at a path.
+fn mesh(path: &str, gossip: &Gossip) -> Checked {
+    let Gossip {
+        mesh, mesh_high, ..
+    } = *gossip;
+    let of = |name: &str, value: u64, min: u64, max: u64| {
+        range(&format!("{path}.{name}"), value, min, max)
+    };
+    of("mesh", mesh.into(), 1, 1000)?;
+    of("mesh_low", gossip.mesh_low.into(), 1, mesh.into())?;
+    of("mesh_high", mesh_high.into(), mesh.into(), 1000)?;
+    of("lazy", gossip.lazy.into(), 0, 1000)?;
+    of("heartbeat_ms", gossip.heartbeat_ms, 10, TIME_MS_MAX)?;
+    of("history", gossip.history.into(), 1, 1000)?;
+    of(
+        "announced",
+        gossip.announced.into(),
+        1,
+        gossip.history.into(),
+    )?;
+    of("seen_ms", gossip.seen_ms, 1, TIME_MS_MAX)?;
+    of(
+        "idontwant_bytes",
+        gossip.idontwant_bytes,
+        0,
+        PAYLOAD_BYTES_MAX,
+    )
+}
+
 fn protocol(scenario: &Scenario) -> Checked {
     match &scenario.protocol {
-        Protocol::Gossip(gossip) => {
-            range("protocol.mesh", gossip.mesh, 1, 1000)?;
-            range("protocol.mesh_low", gossip.mesh_low, 1, gossip.mesh)?;
-            range("protocol.mesh_high", gossip.mesh_high, gossip.mesh, 1000)?;
-            range("protocol.lazy", gossip.lazy, 0, 1000)?;
-            range(
-                "protocol.heartbeat_ms",
-                gossip.heartbeat_ms,
-                10,
-                TIME_MS_MAX,
-            )?;
-            range("protocol.history", gossip.history, 1, 1000)?;
-            range("protocol.announced", gossip.announced, 1, gossip.history)?;
-            range("protocol.seen_ms", gossip.seen_ms, 1, TIME_MS_MAX)?;
-            range(
-                "protocol.idontwant_bytes",
-                gossip.idontwant_bytes,
-                0,
-                PAYLOAD_BYTES_MAX,
-            )
-        }
+        Protocol::Gossip(gossip) => mesh("protocol", gossip),
         Protocol::Broadcast(broadcast) => {
             let most = u64::from(u16::MAX);
             let numbers = [
@@ -305,6 +314,9 @@ fn horn(horn: &Horn) -> Checked {
     )?;
     range("protocol.backbone", u64::from(horn.backbone), 0, NODES_MAX)?;
     supports(horn)?;
+    if let Some(gossip) = &horn.gossip {
+        mesh("protocol.gossip", gossip)?;
+    }
     let numbers = [
         ("protocol.committees", horn.committees, 512),
         ("protocol.subcommittees", horn.subcommittees, 256),

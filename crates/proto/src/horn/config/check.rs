@@ -67,6 +67,7 @@ impl Config {
                 ("publishers", u64::from(settings.publishers), 1, members),
                 ("taken_max", settings.taken_max.into(), 1, members),
                 ("stage_ms", settings.stage_ms, 0, STAGE_MS_MAX),
+                ("spread_ms", settings.spread_ms, 0, STAGE_MS_MAX),
                 (
                     "stage_gain_ppm",
                     settings.stage_gain_ppm.into(),

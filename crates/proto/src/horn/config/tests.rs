@@ -1,7 +1,8 @@
 use super::*;
 use crate::horn::local::Local;
+use crate::horn::state::Serving;
 use alphorn_scheme::model::{CostTable, Model};
-use alphorn_types::Bitfield;
+use alphorn_types::{Bitfield, Time, Unit, Validator};
 
 fn model(overlap: Overlap, form: Form, unique: bool) -> Model {
     let mut table = CostTable::example();
@@ -94,6 +95,9 @@ fn numbers_out_of_range_are_named_with_their_bounds() {
             "stage_gain_ppm of level 2 = 1000001, must be 0 to 1000000",
             |c| c.levels[1].stage_gain_ppm = PPM + 1,
         ),
+        ("spread_ms of level 2 = 60001, must be 0 to 60000", |c| {
+            c.levels[1].spread_ms = STAGE_MS_MAX + 1
+        }),
         ("stage_ms of level 1 = 60001, must be 0 to 60000", |c| {
             c.levels[0].stage_ms = STAGE_MS_MAX + 1
         }),
@@ -288,4 +292,30 @@ fn presets_are_legal_with_the_schemes_that_they_are_for() {
         Layout::default_for(1 << 20, None)
     );
     assert_eq!(Preset::named("Horn"), None);
+}
+
+/// The second of two committees has its turn half of the spread after the first one, at the top level alone.
+#[test]
+fn committees_publish_in_their_turn() {
+    let info = SchemeInfo::of(&model(Overlap::Union, Form::Proof, false), &layout());
+    let mut config = Config::new(layout(), &info);
+    config.levels[1].spread_ms = 3_000;
+    let start = Time::from_nanos(7);
+    let turn = |level, committee, rank| {
+        let serving = Serving {
+            validator: Validator(0),
+            unit: Unit::new(level, committee, 0),
+            proof: None,
+            rank,
+        };
+        config.turn(start, &serving).since_ns(start) / 1_000_000
+    };
+    assert_eq!(config.level(2).publish, Publish::Staged);
+    let stage_ms = config.level(2).stage_ms;
+    assert_eq!([turn(2, 0, 0), turn(2, 0, 2)], [0, 2 * stage_ms]);
+    assert_eq!(
+        [turn(2, 1, 0), turn(2, 1, 2)],
+        [1_500, 1_500 + 2 * stage_ms]
+    );
+    assert_eq!(turn(1, 1, 0), 0);
 }

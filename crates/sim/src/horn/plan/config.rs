@@ -76,6 +76,7 @@ pub(super) fn config(
             level.publishers = target.map_or(level.publishers, small);
         }
         top.publishers = horn.collectors.map_or(top.publishers, small);
+        top.spread_ms = horn.spread_ms.map_or(top.spread_ms, u64::from);
     }
     if let Some(most) = horn.multiplicity_max {
         config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);

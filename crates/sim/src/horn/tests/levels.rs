@@ -110,6 +110,56 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     );
 }
 
+/// Committees that publish in their turn, and meshes of fewer peers, cost less at a time and lose nothing.
+#[test]
+fn collections_are_spread_and_meshes_are_those_that_are_named() {
+    let changes = [
+        ("protocol.preset", "\"horn-pq\""),
+        ("protocol.aggregate_dissemination", "\"direct\""),
+    ];
+    let run = |more: &[(&str, &str)]| {
+        let run = run_of(&proofs(), &[&changes[..], more].concat()).unwrap();
+        counts_all(&run);
+        run
+    };
+    let at_once = run(&[]);
+    let spread = run(&[("protocol.spread_ms", "4000")]);
+    // Two committees: the second one begins two seconds later.
+    let [before, after] = [&at_once, &spread].map(|run| run.last_ns[2]);
+    assert!(after >= before + 1_900_000_000, "{before} {after}");
+    assert_eq!(at_once.last_ns[1], spread.last_ns[1], "aggregates");
+    let few = run(&[
+        ("protocol.gossip.mesh", "3"),
+        ("protocol.gossip.mesh_low", "2"),
+    ]);
+    let sent = |run: &HornRun| -> u64 { run.outcome.nodes.iter().map(|node| node.bytes_up).sum() };
+    assert!(
+        sent(&few) < sent(&at_once),
+        "{} {}",
+        sent(&few),
+        sent(&at_once)
+    );
+    // What classes carry is what their nodes do.
+    let all = at_once.outcome.loads.all().unwrap();
+    assert_eq!(all.nodes, 96);
+    let slot_ns = 24_000_000_000_u128;
+    let up = u128::from(sent(&at_once)) * 8 * 1_000_000_000 / 96 / slot_ns;
+    assert!(u128::from(all.mean.up_bps).abs_diff(up) <= up / 100, "{up}");
+    let peaks = at_once
+        .outcome
+        .nodes
+        .iter()
+        .map(|node| node.peak_1s_down_bps);
+    assert_eq!(peaks.max(), Some(all.most.down_bps));
+    let named: Vec<&str> = all.phases.iter().map(|(name, _)| &name[..]).collect();
+    assert_eq!(
+        named,
+        ["propose", "vote", "aggregate", "collect", "collect_3"]
+    );
+    assert!(all.phases[1].1.up_bps > 0, "votes");
+    assert!(all.mean.cores_ns > 0 && all.peak.cores_ns > all.mean.cores_ns);
+}
+
 /// A seed is one run, whatever the queue and whatever runs beside it.
 #[test]
 fn three_levels_are_the_same_run_each_time() {
@@ -138,7 +188,7 @@ type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 fn levels_that_cannot_be_are_named() {
     let (sums, proofs) = (CostTable::example(), proofs());
     let grief = "[{ kind = \"grief\", share_pct = 10 }]";
-    let cases: [Case<'_>; 7] = [
+    let cases: [Case<'_>; 9] = [
         (
             &sums,
             &[("protocol.preset", "\"beacon\"")],
@@ -178,6 +228,19 @@ fn levels_that_cannot_be_are_named() {
             &proofs,
             &[("protocol.fan_out", "[256, 2]")],
             "protocol: subcommittees = 512, must be 1 to 256",
+        ),
+        (
+            &proofs,
+            &[("protocol.spread_ms", "60001")],
+            "protocol: spread_ms of level 2 = 60001, must be 0 to 60000",
+        ),
+        (
+            &proofs,
+            &[
+                ("protocol.gossip.mesh", "300"),
+                ("protocol.gossip.mesh_high", "300"),
+            ],
+            "protocol.gossip: degree = 300, must be at most 128",
         ),
         (
             &proofs,

@@ -247,6 +247,9 @@ pub struct Horn {
     /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<String>,
+    /// Time from when the first committee's collectors publish until the last one's do, if not all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_ms: Option<u32>,
     /// Whether one piece of evidence proves all collections of a block; as the protocol has it if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundled: Option<bool>,
@@ -274,6 +277,9 @@ pub struct Horn {
     /// How blocks travel.
     #[serde(default = "gossip")]
     pub block_dissemination: String,
+    /// The meshes, if not the default ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gossip: Option<Gossip>,
     /// How it is written who signed: `raw`, `coded` (by default) or `chain`, coded against who voted in the
     /// slot before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
