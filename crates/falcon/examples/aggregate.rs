@@ -153,7 +153,7 @@ fn measure(items: &[Item<'_>], exec: Exec<'_>) -> Result<(), alphorn_falcon::Agg
         .map(|(item, salt)| Signed {
             key: item.key,
             message: item.message,
-            salt,
+            salt: Some(salt),
         })
         .collect();
     let watched = Watched::default();

@@ -28,10 +28,25 @@ use front::{Proving, Verifying};
 pub struct Signed<'a> {
     /// Who signed.
     pub key: &'a PublicKey,
-    /// What was signed.
+    /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
-    /// The salt of the signature: part of the statement, since it decides the hash.
-    pub salt: &'a [u8; SALT_BYTES],
+    /// The salt of the signature, if the flavour sends one: part of the statement, since it decides
+    /// the hash.
+    pub salt: Option<&'a [u8; SALT_BYTES]>,
+}
+
+/// The salts of so many signatures of a flavour, as they stand in front of a proof, and what is behind
+/// them. None if the bytes end before.
+#[must_use]
+pub fn split_salts(
+    flavour: Flavour,
+    signatures: usize,
+    bytes: &[u8],
+) -> Option<(Vec<Option<&[u8; SALT_BYTES]>>, &[u8])> {
+    let sent = signatures.checked_mul(flavour.salt_bytes())?;
+    let (salts, proof) = bytes.split_at_checked(sent)?;
+    let salts = salts.as_chunks().0;
+    Some(((0..signatures).map(|i| salts.get(i)).collect(), proof))
 }
 
 /// Why there is no aggregate, or it is not accepted.
@@ -46,6 +61,20 @@ pub enum AggregateError {
         found: &'static str,
         /// The flavour of the first signature.
         expected: &'static str,
+    },
+    /// A salt where the flavour sends none, or none where it does.
+    #[error(
+        "signature {index} of flavour {flavour} has {found} bytes of salt instead of {expected}"
+    )]
+    Salt {
+        /// Which signature.
+        index: usize,
+        /// Its flavour.
+        flavour: &'static str,
+        /// Bytes given.
+        found: usize,
+        /// Bytes that signatures of the flavour have.
+        expected: usize,
     },
     /// Another number of signatures than the aggregator was made for.
     #[error("{signatures} signatures, the aggregator is for {expected}")]
@@ -177,8 +206,8 @@ impl Aggregator {
         self.system.schedule()
     }
 
-    /// Verifies every signature plainly and proves that they exist: the salts in order, and the
-    /// proof. `context` is bound to the proof; who verifies must know it.
+    /// Verifies every signature plainly and proves that they exist: the salts in order, none if the
+    /// flavour sends none, and the proof. `context` is bound to the proof; who verifies must know it.
     ///
     /// # Errors
     /// The first signature that is not valid, or why there is no proof.
@@ -211,12 +240,11 @@ impl Aggregator {
                 opened.map_err(|reason| AggregateError::Invalid { index, reason })
             })
             .collect::<Result<_, _>>()?;
-        let salts: Vec<[u8; SALT_BYTES]> = opened.iter().map(|opened| opened.salt).collect();
-        let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
-            .map(|(item, salt)| Signed {
+        let signed: Vec<Signed<'_>> = (items.iter().zip(&opened))
+            .map(|(item, opened)| Signed {
                 key: item.key,
                 message: item.message,
-                salt,
+                salt: opened.salt.as_ref(),
             })
             .collect();
         let targets = opened.iter().map(|opened| opened.target).collect();
@@ -235,7 +263,7 @@ impl Aggregator {
             exec,
         };
         let proof = (self.front).with_statement(&relation, self.profile, digest, proving)?;
-        Ok((salts, proof))
+        Ok((opened.iter().filter_map(|o| o.salt).collect(), proof))
     }
 
     /// Verifies a proof that each key signed its message with its salt.
@@ -274,7 +302,7 @@ impl Aggregator {
         (self.front).with_statement(&relation, self.profile, digest, verifying)
     }
 
-    /// The one flavour of as many signatures as the proof is over.
+    /// The one flavour of as many signatures as the proof is over, each with a salt if it sends one.
     fn flavour(&self, signed: &[Signed<'_>]) -> Result<Flavour, AggregateError> {
         let expected = self.signatures;
         if signed.len() != expected {
@@ -293,6 +321,15 @@ impl Aggregator {
                 index,
                 found: signed[index].key.flavour().name(),
                 expected: flavour.name(),
+            });
+        }
+        let salted = |s: &Signed<'_>| s.salt.is_some() == flavour.is_salted();
+        if let Some(index) = signed.iter().position(|s| !salted(s)) {
+            return Err(AggregateError::Salt {
+                index,
+                flavour: flavour.name(),
+                found: signed[index].salt.map_or(0, |salt| salt.len()),
+                expected: flavour.salt_bytes(),
             });
         }
         Ok(flavour)
@@ -338,7 +375,7 @@ impl Aggregator {
 }
 
 /// SHAKE256 of flavour, context and the ordered list of keys, salts and messages, each part with
-/// its length.
+/// its length; a salt that is not sent has length 0, since key and message are all that it is made of.
 fn digest(flavour: Flavour, signed: &[Signed<'_>], context: &[u8]) -> Vec<u8> {
     let mut hash = Shake256::default();
     let mut part = |data: &[u8]| {
@@ -351,7 +388,7 @@ fn digest(flavour: Flavour, signed: &[Signed<'_>], context: &[u8]) -> Vec<u8> {
     part(&(signed.len() as u64).to_le_bytes());
     for signed in signed {
         part(signed.key.digest());
-        part(signed.salt);
+        part(signed.salt.map_or(&[][..], |salt| salt));
         part(signed.message);
     }
     let mut out = vec![0; 64];

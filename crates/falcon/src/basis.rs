@@ -17,13 +17,13 @@ use crate::{DEGREE, Flavour, MODULUS, PublicKey};
 const HEADER: u8 = 0x59;
 
 /// Bits of a coefficient of `f` and `g`.
-const SHORT_BITS: usize = 6;
+pub(crate) const SHORT_BITS: usize = 6;
 
 /// Bits of a coefficient of `F`.
 const LONG_BITS: usize = 8;
 
 /// Bytes of `f`, and of `g`.
-const SHORT_BYTES: usize = DEGREE * SHORT_BITS / 8;
+pub(crate) const SHORT_BYTES: usize = DEGREE * SHORT_BITS / 8;
 
 /// Bytes of the header, `f`, `g` and `F`; the draft has the digest of the public key behind them.
 const BASIS_BYTES: usize = 1 + 2 * SHORT_BYTES + DEGREE * LONG_BITS / 8;
@@ -34,14 +34,14 @@ const LONG_MAX: i16 = 127;
 /// `1.17^2 q`, with room for the rounding of sums.
 const NORM_SQ_MAX: f64 = 1.17 * 1.17 * MODULUS as f64 * (1.0 + 1e-9);
 
-type Coefficients = Zeroizing<[i16; DEGREE]>;
+pub(crate) type Coefficients = Zeroizing<[i16; DEGREE]>;
 
 /// Whether the encoded secret key of `public` is a basis that signs.
 pub(crate) fn signs(bytes: &[u8], public: &PublicKey) -> bool {
     let flavour = public.flavour();
     let digest: &[u8] = match flavour {
         Flavour::FnDsa => public.digest(),
-        Flavour::Original => &[],
+        Flavour::Original | Flavour::Slot => &[],
     };
     if bytes.len() != BASIS_BYTES + digest.len() {
         return false;
@@ -61,15 +61,16 @@ pub(crate) fn signs(bytes: &[u8], public: &PublicKey) -> bool {
 }
 
 /// Numbers in two's complement, the bits in the order of a flavour.
-fn numbers(flavour: Flavour, bytes: &[u8], bits: usize) -> Coefficients {
+pub(crate) fn numbers(flavour: Flavour, bytes: &[u8], bits: usize) -> Coefficients {
     let mut out = Zeroizing::new([0; DEGREE]);
     for (i, number) in out.iter_mut().enumerate() {
         let mut value = 0i16;
         for k in 0..bits {
             let at = i * bits + k;
-            let (shift, place) = match flavour {
-                Flavour::Original => (7 - at % 8, bits - 1 - k),
-                Flavour::FnDsa => (at % 8, k),
+            let (shift, place) = if flavour.is_little_endian() {
+                (at % 8, k)
+            } else {
+                (7 - at % 8, bits - 1 - k)
             };
             value |= i16::from(bytes[at / 8] >> shift & 1) << place;
         }

@@ -1,14 +1,15 @@
 //! Keys and signatures from bytes and back.
 //!
 //! A public key is the byte 9 and 512 residues of 14 bits: the coefficients of `h`, or in the
-//! draft its values at the roots. A signature is the byte `0x39`, the
-//! salt and `s2`, each coefficient as a sign, seven low bits and the high bits in unary; zeros
-//! fill it to 666 bytes (Falcon specification, sections 3.11.2 to 3.11.4, "padded"). Original
-//! Falcon writes the most significant bit first, the draft of FN-DSA the least significant.
+//! draft its values at the roots. A signature is the byte `0x39`, the salt if the flavour sends one,
+//! and `s2`, each coefficient as a sign, seven low bits and the high bits in unary; zeros
+//! fill it to 666 bytes (Falcon specification, sections 3.11.2 to 3.11.4, "padded"), or 626 without
+//! a salt. The draft of FN-DSA writes the least significant bit first, the other flavours the most
+//! significant.
 
 use thiserror::Error;
 
-use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SALT_BYTES, SIGNATURE_BYTES};
+use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SALT_BYTES};
 
 /// The first byte of a public key: the logarithm of the degree.
 pub const KEY_HEADER: u8 = 9;
@@ -139,18 +140,20 @@ impl BitsMut<'_> {
         let byte = self.bytes.get_mut(self.position / 8)?;
         let place = (self.position % 8) as u32;
         self.position += 1;
-        *byte |= match self.flavour {
-            Flavour::FnDsa => (bit << place) as u8,
-            Flavour::Original => (bit << (7 - place)) as u8,
+        *byte |= if self.flavour.is_little_endian() {
+            (bit << place) as u8
+        } else {
+            (bit << (7 - place)) as u8
         };
         Some(())
     }
 
     fn number(&mut self, value: u32, count: u32) -> Option<()> {
         (0..count).try_for_each(|i| {
-            let place = match self.flavour {
-                Flavour::FnDsa => i,
-                Flavour::Original => count - 1 - i,
+            let place = if self.flavour.is_little_endian() {
+                i
+            } else {
+                count - 1 - i
             };
             self.bit(value >> place & 1)
         })
@@ -189,11 +192,12 @@ pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], Decod
         word[..7].copy_from_slice(bytes);
         for (i, c) in four.iter_mut().enumerate() {
             let i = i as u32;
-            *c = match flavour {
-                Flavour::FnDsa => u64::from_le_bytes(word) >> (KEY_BITS * i),
-                Flavour::Original => u64::from_be_bytes(word) >> (64 - KEY_BITS * (i + 1)),
-            } as u16
-                & ((1 << KEY_BITS) - 1);
+            let shifted = if flavour.is_little_endian() {
+                u64::from_le_bytes(word) >> (KEY_BITS * i)
+            } else {
+                u64::from_be_bytes(word) >> (64 - KEY_BITS * (i + 1))
+            };
+            *c = shifted as u16 & ((1 << KEY_BITS) - 1);
         }
     }
     match out.iter().position(|&c| c >= MODULUS) {
@@ -222,7 +226,7 @@ pub fn encode_key(flavour: Flavour, h: &[u16; DEGREE]) -> [u8; PUBLIC_KEY_BYTES]
     out
 }
 
-/// The salt and `s2` of a signature.
+/// The salt, if the flavour sends one, and `s2` of a signature.
 ///
 /// # Errors
 /// If the bytes are not the one encoding of a signature of the flavour: its length, header,
@@ -230,17 +234,16 @@ pub fn encode_key(flavour: Flavour, h: &[u16; DEGREE]) -> [u8; PUBLIC_KEY_BYTES]
 pub fn decode_signature(
     flavour: Flavour,
     bytes: &[u8],
-) -> Result<([u8; SALT_BYTES], [i16; DEGREE]), DecodeError> {
-    let bytes = body(bytes, SIGNATURE_BYTES, SIGNATURE_HEADER)?;
-    let (salt, code) = bytes.split_at(SALT_BYTES);
+) -> Result<(Option<[u8; SALT_BYTES]>, [i16; DEGREE]), DecodeError> {
+    let bytes = body(bytes, flavour.signature_bytes(), SIGNATURE_HEADER)?;
+    let (salt, code) = bytes.split_at(flavour.salt_bytes());
     let max = flavour.coefficient_max().unwrap_or(ORIGINAL_MAX);
-    let s2 = match flavour {
-        Flavour::FnDsa => coefficients::<false>(code, max)?,
-        Flavour::Original => coefficients::<true>(code, max)?,
+    let s2 = if flavour.is_little_endian() {
+        coefficients::<false>(code, max)?
+    } else {
+        coefficients::<true>(code, max)?
     };
-    let mut out = [0; SALT_BYTES];
-    out.copy_from_slice(salt);
-    Ok((out, s2))
+    Ok((salt.first_chunk().copied(), s2))
 }
 
 /// All coefficients of a code, each at most `max` in absolute value.
@@ -282,19 +285,22 @@ fn coefficients<const HIGH_FIRST: bool>(
     }
 }
 
-/// The signature of a salt and `s2`. None if a coefficient is too large for the flavour or the
-/// code does not fit.
+/// The signature of a salt, if the flavour sends one, and `s2`. None if it does and there is none, if
+/// a coefficient is too large for the flavour or the code does not fit.
 #[must_use]
 pub fn encode_signature(
     flavour: Flavour,
-    salt: &[u8; SALT_BYTES],
+    salt: Option<&[u8; SALT_BYTES]>,
     s2: &[i16; DEGREE],
-) -> Option<[u8; SIGNATURE_BYTES]> {
-    let mut out = [0; SIGNATURE_BYTES];
-    out[0] = SIGNATURE_HEADER;
-    out[1..=SALT_BYTES].copy_from_slice(salt);
+) -> Option<Vec<u8>> {
+    if salt.is_some() != flavour.is_salted() {
+        return None;
+    }
+    let mut out = vec![SIGNATURE_HEADER];
+    out.extend(salt.map_or(&[][..], |salt| salt));
+    out.resize(flavour.signature_bytes(), 0);
     let mut bits = BitsMut {
-        bytes: &mut out[1 + SALT_BYTES..],
+        bytes: &mut out[1 + flavour.salt_bytes()..],
         position: 0,
         flavour,
     };

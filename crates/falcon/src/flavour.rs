@@ -1,10 +1,17 @@
-//! The two flavours of Falcon-512 in use: they differ in the order of bits and bytes, in the hash
-//! and in one more bound.
+//! The flavours of Falcon-512 in use: they differ in the order of bits and bytes, in the hash, in
+//! one more bound, and in where the salt is from.
 
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use crate::{DEGREE, MODULUS, PublicKey, SALT_BYTES};
+use crate::{CODE_BYTES, DEGREE, MODULUS, PublicKey, SALT_BYTES};
+
+/// What is hashed in front of key and message in flavour `slot`. With both, and slot and role before
+/// a message of 32 bytes, it is one block of SHAKE256.
+pub(crate) const SLOT_LABEL: &[u8] = b"alphorn/falcon/slot/v1";
+
+/// Bytes of a salt that is not sent and of the message representative behind it.
+pub(crate) const EXPANDED_BYTES: usize = SALT_BYTES + 64;
 
 /// Words of the hash below this are uniform modulo `q`: five times `q`.
 pub(crate) const WORD_MAX: u16 = 61_445;
@@ -24,15 +31,22 @@ pub enum Flavour {
     /// Falcon as submitted to round 3 of the NIST competition: big endian, the hash over salt and
     /// message alone.
     Original,
+    /// [`Flavour::Original`] without salts: the salt is a hash of key, slot, role and message, so it
+    /// is not sent. Safe only if a key signs once in a slot and role: [`crate::slot`].
+    Slot,
 }
 
 impl Flavour {
+    /// All flavours.
+    pub const ALL: [Flavour; 3] = [Flavour::FnDsa, Flavour::Original, Flavour::Slot];
+
     /// The byte of the flavour in transcripts and files.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
             Flavour::FnDsa => 0,
             Flavour::Original => 1,
+            Flavour::Slot => 2,
         }
     }
 
@@ -42,48 +56,80 @@ impl Flavour {
         match self {
             Flavour::FnDsa => "fn-dsa",
             Flavour::Original => "original",
+            Flavour::Slot => "slot",
         }
     }
 
     /// The flavour of a name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Flavour> {
-        [Flavour::FnDsa, Flavour::Original]
-            .into_iter()
-            .find(|flavour| flavour.name() == name)
+        (Flavour::ALL.into_iter()).find(|flavour| flavour.name() == name)
     }
 
     /// Whether a public key holds the coefficients of `h`; else its values at the roots of
     /// `Y^512 + 1`, in the order of [`crate::ring::Polys::forward`].
     #[must_use]
     pub fn keys_are_coefficients(self) -> bool {
-        self == Flavour::Original
+        !self.is_little_endian()
+    }
+
+    /// Whether bits and bytes are little endian; else big endian.
+    pub(crate) fn is_little_endian(self) -> bool {
+        self == Flavour::FnDsa
+    }
+
+    /// Bytes of the salt in a signature: none if it follows from the rest.
+    #[must_use]
+    pub fn salt_bytes(self) -> usize {
+        match self {
+            Flavour::FnDsa | Flavour::Original => SALT_BYTES,
+            Flavour::Slot => 0,
+        }
+    }
+
+    /// Whether signatures carry a salt.
+    #[must_use]
+    pub fn is_salted(self) -> bool {
+        self.salt_bytes() != 0
+    }
+
+    /// Bytes of a signature: a header, the salt, the code of `s2`.
+    #[must_use]
+    pub fn signature_bytes(self) -> usize {
+        1 + self.salt_bytes() + CODE_BYTES
     }
 
     /// The largest absolute value of a coefficient of `s1` and `s2` that plain verification
-    /// accepts. In the original flavour the code of `s2` ends at 2047 and `s1` is free.
+    /// accepts. In the other flavours the code of `s2` ends at 2047 and `s1` is free.
     #[must_use]
     pub fn coefficient_max(self) -> Option<i16> {
         match self {
             Flavour::FnDsa => Some(840),
-            Flavour::Original => None,
+            Flavour::Original | Flavour::Slot => None,
         }
     }
 
-    /// The hash `c` of salt and message, coefficients in `[0, q)`. `key` are the bytes of the
-    /// public key's digest, [`key_digest`], which only the draft looks at.
+    /// The hash `c` of salt and message, coefficients in `[0, q)`. `key_digest` is that of the public
+    /// key, [`key_digest`], which original Falcon does not look at. In flavour `slot` the message is
+    /// that of [`crate::slot::signed_bytes`].
+    ///
+    /// # Panics
+    /// If there is no salt and the flavour sends one, or the other way round.
     #[must_use]
     pub fn target(
         self,
         key_digest: &[u8; 64],
-        salt: &[u8; SALT_BYTES],
+        salt: Option<&[u8; SALT_BYTES]>,
         message: &[u8],
     ) -> [u16; DEGREE] {
+        let name = self.name();
+        assert_eq!(salt.is_some(), self.is_salted(), "a salt of flavour {name}");
         let mut hash = Shake256::default();
-        hash.update(salt);
+        hash.update(salt.map_or(&[][..], |salt| salt));
         match self {
             Flavour::Original => hash.update(message),
             Flavour::FnDsa => hash.update(&representative(key_digest, message)),
+            Flavour::Slot => hash.update(&expand(key_digest, message)),
         }
         let mut reader = hash.finalize_xof();
         let mut out = [0; DEGREE];
@@ -92,9 +138,10 @@ impl Flavour {
             let mut bytes = [0; DRAW_BYTES];
             reader.read(&mut bytes);
             for pair in bytes.as_chunks::<2>().0 {
-                let word = match self {
-                    Flavour::Original => u16::from_be_bytes(*pair),
-                    Flavour::FnDsa => u16::from_le_bytes(*pair),
+                let word = if self.is_little_endian() {
+                    u16::from_le_bytes(*pair)
+                } else {
+                    u16::from_be_bytes(*pair)
                 };
                 if word < WORD_MAX && filled < DEGREE {
                     out[filled] = word % MODULUS;
@@ -112,7 +159,7 @@ impl Flavour {
     pub fn centred_target(
         self,
         key: &PublicKey,
-        salt: &[u8; SALT_BYTES],
+        salt: Option<&[u8; SALT_BYTES]>,
         message: &[u8],
     ) -> [i16; DEGREE] {
         self.target(key.digest(), salt, message).map(|c| {
@@ -136,12 +183,18 @@ fn representative(key_digest: &[u8; 64], message: &[u8]) -> [u8; 64] {
     shake(&[key_digest, &[0, 0], message])
 }
 
-fn shake(parts: &[&[u8]]) -> [u8; 64] {
+/// The salt and the message representative of flavour `slot`, one behind the other: a function of
+/// key and message.
+pub(crate) fn expand(key_digest: &[u8; 64], message: &[u8]) -> [u8; EXPANDED_BYTES] {
+    shake(&[SLOT_LABEL, key_digest, message])
+}
+
+fn shake<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut hash = Shake256::default();
     for part in parts {
         hash.update(part);
     }
-    let mut out = [0; 64];
+    let mut out = [0; N];
     hash.finalize_xof().read(&mut out);
     out
 }
@@ -152,24 +205,33 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_different() {
-        assert_eq!(Flavour::of_name("fn-dsa"), Some(Flavour::FnDsa));
-        assert_eq!(Flavour::of_name("original"), Some(Flavour::Original));
+        for (id, flavour) in Flavour::ALL.into_iter().enumerate() {
+            assert_eq!(Flavour::of_name(flavour.name()), Some(flavour));
+            assert_eq!(usize::from(flavour.id()), id);
+        }
         assert_eq!(Flavour::of_name("fips206"), None);
-        assert_ne!(Flavour::FnDsa.id(), Flavour::Original.id());
     }
 
     #[test]
     fn targets_depend_on_all_that_the_flavour_hashes() {
         let target = |flavour: Flavour, key: u8, salt: u8, message: &[u8]| {
-            flavour.target(&[key; 64], &[salt; SALT_BYTES], message)
+            let salt = flavour.is_salted().then_some([salt; SALT_BYTES]);
+            flavour.target(&[key; 64], salt.as_ref(), message)
         };
-        for flavour in [Flavour::FnDsa, Flavour::Original] {
+        for flavour in Flavour::ALL {
             let base = target(flavour, 0, 0, b"message");
             assert!(base.iter().all(|&c| c < MODULUS));
-            assert_ne!(base, target(flavour, 0, 1, b"message"));
+            let salted = base != target(flavour, 0, 1, b"message");
+            assert_eq!(salted, flavour.is_salted());
             assert_ne!(base, target(flavour, 0, 0, b"another"));
-            let bound = flavour == Flavour::FnDsa;
+            let bound = flavour != Flavour::Original;
             assert_eq!(base != target(flavour, 1, 0, b"message"), bound);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a salt of flavour slot")]
+    fn a_salt_beside_the_derived_one_is_a_mistake() {
+        let _ = Flavour::Slot.target(&[0; 64], Some(&[0; SALT_BYTES]), b"message");
     }
 }

@@ -250,7 +250,9 @@ mod tests {
             let relation = Relation {
                 keys: secrets.iter().map(SecretKey::public).collect(),
                 targets: (secrets.iter().zip(&opened))
-                    .map(|(key, o)| Flavour::FnDsa.centred_target(key.public(), &o.salt, b"m"))
+                    .map(|(key, o)| {
+                        Flavour::FnDsa.centred_target(key.public(), o.salt.as_ref(), b"m")
+                    })
                     .collect(),
                 backend,
             };

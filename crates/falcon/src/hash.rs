@@ -4,8 +4,11 @@
 use alphorn_exec::Backend;
 use alphorn_exec::keccak::{LANES, Shakes256};
 
-use crate::flavour::WORD_MAX;
+use crate::flavour::{EXPANDED_BYTES, SLOT_LABEL, WORD_MAX};
 use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
+
+/// Bytes of a message representative of the draft.
+const REPRESENTATIVE_BYTES: usize = 64;
 
 /// Words of 64 bits of a block of SHAKE256.
 const BLOCK_WORDS: usize = 17;
@@ -20,7 +23,8 @@ type Numbers = [u16; DEGREE + BLOCK_NUMBERS];
 #[derive(Clone, Copy)]
 pub(crate) struct Hashed<'a> {
     pub(crate) key: &'a PublicKey,
-    pub(crate) salt: &'a [u8; SALT_BYTES],
+    /// None where the flavour sends none.
+    pub(crate) salt: Option<&'a [u8; SALT_BYTES]>,
     pub(crate) message: &'a [u8],
 }
 
@@ -28,13 +32,16 @@ pub(crate) struct Hashed<'a> {
 pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGREE]> {
     let mut out = Vec::with_capacity(inputs.len());
     for inputs in inputs.chunks(LANES) {
-        let representatives = representatives(inputs, backend);
+        let hashes = first_hashes(inputs, backend);
         let mut messages = [[&[][..]; 2]; LANES];
         for (k, (parts, input)) in messages.iter_mut().zip(inputs).enumerate() {
-            *parts = match input.key.flavour() {
-                Flavour::FnDsa => [input.salt, &representatives[k]],
-                Flavour::Original => [input.salt, input.message],
+            let salt = input.salt.map_or(&[][..], |salt| salt);
+            let behind = match input.key.flavour() {
+                Flavour::FnDsa => &hashes[k][..REPRESENTATIVE_BYTES],
+                Flavour::Original => input.message,
+                Flavour::Slot => &hashes[k],
             };
+            *parts = [salt, behind];
         }
         let messages = messages.each_ref().map(|parts| &parts[..]);
         let mut states = Shakes256::absorb(&messages[..inputs.len()], backend);
@@ -69,9 +76,10 @@ fn take(
     for word in block {
         for k in 0..4 {
             let number = (word >> (16 * k)) as u16;
-            let number = match flavour {
-                Flavour::FnDsa => number,
-                Flavour::Original => number.swap_bytes(),
+            let number = if flavour.is_little_endian() {
+                number
+            } else {
+                number.swap_bytes()
             };
             // Written always, kept or not: whether it is kept cannot be predicted.
             numbers[filled] = number;
@@ -91,13 +99,18 @@ fn centred(numbers: &Numbers) -> [i16; DEGREE] {
     out
 }
 
-/// The message representatives of the draft; zeros where no key is of that flavour.
-fn representatives(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; 64]; LANES] {
-    let mut out = [[0; 64]; LANES];
-    if inputs.iter().any(|i| i.key.flavour() == Flavour::FnDsa) {
+/// What is hashed with the key before the salt: the message representatives of the draft, salt and
+/// representative of flavour `slot`; of no meaning for keys of another flavour.
+fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES]; LANES] {
+    let mut out = [[0; EXPANDED_BYTES]; LANES];
+    if inputs.iter().any(|i| i.key.flavour() != Flavour::Original) {
         let mut messages = [[&[][..]; 3]; LANES];
         for (parts, input) in messages.iter_mut().zip(inputs) {
-            *parts = [input.key.digest(), &[0, 0], input.message];
+            *parts = match input.key.flavour() {
+                Flavour::FnDsa => [input.key.digest(), &[0, 0], input.message],
+                Flavour::Slot => [SLOT_LABEL, input.key.digest(), input.message],
+                Flavour::Original => [&[]; 3],
+            };
         }
         let messages = messages.each_ref().map(|parts| &parts[..]);
         let states = Shakes256::absorb(&messages[..inputs.len()], backend);
@@ -108,9 +121,9 @@ fn representatives(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; 64]; LANES]
     out
 }
 
-/// The first 64 bytes of a hash.
-fn digest_of(states: &Shakes256, lane: usize) -> [u8; 64] {
-    let mut out = [0; 64];
+/// The first bytes of a hash: whole words of one block.
+fn digest_of<const N: usize>(states: &Shakes256, lane: usize) -> [u8; N] {
+    let mut out = [0; N];
     for (bytes, word) in out
         .as_chunks_mut::<8>()
         .0
@@ -142,23 +155,21 @@ pub(crate) fn key_digests(keys: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
 mod tests {
     use super::*;
     use crate::flavour::key_digest;
-    use crate::{OriginalKey, SecretKey};
+    use crate::{OriginalKey, SecretKey, SlotKey};
     use alphorn_labrador::KERNELS;
 
-    /// Of both flavours in one batch, for short and long messages, on every level.
+    /// Of all flavours in one batch, for short and long messages, on every level.
     #[test]
     fn points_and_digests_are_those_of_one_message_alone() {
         let (draft, original) = (SecretKey::interop(3), OriginalKey::interop(3));
+        let slot = SlotKey::interop(3);
+        let keys = [draft.public(), original.public(), slot.public()];
         let message: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let salts: Vec<[u8; SALT_BYTES]> = (0..43).map(|i| [i; SALT_BYTES]).collect();
         let inputs: Vec<Hashed<'_>> = (salts.iter().enumerate())
             .map(|(i, salt)| Hashed {
-                key: if i % 3 == 1 {
-                    original.public()
-                } else {
-                    draft.public()
-                },
-                salt,
+                key: keys[i % 3],
+                salt: keys[i % 3].flavour().is_salted().then_some(salt),
                 message: &message[..(i * 37) % 400],
             })
             .collect();

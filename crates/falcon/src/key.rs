@@ -159,6 +159,15 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+/// The seed of an interop validator's key, of any flavour.
+pub(crate) fn interop_seed(index: u64) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    Digest::update(&mut hash, b"alphorn-interop-v1");
+    Digest::update(&mut hash, b"falcon");
+    Digest::update(&mut hash, index.to_le_bytes());
+    hash.finalize().into()
+}
+
 /// A secret key of [`Flavour::FnDsa`]; signing is the crate `fn-dsa`'s, whose arithmetic is
 /// constant-time on x86-64 and AArch64. The bytes are erased when the key is dropped.
 pub struct SecretKey {
@@ -189,11 +198,7 @@ impl SecretKey {
     /// `SHA-256("alphorn-interop-v1" || "falcon" || le64(index))`.
     #[must_use]
     pub fn interop(index: u64) -> SecretKey {
-        let mut hash = Sha256::new();
-        Digest::update(&mut hash, b"alphorn-interop-v1");
-        Digest::update(&mut hash, b"falcon");
-        Digest::update(&mut hash, index.to_le_bytes());
-        SecretKey::from_seed(&hash.finalize().into())
+        SecretKey::from_seed(&interop_seed(index))
     }
 
     /// Decodes a secret key.

@@ -3,12 +3,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`ring`] | polynomials modulo 12289, many beside each other |
-//! | [`flavour`] | the two encodings and hashes in use: original Falcon and the FN-DSA draft |
+//! | [`flavour`] | the encodings and hashes in use: original Falcon, with and without salts, and the FN-DSA draft |
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
+//! | [`slot`] | the flavour without salts: one signature for a slot and role |
 //! | [`aggregate`] | one proof for many signatures |
 //! | [`budget`] | what the errors of a proof add up to |
 //! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
+//! | `signing` | secret keys of any flavour: [`SigningKey`] |
 //! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
 //! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
@@ -29,8 +31,10 @@ pub mod plain;
 mod registry;
 pub mod ring;
 mod scheme;
+mod signing;
+pub mod slot;
 
-pub use aggregate::{AggregateError, Aggregator, Front, Signed};
+pub use aggregate::{AggregateError, Aggregator, Front, Signed, split_salts};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
 pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
@@ -38,6 +42,8 @@ pub use plain::{Item, Refused, verify, verify_batch};
 
 pub use registry::{EpochKeys, Registry, Signers};
 pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX, Verdicts};
+pub use signing::SigningKey;
+pub use slot::SlotKey;
 
 /// Degree of the ring of Falcon-512.
 pub const DEGREE: usize = 512;
@@ -56,6 +62,12 @@ pub const SIGNATURE_BYTES: usize = 666;
 
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 40;
+
+/// Bytes of the code of `s2` in a signature, with the zeros behind it.
+const CODE_BYTES: usize = SIGNATURE_BYTES - 1 - SALT_BYTES;
+
+/// Bytes of a signature of [`Flavour::Slot`], which sends no salt.
+pub const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

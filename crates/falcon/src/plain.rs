@@ -15,7 +15,7 @@ use crate::{DEGREE, Flavour, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 pub struct Item<'a> {
     /// The signer's key, which names the flavour.
     pub key: &'a PublicKey,
-    /// What was signed.
+    /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
     /// The signature's bytes.
     pub signature: &'a [u8],
@@ -46,8 +46,8 @@ pub enum Refused {
 /// A signature with all its parts, accepted by plain verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The salt.
-    pub salt: [u8; SALT_BYTES],
+    /// The salt, if the flavour sends one.
+    pub salt: Option<[u8; SALT_BYTES]>,
     /// `c`, the hashed message, centred.
     pub target: [i16; DEGREE],
     /// `s1 = c - s2 h`, centred.
@@ -63,7 +63,7 @@ pub struct Opened {
 pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
     let flavour = item.key.flavour();
     let (salt, s2) = decode_signature(flavour, item.signature)?;
-    let target = flavour.centred_target(item.key, &salt, item.message);
+    let target = flavour.centred_target(item.key, salt.as_ref(), item.message);
     let (mut c, mut product, mut h) = (Polys::<1>::zero(), Polys::zero(), Polys::zero());
     c.load(0, &target);
     product.load(0, &s2);
@@ -126,7 +126,7 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
         .filter_map(|(item, decoded)| Some((item, decoded.as_ref().ok()?)));
     let hashed = good.clone().map(|(item, (salt, _))| Hashed {
         key: item.key,
-        salt,
+        salt: salt.as_ref(),
         message: item.message,
     });
     let targets = targets(&hashed.collect::<Vec<_>>(), backend);

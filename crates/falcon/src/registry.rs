@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alphorn_exec::Exec;
 use alphorn_types::{Assignment, Validator};
 
-use crate::{PublicKey, SecretKey};
+use crate::{Flavour, PublicKey, SigningKey};
 
 /// The public keys of all validators.
 #[derive(Clone, Debug)]
@@ -31,6 +31,12 @@ impl Registry {
         self.0.is_empty()
     }
 
+    /// Whether all keys are of a flavour.
+    #[must_use]
+    pub fn is_of(&self, flavour: Flavour) -> bool {
+        self.0.iter().all(|key| key.flavour() == flavour)
+    }
+
     /// The key of a validator.
     #[must_use]
     pub fn key(&self, validator: Validator) -> Option<&PublicKey> {
@@ -40,7 +46,7 @@ impl Registry {
 
 /// The secret keys held here; votes and duties share a key.
 #[derive(Default)]
-pub struct Signers(BTreeMap<u32, SecretKey>);
+pub struct Signers(BTreeMap<u32, SigningKey>);
 
 impl Signers {
     /// No key.
@@ -50,20 +56,21 @@ impl Signers {
     }
 
     /// Adds a key; one of the same validator is replaced.
-    pub fn insert(&mut self, validator: Validator, key: SecretKey) {
-        self.0.insert(validator.0, key);
+    pub fn insert(&mut self, validator: Validator, key: impl Into<SigningKey>) {
+        self.0.insert(validator.0, key.into());
     }
 
     /// The key of a validator.
     #[must_use]
-    pub fn key(&self, validator: Validator) -> Option<&SecretKey> {
+    pub fn key(&self, validator: Validator) -> Option<&SigningKey> {
         self.0.get(&validator.0)
     }
 
-    /// Interop keys of validators `0..validators`, and their registry.
+    /// Interop keys of a flavour of validators `0..validators`, and their registry.
     #[must_use]
-    pub fn interop(validators: u32, exec: Exec<'_>) -> (Signers, Registry) {
-        let keys = exec.map(validators as usize, |i| SecretKey::interop(i as u64));
+    pub fn interop(flavour: Flavour, validators: u32, exec: Exec<'_>) -> (Signers, Registry) {
+        let key = |i| SigningKey::interop(flavour, i as u64);
+        let keys = exec.map(validators as usize, key);
         let registry = keys.iter().map(|key| key.public().clone()).collect();
         let signers = (0..validators).zip(keys).collect();
         (Signers(signers), Registry(registry))

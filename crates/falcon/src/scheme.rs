@@ -3,21 +3,22 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
-    Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
+    Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
 };
 use alphorn_types::{Assignment, Slot, Support, Validator};
 
 use crate::aggregate::Aggregator;
 use crate::registry::{EpochKeys, Registry, Signers};
 use crate::ring::LANES;
-use crate::{Item, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, verify_batch};
+use crate::slot::{SIGNED_BYTES, signed_bytes};
+use crate::{Flavour, Item, PUBLIC_KEY_BYTES, PublicKey, verify_batch};
 
 mod proofs;
 
@@ -58,9 +59,10 @@ pub enum Collections {
 /// Aggregators by their numbers of signatures, the newest first.
 type Kept = VecDeque<(usize, Arc<Aggregator>)>;
 
-/// Falcon-512, in the flavour that this crate can sign.
+/// Falcon-512, with keys of one flavour.
 #[derive(Clone)]
 pub struct Falcon {
+    flavour: Flavour,
     collections: Collections,
     backend: Backend,
     profile: Profile,
@@ -88,11 +90,31 @@ fn signers<'a>(
     keys.collect()
 }
 
+/// What the signers of a group signed.
+fn voted(statement: &Statement) -> [u8; SIGNED_BYTES] {
+    signed_bytes(statement.slot, Role::Vote, &statement.message)
+}
+
+/// What a claim says that was signed; of no meaning where the scheme has no such claims.
+fn claimed(claim: &Claim) -> [u8; SIGNED_BYTES] {
+    match claim {
+        Claim::One {
+            role,
+            slot,
+            message,
+            ..
+        } => signed_bytes(*slot, *role, message),
+        Claim::Group { statement, .. } => voted(statement),
+        Claim::Selected { .. } => [0; SIGNED_BYTES],
+    }
+}
+
 impl Falcon {
-    /// The scheme with this form of collections on a kernel.
+    /// The scheme with this form of collections on a kernel, for keys of the default flavour.
     #[must_use]
     pub fn new(collections: Collections, backend: Backend) -> Falcon {
         Falcon {
+            flavour: Flavour::default(),
             collections,
             backend,
             profile: Profile::Core128,
@@ -110,12 +132,24 @@ impl Falcon {
         }
     }
 
-    /// The signatures that a claim needs. None if it cannot hold, or is a proof.
-    fn wanted<'a>(&self, keys: &'a EpochKeys, claim: &'a Claim) -> Option<Vec<Item<'a>>> {
+    /// The same for keys of this flavour.
+    #[must_use]
+    pub fn with_flavour(self, flavour: Flavour) -> Falcon {
+        Falcon { flavour, ..self }
+    }
+
+    /// The signatures that a claim needs, over what [`claimed`] says. None if it cannot hold, or is a
+    /// proof.
+    fn wanted<'a>(
+        &self,
+        keys: &'a EpochKeys,
+        claim: &'a Claim,
+        signed: &'a [u8; SIGNED_BYTES],
+    ) -> Option<Vec<Item<'a>>> {
+        let message = self.flavour.message_of(signed);
         match claim {
             Claim::One {
                 validator,
-                message,
                 signature,
                 ..
             } => Some(vec![Item {
@@ -129,9 +163,9 @@ impl Falcon {
                 evidence,
             } => {
                 let keys = signers(keys, statement, &evidence.support)?;
-                let signatures = list::split(&evidence.bytes, keys.len(), SIGNATURE_BYTES).ok()?;
+                let each = self.flavour.signature_bytes();
+                let signatures = list::split(&evidence.bytes, keys.len(), each).ok()?;
                 let items = keys.into_iter().zip(signatures);
-                let message = &statement.message;
                 Some(
                     items
                         .map(|(key, signature)| Item {
@@ -169,7 +203,7 @@ impl Scheme for Falcon {
         };
         Abilities {
             unique: false,
-            one_time: false,
+            one_time: self.flavour == Flavour::Slot,
             overlap: [Overlap::Union, overlap],
             layers: [Form::List, collections],
             committee_max: Some(COMMITTEE_MAX),
@@ -192,8 +226,8 @@ impl Scheme for Falcon {
     fn sizes(&self) -> Sizes {
         Sizes {
             public_key_bytes: PUBLIC_KEY_BYTES,
-            signature_bytes: SIGNATURE_BYTES,
-            duty_signature_bytes: SIGNATURE_BYTES,
+            signature_bytes: self.flavour.signature_bytes(),
+            duty_signature_bytes: self.flavour.signature_bytes(),
             selection_proof_bytes: None,
         }
     }
@@ -201,8 +235,10 @@ impl Scheme for Falcon {
     fn evidence_length(&self, layer: Layer, n: u32) -> EvidenceLength {
         let n = n as usize;
         EvidenceLength::Max(match (layer, self.collections) {
-            (Layer::Collection, Collections::Proofs) => 1 + n * SALT_BYTES + PROOF_BYTES_MAX,
-            _ => list::list_bytes(n, SIGNATURE_BYTES),
+            (Layer::Collection, Collections::Proofs) => {
+                1 + n * self.flavour.salt_bytes() + PROOF_BYTES_MAX
+            }
+            _ => list::list_bytes(n, self.flavour.signature_bytes()),
         })
     }
 
@@ -212,7 +248,8 @@ impl Scheme for Falcon {
             (base.saturating_mul(items)).saturating_add(each.saturating_mul(items.max(count)))
         };
         let plain = |count: u64| count.saturating_mul(VERIFY_NS);
-        let list_bytes = |count: u64| count.saturating_mul(2 * SIGNATURE_BYTES as u64);
+        let each = self.flavour.signature_bytes() as u64;
+        let list_bytes = |count: u64| count.saturating_mul(2 * each);
         let prove = |count: u64| {
             let ns = linear(PROVE_NS, count, 1) + linear(CHECK_NS, count, 1);
             (ns, linear(PROVE_BYTES, count, 1))
@@ -245,7 +282,9 @@ impl Scheme for Falcon {
     }
 
     fn portable(&self) -> Falcon {
-        Falcon::new(self.collections, Backend::Portable).with_profile(self.profile)
+        Falcon::new(self.collections, Backend::Portable)
+            .with_profile(self.profile)
+            .with_flavour(self.flavour)
     }
 
     fn keys(
@@ -259,6 +298,12 @@ impl Scheme for Falcon {
             return Err(SchemeError::RegistrySize {
                 keys: registry.len() as u64,
                 validators: u64::from(layout.validators()),
+            });
+        }
+        if !registry.is_of(self.flavour) {
+            return Err(SchemeError::Unsupported {
+                scheme: "falcon",
+                what: "verify with keys of another flavour",
             });
         }
         let committees = 0..layout.committees();
@@ -280,7 +325,8 @@ impl Scheme for Falcon {
         &keys.assignment
     }
 
-    /// Signs without entropy: the same key, role, slot and message give the same bytes.
+    /// Signs without entropy: the same key, role, slot and message give the same bytes. In flavour
+    /// `slot` they give none if the permit was given out before.
     fn sign(
         &self,
         signers: &Signers,
@@ -292,15 +338,23 @@ impl Scheme for Falcon {
         check_permits(slot, items, &permits)?;
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let permits = permits.into_iter().map(|permit| Mutex::new(Some(permit)));
+        let permits: Vec<_> = permits.collect();
         let signed = exec.try_map(items.len(), |i| {
             let validator = items[i].validator.0;
             let key = signers.key(items[i].validator);
+            let key = key.filter(|key| key.public().flavour() == self.flavour);
             let key = key.ok_or(SchemeError::UnknownSigner(validator))?;
-            Ok(key.sign(&items[i].message, &[0; 32]))
+            // Each permit is taken once: the list is walked once.
+            let mut permit = permits[i].lock().unwrap_or_else(PoisonError::into_inner);
+            let wrong = SchemeError::WrongReservation(validator);
+            let permit = permit.take().ok_or(wrong.clone())?;
+            key.sign(permit).map_err(|_| wrong)
         });
         let signed = signed.map_err(|_| SchemeError::Stopped)?.into_iter();
         let signed: Vec<_> = signed.collect::<Result<_, _>>()?;
-        Ok(Signatures::new(SIGNATURE_BYTES, signed.concat()))
+        let each = self.flavour.signature_bytes();
+        Ok(Signatures::new(each, signed.concat()))
     }
 
     fn select(
@@ -325,11 +379,12 @@ impl Scheme for Falcon {
     ) -> Verdicts {
         let pulse = ctx.pulse();
         let mut verdicts = vec![true; claims.len()];
+        let signed: Vec<_> = claims.iter().map(claimed).collect();
         let (mut owners, mut items, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, claim) in claims.iter().enumerate() {
             if self.is_proof(claim) {
                 proofs.push(number);
-            } else if let Some(wanted) = self.wanted(keys, claim) {
+            } else if let Some(wanted) = self.wanted(keys, claim, &signed[number]) {
                 owners.extend(vec![number; wanted.len()]);
                 items.extend(wanted);
             } else {
@@ -387,7 +442,7 @@ impl Scheme for Falcon {
         votes: &[(u32, Bytes)],
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        list::aggregate(statement, votes, SIGNATURE_BYTES)
+        list::aggregate(statement, votes, self.flavour.signature_bytes())
     }
 
     /// The union of lists, as a list or as a proof. Proofs do not merge: there is nothing in a
@@ -409,7 +464,7 @@ impl Scheme for Falcon {
                 what: "merge proofs: a proof holds no signatures to prove again",
             });
         }
-        let union = list::union(statement, parts, SIGNATURE_BYTES)?;
+        let union = list::union(statement, parts, self.flavour.signature_bytes())?;
         match (statement.layer, self.collections) {
             (Layer::Collection, Collections::Proofs) => {
                 let pulse = ctx.pulse();

@@ -1,4 +1,5 @@
-//! Keys, signatures and verdicts against the crate `fn-dsa`, in both flavours.
+//! Keys, signatures and verdicts against the crate `fn-dsa`, in its two flavours; those of flavour
+//! `slot` are beside it.
 
 use alphorn_exec::Backend;
 use alphorn_labrador::KERNELS;
@@ -142,7 +143,7 @@ fn opened_signatures_satisfy_the_relation() {
     let signature = key.sign(b"relation", &[0; 32]);
     let items = [item(key.public(), b"relation", &signature)];
     let opened = open_batch(&items, Backend::Portable).remove(0).unwrap();
-    let target = Flavour::FnDsa.target(key.public().digest(), &opened.salt, b"relation");
+    let target = Flavour::FnDsa.target(key.public().digest(), opened.salt.as_ref(), b"relation");
     let mut polys = Polys::<1>::zero();
     polys.load(0, key.public().values());
     polys.inverse();
@@ -177,51 +178,57 @@ fn the_bound_of_coefficients_belongs_to_the_flavour() {
     let mut s2 = [0; DEGREE];
     s2[5] = 841;
     let salt = [1; SALT_BYTES];
-    assert_eq!(codec::encode_signature(Flavour::FnDsa, &salt, &s2), None);
-    let bytes = codec::encode_signature(Flavour::Original, &salt, &s2).expect("below 2048");
+    assert_eq!(
+        codec::encode_signature(Flavour::FnDsa, Some(&salt), &s2),
+        None
+    );
+    let bytes = codec::encode_signature(Flavour::Original, Some(&salt), &s2).expect("below 2048");
     let decoded = codec::decode_signature(Flavour::Original, &bytes);
-    assert_eq!(decoded, Ok((salt, s2)));
+    assert_eq!(decoded, Ok((Some(salt), s2)));
     // s1 = c is far too long.
     let zero = PublicKey::from_bytes(
         Flavour::FnDsa,
         &codec::encode_key(Flavour::FnDsa, &[0; DEGREE]),
     )
     .expect("zero is a key");
-    let bytes = codec::encode_signature(Flavour::FnDsa, &salt, &[0; DEGREE]).expect("short");
+    let bytes = codec::encode_signature(Flavour::FnDsa, Some(&salt), &[0; DEGREE]).expect("short");
     let verdict = verify(&item(&zero, b"m", &bytes));
     assert!(matches!(verdict, Err(Refused::Norm { .. })), "{verdict:?}");
 }
 
 #[test]
 fn signatures_have_one_encoding() {
-    for flavour in [Flavour::FnDsa, Flavour::Original] {
+    for flavour in Flavour::ALL {
+        let bytes = flavour.signature_bytes();
         let mut s2 = [0i16; DEGREE];
         for (i, c) in s2.iter_mut().enumerate() {
             *c = (i as i16 - 256) / 3;
         }
-        let salt = [7; SALT_BYTES];
-        let good = codec::encode_signature(flavour, &salt, &s2).expect("short");
+        let salt = flavour.is_salted().then_some([7; SALT_BYTES]);
+        let other = (!flavour.is_salted()).then_some(&[7; SALT_BYTES]);
+        assert_eq!(codec::encode_signature(flavour, other, &s2), None);
+        let good = codec::encode_signature(flavour, salt.as_ref(), &s2).expect("short");
         assert_eq!(codec::decode_signature(flavour, &good), Ok((salt, s2)));
         let decode = |bytes: &[u8]| codec::decode_signature(flavour, bytes);
         let length = DecodeError::Length {
-            bytes: SIGNATURE_BYTES - 1,
-            expected: SIGNATURE_BYTES,
+            bytes: bytes - 1,
+            expected: bytes,
         };
         assert_eq!(decode(&good[1..]), Err(length));
-        let mut padded = good;
-        padded[SIGNATURE_BYTES - 1] |= 1;
+        let mut padded = good.clone();
+        padded[bytes - 1] |= 1;
         assert_eq!(decode(&padded), Err(DecodeError::Padding));
-        let mut header = good;
+        let mut header = good.clone();
         header[0] = 0x29;
         assert!(matches!(decode(&header), Err(DecodeError::Header { .. })));
         // s2[256] = 0 was written as one byte and a bit somewhere; write a first coefficient of
         // minus zero instead.
-        let zeros = codec::encode_signature(flavour, &salt, &[0; DEGREE]).expect("short");
-        let mut negative = zeros;
-        negative[1 + SALT_BYTES] |= if flavour == Flavour::FnDsa { 1 } else { 0x80 };
+        let zeros = codec::encode_signature(flavour, salt.as_ref(), &[0; DEGREE]);
+        let mut negative = zeros.expect("short");
+        negative[1 + flavour.salt_bytes()] |= if flavour == Flavour::FnDsa { 1 } else { 0x80 };
         let expected = DecodeError::NegativeZero { index: 0 };
         assert_eq!(decode(&negative), Err(expected));
-        let mut empty = [0; SIGNATURE_BYTES];
+        let mut empty = vec![0; bytes];
         empty[0] = good[0];
         assert!(matches!(
             decode(&empty),
@@ -232,7 +239,7 @@ fn signatures_have_one_encoding() {
 
 #[test]
 fn numbers_of_keys_are_residues() {
-    for flavour in [Flavour::FnDsa, Flavour::Original] {
+    for flavour in Flavour::ALL {
         let mut h = [12_288u16; DEGREE];
         h[0] = 0;
         let good = codec::encode_key(flavour, &h);
@@ -291,16 +298,16 @@ proptest! {
 
     /// What decodes is encoded to the same bytes, whatever the bytes.
     #[test]
-    fn what_decodes_is_encoded_the_same(seed in any::<[u8; 64]>(), original in any::<bool>()) {
-        let flavour = if original { Flavour::Original } else { Flavour::FnDsa };
-        let mut bytes = [0; SIGNATURE_BYTES];
+    fn what_decodes_is_encoded_the_same(seed in any::<[u8; 64]>(), flavour in 0..3usize) {
+        let flavour = Flavour::ALL[flavour];
+        let mut bytes = vec![0; flavour.signature_bytes()];
         bytes[0] = codec::SIGNATURE_HEADER;
         for (i, byte) in bytes[1..600].iter_mut().enumerate() {
             // Dense in ones, so that few codes run long.
             *byte = seed[i % 64] | seed[(i * 7 + 3) % 64] | (i as u8).reverse_bits() >> 3;
         }
         if let Ok((salt, s2)) = codec::decode_signature(flavour, &bytes) {
-            prop_assert_eq!(codec::encode_signature(flavour, &salt, &s2), Some(bytes));
+            prop_assert_eq!(codec::encode_signature(flavour, salt.as_ref(), &s2), Some(bytes));
         }
     }
 }

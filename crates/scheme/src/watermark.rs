@@ -87,6 +87,7 @@ pub struct Reservation {
     role: Role,
     slot: Slot,
     message: [u8; 32],
+    again: bool,
 }
 
 impl Reservation {
@@ -97,7 +98,28 @@ impl Reservation {
             role: item.role,
             slot,
             message: item.message,
+            again: false,
         }
+    }
+
+    /// Makes a reservation of what was given out before, of the same message: a caller that lost the
+    /// signature makes it again. Of no use to schemes of which a message has many signatures.
+    pub fn issue_again(slot: Slot, item: &SignItem) -> Self {
+        Reservation {
+            again: true,
+            ..Reservation::issue(slot, item)
+        }
+    }
+
+    /// Whether this signature is allowed.
+    pub fn allows(&self, slot: Slot, item: &SignItem) -> bool {
+        let wanted = (item.validator, item.role, slot, item.message);
+        (self.validator, self.role, self.slot, self.message) == wanted
+    }
+
+    /// Whether the same was given out before.
+    pub fn is_again(&self) -> bool {
+        self.again
     }
 
     /// Whose signature is allowed.
@@ -186,7 +208,7 @@ pub fn check_permits(
     for (i, item) in items.iter().enumerate() {
         let fits = permits
             .get(i)
-            .is_some_and(|permit| *permit == Reservation::issue(slot, item));
+            .is_some_and(|permit| permit.allows(slot, item));
         if !fits {
             return Err(SchemeError::WrongReservation(item.validator.0));
         }

@@ -317,7 +317,9 @@ impl Watermark for FileWatermark {
     fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
         let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let marks = known.as_ref().ok_or(Refused::NotDurable)?;
-        if let Some(next) = self.next(marks, slot, item)? {
+        let next = self.next(marks, slot, item)?;
+        let again = next.is_none();
+        if let Some(next) = next {
             self.check_locks()?;
             // While it is being written, the store is of no use: an error leaves it so.
             *known = None;
@@ -328,7 +330,10 @@ impl Watermark for FileWatermark {
         }
         // Whoever takes the locks from now on reads what was written.
         self.check_locks()?;
-        Ok(Reservation::issue(slot, item))
+        Ok(match again {
+            true => Reservation::issue_again(slot, item),
+            false => Reservation::issue(slot, item),
+        })
     }
 }
 

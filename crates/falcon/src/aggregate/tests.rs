@@ -40,7 +40,7 @@ impl World {
             .map(|(item, salt)| Signed {
                 key: item.key,
                 message: item.message,
-                salt,
+                salt: Some(salt),
             })
             .collect()
     }
@@ -145,9 +145,9 @@ fn no_byte_of_a_proof_or_of_its_statement_can_change() {
         rejects(verify(&signed, &changed, &proof), "context", index);
     }
     for index in sampled(SALT_BYTES, 8) {
-        let changed = flipped(signed[1].salt, index).try_into().expect("a salt");
+        let changed = flipped(&salts[1], index).try_into().expect("a salt");
         let mut other = signed.clone();
-        other[1].salt = &changed;
+        other[1].salt = Some(&changed);
         rejects(verify(&other, b"a context", &proof), "salt", index);
     }
     for index in sampled(signed[0].message.len(), 6) {
@@ -229,7 +229,7 @@ fn false_relation_has_no_proof(aggregator: &Aggregator) {
             } else {
                 item.message
             },
-            salt: &opened.salt,
+            salt: opened.salt.as_ref(),
         })
         .collect();
     let flavour = aggregator.flavour(&signed).expect("one flavour");

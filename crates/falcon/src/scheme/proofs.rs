@@ -7,10 +7,10 @@ use alphorn_labrador::{Invalid, ProveError};
 use alphorn_scheme::{Evidence, SchemeError, Statement, list};
 use alphorn_types::Support;
 
-use super::{AGGREGATORS_MAX, Falcon, PROOF_BYTES_MAX, signers};
-use crate::aggregate::{AggregateError, Aggregator, Signed};
+use super::{AGGREGATORS_MAX, Falcon, PROOF_BYTES_MAX, signers, voted};
+use crate::Item;
+use crate::aggregate::{AggregateError, Aggregator, Signed, split_salts};
 use crate::registry::EpochKeys;
-use crate::{Item, SALT_BYTES, SIGNATURE_BYTES};
 
 /// What a proof is bound to beside keys, salts and message: where the signers stand.
 fn context(statement: &Statement, support: &Support) -> Vec<u8> {
@@ -67,18 +67,16 @@ impl Falcon {
         let Some((&list::TAG_PROOF, rest)) = evidence.bytes.split_first() else {
             return false;
         };
-        let Some((salts, proof)) = rest.split_at_checked(keys.len() * SALT_BYTES) else {
+        let Some((salts, proof)) = split_salts(self.flavour, keys.len(), rest) else {
             return false;
         };
         if proof.len() > PROOF_BYTES_MAX {
             return false;
         }
-        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts.as_chunks().0))
-            .map(|(key, salt)| Signed {
-                key,
-                message: &statement.message,
-                salt,
-            })
+        let voted = voted(statement);
+        let message = self.flavour.message_of(&voted);
+        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts))
+            .map(|(key, salt)| Signed { key, message, salt })
             .collect();
         let context = context(statement, &evidence.support);
         self.aggregator(signed.len()).is_ok_and(|aggregator| {
@@ -97,11 +95,14 @@ impl Falcon {
     ) -> Result<Evidence, SchemeError> {
         let malformed = || SchemeError::Malformed(0);
         let signers = signers(keys, statement, &evidence.support).ok_or_else(malformed)?;
-        let signatures = list::split(&evidence.bytes, signers.len(), SIGNATURE_BYTES);
+        let each = self.flavour.signature_bytes();
+        let signatures = list::split(&evidence.bytes, signers.len(), each);
+        let voted = voted(statement);
+        let message = self.flavour.message_of(&voted);
         let items: Vec<Item<'_>> = (signers.iter().zip(signatures.map_err(|_| malformed())?))
             .map(|(key, signature)| Item {
                 key,
-                message: &statement.message,
+                message,
                 signature,
             })
             .collect();

@@ -7,37 +7,48 @@ use std::sync::LazyLock;
 /// Most validators that the battery asks for.
 const VALIDATORS: u32 = 32;
 
-static PUBLIC: LazyLock<Registry> =
-    LazyLock::new(|| Signers::interop(VALIDATORS, Exec::serial()).1);
+static PUBLIC: LazyLock<[Registry; 3]> = LazyLock::new(|| {
+    Flavour::ALL.map(|flavour| Signers::interop(flavour, VALIDATORS, Exec::serial()).1)
+});
 static SCHEMES: LazyLock<[Falcon; 2]> = LazyLock::new(|| {
     [Collections::Lists, Collections::Proofs].map(|c| Falcon::new(c, KERNELS.measured()))
 });
 
-fn key(validator: u32) -> &'static PublicKey {
-    PUBLIC.key(Validator(validator)).expect("one of the few")
+fn key_of(flavour: Flavour, validator: u32) -> &'static PublicKey {
+    let keys = &PUBLIC[usize::from(flavour.id())];
+    keys.key(Validator(validator)).expect("one of the few")
 }
 
-struct Fixed(Collections);
+fn key(validator: u32) -> &'static PublicKey {
+    key_of(Flavour::default(), validator)
+}
+
+struct Fixed(Flavour, Collections);
 
 impl alphorn_scheme::battery::Fixture for Fixed {
     type S = Falcon;
 
     fn scheme(&self) -> Falcon {
-        SCHEMES[usize::from(self.0 == Collections::Proofs)].clone()
+        // The aggregators are shared: no flavour changes them.
+        let scheme = SCHEMES[usize::from(self.1 == Collections::Proofs)].clone();
+        scheme.with_flavour(self.0)
     }
 
     fn registry(&self, validators: u32) -> Registry {
         assert!(validators <= VALIDATORS, "the fixture has fewer keys");
-        Registry::new((0..validators).map(|v| key(v).clone()).collect())
+        let key = |v| key_of(self.0, v).clone();
+        Registry::new((0..validators).map(key).collect())
     }
 
     fn signers(&self, validators: u32) -> Signers {
-        Signers::interop(validators, Exec::serial()).0
+        Signers::interop(self.0, validators, Exec::serial()).0
     }
 }
 
-alphorn_scheme::battery!(lists, Fixed(Collections::Lists));
-alphorn_scheme::battery!(proofs, Fixed(Collections::Proofs));
+alphorn_scheme::battery!(lists, Fixed(Flavour::FnDsa, Collections::Lists));
+alphorn_scheme::battery!(proofs, Fixed(Flavour::FnDsa, Collections::Proofs));
+alphorn_scheme::battery!(slot_lists, Fixed(Flavour::Slot, Collections::Lists));
+alphorn_scheme::battery!(slot_proofs, Fixed(Flavour::Slot, Collections::Proofs));
 
 fn world(validators: u32, committees: u16) -> (Arc<Registry>, Arc<Assignment>) {
     let layout = alphorn_types::Layout::new(validators, committees, 1).expect("a layout");
@@ -90,4 +101,39 @@ fn proofs_do_not_merge_and_say_why() {
     };
     assert_eq!(scheme, "falcon");
     assert!(what.starts_with("merge proofs"), "{what}");
+}
+
+#[test]
+fn keys_of_another_flavour_are_refused() {
+    let (registry, assignment) = world(4, 1);
+    for flavour in [Flavour::Original, Flavour::Slot] {
+        let scheme = SCHEMES[0].clone().with_flavour(flavour);
+        let refused = scheme.keys(&registry, &assignment, &mut Ctx::single(&mut ()));
+        let refused = refused.err().expect("keys of the draft");
+        assert!(refused.to_string().contains("another flavour"), "{refused}");
+        let signers = Signers::interop(Flavour::FnDsa, 1, Exec::serial()).0;
+        let item = SignItem::new(Validator(0), Role::Vote, [1; 32]);
+        let permits = vec![Reservation::issue(Slot(1), &item)];
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let signed = scheme.sign(&signers, Slot(1), &[item], permits, &mut ctx);
+        assert_eq!(signed.err(), Some(SchemeError::UnknownSigner(0)));
+    }
+}
+
+/// What a collection takes: the salts go, and nothing comes instead.
+#[test]
+fn collections_without_salts_are_shorter_by_the_salts() {
+    let bytes = |flavour, n| {
+        let scheme = SCHEMES[1].clone().with_flavour(flavour);
+        match scheme.evidence_length(Layer::Collection, n) {
+            EvidenceLength::Max(bytes) => bytes,
+            other => panic!("a length of {other:?}"),
+        }
+    };
+    for n in [1, 512, 10_000, 16_384] {
+        let salts = n as usize * crate::SALT_BYTES;
+        assert_eq!(bytes(Flavour::FnDsa, n) - bytes(Flavour::Slot, n), salts);
+    }
+    assert!(bytes(Flavour::Slot, 16_384) <= 100_000);
 }

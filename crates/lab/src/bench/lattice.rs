@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use watch::Steps;
-use world::{KEYS_MAX, World, signed};
+use world::{KEYS_MAX, World};
 
 /// What the proofs of the measurements are bound to.
 const CONTEXT: &[u8] = b"alphorn/bench/lattice";
@@ -136,6 +136,9 @@ struct Figures {
     prove: Steps,
     verify: Steps,
     proof_bytes: usize,
+    salt_bytes: usize,
+    /// Bytes of the list of the signatures.
+    plain_bytes: usize,
     plain: Plain,
     levels: Value,
     security: Value,
@@ -170,7 +173,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = Machine::here(threads, kernel_names);
     let most = args.n.iter().copied().max().unwrap_or(1) as usize;
     let pool = options::pool(threads)?;
-    let world = World::new(args.lattice.flavour(), most, &pool);
+    let world = World::new(args.lattice.flavour(), most, &pool)?;
     sink.say(&machine.line());
     let mut cases = Vec::new();
     for kernel in &kernels {
@@ -248,8 +251,14 @@ fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<
 }
 
 /// Verifies a proof several times; the steps of the fastest run.
-fn verify(proved: &Proved, keys: &[PublicKey], runs: usize, exec: Exec<'_>) -> Result<Steps> {
-    let claimed = signed(keys, &proved.salts);
+fn verify(
+    world: &World,
+    proved: &Proved,
+    keys: &[PublicKey],
+    runs: usize,
+    exec: Exec<'_>,
+) -> Result<Steps> {
+    let claimed = world.signed(keys, &proved.salts);
     let timed = || -> Result<Steps> {
         let clock = Clock::start();
         (proved.aggregator)
@@ -291,6 +300,7 @@ fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) 
     let keys = world.decode_keys(point.signatures, point.kernel)?;
     let proved = prove(&world.items(&keys), &point, pool)?;
     let steps = verify(
+        world,
         &proved,
         &keys,
         point.runs,
@@ -303,6 +313,8 @@ fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) 
         prove: proved.steps,
         verify: steps,
         proof_bytes: proved.proof.len(),
+        salt_bytes: proved.salts.as_flattened().len(),
+        plain_bytes: world.list_bytes(point.signatures),
         plain,
         levels: levels_json(schedule),
         security: security::json(point.front, schedule),
@@ -332,16 +344,8 @@ impl Figures {
         self.plain.keys_s + self.verify.total_s
     }
 
-    fn salt_bytes(&self) -> usize {
-        self.point.signatures * SALT_BYTES
-    }
-
     fn wire_bytes(&self) -> usize {
-        1 + self.salt_bytes() + self.proof_bytes
-    }
-
-    fn plain_bytes(&self) -> usize {
-        World::list_bytes(self.point.signatures)
+        1 + self.salt_bytes + self.proof_bytes
     }
 }
 
@@ -357,7 +361,7 @@ fn printed(fronts: &[Figures]) -> String {
         threads,
         ..
     } = figures.point;
-    let (taken, plain) = (figures.plain, figures.plain_bytes());
+    let (taken, plain) = (figures.plain, figures.plain_bytes);
     let row = |name: &str, prove: &str, verify_s: f64, bytes: usize| {
         vec![
             name.to_owned(),
@@ -406,7 +410,7 @@ fn printed(fronts: &[Figures]) -> String {
 
 /// What the rows say, in words.
 fn said(figures: &Figures) -> String {
-    let (wire, plain) = (figures.wire_bytes(), figures.plain_bytes());
+    let (wire, plain) = (figures.wire_bytes(), figures.plain_bytes);
     let slower = figures.verify_s() / figures.plain.batch_s;
     let bytes = match wire < plain {
         true => format!(
@@ -449,7 +453,7 @@ fn case(world: &World, figures: &Figures) -> Value {
         "prove_s": prove,
         "verify_s": verify,
         "proof_bytes": figures.proof_bytes,
-        "salt_bytes": figures.salt_bytes(),
+        "salt_bytes": figures.salt_bytes,
         "total_wire_bytes": figures.wire_bytes(),
         "peak_rss_bytes": figures.peak_rss_bytes,
         "levels": figures.levels,
@@ -457,11 +461,11 @@ fn case(world: &World, figures: &Figures) -> Value {
         "baseline": {
             "plain_batch_s": figures.plain.batch_s,
             "plain_fndsa_s": figures.plain.fn_dsa_s,
-            "plain_bytes": figures.plain_bytes(),
+            "plain_bytes": figures.plain_bytes,
         },
         "ratios": {
             "verify_of_plain": figures.verify_s() / figures.plain.batch_s,
-            "bytes_of_plain": figures.wire_bytes() as f64 / figures.plain_bytes() as f64,
+            "bytes_of_plain": figures.wire_bytes() as f64 / figures.plain_bytes as f64,
         },
         "peers": peers,
     })

@@ -7,6 +7,7 @@ mod tables;
 
 use crate::error::{Error, Result};
 use crate::keycache;
+use crate::lattice::{LatticeOptions, flavour_name};
 use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::progress::Bars;
@@ -15,7 +16,7 @@ use crate::report::{Report, json_target, write_whole};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_exec::{Backend, Exec};
-use alphorn_falcon::{Collections, Falcon};
+use alphorn_falcon::{Collections, Falcon, Flavour};
 use alphorn_scheme::Scheme;
 use alphorn_xmss::{Set, Xmss};
 use anyhow::anyhow;
@@ -68,6 +69,8 @@ pub struct Args {
         default_value = "bls,falcon,xmss"
     )]
     scheme: Vec<SchemeName>,
+    #[command(flatten)]
+    lattice: LatticeOptions,
     /// Collectors of a committee that publish at worst, for the last table
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     collectors: u16,
@@ -113,6 +116,9 @@ struct Row {
 /// If it cannot be run, or if a check fails.
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("compare", args.common.seed);
+    if !args.scheme.contains(&SchemeName::Falcon) {
+        args.lattice.check("no scheme of --scheme")?;
+    }
     let kernels = Kernels::of(args)?;
     let machine = Machine::here(args.common.threads()?, kernels.names());
     let sink = args.common.sink();
@@ -147,6 +153,8 @@ pub fn run(args: &Args) -> Result<()> {
         "validators": sizes,
         "collectors": args.collectors,
         "window_ms": args.window_ms,
+        "flavour": flavour_name(args.lattice.flavour()),
+        "profile": args.lattice.profile().name(),
     });
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
     sink.write(&report.object(&machine, "measured", &config, fields)?)
@@ -208,6 +216,7 @@ struct Bench<'a> {
     pools: Vec<ThreadPool>,
     message: [u8; 32],
     kernels: &'a Kernels,
+    lattice: &'a LatticeOptions,
     rows: Vec<Row>,
 }
 
@@ -250,18 +259,23 @@ impl Bench<'_> {
     }
 
     fn falcon(&mut self, votes: u32) -> Result<()> {
+        let flavour = self.lattice.flavour();
         let (signers, registry) = alphorn_falcon::Signers::interop(
+            flavour,
             votes,
             Exec::new(Backend::Portable, Some(self.pool()?)),
         );
         let (signers, registry) = (Arc::new(signers), Arc::new(registry));
-        let forms = [
-            ("falcon list", Collections::Lists),
-            ("falcon proof", Collections::Proofs),
-        ];
-        for (name, form) in forms {
+        let [list, proof] = match flavour {
+            Flavour::FnDsa => ["falcon list", "falcon proof"],
+            Flavour::Original => ["falcon r3 list", "falcon r3 proof"],
+            Flavour::Slot => ["falcon slot list", "falcon slot proof"],
+        };
+        for (name, form) in [(list, Collections::Lists), (proof, Collections::Proofs)] {
             let inputs = Inputs {
-                scheme: Falcon::new(form, self.kernels.labrador),
+                scheme: Falcon::new(form, self.kernels.labrador)
+                    .with_profile(self.lattice.profile())
+                    .with_flavour(flavour),
                 registry: registry.clone(),
                 signers: signers.clone(),
                 mergeable_max: None,
@@ -324,6 +338,7 @@ fn rows(args: &Args, kernels: &Kernels, sizes: &[u32], bars: &mut Bars) -> Resul
         pools,
         message: Sha256::digest(format!("alphorn compare {}", args.common.seed)).into(),
         kernels,
+        lattice: &args.lattice,
         rows: Vec::new(),
     };
     let mut plan: Vec<(SchemeName, u32)> = Vec::new();

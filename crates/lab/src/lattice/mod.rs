@@ -35,8 +35,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// Options of Falcon.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LatticeOptions {
-    /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it) or r3 (original Falcon);
-    /// fndsa04 by default
+    /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it), r3 (original Falcon) or
+    /// slot (without salts: a key signs once in a slot); fndsa04 by default
     #[arg(long, value_name = "FLAVOUR", value_parser = flavour)]
     pub flavour: Option<Flavour>,
     /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
@@ -79,14 +79,15 @@ pub fn flavour_name(flavour: Flavour) -> &'static str {
     match flavour {
         Flavour::FnDsa => "fndsa04",
         Flavour::Original => "r3",
+        Flavour::Slot => "slot",
     }
 }
 
 /// Reads `--flavour`.
 pub(crate) fn flavour(text: &str) -> std::result::Result<Flavour, String> {
-    let mut flavours = [Flavour::FnDsa, Flavour::Original].into_iter();
+    let mut flavours = Flavour::ALL.into_iter();
     let found = flavours.find(|flavour| flavour_name(*flavour) == text);
-    found.ok_or_else(|| "expected fndsa04 or r3".to_owned())
+    found.ok_or_else(|| "expected fndsa04, r3 or slot".to_owned())
 }
 
 /// Reads `--profile`.
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for value in [Flavour::FnDsa, Flavour::Original] {
+        for value in Flavour::ALL {
             assert_eq!(flavour(flavour_name(value)), Ok(value));
         }
         for value in Profile::ALL {

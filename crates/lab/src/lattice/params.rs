@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_falcon::{COMMITTEE_MAX, Front, NORM_SQ_MAX, SALT_BYTES, SIGNATURE_BYTES};
+use alphorn_falcon::{COMMITTEE_MAX, Flavour, Front, NORM_SQ_MAX};
 use alphorn_labrador::DachshundJoint;
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
@@ -23,6 +23,7 @@ pub(crate) const ROWS: usize = 2 * alphorn_falcon::DEGREE / alphorn_labrador::ri
   alphorn lattice params --n 10000
   alphorn lattice params --n 1000 --security --profile falcon
   alphorn lattice params --n 16,1024,20000 --json -
+  alphorn lattice params --n 10000,16384 --flavour slot
 
 Both sides derive these numbers from N and the profile alone; a proof carries none of them. Nothing is
 measured: sizes are predictions of the entropy code, security is an estimate. kappa rows commit to
@@ -47,19 +48,19 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("lattice params", 0);
     let sink = Sink::new(args.json.clone());
-    let profile = args.lattice.profile();
+    let (profile, flavour) = (args.lattice.profile(), args.lattice.flavour());
     let mut cases = Vec::new();
     for &n in &args.n {
         check_number(n)?;
         let bounds = DachshundJoint::bounds_for(n as usize, ROWS, NORM_SQ_MAX, profile)?;
         let schedule = Schedule::derive(&bounds)?;
-        sink.say(&printed(n, &schedule));
+        sink.say(&printed(n, flavour, &schedule));
         if args.security {
             sink.say(&super::security::printed(Front::Joint, &schedule));
         }
-        cases.push(case(n, &schedule, args.security));
+        cases.push(case(n, flavour, &schedule, args.security));
     }
-    let flavour = flavour_name(args.lattice.flavour());
+    let flavour = flavour_name(flavour);
     let config = json!({ "n": args.n, "profile": profile.name(), "flavour": flavour });
     let machine = Machine::here(cores(), BTreeMap::new());
     let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
@@ -75,13 +76,13 @@ pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn case(n: u32, schedule: &Schedule, security: bool) -> Value {
+fn case(n: u32, flavour: Flavour, schedule: &Schedule, security: bool) -> Value {
     let mut case = json!({
         "n": n,
         "profile": schedule.profile.name(),
         "proof_bytes_predicted": schedule.bytes,
-        "salt_bytes": n as usize * SALT_BYTES,
-        "plain_bytes": n as usize * SIGNATURE_BYTES,
+        "salt_bytes": n as usize * flavour.salt_bytes(),
+        "plain_bytes": n as usize * flavour.signature_bytes(),
         "levels": levels_json(schedule),
     });
     if security && let Some(case) = case.as_object_mut() {
@@ -122,7 +123,7 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
     Value::Array(levels.chain([tail(&schedule.tail)]).collect())
 }
 
-fn printed(n: u32, schedule: &Schedule) -> String {
+fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
     let log = |norm_sq: u128| format!("{:.1}", (norm_sq as f64).log2() / 2.0);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (i, level) in schedule.levels.iter().enumerate() {
@@ -164,16 +165,19 @@ fn printed(n: u32, schedule: &Schedule) -> String {
         "m",
         "log2 norm",
     ];
-    let salts = n as u64 * SALT_BYTES as u64;
-    let plain = n as u64 * SIGNATURE_BYTES as u64;
+    let salts = match n as usize * flavour.salt_bytes() {
+        0 => "no salts".to_owned(),
+        bytes => format!("{} of salts", text::bytes(bytes as u64)),
+    };
+    let plain = n as usize * flavour.signature_bytes();
     format!(
-        "{} signature{}, profile {}: proof {} (predicted) and {} of salts, against {} of signatures\n\n{}\n",
+        "{} signature{}, profile {}: proof {} (predicted) and {}, against {} of signatures\n\n{}\n",
         text::count(u64::from(n)),
         if n == 1 { "" } else { "s" },
         schedule.profile.name(),
         text::bytes(schedule.bytes),
-        text::bytes(salts),
-        text::bytes(plain),
+        salts,
+        text::bytes(plain as u64),
         table(&header, &rows)
     )
 }

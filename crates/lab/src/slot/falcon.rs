@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use alphorn_exec::{Backend, Exec};
-use alphorn_falcon::{Collections, Falcon, Flavour, Registry, Signers};
+use alphorn_falcon::{Collections, Falcon, Registry, Signers};
 use alphorn_sim::slot::SlotInputs;
 use anyhow::anyhow;
 use std::collections::BTreeMap;
@@ -13,10 +13,6 @@ use std::time::Instant;
 
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
-    if args.lattice.flavour() != Flavour::FnDsa {
-        let message = "--flavour r3: the votes of a slot are signed in the flavour fndsa04";
-        return Err(anyhow!(message).into());
-    }
     let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let names = BTreeMap::from([("labrador", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
@@ -28,13 +24,16 @@ pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
         }
         Some(Layers::ListProof) | None => Collections::Proofs,
     };
-    let scheme = Falcon::new(collections, kernel).with_profile(args.lattice.profile());
+    let scheme = Falcon::new(collections, kernel)
+        .with_profile(args.lattice.profile())
+        .with_flavour(args.lattice.flavour());
     Ok((machine, scheme))
 }
 
 /// The interop keys of all validators.
-pub(super) fn keys(plan: &Plan, pool: &rayon::ThreadPool) -> (Signers, Registry) {
+pub(super) fn keys(args: &Args, plan: &Plan, pool: &rayon::ThreadPool) -> (Signers, Registry) {
     Signers::interop(
+        args.lattice.flavour(),
         plan.layout.validators(),
         Exec::new(Backend::Portable, Some(pool)),
     )
@@ -48,7 +47,7 @@ pub(super) fn ready(args: &Args) -> Result<Ready> {
     announce(args, &plan, &machine);
     let bars = Bars::new();
     let clock = Instant::now();
-    let (signers, registry) = keys(&plan, &args.common.pool()?);
+    let (signers, registry) = keys(args, &plan, &args.common.pool()?);
     let keys_s = clock.elapsed().as_secs_f64();
     Ok(Ready {
         inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),

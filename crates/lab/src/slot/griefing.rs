@@ -191,7 +191,7 @@ impl Attack {
             }
             FALCON => {
                 let (machine, scheme) = falcon::scheme(args)?;
-                let (signers, registry) = falcon::keys(plan, pool);
+                let (signers, registry) = falcon::keys(args, plan, pool);
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
                 let world = World::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))

@@ -1,6 +1,7 @@
 //! The JSON fields of a slot.
 
 use super::{Args, Plan};
+use crate::lattice::flavour_name;
 use crate::machine::peak_rss_bytes;
 use alphorn_proto::wire::Kind;
 use alphorn_sim::slot::{SlotOutcome, StageTraffic, Step};
@@ -13,6 +14,7 @@ pub(super) fn config_json(args: &Args, plan: &Plan) -> Value {
         "set": (args.scheme == super::XMSS).then(|| args.set().name()),
         "layers": args.layers().and_then(|layers| Some(layers.to_possible_value()?.get_name().to_owned())),
         "profile": (args.scheme == super::FALCON).then(|| args.lattice.profile().name()),
+        "flavour": (args.scheme == super::FALCON).then(|| flavour_name(args.lattice.flavour())),
         "validators": plan.layout.validators(),
         "committees": plan.layout.committees(),
         "subcommittees": plan.layout.subcommittees(),

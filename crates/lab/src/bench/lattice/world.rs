@@ -1,72 +1,81 @@
-//! Signatures for measurements: many votes of a few keys over one message.
+//! Signatures for measurements: many votes of a few keys.
 
 use alphorn_exec::Backend;
-use alphorn_falcon::{Flavour, Item, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey, Signed};
-use alphorn_scheme::list;
-use anyhow::ensure;
+use alphorn_falcon::slot::{SIGNED_BYTES, as_original, signed_bytes};
+use alphorn_falcon::{Flavour, Item, PublicKey, SALT_BYTES, Signed, SigningKey};
+use alphorn_scheme::{MemoryWatermark, Reservation, Role, SignItem, Watermark, list};
+use alphorn_types::{Slot, Validator};
+use anyhow::{Context, ensure};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Different keys at most: a key takes milliseconds, and nothing that is measured depends on it.
 pub(super) const KEYS_MAX: usize = 256;
 
 /// What is signed.
-pub(super) const MESSAGE: [u8; 32] = [7; 32];
+const MESSAGE: [u8; 32] = [7; 32];
 
-/// Keys and signatures; signature `i` is by key `i` modulo their number.
+/// Keys and signatures; signature `i` is by key `i` modulo their number. Each is of a slot of its
+/// own, since some flavours sign once in a slot; the others do not look at it.
 pub(super) struct World {
     pub(super) flavour: Flavour,
-    keys: Vec<Secret>,
-    signatures: Vec<[u8; SIGNATURE_BYTES]>,
+    keys: Vec<SigningKey>,
+    store: MemoryWatermark,
+    /// The next slot that is free.
+    next: AtomicU64,
+    signed: Vec<[u8; SIGNED_BYTES]>,
+    signatures: Vec<Vec<u8>>,
 }
 
-/// A secret key of either flavour.
-enum Secret {
-    Draft(SecretKey),
-    Original(OriginalKey),
-}
-
-impl Secret {
-    fn interop(flavour: Flavour, index: u64) -> Secret {
-        match flavour {
-            Flavour::FnDsa => Secret::Draft(SecretKey::interop(index)),
-            Flavour::Original => Secret::Original(OriginalKey::interop(index)),
-        }
-    }
-
-    fn public(&self) -> &PublicKey {
-        match self {
-            Secret::Draft(key) => key.public(),
-            Secret::Original(key) => key.public(),
-        }
-    }
-
-    fn sign(&self, number: u64) -> [u8; SIGNATURE_BYTES] {
-        let mut entropy = [0; 32];
-        entropy[..8].copy_from_slice(&number.to_le_bytes());
-        match self {
-            Secret::Draft(key) => key.sign(&MESSAGE, &entropy),
-            Secret::Original(key) => key.sign(&MESSAGE, &entropy),
-        }
-    }
+/// A signature by a permit; in flavours that sign a message often, with the slot as entropy.
+fn sign(key: &SigningKey, permit: Reservation) -> anyhow::Result<Vec<u8>> {
+    let mut entropy = [0; 32];
+    entropy[..8].copy_from_slice(&permit.slot().0.to_le_bytes());
+    Ok(match key {
+        SigningKey::FnDsa(key) => key.sign(permit.message(), &entropy).to_vec(),
+        SigningKey::Original(key) => key.sign(permit.message(), &entropy).to_vec(),
+        SigningKey::Slot(key) => key.sign(permit)?.to_vec(),
+    })
 }
 
 impl World {
     /// `count` signatures, made by all threads of the pool.
-    pub(super) fn new(flavour: Flavour, count: usize, pool: &rayon::ThreadPool) -> World {
-        pool.install(|| {
-            let keys = 0..count.min(KEYS_MAX) as u64;
-            let keys: Vec<Secret> = (keys.into_par_iter())
-                .map(|i| Secret::interop(flavour, i))
-                .collect();
-            let signatures = (0..count).into_par_iter();
-            let signatures = signatures.map(|i| keys[i % keys.len()].sign(i as u64));
-            let signatures = signatures.collect();
-            World {
-                flavour,
-                keys,
-                signatures,
-            }
-        })
+    pub(super) fn new(
+        flavour: Flavour,
+        count: usize,
+        pool: &rayon::ThreadPool,
+    ) -> anyhow::Result<World> {
+        let keys = 0..count.min(KEYS_MAX) as u64;
+        let keys = keys.into_par_iter();
+        let keys = keys.map(|i| SigningKey::interop(flavour, i));
+        let keys: Vec<SigningKey> = pool.install(|| keys.collect());
+        let mut world = World {
+            flavour,
+            store: MemoryWatermark::new(keys.len() as u32),
+            keys,
+            next: AtomicU64::new(0),
+            signed: Vec::new(),
+            signatures: Vec::new(),
+        };
+        let permits: Vec<Reservation> = (0..count)
+            .map(|i| world.permit(i))
+            .collect::<anyhow::Result<_>>()?;
+        let signed = |permit: &Reservation| signed_bytes(permit.slot(), Role::Vote, &MESSAGE);
+        world.signed = permits.iter().map(signed).collect();
+        let keys = &world.keys;
+        let numbered = permits.into_par_iter().enumerate();
+        let signed = numbered.map(|(i, permit)| sign(&keys[i % keys.len()], permit));
+        world.signatures = pool.install(|| signed.collect::<anyhow::Result<_>>())?;
+        Ok(world)
+    }
+
+    /// A permit for the key of signature `i`, in the next slot.
+    fn permit(&self, i: usize) -> anyhow::Result<Reservation> {
+        let slot = Slot(self.next.fetch_add(1, Ordering::Relaxed));
+        let validator = Validator((i % self.keys.len()) as u32);
+        let item = SignItem::new(validator, Role::Vote, MESSAGE);
+        let permit = self.store.reserve(slot, &item);
+        permit.context("a slot that nobody signed in")
     }
 
     /// How many signatures there are.
@@ -74,9 +83,9 @@ impl World {
         self.signatures.len()
     }
 
-    /// Makes a signature again.
-    pub(super) fn sign(&self, i: usize) -> [u8; SIGNATURE_BYTES] {
-        self.keys[i % self.keys.len()].sign(i as u64)
+    /// Signs with the key of signature `i` in a new slot.
+    pub(super) fn sign(&self, i: usize) -> anyhow::Result<Vec<u8>> {
+        sign(&self.keys[i % self.keys.len()], self.permit(i)?)
     }
 
     /// The keys of the first `count` signatures, from their bytes.
@@ -90,36 +99,49 @@ impl World {
         Ok(keys.into_iter().collect::<Result<_, _>>()?)
     }
 
+    /// What signature `i` is over.
+    fn message(&self, i: usize) -> &[u8] {
+        self.flavour.message_of(&self.signed[i])
+    }
+
     /// The signatures of these keys.
     pub(super) fn items<'a>(&'a self, keys: &'a [PublicKey]) -> Vec<Item<'a>> {
-        let signatures = keys.iter().zip(&self.signatures);
-        let item = |(key, signature): (&'a PublicKey, &'a [u8; SIGNATURE_BYTES])| Item {
+        let item = |(i, key)| Item {
             key,
-            message: &MESSAGE,
-            signature,
+            message: self.message(i),
+            signature: &self.signatures[i],
         };
-        signatures.map(item).collect()
+        keys.iter().enumerate().map(item).collect()
+    }
+
+    /// What a proof says, from keys and the salts that are sent.
+    pub(super) fn signed<'a>(
+        &'a self,
+        keys: &'a [PublicKey],
+        salts: &'a [[u8; SALT_BYTES]],
+    ) -> Vec<Signed<'a>> {
+        let signed = |(i, key)| Signed {
+            key,
+            message: self.message(i),
+            salt: salts.get(i),
+        };
+        keys.iter().enumerate().map(signed).collect()
     }
 
     /// Verifies the first `count` signatures with the crate `fn-dsa`, one by one.
     pub(super) fn verify_by_fn_dsa(&self, count: usize) -> anyhow::Result<()> {
         for i in 0..count {
-            let key = self.keys[i % self.keys.len()].public().bytes();
-            let signature = &self.signatures[i];
+            let key = self.keys[i % self.keys.len()].public();
+            let (message, signature) = (self.message(i), &self.signatures[i][..]);
             let holds = match self.flavour {
                 Flavour::FnDsa => {
                     use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};
-                    VerifyingKey512::decode(key)
-                        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, &HASH_ID_RAW, &MESSAGE))
+                    VerifyingKey512::decode(key.bytes())
+                        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, &HASH_ID_RAW, message))
                 }
-                Flavour::Original => {
-                    use fn_dsa_original::{
-                        DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512,
-                    };
-                    let id = &HASH_ID_ORIGINAL_FALCON;
-                    VerifyingKey512::decode(key)
-                        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, id, &MESSAGE))
-                }
+                Flavour::Original => original_holds(key, message, signature),
+                Flavour::Slot => as_original(key, message, signature)
+                    .is_some_and(|(signature, message)| original_holds(key, &message, &signature)),
             };
             ensure!(holds, "fn-dsa refuses signature {i} of this run");
         }
@@ -127,18 +149,15 @@ impl World {
     }
 
     /// Bytes of the list of `count` signatures.
-    pub(super) fn list_bytes(count: usize) -> usize {
-        list::list_bytes(count, SIGNATURE_BYTES)
+    pub(super) fn list_bytes(&self, count: usize) -> usize {
+        list::list_bytes(count, self.flavour.signature_bytes())
     }
 }
 
-/// What a proof says, from keys and salts.
-pub(super) fn signed<'a>(keys: &'a [PublicKey], salts: &'a [[u8; 40]]) -> Vec<Signed<'a>> {
-    let both = keys.iter().zip(salts);
-    let signed = |(key, salt): (&'a PublicKey, &'a [u8; 40])| Signed {
-        key,
-        message: &MESSAGE,
-        salt,
-    };
-    both.map(signed).collect()
+/// Whether the crate `fn-dsa` takes a signature of original Falcon.
+fn original_holds(key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
+    use fn_dsa_original::{DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512};
+    let id = &HASH_ID_ORIGINAL_FALCON;
+    VerifyingKey512::decode(key.bytes())
+        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, id, message))
 }

@@ -1,0 +1,91 @@
+//! Secret keys of any flavour, for whoever holds keys and learns the flavour at run time.
+
+use alphorn_scheme::Reservation;
+
+use crate::slot::SignError;
+use crate::{Flavour, KeyError, OriginalKey, PublicKey, SecretKey, SlotKey};
+
+/// A secret key of one of the flavours.
+pub enum SigningKey {
+    /// [`Flavour::FnDsa`].
+    FnDsa(SecretKey),
+    /// [`Flavour::Original`].
+    Original(OriginalKey),
+    /// [`Flavour::Slot`].
+    Slot(SlotKey),
+}
+
+impl SigningKey {
+    /// The key of interop validator `index` in a flavour: public knowledge, for tests and devnets.
+    #[must_use]
+    pub fn interop(flavour: Flavour, index: u64) -> SigningKey {
+        match flavour {
+            Flavour::FnDsa => SigningKey::FnDsa(SecretKey::interop(index)),
+            Flavour::Original => SigningKey::Original(OriginalKey::interop(index)),
+            Flavour::Slot => SigningKey::Slot(SlotKey::interop(index)),
+        }
+    }
+
+    /// Decodes a secret key of a flavour.
+    ///
+    /// # Errors
+    /// [`KeyError`] if the bytes are no key of it, or one that could not sign.
+    pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<SigningKey, KeyError> {
+        Ok(match flavour {
+            Flavour::FnDsa => SigningKey::FnDsa(SecretKey::from_bytes(bytes)?),
+            Flavour::Original => SigningKey::Original(OriginalKey::from_bytes(bytes)?),
+            Flavour::Slot => SigningKey::Slot(SlotKey::from_bytes(bytes)?),
+        })
+    }
+
+    /// The encoded key: a secret.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            SigningKey::FnDsa(key) => key.bytes(),
+            SigningKey::Original(key) => key.bytes(),
+            SigningKey::Slot(key) => key.bytes(),
+        }
+    }
+
+    /// The public key.
+    #[must_use]
+    pub fn public(&self) -> &PublicKey {
+        match self {
+            SigningKey::FnDsa(key) => key.public(),
+            SigningKey::Original(key) => key.public(),
+            SigningKey::Slot(key) => key.public(),
+        }
+    }
+
+    /// Makes the signature that a permit allows, without entropy: an equal permit gives the same
+    /// bytes, where it gives any.
+    ///
+    /// # Errors
+    /// [`SignError`] in flavour `slot`, if the permit was given out before.
+    pub fn sign(&self, permit: Reservation) -> Result<Vec<u8>, SignError> {
+        Ok(match self {
+            SigningKey::FnDsa(key) => key.sign(permit.message(), &[0; 32]).to_vec(),
+            SigningKey::Original(key) => key.sign(permit.message(), &[0; 32]).to_vec(),
+            SigningKey::Slot(key) => key.sign(permit)?.to_vec(),
+        })
+    }
+}
+
+impl From<SecretKey> for SigningKey {
+    fn from(key: SecretKey) -> SigningKey {
+        SigningKey::FnDsa(key)
+    }
+}
+
+impl From<OriginalKey> for SigningKey {
+    fn from(key: OriginalKey) -> SigningKey {
+        SigningKey::Original(key)
+    }
+}
+
+impl From<SlotKey> for SigningKey {
+    fn from(key: SlotKey) -> SigningKey {
+        SigningKey::Slot(key)
+    }
+}

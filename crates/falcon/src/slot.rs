@@ -1,0 +1,154 @@
+//! Flavour `slot`: Falcon whose salt is a function of key, slot, role and message, and is not sent.
+//!
+//! The salt keeps a signer from giving out two preimages of one target, whose difference is a short
+//! vector of the key's lattice. Here the [`Reservation`] does: a key signs at most one message for a
+//! slot and role, whatever the store of its marks has seen. The lecture of [`crate::aggregate`] has
+//! the argument.
+
+use alphorn_scheme::{Reservation, Role};
+use alphorn_types::Slot;
+use thiserror::Error;
+
+use crate::codec::SIGNATURE_HEADER;
+use crate::flavour::expand;
+use crate::key::interop_seed;
+use crate::original::{Basis, Drawn};
+use crate::{
+    Flavour, KeyError, ORIGINAL_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES,
+    SLOT_SIGNATURE_BYTES,
+};
+
+/// Bytes of what is signed in this flavour: slot, role, message.
+pub const SIGNED_BYTES: usize = 8 + 1 + 32;
+
+/// What is signed in this flavour, the message of its [`crate::Item`]s: `le64(slot)`, the role's
+/// number, the message.
+#[must_use]
+pub fn signed_bytes(slot: Slot, role: Role, message: &[u8; 32]) -> [u8; SIGNED_BYTES] {
+    let mut out = [0; SIGNED_BYTES];
+    out[..8].copy_from_slice(&slot.0.to_le_bytes());
+    out[8] = role as u8;
+    out[9..].copy_from_slice(message);
+    out
+}
+
+impl Flavour {
+    /// What a signature of the flavour is over: all of the [`signed_bytes`] in flavour `slot`, the
+    /// message among them in the others.
+    #[must_use]
+    pub fn message_of(self, signed: &[u8; SIGNED_BYTES]) -> &[u8] {
+        match self {
+            Flavour::FnDsa | Flavour::Original => &signed[9..],
+            Flavour::Slot => signed,
+        }
+    }
+}
+
+/// The signature of original Falcon that a signature of this flavour is, and the message that it
+/// signs: what another implementation verifies. None if the signature is of another length.
+#[must_use]
+pub fn as_original(
+    key: &PublicKey,
+    signed: &[u8],
+    signature: &[u8],
+) -> Option<([u8; SIGNATURE_BYTES], [u8; 64])> {
+    let signature: &[u8; SLOT_SIGNATURE_BYTES] = signature.try_into().ok()?;
+    let expanded = expand(key.digest(), signed);
+    let (salt, representative) = expanded.split_at(SALT_BYTES);
+    let mut out = [0; SIGNATURE_BYTES];
+    out[0] = signature[0];
+    out[1..=SALT_BYTES].copy_from_slice(salt);
+    out[1 + SALT_BYTES..].copy_from_slice(&signature[1..]);
+    Some((out, representative.try_into().ok()?))
+}
+
+/// Why a permit gives no signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SignError {
+    /// The permit was given out before: a second signature of its target may have left.
+    #[error("slot {slot} was signed before in role {role:?}: flavour slot signs nothing again")]
+    Again {
+        /// The slot.
+        slot: u64,
+        /// The role.
+        role: Role,
+    },
+}
+
+/// A secret key of [`Flavour::Slot`]: a basis as that of [`crate::OriginalKey`], which signs by
+/// permit alone. The bytes are erased when the key is dropped.
+pub struct SlotKey(Basis);
+
+impl SlotKey {
+    /// The key of a seed.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> SlotKey {
+        let domain = b"alphorn/falcon/slot/key/v1";
+        SlotKey(Basis::from_seed(Flavour::Slot, domain, seed))
+    }
+
+    /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
+    /// that of [`crate::SecretKey::interop`].
+    #[must_use]
+    pub fn interop(index: u64) -> SlotKey {
+        SlotKey::from_seed(&interop_seed(index))
+    }
+
+    /// Decodes a secret key. A key that signs in another flavour must not sign in this one.
+    ///
+    /// # Errors
+    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
+    pub fn from_bytes(bytes: &[u8]) -> Result<SlotKey, KeyError> {
+        Basis::from_bytes(Flavour::Slot, bytes).map(SlotKey)
+    }
+
+    /// The encoded key: a secret.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; ORIGINAL_KEY_BYTES] {
+        self.0.bytes()
+    }
+
+    /// The public key.
+    #[must_use]
+    pub fn public(&self) -> &PublicKey {
+        self.0.public()
+    }
+
+    /// Makes the one signature that a permit allows, and consumes it.
+    ///
+    /// The sampler is seeded by a hash of secret key and target. That is a second line of defence, not
+    /// the first: on the same machine a repeated call gives the same bytes, but another kernel,
+    /// compiler or fault may round once differently, and then the two signatures give the key away
+    /// (eprint 2024/1709).
+    ///
+    /// # Errors
+    /// [`SignError`] if the permit was given out before, even of the same message.
+    pub fn sign(&self, permit: Reservation) -> Result<[u8; SLOT_SIGNATURE_BYTES], SignError> {
+        let (slot, role) = (permit.slot(), permit.role());
+        if permit.is_again() {
+            let slot = slot.0;
+            return Err(SignError::Again { slot, role });
+        }
+        let signed = signed_bytes(slot, role, permit.message());
+        let seed = b"alphorn/falcon/slot/sign/v1";
+        Ok(self.preimage(&signed, &[seed, self.bytes()]))
+    }
+
+    /// A preimage of the target of signed bytes, the sampler seeded by `seed` and the target: the key's
+    /// trapdoor, with no rule about how often it is used.
+    fn preimage(&self, signed: &[u8], seed: &[&[u8]]) -> [u8; SLOT_SIGNATURE_BYTES] {
+        let expanded = expand(self.public().digest(), signed);
+        let (salt, representative) = expanded.split_at(SALT_BYTES);
+        let salt = salt.first_chunk().copied();
+        let rng = Drawn::of(salt, &[seed, &[&expanded[..]]].concat());
+        let original = self.0.sign(rng, representative);
+        let used = original[1..].first_chunk();
+        assert_eq!(used, salt.as_ref(), "the signer took another salt");
+        let mut out = [SIGNATURE_HEADER; SLOT_SIGNATURE_BYTES];
+        out[1..].copy_from_slice(&original[1 + SALT_BYTES..]);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;
