@@ -1,26 +1,26 @@
-//! The decoders of `alphorn-falcon`: keys and signatures of both flavours, and the evidence of
+//! The decoders of `alphorn-falcon`: keys and signatures of all flavours, and the evidence of
 //! aggregates and collections.
 
 use std::sync::{Arc, OnceLock};
 
 use alphorn_falcon::codec::{decode_key, decode_signature, encode_key, encode_signature};
-use alphorn_falcon::{
-    Collections, EpochKeys, Falcon, Flavour, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey,
-    Signers,
+use alphorn_falcon::slot::signed_bytes;
+use alphorn_falcon::{Collections, EpochKeys, Falcon, Flavour, PublicKey, Signers, SigningKey};
+use alphorn_scheme::{
+    Bytes, Claim, Ctx, Evidence, Layer, MemoryWatermark, Part, Role, Scheme, SignItem, Statement,
+    Watermark, list,
 };
-use alphorn_scheme::{Bytes, Claim, Ctx, Evidence, Layer, Part, Scheme, Statement, list};
-use alphorn_types::{Assignment, Epoch, Layout, Slot, Support};
+use alphorn_types::{Assignment, Epoch, Layout, Slot, Support, Validator};
 
 /// What is signed.
 const MESSAGE: [u8; 32] = [9; 32];
+/// In which slot.
+const SLOT: Slot = Slot(1);
 /// Members of the committee, all of which sign.
 const MEMBERS: u32 = 2;
 
 fn flavour(selector: u8) -> Flavour {
-    match selector % 2 {
-        0 => Flavour::FnDsa,
-        _ => Flavour::Original,
-    }
+    Flavour::ALL[usize::from(selector) % Flavour::ALL.len()]
 }
 
 /// Decodes a public key, a signature or a secret key; what is accepted is encoded to the same bytes.
@@ -36,7 +36,7 @@ pub fn falcon_bytes(data: &[u8]) -> bool {
         return false;
     };
     let flavour = flavour(selector);
-    match selector / 2 % 3 {
+    match selector / 3 % 3 {
         0 => {
             let Ok(key) = PublicKey::from_bytes(flavour, bytes) else {
                 return false;
@@ -50,7 +50,7 @@ pub fn falcon_bytes(data: &[u8]) -> bool {
             let Ok((salt, s2)) = decode_signature(flavour, bytes) else {
                 return false;
             };
-            let again = encode_signature(flavour, &salt, &s2).expect("what was decoded");
+            let again = encode_signature(flavour, salt.as_ref(), &s2).expect("what was decoded");
             assert_eq!(again[..], *bytes, "two encodings of one signature");
             true
         }
@@ -61,23 +61,14 @@ pub fn falcon_bytes(data: &[u8]) -> bool {
 /// Whether the bytes are a secret key. If they are, it signs: the decoders of the library take keys
 /// with which its signers would fail or never end.
 fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
-    let (public, signature) = match flavour {
-        Flavour::FnDsa => {
-            let Ok(key) = SecretKey::from_bytes(bytes) else {
-                return false;
-            };
-            (key.public().clone(), key.sign(&MESSAGE, &[0; 32]))
-        }
-        Flavour::Original => {
-            let Ok(key) = OriginalKey::from_bytes(bytes) else {
-                return false;
-            };
-            (key.public().clone(), key.sign(&MESSAGE, &[0; 32]))
-        }
+    let Ok(key) = SigningKey::from_bytes(flavour, bytes) else {
+        return false;
     };
+    let signed = signed_bytes(SLOT, Role::Vote, &MESSAGE);
+    let signature = sign(&key);
     let item = alphorn_falcon::Item {
-        key: &public,
-        message: &MESSAGE,
+        key: key.public(),
+        message: flavour.message_of(&signed),
         signature: &signature,
     };
     assert!(
@@ -87,18 +78,27 @@ fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
     true
 }
 
+/// The vote of a key.
+fn sign(key: &SigningKey) -> Vec<u8> {
+    let item = SignItem::new(Validator(0), Role::Vote, MESSAGE);
+    let permit = MemoryWatermark::new(1).reserve(SLOT, &item);
+    let signature = key.sign(permit.expect("the store is new"));
+    signature.expect("a new permit")
+}
+
 /// A public key, a signature and a secret key of each flavour.
 pub(crate) fn falcon_bytes_seeds() -> Vec<Vec<u8>> {
-    let (draft, original) = (SecretKey::interop(0), OriginalKey::interop(0));
-    let seed = |selector: u8, bytes: &[u8]| [&[selector], bytes].concat();
-    vec![
-        seed(0, draft.public().bytes()),
-        seed(1, original.public().bytes()),
-        seed(2, &draft.sign(&MESSAGE, &[0; 32])),
-        seed(3, &original.sign(&MESSAGE, &[0; 32])),
-        seed(4, draft.bytes()),
-        seed(5, original.bytes()),
-    ]
+    let count = Flavour::ALL.len() as u8;
+    let of = |flavour: Flavour| {
+        let key = SigningKey::interop(flavour, 0);
+        let seed = |kind: u8, bytes: &[u8]| [&[count * kind + flavour.id()], bytes].concat();
+        [
+            seed(0, key.public().bytes()),
+            seed(1, &sign(&key)),
+            seed(2, key.bytes()),
+        ]
+    };
+    Flavour::ALL.map(of).concat()
 }
 
 /// A committee whose members signed, with their aggregate and their collection.
@@ -114,16 +114,18 @@ fn statement(layer: Layer) -> Statement {
         layer,
         first: 0,
         len: MEMBERS,
-        slot: Slot(1),
+        slot: SLOT,
         message: MESSAGE,
     }
 }
 
-fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
+/// With salts, or without.
+fn world(flavour: Flavour) -> &'static World {
+    static WORLDS: [OnceLock<World>; 2] = [OnceLock::new(), OnceLock::new()];
+    WORLDS[usize::from(flavour == Flavour::Slot)].get_or_init(|| {
         let scheme = Falcon::new(Collections::Proofs, alphorn_labrador::KERNELS.measured());
-        let (signers, registry) = Signers::interop(MEMBERS, alphorn_exec::Exec::serial());
+        let scheme = scheme.with_flavour(flavour);
+        let (signers, registry) = Signers::interop(flavour, MEMBERS, alphorn_exec::Exec::serial());
         let layout = Layout::new(MEMBERS, 1, 1).expect("a layout");
         let members = (0..MEMBERS).collect();
         let assignment = Assignment::new(Epoch(0), layout, members).expect("a permutation");
@@ -134,8 +136,8 @@ fn world() -> &'static World {
             .expect("one key a member");
         let votes: Vec<(u32, Bytes)> = (0..MEMBERS)
             .map(|i| {
-                let key = signers.key(alphorn_types::Validator(i)).expect("a member");
-                (i, key.sign(&MESSAGE, &[0; 32]).to_vec().into())
+                let key = signers.key(Validator(i)).expect("a member");
+                (i, sign(key).into())
             })
             .collect();
         let aggregate = statement(Layer::Aggregate);
@@ -165,7 +167,8 @@ fn world() -> &'static World {
 /// number of signatures and the bytes are the input's.
 ///
 /// Input: `kind u8 | bytes`. Kind 0: the bytes are an aggregate. Kind 1: a collection. Others: places
-/// of the honest aggregate (even) or collection (odd), two bytes each, and what is written there.
+/// of the honest aggregate (even) or collection (odd), two bytes each, and what is written there. From
+/// 128 on the same without salts.
 ///
 /// # Panics
 ///
@@ -174,7 +177,11 @@ pub fn falcon_evidence(data: &[u8]) -> bool {
     let Some((&kind, bytes)) = data.split_first() else {
         return false;
     };
-    let world = world();
+    let flavour = match kind & 128 {
+        0 => Flavour::default(),
+        _ => Flavour::Slot,
+    };
+    let (world, kind) = (world(flavour), kind & 127);
     let (layer, honest) = match kind % 2 {
         0 => (Layer::Aggregate, &world.list),
         _ => (Layer::Collection, &world.proof),
@@ -211,19 +218,22 @@ pub fn falcon_evidence(data: &[u8]) -> bool {
         assert_eq!(evidence[..], honest[..], "a forged proof verifies");
     }
     if accepted {
-        let list = list::list_bytes(MEMBERS as usize, SIGNATURE_BYTES);
+        let list = list::list_bytes(MEMBERS as usize, flavour.signature_bytes());
         assert!(layer == Layer::Collection || evidence.len() == list);
     }
     accepted
 }
 
-/// Both kinds of evidence, whole and by no edits.
+/// Both kinds of evidence with and without salts, whole and by no edits.
 pub(crate) fn falcon_evidence_seeds() -> Vec<Vec<u8>> {
-    let world = world();
-    vec![
-        [&[0], &world.list[..]].concat(),
-        [&[1], &world.proof[..]].concat(),
-        vec![2],
-        vec![3],
-    ]
+    let of = |(first, flavour)| {
+        let world = world(flavour);
+        [
+            [&[first], &world.list[..]].concat(),
+            [&[first + 1], &world.proof[..]].concat(),
+            vec![first + 2],
+            vec![first + 3],
+        ]
+    };
+    [(0, Flavour::default()), (128, Flavour::Slot)].map(of).concat()
 }

@@ -459,10 +459,6 @@ fn bad_options_name_the_bound() {
             "xmss has no profiles",
         ),
         (
-            "slot --scheme falcon --flavour r3 --validators 4".into(),
-            "signed in the flavour fndsa04",
-        ),
-        (
             "slot --layers list/list --validators 4".into(),
             "its evidence has one form",
         ),

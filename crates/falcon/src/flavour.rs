@@ -80,7 +80,7 @@ impl Flavour {
 
     /// Bytes of the salt in a signature: none if it follows from the rest.
     #[must_use]
-    pub fn salt_bytes(self) -> usize {
+    pub const fn salt_bytes(self) -> usize {
         match self {
             Flavour::FnDsa | Flavour::Original => SALT_BYTES,
             Flavour::Slot => 0,
@@ -95,7 +95,7 @@ impl Flavour {
 
     /// Bytes of a signature: a header, the salt, the code of `s2`.
     #[must_use]
-    pub fn signature_bytes(self) -> usize {
+    pub const fn signature_bytes(self) -> usize {
         1 + self.salt_bytes() + CODE_BYTES
     }
 

@@ -67,11 +67,15 @@ impl Basis {
     /// A signature of original Falcon. All attempts of a call are on one salt, the first that is
     /// drawn: what is too long or has too long a code is thrown away, and the next attempt has the
     /// same target and the next bytes of `rng`.
-    pub(crate) fn sign(&self, mut rng: Drawn, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+    pub(crate) fn sign(
+        &self,
+        rng: &mut (impl CryptoRng + RngCore),
+        message: &[u8],
+    ) -> [u8; SIGNATURE_BYTES] {
         let mut key = SigningKey512::decode(self.bytes.as_ref()).expect("a checked key");
         let mut out = [0; SIGNATURE_BYTES];
         let id = &HASH_ID_ORIGINAL_FALCON;
-        key.sign(&mut rng, &DOMAIN_NONE, id, message, &mut out);
+        key.sign(rng, &DOMAIN_NONE, id, message, &mut out);
         out
     }
 }
@@ -124,8 +128,8 @@ impl OriginalKey {
     pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
         // The old crate takes salts from the generator as they come, so the message is in it.
         let domain = b"alphorn/falcon/original/sign/v1";
-        let rng = Drawn::of(None, &[domain, self.bytes(), entropy, message]);
-        self.0.sign(rng, message)
+        let mut rng = Drawn::of(None, &[domain, self.bytes(), entropy, message]);
+        self.0.sign(&mut rng, message)
     }
 }
 

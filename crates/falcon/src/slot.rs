@@ -18,6 +18,9 @@ use crate::{
     SLOT_SIGNATURE_BYTES,
 };
 
+/// What is hashed in front of the secret key for the seed of the sampler.
+const SIGN_LABEL: &[u8] = b"alphorn/falcon/slot/sign/v1";
+
 /// Bytes of what is signed in this flavour: slot, role, message.
 pub const SIGNED_BYTES: usize = 8 + 1 + 32;
 
@@ -130,8 +133,7 @@ impl SlotKey {
             return Err(SignError::Again { slot, role });
         }
         let signed = signed_bytes(slot, role, permit.message());
-        let seed = b"alphorn/falcon/slot/sign/v1";
-        Ok(self.preimage(&signed, &[seed, self.bytes()]))
+        Ok(self.preimage(&signed, &[SIGN_LABEL, self.bytes()]))
     }
 
     /// A preimage of the target of signed bytes, the sampler seeded by `seed` and the target: the key's
@@ -140,8 +142,8 @@ impl SlotKey {
         let expanded = expand(self.public().digest(), signed);
         let (salt, representative) = expanded.split_at(SALT_BYTES);
         let salt = salt.first_chunk().copied();
-        let rng = Drawn::of(salt, &[seed, &[&expanded[..]]].concat());
-        let original = self.0.sign(rng, representative);
+        let mut rng = Drawn::of(salt, &[seed, &[&expanded[..]]].concat());
+        let original = self.0.sign(&mut rng, representative);
         let used = original[1..].first_chunk();
         assert_eq!(used, salt.as_ref(), "the signer took another salt");
         let mut out = [SIGNATURE_HEADER; SLOT_SIGNATURE_BYTES];

@@ -45,7 +45,7 @@ pub use registry::{EpochKeys, Registry, Signers};
 pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};
 pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
-pub use watermark::{FileWatermark, Marks, MarksError, WatermarkError, raise_floor};
+pub use watermark::{FileWatermark, KeyName, Marks, MarksError, WatermarkError, raise_floor};
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -1,5 +1,7 @@
 //! The mark of a key in files: no slot is given out twice, also after a crash.
 //!
+//! Made for keys of XMSS, and good for those of every scheme whose keys sign once in a slot.
+//!
 //! A reservation is returned only when the new mark is on the disk: written beside the old one,
 //! synced, renamed, folder synced. A crash before the rename leaves the old mark and no signature;
 //! a crash after it may burn a slot. While a mark is open, a lock beside it refuses every other
@@ -25,9 +27,8 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::durable::write_durably;
-use crate::signature::PublicKey;
 use lock::Lock;
-pub use marks::{Marks, MarksError};
+pub use marks::{KeyName, Marks, MarksError};
 
 /// Why there is no store.
 #[derive(Debug, Error)]
@@ -89,7 +90,7 @@ impl Held {
     }
 
     /// The file of a key in the user's folder, which is made if it is not there.
-    fn in_state(folder: &Path, key: &PublicKey) -> Result<Held, WatermarkError> {
+    fn in_state(folder: &Path, key: KeyName) -> Result<Held, WatermarkError> {
         let named = |error| io_error(folder, error);
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);
@@ -97,11 +98,11 @@ impl Held {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder).map_err(named)?;
         let folder = folder.canonicalize().map_err(named)?;
-        let digits = marks::digest(key).map(|byte| format!("{byte:02x}"));
+        let digits = key.0.map(|byte| format!("{byte:02x}"));
         Held::of(folder.join(format!("{}.mark", digits.concat())))
     }
 
-    fn read(&self, key: &PublicKey) -> Result<Marks, WatermarkError> {
+    fn read(&self, key: KeyName) -> Result<Marks, WatermarkError> {
         let bytes = std::fs::read(&self.path).map_err(|error| io_error(&self.path, error))?;
         let marks = Marks::from_bytes(&bytes).and_then(|marks| match marks.belong_to(key) {
             true => Ok(marks),
@@ -114,7 +115,7 @@ impl Held {
     }
 
     /// The marks if there are any.
-    fn find(&self, key: &PublicKey) -> Result<Option<Marks>, WatermarkError> {
+    fn find(&self, key: KeyName) -> Result<Option<Marks>, WatermarkError> {
         match self.read(key) {
             Ok(marks) => Ok(Some(marks)),
             Err(WatermarkError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
@@ -135,7 +136,12 @@ impl Held {
 ///
 /// # Errors
 /// [`WatermarkError`].
-pub fn raise_floor(state: &Path, key: &PublicKey, floor: Slot) -> Result<Slot, WatermarkError> {
+pub fn raise_floor(
+    state: &Path,
+    key: impl Into<KeyName>,
+    floor: Slot,
+) -> Result<Slot, WatermarkError> {
+    let key = key.into();
     let held = Held::in_state(state, key)?;
     let known = match held.find(key) {
         Err(WatermarkError::Damaged { .. }) => None,
@@ -169,9 +175,10 @@ impl FileWatermark {
         path: &Path,
         state: Option<&Path>,
         validator: Validator,
-        key: &PublicKey,
+        key: impl Into<KeyName>,
         floor: Slot,
     ) -> Result<FileWatermark, WatermarkError> {
+        let key = key.into();
         let held = Held::of(path.to_owned())?;
         if path.symlink_metadata().is_ok() {
             return Err(WatermarkError::Exists(path.to_owned()));
@@ -193,8 +200,9 @@ impl FileWatermark {
         path: &Path,
         state: Option<&Path>,
         validator: Validator,
-        key: &PublicKey,
+        key: impl Into<KeyName>,
     ) -> Result<FileWatermark, WatermarkError> {
+        let key = key.into();
         let resolved = path.canonicalize().map_err(|error| io_error(path, error))?;
         let held = Held::of(resolved)?;
         let mut marks = held.read(key)?;
@@ -339,12 +347,7 @@ impl Watermark for FileWatermark {
 
 /// Compares the mark beside a key with that of the user, and brings the second up to the first: a
 /// crash may have come between both.
-fn joined(
-    path: &Path,
-    marks: &Marks,
-    state: &Held,
-    key: &PublicKey,
-) -> Result<Marks, WatermarkError> {
+fn joined(path: &Path, marks: &Marks, state: &Held, key: KeyName) -> Result<Marks, WatermarkError> {
     let (path, file) = (path.to_owned(), state.path.clone());
     let Some(known) = state.find(key)? else {
         return Err(WatermarkError::Unknown { path, state: file });

@@ -5,7 +5,8 @@
 use super::FileOptions;
 use super::bls::Bls;
 use super::document::scheme_of;
-use super::falcon::{Falcon, FlavourType, FnDsa04, Round3};
+use super::falcon::Falcon;
+use super::falcon_flavours::{FlavourType, FnDsa04, NoSalts, Round3};
 use super::input::{LIST_BYTES_MAX, Opened, Permissions, is_stdin, read_secret};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, SchemeName};
@@ -27,10 +28,11 @@ pub(super) enum Choice {
 }
 
 impl Choice {
-    const ALL: [Choice; 6] = [
+    const ALL: [Choice; 7] = [
         Choice::Bls,
         Choice::Falcon(Flavour::FnDsa),
         Choice::Falcon(Flavour::Original),
+        Choice::Falcon(Flavour::Slot),
         Choice::Xmss(Set::Compact),
         Choice::Xmss(Set::Prod),
         Choice::Xmss(Set::Test),
@@ -67,6 +69,7 @@ impl Choice {
         let flavours = [
             (Flavour::FnDsa, FnDsa04::DECLARED),
             (Flavour::Original, Round3::DECLARED),
+            (Flavour::Slot, NoSalts::DECLARED),
         ];
         let declared = flavours.into_iter().find(|of| keystore.declares(of.1));
         match (declared, keystore.encrypted_bytes()) {
@@ -96,6 +99,7 @@ impl Choice {
             Choice::Bls => Bls::NAME,
             Choice::Falcon(Flavour::FnDsa) => Falcon::<FnDsa04>::NAME,
             Choice::Falcon(Flavour::Original) => Falcon::<Round3>::NAME,
+            Choice::Falcon(Flavour::Slot) => Falcon::<NoSalts>::NAME,
             Choice::Xmss(Set::Compact) => Xmss::<CompactSet>::NAME,
             Choice::Xmss(Set::Prod) => Xmss::<ProdSet>::NAME,
             Choice::Xmss(Set::Test) => Xmss::<TestSet>::NAME,

@@ -557,16 +557,16 @@ pub(super) fn check_slot<S: FileScheme>(slot: Option<u64>) -> anyhow::Result<()>
 
 /// Checks the slots of an interop key.
 fn check_slots<S: FileScheme>(slots: Option<&Slots>) -> anyhow::Result<()> {
-    let Some(limits) = S::SLOTS else {
+    let limits = S::SLOTS.and_then(|limits| Some((limits.end, limits.ranges?)));
+    let Some((all, ranges)) = limits else {
         ensure!(slots.is_none(), "slots: {} has no slots", S::NAME);
         return Ok(());
     };
     let Slots { first, end } = slots.with_context(|| format!("{} has slots", S::NAME))?;
-    let max = limits.interop_max;
+    let max = ranges.interop_max;
     ensure!(
-        first < end && *end <= limits.end,
-        "slots {first}..{end}: must be some of 0..{}",
-        limits.end
+        first < end && *end <= all,
+        "slots {first}..{end}: must be some of 0..{all}"
     );
     ensure!(
         end - first <= max,

@@ -1,121 +1,45 @@
 //! Falcon-512 in files: aggregates are lists of signatures, or their salts and one proof.
 //!
+//! In flavour `slot` there are no salts, and a key lies beside its mark: it signs once in a slot.
+//!
 //! A keystore holds the encoded secret key, not a seed: how a key follows from a seed is decided by
 //! the library that made it, and the key must outlive its versions.
 
 use super::FileOptions;
+use super::falcon_flavours::{FlavourType, signed_of};
 use super::keystore::{About, Declared};
+use super::marks::{self, asked, ready, reserve};
+use super::output::Staged;
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
 };
-use super::secret::{Secret, fill_random};
+use super::secret::Secret;
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_exec::Backend;
-use alphorn_falcon::key::SECRET_KEY_BYTES;
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{
-    Aggregator, COMMITTEE_MAX, Flavour, Item, KeyError, ORIGINAL_KEY_BYTES, OriginalKey,
-    PROOF_BYTES_MAX, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
-    verify_batch,
+    Aggregator, COMMITTEE_MAX, Item, PROOF_BYTES_MAX, PUBLIC_KEY_BYTES, PublicKey, Signed,
+    split_salts, verify_batch,
 };
 use alphorn_labrador::HEADER_BYTES;
 use alphorn_labrador::sis::Profile;
+use alphorn_scheme::Role;
 use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
 use alphorn_types::Support;
+use alphorn_xmss::FileWatermark;
 use anyhow::Context;
 use rayon::prelude::*;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
-use zeroize::Zeroizing;
 
 /// What a proof in a file is bound to beside keys, salts and message.
 const CONTEXT: &[u8] = b"alphorn/falcon/file/v1";
-
-/// A flavour as a type: names in files are constants of a scheme.
-pub(super) trait FlavourType: Sync {
-    const FLAVOUR: Flavour;
-    const NAME: &'static str;
-    const DECLARED: Declared;
-    /// Bytes of an encoded secret key.
-    const SECRET_BYTES: usize;
-
-    /// A secret key of the flavour.
-    type Secret;
-
-    fn from_seed(seed: &[u8; 32]) -> Self::Secret;
-    fn interop(index: u64) -> Self::Secret;
-    fn from_bytes(bytes: &[u8]) -> std::result::Result<Self::Secret, KeyError>;
-    fn bytes(key: &Self::Secret) -> &[u8];
-    fn public(key: &Self::Secret) -> &PublicKey;
-    fn sign(key: &Self::Secret, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES];
-}
-
-/// The draft of FN-DSA.
-pub(super) struct FnDsa04;
-/// Original Falcon, of round 3.
-pub(super) struct Round3;
-
-/// Both kinds of secret keys have the same methods.
-macro_rules! flavour_type {
-    ($name:ty, $flavour:expr, $secret:ty, $bytes:expr, $file_name:literal, $param:literal) => {
-        impl FlavourType for $name {
-            const FLAVOUR: Flavour = $flavour;
-            const NAME: &'static str = $file_name;
-            const DECLARED: Declared = Declared {
-                name: "falcon512",
-                flavour: $param,
-            };
-            const SECRET_BYTES: usize = $bytes;
-
-            type Secret = $secret;
-
-            fn from_seed(seed: &[u8; 32]) -> $secret {
-                <$secret>::from_seed(seed)
-            }
-
-            fn interop(index: u64) -> $secret {
-                <$secret>::interop(index)
-            }
-
-            fn from_bytes(bytes: &[u8]) -> std::result::Result<$secret, KeyError> {
-                <$secret>::from_bytes(bytes)
-            }
-
-            fn bytes(key: &$secret) -> &[u8] {
-                key.bytes()
-            }
-
-            fn public(key: &$secret) -> &PublicKey {
-                key.public()
-            }
-
-            fn sign(key: &$secret, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
-                key.sign(message, entropy)
-            }
-        }
-    };
-}
-
-flavour_type!(
-    FnDsa04,
-    Flavour::FnDsa,
-    SecretKey,
-    SECRET_KEY_BYTES,
-    "falcon-fndsa04",
-    "fndsa04"
-);
-flavour_type!(
-    Round3,
-    Flavour::Original,
-    OriginalKey,
-    ORIGINAL_KEY_BYTES,
-    "falcon-r3",
-    "r3"
-);
 
 /// The scheme of a flavour with its threads and the profile of its proofs.
 pub(super) struct Falcon<F> {
@@ -165,11 +89,10 @@ impl<F: FlavourType> Falcon<F> {
         evidence: &[u8],
     ) -> std::result::Result<(), String> {
         let salted = evidence.get(1..).unwrap_or_default();
-        let (salts, proof) = salted
-            .split_at_checked(keys.len() * SALT_BYTES)
-            .ok_or("the salts are cut off")?;
+        let (salts, proof) =
+            split_salts(F::FLAVOUR, keys.len(), salted).ok_or("the salts are cut off")?;
         check_profile(proof, self.profile)?;
-        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts.as_chunks().0))
+        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts))
             .map(|(key, salt)| Signed { key, message, salt })
             .collect();
         let aggregator = match kept.take() {
@@ -207,19 +130,15 @@ fn signers<'a>(keys: &'a [PublicKey], support: &Support) -> Vec<&'a PublicKey> {
 }
 
 /// Adds the signatures that a claim needs.
-fn plan<'a>(
+fn plan<'a, F: FlavourType>(
     groups: &'a [Vec<PublicKey>],
     claim: &'a Claim<'a, PublicKey>,
+    message: &'a [u8],
     items: &mut Vec<Item<'a>>,
 ) -> Plan {
     let start = items.len();
     match claim {
-        Claim::Single {
-            key,
-            message,
-            signature,
-            slot: _,
-        } => items.push(Item {
+        Claim::Single { key, signature, .. } => items.push(Item {
             key,
             message,
             signature,
@@ -227,14 +146,14 @@ fn plan<'a>(
         Claim::Group {
             group,
             support,
-            message,
             evidence,
             ..
         } => {
             if evidence.first() == Some(&TAG_PROOF) {
                 return Plan::Proof;
             }
-            let signatures = match list::split(evidence, support.signer_count(), SIGNATURE_BYTES) {
+            let each = F::FLAVOUR.signature_bytes();
+            let signatures = match list::split(evidence, support.signer_count(), each) {
                 Ok(signatures) => signatures,
                 Err(error) => return Plan::Refused(error.to_string()),
             };
@@ -272,21 +191,25 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
     const SECRET_BYTES: usize = F::SECRET_BYTES;
     const PUBLIC_KEY_BYTES: usize = PUBLIC_KEY_BYTES;
     const POSSESSION_BYTES: usize = 0;
-    const SIGNATURE_BYTES: usize = SIGNATURE_BYTES;
-    const MESSAGE_BYTES: Option<usize> = None;
+    const SIGNATURE_BYTES: usize = F::FLAVOUR.signature_bytes();
+    const MESSAGE_BYTES: Option<usize> = match F::SLOTS {
+        Some(_) => Some(32),
+        None => None,
+    };
     const FORM: Form = Form::List;
     const MULTIPLICITY_MAX: u8 = 1;
     const SIGNERS_MAX: usize = COMMITTEE_MAX as usize;
-    const SLOTS: Option<SlotLimits> = None;
+    const SLOTS: Option<SlotLimits> = F::SLOTS;
     const PROOFS: Option<ProofLimits> = Some(ProofLimits {
-        beside_bytes: SALT_BYTES,
+        beside_bytes: F::FLAVOUR.salt_bytes(),
         proof_bytes_max: PROOF_BYTES_MAX,
     });
     const DECLARED: Option<Declared> = Some(F::DECLARED);
 
     type Key = PublicKey;
     type SecretKey = F::Secret;
-    type Prepared = ();
+    /// The mark, if the flavour has one.
+    type Prepared = Option<FileWatermark>;
 
     fn open(options: &FileOptions) -> Result<Self> {
         Ok(Falcon {
@@ -328,19 +251,72 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         About::default()
     }
 
-    fn prepare(&self, _key: &F::Secret, _what: &ToSign<'_>) -> Result<()> {
-        Ok(())
+    fn add_mark(
+        key: &F::Secret,
+        path: &Path,
+        floor: Option<u64>,
+        staged: &mut Staged,
+    ) -> Result<()> {
+        match F::marked(key) {
+            Some(key) => marks::add_mark(key, path, floor, staged),
+            None => Ok(()),
+        }
     }
 
-    /// With fresh entropy in the salt: two signatures of one message are different, and a fault
-    /// while signing again is not compared with the first.
-    fn sign(&self, key: &F::Secret, (): (), what: &ToSign<'_>) -> Result<Vec<u8>> {
-        let mut entropy = Zeroizing::new([0; 32]);
-        fill_random(&mut *entropy)?;
-        let signature = F::sign(key, what.message, &entropy);
+    fn hold(
+        &self,
+        key: &F::Secret,
+        path: &Path,
+        floor: Option<u64>,
+    ) -> Result<Option<(u64, Self::Prepared)>> {
+        let Some(key) = F::marked(key) else {
+            return Ok(None);
+        };
+        let held = marks::hold(key, path, floor)?;
+        Ok(held.map(|(slot, store)| (slot, Some(store))))
+    }
+
+    fn hand_over(&self, key: &F::Secret, held: Option<Self::Prepared>, floor: u64) -> Result<u64> {
+        match F::marked(key) {
+            Some(key) => marks::hand_over(key, held.flatten(), floor),
+            None => Ok(floor),
+        }
+    }
+
+    fn describe_beside(path: &Path) -> Map<String, Value> {
+        match F::SLOTS {
+            Some(_) => marks::describe(path),
+            None => Map::new(),
+        }
+    }
+
+    /// A mark would give the last slot out again for the same message; this flavour signs nothing
+    /// again.
+    fn prepare(&self, key: &F::Secret, what: &ToSign<'_>) -> Result<Self::Prepared> {
+        let Some(key) = F::marked(key) else {
+            return Ok(None);
+        };
+        let store = ready(key, what)?;
+        let (slot, _) = asked(what)?;
+        match store.slot_next(Role::Vote) {
+            Some(next) if slot >= next.0 => Ok(Some(store)),
+            next => {
+                let (path, next) = (what.path.display(), next.map_or(u64::MAX, |next| next.0));
+                let used = marks::used(slot, next);
+                Err(Error::Check(format!("{path}: {used}")))
+            }
+        }
+    }
+
+    fn sign(&self, key: &F::Secret, store: Self::Prepared, what: &ToSign<'_>) -> Result<Vec<u8>> {
+        let permit = match &store {
+            Some(store) => Some(reserve(store, what)?),
+            None => None,
+        };
+        let signature = F::sign(key, what, permit)?;
         let item = Item {
             key: F::public(key),
-            message: what.message,
+            message: &signed_of::<F>(what.slot, what.message)?,
             signature: &signature,
         };
         if let [false] = self.verify_items(&[item])[..] {
@@ -349,7 +325,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
                 "{path}: the new signature does not hold"
             )));
         }
-        Ok(signature.to_vec())
+        Ok(signature)
     }
 
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
@@ -377,10 +353,12 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
     }
 
     fn prove(&self, what: &ToProve<'_, PublicKey>) -> Result<Vec<u8>> {
+        let signed = signed_of::<F>(what.slot, what.message)?;
+        let message = &*signed;
         let items: Vec<Item<'_>> = (what.keys.iter().zip(what.signatures))
             .map(|(key, signature)| Item {
                 key,
-                message: what.message,
+                message,
                 signature,
             })
             .collect();
@@ -392,7 +370,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         let keys: Vec<&PublicKey> = what.keys.iter().collect();
         let mut kept = Some((items.len(), aggregator));
         // A wrong proof would be found by whoever gets it, and its signatures are gone by then.
-        self.verify_proof(&mut kept, &keys, what.message, &evidence)
+        self.verify_proof(&mut kept, &keys, message, &evidence)
             .map_err(|reason| Error::Check(format!("the new aggregate: {reason}")))?;
         Ok(evidence)
     }
@@ -402,12 +380,21 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         groups: &[Vec<PublicKey>],
         claims: &[Claim<'_, PublicKey>],
     ) -> Result<Vec<std::result::Result<(), String>>> {
+        let signed = |claim: &Claim<'_, PublicKey>| match *claim {
+            Claim::Single { slot, message, .. } | Claim::Group { slot, message, .. } => {
+                signed_of::<F>(slot, message).map(Cow::into_owned)
+            }
+        };
+        let signed: Vec<Vec<u8>> = claims.iter().map(signed).collect::<anyhow::Result<_>>()?;
         let mut items = Vec::new();
-        let plans = (claims.iter()).map(|claim| plan(groups, claim, &mut items));
-        let plans: Vec<Plan> = plans.collect();
+        let plans: Vec<Plan> = (claims.iter().zip(&signed))
+            .map(|(claim, signed)| plan::<F>(groups, claim, signed, &mut items))
+            .collect();
         let held = self.verify_items(&items);
         let mut kept = None;
-        let mut decide = |(claim, plan): (&Claim<'_, PublicKey>, Plan)| match (plan, claim) {
+        let mut decide = |((claim, signed), plan): ((&Claim<'_, PublicKey>, &Vec<u8>), Plan)| match (
+            plan, claim,
+        ) {
             (Plan::Refused(reason), _) => Err(reason),
             (Plan::Signatures(range), _) => match held[range].iter().position(|holds| !holds) {
                 None => Ok(()),
@@ -419,15 +406,19 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
                 Claim::Group {
                     group,
                     support,
-                    message,
                     evidence,
                     ..
                 },
             ) => {
                 let keys = signers(&groups[*group], support);
-                self.verify_proof(&mut kept, &keys, message, evidence)
+                self.verify_proof(&mut kept, &keys, signed, evidence)
             }
         };
-        Ok(claims.iter().zip(plans).map(&mut decide).collect())
+        Ok(claims
+            .iter()
+            .zip(&signed)
+            .zip(plans)
+            .map(&mut decide)
+            .collect())
     }
 }

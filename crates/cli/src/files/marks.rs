@@ -7,12 +7,15 @@
 
 use super::document::in_slots;
 use super::input::Opened;
+use super::output::{Access, Staged};
+use super::scheme::ToSign;
 use crate::error::{Error, Result};
 use alphorn_node::safety::SafetyStore;
-use alphorn_scheme::Refused;
+use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{FileWatermark, Marks, SecretKey, WatermarkError, raise_floor};
+use alphorn_xmss::{FileWatermark, KeyName, Marks, SecretKey, WatermarkError, raise_floor};
 use anyhow::{Context, anyhow};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -25,6 +28,30 @@ const FOLDER_VARIABLE: &str = "ALPHORN_STATE_DIR";
 /// Bytes of a mark file at most; it has some 300.
 const MARK_BYTES_MAX: usize = 4096;
 
+/// A key that signs once in each slot.
+pub(super) trait Marked {
+    /// What names it in its marks.
+    fn name(&self) -> KeyName;
+    /// Whether everyone can compute it: then it needs no second mark.
+    fn is_public(&self) -> bool;
+    /// The first slot in which it signs.
+    fn first_slot(&self) -> Slot;
+}
+
+impl Marked for SecretKey {
+    fn name(&self) -> KeyName {
+        self.public_key().into()
+    }
+
+    fn is_public(&self) -> bool {
+        self.is_interop()
+    }
+
+    fn first_slot(&self) -> Slot {
+        Slot(self.slots().start)
+    }
+}
+
 /// The file beside a key, whose path may be a link.
 pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
     let resolved = path.canonicalize();
@@ -35,7 +62,7 @@ pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
 }
 
 /// The folder of the user's marks; it need not exist.
-pub(super) fn state_folder() -> Result<PathBuf> {
+fn state_folder() -> Result<PathBuf> {
     let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     let folder = match folder {
         Some(folder) => PathBuf::from(folder),
@@ -50,38 +77,111 @@ pub(super) fn state_folder() -> Result<PathBuf> {
 }
 
 /// The folder of the second mark of a key. A key that everyone can compute needs none.
-fn state_of(key: &SecretKey) -> Result<Option<PathBuf>> {
-    match key.is_interop() {
+fn state_of(key: &impl Marked) -> Result<Option<PathBuf>> {
+    match key.is_public() {
         true => Ok(None),
         false => state_folder().map(Some),
     }
 }
 
 /// The content of a mark file, if it is one.
-pub(super) fn read_marks(mark: &Path) -> Option<Marks> {
+fn read_marks(mark: &Path) -> Option<Marks> {
     let opened = Opened::read(mark, MARK_BYTES_MAX).ok()?;
     Marks::from_bytes(&opened.bytes).ok()
 }
 
 /// The marks of a key at a new path: nothing below `floor` is free or, without a floor, nothing below the
 /// key's first slot. None if the same key already has its mark there, which is never reset.
-pub(super) fn new_mark(key: &SecretKey, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
-    let public = key.public_key();
+fn new_mark(key: &impl Marked, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
+    let public = key.name();
     if let Some(floor) = floor {
         return Ok(Some(Marks::new(public, Slot(floor))));
     }
     if read_marks(mark).is_some_and(|marks| marks.belong_to(public)) {
         return Ok(None);
     }
-    let mut floor = Slot(key.slots().start);
+    let mut floor = key.first_slot();
     if let Some(state) = state_of(key)? {
         floor = raise_floor(&state, public, floor)?;
     }
     Ok(Some(Marks::new(public, floor)))
 }
 
+/// Adds the marks of a key at `path`, as [`new_mark`] has them.
+pub(super) fn add_mark(
+    key: &impl Marked,
+    path: &Path,
+    floor: Option<u64>,
+    staged: &mut Staged,
+) -> Result<()> {
+    let mark = path.with_extension("mark");
+    match new_mark(key, &mark, floor)? {
+        Some(marks) => staged.add(&mark, Access::Private, &marks.to_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// The key has another place, and signs there from `floor` on; returns the floor that holds.
+pub(super) fn hand_over(key: &impl Marked, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
+    let moves = held.is_some() && !key.is_public();
+    if let Some(store) = held {
+        let spent = store.retire(Slot(floor));
+        spent.map_err(|refused| anyhow!("{}: {refused}", store.path().display()))?;
+    }
+    match moves {
+        true => Ok(floor),
+        false => Ok(raise_floor(&state_folder()?, key.name(), Slot(floor))?.0),
+    }
+}
+
+/// What the mark beside a key says of it.
+pub(super) fn describe(path: &Path) -> Map<String, Value> {
+    // A key signs in roles of one purpose; in the others it stands at its floor.
+    let next = match read_marks(&beside(path, "mark")).map(|marks| marks.floor().0) {
+        None => json!("none: no mark is there, it cannot sign"),
+        Some(u64::MAX) => json!("none: the key moved elsewhere"),
+        Some(slot) => json!(slot),
+    };
+    Map::from_iter([("slot_next".to_owned(), next)])
+}
+
+/// Slot and message of a vote.
+pub(super) fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])> {
+    let message = what.message.try_into().context("a message of 32 bytes")?;
+    Ok((what.slot.context("a signature has a slot")?, message))
+}
+
+/// The mark of a key, for this process alone; it would give out the slot that is asked for, and can be
+/// written.
+pub(super) fn ready(key: &impl Marked, what: &ToSign<'_>) -> Result<FileWatermark> {
+    let (slot, message) = asked(what)?;
+    let (mark, store) = open_mark(key, what.path)?;
+    let store = store.ok_or_else(|| no_mark(&mark))?;
+    let path = what.path.display();
+    store
+        .check(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message))
+        .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
+    // The marks are replaced by new files.
+    for folder in store.folders() {
+        tempfile::tempfile_in(folder)
+            .with_context(|| format!("cannot write in {}", folder.display()))?;
+    }
+    Ok(store)
+}
+
+/// Gives out the slot that is asked for, once and for all.
+pub(super) fn reserve(store: &FileWatermark, what: &ToSign<'_>) -> Result<Reservation> {
+    let (slot, message) = asked(what)?;
+    let path = what.path.display();
+    let permit = store.reserve(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message));
+    permit.map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))
+}
+
 /// The mark beside a key, for this process alone; none if there is no such file.
-pub(super) fn open_mark(key: &SecretKey, path: &Path) -> Result<(PathBuf, Option<FileWatermark>)> {
+pub(super) fn open_mark(
+    key: &impl Marked,
+    path: &Path,
+) -> Result<(PathBuf, Option<FileWatermark>)> {
     let mark = beside(path, "mark");
     let state = state_of(key)?;
     match open(key, &mark, state.as_deref()) {
@@ -91,11 +191,11 @@ pub(super) fn open_mark(key: &SecretKey, path: &Path) -> Result<(PathBuf, Option
 }
 
 fn open(
-    key: &SecretKey,
+    key: &impl Marked,
     mark: &Path,
     state: Option<&Path>,
 ) -> std::result::Result<Option<FileWatermark>, WatermarkError> {
-    match FileWatermark::open(mark, state, OWNER, key.public_key()) {
+    match FileWatermark::open(mark, state, OWNER, key.name()) {
         Ok(store) => Ok(Some(store)),
         Err(WatermarkError::Io { path, error })
             if path == mark && error.kind() == ErrorKind::NotFound =>
@@ -109,7 +209,7 @@ fn open(
 /// The mark beside a key about to be moved, and its first free slot. None if there is no mark or the key
 /// was moved before; with a `floor`, also if the mark cannot be trusted.
 pub(super) fn hold(
-    key: &SecretKey,
+    key: &impl Marked,
     path: &Path,
     floor: Option<u64>,
 ) -> Result<Option<(u64, FileWatermark)>> {
@@ -162,11 +262,18 @@ pub(super) fn no_mark(mark: &Path) -> anyhow::Error {
 /// Why a slot is not signed.
 pub(super) fn reason(slot: u64, refused: &Refused) -> String {
     match refused {
-        Refused::Used { next: u64::MAX, .. } => "the key moved elsewhere, it signs no more".into(),
-        Refused::Used { next, .. } => format!(
+        Refused::Used { next, .. } => used(slot, *next),
+        other => format!("slot {slot} is refused: {other}"),
+    }
+}
+
+/// Why a slot below the first free one is not signed.
+pub(super) fn used(slot: u64, next: u64) -> String {
+    match next {
+        u64::MAX => "the key moved elsewhere, it signs no more".into(),
+        _ => format!(
             "slot {slot} is refused: the first free slot is {next}, and no slot is signed twice"
         ),
-        other => format!("slot {slot} is refused: {other}"),
     }
 }
 
@@ -270,7 +377,6 @@ mod tests {
     use super::*;
     use alphorn_exec::Exec;
     use alphorn_node::safety::Opening;
-    use alphorn_scheme::{Role, SignItem, Watermark};
     use alphorn_xmss::{Purpose, Set};
 
     const ME: Validator = Validator(3);

@@ -20,6 +20,7 @@ mod choice;
 mod combine;
 mod document;
 mod falcon;
+mod falcon_flavours;
 mod input;
 mod keyfile;
 pub(crate) mod keys;

@@ -4,7 +4,8 @@ use super::FileOptions;
 use super::bls::Bls;
 use super::bundle::Entry;
 use super::choice::Choice;
-use super::falcon::{Falcon, FnDsa04, Round3};
+use super::falcon::Falcon;
+use super::falcon_flavours::{FnDsa04, NoSalts, Round3};
 use super::keystore::{About, Contents, Declared};
 use super::output::Staged;
 use super::secret::Secret;
@@ -49,6 +50,7 @@ pub(super) fn dispatch(command: &impl Command) -> Result<()> {
         Choice::Bls => command.run_with::<Bls>(),
         Choice::Falcon(Flavour::FnDsa) => command.run_with::<Falcon<FnDsa04>>(),
         Choice::Falcon(Flavour::Original) => command.run_with::<Falcon<Round3>>(),
+        Choice::Falcon(Flavour::Slot) => command.run_with::<Falcon<NoSalts>>(),
         Choice::Xmss(Set::Compact) => command.run_with::<Xmss<CompactSet>>(),
         Choice::Xmss(Set::Prod) => command.run_with::<Xmss<ProdSet>>(),
         Choice::Xmss(Set::Test) => command.run_with::<Xmss<TestSet>>(),
@@ -108,6 +110,13 @@ pub(super) struct ToMerge<'a, K> {
 pub(super) struct SlotLimits {
     /// Slots are below.
     pub(super) end: u64,
+    /// How many of them a key is made for; none if it signs in all.
+    pub(super) ranges: Option<SlotRanges>,
+}
+
+/// Numbers of slots that a key is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotRanges {
     /// Slots of a key at most.
     pub(super) key_max: u64,
     /// Slots of an interop key at most: whoever reads its file makes its tree.

@@ -2,7 +2,8 @@
 
 use super::bls::Bls;
 use super::document::{Document, Hex, PublicKeyEntry, PublicKeysFile, to_json};
-use super::falcon::{Falcon, FnDsa04};
+use super::falcon::Falcon;
+use super::falcon_flavours::FnDsa04;
 use super::input::{Permissions, check_count, json_files};
 use super::keyfile::Located;
 use super::marks::{KeyMark, KeyMarks, open_mark};

@@ -9,12 +9,11 @@ use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
-use super::marks::{
-    OWNER, beside, hold, new_mark, no_mark, open_mark, read_marks, reason, state_folder,
-};
+use super::marks::{self, asked, beside, hold, ready, reserve};
 use super::output::{Access, Staged};
 use super::scheme::{
-    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
+    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, SlotRanges, ToMerge,
+    ToProve, ToSign,
 };
 use super::secret::Secret;
 use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
@@ -23,15 +22,14 @@ use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_exec::{Backend, Exec};
 use alphorn_lab::proof::{PresetName, proofs};
-use alphorn_scheme::{Role, SignItem, Watermark, list};
-use alphorn_types::Slot;
+use alphorn_scheme::list;
 use alphorn_xmss::{
     COMMITTEE_MAX, EVIDENCE_BYTES_MAX, FILE_INDICES_MAX, FileWatermark, Item, Params, PublicKey,
-    Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, raise_floor,
-    verify, verify_batch,
+    Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, verify,
+    verify_batch,
 };
 use anyhow::{Context, anyhow};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -117,12 +115,6 @@ impl<P: SetType> Xmss<P> {
         })
     }
 
-    /// The mark of a key, for this process alone.
-    fn store(key: &SecretKey, path: &Path) -> Result<FileWatermark> {
-        let (mark, store) = open_mark(key, path)?;
-        Ok(store.ok_or_else(|| no_mark(&mark))?)
-    }
-
     /// The signatures that a claim needs, or why it does not hold.
     fn singles<'a>(
         groups: &'a [Vec<PublicKey>],
@@ -201,10 +193,12 @@ impl<P: SetType> FileScheme for Xmss<P> {
     const SIGNERS_MAX: usize = COMMITTEE_MAX as usize;
     const SLOTS: Option<SlotLimits> = Some(SlotLimits {
         end: 1 << Self::PARAMS.log2_lifetime,
-        key_max: FILE_INDICES_MAX,
-        interop_max: 1 << 20,
-        key_default: 1 << 17,
-        interop_default: 64,
+        ranges: Some(SlotRanges {
+            key_max: FILE_INDICES_MAX,
+            interop_max: 1 << 20,
+            key_default: 1 << 17,
+            interop_default: 64,
+        }),
     });
 
     const PROOFS: Option<ProofLimits> = Some(ProofLimits {
@@ -309,11 +303,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
         floor: Option<u64>,
         staged: &mut Staged,
     ) -> Result<()> {
-        let mark = path.with_extension("mark");
-        match new_mark(key, &mark, floor)? {
-            Some(marks) => staged.add(&mark, Access::Private, &marks.to_bytes()),
-            None => Ok(()),
-        }
+        marks::add_mark(key, path, floor, staged)
     }
 
     fn add_beside(key: &SecretKey, path: &Path, staged: &mut Staged) -> Result<()> {
@@ -331,29 +321,15 @@ impl<P: SetType> FileScheme for Xmss<P> {
     }
 
     fn hand_over(&self, key: &SecretKey, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
-        let moves = held.is_some() && !key.is_interop();
-        if let Some(store) = held {
-            let spent = store.retire(Slot(floor));
-            spent.map_err(|refused| anyhow!("{}: {refused}", store.path().display()))?;
-        }
-        match moves {
-            true => Ok(floor),
-            false => Ok(raise_floor(&state_folder()?, key.public_key(), Slot(floor))?.0),
-        }
+        marks::hand_over(key, held, floor)
     }
 
     fn describe_beside(path: &Path) -> Map<String, Value> {
-        // A key signs in roles of one purpose; in the others it stands at its floor.
-        let next = match read_marks(&beside(path, "mark")).map(|marks| marks.floor().0) {
-            None => json!("none: no mark is there, it cannot sign"),
-            Some(u64::MAX) => json!("none: the key moved elsewhere"),
-            Some(slot) => json!(slot),
-        };
-        Map::from_iter([("slot_next".to_owned(), next)])
+        marks::describe(path)
     }
 
     fn prepare(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<FileWatermark> {
-        let (slot, message) = asked(what)?;
+        let (slot, _) = asked(what)?;
         let path = what.path.display();
         if key.purpose() != Purpose::Vote {
             return Err(anyhow!("{path}: a key for duties, not for votes").into());
@@ -363,15 +339,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
             let active = in_slots(&active);
             return Err(anyhow!("{path}: slot {slot}: the key signs in {active}").into());
         }
-        let store = Self::store(key, what.path)?;
-        store
-            .check(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message))
-            .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
-        // The marks are replaced by new files.
-        for folder in store.folders() {
-            tempfile::tempfile_in(folder)
-                .with_context(|| format!("cannot write in {}", folder.display()))?;
-        }
+        let store = ready(key, what)?;
         key.warm(slot, self.exec())?;
         Ok(store)
     }
@@ -379,9 +347,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
     fn sign(&self, key: &SecretKey, store: FileWatermark, what: &ToSign<'_>) -> Result<Vec<u8>> {
         let (slot, message) = asked(what)?;
         let path = what.path.display();
-        let permit = store
-            .reserve(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message))
-            .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
+        let permit = reserve(&store, what)?;
         let signature = key.sign(permit, self.exec())?;
         let item = Item {
             key: key.public_key(),
@@ -487,10 +453,4 @@ impl<P: SetType> FileScheme for Xmss<P> {
 
 fn secret_of(key: &SecretKey) -> Secret {
     Secret::new(std::mem::take(&mut *key.to_secret_file()))
-}
-
-/// Slot and message of a signature.
-fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])> {
-    let message = what.message.try_into().context("a message of 32 bytes")?;
-    Ok((what.slot.context("a signature has a slot")?, message))
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
             serve_child(|keys| {
                 let keys = split(keys, alphorn_falcon::PUBLIC_KEY_BYTES)?;
-                let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, keys, kernel);
+                let keys = PublicKey::from_bytes_batch(Flavour::default(), keys, kernel);
                 let keys = keys.into_iter().collect::<std::result::Result<_, _>>();
                 let keys = keys.map_err(|error| error.to_string())?;
                 let registry = alphorn_falcon::Registry::new(keys);

@@ -216,7 +216,7 @@ pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Dura
     let began = Instant::now();
     match scheme {
         "falcon" => {
-            let _ = alphorn_falcon::Signers::interop(1, alphorn_exec::Exec::serial());
+            let _ = alphorn_falcon::SecretKey::interop(0);
         }
         "xmss" => {
             let exec = alphorn_exec::Exec::new(common.kernel(&alphorn_stark::KERNELS)?, None);

@@ -11,7 +11,7 @@ use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
 use crate::options::Common;
 use alphorn_bls::{Bls, Costs, Registry, Signers};
 use alphorn_exec::Exec;
-use alphorn_falcon::{Collections, Falcon};
+use alphorn_falcon::{Collections, Falcon, Flavour};
 use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_node::safety::KeyId;
 use alphorn_proto::horn::SchemeInfo;
@@ -263,7 +263,7 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Re
     let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let count = network.validator_count;
     let (signers, registry) = match own(args, network, node)? {
-        None => alphorn_falcon::Signers::interop(count, Exec::serial()),
+        None => alphorn_falcon::Signers::interop(Flavour::default(), count, Exec::serial()),
         Some(own) => {
             let registry = own.public.falcon(kernel)?;
             let (options, folder) = (own.options, own.folder);

@@ -137,3 +137,38 @@ fn collections_without_salts_are_shorter_by_the_salts() {
     }
     assert!(bytes(Flavour::Slot, 16_384) <= 100_000);
 }
+
+/// A permit that is lost, of something else, or given out before gives no signature without salts.
+#[test]
+fn a_lost_or_a_doubled_permit_gives_no_signature() {
+    let item = SignItem::new(Validator(0), Role::Vote, [1; 32]);
+    let other = SignItem::new(Validator(0), Role::Vote, [2; 32]);
+    let duty = SignItem::new(Validator(0), Role::Aggregate, [1; 32]);
+    let sign = |flavour, permits| {
+        let scheme = SCHEMES[0].clone().with_flavour(flavour);
+        let signers = Signers::interop(flavour, 1, Exec::serial()).0;
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let signed = scheme.sign(&signers, Slot(1), &[item], permits, &mut ctx);
+        signed.map(|signatures| signatures.iter().next().map(<[u8]>::to_vec))
+    };
+    let refused = Err(SchemeError::WrongReservation(0));
+    for flavour in Flavour::ALL {
+        assert_eq!(sign(flavour, vec![]), refused, "lost");
+        for wrong in [
+            Reservation::issue(Slot(2), &item),
+            Reservation::issue(Slot(1), &other),
+            Reservation::issue(Slot(1), &duty),
+        ] {
+            assert_eq!(sign(flavour, vec![wrong]), refused);
+        }
+        let first = sign(flavour, vec![Reservation::issue(Slot(1), &item)]);
+        assert!(first.is_ok());
+        // A store of XMSS keys gives the last slot out again, since there the signature is the same.
+        let again = sign(flavour, vec![Reservation::issue_again(Slot(1), &item)]);
+        match flavour {
+            Flavour::Slot => assert_eq!(again, refused, "doubled"),
+            _ => assert_eq!(again, first),
+        }
+    }
+}

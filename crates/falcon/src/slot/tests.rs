@@ -5,7 +5,10 @@ use alphorn_labrador::KERNELS;
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::{MemoryWatermark, Refused, SignItem, Watermark};
 use alphorn_types::Validator;
-use fn_dsa_original::{DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512};
+use fn_dsa_original::{
+    CryptoRng, DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, RngCore, RngError, VerifyingKey,
+    VerifyingKey512,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -190,6 +193,53 @@ fn exactly_one_signature_of_a_target_leaves() {
     for flavour in [Flavour::FnDsa, Flavour::Original] {
         assert!(SigningKey::interop(flavour, 3).sign(again()).is_ok());
     }
+}
+
+/// A generator that counts how often it is asked.
+struct Counted(Drawn, usize);
+
+impl CryptoRng for Counted {}
+
+impl RngCore for Counted {
+    fn next_u32(&mut self) -> u32 {
+        unreachable!("the signer draws bytes")
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        unreachable!("the signer draws bytes")
+    }
+
+    fn fill_bytes(&mut self, out: &mut [u8]) {
+        self.1 += 1;
+        self.0.fill_bytes(out);
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), RngError> {
+        self.fill_bytes(out);
+        Ok(())
+    }
+}
+
+/// About one attempt in 2,450 fails: the next is of the same target, and one signature comes out.
+#[test]
+fn of_several_attempts_one_leaves() {
+    let key = SlotKey::interop(6);
+    let attempt = |slot| {
+        let signed = signed_bytes(Slot(slot), Role::Vote, &MESSAGE);
+        let expanded = expand(key.public().digest(), &signed);
+        let (salt, representative) = expanded.split_at(SALT_BYTES);
+        let parts = [SIGN_LABEL, key.bytes(), &expanded];
+        let mut rng = Counted(Drawn::of(salt.first_chunk().copied(), &parts), 0);
+        let original = key.0.sign(&mut rng, representative);
+        assert_eq!(&original[1..=SALT_BYTES], salt, "another target");
+        // The salt, and the seed of each attempt.
+        (rng.1 > 2).then_some((slot, original))
+    };
+    let (slot, original) = (0..50_000).find_map(attempt).expect("one in 2,450");
+    let signature = key.sign(permit(slot, Role::Vote)).expect("a new permit");
+    assert_eq!(original[1 + SALT_BYTES..], signature[1..]);
+    let signed = signed_bytes(Slot(slot), Role::Vote, &MESSAGE);
+    assert!(holds(key.public(), &signed, &signature));
 }
 
 /// The second line of defence: a store that forgot lets the same target be signed again, and as long as

@@ -13,9 +13,22 @@ const MAGIC: &[u8; 4] = b"AXW1";
 /// Roles in files of the time when there were no more: nothing was signed in the later ones.
 const ROLES_BEFORE: usize = 6;
 
-/// What names a key in files: SHA-256 of its public key.
-pub(super) fn digest(key: &PublicKey) -> [u8; 32] {
-    Sha256::digest(key.to_bytes()).into()
+/// What names a key in its marks: SHA-256 of its encoded public key, of whatever scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyName(pub(super) [u8; 32]);
+
+impl KeyName {
+    /// The name of a key with this encoding.
+    #[must_use]
+    pub fn of(encoded: &[u8]) -> KeyName {
+        KeyName(Sha256::digest(encoded).into())
+    }
+}
+
+impl From<&PublicKey> for KeyName {
+    fn from(key: &PublicKey) -> KeyName {
+        KeyName::of(&key.to_bytes())
+    }
 }
 
 /// Why bytes are no marks of a key.
@@ -54,13 +67,13 @@ pub struct Marks {
 
 impl Marks {
     /// The marks of a key that signs nothing below `floor`.
-    pub fn new(key: &PublicKey, floor: Slot) -> Marks {
+    pub fn new(key: impl Into<KeyName>, floor: Slot) -> Marks {
         let mark = Mark {
             slot_next: floor.0,
             ..Mark::default()
         };
         Marks {
-            key: digest(key),
+            key: key.into().0,
             marks: [mark; Role::ALL.len()],
         }
     }
@@ -112,8 +125,8 @@ impl Marks {
     }
 
     /// Whether they are the marks of a key.
-    pub fn belong_to(&self, key: &PublicKey) -> bool {
-        self.key == digest(key)
+    pub fn belong_to(&self, key: impl Into<KeyName>) -> bool {
+        self.key == key.into().0
     }
 
     /// The content of the file.

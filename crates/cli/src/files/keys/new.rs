@@ -202,9 +202,20 @@ fn slots<S: FileScheme>(args: &Args) -> anyhow::Result<Option<Range<u64>>> {
         ensure!(args.slots.is_none(), "--slots: {} has no slots", S::NAME);
         return Ok(None);
     };
+    let Some(ranges) = limits.ranges else {
+        let given = [("--first-slot", args.first_slot), ("--slots", args.slots)];
+        for (option, value) in given {
+            ensure!(
+                value.is_none(),
+                "{option}: a key of {} signs in all slots",
+                S::NAME
+            );
+        }
+        return Ok(None);
+    };
     let (max, default) = match args.origin.interop {
-        Some(_) => (limits.interop_max, limits.interop_default),
-        None => (limits.key_max, limits.key_default),
+        Some(_) => (ranges.interop_max, ranges.interop_default),
+        None => (ranges.key_max, ranges.key_default),
     };
     let (first, max) = (args.first_slot.unwrap_or(0), max.min(limits.end));
     ensure!(
