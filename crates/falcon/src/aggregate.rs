@@ -35,6 +35,9 @@ pub struct Signed<'a> {
     pub salt: Option<&'a [u8; SALT_BYTES]>,
 }
 
+/// The salt of each of several signatures, if the flavour sends one.
+pub type Salts<'a> = Vec<Option<&'a [u8; SALT_BYTES]>>;
+
 /// The salts of so many signatures of a flavour, as they stand in front of a proof, and what is behind
 /// them. None if the bytes end before.
 #[must_use]
@@ -42,7 +45,7 @@ pub fn split_salts(
     flavour: Flavour,
     signatures: usize,
     bytes: &[u8],
-) -> Option<(Vec<Option<&[u8; SALT_BYTES]>>, &[u8])> {
+) -> Option<(Salts<'_>, &[u8])> {
     let sent = signatures.checked_mul(flavour.salt_bytes())?;
     let (salts, proof) = bytes.split_at_checked(sent)?;
     let salts = salts.as_chunks().0;
