@@ -21,6 +21,8 @@ pub struct Preset {
     pub publishers: &'static [u16],
     /// Which of them publish.
     pub publish: Publish,
+    /// Under [`Publish::Staged`]: the wait between two ranks at each level, from level 1, in milliseconds.
+    pub stage_ms: &'static [u64],
     /// Whether one piece of evidence proves all collections of a block, where the scheme makes it.
     pub bundled: bool,
 }
@@ -35,6 +37,7 @@ impl Preset {
             timing: Timing::TODAY,
             publishers: &[16],
             publish: Publish::All,
+            stage_ms: &[150],
             bundled: false,
         },
         // Every validator votes in each slot, and every aggregate goes to everybody.
@@ -45,6 +48,7 @@ impl Preset {
             timing: Timing::TODAY,
             publishers: &[16],
             publish: Publish::All,
+            stage_ms: &[150],
             bundled: false,
         },
         Self {
@@ -54,6 +58,7 @@ impl Preset {
             timing: Timing::HORN,
             publishers: &[16, 16],
             publish: Publish::All,
+            stage_ms: &[150, 150],
             bundled: false,
         },
         Self {
@@ -64,6 +69,9 @@ impl Preset {
             timing: Timing::HORN_PQ,
             publishers: &[4, 4, 4],
             publish: Publish::Staged,
+            // A proof of a committee takes a second or more to reach everybody: ranks that follow sooner
+            // send theirs too, and nearly double what a node receives.
+            stage_ms: &[150, 150, 1_500],
             bundled: true,
         },
     ];
@@ -86,9 +94,11 @@ impl Preset {
     pub fn config(&self, layout: Layout, info: &SchemeInfo) -> Config {
         let mut config = Config::new(layout, info);
         config.timing = self.timing;
-        for (level, &publishers) in config.levels.iter_mut().zip(self.publishers) {
+        let settings = self.publishers.iter().zip(self.stage_ms);
+        for (level, (&publishers, &stage_ms)) in config.levels.iter_mut().zip(settings) {
             level.publishers = publishers;
             level.publish = self.publish;
+            level.stage_ms = stage_ms;
         }
         if self.bundled {
             config.bundle(info);

@@ -284,6 +284,7 @@ fn presets_are_legal_with_the_schemes_that_they_are_for() {
         let config = preset.config(layout, &info);
         assert_eq!(config.validate(&info), Ok(()), "{}", preset.name);
         assert_eq!(config.levels.len(), preset.publishers.len());
+        assert_eq!(config.levels.len(), preset.stage_ms.len());
         assert_eq!(config.bundled, preset.name == "horn-pq");
         assert_eq!(layout.levels(), preset.timing.levels());
     }
