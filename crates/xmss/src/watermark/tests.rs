@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::durable::{seal, unseal};
+use crate::signature::PublicKey;
 use crate::tests::compact_key;
 use alphorn_scheme::VoteGuard;
 use alphorn_types::DecodeError;
@@ -75,11 +76,15 @@ fn a_mark_outlives_the_process() {
 fn only_the_same_message_is_signed_again() {
     let home = Home::new();
     let store = home.create(0);
-    assert!(vote(&store, 3, 1).is_ok());
+    assert!(!vote(&store, 3, 1).unwrap().is_again());
     drop(store);
     let store = home.open();
     let permit = vote(&store, 3, 1).unwrap();
     assert_eq!(permit.message(), &[1; 32]);
+    assert!(
+        permit.is_again(),
+        "a scheme that signs nothing again must know"
+    );
     assert!(vote(&store, 3, 2).is_err());
     // To ask takes nothing away.
     let asked = |slot, message| store.check(Slot(slot), &item(VOTE, message));
