@@ -39,7 +39,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// One Horn slot end to end with real signatures: votes, aggregates, collections, block
-    Slot(slot::Args),
+    Slot(Box<slot::Args>),
     /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
     Horn(horn::Args),
     /// The signature schemes side by side on the same votes: bytes, times, memory, security

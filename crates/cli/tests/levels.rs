@@ -229,3 +229,47 @@ fn a_stranger_verifies_the_block_of_a_slot_by_its_evidence_and_the_keys_alone() 
         .run(&format!("{line} --verify forged.json"))
         .expect(1, "blocks are valid");
 }
+
+/// The block of `just million-pq` that is kept: with it nobody need trust a number of the documents.
+fn recorded(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/xeon-2");
+    format!("{folder}/{name}")
+}
+
+#[test]
+fn the_block_of_a_million_is_the_one_that_was_measured() {
+    use base64::prelude::{BASE64_STANDARD, Engine as _};
+    use sha2::{Digest as _, Sha256};
+    let read = |name: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(recorded(name)).unwrap()).unwrap()
+    };
+    let blocks = read("million-pq.blocks.json");
+    let last = blocks["blocks"].as_array().unwrap().last().unwrap();
+    let bytes = BASE64_STANDARD.decode(last.as_str().unwrap()).unwrap();
+    assert!(bytes.len() < 250_000, "{} bytes", bytes.len());
+    for (name, votes) in [
+        ("million-pq.json", 1 << 20),
+        ("million-pq-verify.json", 1 << 20),
+    ] {
+        let run = &read(name)["runs"][0];
+        assert_eq!(run["votes_in_block"], votes, "{name}");
+        assert_eq!(run["block"]["bytes"], bytes.len(), "{name}");
+    }
+    let verified = &read("million-pq-verify.json")["runs"][0];
+    assert_eq!(
+        verified["block"]["sha256"],
+        hex::encode(Sha256::digest(&bytes))
+    );
+}
+
+/// Some minutes, most of them for the public keys of a million validators.
+#[test]
+#[cfg(feature = "soak")]
+fn a_stranger_verifies_the_block_of_a_million() {
+    let blocks = recorded("million-pq.blocks.json");
+    let line = "slot --scheme xmss --layers proof/proof --protocol horn-pq --validators 2^20";
+    let bench = Bench::new();
+    bench
+        .run(&format!("{line} --verify {blocks}"))
+        .expect(0, "1,048,576 of 1,048,576");
+}
