@@ -235,5 +235,7 @@ pub(crate) fn falcon_evidence_seeds() -> Vec<Vec<u8>> {
             vec![first + 3],
         ]
     };
-    [(0, Flavour::default()), (128, Flavour::Slot)].map(of).concat()
+    [(0, Flavour::default()), (128, Flavour::Slot)]
+        .map(of)
+        .concat()
 }

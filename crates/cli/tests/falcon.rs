@@ -428,7 +428,7 @@ fn bad_options_name_the_bound() {
         ),
         (
             format!("{new}{FALCON} --flavour fips"),
-            "expected fndsa04 or r3",
+            "expected fndsa04, r3 or slot",
         ),
         (
             format!("{new}{FALCON} --profile core256"),

@@ -227,7 +227,7 @@ fn a_stranger_verifies_the_block_of_a_slot_by_its_evidence_and_the_keys_alone() 
     std::fs::write(bench.path("forged.json"), forged).unwrap();
     bench
         .run(&format!("{line} --verify forged.json"))
-        .expect(1, "blocks are valid");
+        .expect(1, "block");
 }
 
 /// The block of `just million-pq` that is kept: with it nobody need trust a number of the documents.

@@ -455,7 +455,7 @@ fn a_table_of_cells_as_proofs_has_what_merges_and_bundles_take() {
         cells.collect()
     };
     let sizes = |name: &str| -> Vec<u64> { rows(name).iter().map(|row| row[0]).collect() };
-    assert_eq!(sizes("aggregate"), [1, 3]);
+    assert_eq!(sizes("aggregate"), [1, 3, 64]);
     // Of proofs of cells, and of merges.
     assert_eq!(sizes("collect"), [1, 2, 2, 7, 7, 8, 8, 14, 14]);
     assert_eq!(sizes("bundle"), [2, 8]);

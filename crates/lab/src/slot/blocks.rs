@@ -6,7 +6,7 @@ use crate::machine::peak_rss_bytes;
 use crate::report::{Report, table, write_whole};
 use crate::text;
 use alphorn_scheme::Bytes;
-use alphorn_sim::slot::{Followed, SlotConfig, SlotOutcome, follow};
+use alphorn_sim::slot::{Followed, SlotConfig, SlotError, SlotOutcome, follow};
 use anyhow::{Context, bail};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,13 @@ pub(super) fn verify(
         participation: ready.plan.participation.clone(),
         ..SlotConfig::new(ready.horn, args.common.seed, args.common.threads()?)
     };
-    let followed = follow(config, ready.inputs, blocks, &mut ready.bars)?;
+    let followed = match follow(config, ready.inputs, blocks, &mut ready.bars) {
+        Err(SlotError::Block(error)) => {
+            ready.bars.clear();
+            return Err(Error::Check(format!("a block does not decode: {error}")));
+        }
+        followed => followed?,
+    };
     ready.bars.clear();
     let digest = blocks
         .last()
