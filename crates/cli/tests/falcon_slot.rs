@@ -1,4 +1,4 @@
-//! Falcon without salts in files: a key lies beside its mark, and signs once in a slot.
+//! Files of Falcon keys without salts: a mark next to the key lets it sign once in a slot.
 
 mod bench;
 
@@ -98,7 +98,7 @@ fn a_copy_or_a_backup_of_a_key_signs_nothing() {
     import(&bench, " --floor 3").expect(0, KEY);
     sign(&bench, KEY, 6, ROOT).expect(1, "the first free slot is 7");
     sign(&bench, KEY, 7, ROOT).expect(0, "");
-    // Without any mark, and on another machine, nothing says where the key signed.
+    // Without any mark, and on another machine, nothing records which slots the key has signed.
     back("keys/keystore-0.mark", "newest");
     fs::remove_file(bench.path("keys/keystore-0.mark")).unwrap();
     sign(&bench, KEY, 8, ROOT).expect(2, "there is no mark");

@@ -1,6 +1,6 @@
 //! Falcon-512 in files: aggregates are lists of signatures, or their salts and one proof.
 //!
-//! In flavour `slot` there are no salts, and a key lies beside its mark: it signs once in a slot.
+//! In flavour `slot` there are no salts, and a key signs once in a slot: its mark is a file next to it.
 //!
 //! A keystore holds the encoded secret key, not a seed: how a key follows from a seed is decided by
 //! the library that made it, and the key must outlive its versions.

@@ -121,7 +121,7 @@ pub(super) fn add_mark(
     }
 }
 
-/// The key has another place, and signs there from `floor` on; returns the floor that holds.
+/// Registers a key that was moved to another path, where it signs from `floor` on; returns the floor in force.
 pub(super) fn hand_over(key: &impl Marked, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
     let moves = held.is_some() && !key.is_public();
     if let Some(store) = held {
@@ -134,7 +134,7 @@ pub(super) fn hand_over(key: &impl Marked, held: Option<FileWatermark>, floor: u
     }
 }
 
-/// What the mark beside a key says of it.
+/// The state of a key according to the mark next to it.
 pub(super) fn describe(path: &Path) -> Map<String, Value> {
     // A key signs in roles of one purpose; in the others it stands at its floor.
     let next = match read_marks(&beside(path, "mark")).map(|marks| marks.floor().0) {

@@ -304,22 +304,33 @@ fn claimed<'a>(keys: &'a [SlotKey], message: &'a [u8]) -> Vec<Signed<'a>> {
     .collect()
 }
 
+/// The vote of each key in slot 5.
+fn signatures(keys: &[SlotKey]) -> Vec<[u8; SLOT_SIGNATURE_BYTES]> {
+    let sign = |key: &SlotKey| key.sign(permit(5, Role::Vote)).expect("a new permit");
+    keys.iter().map(sign).collect()
+}
+
+fn items<'a>(
+    keys: &'a [SlotKey],
+    message: &'a [u8],
+    signatures: &'a [[u8; SLOT_SIGNATURE_BYTES]],
+) -> Vec<Item<'a>> {
+    let item = |(key, signature): (&'a SlotKey, &'a [u8; SLOT_SIGNATURE_BYTES])| Item {
+        key: key.public(),
+        message,
+        signature,
+    };
+    keys.iter().zip(signatures).map(item).collect()
+}
+
 /// Proofs without salts: only the signatures' existence is on the wire, and each part of what was
 /// signed is bound.
 #[test]
 fn a_proof_needs_no_salts() {
     let keys: Vec<SlotKey> = (0..6).map(SlotKey::interop).collect();
     let signed = signed_bytes(Slot(5), Role::Vote, &MESSAGE);
-    let signatures: Vec<_> = (keys.iter())
-        .map(|key| key.sign(permit(5, Role::Vote)).expect("a new permit"))
-        .collect();
-    let items: Vec<Item<'_>> = (keys.iter().zip(&signatures))
-        .map(|(key, signature)| Item {
-            key: key.public(),
-            message: &signed,
-            signature,
-        })
-        .collect();
+    let signatures = signatures(&keys);
+    let items = items(&keys, &signed, &signatures);
     let aggregator = Aggregator::new(6, Profile::Core128, KERNELS.measured()).expect("legal");
     let (salts, proof) = aggregator.prove(&items, b"c").expect("valid");
     assert!(salts.is_empty());
@@ -357,16 +368,8 @@ fn a_proof_needs_no_salts() {
 fn a_signature_and_a_small_proof_have_their_pinned_bytes() {
     let keys: Vec<SlotKey> = (0..3).map(SlotKey::interop).collect();
     let signed = signed_bytes(Slot(5), Role::Vote, &MESSAGE);
-    let signatures: Vec<_> = (keys.iter())
-        .map(|key| key.sign(permit(5, Role::Vote)).expect("a new permit"))
-        .collect();
-    let items: Vec<Item<'_>> = (keys.iter().zip(&signatures))
-        .map(|(key, signature)| Item {
-            key: key.public(),
-            message: &signed,
-            signature,
-        })
-        .collect();
+    let signatures = signatures(&keys);
+    let items = items(&keys, &signed, &signatures);
     let aggregator = Aggregator::new(3, Profile::Core128, KERNELS.measured()).expect("legal");
     let (_, proof) = aggregator.prove(&items, b"c").expect("valid");
     let pinned = include_str!("../../../../conformance.toml");

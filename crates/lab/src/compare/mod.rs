@@ -45,11 +45,11 @@ const SUMS: u32 = 1 << 15;
 
 All validators of one committee sign one message. Each scheme signs, verifies the votes plainly in one
 batch, aggregates each cell, makes the collection of the committee and verifies it; on one thread and on all.
-A row for each form: sums (BLS), lists of signatures, proofs of all votes of a committee at once, and proofs
-that are merged: one of each cell, then of groups of up to seven, up to the committee. Then two and four collections, each with
-half of its votes in the next one too, are merged to one of all votes, where the scheme can; a proof to merge
-has at most 768 votes, so with larger committees the union has fewer than all. Each collection and each
-merge must verify, and must not verify for another message or without one of its signers. The default runs
+A row for each form: sums (BLS), lists of signatures, proofs of all votes of a committee at once, and
+proofs that are merged: one of each cell, then of groups of up to seven, up to the committee. Then two and
+four collections, each with half of its votes in the next one too, are merged to one of all votes, where
+the scheme can; a proof to merge has at most 768 votes, so with larger committees the union has fewer
+than all. Each collection and each merge must verify, and must not verify for another message or without one of its signers. The default runs
 sums with a committee of 32,768 too, the size that Horn gives to 2^20 validators.
 
 The last table puts 2^20 votes together from committees of each size, one collection each, as staged

@@ -2,7 +2,7 @@
 
 use crate::report::table;
 use alphorn_sim::report::manifest::{
-    Figures, LoadFigures, Manifest, PhaseFigures, RateFigures, VoteFigures,
+    Figures, LOAD_COLUMNS, LoadFigures, Manifest, PhaseFigures, RateFigures, VoteFigures,
 };
 use alphorn_sim::report::plot::number;
 use alphorn_sim::sweep::{Merged, Spread};
@@ -38,24 +38,11 @@ fn loads(figures: &Figures) -> String {
             .chain(rates.iter().flat_map(cells))
             .collect()
     };
-    let head = [
-        "class",
-        "nodes",
-        "up",
-        "down",
-        "cores",
-        "p99 up",
-        "p99 down",
-        "p99 cores",
-        "most up",
-        "most down",
-        "most cores",
-    ];
     let rows: Vec<Vec<String>> = figures.loads.iter().map(row).collect();
     let mut text = format!(
         "\n\n{}\n\nMbit/s and cores of a node: the mean over a slot or the run, then the busiest second, of 99 % \
          of the nodes and of the busiest one.",
-        table(&head, &rows)
+        table(&LOAD_COLUMNS, &rows)
     );
     let mut kinds: Vec<&str> = figures.sent.iter().map(|sent| &sent.message[..]).collect();
     kinds.sort_unstable();

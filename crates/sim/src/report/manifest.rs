@@ -81,6 +81,22 @@ pub struct Figures {
     pub sent: Vec<SentFigures>,
 }
 
+/// Columns of a table of [`LoadFigures`]: the mean, the busiest second of 99 % of the nodes, and that of the
+/// busiest one.
+pub const LOAD_COLUMNS: [&str; 11] = [
+    "class",
+    "nodes",
+    "up",
+    "down",
+    "cores",
+    "p99 up",
+    "p99 down",
+    "p99 cores",
+    "most up",
+    "most down",
+    "most cores",
+];
+
 /// Rates of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateFigures {

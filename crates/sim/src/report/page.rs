@@ -1,7 +1,7 @@
 //! The page of one run.
 
 use super::html::{Origin, Page, Table};
-use super::manifest::{Figures, Manifest, RateFigures, VoteFigures};
+use super::manifest::{Figures, LOAD_COLUMNS, Manifest, RateFigures, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome};
@@ -122,22 +122,9 @@ fn loads(page: &mut Page, figures: &Figures) {
         return;
     }
     page.heading("What nodes carry and compute");
-    let head = [
-        "class",
-        "nodes",
-        "up",
-        "down",
-        "cores",
-        "p99 up",
-        "p99 down",
-        "p99 cores",
-        "most up",
-        "most down",
-        "most cores",
-    ];
     let about = "Mbit/s and cores of a node: the mean, then the busiest second, of 99 % of the nodes and of the \
                  busiest one";
-    let mut classes = Table::new(about, &head);
+    let mut classes = Table::new(about, &LOAD_COLUMNS);
     let about = "Mbit/s and cores of a node in each phase, the mean of the class";
     let mut phases = Table::new(about, &["class", "phase", "up", "down", "cores"]);
     for load in &figures.loads {
