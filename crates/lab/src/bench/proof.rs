@@ -23,7 +23,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_xmss::{Proofs, Set, Signed, verify_batch};
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use runs::{Runs, Target};
+use runs::Runs;
 use serde_json::{Map, Value, json};
 use sizes::{Evenness, Sizes, evenness};
 use std::collections::BTreeMap;
@@ -315,38 +315,6 @@ impl Figures {
     fn signatures_per_s(&self) -> f64 {
         self.point.signatures as f64 / self.prove.median_s()
     }
-
-    /// What the specification asks of this point: its name, the limit, whether it is kept.
-    fn targets(&self) -> Vec<Target> {
-        let Point {
-            threads,
-            signatures,
-            proofs,
-            ..
-        } = self.point;
-        let mut targets = vec![Target::new("verify_ms", 25.0, self.verify_s <= 25e-3)];
-        if threads == 2 && (512..=1472).contains(&signatures) {
-            let rate = match proofs.set() {
-                Set::Prod => 350.0,
-                Set::Compact | Set::Test => 640.0,
-            };
-            let reached = self.signatures_per_s() >= rate;
-            targets.push(Target::new("signatures_per_s", rate, reached));
-        }
-        if threads == 2 && signatures == 1 {
-            targets.push(Target::new("prove_ms", 300.0, self.prove.median_s() <= 0.3));
-        }
-        if signatures == 1000 && proofs.set() == Set::Compact {
-            let max = if proofs.preset().name == "fast" {
-                200e3
-            } else {
-                150e3
-            };
-            let bytes = self.prove.bytes.len() as f64;
-            targets.push(Target::new("proof_bytes", max, bytes <= max));
-        }
-        targets
-    }
 }
 
 fn printed(cases: &[Figures]) -> String {
@@ -372,7 +340,6 @@ fn printed(cases: &[Figures]) -> String {
                 text::seconds(case.verify_s),
                 text::seconds(case.list_verify_s),
                 text::bytes(case.peak_rss_bytes),
-                runs::missed(&case.targets()),
             ]
         })
         .collect();
@@ -389,7 +356,6 @@ fn printed(cases: &[Figures]) -> String {
             "verify",
             "verify list",
             "peak memory",
-            "targets missed",
         ],
         &rows,
     )
@@ -446,7 +412,6 @@ fn case(figures: &Figures) -> Value {
         "cells": sizes.cells,
         "permutations": sizes.permutations,
         "fractions": sizes.fractions,
-        "targets": runs::json(&figures.targets()),
         "kind": "measured",
     })
 }

@@ -1,7 +1,7 @@
 //! `--entries`: proofs of many committees bundled to one, as the evidence of a block.
 
 use super::merges::mergeable;
-use super::runs::{self, Runs, Target};
+use super::runs::Runs;
 use super::world::{self, World};
 use super::{Args, Point};
 use crate::error::{Error, Result};
@@ -17,10 +17,6 @@ use serde_json::{Map, Value, json};
 
 /// Signatures of each committee by default: what is bundled are merges, which are all alike.
 pub(super) const SIGNATURES: u32 = 64;
-
-/// Bytes of the evidence of a block, and seconds of its verification.
-const BYTES: usize = 200_000;
-const VERIFY_S: f64 = 0.1;
 
 /// What is measured together.
 #[derive(Clone, Copy)]
@@ -166,15 +162,6 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures>
 }
 
 impl Figures {
-    /// What the specification asks of a block's evidence: its name, the limit, whether it is kept.
-    fn targets(&self) -> Vec<Target> {
-        let bytes = self.bundle.bytes.len();
-        vec![
-            Target::new("proof_bytes", BYTES as f64, bytes <= BYTES),
-            Target::new("verify_s", VERIFY_S, self.verify_s <= VERIFY_S),
-        ]
-    }
-
     fn json(&self) -> Value {
         json!({
             "bench": "bundle",
@@ -189,7 +176,6 @@ impl Figures {
             "proof_bytes": self.bundle.bytes.len(),
             "entry_bytes": self.entry_bytes,
             "peak_rss_bytes": self.peak_rss_bytes,
-            "targets": runs::json(&self.targets()),
         })
     }
 }
@@ -207,7 +193,6 @@ fn printed(cases: &[Figures]) -> String {
             text::seconds(figures.verify_s),
             text::seconds(figures.registries_s),
             text::bytes(figures.peak_rss_bytes),
-            runs::missed(&figures.targets()),
         ]
     };
     table(
@@ -222,7 +207,6 @@ fn printed(cases: &[Figures]) -> String {
             "verify",
             "registries",
             "peak memory",
-            "targets missed",
         ],
         &cases.iter().map(row).collect::<Vec<_>>(),
     )

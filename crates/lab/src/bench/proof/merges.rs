@@ -3,7 +3,7 @@
 //! The baseline is what a merge replaces: one proof of all signatures of the union, made by somebody who
 //! has them all, and the verification of all children one by one.
 
-use super::runs::{self, Runs, Target, verified};
+use super::runs::{Runs, verified};
 use super::steps::Steps;
 use super::world::{self, World};
 use super::{Args, Point};
@@ -19,9 +19,6 @@ use alphorn_xmss::{ProofPart, Proofs, Signed};
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
 use std::time::Instant;
-
-/// What a process that merges may take.
-const PEAK_BYTES: u64 = 2 << 30;
 
 /// Of the signatures of a child one half is in the next child as well.
 const OVERLAP: usize = 2;
@@ -200,36 +197,6 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures>
 }
 
 impl Figures {
-    /// What the specification asks of this point: its name, the limit, whether it is kept.
-    fn targets(&self) -> Vec<Target> {
-        let mut targets = vec![
-            Target::new("verify_ms", 25.0, self.verify_s <= 25e-3),
-            Target::new(
-                "peak_bytes",
-                PEAK_BYTES as f64,
-                self.peak_rss_bytes <= PEAK_BYTES,
-            ),
-        ];
-        let limit_s = match self.case.children {
-            2 => Some(1.2),
-            4 => Some(2.4),
-            16 => Some(6.0),
-            _ => None,
-        };
-        if let Some(limit_s) = limit_s.filter(|_| self.case.child.threads == 2) {
-            targets.push(Target::new(
-                "merge_s",
-                limit_s,
-                self.merge.median_s() <= limit_s,
-            ));
-        }
-        if self.case.children == 2 {
-            let reached = self.merge.bytes.len() <= 200_000;
-            targets.push(Target::new("proof_bytes", 200e3, reached));
-        }
-        targets
-    }
-
     /// What was measured.
     fn title(&self) -> String {
         let child = self.case.child;
@@ -255,7 +222,6 @@ impl Figures {
             "proof_bytes": self.merge.bytes.len(),
             "child_bytes": self.child_bytes,
             "peak_rss_bytes": self.peak_rss_bytes,
-            "targets": runs::json(&self.targets()),
         })
     }
 }
@@ -275,7 +241,6 @@ fn printed(cases: &[Figures]) -> String {
             text::seconds(figures.verify_s),
             text::seconds(figures.children_verify_s),
             text::bytes(figures.peak_rss_bytes),
-            runs::missed(&figures.targets()),
         ]
     };
     table(
@@ -291,7 +256,6 @@ fn printed(cases: &[Figures]) -> String {
             "verify",
             "verify children",
             "peak memory",
-            "targets missed",
         ],
         &cases.iter().map(row).collect::<Vec<_>>(),
     )

@@ -1,4 +1,4 @@
-//! What cases of proofs and of merges share: runs that are repeated, verification, and limits.
+//! What cases of proofs and of merges share: runs that are repeated, and verification.
 
 use super::Point;
 use super::world;
@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 use alphorn_exec::Exec;
 use alphorn_types::Bitfield;
 use alphorn_xmss::{Claimed, ProofRegistry};
-use serde_json::{Value, json};
 use std::time::Instant;
 
 /// Runs that all made the same bytes.
@@ -83,38 +82,6 @@ pub(super) fn verified(
     Ok(super::super::least(runs.max(3), verify).0)
 }
 
-/// A limit that a figure should keep, and whether it does.
-pub(super) struct Target {
-    pub(super) name: &'static str,
-    pub(super) limit: f64,
-    pub(super) reached: bool,
-}
-
-impl Target {
-    pub(super) fn new(name: &'static str, limit: f64, reached: bool) -> Self {
-        Target {
-            name,
-            limit,
-            reached,
-        }
-    }
-}
-
-/// The names of those that are missed.
-pub(super) fn missed(targets: &[Target]) -> String {
-    let missed = targets.iter().filter(|target| !target.reached);
-    let names: Vec<&str> = missed.map(|target| target.name).collect();
-    match names.is_empty() {
-        true => "-".into(),
-        false => names.join(", "),
-    }
-}
-
-pub(super) fn json(targets: &[Target]) -> Value {
-    let target = |target: &Target| json!({ "name": target.name, "limit": target.limit, "reached": target.reached });
-    targets.iter().map(target).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,14 +109,5 @@ mod tests {
             Ok((vec![at], ()))
         });
         assert!(differ.is_err());
-    }
-
-    #[test]
-    fn missed_targets_are_named() {
-        let target = |name, reached| Target::new(name, 1.0, reached);
-        assert_eq!(missed(&[target("a", true)]), "-");
-        let targets = [target("a", false), target("b", true), target("c", false)];
-        assert_eq!(missed(&targets), "a, c");
-        assert_eq!(json(&targets)[1]["reached"], true);
     }
 }
