@@ -27,6 +27,8 @@ SETS = {
         column=15,
         claims=7,
         widths=[("permutations", 16, 19, 15, 9)],
+        # Coordinates of a registry's elements, rows of inputs and outputs of a merge's circuits.
+        merge=dict(registry=15 + 3, fixed_rows=3 + 2 * 5),
     ),
     "prod": dict(
         fractions=20,
@@ -35,6 +37,7 @@ SETS = {
         column=15,
         claims=10,
         widths=[("permutations", 16, 19, 14, 8), ("width 24", 24, 22, 13, 7)],
+        merge=dict(registry=15 + 4, fixed_rows=8 + 2 * 5),
     ),
 }
 
@@ -47,8 +50,8 @@ PRESETS = {
 }
 SLICE_LOG2 = 16
 
-# A merge, section 12: children; coordinates of a child, of a lane, of a permutation, of a row of a circuit, of a
-# bitfield, of a registry's elements, of the wiring's rows and cells; rows of inputs and outputs.
+# A merge of any set, section 12: children; coordinates of a child, of a lane, of a permutation, of a row of a
+# circuit, of a bitfield, of the wiring's rows and cells.
 MERGE = dict(
     children=7,
     child=3,
@@ -56,9 +59,7 @@ MERGE = dict(
     permutation=13,
     row=17,
     bitfield=15,
-    registry=18,
     wiring=22 + 20,
-    fixed_rows=3 + 2 * 5,
 )
 
 
@@ -156,7 +157,7 @@ def commitment(oracles, work, claims):
 def differences(case):
     oracles, work = PRESETS[case["preset"]]
     if case["preset"] == "merge":
-        rows = merge(MERGE)
+        rows = merge({**MERGE, **SETS[case["set"]]["merge"]})
         # Inputs and outputs, outputs of permutations, their inputs, cubes; three of rows; columns of bits and of
         # inverses; words; what each child leaves of its bitfield.
         claims = 4 + 3 + (MERGE["children"] + 1) + 1 + MERGE["children"]

@@ -288,9 +288,40 @@ fn sets_of_the_lean_specification_are_proved() {
         .run("proof inspect proof.json --json inspect.json")
         .expect(0, "test");
     assert_eq!(bench.json("inspect.json")["set"], "test");
+    let keys = "--keys keys/public-keys.json";
+    bench
+        .run(&format!(
+            "{aggregate} --form proof {keys} --out by-position.json"
+        ))
+        .expect(0, "signers");
+    let file = "by-position.json";
+    bench
+        .run(&format!(
+            "merge {file} {file}{test} {keys} --out merged.json"
+        ))
+        .expect(0, "signers");
+    bench
+        .run(&format!(
+            "proof bundle merged.json {file} {keys} --out bundle.json"
+        ))
+        .expect(0, "2 entries");
+    bench
+        .run("proof inspect bundle.json")
+        .expect(0, "a bundle of level 2 of 2 entries");
+    bench
+        .run(&format!(
+            "proof split bundle.json --entry 0 {keys} --out again.json"
+        ))
+        .expect(0, "signers");
+    bench
+        .run(&format!("verify bundle.json again.json {keys}"))
+        .expect(0, "valid");
     bench
         .run("proof security --set prod")
-        .expect(0, "least of all");
+        .expect(0, "set prod, merges");
+    bench
+        .run("slot --scheme xmss --set prod --layers proof/proof --validators 12 --threads 2")
+        .expect(0, "Holds");
     bench
         .run(&format!("{aggregate} --out list.json"))
         .expect(0, "signers");
@@ -465,7 +496,7 @@ fn a_table_of_cells_as_proofs_has_what_merges_and_bundles_take() {
     assert!(collect[1][2] > collect[0][2] && collect[5][2] > collect[3][2]);
     let (bundle, verify) = (rows("bundle"), rows("verify_bundle"));
     assert!(bundle[0][2] > verify[0][2] && verify[0][2] > 0);
-    let line = "bench proof --set prod --entries 2 --emit-costs costs.json";
-    let why = "only proofs of the set compact under the preset fast are bundled";
+    let line = "bench proof --preset small --entries 2 --emit-costs costs.json";
+    let why = "only proofs under the preset fast are bundled";
     bench.run(line).expect(2, why);
 }

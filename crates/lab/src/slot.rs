@@ -71,7 +71,7 @@ and drop victims, as `horn griefing` explains. Aggregates and collections carry 
 are really verified, picks are those of the collector's own rule; there is no network. A rule and a
 play each make a row: votes that were cast, votes that the collections count, honest votes that are
 lost. With XMSS every aggregate is a proof and what the collector picked is merged, at most 4096
-validators in cells of at most 768; with --layers list/proof it is a list.
+validators in cells of at most 768 (448 of the set prod); with --layers list/proof it is a list.
 
 Exit code 1 if a vote is lost, a message of an honest sender is rejected, the block is not accepted
 by all, or a second implementation disagrees with a sample of the verdicts; with --griefing if a
@@ -89,8 +89,8 @@ pub struct Args {
     lattice: LatticeOptions,
     #[command(flatten)]
     proof: ProofOptions,
-    /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and of
-    /// the compact set of XMSS, or proof/proof, which only that has: the default under attack
+    /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and XMSS,
+    /// or proof/proof, which only XMSS has: the default under attack
     #[arg(long, value_enum)]
     layers: Option<Layers>,
     /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and where cells are
@@ -184,7 +184,6 @@ impl Args {
     fn layers(&self) -> Option<Layers> {
         let default = match self.scheme.as_str() {
             BLS => return None,
-            XMSS if self.set() != Set::Compact => Layers::ListList,
             XMSS if self.griefing.griefing => Layers::ProofProof,
             _ => Layers::ListProof,
         };

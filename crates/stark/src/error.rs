@@ -32,6 +32,14 @@ pub enum VerifyError {
         /// Rows of the relation.
         want: usize,
     },
+    /// There are not as many public values, or elements of the message, as the relation has.
+    #[error("{got} public values and elements of the message, the relation has {want}")]
+    Publics {
+        /// Public values and elements that are there.
+        got: usize,
+        /// Those of the relation.
+        want: usize,
+    },
     /// The rows of the registry have another width than the relation's.
     #[error("registry rows of {got} elements, the relation needs {want}")]
     RegistryWidth {

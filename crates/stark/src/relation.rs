@@ -319,6 +319,8 @@ pub struct Relation {
     pub registry_width: usize,
     /// How many public values a statement has.
     pub publics: usize,
+    /// Elements of a statement's message.
+    pub message: usize,
 }
 
 impl Relation {

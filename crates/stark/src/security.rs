@@ -147,9 +147,9 @@ fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
     terms
 }
 
-/// The table of a merge over a preset's commitment: as sure as the proofs that it merges, or less.
-pub fn merge_table(preset: &Preset) -> Table {
-    let sizes = merge::sizes();
+/// The table of a merge of proofs of a relation over a preset's commitment: as sure as the proofs that it merges, or less.
+pub fn merge_table(relation: &Relation, preset: &Preset) -> Table {
+    let sizes = merge::sizes(relation);
     let part = Part {
         rows: 0..0,
         units: sizes.units,
@@ -341,7 +341,8 @@ mod tests {
 
     #[test]
     fn merges_have_122_bits_in_each_round() {
-        let table = merge_table(&Preset::MERGE);
+        let chains = Chains::new(Parameters::COMPACT);
+        let table = merge_table(chains.relation(), &Preset::MERGE);
         for term in &table.terms {
             println!(
                 "{:45} {:3} x {:6.1} bits",
@@ -355,7 +356,7 @@ mod tests {
             .iter()
             .filter(|term| term.name.starts_with("oracle"));
         assert_eq!(oracles.count(), 12);
-        assert_eq!(merge::sizes().claims, 24);
+        assert_eq!(merge::sizes(chains.relation()).claims, 24);
     }
 
     #[test]

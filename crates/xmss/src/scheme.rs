@@ -133,7 +133,7 @@ impl Xmss {
         }
     }
 
-    /// What merged collections are; none for sets whose proofs do not merge, and for lists.
+    /// What merged collections are; none for lists.
     pub fn merged(&self) -> Option<Merged> {
         let proofs = self.proofs.as_ref().filter(|proofs| proofs.mergeable())?;
         let (merge_ns, _) = collection::merge_verify_cost();

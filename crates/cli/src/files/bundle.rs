@@ -9,8 +9,8 @@ use super::document::{
 use super::input::{LIST_BYTES_MAX, Opened};
 use super::output::{Access, Staged, check_report_place};
 use super::scheme::FileScheme;
-use super::xmss::{CompactSet, SetType, Xmss};
-use super::xmss_proof::{NUMBER, signed};
+use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
+use super::xmss_proof::{NUMBER, set_named, signed};
 use crate::error::{Error, Result};
 use crate::machine::{Machine, cores};
 use crate::options::pool;
@@ -20,17 +20,15 @@ use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
     BundleEntry, ChildKind, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError,
-    PublicKey,
+    PublicKey, Set,
 };
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-
-/// The scheme whose proofs are bundled.
-type Compact = Xmss<CompactSet>;
 
 /// Several votes and one proof of all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +59,7 @@ pub(super) struct Entry {
 }
 
 impl BundleFile {
-    fn new(entries: &[Entry], proof: Vec<u8>) -> BundleFile {
+    fn new<P: SetType>(entries: &[Entry], proof: Vec<u8>) -> BundleFile {
         let entry = |entry: &Entry| EntryFile {
             slot: entry.signed.slot.unwrap_or_default(),
             message: entry.signed.message.clone(),
@@ -69,7 +67,7 @@ impl BundleFile {
         };
         BundleFile {
             schema: Schema::Bundle,
-            scheme: CompactSet::NAME.to_owned(),
+            scheme: P::NAME.to_owned(),
             entries: entries.iter().map(entry).collect(),
             proof: Hex(proof),
         }
@@ -82,12 +80,18 @@ impl BundleFile {
 
     /// The entries, checked as far as that needs no keys.
     pub(super) fn entries<S: FileScheme>(&self) -> anyhow::Result<Vec<Entry>> {
-        let (got, max) = (self.entries.len(), proofs().entries_max());
+        let proofs = Set::ALL.map(|set| Proofs::new(set, Preset::FAST));
+        let (got, max) = (self.entries.len(), proofs[0].entries_max());
         ensure!(
             (1..=max).contains(&got),
             "a bundle of {got} entries: must have 1 to {max}"
         );
-        let (bytes, max) = (self.proof.0.len(), proofs().bundle_bytes_max(got));
+        // Whose it is and how long it may be exactly is looked at with the keys.
+        let max = proofs.map(|proofs| proofs.bundle_bytes_max(got));
+        let (bytes, max) = (
+            self.proof.0.len(),
+            max.into_iter().max().unwrap_or_default(),
+        );
         ensure!(bytes <= max, "a proof of {bytes} bytes: at most {max}");
         let entry = |(i, entry): (usize, &EntryFile)| {
             let named = || format!("entry {i}");
@@ -161,9 +165,9 @@ impl Place {
   alphorn proof bundle a.json b.json --keys 0.keys.json --keys 1.keys.json \\
       --out bundle.json
 
-Takes aggregates that `aggregate --form proof` or `merge` wrote: XMSS of the compact set, preset
-fast, at most 768 signatures or merges, over any slots, messages and registries; at most 49: more
-than seven make a bundle of bundles. Each is verified first: one that does not hold is named, and the
+Takes aggregates that `aggregate --form proof` or `merge` wrote: XMSS of one set, preset fast, at
+most 768 signatures (448 of the set prod) or merges, over any slots, messages and registries; at
+most 49: more than seven make a bundle of bundles. Each is verified first: one that does not hold is named, and the
 exit code is 1. `verify` decides whether a bundle holds, `proof split` takes one of its entries out
 again.")]
 pub(crate) struct BundleArgs {
@@ -197,12 +201,8 @@ pub(crate) struct SplitArgs {
     place: Place,
 }
 
-fn proofs() -> Proofs {
-    Proofs::new(CompactSet::SET, Preset::FAST)
-}
-
 /// A command at work: threads, registries, and where its report goes.
-struct Session {
+struct Session<P> {
     report: Report,
     sink: Sink,
     pool: rayon::ThreadPool,
@@ -210,10 +210,11 @@ struct Session {
     proofs: Proofs,
     registries: BTreeMap<[u8; 32], ProofRegistry>,
     threads: usize,
+    set: PhantomData<P>,
 }
 
-impl Session {
-    fn begin(command: &'static str, options: &Options) -> Result<Session> {
+impl<P: SetType> Session<P> {
+    fn begin(command: &'static str, options: &Options) -> Result<Session<P>> {
         let report = Report::begin(command, 0);
         if let Some(path) = &options.json {
             check_report_place(path)?;
@@ -224,9 +225,10 @@ impl Session {
             sink: Sink::new(options.json.clone()),
             pool: pool(threads)?,
             kernel: alphorn_stark::KERNELS.measured(),
-            proofs: proofs(),
+            proofs: Proofs::new(P::SET, Preset::FAST),
             registries: BTreeMap::new(),
             threads,
+            set: PhantomData,
         };
         for path in &options.keys {
             session.add_keys(path)?;
@@ -239,11 +241,11 @@ impl Session {
     }
 
     fn add_keys(&mut self, path: &Path) -> Result<()> {
-        let file = read_public_keys::<Compact>(path)?;
+        let file = read_public_keys::<Xmss<P>>(path)?;
         let encoded: Vec<&[u8]> = file.keys.iter().map(|key| &key.public_key.0[..]).collect();
         let digest = registry_digest(encoded.iter().copied());
         let decode = |(i, bytes): (usize, &&[u8])| {
-            PublicKey::from_bytes(CompactSet::SET, bytes)
+            PublicKey::from_bytes(P::SET, bytes)
                 .map_err(|error| anyhow!("{}: public key {i}: {error}", path.display()))
         };
         let keys = encoded.iter().enumerate().map(decode);
@@ -268,7 +270,7 @@ impl Session {
                 anyhow!("{}: no file of --keys has the digest 0x{digest}", path(i))
             })?;
             let (slot, message) = (entry.signed.slot, &entry.signed.message.0);
-            let spoken = signed(slot, message, CompactSet::SET);
+            let spoken = signed(slot, message, P::SET);
             let (slot, message) = spoken.map_err(|why| anyhow!("{}: {why}", path(i)))?;
             claims.push(BundleEntry {
                 registry,
@@ -287,7 +289,7 @@ impl Session {
         self.sink.say(said);
         let kernels = BTreeMap::from([("stark", self.kernel.name().to_owned())]);
         let machine = Machine::here(self.threads, kernels);
-        let mut all = Map::from_iter([("scheme".to_owned(), json!(CompactSet::NAME))]);
+        let mut all = Map::from_iter([("scheme".to_owned(), json!(P::NAME))]);
         all.extend(fields.as_object().cloned().unwrap_or_default());
         let object = self.report.object(&machine, "measured", config, all)?;
         self.sink.write(&object)
@@ -320,14 +322,14 @@ pub(super) fn about<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Value {
 }
 
 /// An aggregate as an entry, with its one proof.
-fn read_entry(path: &Path) -> Result<(Entry, Vec<u8>)> {
+fn read_entry<P: SetType>(path: &Path) -> Result<(Entry, Vec<u8>)> {
     let file: AggregateFile =
-        read_as::<Compact, _>(path, "aggregate", |document| match document {
+        read_as::<Xmss<P>, _>(path, "aggregate", |document| match document {
             Document::Aggregate(file) => Ok(file),
             other => Err(other.kind()),
         })?;
     let named = path.display();
-    let Signers::Registered { digest, support } = file.signers::<Compact>()? else {
+    let Signers::Registered { digest, support } = file.signers::<Xmss<P>>()? else {
         return Err(anyhow!("{named}: its signers are listed: aggregate them with --keys").into());
     };
     let proof = match file.signature.0.split_first() {
@@ -346,19 +348,27 @@ fn read_entry(path: &Path) -> Result<(Entry, Vec<u8>)> {
     Ok((entry, proof))
 }
 
-/// `alphorn proof bundle`.
+/// `alphorn proof bundle`, of the set that the first file names.
 pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
-    let session = Session::begin("proof bundle", &args.options)?;
-    args.place.check()?;
     let paths = super::input::expand(&args.files)?;
+    match paths.first().map(|path| set_named(path)).transpose()? {
+        Some(Set::Prod) => bundle_of::<ProdSet>(args, &paths),
+        Some(Set::Test) => bundle_of::<TestSet>(args, &paths),
+        Some(Set::Compact) | None => bundle_of::<CompactSet>(args, &paths),
+    }
+}
+
+fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
+    let session = Session::<P>::begin("proof bundle", &args.options)?;
+    args.place.check()?;
     let (got, max) = (paths.len(), session.proofs.entries_max());
     if got > max {
         return Err(anyhow!("{got} aggregates: a bundle takes at most {max}").into());
     }
     let mut entries = Vec::with_capacity(got);
     let mut parts = Vec::with_capacity(got);
-    for path in &paths {
-        let (entry, proof) = read_entry(path)?;
+    for path in paths {
+        let (entry, proof) = read_entry::<P>(path)?;
         entries.push(entry);
         parts.push(proof);
     }
@@ -373,7 +383,7 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
         bundled.map_err(|error| refused(error, path))
     })?;
     let bytes = proof.len();
-    args.place.write(&BundleFile::new(&entries, proof))?;
+    args.place.write(&BundleFile::new::<P>(&entries, proof))?;
     let out = &args.place.out;
     let said = format!("{}: {got} entries in {bytes} bytes", out.display());
     let config = json!({ "files": paths, "keys": args.options.keys });
@@ -382,12 +392,12 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
 }
 
 /// The entries of a bundle and its proof.
-fn read_bundle(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
-    let file = read_as::<Compact, _>(path, "bundle", |document| match document {
+fn read_bundle<P: SetType>(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
+    let file = read_as::<Xmss<P>, _>(path, "bundle", |document| match document {
         Document::Bundle(file) => Ok(file),
         other => Err(other.kind()),
     })?;
-    Ok((file.entries::<Compact>()?, file.proof.0))
+    Ok((file.entries::<Xmss<P>>()?, file.proof.0))
 }
 
 /// What a file says of its schema.
@@ -405,9 +415,13 @@ pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
     if named.and_then(|named| named.schema) != Some(Schema::Bundle) {
         return Ok(None);
     }
-    let (entries, proof) = read_bundle(path)?;
+    let (set, (entries, proof)) = match set_named(path)? {
+        Set::Compact => (Set::Compact, read_bundle::<CompactSet>(path)?),
+        Set::Prod => (Set::Prod, read_bundle::<ProdSet>(path)?),
+        Set::Test => (Set::Test, read_bundle::<TestSet>(path)?),
+    };
     let named = path.display();
-    let shape = proofs()
+    let shape = Proofs::new(set, Preset::FAST)
         .bundle_shape(&proof)
         .map_err(|error| anyhow!("{named}: {error}"))?
         .ok_or_else(|| anyhow!("{named}: its proof is no bundle"))?;
@@ -438,9 +452,17 @@ pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
 
 /// `alphorn proof split`.
 pub(crate) fn split(args: &SplitArgs) -> Result<()> {
-    let session = Session::begin("proof split", &args.options)?;
+    match set_named(&args.file)? {
+        Set::Compact => split_of::<CompactSet>(args),
+        Set::Prod => split_of::<ProdSet>(args),
+        Set::Test => split_of::<TestSet>(args),
+    }
+}
+
+fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
+    let session = Session::<P>::begin("proof split", &args.options)?;
     args.place.check()?;
-    let (entries, bundle) = read_bundle(&args.file)?;
+    let (entries, bundle) = read_bundle::<P>(&args.file)?;
     let kept = entries.get(args.entry).ok_or_else(|| {
         let count = entries.len();
         anyhow!("--entry {}: the bundle has {count}, from 0", args.entry)
@@ -458,7 +480,7 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
         digest: kept.digest,
         support: kept.support.clone(),
     };
-    let aggregate = AggregateFile::new::<Compact>(kept.signed.clone(), &signers, evidence);
+    let aggregate = AggregateFile::new::<Xmss<P>>(kept.signed.clone(), &signers, evidence);
     args.place.write(&aggregate)?;
     let out = &args.place.out;
     let count = kept.support.signer_count();

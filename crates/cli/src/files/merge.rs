@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 The aggregates name their scheme. A signer of several aggregates gets the sum of its multiplicities,
 at most 15 (the four bits of Horn's collections); lists of XMSS or Falcon signatures merge to their
-union. Proofs of XMSS (the compact set, preset fast, at most 768 signatures each, or merges) merge
+union. Proofs of XMSS (preset fast, at most 768 signatures each, 448 of the set prod, or merges) merge
 to one proof of the union: it needs all keys of --keys, takes some tenths of a second a proof,
 verifies every part and has 150 to 200 kB whatever was merged. Proofs of Falcon do not merge.
 

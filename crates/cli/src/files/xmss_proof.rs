@@ -200,14 +200,26 @@ pub(crate) struct ProofFile {
     pub(crate) evidence: Vec<u8>,
 }
 
+/// The set that bytes of a file name; what is no file of XMSS is refused as one of the default set.
+fn named(bytes: &[u8]) -> Set {
+    match scheme_of(bytes) {
+        Some(Choice::Xmss(set)) => set,
+        _ => Set::Compact,
+    }
+}
+
+/// The set that a file names.
+pub(super) fn set_named(path: &Path) -> Result<Set> {
+    Ok(named(&Opened::read(path, LIST_BYTES_MAX)?.bytes))
+}
+
 /// Reads an aggregate of the set that it names.
 pub(crate) fn read(path: &Path) -> Result<ProofFile> {
     let opened = Opened::read(path, LIST_BYTES_MAX)?;
-    // What is no file of ours is refused as one of the default set.
-    match scheme_of(&opened.bytes) {
-        Some(Choice::Xmss(Set::Prod)) => read_as::<ProdSet>(&opened.bytes, path),
-        Some(Choice::Xmss(Set::Test)) => read_as::<TestSet>(&opened.bytes, path),
-        _ => read_as::<CompactSet>(&opened.bytes, path),
+    match named(&opened.bytes) {
+        Set::Prod => read_as::<ProdSet>(&opened.bytes, path),
+        Set::Test => read_as::<TestSet>(&opened.bytes, path),
+        Set::Compact => read_as::<CompactSet>(&opened.bytes, path),
     }
 }
 

@@ -228,7 +228,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Args {
     /// Why there are no bundles.
     fn unbundled(&self) -> Error {
-        let why = "only proofs of the set compact under the preset fast are bundled";
+        let why = "only proofs under the preset fast are bundled";
         anyhow!("--entries --set {}: {why}", self.set).into()
     }
 

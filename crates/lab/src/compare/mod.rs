@@ -364,6 +364,7 @@ fn rows(args: &Args, kernels: &Kernels, sizes: &[u32], bars: &mut Bars) -> Resul
                 let forms = [
                     ("xmss prod list", Proved::Nothing),
                     ("xmss prod proof", Proved::Collections),
+                    ("xmss prod merged", Proved::Cells),
                 ];
                 bench.xmss(votes, Set::Prod, &forms)?;
             }

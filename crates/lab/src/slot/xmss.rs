@@ -7,7 +7,7 @@ use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use alphorn_exec::Exec;
 use alphorn_sim::slot::SlotInputs;
-use alphorn_xmss::{Registry, Set, Signers, Xmss};
+use alphorn_xmss::{Registry, Signers, Xmss};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,11 +40,7 @@ pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
 
 /// Refuses proofs of cells that no circuit merges.
 fn check_merges(args: &Args, plan: &Plan, signatures_max: usize) -> Result<()> {
-    let (set, preset) = (args.set(), args.proof.preset());
-    if set != Set::Compact {
-        let message = format!("--layers proof/proof --set {set}: only proofs of compact merge");
-        return Err(anyhow!(message).into());
-    }
+    let preset = args.proof.preset();
     if preset != PresetName::Fast {
         let name = preset.preset().name;
         let message = format!("--layers proof/proof --preset {name}: only proofs of fast merge");

@@ -130,6 +130,7 @@ impl Chains {
                 registry_tag: kind::REGISTRY,
                 registry_width: DIGEST,
                 publics: LEVELS_AT + LEVEL_VALUES * levels,
+                message: DIGEST,
             },
         };
         chains.add_rows();

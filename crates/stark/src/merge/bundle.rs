@@ -10,12 +10,10 @@ use alphorn_exec::Exec;
 
 use super::child::Header;
 use super::known::{BundleOutputs, DIGEST_EXTS, Form, MergeKnown, RegistryAt, left_digest};
-use super::layout::{
-    CHILDREN_MAX, Inputs, LEFT, REGISTRY_LOG2, REGISTRY_OUTPUTS, SLICES, slice_numbers,
-};
+use super::layout::{CHILDREN_MAX, REGISTRY_LOG2};
 use super::split::{Bundled, Kept, Listed};
 use super::verifier::{read_argued, read_bundle};
-use super::{Child, ChildKind, ChildProof, Merges, check_length, check_tree, elements};
+use super::{Child, ChildKind, ChildProof, Merges, check_length, check_tree};
 use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
 use crate::extension::Ext;
@@ -101,11 +99,6 @@ pub struct BundleProof {
     pub left: Vec<Vec<Ext>>,
 }
 
-/// Elements of F_p that a bundle of such children has at most.
-pub(super) fn bundle_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
-    elements(preset, Form::Bundle, kinds)
-}
-
 /// The digest of a bundle's statement: how many are listed, the level, and what is listed, filled with zeros.
 fn digest(level: u32, listed: impl ExactSizeIterator<Item = Digest>) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
@@ -150,9 +143,10 @@ fn left_of_entries(
         if left_digest(left) != point[..DIGEST_EXTS] {
             return Err(VerifyError::Left);
         }
-        let left = left.chunks_exact(REGISTRY_OUTPUTS).take(entries.len());
+        let outputs = left.len() / CHILDREN_MAX;
+        let left = left.chunks_exact(outputs).take(entries.len());
         out.extend(left.map(|left| {
-            let (point, value) = left.split_at(REGISTRY_OUTPUTS - 1);
+            let (point, value) = left.split_at(outputs - 1);
             (point.to_vec(), value[0])
         }));
     }
@@ -174,7 +168,7 @@ impl Merges<'_> {
     ) -> Result<MergeKnown<Fp>, VerifyError> {
         check_children(level, items, kinds)?;
         for entry in items.iter().flat_map(Item::entries) {
-            self.check_statement(entry.statement)?;
+            self.check_statement(entry.statement, entry.publics)?;
         }
         let inputs = items.iter().map(|item| self.inputs_of_item(item, level));
         let digest = digest(level, items.iter().map(|item| item.digest(level)));
@@ -186,11 +180,9 @@ impl Merges<'_> {
         match item {
             Item::Entry(entry) => self.inputs(entry.statement, entry.publics, level),
             Item::Bundle(_) => {
-                let at = Inputs {
-                    publics: self.relation.publics,
-                };
+                let at = self.dimensions;
                 let mut inputs = vec![Fp::ZERO; at.end()];
-                inputs[at.message()..][..DIGEST].copy_from_slice(&item.digest(level));
+                inputs[at.message().start..][..DIGEST].copy_from_slice(&item.digest(level));
                 inputs[at.level()] = Fp::new(level);
                 inputs[at.key()..][..DIGEST].copy_from_slice(self.key());
                 inputs[at.whole()] = Fp::ONE;
@@ -222,9 +214,7 @@ impl Merges<'_> {
         items: &[Item<'_>],
         kept: Option<usize>,
     ) -> Bundled {
-        let at = Inputs {
-            publics: self.relation.publics,
-        };
+        let at = self.dimensions;
         let listed = |item: &Item<'_>| {
             let mut inputs = self.inputs_of_item(item, proof.level);
             // The level and what is behind it are the bundle's.
@@ -281,7 +271,7 @@ impl Merges<'_> {
         let kinds: Vec<ChildKind> = children.iter().map(ChildProof::kind).collect();
         let known = self.known_bundle(level, items, &kinds)?;
         for child in children {
-            child.check_bundled(level)?;
+            child.check_bundled(self.dimensions.leaf_groups, level)?;
         }
         let verified: Vec<_> = items
             .iter()
@@ -329,8 +319,12 @@ impl Merges<'_> {
     ) -> Result<(), VerifyError> {
         // All that needs no circuits comes first: they may not be made yet.
         check_children(proof.level, items, &proof.kinds)?;
-        check_length(&proof.elements, bundle_elements(preset, &proof.kinds))?;
-        let whole = proof.left.iter().all(|left| left.len() == LEFT);
+        let most = self.elements(preset, Form::Bundle, &proof.kinds);
+        check_length(&proof.elements, most)?;
+        let whole = proof
+            .left
+            .iter()
+            .all(|left| left.len() == self.dimensions.left());
         if !whole || proof.left.len() != bundles(&proof.kinds) {
             return Err(VerifyError::Left);
         }
@@ -343,7 +337,7 @@ impl Merges<'_> {
             crate::proof::check_bitfield(registry, &entry.statement.bitfield)?;
         }
         let known = self.known_bundle(proof.level, items, &proof.kinds)?;
-        let numbers = slice_numbers(items.len(), SLICES);
+        let numbers = self.dimensions.slice_numbers(items.len());
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
         let (arith, left) = read_bundle(arith, self.relation.id, opened, &known)?;
@@ -368,8 +362,8 @@ static NO_BITS: &[bool] = &[false; 1 << REGISTRY_LOG2];
 
 impl ChildProof<'_> {
     /// Whether it can be bundled to a proof of a level.
-    fn check_bundled(&self, level: u32) -> Result<(), ProveError> {
-        self.check_size()?;
+    fn check_bundled(&self, leaf_groups: usize, level: u32) -> Result<(), ProveError> {
+        self.check_size(leaf_groups)?;
         let refused = |what, got: usize, max| Err(ProveError::Capacity { what, got, max });
         match self {
             ChildProof::Entry { .. } => return refused("entries of bundles in a bundle", 1, 0),

@@ -3,11 +3,11 @@
 use super::ChildKind;
 use super::known::{Form, MergeKnown, Outputs};
 use super::layout::{
-    BLOCK_LOG2, CELLS_LOG2, CHILDREN_MAX, INPUTS, Inputs, KEY_LOG2, REGISTRY_LOG2, WIRING_LOG2,
-    WORDS_LOG2, input, output, word,
+    BLOCK_LOG2, CELLS_LOG2, CHILDREN_MAX, Dimensions, LANES_LOG2, REGISTRY_LOG2, WIRING_LOG2,
+    WORDS_LOG2, input, word,
 };
 use super::split::{Bundled, split};
-use super::verifier::{read_merge, row_widths};
+use super::verifier::read_merge;
 use crate::arith::{Arith, DIGEST};
 use crate::circuit::{FirstRows, Recorder, Wire};
 use crate::error::VerifyError;
@@ -18,9 +18,6 @@ use crate::proof::{self, Known};
 use crate::relation::Relation;
 use crate::transcript::tag;
 use crate::whir::{self, Preset};
-
-/// Groups of instances of a proof that can be merged, at most: its rows have 64 elements then.
-pub const LEAF_GROUPS_MAX: usize = 12;
 
 /// Bits of a level less one, and of the difference to the level above less one.
 const LEVEL_BITS: usize = 3;
@@ -65,8 +62,8 @@ pub(super) struct Setting<'a> {
     pub(super) leaf: &'a Preset,
     /// The preset of merges that are children.
     pub(super) merge: &'a Preset,
-    /// Slices of a child of a merge that are committed to.
-    pub(super) slices: usize,
+    /// What follows from the relation.
+    pub(super) dimensions: Dimensions,
 }
 
 /// h ← C(h, block), from h = C(start, 0), as [`crate::merkle::chain`].
@@ -93,7 +90,7 @@ pub(super) fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire
 /// The inputs as the circuit knows them.
 pub(super) struct Given<'a> {
     pub(super) inputs: Vec<Wire<'a>>,
-    pub(super) at: Inputs,
+    pub(super) at: Dimensions,
 }
 
 impl<'a> Given<'a> {
@@ -112,11 +109,9 @@ pub(super) fn record<'a>(
     told: &Told,
 ) -> Result<(), VerifyError> {
     let mut recorder = recorder;
-    let at = Inputs {
-        publics: setting.relation.publics,
-    };
+    let at = setting.dimensions;
     let one = recorder.input(input(0), Fp::ONE);
-    let given = (1..INPUTS).map(|i| {
+    let given = (1..at.input_rows() << LANES_LOG2).map(|i| {
         let value = told.inputs.get(i - 1).copied().unwrap_or_default();
         recorder.input(input(i), value)
     });
@@ -131,7 +126,7 @@ pub(super) fn record<'a>(
     let entry = entry(&mut recorder, setting, &given, bitfield);
     let outputs = match &told.header {
         Header::Leaf { groups } => {
-            let flags = flags(&mut recorder, *groups, LEAF_GROUPS_MAX)?;
+            let flags = flags(&mut recorder, *groups, at.leaf_groups)?;
             let level = recorder.base(Fp::ZERO);
             let digest = statement(&mut recorder, level, entry);
             leaf(recorder, setting, &given, digest, &flags)?
@@ -145,6 +140,7 @@ pub(super) fn record<'a>(
             inputs[at.level()] = level;
             let known = MergeKnown {
                 form: Form::Merge,
+                dimensions: at,
                 digest,
                 used,
                 merged,
@@ -158,9 +154,8 @@ pub(super) fn record<'a>(
     };
     let (mut recorder, outputs) = outputs;
     recorder.finish()?;
-    let zero = recorder.ext(Ext::ZERO);
-    for (j, wire) in outputs.list(zero).into_iter().enumerate() {
-        recorder.output(output(j), wire);
+    for (j, wire) in outputs.list().into_iter().enumerate() {
+        recorder.output(at.output(j), wire);
     }
     Ok(())
 }
@@ -268,9 +263,10 @@ pub(super) fn entry<'a>(
         given.inputs[given.at.committee()],
     ];
     let start = block(recorder, &start);
-    let message = given.digest(given.at.message());
-    let registry = given.digest(given.at.registry());
-    chain(recorder, start, &[message, registry, bitfield])
+    let message = given.inputs[given.at.message()].chunks(DIGEST);
+    let mut blocks: Vec<_> = message.map(|part| block(recorder, part)).collect();
+    blocks.extend([given.digest(given.at.registry()), bitfield]);
+    chain(recorder, start, &blocks)
 }
 
 /// The digest of a statement of one entry.
@@ -308,7 +304,7 @@ fn leaf<'a>(
     let (mut channel, deferred) =
         proof::read_succinct(recorder, relation, opened, &known, |_| Ok(()))?;
     // A point of the registry's columns as well: its values there are one value.
-    let columns = channel.challenges(KEY_LOG2);
+    let columns = channel.challenges(setting.dimensions.key_log2);
     let (zero, one) = (channel.arith.ext(Ext::ZERO), channel.arith.ext(Ext::ONE));
     let weights = eq_table(one, &columns);
     let terms = weights.iter().zip(&deferred.registry);
@@ -343,10 +339,11 @@ pub(super) fn open_first<'a>(
     setting: &Setting<'_>,
     used: &[Wire<'a>],
 ) -> Vec<usize> {
-    let widths = |children: usize| row_widths(children, setting.slices);
-    recorder.first = Some(first_rows(recorder, used, setting.slices, widths));
-    debug_assert!(setting.slices <= 1 << BLOCK_LOG2);
-    super::layout::slice_numbers(CHILDREN_MAX, setting.slices)
+    let dimensions = setting.dimensions;
+    let widths = |children: usize| dimensions.row_width(children);
+    recorder.first = Some(first_rows(recorder, used, dimensions.slices, widths));
+    debug_assert!(dimensions.slices <= 1 << BLOCK_LOG2);
+    dimensions.slice_numbers(CHILDREN_MAX)
 }
 
 /// How the rows of the first oracle look, for parts of `of_part` elements of which flags say whether they

@@ -5,10 +5,10 @@
 //! and in place of the flags one bit for each child that is a merge. What is left of the registries of bundles
 //! in a bundle stands behind the elements of its transcript.
 
-use super::bundle::{BundleProof, bundle_elements, bundles};
+use super::bundle::{BundleProof, bundles};
 use super::known::Form;
-use super::layout::{CHILDREN_MAX, LEFT, SLICES, slice_numbers};
-use super::{ChildKind, MergeProof, Merges, merge_elements};
+use super::layout::CHILDREN_MAX;
+use super::{ChildKind, MergeProof, Merges};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::proof::{
@@ -34,29 +34,6 @@ pub fn is_merge(bytes: &[u8]) -> bool {
 /// Whether bytes are those of a bundle, by what their header says of the kind.
 pub fn is_bundle(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Bundle.number())
-}
-
-/// Bytes of a merge at most.
-pub fn bytes_max(preset: &Preset) -> usize {
-    bytes_of(
-        CHILDREN_MAX,
-        merge_elements(preset, &[ChildKind::Merge; CHILDREN_MAX]),
-    )
-}
-
-/// Bytes of a bundle of so many children at most: of bundles, or of proofs of one entry.
-pub fn bundle_bytes_max(preset: &Preset, children: usize, of_bundles: bool) -> usize {
-    let kind = match of_bundles {
-        true => ChildKind::Bundle,
-        false => ChildKind::Merge,
-    };
-    let kinds = vec![kind; children];
-    let left = bundles(&kinds) * LEFT * DEGREE;
-    bytes_of(children, bundle_elements(preset, &kinds) + left)
-}
-
-fn bytes_of(children: usize, elements: usize) -> usize {
-    HEADER_FIXED + slice_numbers(children, SLICES).len() + elements_bytes(elements)
 }
 
 /// What a header says, beside what follows from it.
@@ -87,29 +64,49 @@ impl Shape {
             kinds: (0..got).map(kind).collect(),
         })
     }
-
-    /// Elements at most.
-    fn elements(&self, preset: &Preset) -> usize {
-        let said = match self.form {
-            Form::Merge => merge_elements(preset, &self.kinds),
-            Form::Bundle => bundle_elements(preset, &self.kinds),
-        };
-        said + self.left()
-    }
-
-    /// Elements behind what the prover says.
-    fn left(&self) -> usize {
-        match self.form {
-            Form::Merge => 0,
-            Form::Bundle => bundles(&self.kinds) * LEFT * DEGREE,
-        }
-    }
 }
 
 impl Merges<'_> {
+    /// Bytes of a merge at most.
+    pub fn bytes_max(&self, preset: &Preset) -> usize {
+        self.bytes_of(preset, Form::Merge, vec![ChildKind::Merge; CHILDREN_MAX])
+    }
+
+    /// Bytes of a bundle of so many children at most: of bundles, or of proofs of one entry.
+    pub fn bundle_bytes_max(&self, preset: &Preset, children: usize, of_bundles: bool) -> usize {
+        let kind = match of_bundles {
+            true => ChildKind::Bundle,
+            false => ChildKind::Merge,
+        };
+        self.bytes_of(preset, Form::Bundle, vec![kind; children])
+    }
+
+    fn bytes_of(&self, preset: &Preset, form: Form, kinds: Vec<ChildKind>) -> usize {
+        let shape = Shape {
+            form,
+            level: 1,
+            kinds,
+        };
+        let head = HEADER_FIXED + self.dimensions.row_width(shape.kinds.len());
+        head + elements_bytes(self.all_elements(preset, &shape))
+    }
+
+    /// Elements at most.
+    fn all_elements(&self, preset: &Preset, shape: &Shape) -> usize {
+        self.elements(preset, shape.form, &shape.kinds) + self.left_elements(shape)
+    }
+
+    /// Elements behind what the prover says.
+    fn left_elements(&self, shape: &Shape) -> usize {
+        match shape.form {
+            Form::Merge => 0,
+            Form::Bundle => bundles(&shape.kinds) * self.dimensions.left() * DEGREE,
+        }
+    }
+
     /// Everything before elements in so many bytes.
     fn header(&self, preset: &Preset, shape: &Shape, body: usize) -> Vec<u8> {
-        let numbers = slice_numbers(shape.kinds.len(), SLICES);
+        let numbers = self.dimensions.slice_numbers(shape.kinds.len());
         let bits = |of: ChildKind| {
             let kinds = shape.kinds.iter().rev();
             kinds.fold(0, |bits, kind| bits << 1 | u8::from(*kind == of))
@@ -146,8 +143,8 @@ impl Merges<'_> {
         bytes: &[u8],
     ) -> Result<(Shape, Vec<Fp>), DecodeError> {
         let shape = Shape::of(form, bytes)?;
-        let numbers = slice_numbers(shape.kinds.len(), SLICES).len();
-        let elements = shape.left()..=shape.elements(preset);
+        let numbers = self.dimensions.slice_numbers(shape.kinds.len()).len();
+        let elements = self.left_elements(&shape)..=self.all_elements(preset, &shape);
         let (head, body, count) = split(bytes, HEADER_FIXED + numbers, elements)?;
         check_header(head, &self.header(preset, &shape, body.len()))?;
         Ok((shape, read_elements(body, count)?))
@@ -199,9 +196,9 @@ impl Merges<'_> {
     ) -> Result<BundleProof, DecodeError> {
         let (shape, mut elements) = self.read(preset, Form::Bundle, bytes)?;
         // There are at least so many.
-        let left = elements.split_off(elements.len().saturating_sub(shape.left()));
+        let left = elements.split_off(elements.len().saturating_sub(self.left_elements(&shape)));
         let (left, _) = left.as_chunks::<DEGREE>();
-        let left = left.chunks_exact(LEFT);
+        let left = left.chunks_exact(self.dimensions.left());
         Ok(BundleProof {
             level: shape.level,
             left: left

@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use super::layout::{CELLS_LOG2, KEY_LOG2, LEFT, OUTPUTS, REGISTRY_LOG2, WIRING_LOG2};
+use super::layout::{CELLS_LOG2, Dimensions, REGISTRY_LOG2, WIRING_LOG2};
 use crate::arith::DIGEST;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -33,6 +33,8 @@ impl Form {
 pub(super) struct MergeKnown<B> {
     /// How it unites them.
     pub(super) form: Form,
+    /// What follows from the relation.
+    pub(super) dimensions: Dimensions,
     /// The digest of the statement, or of all statements of a bundle.
     pub(super) digest: [B; DIGEST],
     /// For each child that there is room for: 1 if it is there, 0 if not; those that are come first.
@@ -96,7 +98,7 @@ pub(super) struct Outputs<E> {
 
 impl<E: Copy> Outputs<E> {
     /// All elements in order.
-    pub(super) fn list(&self, zero: E) -> Vec<E> {
+    pub(super) fn list(&self) -> Vec<E> {
         let mut list = self.registry_at.clone();
         list.push(self.registry);
         list.extend(&self.bitfield_at);
@@ -104,14 +106,14 @@ impl<E: Copy> Outputs<E> {
         list.extend(&self.wiring_row);
         list.extend(&self.wiring_cell);
         list.push(self.wiring);
-        list.resize(OUTPUTS, zero);
         list
     }
 
     /// The outputs from as many elements as there are.
     pub(super) fn of_list(list: &[E]) -> Outputs<E> {
-        let (registry, rest) = list.split_at(REGISTRY_LOG2 + KEY_LOG2 + 1);
-        let (bitfield, wiring) = rest.split_at(REGISTRY_LOG2 + 1);
+        let wiring_at = list.len() - (WIRING_LOG2 + CELLS_LOG2 + 1);
+        let (rest, wiring) = list.split_at(wiring_at);
+        let (registry, bitfield) = rest.split_at(wiring_at - (REGISTRY_LOG2 + 1));
         Outputs {
             registry_at: registry[..registry.len() - 1].to_vec(),
             registry: registry[registry.len() - 1],
@@ -127,10 +129,10 @@ impl<E: Copy> Outputs<E> {
 /// What is left of a registry: a point of its rows, then of its columns, and the value there.
 pub(super) type RegistryAt<E> = (Vec<E>, E);
 
-/// The block that the chain over what is left of a bundle's registries begins with.
-pub(super) fn left_start() -> Digest {
+/// The block that the chain over what is left of a bundle's registries begins with: so many elements.
+pub(super) fn left_start(left: usize) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
-    start[..2].copy_from_slice(&[tag(b"left"), Fp::new(LEFT as u32)]);
+    start[..2].copy_from_slice(&[tag(b"left"), Fp::new(left as u32)]);
     start
 }
 
@@ -142,7 +144,7 @@ pub(super) fn left_digest(left: &[Ext]) -> [Ext; DIGEST_EXTS] {
     let elements: Vec<Fp> = left.iter().flat_map(|x| x.0).collect();
     let blocks = elements.chunks(DIGEST);
     let blocks = blocks.map(|b| std::array::from_fn(|i| b.get(i).copied().unwrap_or_default()));
-    let digest = chain(left_start(), blocks);
+    let digest = chain(left_start(left.len()), blocks);
     let element = |k: usize| digest.get(k).copied().unwrap_or_default();
     std::array::from_fn(|i| Ext(std::array::from_fn(|t| element(i * DEGREE + t))))
 }

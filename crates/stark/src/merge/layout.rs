@@ -12,6 +12,7 @@ use crate::circuit;
 use crate::extension::DEGREE;
 use crate::poseidon::Kind;
 use crate::poseidon_gkr::Units;
+use crate::relation::Relation;
 use crate::whir::Preset;
 
 /// Children of a merge at most.
@@ -49,28 +50,8 @@ pub(super) const BLOCK_LOG2: usize = CELLS_LOG2 - SLICE_LOG2;
 
 /// Rows of the registry, of a bitfield.
 pub(super) const REGISTRY_LOG2: usize = 15;
-/// Elements of a registry's row.
-pub(super) const KEY_LOG2: usize = 3;
-
 /// The column of inputs, outputs and words.
 const FIXED_COLUMN: usize = Kind::Own.cubes();
-
-/// Rows of inputs; input 0 is the constant one.
-pub(super) const INPUT_ROWS: usize = 3;
-pub(super) const INPUTS: usize = INPUT_ROWS << LANES_LOG2;
-
-/// Elements of the extension that are left of a registry: a point and a value.
-pub(super) const REGISTRY_OUTPUTS: usize = REGISTRY_LOG2 + KEY_LOG2 + 1;
-
-/// What is left of the registries of a bundle, elements of the extension.
-pub(super) const LEFT: usize = CHILDREN_MAX * REGISTRY_OUTPUTS;
-
-/// Outputs, elements of the extension: registry, bitfield, wiring, each a point and a value.
-pub(super) const OUTPUTS: usize =
-    REGISTRY_OUTPUTS + (REGISTRY_LOG2 + 1) + (WIRING_LOG2 + CELLS_LOG2 + 1);
-
-/// Rows of inputs and outputs together.
-pub(super) const FIXED_ROWS: usize = INPUT_ROWS + OUTPUTS.div_ceil(1 << LANES_LOG2) * DEGREE;
 
 /// Words of a bitfield, sixteen bits each, and the rows where they are.
 pub(super) const WORD_LOG2: usize = 4;
@@ -82,15 +63,9 @@ pub(super) fn cell(column: usize, row: usize, lane: usize) -> usize {
     (column << ROWS_LOG2 | row) << LANES_LOG2 | lane
 }
 
-/// The cell of an input.
+/// The cell of an input; input 0 is the constant one.
 pub(super) fn input(i: usize) -> usize {
     cell(FIXED_COLUMN, i >> LANES_LOG2, i % (1 << LANES_LOG2))
-}
-
-/// The cells of an output.
-pub(super) fn output(j: usize) -> [usize; DEGREE] {
-    let row = INPUT_ROWS + (j >> LANES_LOG2) * DEGREE;
-    std::array::from_fn(|t| cell(FIXED_COLUMN, row + t, j % (1 << LANES_LOG2)))
 }
 
 /// The cell of a word of the bitfield.
@@ -114,27 +89,104 @@ pub(super) const fn fixed_column() -> usize {
     FIXED_COLUMN
 }
 
-/// The inputs of a child's circuit after the constant one.
+/// What follows from the relation of the leaves: the inputs of a child's circuit, which begin with the
+/// constant one and the public values, the outputs, and how much of a child there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Inputs {
+pub(super) struct Dimensions {
     /// Public values of the relation.
     pub(super) publics: usize,
+    /// Elements of a message.
+    message: usize,
+    /// Coordinates of an element of a registry's row.
+    pub(super) key_log2: usize,
+    /// Groups of instances of a leaf at most.
+    pub(super) leaf_groups: usize,
+    /// Slices of a child that are committed to: its circuit uses no more.
+    pub(super) slices: usize,
 }
 
-impl Inputs {
+impl Dimensions {
+    /// Those of a relation. Leaves are as large as the circuit that verifies them has room for: rows of 64
+    /// elements, or of 56 where there are permutations of two widths to verify.
+    pub(super) fn of(relation: &Relation) -> Dimensions {
+        let (leaf_groups, slices) = match relation.parts(0).len() {
+            1 => (12, 9),
+            _ => (7, 10),
+        };
+        let dimensions = Dimensions {
+            publics: relation.publics,
+            message: relation.message,
+            key_log2: relation.registry_width.next_power_of_two().ilog2() as usize,
+            leaf_groups,
+            slices,
+        };
+        debug_assert!(dimensions.fixed_rows() <= WORD_ROWS.start);
+        dimensions
+    }
+
+    /// Rows of inputs.
+    pub(super) fn input_rows(self) -> usize {
+        self.end().div_ceil(1 << LANES_LOG2)
+    }
+
+    /// Elements of the extension that are left of a registry: a point and a value.
+    pub(super) fn registry_outputs(self) -> usize {
+        REGISTRY_LOG2 + self.key_log2 + 1
+    }
+
+    /// What is left of the registries of a bundle, elements of the extension.
+    pub(super) fn left(self) -> usize {
+        CHILDREN_MAX * self.registry_outputs()
+    }
+
+    /// Outputs, elements of the extension: registry, bitfield, wiring, each a point and a value.
+    pub(super) fn outputs(self) -> usize {
+        self.registry_outputs() + (REGISTRY_LOG2 + 1) + (WIRING_LOG2 + CELLS_LOG2 + 1)
+    }
+
+    /// Rows of inputs and outputs together.
+    pub(super) fn fixed_rows(self) -> usize {
+        self.input_rows() + self.outputs().div_ceil(1 << LANES_LOG2) * DEGREE
+    }
+
+    /// The cells of an output.
+    pub(super) fn output(self, j: usize) -> [usize; DEGREE] {
+        let row = self.input_rows() + (j >> LANES_LOG2) * DEGREE;
+        std::array::from_fn(|t| cell(FIXED_COLUMN, row + t, j % (1 << LANES_LOG2)))
+    }
+
+    /// Cells that circuits use at most: whole slices.
+    pub(super) fn cells(self) -> usize {
+        self.slices << SLICE_LOG2
+    }
+
+    /// The numbers of the slices of a merge of so many children.
+    pub(super) fn slice_numbers(self, children: usize) -> Vec<usize> {
+        let of_child = |c: usize| first_slice(c)..first_slice(c) + self.slices;
+        (0..COLUMN_SLICES)
+            .chain((0..children).flat_map(of_child))
+            .collect()
+    }
+
+    /// Elements of a row of the first oracle of a merge of so many children.
+    pub(super) fn row_width(self, children: usize) -> usize {
+        COLUMN_SLICES + children * self.slices
+    }
+
     /// Where the low and the high half of the slot are.
     pub(super) fn slot(self) -> usize {
         1 + self.publics
     }
 
     /// Where the message is.
-    pub(super) fn message(self) -> usize {
-        self.slot() + 2
+    pub(super) fn message(self) -> Range<usize> {
+        let first = self.slot() + 2;
+        first..first + self.message
     }
 
     /// Where the digest of the registry is.
     pub(super) fn registry(self) -> usize {
-        self.message() + DIGEST
+        self.message().end
     }
 
     /// Where the committee is.
@@ -177,9 +229,6 @@ pub(super) fn units(children: usize) -> Units {
     }
 }
 
-/// Slices of a child that are committed to: its circuit uses no more.
-pub(super) const SLICES: usize = 9;
-
 /// Slices of columns: two bitfields each, and the inverses.
 pub(super) const COLUMN_SLICES: usize = (CHILDREN_MAX + 1).div_ceil(2);
 const _: () = assert!(CHILDREN_MAX < 1 << CHILD_LOG2 && COLUMN_SLICES <= 1 << BLOCK_LOG2);
@@ -187,14 +236,6 @@ const _: () = assert!(CHILDREN_MAX < 1 << CHILD_LOG2 && COLUMN_SLICES <= 1 << BL
 /// The number of the first slice of a child.
 pub(super) fn first_slice(child: usize) -> usize {
     (child + 1) << BLOCK_LOG2
-}
-
-/// The numbers of the slices of a merge of so many children, whose circuits use `used` slices.
-pub(super) fn slice_numbers(children: usize, used: usize) -> Vec<usize> {
-    let of_child = |c: usize| first_slice(c)..first_slice(c) + used;
-    (0..COLUMN_SLICES)
-        .chain((0..children).flat_map(of_child))
-        .collect()
 }
 
 /// Coordinates of what is committed.

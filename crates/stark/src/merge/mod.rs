@@ -44,8 +44,7 @@ mod weights;
 mod wiring;
 
 pub use bundle::{BundleProof, Entry, Item};
-pub use child::LEAF_GROUPS_MAX;
-pub use codec::{bundle_bytes_max, bytes_max, is_bundle, is_merge};
+pub use codec::{is_bundle, is_merge};
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
@@ -62,12 +61,12 @@ use alphorn_exec::Exec;
 use child::{Header, Told};
 use known::{Form, MergeKnown};
 use layout::{
-    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, INPUTS, Inputs, KEY_LOG2, OUTPUTS, PRODUCTS_LOG2,
-    REGISTRY_LOG2, SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
+    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, Dimensions, PRODUCTS_LOG2, REGISTRY_LOG2, SLICE_LOG2,
+    WIRING_LOG2, units,
 };
 use prover::{Prover, Verified};
 use std::sync::OnceLock;
-use verifier::{read_merge, row_widths};
+use verifier::read_merge;
 use wiring::{Wiring, setting};
 
 /// The numbers that the error of a merge follows from.
@@ -87,17 +86,18 @@ pub(crate) struct MergeSizes {
     pub(crate) claims: usize,
 }
 
-/// The sizes of a merge of as many children as there is room for.
-pub(crate) fn sizes() -> MergeSizes {
+/// The sizes of a merge of as many children as there is room for, of leaves of a relation.
+pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
+    let dimensions = Dimensions::of(relation);
     let outputs = CHILD_LOG2 + layout::PERMUTATIONS_LOG2 + DIGEST.ilog2() as usize;
     MergeSizes {
         units: units(CHILDREN_MAX),
-        fixed: CHILD_LOG2 + layout::LANES_LOG2 + layout::FIXED_ROWS,
+        fixed: CHILD_LOG2 + layout::LANES_LOG2 + dimensions.fixed_rows(),
         outputs,
         rows: PRODUCTS_LOG2 + CHILD_LOG2,
         column: REGISTRY_LOG2,
         children: CHILDREN_MAX,
-        residual: WIRING_LOG2 + CELLS_LOG2 + REGISTRY_LOG2 + KEY_LOG2,
+        residual: WIRING_LOG2 + CELLS_LOG2 + REGISTRY_LOG2 + dimensions.key_log2,
         coordinates: layout::coordinates(&Preset::MERGE),
         // Inputs and outputs, outputs, cubes and inputs of permutations, three of the rows, all columns,
         // words, what the children left, and the sample.
@@ -194,16 +194,16 @@ impl ChildProof<'_> {
         }
     }
 
-    /// Whether the circuits have room for it.
-    fn check_size(&self) -> Result<(), ProveError> {
+    /// Whether the circuits have room for it: leaves of so many groups.
+    fn check_size(&self, leaf_groups: usize) -> Result<(), ProveError> {
         match self {
             ChildProof::Leaf(SuccinctProof { groups, .. })
-                if !(1..=LEAF_GROUPS_MAX).contains(groups) =>
+                if !(1..=leaf_groups).contains(groups) =>
             {
                 Err(ProveError::Capacity {
                     what: "groups of instances in a proof to merge",
                     got: *groups,
-                    max: LEAF_GROUPS_MAX,
+                    max: leaf_groups,
                 })
             }
             ChildProof::Entry { items, kept, .. } => match bundle::place(items, *kept) {
@@ -236,32 +236,8 @@ pub struct Child<'a> {
 #[derive(Debug)]
 pub struct Merges<'a> {
     relation: &'a Relation,
+    dimensions: Dimensions,
     wiring: OnceLock<Wiring>,
-}
-
-/// Elements of F_p that a proof of proofs of these kinds has.
-fn elements(preset: &Preset, form: Form, kinds: &[ChildKind]) -> usize {
-    let children = kinds.len();
-    let of_kind = |of: ChildKind| kinds.iter().filter(|kind| **kind == of).count();
-    let wired = children - of_kind(ChildKind::Leaf);
-    let opening = whir::elements(preset, SLICE_LOG2, row_widths(children, SLICES));
-    let permutations = poseidon_gkr::sent(&units(children));
-    let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
-    let union = 1 + 2 * REGISTRY_LOG2 + children + 1;
-    // The rounds that bind the circuit are there if a child has another than that of leaves.
-    let bound = if wired > 0 { 0 } else { CIRCUITS_LOG2 };
-    let wiring = 1 + 2 * (WIRING_LOG2 - bound) + 1 + wired + 2 * CELLS_LOG2 + 1;
-    let registry = match form {
-        Form::Merge => 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1,
-        Form::Bundle => 0,
-    };
-    let argued = children * OUTPUTS + 1 + permutations + rows + union;
-    opening + DEGREE * (argued + wiring + registry)
-}
-
-/// Elements of F_p that a merge of such children has at most.
-pub fn merge_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
-    elements(preset, Form::Merge, kinds)
 }
 
 /// Whether levels and numbers of children are possible.
@@ -281,6 +257,7 @@ impl<'a> Merges<'a> {
     pub fn new(relation: &'a Relation) -> Merges<'a> {
         Merges {
             relation,
+            dimensions: Dimensions::of(relation),
             wiring: OnceLock::new(),
         }
     }
@@ -293,11 +270,16 @@ impl<'a> Merges<'a> {
         self.wiring();
     }
 
+    /// Groups of instances of a leaf at most: its circuit has room for no more.
+    pub fn leaf_groups_max(&self) -> usize {
+        self.dimensions.leaf_groups
+    }
+
     fn wiring(&self) -> &Wiring {
         self.wiring.get_or_init(|| {
             let wiring = Wiring::new(&setting(self.relation), layout::LAYOUT);
             for plan in &wiring.plans {
-                assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
+                assert!(plan.end <= self.dimensions.cells(), "{} cells", plan.end);
             }
             wiring
         })
@@ -308,6 +290,27 @@ impl<'a> Merges<'a> {
         &self.wiring().key
     }
 
+    /// Elements of F_p that a proof of proofs of these kinds has at most.
+    fn elements(&self, preset: &Preset, form: Form, kinds: &[ChildKind]) -> usize {
+        let children = kinds.len();
+        let of_kind = |of: ChildKind| kinds.iter().filter(|kind| **kind == of).count();
+        let wired = children - of_kind(ChildKind::Leaf);
+        let dimensions = self.dimensions;
+        let opening = whir::elements(preset, SLICE_LOG2, dimensions.row_width(children));
+        let permutations = poseidon_gkr::sent(&units(children));
+        let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
+        let union = 1 + 2 * REGISTRY_LOG2 + children + 1;
+        // The rounds that bind the circuit are there if a child has another than that of leaves.
+        let bound = if wired > 0 { 0 } else { CIRCUITS_LOG2 };
+        let wiring = 1 + 2 * (WIRING_LOG2 - bound) + 1 + wired + 2 * CELLS_LOG2 + 1;
+        let registry = match form {
+            Form::Merge => 2 * (REGISTRY_LOG2 + dimensions.key_log2) + 1,
+            Form::Bundle => 0,
+        };
+        let argued = children * dimensions.outputs() + 1 + permutations + rows + union;
+        opening + DEGREE * (argued + wiring + registry)
+    }
+
     fn known(
         &self,
         statement: &Statement,
@@ -315,7 +318,7 @@ impl<'a> Merges<'a> {
         kinds: &[ChildKind],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
         check_tree(statement.level, kinds.len())?;
-        self.check_statement(statement)?;
+        self.check_statement(statement, publics)?;
         let inputs = self.inputs(statement, publics, statement.level);
         let spoken = (statement.digest(), vec![inputs]);
         Ok(self.known_of(Form::Merge, kinds, spoken))
@@ -335,6 +338,7 @@ impl<'a> Merges<'a> {
         let with_one = |inputs: Vec<Fp>| [vec![Fp::ONE], inputs].concat();
         MergeKnown {
             form,
+            dimensions: self.dimensions,
             digest,
             used: flags(&|_| true),
             merged: flags(&|kind| *kind == ChildKind::Merge),
@@ -344,11 +348,19 @@ impl<'a> Merges<'a> {
         }
     }
 
-    /// Whether a statement is one of this relation, over a registry of the right size.
-    fn check_statement(&self, statement: &Statement) -> Result<(), VerifyError> {
+    /// Whether a statement is one of this relation, over a registry of the right size, with all public
+    /// values.
+    fn check_statement(&self, statement: &Statement, publics: &[Fp]) -> Result<(), VerifyError> {
         let (got, want) = (statement.set, self.relation.id);
         if got != want {
             return Err(VerifyError::Set { got, want });
+        }
+        let lengths = (publics.len(), statement.message.len());
+        if lengths != (self.relation.publics, self.relation.message) {
+            return Err(VerifyError::Publics {
+                got: lengths.0 + lengths.1,
+                want: self.relation.publics + self.relation.message,
+            });
         }
         let (got, want) = (statement.bitfield.len(), 1 << REGISTRY_LOG2);
         match got == want {
@@ -370,11 +382,7 @@ impl<'a> Merges<'a> {
         inputs.push(Fp::new(level));
         inputs.extend(self.key());
         inputs.push(Fp::ZERO);
-        let at = Inputs {
-            publics: publics.len(),
-        };
-        debug_assert_eq!(inputs.len() + 1, at.end());
-        debug_assert!(at.end() <= INPUTS);
+        debug_assert_eq!(inputs.len() + 1, self.dimensions.end());
         inputs
     }
 
@@ -401,7 +409,7 @@ impl<'a> Merges<'a> {
                     want: statement.bitfield.len(),
                 }));
             }
-            child.proof.check_size()?;
+            child.proof.check_size(self.dimensions.leaf_groups)?;
             if matches!(child.proof, ChildProof::Bundle(_)) {
                 return Err(ProveError::Capacity {
                     what: "bundles as a whole in a merge",
@@ -501,14 +509,15 @@ impl<'a> Merges<'a> {
     ) -> Result<(), VerifyError> {
         // All that needs no circuits comes first: they may not be made yet.
         check_tree(statement.level, proof.kinds.len())?;
-        self.check_statement(statement)?;
+        self.check_statement(statement, publics)?;
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
-        check_length(&proof.elements, merge_elements(preset, &proof.kinds))?;
+        let most = self.elements(preset, Form::Merge, &proof.kinds);
+        check_length(&proof.elements, most)?;
         crate::proof::check_bitfield(registry, &statement.bitfield)?;
         let known = self.known(statement, publics, &proof.kinds)?;
-        let numbers = slice_numbers(proof.kinds.len(), SLICES);
+        let numbers = self.dimensions.slice_numbers(proof.kinds.len());
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
         let (channel, outputs) = read_merge(arith, self.relation.id, opened, &known)?;

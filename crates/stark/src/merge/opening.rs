@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alphorn_exec::{Exec, Stopped};
 
-use super::layout::{COLUMN_SLICES, SLICE_LOG2, SLICES, WORD_LOG2, cell, first_slice};
+use super::layout::{COLUMN_SLICES, SLICE_LOG2, WORD_LOG2, cell, first_slice};
 use super::prover::{Child, Prover};
 use super::residual::{CIRCUITS, matrix, row_weights};
 use super::weights::{Claims, Part};
@@ -55,7 +55,7 @@ impl Prover<'_> {
         })?;
         let mut out = BTreeMap::new();
         for (c, weights) in of_children.iter().enumerate() {
-            for slice in 0..SLICES {
+            for slice in 0..self.known.dimensions.slices {
                 let range = slice << SLICE_LOG2..(slice + 1) << SLICE_LOG2;
                 out.insert(first_slice(c) + slice, weights.part(range));
             }

@@ -6,8 +6,8 @@ use super::ChildKind;
 use super::child::{Header, Told};
 use super::known::{MergeKnown, parameters};
 use super::layout::{
-    CHILD_LOG2, COLUMN_SLICES, LANES_LOG2, OUTPUTS, PLACES_LOG2, REGISTRY_LOG2, ROWS_LOG2,
-    SLICE_LOG2, SLICES, WORDS_LOG2, cell, output, slice_numbers, units,
+    CHILD_LOG2, COLUMN_SLICES, LANES_LOG2, PLACES_LOG2, REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2,
+    WORDS_LOG2, cell, units,
 };
 use super::opening::open_blocks;
 use super::residual::wiring_weights;
@@ -121,8 +121,9 @@ impl Prover<'_> {
             fill_cubes(&trace, c, &mut child.cells);
         }
         let columns = columns(children, bitfield);
-        let slices = slices(&columns, &witness);
-        let numbers = slice_numbers(witness.len(), SLICES);
+        let dimensions = self.known.dimensions;
+        let slices = slices(&columns, &witness, dimensions.slices);
+        let numbers = dimensions.slice_numbers(witness.len());
         let mut sender = Sender::new(parameters(
             self.setting.relation.id,
             preset.id,
@@ -202,11 +203,13 @@ impl Prover<'_> {
         bitfield: &[bool],
     ) -> Result<(), Stopped> {
         let exec = self.exec;
+        let dimensions = self.known.dimensions;
+        let outputs = dimensions.outputs();
         for child in witness {
-            let element = |j: usize| Ext(output(j).map(|cell| child.cells[cell]));
-            sender.send(&(0..OUTPUTS).map(element).collect::<Vec<Ext>>());
+            let element = |j: usize| Ext(dimensions.output(j).map(|cell| child.cells[cell]));
+            sender.send(&(0..outputs).map(element).collect::<Vec<Ext>>());
         }
-        let absent = vec![Fp::ZERO; OUTPUTS * DEGREE];
+        let absent = vec![Fp::ZERO; outputs * DEGREE];
         for _ in witness.len()..self.known.used.len() {
             sender.absorb(&absent);
         }
@@ -292,15 +295,15 @@ fn columns(children: &[Verified], bitfield: &[bool]) -> Vec<Vec<Fp>> {
     columns
 }
 
-/// All slices in the order of their numbers.
-fn slices(columns: &[Vec<Fp>], witness: &[Child]) -> Vec<Vec<Fp>> {
+/// All slices in the order of their numbers, so many of each child.
+fn slices(columns: &[Vec<Fp>], witness: &[Child], of_child: usize) -> Vec<Vec<Fp>> {
     let half = vec![Fp::ZERO; 1 << REGISTRY_LOG2];
     let of_columns = (0..COLUMN_SLICES).map(|i| {
         let column = |k: usize| columns.get(2 * i + k).unwrap_or(&half).clone();
         [column(0), column(1)].concat()
     });
     let of_child = |child: &Child| {
-        let slices = child.cells.chunks_exact(1 << SLICE_LOG2).take(SLICES);
+        let slices = child.cells.chunks_exact(1 << SLICE_LOG2).take(of_child);
         slices.map(<[Fp]>::to_vec).collect::<Vec<_>>()
     };
     of_columns

@@ -6,12 +6,11 @@ use alphorn_exec::{Exec, Stopped};
 
 use super::known::Outputs;
 use super::layout::{
-    CELLS_LOG2, CIRCUITS_LOG2, KEY_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
-    WIRING_LOG2,
+    CELLS_LOG2, CIRCUITS_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, WIRING_LOG2,
 };
 use super::prover::Prover;
 use super::residual::{CIRCUITS, WiringWeights, row_weights};
-use super::wiring::{MATRICES, used_cells};
+use super::wiring::MATRICES;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::Dispatch;
@@ -100,7 +99,7 @@ impl Prover<'_> {
             true => (1, PARTS_LOG2),
             false => (CIRCUITS, MATRIX_LOG2),
         };
-        let cells = used_cells(self.exec, &weights.cell);
+        let cells = self.wiring.used_cells(self.exec, &weights.cell);
         let rows = self.wiring.rows(self.exec, circuits, &cells)?;
         let of_parts = self.exec.try_map(weights.parts.len(), |i| {
             row_weights(self.exec, &weights.parts[i].part)
@@ -126,7 +125,7 @@ impl Prover<'_> {
     fn point_blocks(&self, row: &[Ext], cell: &[Ext]) -> Result<Blocks, Stopped> {
         let (of_matrix, of_row) = row.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
-        let cells = used_cells(self.exec, cell);
+        let cells = self.wiring.used_cells(self.exec, cell);
         let values = self.wiring.rows(self.exec, CIRCUITS, &cells)?;
         let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
         let coordinates = of_matrix.len();
@@ -149,23 +148,24 @@ impl Prover<'_> {
         let etas = powers(Ext::ONE, eta, outputs.len());
         let used = etas.iter().zip(outputs).zip(&self.known.used);
         let used: Vec<_> = used.filter(|(_, used)| **used == Fp::ONE).collect();
-        let mut weights = Planes::zero(1 << (REGISTRY_LOG2 + KEY_LOG2));
+        let coordinates = REGISTRY_LOG2 + self.known.dimensions.key_log2;
+        let mut weights = Planes::zero(1 << coordinates);
         let mut claim = Ext::ZERO;
         for ((eta, child), _) in used {
             claim += *eta * child.registry;
             weights.add_assign(&eq_planes(self.exec, *eta, &child.registry_at));
         }
-        let rows = (0..1 << REGISTRY_LOG2).flat_map(|row| registry.row(row));
+        // A row is filled up to a power of two.
+        let row = |row: usize| {
+            let mut elements = registry.row(row);
+            elements.resize(1 << self.known.dimensions.key_log2, Fp::ZERO);
+            elements
+        };
+        let rows = (0..1 << REGISTRY_LOG2).flat_map(row);
         let values = Planes::from_base(&rows.collect::<Vec<Fp>>());
         let pair = BTreeMap::from([(0, [values, weights])]);
         let mut sums = vec![(Ext::ONE, Blocks::new(0, pair))];
-        product_rounds(
-            sender,
-            self.exec,
-            claim,
-            &mut sums,
-            REGISTRY_LOG2 + KEY_LOG2,
-        )?;
+        product_rounds(sender, self.exec, claim, &mut sums, coordinates)?;
         sender.send(&[sums[0].1.last()[0]]);
         Ok(())
     }

@@ -11,8 +11,8 @@ use alphorn_exec::Exec;
 
 use super::known::{MergeKnown, Outputs};
 use super::layout::{
-    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, KEY_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2,
-    REGISTRY_LOG2, ROWS_LOG2, WIRING_LOG2,
+    CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
+    ROWS_LOG2, WIRING_LOG2,
 };
 use super::verifier::sum;
 use super::weights::{Claims, Part};
@@ -252,7 +252,7 @@ fn read_rounds<A: Arith>(
 
 /// What the children claim of the registry.
 pub(super) struct RegistryClaims<'a, A: Arith> {
-    used: &'a [A::Base],
+    known: &'a MergeKnown<A::Base>,
     children: &'a [Outputs<A::Ext>],
 }
 
@@ -261,10 +261,7 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
         known: &'a MergeKnown<A::Base>,
         children: &'a [Outputs<A::Ext>],
     ) -> RegistryClaims<'a, A> {
-        RegistryClaims {
-            used: &known.used,
-            children,
-        }
+        RegistryClaims { known, children }
     }
 
     /// Reads the sumcheck; returns a point and the value there.
@@ -275,14 +272,15 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
         let eta = channel.challenge();
         let one = channel.arith.ext(Ext::ONE);
         let factors = powers(one, eta, self.children.len());
-        let factors = factors.iter().zip(self.used);
+        let factors = factors.iter().zip(&self.known.used);
         let factors: Vec<A::Ext> = factors.map(|(f, used)| *f * *used).collect();
         let values = factors
             .iter()
             .zip(self.children)
             .map(|(f, c)| *f * c.registry);
         let claim = sum(&channel.arith, values);
-        let (claim, point) = read_rounds(channel, claim, REGISTRY_LOG2 + KEY_LOG2)?;
+        let rounds = REGISTRY_LOG2 + self.known.dimensions.key_log2;
+        let (claim, point) = read_rounds(channel, claim, rounds)?;
         let value = channel.read_one()?;
         let arith = &mut channel.arith;
         let terms = factors.iter().zip(self.children);

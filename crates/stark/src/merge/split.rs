@@ -18,7 +18,7 @@ use super::child::{
     open_first,
 };
 use super::known::{Form, MergeKnown, Outputs, RegistryAt, left_start};
-use super::layout::{CHILDREN_MAX, LEFT, REGISTRY_LOG2, REGISTRY_OUTPUTS, WORD_LOG2};
+use super::layout::{CHILDREN_MAX, Dimensions, REGISTRY_LOG2, WORD_LOG2};
 use super::verifier::read_bundle;
 use crate::arith::{Arith, DIGEST};
 use crate::circuit::{Recorder, Wire};
@@ -186,7 +186,7 @@ fn list<'a>(
         let entry = entry(recorder, setting, &of_child, bitfield);
         let of_entry = listed(recorder, &of_child, entry);
         // A bundle is listed by the digest that is its message.
-        let message = of_child.digest(at.message());
+        let message = of_child.digest(at.message().start);
         let difference = std::array::from_fn(|i| message[i] - of_entry[i]);
         let difference = recorder.scaled(*bundled, difference);
         let digest = std::array::from_fn(|i| of_entry[i] + difference[i]);
@@ -274,12 +274,13 @@ pub(super) fn split<'a>(
     let own = listed(&mut recorder, given, own);
     let kept = keep(&mut recorder, (&known, &told.kept), whole, own)?;
     let digest = statement(&mut recorder, &known.used, level, &known.listed);
-    let message = given.digest(at.message());
+    let message = given.digest(at.message().start);
     assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
     let first_bit = first_bit(&mut recorder, first_word)?;
     let numbers = open_first(&mut recorder, setting, &known.used);
     let known = MergeKnown {
         form: Form::Bundle,
+        dimensions: at,
         digest,
         used: known.used,
         merged,
@@ -290,7 +291,7 @@ pub(super) fn split<'a>(
     let opened = (setting.merge, &numbers[..]);
     let (mut recorder, left) = read_bundle(recorder, setting.relation.id, opened, &known)?;
     let slots = (&left.registries[..], &told.left[..]);
-    let (registry_at, registry) = registry(&mut recorder, whole, &kept, slots)?;
+    let (registry_at, registry) = registry(&mut recorder, at, whole, &kept, slots)?;
     let outputs = Outputs {
         registry_at,
         registry,
@@ -308,6 +309,7 @@ pub(super) fn split<'a>(
 /// the entry that is kept.
 fn registry<'a>(
     recorder: &mut Recorder<'a>,
+    at: Dimensions,
     whole: Wire<'a>,
     kept: &Choice<'a>,
     (slots, told): (&[RegistryAt<Wire<'a>>], &[Ext]),
@@ -318,7 +320,7 @@ fn registry<'a>(
         .map(|(at, value)| [&at[..], &[*value]].concat())
         .collect();
     // As a whole that of each child, and else that of the bundle that has the entry.
-    let (left, digest) = left(recorder, told);
+    let (left, digest) = left(recorder, at.left(), told);
     for (slot, left) in slots.iter().flatten().zip(&left) {
         recorder.assert_zero(whole * (*left - *slot), VerifyError::Left)?;
     }
@@ -326,10 +328,11 @@ fn registry<'a>(
         let terms = flags.iter().zip(lists);
         terms.fold(zero, |sum, (flag, x)| sum + *flag * x)
     };
-    let mut out = Vec::with_capacity(REGISTRY_OUTPUTS);
-    for k in 0..REGISTRY_OUTPUTS {
+    let outputs = at.registry_outputs();
+    let mut out = Vec::with_capacity(outputs);
+    for k in 0..outputs {
         let slot = chosen(&kept.children, &mut slots.iter().map(|slot| slot[k]));
-        let within = left.chunks_exact(REGISTRY_OUTPUTS).map(|left| left[k]);
+        let within = left.chunks_exact(outputs).map(|left| left[k]);
         let within = chosen(&kept.entries, &mut { within });
         let of_digest = digest.get(k).copied();
         if let Some(digest) = of_digest {
@@ -343,12 +346,16 @@ fn registry<'a>(
 }
 
 /// What is left of a bundle's registries, and the digest of it: see [`super::known::left_digest`].
-fn left<'a>(recorder: &mut Recorder<'a>, told: &[Ext]) -> (Vec<Wire<'a>>, Vec<Wire<'a>>) {
+fn left<'a>(
+    recorder: &mut Recorder<'a>,
+    count: usize,
+    told: &[Ext],
+) -> (Vec<Wire<'a>>, Vec<Wire<'a>>) {
     let of = |i: usize| told.get(i).copied().unwrap_or_default().0;
-    let elements: Vec<Wire<'a>> = (0..LEFT).flat_map(of).map(|x| recorder.hint(x)).collect();
+    let elements: Vec<Wire<'a>> = (0..count).flat_map(of).map(|x| recorder.hint(x)).collect();
     let blocks = elements.chunks(DIGEST).map(|x| block(recorder, x));
     let blocks: Vec<_> = blocks.collect();
-    let start = left_start().map(|x| recorder.base(x));
+    let start = left_start(count).map(|x| recorder.base(x));
     let digest = chain(recorder, start, &blocks);
     let joined = |elements: &[Wire<'a>]| {
         let elements = elements.chunks(DEGREE);

@@ -2,8 +2,10 @@
 
 mod bundle;
 mod lanes;
+mod lean;
 mod nested;
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::prover::Child as ChildWitness;
@@ -23,7 +25,8 @@ fn exec() -> Exec<'static> {
 
 /// Six members, and the circuits.
 struct Setup {
-    example: Example,
+    statement: Statement,
+    registry: Registry,
     merges: Merges<'static>,
     publics: Vec<Fp>,
     leaves: [Leaf; 2],
@@ -34,39 +37,29 @@ struct Setup {
 /// A leaf and its bitfield.
 type Leaf = (SuccinctProof, Vec<bool>);
 
+/// Six members of the compact set.
+static EXAMPLE: LazyLock<Example> = LazyLock::new(|| Example::new(Parameters::COMPACT, 6, SLOT));
+
 static SETUP: LazyLock<Setup> = LazyLock::new(|| {
-    let example = Example::new(Parameters::COMPACT, 6, SLOT);
-    let relation: &'static Relation = Box::leak(Box::new(example.chains.relation().clone()));
-    let publics = example.chains.publics(SLOT, &MESSAGE);
-    let leaves = [0..4, 2..6].map(|members| leaf(&example, members));
-    let mut setup = Setup {
-        example,
-        merges: Merges::new(relation),
-        publics,
-        leaves,
-        merge: MergeProof {
-            level: 1,
-            kinds: Vec::new(),
-            elements: Vec::new(),
-        },
-    };
-    let statement = setup.statement(0..6, 1);
-    setup.merge = setup
-        .prove(&statement, &setup.leaves.each_ref().map(leaf_child))
-        .unwrap();
-    setup
+    let example = &*EXAMPLE;
+    Setup::new(
+        (&example.statement, &example.registry),
+        example.chains.relation(),
+        example.chains.publics(SLOT, &MESSAGE),
+        |members| leaf(example, members),
+    )
 });
 
-fn statement(example: &Example, bits: std::ops::Range<usize>, level: u32) -> Statement {
-    let mut statement = example.statement.clone();
+fn statement_of(of: &Statement, bits: Range<usize>, level: u32) -> Statement {
+    let mut statement = of.clone();
     statement.level = level;
     statement.bitfield.fill(false);
     statement.bitfield[bits].fill(true);
     statement
 }
 
-fn leaf(example: &Example, members: std::ops::Range<usize>) -> Leaf {
-    let statement = statement(example, members.clone(), 0);
+fn leaf(example: &Example, members: Range<usize>) -> Leaf {
+    let statement = statement_of(&example.statement, members.clone(), 0);
     let (chains, openings) = (&example.chains, &example.openings[members]);
     let slot = statement.slot;
     let witness = chains.witness(exec(), slot, &MESSAGE, openings).unwrap();
@@ -77,15 +70,41 @@ fn leaf(example: &Example, members: std::ops::Range<usize>) -> Leaf {
 }
 
 impl Setup {
+    fn new(
+        (statement, registry): (&Statement, &Registry),
+        relation: &Relation,
+        publics: Vec<Fp>,
+        leaf: impl Fn(Range<usize>) -> Leaf,
+    ) -> Setup {
+        let relation: &'static Relation = Box::leak(Box::new(relation.clone()));
+        let mut setup = Setup {
+            statement: statement.clone(),
+            registry: registry.clone(),
+            merges: Merges::new(relation),
+            publics,
+            leaves: [0..4, 2..6].map(leaf),
+            merge: MergeProof {
+                level: 1,
+                kinds: Vec::new(),
+                elements: Vec::new(),
+            },
+        };
+        let statement = setup.statement(0..6, 1);
+        setup.merge = setup
+            .prove(&statement, &setup.leaves.each_ref().map(leaf_child))
+            .unwrap();
+        setup
+    }
+
     /// The prover of a merge of such children.
     fn prover_of(&self, statement: &Statement, kinds: &[ChildKind]) -> Prover<'_> {
         let known = self.merges.known(statement, &self.publics, kinds);
-        let registry = Some(&self.example.registry);
+        let registry = Some(&self.registry);
         self.merges.prover(exec(), registry, known.unwrap())
     }
 
-    fn statement(&self, bits: std::ops::Range<usize>, level: u32) -> Statement {
-        statement(&self.example, bits, level)
+    fn statement(&self, bits: Range<usize>, level: u32) -> Statement {
+        statement_of(&self.statement, bits, level)
     }
 
     fn prove(
@@ -94,14 +113,14 @@ impl Setup {
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
         let spoken = (statement, &self.publics[..]);
-        let registry = &self.example.registry;
+        let registry = &self.registry;
         self.merges
             .prove(exec(), &Preset::MERGE, registry, spoken, children)
     }
 
     fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
         let spoken = (statement, &self.publics[..]);
-        let registry = &self.example.registry;
+        let registry = &self.registry;
         self.merges
             .verify(exec(), &Preset::MERGE, registry, spoken, proof)
     }
@@ -154,7 +173,7 @@ fn merge_child<'a>(proof: &'a MergeProof, statement: &'a Statement) -> Child<'a>
 #[test]
 fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
     let setup = &*SETUP;
-    let single = leaf(&setup.example, 5..6);
+    let single = leaf(&EXAMPLE, 5..6);
     let mut below = (setup.merge.clone(), setup.statement(0..6, 1));
     assert_eq!(setup.verify(&below.1, &below.0), Ok(()));
     // From here on one more leaf with each level; a merge of two, of a merge and a leaf, and of
@@ -164,7 +183,11 @@ fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
         let children = [merge_child(&below.0, &below.1), leaf_child(&single)];
         let proof = setup.prove(&statement, &children).unwrap();
         assert_eq!(setup.verify(&statement, &proof), Ok(()), "level {level}");
-        let most = |proof: &MergeProof| merge_elements(&Preset::MERGE, &proof.kinds);
+        let most = |proof: &MergeProof| {
+            setup
+                .merges
+                .elements(&Preset::MERGE, Form::Merge, &proof.kinds)
+        };
         // One element for the child that is a merge, and the rounds that bind the circuit.
         let more = 1 + 2 * layout::CIRCUITS_LOG2;
         assert_eq!(most(&proof), most(&setup.merge) + more * DEGREE);
@@ -264,7 +287,7 @@ fn a_merge_is_of_one_statement_only() {
         Err(VerifyError::BitBeyondRegistry { bit: 7, size: 7 })
     );
     // One key of the registry is another: what is left of it has another value.
-    let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.example.registry.row(i)).collect();
+    let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.registry.row(i)).collect();
     rows[3][0] += Fp::ONE;
     let registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
     let spoken = (&statement, &setup.publics[..]);
@@ -289,7 +312,7 @@ fn the_circuits_are_bound() {
     other.wiring = changed.into();
     let statement = setup.statement(0..6, 1);
     let spoken = (&statement, &setup.publics[..]);
-    let registry = &setup.example.registry;
+    let registry = &setup.registry;
     let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
     assert!(refused.is_err());
     let mut changed = wiring(&mut other);
@@ -326,7 +349,7 @@ fn what_is_no_merge_is_refused_without_circuits() {
         let refused = decode(&changed).is_err();
         assert!(refused || SAID_AT.contains(&index), "byte {index}");
     }
-    let registry = &setup.example.registry;
+    let registry = &setup.registry;
     let verify = |statement: &Statement, proof: &MergeProof| {
         let spoken = (statement, &setup.publics[..]);
         merges.verify(exec(), &Preset::MERGE, registry, spoken, proof)
@@ -385,7 +408,7 @@ fn children_must_be_proofs_of_their_statements() {
         "{refused:?}"
     );
     let groups = SuccinctProof {
-        groups: LEAF_GROUPS_MAX + 1,
+        groups: setup.merges.leaf_groups_max() + 1,
         elements: Vec::new(),
     };
     let refused = setup.prove(&statement, &[leaf_child(&(groups, first.1.clone()))]);
@@ -419,15 +442,13 @@ fn a_witness_that_was_changed_proves_nothing() {
         merge_child(&setup.merge, &below),
         leaf_child(&setup.leaves[0]),
     ];
-    let at = Inputs {
-        publics: setup.publics.len(),
-    };
+    let at = setup.merges.dimensions;
     let cell: fn(&mut ChildWitness, &mut Verified, usize) =
         |witness, _, cell| witness.cells[cell] += Fp::ONE;
     let mut lies: Vec<Lie> = vec![
         // The constant one, with which a child could be switched off.
         (cell, layout::input(0), Some(VerifyError::Rows)),
-        (cell, layout::output(3)[2], Some(VerifyError::Rows)),
+        (cell, at.output(3)[2], Some(VerifyError::Rows)),
         (cell, layout::word(5), None),
         (
             |witness, _, at| witness.permuted[at][3] += Fp::ONE,
@@ -476,16 +497,6 @@ fn a_witness_that_was_changed_proves_nothing() {
 #[test]
 fn no_cell_of_a_child_is_free() {
     let setup = &*SETUP;
-    for plan in &setup.merges.wiring().plans {
-        let [a, ..] = &plan.written_out().products;
-        println!(
-            "{} permutations, {} rows, {} of {} cells",
-            plan.permuted.len(),
-            a.last().map_or(0, |entry| entry.row),
-            plan.end,
-            SLICES << SLICE_LOG2
-        );
-    }
     let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
     let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
@@ -500,50 +511,64 @@ fn no_cell_of_a_child_is_free() {
     let mut told = setup.merges.told(spoken, &children);
     // The circuit of bundles has three uses.
     told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
-    for witness in &prover.witnesses(&told).unwrap() {
-        let plan = &setup.merges.wiring().plans[witness.circuit];
-        let rows = &plan.written_out();
-        let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
-        for (values, matrix) in values.iter_mut().zip(&rows.products) {
-            for entry in matrix {
-                values[entry.row as usize] += entry.factor * witness.cells[entry.cell as usize];
+    setup.assert_no_free_cell(&prover.witnesses(&told).unwrap());
+}
+
+impl Setup {
+    /// Each cell of these witnesses' circuits is bound.
+    fn assert_no_free_cell(&self, witnesses: &[ChildWitness]) {
+        for witness in witnesses {
+            let plan = &self.merges.wiring().plans[witness.circuit];
+            println!(
+                "circuit {}: {} permutations, {} of {} cells",
+                witness.circuit,
+                plan.permuted.len(),
+                plan.end,
+                self.merges.dimensions.cells()
+            );
+            let rows = &plan.written_out();
+            let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
+            for (values, matrix) in values.iter_mut().zip(&rows.products) {
+                for entry in matrix {
+                    values[entry.row as usize] += entry.factor * witness.cells[entry.cell as usize];
+                }
             }
-        }
-        let [a, b, c] = &values;
-        assert!(
-            (0..a.len()).all(|r| a[r] * b[r] == c[r]),
-            "an honest witness"
-        );
-        let mut bound = vec![false; plan.layout.cells];
-        for entry in rows.inputs.iter().chain(&rows.outputs) {
-            bound[entry.cell as usize] = true;
-        }
-        // For each cell and row what the cell adds to A, B and C.
-        let mut added: Vec<(u32, u32, usize, Ext)> = Vec::new();
-        for (k, matrix) in rows.products.iter().enumerate() {
-            let entries = matrix.iter().filter(|entry| !bound[entry.cell as usize]);
-            added.extend(entries.map(|entry| (entry.cell, entry.row, k, entry.factor)));
-        }
-        added.sort_by_key(|(cell, row, ..)| (*cell, *row));
-        for of_row in added.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
-            let row = of_row[0].1 as usize;
-            let mut changed = [a[row], b[row], c[row]];
-            for (_, _, k, factor) in of_row {
-                changed[*k] += *factor * Fp::new(3);
+            let [a, b, c] = &values;
+            assert!(
+                (0..a.len()).all(|r| a[r] * b[r] == c[r]),
+                "an honest witness"
+            );
+            let mut bound = vec![false; plan.layout.cells];
+            for entry in rows.inputs.iter().chain(&rows.outputs) {
+                bound[entry.cell as usize] = true;
             }
-            if changed[0] * changed[1] != changed[2] {
-                bound[of_row[0].0 as usize] = true;
+            // For each cell and row what the cell adds to A, B and C.
+            let mut added: Vec<(u32, u32, usize, Ext)> = Vec::new();
+            for (k, matrix) in rows.products.iter().enumerate() {
+                let entries = matrix.iter().filter(|entry| !bound[entry.cell as usize]);
+                added.extend(entries.map(|entry| (entry.cell, entry.row, k, entry.factor)));
             }
+            added.sort_by_key(|(cell, row, ..)| (*cell, *row));
+            for of_row in added.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+                let row = of_row[0].1 as usize;
+                let mut changed = [a[row], b[row], c[row]];
+                for (_, _, k, factor) in of_row {
+                    changed[*k] += *factor * Fp::new(3);
+                }
+                if changed[0] * changed[1] != changed[2] {
+                    bound[of_row[0].0 as usize] = true;
+                }
+            }
+            let free: Vec<usize> = (layout::LAYOUT.free..plan.end)
+                .filter(|i| !bound[*i])
+                .collect();
+            assert!(
+                free.is_empty(),
+                "{} free cells: {:?}",
+                free.len(),
+                &free[..free.len().min(9)]
+            );
         }
-        let free: Vec<usize> = (layout::LAYOUT.free..plan.end)
-            .filter(|i| !bound[*i])
-            .collect();
-        assert!(
-            free.is_empty(),
-            "{} free cells: {:?}",
-            free.len(),
-            &free[..free.len().min(9)]
-        );
     }
 }
 
@@ -608,10 +633,7 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                     .told(spoken, &[leaf_child(&(leaf.clone(), bitfield))]);
                 let circuit = prover.witness(&told[0]).map(|_| ());
                 let of_leaf = setup.statement(0..4, 0);
-                let public = setup
-                    .example
-                    .chains
-                    .public(&of_leaf, &setup.example.registry);
+                let public = EXAMPLE.chains.public(&of_leaf, &setup.registry);
                 let relation = setup.merges.relation;
                 let preset = &Preset::FAST;
                 (

@@ -2,9 +2,9 @@
 
 use super::known::{BundleOutputs, Form, MergeKnown, Outputs, parameters};
 use super::layout::{
-    CHILD_LOG2, CHILDREN_MAX, COLUMN_SLICES, FIXED_ROWS, INPUT_ROWS, LANES_LOG2, OUTPUTS,
-    PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2, WORD_LOG2,
-    WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
+    CHILD_LOG2, CHILDREN_MAX, LANES_LOG2, PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2,
+    REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2, WORD_LOG2, WORD_ROWS, WORDS_LOG2, coordinates,
+    fixed_column, units,
 };
 use super::residual::{RegistryClaims, WiringAt, WiringClaims, wiring_weights};
 use super::weights::{Claim, Claims, Column, Part};
@@ -21,11 +21,6 @@ use crate::whir::{self, Commitment, Preset};
 
 /// Degree of a round of the rows and of the union.
 const ROUND_DEGREE: usize = 2;
-
-/// Elements of a row of the first oracle, for children whose circuits use `slices` slices.
-pub(super) fn row_widths(children: usize, slices: usize) -> usize {
-    COLUMN_SLICES + children * slices
-}
 
 pub(super) fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
     terms
@@ -201,7 +196,9 @@ impl<A: Arith> Reader<'_, A> {
     fn outputs(&mut self) -> Result<Vec<Outputs<A::Ext>>, VerifyError> {
         let mut children = Vec::with_capacity(CHILDREN_MAX);
         for used in &self.known.used {
-            let list = self.channel.read_where(*used, OUTPUTS)?;
+            let list = self
+                .channel
+                .read_where(*used, self.known.dimensions.outputs())?;
             children.push(Outputs::of_list(&list));
         }
         Ok(children)
@@ -230,12 +227,15 @@ impl<A: Arith> Reader<'_, A> {
         let lanes = channel.challenges(LANES_LOG2);
         let sigma = channel.challenge();
         let arith = &channel.arith;
-        let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
+        let one = arith.ext(Ext::ONE);
         let groups = child_weights(arith, &self.known.used, &child);
         let eq = eq_table(one, &lanes);
-        let sigmas = powers(one, sigma, INPUT_ROWS + OUTPUTS.div_ceil(eq.len()));
+        let dimensions = self.known.dimensions;
+        let (of_inputs, of_outputs) = (dimensions.input_rows(), dimensions.outputs());
+        let sigmas = powers(one, sigma, of_inputs + of_outputs.div_ceil(eq.len()));
+        let (sigmas, of_outputs) = sigmas.split_at(of_inputs);
         let of_inputs = |inputs: &[A::Base]| {
-            let rows = inputs.chunks(eq.len()).zip(&sigmas);
+            let rows = inputs.chunks(eq.len()).zip(sigmas);
             let rows = rows.map(|(row, sigma)| {
                 let terms = eq.iter().zip(row);
                 *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
@@ -254,8 +254,8 @@ impl<A: Arith> Reader<'_, A> {
             }
         };
         for (weight, outputs) in groups.iter().zip(children) {
-            let list = outputs.list(zero);
-            let rows = list.chunks(eq.len()).zip(&sigmas[INPUT_ROWS..]);
+            let list = outputs.list();
+            let rows = list.chunks(eq.len()).zip(of_outputs);
             let of_rows = rows.map(|(row, sigma)| {
                 let terms = eq.iter().zip(row);
                 *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
@@ -263,7 +263,7 @@ impl<A: Arith> Reader<'_, A> {
             value = value + *weight * sum(arith, of_rows);
         }
         // An output is five cells, in rows of their own.
-        let mut rows = sigmas[..INPUT_ROWS].to_vec();
+        let mut rows = sigmas.to_vec();
         let mut x = Ext::ONE;
         let powers_of_x: Vec<A::Ext> = (0..DEGREE)
             .map(|_| {
@@ -272,10 +272,10 @@ impl<A: Arith> Reader<'_, A> {
                 power
             })
             .collect();
-        for sigma in &sigmas[INPUT_ROWS..] {
+        for sigma in of_outputs {
             rows.extend(powers_of_x.iter().map(|x| *sigma * *x));
         }
-        debug_assert_eq!(rows.len(), FIXED_ROWS);
+        debug_assert_eq!(rows.len(), dimensions.fixed_rows());
         self.claims.enter(Claim {
             value,
             parts: vec![Part::Block {

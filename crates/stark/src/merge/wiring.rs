@@ -3,14 +3,15 @@
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::ChildKind;
-use super::child::{Header, LEAF_GROUPS_MAX, Setting, Told, record};
+use super::child::{Header, Setting, Told, record};
 use super::lanes::LaneMatrices;
-use super::layout::{CELLS_LOG2, CHILDREN_MAX, MATRIX_LOG2, PARTS_LOG2, SLICE_LOG2, SLICES};
+use super::layout::{CELLS_LOG2, CHILDREN_MAX, Dimensions, MATRIX_LOG2, PARTS_LOG2};
 use super::matrix::{Matrix, Numbering, Sources};
 use super::residual::CIRCUITS;
 use super::split::Bundled;
 use crate::arith::DIGEST;
 use crate::chains::Parameters;
+use crate::chains::lean::LeanParameters;
 use crate::circuit::{Circuit, Entry, IN_LANE, Layout, Plan, Recorder, Rows, place};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -28,13 +29,24 @@ pub(super) const PRODUCTS: usize = 3;
 /// Matrices of a circuit: inputs and outputs of permutations, A, B and C.
 pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
-/// The digest of the circuits of the compact set's proofs: a test computes it.
-const COMPACT_KEY: [u32; DIGEST] = [
-    1978392069, 601726845, 1512833540, 1851746389, 1788669738, 896534663, 953375161, 1683437902,
+/// The digests of the circuits of the sets that protocols use, by the numbers of their relations: tests
+/// compute them, which takes seconds.
+const PINNED: [(u32, [u32; DIGEST]); 2] = [
+    (
+        Parameters::COMPACT.id,
+        [
+            1978392069, 601726845, 1512833540, 1851746389, 1788669738, 896534663, 953375161,
+            1683437902,
+        ],
+    ),
+    (
+        LeanParameters::PROD.id,
+        [
+            1878689646, 1254713090, 700328994, 696432613, 389381500, 1482586221, 162264031,
+            2097723243,
+        ],
+    ),
 ];
-
-/// The number of the compact set's relation.
-const COMPACT: u32 = Parameters::COMPACT.id;
 
 /// The matrices of a circuit: of what is in no lane, and of each section of lanes.
 #[derive(Debug)]
@@ -55,6 +67,8 @@ struct Values {
 pub(super) struct Wiring {
     pub(super) plans: [Plan; CIRCUITS],
     circuits: Vec<Matrices>,
+    /// Cells that they use at most.
+    cells: usize,
     /// The digest of all entries, which stands for the circuits in the transcript.
     pub(super) key: Digest,
 }
@@ -121,8 +135,8 @@ impl Matrices {
     }
 
     /// What weights of values come to for the cells that circuits use.
-    fn spread(&self, backend: Backend, weighed: &Weighed) -> Planes {
-        let mut cells = Planes::zero(SLICES << SLICE_LOG2);
+    fn spread(&self, backend: Backend, weighed: &Weighed, cells: usize) -> Planes {
+        let mut cells = Planes::zero(cells);
         let [list, sections @ ..] = &weighed.0[..] else {
             return cells;
         };
@@ -145,11 +159,6 @@ impl Matrices {
 #[derive(Clone, Debug)]
 pub(super) struct Weighed(Vec<Planes>);
 
-/// eq of a point of cells, for those that circuits use.
-pub(super) fn used_cells(exec: Exec<'_>, point: &[Ext]) -> Planes {
-    eq_planes_to(exec, Ext::ONE, point, SLICES << SLICE_LOG2)
-}
-
 /// The circuits that have a weight, from the weights of matrices by their numbers.
 fn circuits(matrices: &[Ext]) -> Vec<usize> {
     let weighs =
@@ -165,7 +174,7 @@ impl Wiring {
     pub(super) fn new(setting: &Setting<'_>, layout: Layout) -> Wiring {
         let headers = [
             Header::Leaf {
-                groups: LEAF_GROUPS_MAX,
+                groups: setting.dimensions.leaf_groups,
             },
             Header::Merged {
                 level: 1,
@@ -185,9 +194,10 @@ impl Wiring {
             circuit.plan()
         });
         let circuits = plans.iter().map(Matrices::new).collect();
-        let key = match setting.relation.id {
-            COMPACT => COMPACT_KEY.map(Fp::new),
-            _ => digest(&plans),
+        let mut pinned = PINNED.iter();
+        let key = match pinned.find(|(relation, _)| *relation == setting.relation.id) {
+            Some((_, key)) => key.map(Fp::new),
+            None => digest(&plans),
         };
         // A test computes the pinned digest from the entries; nothing else needs them any more.
         if !cfg!(test) {
@@ -198,9 +208,15 @@ impl Wiring {
         }
         Wiring {
             circuits,
+            cells: setting.dimensions.cells(),
             plans,
             key,
         }
+    }
+
+    /// eq of a point of cells, for those that circuits use.
+    pub(super) fn used_cells(&self, exec: Exec<'_>, point: &[Ext]) -> Planes {
+        eq_planes_to(exec, Ext::ONE, point, self.cells)
     }
 
     /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of the matrices of the first circuits, by their numbers.
@@ -261,10 +277,10 @@ impl Wiring {
                 sum.add_scaled(backend, values, factor);
             }
         }
-        let backend = exec.backend().fitting(SLICES << SLICE_LOG2);
+        let backend = exec.backend().fitting(self.cells);
         match sum {
-            Some(sum) => self.circuits[circuit].spread(backend, &sum),
-            None => Planes::zero(SLICES << SLICE_LOG2),
+            Some(sum) => self.circuits[circuit].spread(backend, &sum, self.cells),
+            None => Planes::zero(self.cells),
         }
     }
 
@@ -293,7 +309,7 @@ impl Wiring {
         let (of_matrix, of_row) = row.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
-        let cells = used_cells(exec, cell);
+        let cells = self.used_cells(exec, cell);
         let backend = exec.backend().fitting(cells.len());
         let circuits = circuits(&matrices);
         let values = exec.map(circuits.len(), |i| {
@@ -363,6 +379,6 @@ pub(super) fn setting(relation: &Relation) -> Setting<'_> {
         relation,
         leaf: &Preset::FAST,
         merge: &Preset::MERGE,
-        slices: SLICES,
+        dimensions: Dimensions::of(relation),
     }
 }

@@ -10,7 +10,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_stark::Fp;
 use alphorn_stark::merge::{
     BundleProof, CHILDREN_MAX, Child, ChildKind, ChildProof, ENTRIES_MAX, Entry, Item, LEVEL_MAX,
-    Merges, bundle_bytes_max, is_bundle,
+    Merges, is_bundle,
 };
 use alphorn_stark::proof::Registry;
 use alphorn_stark::statement::Statement;
@@ -87,10 +87,11 @@ impl Proofs {
 
     /// Bytes of a bundle of at most so many entries, at most.
     pub fn bundle_bytes_max(&self, entries: usize) -> usize {
-        if !self.mergeable() {
+        let Some(merges) = self.merges() else {
             return 0;
-        }
-        let of = |children, of_bundles| bundle_bytes_max(&Preset::MERGE, children, of_bundles);
+        };
+        let of =
+            |children, of_bundles| merges.bundle_bytes_max(&Preset::MERGE, children, of_bundles);
         let one = of(entries.clamp(1, CHILDREN_MAX), false);
         let groups = divided(entries.min(ENTRIES_MAX));
         groups.map_or(one, |groups| one.max(of(groups.len(), true)))
@@ -113,8 +114,7 @@ impl Proofs {
     }
 
     fn decode_bundle(&self, bytes: &[u8]) -> Result<BundleProof, ProofError> {
-        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
-        let merges = self.merges().map_err(unmergeable)?;
+        let merges = self.merges().ok_or(ProofError::Unmergeable)?;
         Ok(merges.bundle_from_bytes(&Preset::MERGE, bytes)?)
     }
 
@@ -140,7 +140,7 @@ impl Proofs {
     ///
     /// # Errors
     /// [`ProveError::Part`] for a proof that does not hold, with its number; [`ProveError::Unmergeable`] for
-    /// sets without circuits, [`ProveError::Levels`] for merges that are too high to be bundled,
+    /// the wide shape, [`ProveError::Levels`] for merges that are too high to be bundled,
     /// [`ProveError::Entries`] for too many.
     pub fn bundle(
         &self,
@@ -154,7 +154,7 @@ impl Proofs {
         if got > max {
             return Err(ProveError::Entries { got, max });
         }
-        let merges = self.merges()?;
+        let merges = self.merges().ok_or(ProveError::Unmergeable)?;
         let claims: Vec<BundleEntry<'_>> = parts.iter().map(|(entry, _)| *entry).collect();
         let stated = self.stated(exec.backend(), &claims);
         let stated = stated.map_err(|(i, error)| of_entry(i)(error))?;
@@ -184,15 +184,10 @@ impl Proofs {
         let stated = stated.map_err(|(_, error)| error)?;
         let registries = entries_of.iter().map(|entry| entry.registry.rows());
         let registries: Vec<&Registry> = registries.collect();
-        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
         let entries = entries(&stated);
-        self.merges().map_err(unmergeable)?.verify_bundle(
-            exec,
-            &Preset::MERGE,
-            &items(&entries),
-            &registries,
-            &proof,
-        )?;
+        self.merges()
+            .ok_or(ProofError::Unmergeable)?
+            .verify_bundle(exec, &Preset::MERGE, &items(&entries), &registries, &proof)?;
         Ok(())
     }
 
@@ -210,7 +205,7 @@ impl Proofs {
         bytes: &[u8],
         kept: usize,
     ) -> Result<Vec<u8>, ProveError> {
-        let merges = self.merges()?;
+        let merges = self.merges().ok_or(ProveError::Unmergeable)?;
         let wanted = entries_of.get(kept).ok_or(ProveError::Entry {
             got: kept,
             entries: entries_of.len(),

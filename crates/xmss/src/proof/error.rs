@@ -75,12 +75,9 @@ pub enum ProveError {
         /// Why.
         error: ProofError,
     },
-    /// Proofs of a set, or in a shape, that there are no circuits for.
-    #[error("proofs of the set {set} do not merge: there are circuits for the compact set only")]
-    Unmergeable {
-        /// The set.
-        set: Set,
-    },
+    /// Proofs of the wide shape, for which there are no circuits.
+    #[error("proofs of the wide shape do not merge")]
+    Unmergeable,
     /// A piece of evidence does not come to proofs.
     #[error("evidence {piece}: {error}")]
     Evidence {
@@ -145,12 +142,9 @@ pub enum ProofError {
         /// The set of the proofs.
         want: Set,
     },
-    /// A merge of proofs of a set that there are no circuits for.
-    #[error("a merge of proofs of the set {set}: there are circuits for the compact set only")]
-    Unmergeable {
-        /// The set.
-        set: Set,
-    },
+    /// A merge of proofs of the wide shape, for which there are no circuits.
+    #[error("a merge of proofs of the wide shape, which do not merge")]
+    Unmergeable,
     /// A proof of more signatures than the circuits of merges have room for.
     #[error("a proof of {got} signatures, proofs of at most {max} can be merged")]
     TooLarge {

@@ -14,8 +14,13 @@ use super::relation::SetRelation;
 use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError};
 use crate::params::Set;
 
-static COMPACT: LazyLock<Merges<'static>> =
-    LazyLock::new(|| Merges::new(SetRelation::of(Set::Compact).relation()));
+static COMPACT: LazyLock<Merges<'static>> = LazyLock::new(|| of_set(Set::Compact));
+static PROD: LazyLock<Merges<'static>> = LazyLock::new(|| of_set(Set::Prod));
+static TEST: LazyLock<Merges<'static>> = LazyLock::new(|| of_set(Set::Test));
+
+fn of_set(set: Set) -> Merges<'static> {
+    Merges::new(SetRelation::of(set).relation())
+}
 
 /// A proof with the members of its registry that it says signed.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +67,8 @@ pub(super) fn groups(proofs: usize) -> impl Iterator<Item = Range<usize>> {
 impl Proofs {
     /// Signatures of a proof at most that can be merged.
     pub fn mergeable_max(&self) -> usize {
-        alphorn_stark::merge::LEAF_GROUPS_MAX * self.group()
+        self.merges()
+            .map_or(0, |merges| merges.leaf_groups_max() * self.group())
     }
 
     /// Proofs of one merge at most; more are merged level by level.
@@ -78,8 +84,7 @@ impl Proofs {
         if !is_merge(bytes) {
             return Ok(None);
         }
-        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
-        let merges = self.merges().map_err(unmergeable)?;
+        let merges = self.merges().ok_or(ProofError::Unmergeable)?;
         let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
         Ok(Some(MergeShape {
             level: proof.level,
@@ -88,41 +93,41 @@ impl Proofs {
         }))
     }
 
-    /// The error of each step of a merge, computed from the sizes; none for sets that do not merge.
+    /// The error of each step of a merge, computed from the sizes; none for the wide shape, which does not merge.
     pub fn merge_security(&self) -> Option<alphorn_stark::security::Table> {
-        let preset = &Preset::MERGE;
+        let (relation, preset) = (self.chains.relation(), &Preset::MERGE);
         self.mergeable()
-            .then(|| alphorn_stark::security::merge_table(preset))
+            .then(|| alphorn_stark::security::merge_table(relation, preset))
     }
 
     /// Bytes of a merge at most.
     pub fn merge_bytes_max(&self) -> usize {
-        match self.mergeable() {
-            true => alphorn_stark::merge::bytes_max(&Preset::MERGE),
-            false => 0,
-        }
+        self.merges()
+            .map_or(0, |merges| merges.bytes_max(&Preset::MERGE))
     }
 
-    /// Whether proofs of this set and shape merge.
+    /// Whether proofs of this shape merge: those of the wide one do not.
     pub fn mergeable(&self) -> bool {
-        self.set == Set::Compact && self.preset.id != Preset::WIDE.id
+        self.preset.id != Preset::WIDE.id
     }
 
-    /// Makes the circuits of merges, if proofs of this set and preset merge and nobody made them yet: some
+    /// Makes the circuits of merges, if proofs of this shape merge and nobody made them yet: some
     /// seconds, and 220 MB for the time being, that the first merge or bundle of a process costs
     /// otherwise.
     pub fn make_circuits(&self) {
-        if let Ok(merges) = self.merges() {
+        if let Some(merges) = self.merges() {
             merges.make_circuits();
         }
     }
 
-    /// Merges of this set; the circuits are made when a proof needs them.
-    pub(super) fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
-        match self.mergeable() {
-            true => Ok(&COMPACT),
-            false => Err(ProveError::Unmergeable { set: self.set }),
-        }
+    /// Merges of this set; the circuits are made when a proof needs them. None for the wide shape.
+    pub(super) fn merges(&self) -> Option<&'static Merges<'static>> {
+        let merges = match self.set {
+            Set::Compact => &COMPACT,
+            Set::Prod => &PROD,
+            Set::Test => &TEST,
+        };
+        self.mergeable().then(|| &**merges)
     }
 
     /// Merges proofs over one statement to one proof of the union of their signers, which may
@@ -131,7 +136,7 @@ impl Proofs {
     ///
     /// # Errors
     /// [`ProveError::Part`] for a part that is no proof of its signers, with its number;
-    /// [`ProveError::Unmergeable`] for sets without circuits, [`ProveError::Levels`] if the tree would be too
+    /// [`ProveError::Unmergeable`] for the wide shape, [`ProveError::Levels`] if the tree would be too
     /// high.
     pub fn merge(
         &self,
@@ -170,7 +175,7 @@ impl Proofs {
         parts: &[ProofPart<'_>],
         first: usize,
     ) -> Result<(Bitfield, Vec<u8>), ProveError> {
-        let merges = self.merges()?;
+        let merges = self.merges().ok_or(ProveError::Unmergeable)?;
         let mut signers = Bitfield::new(registry.len());
         let mut decoded = Vec::with_capacity(parts.len());
         for (i, part) in parts.iter().enumerate() {
@@ -254,8 +259,7 @@ impl Proofs {
         claimed: &Claimed<'_>,
         bytes: &[u8],
     ) -> Result<(), ProofError> {
-        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
-        let merges = self.merges().map_err(unmergeable)?;
+        let merges = self.merges().ok_or(ProofError::Unmergeable)?;
         let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
         let mut statement = self.statement(exec.backend(), registry, claimed);
         statement.level = proof.level;

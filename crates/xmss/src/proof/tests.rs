@@ -348,6 +348,35 @@ fn the_lean_sets_are_proved_by_the_same_front() {
         let swapped = vec![keys[1], keys[0], keys[2]];
         let swapped = proofs.registry(exec(), swapped, 7).unwrap();
         assert_eq!(verify(slot, &MESSAGE, &[0, 2], &swapped), other);
+        let second = [1, 2].map(|position: u32| Signed {
+            position,
+            signature: &signatures[position as usize],
+        });
+        let second = proofs.prove(exec(), &registry, slot, &MESSAGE, &second);
+        let second = second.unwrap();
+        let of = |positions: &[usize]| {
+            let mut signers = Bitfield::new(registry.len());
+            positions.iter().for_each(|i| signers.set(*i));
+            signers
+        };
+        let parts = [(of(&[0, 2]), &proof), (of(&[1, 2]), &second)];
+        let parts = parts
+            .each_ref()
+            .map(|(signers, proof)| ProofPart { signers, proof });
+        let merged = proofs.merge(exec(), &registry, slot, &MESSAGE, &parts);
+        let merged = merged.unwrap();
+        assert!(merged.len() <= proofs.merge_bytes_max(), "{set}");
+        let all = of(&[0, 1, 2]);
+        let claim = |slot, signers| Claimed {
+            slot,
+            message: &MESSAGE,
+            signers,
+        };
+        let verify_merge =
+            |slot, signers| proofs.verify(exec(), &registry, &claim(slot, signers), &merged);
+        assert_eq!(verify_merge(slot, &all), Ok(()), "{set}");
+        assert!(verify_merge(slot + 1, &all).is_err());
+        assert!(verify_merge(slot, &of(&[0, 2])).is_err());
         let wrong = [Signed {
             position: 1,
             signature: &signatures[0],
@@ -541,9 +570,10 @@ fn parts_that_are_no_proofs_of_their_signers_are_named() {
         matches!(error, Err(ProveError::Part { part: 0, .. })),
         "{error:?}"
     );
-    let prod = Proofs::new(Set::Prod, Preset::FAST);
-    assert_eq!(prod.merge_bytes_max(), 0);
-    assert_eq!(prod.merge_security(), None);
+    let wide = Proofs::wide();
+    assert_eq!(wide.merge_bytes_max(), 0);
+    assert_eq!(wide.merge_security(), None);
+    assert_eq!(wide.mergeable_max(), 0);
     let watch = StopAt {
         step: "rows",
         heard: false.into(),

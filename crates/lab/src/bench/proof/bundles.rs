@@ -48,7 +48,7 @@ pub(super) fn run(
         return Err(args.unbundled());
     }
     let sizes = match args.n.is_empty() {
-        true => vec![SIGNATURES],
+        true => vec![SIGNATURES.min(proofs.mergeable_max() as u32)],
         false => args.sizes(proofs.mergeable_max() as u32, "a proof to bundle")?,
     };
     let most = sizes.iter().copied().max().unwrap_or(1);

@@ -77,12 +77,12 @@ pub(super) fn run(
     if !mergeable(&proofs) {
         let (set, preset) = (args.set, proofs.preset().name);
         return Err(anyhow!(
-            "--children --set {set} --preset {preset}: proofs of the set compact under the preset fast merge"
+            "--children --set {set} --preset {preset}: only proofs under the preset fast merge"
         )
         .into());
     }
     let sizes = match args.n.is_empty() {
-        true => vec![512],
+        true => vec![512.min(proofs.mergeable_max() as u32)],
         false => args.sizes(proofs.mergeable_max() as u32, "a proof to merge")?,
     };
     let mut all = Vec::new();

@@ -238,8 +238,15 @@ fn sizes_and_sets_that_do_not_merge_are_named() {
             "3200 proofs of a committee, of which merges hold at most 2401",
         ),
         (
-            &["--set", "test", "--layers", "proof/proof"],
-            "only proofs of compact",
+            &[
+                "--set",
+                "prod",
+                "--validators",
+                "500",
+                "--subcommittees",
+                "1",
+            ],
+            "has at most 448 signatures",
         ),
         (&["--preset", "small"], "only proofs of fast"),
     ] {

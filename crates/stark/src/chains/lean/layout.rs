@@ -92,6 +92,7 @@ impl LeanChains {
                 registry_tag: kind::REGISTRY,
                 registry_width: DIGEST + PARAMETER,
                 publics,
+                message: MESSAGE,
             },
         };
         chains.add_rows();
@@ -201,8 +202,9 @@ impl LeanChains {
     /// The node that the path passes at a level: left or right by the slot's bit.
     fn current(&self, level: usize, x: usize) -> Form {
         let bit = LEVELS_AT + LEVEL_VALUES * level + 2;
-        let left = Form::cell(self.node(x, level)).times_public(bit + 1);
-        left.plus(Form::cell(self.node(DIGEST + x, level)).times_public(bit))
+        let [left, right] = [x, DIGEST + x].map(|column| Form::cell(self.node(column, level)));
+        let difference = right.plus(left.clone().times(-Fp::ONE)).times_public(bit);
+        left.plus(difference)
     }
 
     fn parameter_forms(&self) -> Vec<Form> {

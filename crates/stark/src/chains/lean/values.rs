@@ -76,8 +76,8 @@ pub(super) const MESSAGE_AT: usize = 1;
 pub(super) const LEAF_TWEAK_AT: usize = MESSAGE_AT + MESSAGE;
 pub(super) const ENCODING_TWEAK_AT: usize = LEAF_TWEAK_AT + 2;
 pub(super) const LEVELS_AT: usize = ENCODING_TWEAK_AT + 2;
-/// Public values of a level: its tweak, its bit of the slot, and the bit's opposite.
-pub(super) const LEVEL_VALUES: usize = 4;
+/// Public values of a level: its tweak and its bit of the slot.
+pub(super) const LEVEL_VALUES: usize = 3;
 
 /// Digits of base p of an integer, the lowest first; the integer has no more.
 fn limbs<const N: usize>(mut value: u128) -> [Fp; N] {
@@ -122,8 +122,7 @@ impl LeanChains {
         for level in 0..self.parameters().levels as u32 {
             let parent = slot.checked_shr(level + 1).unwrap_or_default();
             values.extend(tree_tweak(level + 1, parent));
-            let bit = slot >> level & 1;
-            values.extend([Fp::new(bit), Fp::new(1 - bit)]);
+            values.push(Fp::new(slot >> level & 1));
         }
         for chain in 0..self.parameters().chains as u32 {
             values.extend((0..LAST).map(|k| chain_tweak(slot, PLACES * chain + k)[1]));

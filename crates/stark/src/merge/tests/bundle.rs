@@ -32,9 +32,9 @@ pub(super) static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| {
         statement,
     };
     let parts = [
-        part(&setup.example, setup.statement(0..4, 0)),
-        part(&other, statement(&other, 0..2, 0)),
-        part(&setup.example, setup.statement(0..6, 1)),
+        part(&EXAMPLE, setup.statement(0..4, 0)),
+        part(&other, statement_of(&other.statement, 0..2, 0)),
+        part(&EXAMPLE, setup.statement(0..6, 1)),
     ];
     let children = [
         ChildProof::Leaf(&setup.leaves[0].0),
@@ -308,9 +308,9 @@ fn what_is_split_is_the_entry_that_is_kept() {
 fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     let bundle = &*BUNDLE;
     let honest = &bundle.parts[0];
-    let mut openings = SETUP.example.openings.clone();
+    let mut openings = EXAMPLE.openings.clone();
     openings[5].index = 6;
-    let mut forged = Example::of(SETUP.example.chains.clone(), SLOT, openings);
+    let mut forged = Example::of(EXAMPLE.chains.clone(), SLOT, openings);
     forged.statement.registry = honest.statement.registry;
     forged.statement.bitfield.fill(false);
     forged.statement.bitfield[6] = true;
@@ -409,7 +409,7 @@ fn bundles_have_one_form_as_bytes() {
     let merges = &setup.merges;
     let bytes = merges.bundle_to_bytes(preset, &bundle.proof);
     assert!(is_bundle(&bytes) && !is_merge(&bytes));
-    assert!(bytes.len() <= bytes_max(preset));
+    assert!(bytes.len() <= SETUP.merges.bytes_max(preset));
     let decoded = merges.bundle_from_bytes(preset, &bytes);
     assert_eq!(decoded, Ok(bundle.proof.clone()));
     let mut changed = 0;

@@ -1,9 +1,9 @@
 //! Matrices of lanes are those of all entries, written out.
 
 use super::*;
-use crate::merge::layout::{MATRIX_LOG2, SLICE_LOG2, SLICES};
+use crate::merge::layout::MATRIX_LOG2;
 use crate::merge::residual::CIRCUITS;
-use crate::merge::wiring::{MATRICES, number, used_cells};
+use crate::merge::wiring::{MATRICES, number};
 use crate::multilinear::eq_table;
 use crate::vector::Planes;
 
@@ -18,7 +18,7 @@ fn the_wiring_is_the_sum_of_all_its_entries() {
     let [matrices, rows] = [of_matrix, of_row].map(|at| eq_table(Ext::ONE, at));
     let cells = eq_table(Ext::ONE, &cell);
     let by_rows = wiring
-        .rows(exec(), CIRCUITS, &used_cells(exec(), &cell))
+        .rows(exec(), CIRCUITS, &wiring.used_cells(exec(), &cell))
         .unwrap();
     let (mut total, mut of_lanes, mut of_all) = (Ext::ZERO, 0, 0);
     for circuit in 0..CIRCUITS {
@@ -28,7 +28,7 @@ fn the_wiring_is_the_sum_of_all_its_entries() {
         for (matrix, entries) in [&all.inputs, &all.outputs, a, b, c].into_iter().enumerate() {
             let number = number(circuit, matrix);
             let mut sums = vec![Ext::ZERO; rows.len()];
-            let mut columns = vec![Ext::ZERO; SLICES << SLICE_LOG2];
+            let mut columns = vec![Ext::ZERO; setup.merges.dimensions.cells()];
             for entry in entries {
                 sums[entry.row as usize] += entry.factor * cells[entry.cell as usize];
                 columns[entry.cell as usize] += entry.factor * rows[entry.row as usize];

@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use super::super::bundle::{BundleProof, Entry, Item};
-use super::super::layout::REGISTRY_OUTPUTS;
 use super::super::split::{Bundled, Kept};
 use super::bundle::{BUNDLE, Part, child_of, entries, prove, verify_items};
 use super::*;
@@ -128,7 +127,7 @@ fn a_bundle_of_bundles_is_split_and_merged_again() {
     assert_eq!(nested.verify(&nested.proof), Ok(()));
     let preset = &Preset::MERGE;
     let bytes = setup.merges.bundle_to_bytes(preset, &nested.proof);
-    assert!(bytes.len() <= bundle_bytes_max(preset, CHILDREN_MAX, true));
+    assert!(bytes.len() <= SETUP.merges.bundle_bytes_max(preset, CHILDREN_MAX, true));
     let decoded = setup.merges.bundle_from_bytes(preset, &bytes);
     assert_eq!(decoded, Ok(nested.proof.clone()));
     // One split, whether the entry is in a bundle or beside it.
@@ -220,7 +219,7 @@ fn what_is_left_of_registries_is_bound() {
     let changes: [fn(&mut BundleProof); 4] = [
         |proof| proof.left.swap(0, 1),
         |proof| proof.left.truncate(1),
-        |proof| proof.left[1].truncate(REGISTRY_OUTPUTS),
+        |proof| proof.left[1].truncate(19),
         |proof| proof.left.push(proof.left[0].clone()),
     ];
     for (i, change) in changes.iter().enumerate() {
@@ -240,16 +239,14 @@ fn what_is_left_of_registries_is_bound() {
 #[test]
 fn the_circuit_of_bundles_keeps_what_is_listed() {
     let nested = &*NESTED;
-    let at = Inputs {
-        publics: nested.parts[0].publics.len(),
-    };
+    let at = SETUP.merges.dimensions;
     // As a whole: another statement, a level that is not the one just below, bundles in it.
     let changed = |change: &dyn Fn(&mut Verified)| {
         let mut told = nested.whole();
         change(&mut told);
         refused(&told)
     };
-    let other = changed(&|told| told.told.inputs[at.message() - 1] += Fp::ONE);
+    let other = changed(&|told| told.told.inputs[at.message().start - 1] += Fp::ONE);
     assert_eq!(other, Err(VerifyError::Entry));
     let above = changed(&|told| told.told.inputs[at.level() - 1] += Fp::ONE);
     assert_eq!(above, Err(VerifyError::Level));
@@ -279,7 +276,7 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
     assert_eq!(place, Err(VerifyError::Flag));
     // A bundle is listed by its message and nothing else.
     let mut told = nested.keeps(&nested.proof, 0);
-    bundled(&mut told).listed[0].inputs[at.message() - 1] += Fp::ONE;
+    bundled(&mut told).listed[0].inputs[at.message().start - 1] += Fp::ONE;
     assert_eq!(refused(&told), Err(VerifyError::Entry));
 }
 
@@ -288,9 +285,7 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
 #[test]
 fn the_parent_says_whether_a_bundle_is_whole() {
     let (setup, nested) = (&*SETUP, &*NESTED);
-    let at = Inputs {
-        publics: nested.parts[0].publics.len(),
-    };
+    let at = SETUP.merges.dimensions;
     let whole = nested.whole();
     let keeps = nested.keeps(&nested.proof, 3);
     let kinds = [ChildKind::Bundle];

@@ -146,9 +146,12 @@ fn each_wire_is_needed() {
     for (index, wire) in chains.relation().wires.iter().enumerate() {
         // The cell that the output flows into: of two, the one that the slot's bit chooses; of a
         // limb the remainder, whose look-up a lie of 1 passes.
-        let chosen = |public: Option<usize>| public.is_none_or(|i| publics[i] == Fp::ONE);
-        let term = wire.form.0.iter().find(|term| chosen(term.public)).unwrap();
-        let cell = term.cell.unwrap();
+        let of = |cells: &[usize]| {
+            let cell = |cell: usize| Fp::new(u32::from(cells.contains(&cell)));
+            wire.form.value(&publics, cell)
+        };
+        let mut cells = wire.form.0.iter().filter_map(|term| term.cell);
+        let cell = cells.find(|cell| of(&[*cell]) != of(&[])).unwrap();
         let mut delta = Fp::ONE;
         if wire.row == encode && cells_of(&example)[cell * 4 + index % 4] == Fp::new(126) {
             delta = -Fp::ONE;
