@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Nanoseconds of the fastest way from `source` to each node; none where there is no way.
-pub fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Option<u64>> {
+pub(crate) fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Option<u64>> {
     let mut best: Vec<Option<u64>> = vec![None; graph.nodes() as usize];
     best[source as usize] = Some(0);
     let mut heap = BinaryHeap::from([Reverse((0, source))]);
@@ -37,7 +37,7 @@ pub fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Option<u6
 
 /// What one source's payload of some bytes takes at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Laws {
+pub(crate) struct Laws {
     /// For each node: the greater of LB1 and LB2; 0 for the source.
     pub node_ns: Vec<u64>,
     /// LB1 of the node where it is greatest.
@@ -52,7 +52,13 @@ pub struct Laws {
 
 impl Laws {
     /// The laws for a payload of `bytes`; `rates` are the most that each node ever has.
-    pub fn of(graph: &Graph, latency: &Latency, rates: &[Rate], source: u32, bytes: u64) -> Laws {
+    pub(crate) fn of(
+        graph: &Graph,
+        latency: &Latency,
+        rates: &[Rate],
+        source: u32,
+        bytes: u64,
+    ) -> Laws {
         let neighbours = graph.peers(source).iter();
         let hop_ns = neighbours.map(|&peer| latency.base_ns(source, peer)).min();
         let hop_ns = hop_ns.unwrap_or(0);
@@ -81,7 +87,7 @@ impl Laws {
     }
 
     /// What holds for a payload of `bytes` from any source: the widest links, and no latency.
-    pub fn weakest(rates: &[Rate], bytes: u64) -> Laws {
+    pub(crate) fn weakest(rates: &[Rate], bytes: u64) -> Laws {
         let widest = rates.iter().map(|rate| rate.up_bps).max().unwrap_or(1);
         let comes = |rate: &Rate| Rate::wire_ns(bytes, rate.down_bps.max(widest));
         Laws {
@@ -95,7 +101,7 @@ impl Laws {
     }
 
     /// LB3: the time in which `receivers` can have the payload.
-    pub fn capacity_ns(&self, receivers: u64) -> u64 {
+    pub(crate) fn capacity_ns(&self, receivers: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(receivers);
         let bits = bytes.saturating_mul(8_000_000_000);
         let ns = bits.div_ceil(self.up_bps.max(1));
@@ -106,7 +112,7 @@ impl Laws {
 
 /// LB4: hops of the least latency between neighbours, and the payload through the slower direction of
 /// the best node; `chunks` = 1 for a payload that travels whole.
-pub fn reach_ns(hop_ns: u64, degree: u64, chunks: u64, rates: &[Rate], bytes: u64) -> u64 {
+pub(crate) fn reach_ns(hop_ns: u64, degree: u64, chunks: u64, rates: &[Rate], bytes: u64) -> u64 {
     let (nodes, degree) = (rates.len() as u128 * u128::from(chunks), degree.max(2));
     let (mut hops, mut reached) = (0, 1_u128);
     while reached < nodes {

@@ -10,18 +10,18 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
-pub use slab::Slab;
+pub(crate) use slab::Slab;
 
 use pool::{NONE, Pool};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Bits of an event's argument.
-pub const ARG_BITS: u32 = 28;
+pub(crate) const ARG_BITS: u32 = 28;
 /// The greatest argument of an event.
-pub const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
+pub(crate) const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
 /// The greatest kind of an event.
-pub const KIND_MAX: u8 = 15;
+pub(crate) const KIND_MAX: u8 = 15;
 
 const NEAR_BITS: u32 = 15;
 const NEAR: u64 = 1 << NEAR_BITS;

@@ -19,7 +19,7 @@ use lanes::Lanes;
 
 /// Jobs of less time are done in line, without a lane (broadcast: "a driver may run jobs of less than
 /// 20 µs inline").
-pub const INLINE_NS_MAX: u64 = 20_000;
+pub(crate) const INLINE_NS_MAX: u64 = 20_000;
 
 /// Kinds of events.
 pub(crate) mod kind {

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Most places for delays, one for each payload and node: 8 bytes each.
-pub const DELAYS_MAX: u64 = 1 << 27;
+pub(crate) const DELAYS_MAX: u64 = 1 << 27;
 
 /// A payload of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(crate) struct Item {
     /// Who publishes it.
     pub source: u32,
     /// When.
@@ -92,7 +92,7 @@ pub enum Violation {
 
 /// What a run is to be told by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub(crate) enum Until {
     /// Nothing is on the way.
     Quiet,
     /// So many deliveries.
@@ -103,7 +103,7 @@ pub enum Until {
 const NEVER: u64 = u64::MAX;
 
 /// Records deliveries, and holds them to the rules; see the [module](self).
-pub struct Ledger {
+pub(crate) struct Ledger {
     items: Vec<Item>,
     laws: Vec<Laws>,
     honest: Vec<bool>,
@@ -151,7 +151,12 @@ impl Ledger {
     ///
     /// # Panics
     /// If there are more than [`DELAYS_MAX`] payloads times nodes.
-    pub fn new(items: Vec<Item>, laws: Vec<Laws>, honest: Vec<bool>, counted: Vec<bool>) -> Self {
+    pub(crate) fn new(
+        items: Vec<Item>,
+        laws: Vec<Laws>,
+        honest: Vec<bool>,
+        counted: Vec<bool>,
+    ) -> Self {
         let nodes = honest.len();
         let places = items.len() * nodes;
         assert!(places as u64 <= DELAYS_MAX, "{places} delays");
@@ -180,7 +185,7 @@ impl Ledger {
     }
 
     /// Lets the run end when this share of all counted deliveries has happened.
-    pub fn end_after(&mut self, percent: u64) {
+    pub(crate) fn end_after(&mut self, percent: u64) {
         let nodes = self.counted.iter().filter(|counted| **counted).count() as u64;
         let sources = self
             .items
@@ -191,53 +196,53 @@ impl Ledger {
     }
 
     /// The payloads.
-    pub fn items(&self) -> &[Item] {
+    pub(crate) fn items(&self) -> &[Item] {
         &self.items
     }
 
     /// What broke a rule first.
-    pub fn violation(&self) -> Option<&Violation> {
+    pub(crate) fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
     /// Deliveries so far.
-    pub fn deliveries(&self) -> u64 {
+    pub(crate) fn deliveries(&self) -> u64 {
         self.deliveries
     }
 
     /// Payload bytes delivered.
-    pub fn useful_bytes(&self) -> u64 {
+    pub(crate) fn useful_bytes(&self) -> u64 {
         self.useful_bytes
     }
 
     /// When a node first received a part of a payload.
-    pub fn first_ns(&self, node: u32) -> Option<u64> {
+    pub(crate) fn first_ns(&self, node: u32) -> Option<u64> {
         Some(self.first_ns[node as usize]).filter(|&ns| ns != NEVER)
     }
 
     /// From publication to delivery of the payload that a node delivered last.
-    pub fn last_delay_ns(&self, node: u32) -> Option<u64> {
+    pub(crate) fn last_delay_ns(&self, node: u32) -> Option<u64> {
         Some(self.last_ns[node as usize]).filter(|&ns| ns != NEVER)
     }
 
     /// Reports of honest nodes about others, by reason.
-    pub fn reports(&self) -> &BTreeMap<&'static str, u64> {
+    pub(crate) fn reports(&self) -> &BTreeMap<&'static str, u64> {
         &self.reports
     }
 
     /// How many nodes an honest one has proof against.
-    pub fn accused(&self) -> u32 {
+    pub(crate) fn accused(&self) -> u32 {
         self.accused.len() as u32
     }
 
     /// How many honest nodes have proof against a source.
-    pub fn evidence(&self) -> u32 {
+    pub(crate) fn evidence(&self) -> u32 {
         self.evidence.len() as u32
     }
 
     /// From publication to delivery, for each payload and each honest node but its source; nodes that
     /// were down after the publication and never delivered are left out.
-    pub fn delays_ns(&self) -> Vec<Option<u64>> {
+    pub(crate) fn delays_ns(&self) -> Vec<Option<u64>> {
         let nodes = self.honest.len();
         let mut delays = Vec::new();
         for (item, row) in self.items.iter().zip(self.delays_ns.chunks_exact(nodes)) {

@@ -43,7 +43,7 @@ use watch::Watch;
 pub const JOBS_MAX: usize = 1 << 21;
 
 /// Most bytes of results that are kept for equal jobs to come, by default.
-pub const CACHE_BYTES_DEFAULT: u64 = 256 << 20;
+pub(crate) const CACHE_BYTES_DEFAULT: u64 = 256 << 20;
 
 /// How jobs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Compute {
     }
 
     /// Looks for evidence that an earlier run made before it is made, and keeps what is made.
-    pub fn keep_results(&mut self, results: Box<dyn Results>) {
+    pub(crate) fn keep_results(&mut self, results: Box<dyn Results>) {
         self.results = Some(results);
     }
 
@@ -176,7 +176,7 @@ impl Compute {
     }
 
     /// What the second opinion said; none without one.
-    pub fn cross_counts(&self) -> Option<CrossCounts> {
+    pub(crate) fn cross_counts(&self) -> Option<CrossCounts> {
         self.sampler.as_ref().map(Sampler::counts)
     }
 
@@ -191,7 +191,7 @@ impl Compute {
     }
 
     /// From here on, jobs are counted under this stage of the scenario.
-    pub fn set_stage(&mut self, stage: Stage) {
+    pub(crate) fn set_stage(&mut self, stage: Stage) {
         self.meters.stage = stage;
     }
 
@@ -201,7 +201,7 @@ impl Compute {
     }
 
     /// Remembers no more; what was remembered stays.
-    pub fn end_watch(&mut self) {
+    pub(crate) fn end_watch(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.end();
         }
@@ -209,13 +209,13 @@ impl Compute {
 
     /// From here on lotteries are not drawn and no vote is cast, their jobs end cancelled: the scenario
     /// ends before anyone serves, or needs the votes.
-    pub fn end_duties(&mut self) {
+    pub(crate) fn end_duties(&mut self) {
         self.duties_ended = true;
     }
 
     /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
     /// runs on the whole pool and on one thread. None if nothing was remembered.
-    pub fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
+    pub(crate) fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
         let job = self.watch.take()?.into_job()?;
         Some(watch::measure(&job, &self.env, &mut self.lanes, repeats))
     }

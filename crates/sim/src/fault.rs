@@ -12,11 +12,9 @@ mod plain;
 mod source;
 mod spoil;
 
-pub use coded::{Liar, PieceFlood, Repeat, Spoiler};
-pub use flood::{FalseNews, InvalidFlood, Replay, TwoTales};
-pub use plain::{Late, Withhold};
-pub use source::{Deficient, NoPayload, Twin};
-pub use spoil::Spoil;
+pub(crate) use plain::{Late, Withhold};
+pub(crate) use source::{Deficient, NoPayload, Twin};
+pub(crate) use spoil::Spoil;
 
 use crate::role::{Input, Output, Role};
 use crate::scenario::{FailsAt, FaultKind, Scenario};
@@ -69,7 +67,7 @@ impl Interval {
 
 /// Parameters of an adversary, and its place in the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     /// When it misbehaves.
     pub interval: Interval,
     /// How much, in percent.
@@ -103,7 +101,7 @@ pub struct Parameters {
 }
 
 /// A role that knows its adversaries.
-pub trait Adversary: Role + 'static {
+pub(crate) trait Adversary: Role + 'static {
     /// The wrapper of a fault that needs to know what messages say, for a node that is this one; none if
     /// there is no such fault here.
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>>;
@@ -155,7 +153,7 @@ impl Pace {
 }
 
 /// Whether payloads may be invalid, so that nodes must look before they forward.
-pub fn needs_validation(scenario: &Scenario) -> bool {
+pub(crate) fn needs_validation(scenario: &Scenario) -> bool {
     let kinds = scenario.fault.iter().map(|fault| fault.kind);
     kinds
         .into_iter()

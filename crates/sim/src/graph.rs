@@ -11,7 +11,7 @@ mod tests;
 use crate::scenario;
 
 /// Most ends of connections in a graph: 16 bytes each with their state.
-pub const ENDS_MAX: u64 = 1 << 28;
+pub(crate) const ENDS_MAX: u64 = 1 << 28;
 
 /// Why a graph cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +115,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`GraphError::TooMany`].
-    pub fn stars(nodes: u32, centres: &[u32]) -> Result<Graph, GraphError> {
+    pub(crate) fn stars(nodes: u32, centres: &[u32]) -> Result<Graph, GraphError> {
         let mut centres = centres.to_vec();
         centres.sort_unstable();
         centres.dedup();
@@ -132,7 +132,7 @@ impl Graph {
     ///
     /// # Panics
     /// If an edge has no such node.
-    pub fn from_edges(nodes: u32, edges: Vec<(u32, u32)>) -> Result<Graph, GraphError> {
+    pub(crate) fn from_edges(nodes: u32, edges: Vec<(u32, u32)>) -> Result<Graph, GraphError> {
         check_ends(2 * edges.len() as u64)?;
         let mut ends: Vec<u64> = Vec::with_capacity(2 * edges.len());
         for (a, b) in edges.into_iter().filter(|(a, b)| a != b) {

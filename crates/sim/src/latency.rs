@@ -103,7 +103,7 @@ impl Latency {
     }
 
     /// The region of each node, all 0 without regions.
-    pub fn regions_of(latency: &scenario::Latency, seed: u64, nodes: u32) -> Vec<u8> {
+    pub(crate) fn regions_of(latency: &scenario::Latency, seed: u64, nodes: u32) -> Vec<u8> {
         match latency {
             scenario::Latency::Constant { .. } => vec![0; nodes as usize],
             scenario::Latency::Regions { .. } => (0..nodes)
@@ -113,13 +113,13 @@ impl Latency {
     }
 
     /// Whether every message is on its way for the same time.
-    pub fn is_uniform(&self) -> bool {
+    pub(crate) fn is_uniform(&self) -> bool {
         self.regions == 1 && self.jitter_pct == 0
     }
 
     /// Nanoseconds from a node to another one, without jitter.
     #[inline]
-    pub fn base_ns(&self, from: u32, to: u32) -> u64 {
+    pub(crate) fn base_ns(&self, from: u32, to: u32) -> u64 {
         if self.regions == 1 {
             return self.base_ns[0];
         }
@@ -128,18 +128,18 @@ impl Latency {
     }
 
     /// Mean of the jitter in percent of the latency; 0 for none.
-    pub fn jitter_pct(&self) -> u32 {
+    pub(crate) fn jitter_pct(&self) -> u32 {
         self.jitter_pct
     }
 
     /// What jitter adds to `base_ns`, from 64 random bits.
     #[inline]
-    pub fn jitter_ns(&self, base_ns: u64, draw: u64) -> u64 {
+    pub(crate) fn jitter_ns(&self, base_ns: u64, draw: u64) -> u64 {
         exponential(base_ns / 100 * u64::from(self.jitter_pct), draw)
     }
 
     /// The region of a node, 0 without regions.
-    pub fn region(&self, node: u32) -> u8 {
+    pub(crate) fn region(&self, node: u32) -> u8 {
         self.region[node as usize]
     }
 }

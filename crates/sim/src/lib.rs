@@ -32,23 +32,23 @@
 //! The simulator takes no decision of the protocol, and names no signature scheme.
 #![forbid(unsafe_code)]
 
-pub mod bounds;
-pub mod calendar;
-pub mod charge;
-pub mod check;
+mod bounds;
+mod calendar;
+mod charge;
+mod check;
 pub mod compute;
-pub mod core;
-pub mod fault;
+mod core;
+mod fault;
 pub mod gossip;
-pub mod graph;
+mod graph;
 pub mod horn;
 pub mod latency;
-pub mod net;
-pub mod network;
+mod net;
+mod network;
 mod progress;
 mod random;
 pub mod report;
-pub mod role;
+mod role;
 pub mod rounds;
 pub mod run;
 pub mod scenario;

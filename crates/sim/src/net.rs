@@ -20,8 +20,8 @@ mod window;
 
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
 pub(crate) use parts::{BIN_NS, Cut, Hot, Parcel, Sent};
-pub use parts::{Balance, NetConfig, Rate, Tally};
-pub use queue::PRIORITIES;
+pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
+pub(crate) use queue::PRIORITIES;
 
 use crate::calendar::{ARG_MAX, Event, EventQueue, Slab};
 use crate::graph::Graph;

@@ -10,14 +10,14 @@ use alphorn_scheme::Bytes;
 use std::collections::BTreeMap;
 
 /// Most nodes of an ideal network, in which each is connected to each.
-pub const NODES_MAX: usize = 1024;
+pub(crate) const NODES_MAX: usize = 1024;
 
 /// Most messages of a node that wait for a verdict; the oldest beyond are forgotten, and counted.
-pub const VERDICTS_PENDING_MAX: usize = 1 << 16;
+pub(crate) const VERDICTS_PENDING_MAX: usize = 1 << 16;
 
 /// Which topics a node receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subscription {
+pub(crate) enum Subscription {
     /// All topics.
     All,
     /// What every node of a network receives: blocks and collections.
@@ -60,7 +60,7 @@ impl Traffic {
 
 /// Counts of what happened to the messages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KindTraffic {
+pub(crate) struct KindTraffic {
     /// Given to the network.
     pub published: Traffic,
     /// Handed to a subscriber, once for each.
@@ -105,7 +105,7 @@ struct Subscriber {
 
 /// The ideal network of a run.
 #[derive(Debug)]
-pub struct Network {
+pub(crate) struct Network {
     latency_ns: u64,
     nodes: Vec<Subscriber>,
     /// Messages of a kind from a node that do not reach another.
@@ -124,7 +124,7 @@ impl Network {
     ///
     /// # Panics
     /// If there are more than [`NODES_MAX`].
-    pub fn new(subscriptions: &[Subscription], latency_ns: u64) -> Self {
+    pub(crate) fn new(subscriptions: &[Subscription], latency_ns: u64) -> Self {
         let nodes = subscriptions.len();
         assert!(
             nodes <= NODES_MAX,
@@ -149,27 +149,27 @@ impl Network {
 
     /// From now on, messages of a kind from one node do not reach another: an adversary keeps hers to
     /// herself, or does not listen.
-    pub fn withhold(&mut self, kind: Kind, from: u32, to: u32) {
+    pub(crate) fn withhold(&mut self, kind: Kind, from: u32, to: u32) {
         self.withheld.push((kind, from, to));
     }
 
     /// Number of nodes.
-    pub fn nodes_count(&self) -> usize {
+    pub(crate) fn nodes_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// Nanoseconds from publishing to delivery.
-    pub fn latency_ns(&self) -> u64 {
+    pub(crate) fn latency_ns(&self) -> u64 {
         self.latency_ns
     }
 
     /// What happened to the messages of a kind so far.
-    pub fn traffic(&self, kind: Kind) -> KindTraffic {
+    pub(crate) fn traffic(&self, kind: Kind) -> KindTraffic {
         self.kinds[index(kind)]
     }
 
     /// All blocks that were published, in their order, whether anyone received them or not.
-    pub fn blocks(&self) -> &[Bytes] {
+    pub(crate) fn blocks(&self) -> &[Bytes] {
         &self.blocks
     }
 
@@ -177,12 +177,13 @@ impl Network {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn received(&self, node: u32) -> Traffic {
+    pub(crate) fn received(&self, node: u32) -> Traffic {
         self.nodes[node as usize].received
     }
 
     /// Most messages that were ever on their way together.
-    pub fn messages_peak(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn messages_peak(&self) -> usize {
         self.messages.len()
     }
 
@@ -276,7 +277,8 @@ impl Network {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn verdicts_pending(&self, node: u32) -> usize {
+    #[cfg(test)]
+    pub(crate) fn verdicts_pending(&self, node: u32) -> usize {
         self.nodes[node as usize].pending.len()
     }
 }

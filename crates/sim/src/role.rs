@@ -10,13 +10,13 @@
 //! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
 //! | [`ideal`] | a code that counts, to compare with |
 
-pub mod coded;
-pub mod flood;
-pub mod ideal;
+pub(crate) mod coded;
+pub(crate) mod flood;
+pub(crate) mod ideal;
 
 use crate::gossip::Peers;
 use alphorn_proto::Peer;
-use alphorn_scheme::{Class, Features, Group, JobId, Schedulable, SessionId};
+use alphorn_scheme::{Class, Group, JobId, Schedulable, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{End, Request};
 use std::fmt::Debug;
@@ -71,24 +71,6 @@ pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W
         votes: 0,
         bytes: 0,
         work,
-    }
-}
-
-/// No jobs.
-#[derive(Clone, Copy, Debug)]
-pub enum Idle {}
-
-impl Schedulable for Idle {
-    fn features(&self) -> Features {
-        match *self {}
-    }
-}
-
-impl Labour for Idle {
-    type Product = ();
-
-    fn run(self) {
-        match self {}
     }
 }
 
@@ -250,7 +232,7 @@ pub(crate) fn first_job(restarts: u32) -> u64 {
 
 /// Publish a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Publish {
+pub(crate) struct Publish {
     /// Its number, in the order of publication.
     pub item: u32,
     /// Its bytes.
@@ -259,7 +241,7 @@ pub struct Publish {
 
 /// A payload was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub(crate) struct Delivery {
     /// Its number.
     pub item: u32,
     /// Its bytes.

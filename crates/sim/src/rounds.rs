@@ -17,7 +17,7 @@ use rand_chacha::rand_core::Rng;
 /// Most nodes of a run.
 pub const NODES_MAX: u32 = 1 << 20;
 /// Most rounds of a run: a run that needs more has nodes that nobody sends to.
-pub const ROUNDS_MAX: u32 = 200;
+pub(crate) const ROUNDS_MAX: u32 = 200;
 
 /// How a payload travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use std::ops::ControlFlow;
 const LOOK_EVENTS: u64 = 1 << 18;
 const TRACED_EVENTS: u64 = 1 << 12;
 /// Most nodes of a run with real bytes.
-pub const BYTES_NODES_MAX: u32 = 1000;
+pub(crate) const BYTES_NODES_MAX: u32 = 1000;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub use participation::{PPM, Participation, ParticipationError};
 pub use run::{HOST, OBSERVER, run_slot};
 
 /// Runs of the observer's verification from which the best counts, by default.
-pub const REPEATS_DEFAULT: u32 = 3;
+pub(crate) const REPEATS_DEFAULT: u32 = 3;
 
 /// What is run.
 #[derive(Clone, Debug)]

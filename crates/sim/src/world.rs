@@ -205,7 +205,8 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     }
 
     /// What saw the run.
-    pub fn witness_mut(&mut self) -> &mut W {
+    #[cfg(test)]
+    pub(crate) fn witness_mut(&mut self) -> &mut W {
         &mut self.witness
     }
 
@@ -230,7 +231,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     }
 
     /// Bytes that wait in uplinks, and those on the wire.
-    pub fn bytes_on_the_way(&self) -> (u64, u64) {
+    pub(crate) fn bytes_on_the_way(&self) -> (u64, u64) {
         (self.net.waiting_bytes(), self.net.flying_bytes())
     }
 

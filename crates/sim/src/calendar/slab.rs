@@ -13,7 +13,7 @@ struct Place<T> {
 /// Things with a number and a count of holders; the last one that lets go frees the place. What is
 /// sent to many is here once.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
 }
@@ -30,7 +30,7 @@ impl<T> Default for Slab<T> {
 impl<T> Slab<T> {
     /// Keeps a thing for `holders`; none if as many are kept as an event can name.
     #[inline]
-    pub fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
+    pub(crate) fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
         let place = Place {
             holders,
             thing: Some(thing),
@@ -52,7 +52,7 @@ impl<T> Slab<T> {
     /// # Panics
     /// If nobody holds it.
     #[inline]
-    pub fn hold(&mut self, index: u32, holders: u32) {
+    pub(crate) fn hold(&mut self, index: u32, holders: u32) {
         let place = &mut self.places[index as usize];
         assert!(place.holders > 0, "thing {index} is held");
         place.holders += holders;
@@ -63,7 +63,7 @@ impl<T> Slab<T> {
     /// # Panics
     /// If nobody holds it.
     #[inline]
-    pub fn get(&self, index: u32) -> &T {
+    pub(crate) fn get(&self, index: u32) -> &T {
         let thing = self.places[index as usize].thing.as_ref();
         thing.expect("a thing is read by its holders")
     }
@@ -73,7 +73,7 @@ impl<T> Slab<T> {
     /// # Panics
     /// If nobody holds it.
     #[inline]
-    pub fn release(&mut self, index: u32) -> Option<T> {
+    pub(crate) fn release(&mut self, index: u32) -> Option<T> {
         let place = &mut self.places[index as usize];
         assert!(place.holders > 0, "thing {index} is held");
         place.holders -= 1;
@@ -86,18 +86,14 @@ impl<T> Slab<T> {
 
     /// The thing, if somebody holds it.
     #[inline]
-    pub fn peek(&self, index: u32) -> Option<&T> {
+    pub(crate) fn peek(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.thing.as_ref()
     }
 
     /// Things that are held.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
-    }
-
-    /// Whether none is held.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -107,7 +103,7 @@ impl<T: Clone> Slab<T> {
     /// # Panics
     /// If nobody holds it.
     #[inline]
-    pub fn redeem(&mut self, index: u32) -> T {
+    pub(crate) fn redeem(&mut self, index: u32) -> T {
         if self.places[index as usize].holders > 1 {
             self.places[index as usize].holders -= 1;
             return self.get(index).clone();

@@ -84,11 +84,6 @@ impl Meters {
         })
     }
 
-    /// Nanoseconds of threads lent to what a node asked for first.
-    pub fn busy_ns_of(&self, node: u32) -> u64 {
-        self.busy_ns_by_node.get(&node).copied().unwrap_or(0)
-    }
-
     pub(super) fn spawned(&mut self, op: &'static str, features: &Features) {
         let meter = self.meters.entry((self.stage, op)).or_default();
         meter.jobs += 1;

@@ -97,7 +97,7 @@ struct Node<P> {
 ///
 /// The loop: take the first event, hand it to its node, carry out the node's outputs, and schedule
 /// its next deadline if that moved.
-pub struct Driver<P: Protocol> {
+pub(crate) struct Driver<P: Protocol> {
     nodes: Vec<Node<P>>,
     queue: Queue<Event>,
     network: Network,
@@ -116,7 +116,12 @@ impl<P: Protocol> Driver<P> {
     ///
     /// # Panics
     /// If the network has another number of nodes.
-    pub fn new(protocols: Vec<P>, network: Network, compute: Compute, limits: Limits) -> Self {
+    pub(crate) fn new(
+        protocols: Vec<P>,
+        network: Network,
+        compute: Compute,
+        limits: Limits,
+    ) -> Self {
         let count = protocols.len();
         assert_eq!(
             count,
@@ -152,7 +157,8 @@ impl<P: Protocol> Driver<P> {
     }
 
     /// Virtual time.
-    pub fn now(&self) -> Time {
+    #[cfg(test)]
+    pub(crate) fn now(&self) -> Time {
         self.now
     }
 
@@ -160,47 +166,37 @@ impl<P: Protocol> Driver<P> {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn protocol(&self, node: u32) -> &P {
+    pub(crate) fn protocol(&self, node: u32) -> &P {
         &self.nodes[node as usize].protocol
     }
 
     /// The network and its counts.
-    pub fn network(&self) -> &Network {
+    pub(crate) fn network(&self) -> &Network {
         &self.network
     }
 
     /// The compute model and its counts.
-    pub fn compute(&self) -> &Compute {
+    pub(crate) fn compute(&self) -> &Compute {
         &self.compute
     }
 
     /// The compute model, to tell it about the scenario.
-    pub fn compute_mut(&mut self) -> &mut Compute {
+    pub(crate) fn compute_mut(&mut self) -> &mut Compute {
         &mut self.compute
     }
 
     /// Events handled so far.
-    pub fn events_count(&self) -> u64 {
+    pub(crate) fn events_count(&self) -> u64 {
         self.handled
     }
 
     /// Most events that ever waited together.
-    pub fn events_peak(&self) -> usize {
+    pub(crate) fn events_peak(&self) -> usize {
         self.queue.len_peak()
     }
 
-    /// Misbehaviour that nodes reported, by the name of its reason.
-    pub fn reports(&self) -> &BTreeMap<&'static str, u64> {
-        &self.reports
-    }
-
-    /// Contradicting statements that nodes found: the first ones, and how many in all.
-    pub fn evidence(&self) -> (&[Evidence], u64) {
-        (&self.evidence, self.evidence_count)
-    }
-
     /// The digest of all outputs so far.
-    pub fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> Digest {
         Digest(self.hash.clone().finalize().into())
     }
 
@@ -208,7 +204,7 @@ impl<P: Protocol> Driver<P> {
     ///
     /// # Errors
     /// [`DriveError`] where a bound is passed; the run cannot go on then.
-    pub fn run_until(
+    pub(crate) fn run_until(
         &mut self,
         until: Time,
         progress: &mut dyn Progress,

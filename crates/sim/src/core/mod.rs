@@ -5,5 +5,5 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Digest, DriveError, Driver, Limits};
-pub use queue::Queue;
+pub(crate) use driver::{Digest, DriveError, Driver, Limits};
+pub(crate) use queue::Queue;

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 /// Events ordered by (time, order of scheduling). Nothing else decides an order: no address, no
 /// hash, no thread.
 #[derive(Debug)]
-pub struct Queue<T> {
+pub(crate) struct Queue<T> {
     heap: BinaryHeap<Reverse<Scheduled<T>>>,
     scheduled: u64,
     len_peak: usize,
@@ -58,12 +58,12 @@ impl<T> Default for Queue<T> {
 
 impl<T> Queue<T> {
     /// An empty queue.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Schedules an event; among events of one time the one scheduled first comes first.
-    pub fn push(&mut self, time: Time, event: T) {
+    pub(crate) fn push(&mut self, time: Time, event: T) {
         self.heap.push(Reverse(Scheduled {
             time,
             seq: self.scheduled,
@@ -74,28 +74,23 @@ impl<T> Queue<T> {
     }
 
     /// When the first event is due.
-    pub fn next_time(&self) -> Option<Time> {
+    pub(crate) fn next_time(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse(first)| first.time)
     }
 
     /// Takes the first event.
-    pub fn pop(&mut self) -> Option<(Time, T)> {
+    pub(crate) fn pop(&mut self) -> Option<(Time, T)> {
         let Reverse(first) = self.heap.pop()?;
         Some((first.time, first.event))
     }
 
     /// Number of events that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
-    }
-
     /// Most events that ever waited together.
-    pub fn len_peak(&self) -> usize {
+    pub(crate) fn len_peak(&self) -> usize {
         self.len_peak
     }
 }

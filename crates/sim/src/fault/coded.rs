@@ -53,7 +53,7 @@ impl<C: Spoil> Adversary for Coded<C> {
 /// Sends what fails to all its neighbours, at a rate, in the broadcast that it heard of last: pieces that
 /// do not verify, bytes that nobody can read, or headers under a forged signature.
 #[derive(Clone, Debug)]
-pub struct PieceFlood<C: Spoil> {
+pub(crate) struct PieceFlood<C: Spoil> {
     code: C,
     pace: Pace,
     peers: Peers,
@@ -179,7 +179,7 @@ fn spoiled<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
 
 /// Sends pieces that do not verify in place of those that it has.
 #[derive(Clone, Copy, Debug)]
-pub struct Spoiler {
+pub(crate) struct Spoiler {
     interval: Interval,
 }
 
@@ -202,7 +202,7 @@ impl<C: Spoil> Wrap<Coded<C>> for Spoiler {
 
 /// Says that it needs nothing more whenever it should say what it has.
 #[derive(Clone, Copy, Debug)]
-pub struct Liar {
+pub(crate) struct Liar {
     interval: Interval,
 }
 
@@ -225,7 +225,7 @@ impl<C: Spoil> Wrap<Coded<C>> for Liar {
 
 /// Sends every piece that it gets to all its neighbours, which learn nothing from it.
 #[derive(Clone, Debug)]
-pub struct Repeat {
+pub(crate) struct Repeat {
     interval: Interval,
     peers: Peers,
     left: u32,

@@ -74,7 +74,7 @@ impl Names {
 
 /// Sends payloads that validation refuses.
 #[derive(Debug)]
-pub struct InvalidFlood {
+pub(crate) struct InvalidFlood {
     pace: Pace,
     peers: Peers,
     bytes: u64,
@@ -99,7 +99,7 @@ impl<S: Machine> Wrap<Flood<S>> for InvalidFlood {
 
 /// Announces what it does not have, and says of what it has never seen that it is not wanted.
 #[derive(Debug)]
-pub struct FalseNews {
+pub(crate) struct FalseNews {
     pace: Pace,
     peers: Peers,
     names: Names,
@@ -132,7 +132,7 @@ impl<S: Machine> Wrap<Flood<S>> for FalseNews {
 
 /// Sends every payload that it gets to all its neighbours, once more.
 #[derive(Debug)]
-pub struct Replay {
+pub(crate) struct Replay {
     interval: Interval,
     peers: Peers,
     /// What was replayed: two of them would else never end.
@@ -161,7 +161,7 @@ impl<S: Machine> Wrap<Flood<S>> for Replay {
 /// A source that publishes two payloads as one: neighbours with even numbers get the first, those with
 /// odd ones the second, under a name of its own.
 #[derive(Clone, Debug)]
-pub struct TwoTales {
+pub(crate) struct TwoTales {
     items: u32,
     /// What it published.
     own: BTreeSet<DenseId>,

@@ -13,7 +13,7 @@ const HELD_MAX: usize = 1 << 16;
 
 /// Does not send a share of its messages that bring parts of payloads.
 #[derive(Clone, Debug)]
-pub struct Withhold {
+pub(crate) struct Withhold {
     interval: Interval,
     pct: u64,
     seed: u64,
@@ -22,7 +22,7 @@ pub struct Withhold {
 
 impl Withhold {
     /// Withholds `pct` percent, each receiver drawn for itself.
-    pub fn new(interval: Interval, pct: u64, seed: u64) -> Self {
+    pub(crate) fn new(interval: Interval, pct: u64, seed: u64) -> Self {
         Withhold {
             interval,
             pct,
@@ -62,7 +62,7 @@ impl<R: Role> Wrap<R> for Withhold {
 
 /// Sends everything some time later.
 #[derive(Debug)]
-pub struct Late<R: Role> {
+pub(crate) struct Late<R: Role> {
     interval: Interval,
     delay_ns: u64,
     held: VecDeque<(Time, Output<R>)>,
@@ -70,7 +70,7 @@ pub struct Late<R: Role> {
 
 impl<R: Role> Late<R> {
     /// Holds every message back for `delay_ns`.
-    pub fn new(interval: Interval, delay_ns: u64) -> Self {
+    pub(crate) fn new(interval: Interval, delay_ns: u64) -> Self {
         Late {
             interval,
             delay_ns,

@@ -10,13 +10,13 @@ use alphorn_types::Time;
 
 /// A source that gives fewer pieces than are needed, whoever asks.
 #[derive(Clone, Copy, Debug)]
-pub struct Deficient {
+pub(crate) struct Deficient {
     left: u16,
 }
 
 impl Deficient {
     /// Gives this many pieces.
-    pub fn new(left: u16) -> Self {
+    pub(crate) fn new(left: u16) -> Self {
         Deficient { left }
     }
 }
@@ -39,13 +39,13 @@ impl<C: Spoil> Wrap<Coded<C>> for Deficient {
 
 /// A source that commits to what is no payload.
 #[derive(Clone, Debug)]
-pub struct NoPayload<C> {
+pub(crate) struct NoPayload<C> {
     code: C,
 }
 
 impl<C> NoPayload<C> {
     /// Cheats in this code.
-    pub fn new(code: C) -> Self {
+    pub(crate) fn new(code: C) -> Self {
         NoPayload { code }
     }
 }
@@ -80,7 +80,7 @@ impl<C: Spoil> Wrap<Coded<C>> for NoPayload<C> {
 /// A source of two payloads for one duty: a second state machine beside its own, with a payload that is
 /// a byte shorter, knows the neighbours with odd numbers, and the first one those with even numbers.
 #[derive(Debug)]
-pub struct Twin<C: Spoil> {
+pub(crate) struct Twin<C: Spoil> {
     second: Coded<C>,
 }
 
@@ -89,7 +89,7 @@ const TWIN_JOBS: u64 = 1 << 62;
 
 impl<C: Spoil> Twin<C> {
     /// A source whose second machine is this one.
-    pub fn new(second: Coded<C>) -> Self {
+    pub(crate) fn new(second: Coded<C>) -> Self {
         Twin { second }
     }
 

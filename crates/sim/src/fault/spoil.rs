@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// A code whose pieces can be made invalid, and whose sources can commit to what is no payload.
-pub trait Spoil: Coding {
+pub(crate) trait Spoil: Coding {
     /// The piece, such that its verification fails.
     fn spoil(piece: &Self::Piece) -> Self::Piece;
 

@@ -70,7 +70,7 @@ impl<P: Payload> Direct<P> {
     /// Reads words of what a message will touch, so that a driver of many machines can have them in the
     /// cache by then. It decides nothing.
     #[inline]
-    pub fn read_for(&self, message: &Message<P>) -> u64 {
+    pub(crate) fn read_for(&self, message: &Message<P>) -> u64 {
         match message {
             Message::Data { id, .. } => self.plain.read_for(id),
             _ => 0,

@@ -235,7 +235,7 @@ impl<P: Payload> Gossip<P> {
     /// Reads words of what a message that is new will touch, so that a driver of many machines can have
     /// them in the cache by then; 0 for a copy of one that is here. It decides nothing.
     #[inline]
-    pub fn read_for(&self, message: &Message<P>) -> u64 {
+    pub(crate) fn read_for(&self, message: &Message<P>) -> u64 {
         if let Message::Data { id, .. } = message
             && self.hot.seen.contains(id)
         {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// What a node shows of the slot.
 #[derive(Clone, Debug)]
-pub enum HornDelivery {
+pub(crate) enum HornDelivery {
     /// A hosted validator publishes its vote of a slot.
     Voted(Slot),
     /// A hosted aggregator publishes.
@@ -61,7 +61,7 @@ struct Summed {
 }
 
 /// See the [module](self).
-pub struct HornNode {
+pub(crate) struct HornNode {
     plan: Arc<Plan>,
     graph: Arc<Graph>,
     node: u32,
@@ -89,7 +89,7 @@ impl std::fmt::Debug for HornNode {
 
 impl HornNode {
     /// A node with its topics, ascending.
-    pub fn new(
+    pub(crate) fn new(
         plan: Arc<Plan>,
         graph: Arc<Graph>,
         node: u32,
@@ -115,22 +115,22 @@ impl HornNode {
     }
 
     /// What all nodes know.
-    pub fn plan(&self) -> &Arc<Plan> {
+    pub(crate) fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
     /// The connections of all nodes.
-    pub fn graph(&self) -> &Arc<Graph> {
+    pub(crate) fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }
 
     /// Its number.
-    pub fn node(&self) -> u32 {
+    pub(crate) fn node(&self) -> u32 {
         self.node
     }
 
     /// The machine.
-    pub fn machine(&self) -> &Horn {
+    pub(crate) fn machine(&self) -> &Horn {
         &self.machine
     }
 
@@ -512,7 +512,7 @@ impl HornNode {
 
     /// Aggregates and collections of the last slot, of hosted validators that had something to sum and were neither
     /// published nor held back because they add too little.
-    pub fn unfinished(&self) -> u64 {
+    pub(crate) fn unfinished(&self) -> u64 {
         let Some(duties) = self.machine.duties(self.plan.last()) else {
             return 0;
         };

@@ -341,7 +341,7 @@ impl Plan {
     }
 
     /// How many vote.
-    pub fn votes_count(&self) -> u64 {
+    pub(crate) fn votes_count(&self) -> u64 {
         self.voters.count_ones() as u64
     }
 
@@ -351,7 +351,7 @@ impl Plan {
     }
 
     /// The slot whose votes the block of a slot is to carry, if there is one.
-    pub fn voted_slot(&self, block: Slot) -> Option<Slot> {
+    pub(crate) fn voted_slot(&self, block: Slot) -> Option<Slot> {
         let slot = block.0.checked_sub(self.config.inclusion_slots_min());
         slot.map(Slot)
     }
@@ -362,7 +362,7 @@ impl Plan {
     }
 
     /// Who proposes the block of a slot.
-    pub fn proposer_of(&self, block: Slot) -> u32 {
+    pub(crate) fn proposer_of(&self, block: Slot) -> u32 {
         // The rule of the chain: validator s mod N in slot s.
         (block.0 % u64::from(self.config.layout.validators())) as u32
     }
@@ -373,7 +373,7 @@ impl Plan {
     }
 
     /// The number of a block of a run on its topic.
-    pub fn block_id(&self, block: Slot) -> Option<gossip::DenseId> {
+    pub(crate) fn block_id(&self, block: Slot) -> Option<gossip::DenseId> {
         let place = self.blocks().position(|slot| slot == block)?;
         Some(gossip::DenseId(place as u32))
     }
@@ -404,7 +404,7 @@ impl Plan {
 
     /// A time of the protocol as the run has it.
     #[inline]
-    pub fn of_run(&self, time: Time) -> Time {
+    pub(crate) fn of_run(&self, time: Time) -> Time {
         match time {
             Time::MAX => time,
             time => time.saturating_sub_ns(self.offset_ns()),
@@ -417,7 +417,7 @@ impl Plan {
     }
 
     /// How long a slot is.
-    pub fn slot_end(&self) -> Time {
+    pub(crate) fn slot_end(&self) -> Time {
         self.of_run(self.clock.slot_start(self.slot.next()))
     }
 
@@ -441,12 +441,12 @@ impl Plan {
     }
 
     /// Whether a validator that stands in several aggregates of a level counts once in what they make.
-    pub fn merges_by_union(&self, level: u8) -> bool {
+    pub(crate) fn merges_by_union(&self, level: u8) -> bool {
         self.info.overlap(level) == alphorn_scheme::Overlap::Union
     }
 
     /// What kind of figures the costs are, and of which scheme.
-    pub fn costs_label(&self) -> String {
+    pub(crate) fn costs_label(&self) -> String {
         let kind = match self.table.kind {
             alphorn_scheme::model::FigureKind::Measured => "measured",
             alphorn_scheme::model::FigureKind::Modelled => "modelled",

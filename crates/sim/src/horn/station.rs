@@ -153,7 +153,7 @@ impl<P: Payload> Station<P> {
 
     /// What publishers who are no members handed in since the last call, to be decided on.
     #[inline]
-    pub fn take_handed(&mut self) -> Vec<Pending<P>> {
+    pub(crate) fn take_handed(&mut self) -> Vec<Pending<P>> {
         std::mem::take(&mut self.handed)
     }
 
@@ -173,7 +173,7 @@ impl<P: Payload> Station<P> {
     /// Reads words of what a message will touch, so that they are in the cache by then; 0 if nothing is
     /// sent on. It decides nothing.
     #[inline]
-    pub fn read_for(&self, from: u32, message: &Message<P>) -> u64 {
+    pub(crate) fn read_for(&self, from: u32, message: &Message<P>) -> u64 {
         let middle = self.links.get(self.links.len() / 2);
         let own = middle.map_or(0, |link| link ^ from) ^ self.handed.len() as u32;
         let (own, sent_on) = match &self.machine {
@@ -186,7 +186,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// What a publisher who is no member sends to those that take it in.
-    pub fn handed_in(way: Way, id: DenseId, payload: P) -> Message<P> {
+    pub(crate) fn handed_in(way: Way, id: DenseId, payload: P) -> Message<P> {
         match way {
             Way::Grid => Message::Relay { id, payload },
             Way::Gossip | Way::Direct => Message::Data { id, payload },
@@ -194,7 +194,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// Whether messages come directly: what it delivers is not verified yet.
-    pub fn is_direct(&self) -> bool {
+    pub(crate) fn is_direct(&self) -> bool {
         matches!(self.machine, Machine::Direct(_))
     }
 
@@ -234,7 +234,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// Bytes of copies.
-    pub fn duplicate_bytes(&self) -> u64 {
+    pub(crate) fn duplicate_bytes(&self) -> u64 {
         match &self.machine {
             Machine::Gossip(machine) => machine.duplicates().bytes,
             Machine::Direct(machine) => machine.duplicates().bytes,

@@ -18,7 +18,7 @@ pub struct Rate {
 impl Rate {
     /// Nanoseconds that `bytes` take at a rate of bits a second, rounded up.
     #[inline]
-    pub fn wire_ns(bytes: u64, bps: u64) -> u64 {
+    pub(crate) fn wire_ns(bytes: u64, bps: u64) -> u64 {
         const BIT_NANOS: u64 = 8_000_000_000;
         let bps = bps.max(1);
         match bytes.checked_mul(BIT_NANOS) {
@@ -93,7 +93,7 @@ impl Tally {
     /// Most time of cores in a second of the clock, of jobs of [`INLINE_NS_MAX`] and more.
     ///
     /// [`INLINE_NS_MAX`]: crate::charge::INLINE_NS_MAX
-    pub fn peak_1s_jobs_ns(&self) -> u64 {
+    pub(crate) fn peak_1s_jobs_ns(&self) -> u64 {
         self.jobs.most()
     }
 

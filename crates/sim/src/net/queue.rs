@@ -3,7 +3,7 @@
 use super::NONE;
 
 /// Classes of an uplink, best first.
-pub const PRIORITIES: usize = 4;
+pub(crate) const PRIORITIES: usize = 4;
 
 /// Marks of a [`Flight`].
 pub(crate) mod mark {

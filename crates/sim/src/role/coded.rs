@@ -53,7 +53,7 @@ impl<C: Coding> Wire for Message<C> {
 
 /// What all nodes of a run share: the code, what work costs, what is published.
 #[derive(Debug)]
-pub struct Coder<C> {
+pub(crate) struct Coder<C> {
     /// The code.
     pub code: C,
     /// What coding costs; nothing without.
@@ -76,7 +76,7 @@ pub struct Coder<C> {
 
 impl<C> Coder<C> {
     /// The payload of a number.
-    pub fn payload(&self, item: u32, bytes: u64) -> Bytes {
+    pub(crate) fn payload(&self, item: u32, bytes: u64) -> Bytes {
         let byte = |i: u64| match self.real {
             true => (mix([i / 8, item.into(), 0, 0]) >> (i % 8 * 8)) as u8,
             false => 0,
@@ -85,7 +85,7 @@ impl<C> Coder<C> {
     }
 
     /// Whether this is the source of the payload with this slot for a number.
-    pub fn is_scheduled(&self, subject: &Subject) -> bool {
+    pub(crate) fn is_scheduled(&self, subject: &Subject) -> bool {
         let source = usize::try_from(subject.slot).ok();
         let source = source.and_then(|item| self.sources.get(item));
         subject.kind == KIND && source == Some(&subject.source)
@@ -99,7 +99,7 @@ impl<C> Coder<C> {
 
 /// A job of a broadcast, and the code that does it.
 #[derive(Clone, Debug)]
-pub struct CodedWork<C: Coding> {
+pub(crate) struct CodedWork<C: Coding> {
     /// Not in place: outputs are moved, and most of them are no jobs.
     work: Box<Work<C>>,
     coder: Arc<Coder<C>>,
@@ -142,7 +142,7 @@ impl<C: Coding> Labour for CodedWork<C> {
 }
 
 /// A node that broadcasts in pieces.
-pub struct Coded<C: Coding> {
+pub(crate) struct Coded<C: Coding> {
     machine: Broadcast<C>,
     coder: Arc<Coder<C>>,
     config: Arc<broadcast::Config>,
@@ -167,7 +167,7 @@ impl<C: Coding> Coded<C> {
     ///
     /// # Panics
     /// If the configuration does not pass its check.
-    pub fn new(
+    pub(crate) fn new(
         coder: Arc<Coder<C>>,
         config: Arc<broadcast::Config>,
         node: u32,
@@ -189,13 +189,13 @@ impl<C: Coding> Coded<C> {
 
     /// Sets what the handshakes with its neighbours tell, by number: where it stands in the order of
     /// each.
-    pub fn set_places(&mut self, places: Arc<[Option<Place>]>) {
+    pub(crate) fn set_places(&mut self, places: Arc<[Option<Place>]>) {
         self.places = places;
     }
 
     /// The same as the node that it is after so many restarts.
     #[must_use]
-    pub fn restarted(mut self, times: u32) -> Self {
+    pub(crate) fn restarted(mut self, times: u32) -> Self {
         self.first_job = super::first_job(times);
         self
     }
@@ -211,7 +211,7 @@ impl<C: Coding> Coded<C> {
     }
 
     /// The state machine.
-    pub fn machine(&self) -> &Broadcast<C> {
+    pub(crate) fn machine(&self) -> &Broadcast<C> {
         &self.machine
     }
 

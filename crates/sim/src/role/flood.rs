@@ -28,7 +28,7 @@ impl Payload for Blob {
 }
 
 /// A message about payloads with numbers for names.
-pub type FloodMessage = Message<Blob>;
+pub(crate) type FloodMessage = Message<Blob>;
 
 impl Wire for FloodMessage {
     const KINDS: &'static [&'static str] = &[
@@ -72,7 +72,7 @@ impl Wire for FloodMessage {
 
 /// What an accepted payload costs before it is forwarded: one job of this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Validation {
+pub(crate) struct Validation {
     token: Token,
     valid: bool,
     cost_ns: u64,
@@ -103,7 +103,7 @@ impl super::Labour for Validation {
 }
 
 /// A state machine of [`crate::gossip`]: what the three have in common.
-pub trait Machine: std::fmt::Debug {
+pub(crate) trait Machine: std::fmt::Debug {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: gossip::Input<Blob>);
     /// The next effect.
@@ -175,7 +175,7 @@ machine!(
 
 /// A node that sends payloads whole.
 #[derive(Debug)]
-pub struct Flood<S> {
+pub(crate) struct Flood<S> {
     machine: S,
     validation_ns: u64,
     /// Jobs have numbers from here on, so that results for a node before it are none for this one.
@@ -186,7 +186,7 @@ pub struct Flood<S> {
 impl<S: Machine> Flood<S> {
     /// A node that validates a payload in `validation_ns` of a core before it forwards it; 0 for at
     /// once.
-    pub fn new(machine: S, validation_ns: u64) -> Self {
+    pub(crate) fn new(machine: S, validation_ns: u64) -> Self {
         Flood {
             machine,
             validation_ns,
@@ -197,14 +197,9 @@ impl<S: Machine> Flood<S> {
 
     /// The same as the node that it is after so many restarts.
     #[must_use]
-    pub fn restarted(mut self, times: u32) -> Self {
+    pub(crate) fn restarted(mut self, times: u32) -> Self {
         self.first_job = super::first_job(times);
         self
-    }
-
-    /// The state machine.
-    pub fn machine(&self) -> &S {
-        &self.machine
     }
 
     #[cold]
@@ -332,7 +327,7 @@ pub struct TooManyPeers {
 ///
 /// # Panics
 /// If the configuration does not pass [`Config::check`].
-pub fn meshes(
+pub(crate) fn meshes(
     graph: &Graph,
     config: &Arc<Config>,
     validation_ns: u64,
@@ -379,7 +374,7 @@ pub fn meshes(
 ///
 /// # Panics
 /// If the configuration does not pass [`Config::check`].
-pub fn mesh(
+pub(crate) fn mesh(
     config: &Arc<Config>,
     validation_ns: u64,
     (seed, node, restarts): (u64, u32, u32),
@@ -389,7 +384,7 @@ pub fn mesh(
 }
 
 /// Nodes of which each sends to all its neighbours, and nobody forwards.
-pub fn directs(
+pub(crate) fn directs(
     graph: &Graph,
     config: &Arc<Config>,
     validation_ns: u64,
@@ -400,7 +395,7 @@ pub fn directs(
 }
 
 /// One of [`directs`].
-pub fn direct_node(
+pub(crate) fn direct_node(
     graph: &Graph,
     config: &Arc<Config>,
     validation_ns: u64,
@@ -414,7 +409,11 @@ pub fn direct_node(
 ///
 /// # Panics
 /// If the graph is another one.
-pub fn grids(graph: &Graph, config: &Arc<Config>, validation_ns: u64) -> Vec<Flood<Grid<Blob>>> {
+pub(crate) fn grids(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+) -> Vec<Flood<Grid<Blob>>> {
     (0..graph.nodes())
         .map(|node| member(graph, config, validation_ns, node))
         .collect()
@@ -424,7 +423,7 @@ pub fn grids(graph: &Graph, config: &Arc<Config>, validation_ns: u64) -> Vec<Flo
 ///
 /// # Panics
 /// As [`grids`].
-pub fn member(
+pub(crate) fn member(
     graph: &Graph,
     config: &Arc<Config>,
     validation_ns: u64,

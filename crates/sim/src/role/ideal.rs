@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// of relays that were fed by one another are dependent with certainty, so this is a bound to compare
 /// with and not a model. Pieces have the size of the source's, coefficients do not grow.
 #[derive(Clone, Debug)]
-pub struct Ideal {
+pub(crate) struct Ideal {
     model: Model16,
     payload_bytes_max: u32,
     /// The payload of greatest length, made when it is first recovered.
@@ -22,7 +22,7 @@ pub struct Ideal {
 
 /// A piece that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdealPiece {
+pub(crate) struct IdealPiece {
     generation: u16,
     hop: u8,
     sender_rank: u16,
@@ -32,7 +32,7 @@ pub struct IdealPiece {
 
 /// The counts of a broadcast.
 #[derive(Clone, Debug)]
-pub struct IdealBasket {
+pub(crate) struct IdealBasket {
     needed: u16,
     generations: Vec<Count>,
 }
@@ -48,7 +48,7 @@ const BODY_BYTES: usize = 6;
 
 impl Ideal {
     /// The code for payloads up to `payload_bytes_max`.
-    pub fn new(payload_bytes_max: u32) -> Self {
+    pub(crate) fn new(payload_bytes_max: u32) -> Self {
         Ideal {
             model: Model16::new(payload_bytes_max),
             payload_bytes_max,

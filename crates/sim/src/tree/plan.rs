@@ -66,7 +66,7 @@ impl Plan {
     }
 
     /// The validators of a node that vote.
-    pub fn hosted_voters(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn hosted_voters(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let hosted = (node..self.config.validators).step_by(self.nodes as usize);
         hosted.filter(|validator| self.voters.get(*validator as usize))
     }
@@ -81,12 +81,12 @@ impl Plan {
     }
 
     /// How many vote.
-    pub fn votes_count(&self) -> u64 {
+    pub(crate) fn votes_count(&self) -> u64 {
         self.voters.count_ones() as u64
     }
 
     /// The leaf of a validator.
-    pub fn leaf_of(&self, validator: u32) -> u32 {
+    pub(crate) fn leaf_of(&self, validator: u32) -> u32 {
         validator / self.config.leaf
     }
 
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Bytes of a vote.
-    pub fn vote_bytes(&self) -> u32 {
+    pub(crate) fn vote_bytes(&self) -> u32 {
         let bytes = VOTE_BYTES as u64 + self.table.sizes.signature;
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
@@ -139,7 +139,7 @@ impl Plan {
     }
 
     /// What a leaf makes of verified votes, and its cost.
-    pub fn leaf_piece(&self, position: u32, signers: Bitfield) -> (Piece, u64) {
+    pub(crate) fn leaf_piece(&self, position: u32, signers: Bitfield) -> (Piece, u64) {
         let count = signers.count_ones() as u64;
         let evidence_bytes = self.table.evidence_bytes(Layer::Aggregate, count);
         let cost_ns = self.cost_ns(Op::Aggregate, count, 0);
@@ -148,7 +148,7 @@ impl Plan {
     }
 
     /// What a position makes of the verified pieces of its children, and its cost.
-    pub fn inner_piece(&self, level: u32, position: u32, pieces: &[&Piece]) -> (Piece, u64) {
+    pub(crate) fn inner_piece(&self, level: u32, position: u32, pieces: &[&Piece]) -> (Piece, u64) {
         let below = self.below(level, position);
         let mut signers = Bitfield::new(below.len());
         for piece in pieces {

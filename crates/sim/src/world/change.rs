@@ -85,7 +85,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     ///
     /// # Panics
     /// As [`World::partition`].
-    pub fn eclipse(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
+    pub(crate) fn eclipse(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
         self.cut(side, interval, break_ns, true);
     }
 
@@ -120,7 +120,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     ///
     /// # Panics
     /// If something has happened.
-    pub fn skew(&mut self, node: u32, ahead_ns: u64) {
+    pub(crate) fn skew(&mut self, node: u32, ahead_ns: u64) {
         assert_eq!(self.events, 0, "clocks are set before a run");
         self.skew_ns.resize(self.roles.len(), 0);
         self.skew_ns[node as usize] = ahead_ns;
@@ -129,7 +129,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     }
 
     /// Sets how a node begins anew: its connections, its number, and which restart of it this is.
-    pub fn set_restart(&mut self, restart: impl Fn(&Graph, u32, u32) -> R + 'static) {
+    pub(crate) fn set_restart(&mut self, restart: impl Fn(&Graph, u32, u32) -> R + 'static) {
         self.restart = Restart {
             role: Some(Box::new(restart)),
             counts: BTreeMap::new(),

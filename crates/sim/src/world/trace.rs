@@ -38,7 +38,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     }
 
     /// What was told since this was last asked for.
-    pub fn take_trace(&mut self) -> Vec<Record> {
+    pub(crate) fn take_trace(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.tracer.records)
     }
 

@@ -30,7 +30,7 @@ impl Plan {
     }
 
     /// Units below the top level: their posts come before those of the committees.
-    pub fn posts_below_top(&self) -> u32 {
+    pub(crate) fn posts_below_top(&self) -> u32 {
         self.units_below(self.config.layout.levels())
     }
 
@@ -68,24 +68,24 @@ impl Plan {
     }
 
     /// The topic of what a unit's evidence is made of, in the slot at a place: votes or aggregates.
-    pub fn unit_topic(&self, place: u32, unit: Unit) -> TopicId {
+    pub(crate) fn unit_topic(&self, place: u32, unit: Unit) -> TopicId {
         let units = self.units_below(self.config.layout.levels() + 1);
         TopicId(place * units + self.post(unit))
     }
 
     /// The topic of all collections.
-    pub fn collection_topic(&self) -> TopicId {
+    pub(crate) fn collection_topic(&self) -> TopicId {
         let first = Unit::new(1, 0, 0);
         TopicId(self.unit_topic(self.slots, first).0)
     }
 
     /// The topic of blocks.
-    pub fn block_topic(&self) -> TopicId {
+    pub(crate) fn block_topic(&self) -> TopicId {
         TopicId(self.collection_topic().0 + 1)
     }
 
     /// The topic to which evidence of a unit goes.
-    pub fn topic_above(&self, place: u32, unit: Unit) -> TopicId {
+    pub(crate) fn topic_above(&self, place: u32, unit: Unit) -> TopicId {
         match self.config.layout.parent(unit) {
             Some(parent) => self.unit_topic(place, parent),
             None => self.collection_topic(),
@@ -93,7 +93,7 @@ impl Plan {
     }
 
     /// The number of a topic of the protocol, for messages of the slot at a place.
-    pub fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
+    pub(crate) fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
         match topic {
             wire::Topic::Vote { cell } => self.unit_topic(place, cell.into()),
             wire::Topic::Aggregate { unit } => self.unit_topic(place, unit),
@@ -119,7 +119,7 @@ impl Plan {
     }
 
     /// The number of a vote on its topic: its position in the cell.
-    pub fn vote_id(&self, cell: Cell, validator: Validator) -> Option<gossip::DenseId> {
+    pub(crate) fn vote_id(&self, cell: Cell, validator: Validator) -> Option<gossip::DenseId> {
         let position = self.assignment.position(validator)?;
         let within = position.checked_sub(self.config.layout.cell_range(cell).start)?;
         Some(gossip::DenseId(within))
@@ -127,7 +127,7 @@ impl Plan {
 
     /// The number of a unit's evidence on its topic: who serves is numbered unit by unit, those of collections
     /// slot by slot.
-    pub fn evidence_id(
+    pub(crate) fn evidence_id(
         &self,
         place: u32,
         unit: Unit,

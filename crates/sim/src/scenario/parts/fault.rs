@@ -189,7 +189,7 @@ fn is_false(value: &bool) -> bool {
 
 impl Fault {
     /// Whether its nodes never send a vote, an aggregate or any other payload.
-    pub fn is_silence(&self) -> bool {
+    pub(crate) fn is_silence(&self) -> bool {
         let whole = self.from_ms == 0 && self.until_ms.is_none() && self.factor_pct == 100;
         self.kind == FaultKind::Withhold && whole
     }

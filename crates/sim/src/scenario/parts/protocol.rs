@@ -178,7 +178,7 @@ pub enum Burst {
 
 impl Burst {
     /// After one, two, and three or more transmissions.
-    pub fn by_hop(self) -> [u32; 3] {
+    pub(crate) fn by_hop(self) -> [u32; 3] {
         match self {
             Burst::Same(burst) => [burst; 3],
             Burst::ByHop(burst) => burst,
