@@ -332,7 +332,7 @@ impl Config {
     }
 
     /// How long a message waits for its verdict before gossip forgets it.
-    pub fn verdict_time(&self) -> Duration {
+    pub(crate) fn verdict_time(&self) -> Duration {
         let heartbeats = u64::try_from(self.gossip.history).unwrap_or(u64::MAX);
         Duration::from_millis(self.gossip.heartbeat_ms.saturating_mul(heartbeats))
     }

@@ -6,10 +6,10 @@
 use thiserror::Error;
 
 /// No request is longer, in bytes.
-pub const REQUEST_BYTES_LIMIT: usize = 64 * 1024;
+pub(crate) const REQUEST_BYTES_LIMIT: usize = 64 * 1024;
 
 /// No chunk of a response is longer, in bytes.
-pub const CHUNK_BYTES_LIMIT: usize = 16 * 1024 * 1024 + 64 * 1024;
+pub(crate) const CHUNK_BYTES_LIMIT: usize = 16 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of the longest length: 2^28 - 1 is far above every limit.
 const LENGTH_BYTES_MAX: u32 = 4;

@@ -57,7 +57,7 @@ mod status;
 mod throttle;
 #[cfg(feature = "swarm")]
 mod tokens;
-pub mod topic;
+mod topic;
 
 #[cfg(feature = "swarm")]
 pub use address::{Address, AddressError, Transport};

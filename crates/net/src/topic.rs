@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Longest name of a topic, in bytes; longer text is not parsed.
-pub const NAME_BYTES_MAX: usize = 64;
+pub(crate) const NAME_BYTES_MAX: usize = 64;
 
 /// The network that a topic belongs to; as text, eight lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

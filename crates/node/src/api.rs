@@ -40,7 +40,7 @@ use tokio::sync::{mpsc, watch};
 /// Most bytes of a request's body.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// How long a handler may take until its answer begins.
-pub const HANDLER_TIME_MAX: Duration = Duration::from_secs(5);
+pub(crate) const HANDLER_TIME_MAX: Duration = Duration::from_secs(5);
 /// How the program calls itself.
 const VERSION: &str = concat!("alphorn/", env!("CARGO_PKG_VERSION"));
 

@@ -10,23 +10,23 @@ use crate::message_store;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
-use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
 /// (Slot, root) to the block as it was on the wire.
 const BLOCKS: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::new("blocks");
 
 /// Slots for which blocks are kept: a node that was away longer cannot follow from genesis.
-pub const SLOTS_KEPT: u64 = 8_192;
+pub(crate) const SLOTS_KEPT: u64 = 8_192;
 
 /// Bytes of the file that are kept in memory.
-pub const CACHE_BYTES: usize = 32 << 20;
+pub(crate) const CACHE_BYTES: usize = 32 << 20;
 
 /// Most blocks of one answer.
-pub const RANGE_MAX: usize = 256;
+pub(crate) const RANGE_MAX: usize = 256;
 
 /// Most bytes of one answer, unless its first block is larger.
-pub const RANGE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const RANGE_BYTES_MAX: usize = 16 << 20;
 
 /// A block as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,8 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn open_backend<B: StorageBackend>(
+    #[cfg(test)]
+    pub(crate) fn open_backend<B: redb::StorageBackend>(
         backend: impl Fn() -> B + Send + Sync + 'static,
     ) -> Result<Self, BlocksError> {
         let open = move || Database::builder().create_with_backend(backend());

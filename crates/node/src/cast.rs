@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// Jobs from here on are those of broadcasts; a trace's reader may have numbers of 53 bits only.
 pub const JOBS: u64 = 1 << 52;
 /// Tokens from here on name messages that came by broadcast.
-pub const TOKENS: u64 = 3 << 62;
+pub(crate) const TOKENS: u64 = 3 << 62;
 /// Messages that came by broadcast are from peers from here on: from their source, as a number.
 pub const SOURCES: u64 = 1 << 63;
 

@@ -9,7 +9,7 @@ use alphorn_types::Time;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A difference between the two clocks that counts as a step.
-pub const STEP_NS: u64 = 100_000_000;
+pub(crate) const STEP_NS: u64 = 100_000_000;
 
 /// Where the time comes from; tests bring their own.
 pub trait Source: Send {
@@ -102,7 +102,8 @@ impl<C: Source> Clock<C> {
 
     /// How far the wall clock stands behind protocol time, in nanoseconds; nothing is signed
     /// meanwhile.
-    pub fn behind_ns(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn behind_ns(&self) -> u64 {
         self.last.as_nanos().saturating_sub(self.source.wall_ns())
     }
 

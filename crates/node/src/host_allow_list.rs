@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Most names that an operator may list.
-pub const NAMES_MAX: usize = 64;
+pub(crate) const NAMES_MAX: usize = 64;
 
 /// The list of names cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

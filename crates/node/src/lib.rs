@@ -45,7 +45,7 @@ pub mod http;
 #[cfg(feature = "live")]
 pub mod lanes;
 #[cfg(feature = "live")]
-pub mod local;
+mod local;
 #[cfg(feature = "live")]
 pub mod memory;
 #[cfg(feature = "live")]

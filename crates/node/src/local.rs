@@ -27,7 +27,7 @@ pub enum Posted {
 }
 
 /// Who waits to hear it.
-pub type Reply = oneshot::Sender<Posted>;
+pub(crate) type Reply = oneshot::Sender<Posted>;
 
 /// What is done with a message once it is accepted.
 enum Local {

@@ -25,16 +25,15 @@ use crate::file::DataFile;
 use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
 use marks::{Mark, Marks};
-use redb::{Database, StorageBackend};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// Slots for which unused rights are kept, so that a late result can still be signed.
-pub const SALVAGE_SLOTS: u64 = 32;
+pub(crate) const SALVAGE_SLOTS: u64 = 32;
 
 /// Slots that a node lets pass after its start before it signs.
-pub const START_SLOTS: u64 = 2;
+pub(crate) const START_SLOTS: u64 = 2;
 
 /// Most local keys of a node.
 pub const KEYS_MAX: usize = 1 << 20;
@@ -119,7 +118,7 @@ pub struct SafetyStore {
 }
 
 /// The rights for one job: each is handed out once.
-pub struct Grant {
+pub(crate) struct Grant {
     rights: Mutex<BTreeMap<(u32, u8), Reservation>>,
     slot: Slot,
 }
@@ -137,7 +136,7 @@ pub struct Opening {
 }
 
 /// Bytes of the file that are kept in memory.
-pub const CACHE_BYTES: usize = 8 << 20;
+pub(crate) const CACHE_BYTES: usize = 8 << 20;
 
 impl SafetyStore {
     /// Opens or makes the file.
@@ -159,12 +158,13 @@ impl SafetyStore {
     ///
     /// # Errors
     /// [`SafetyError`].
-    pub fn open_backend<B: StorageBackend>(
+    #[cfg(test)]
+    pub(crate) fn open_backend<B: redb::StorageBackend>(
         backend: impl Fn() -> B + Send + Sync + 'static,
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
-        let open = move || Database::builder().create_with_backend(backend());
+        let open = move || redb::Database::builder().create_with_backend(backend());
         let database = open().map_err(|error| storage("opening", error))?;
         Self::with_file(DataFile::with(database, open), keys, opening)
     }
@@ -261,7 +261,7 @@ impl SafetyStore {
     /// # Errors
     /// [`SafetyError`] if the marks are not durable; then nothing of the slot can be signed until
     /// a later call succeeds.
-    pub fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
+    pub(crate) fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
         if slot.0 < inner.reserved_next || slot.0 == u64::MAX || self.keys.is_empty() {
             return Ok(());
@@ -290,7 +290,7 @@ impl SafetyStore {
     /// # Errors
     /// The index of the first item that is refused, and why. [`Refused::NotDurable`] leaves the
     /// rights in place.
-    pub fn grant(
+    pub(crate) fn grant(
         &self,
         slot: Slot,
         items: &[SignItem],
@@ -402,6 +402,3 @@ fn storage(
         source: source.into(),
     }
 }
-
-/// A store that many jobs share.
-pub type SharedSafety = Arc<SafetyStore>;

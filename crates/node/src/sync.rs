@@ -28,16 +28,16 @@ use std::sync::Arc;
 pub use fetch::FETCHES_MAX;
 
 /// Name of the request for a [`Status`].
-pub const STATUS: &str = "status";
+pub(crate) const STATUS: &str = "status";
 /// Name of the request for blocks; see [`encode_range`].
-pub const BLOCKS_BY_RANGE: &str = "blocks_by_range";
+pub(crate) const BLOCKS_BY_RANGE: &str = "blocks_by_range";
 /// Name of the request for a block by its root, which is all that it says.
-pub const BLOCKS_BY_ROOT: &str = "blocks_by_root";
+pub(crate) const BLOCKS_BY_ROOT: &str = "blocks_by_root";
 
 /// Bytes of a [`Status`].
-pub const STATUS_BYTES: usize = 92;
+pub(crate) const STATUS_BYTES: usize = 92;
 /// Bytes of a request for blocks.
-pub const RANGE_BYTES: usize = 10;
+pub(crate) const RANGE_BYTES: usize = 10;
 /// Bytes of a request for a block by its root.
 pub const ROOT_BYTES: usize = 32;
 
@@ -125,7 +125,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 /// A request for at most `count` blocks from slot `from` on.
-pub fn encode_range(from: Slot, count: u16) -> [u8; RANGE_BYTES] {
+pub(crate) fn encode_range(from: Slot, count: u16) -> [u8; RANGE_BYTES] {
     let mut bytes = [0; RANGE_BYTES];
     bytes[..8].copy_from_slice(&from.0.to_le_bytes());
     bytes[8..].copy_from_slice(&count.to_le_bytes());
@@ -133,7 +133,7 @@ pub fn encode_range(from: Slot, count: u16) -> [u8; RANGE_BYTES] {
 }
 
 /// The inverse of [`encode_range`]; none for bytes of another length.
-pub fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
+pub(crate) fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
     let bytes: &[u8; RANGE_BYTES] = bytes.try_into().ok()?;
     let mut rest = bytes.as_slice();
     let from = u64::from_le_bytes(take(&mut rest)?);

@@ -8,7 +8,7 @@ const BUDGET_PERCENT: u64 = 60;
 
 /// The default budget: 60 % of the machine's memory or of the limit of the process's control group,
 /// whichever is less. None where neither is known.
-pub fn budget_bytes() -> Option<u64> {
+pub(crate) fn budget_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.as_deref().and_then(meminfo_bytes);
     let limits = [

@@ -192,7 +192,7 @@ impl<T: Schedulable> Plan<T> {
 
     /// [`Plan::covered`] for those of the group's jobs that add nothing: `waits` judges the work of
     /// one that waits, `runs` one that runs.
-    pub fn covered_where(
+    pub(crate) fn covered_where(
         &mut self,
         now: Time,
         group: Group,

@@ -175,7 +175,7 @@ fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() 
     assert!(!signs(&store, 0, Role::Vote, 4), "once");
 
     let disk = Disk::default();
-    let (first, is_gone) = (disk.clone(), Arc::new(AtomicBool::new(false)));
+    let (first, is_gone) = (disk.clone(), std::sync::Arc::new(AtomicBool::new(false)));
     let gone = is_gone.clone();
     let open = move || match gone.load(Ordering::Relaxed) {
         false => first.clone(),
