@@ -4,7 +4,7 @@ use crate::projection::ROWS;
 use crate::ring::{Rq, Small};
 
 /// What a prover holds at a step, before it is committed or sent.
-pub enum Step<'a> {
+pub(crate) enum Step<'a> {
     /// The cut witness.
     Witness(&'a mut Vec<Small>),
     /// The inner commitments `t` (piece by piece) and the quadratic garbage `g`.
@@ -13,8 +13,6 @@ pub enum Step<'a> {
     Outer(&'a mut Vec<Rq>),
     /// The first commitment of a front end that makes two.
     First(&'a mut Vec<Rq>),
-    /// The images of all blocks, before their digits are taken.
-    Images(&'a mut Vec<[i64; ROWS]>),
     /// The part of the witness that depends on challenges: `S2`, and the digits of images.
     Second(&'a mut [Small]),
     /// The quotients of the linear forms.
@@ -32,7 +30,7 @@ pub enum Step<'a> {
 }
 
 /// Sees and changes every step of every level, counted from 1.
-pub trait Tamper {
+pub(crate) trait Tamper {
     /// Called before the data of a step is used.
     fn at(&mut self, level: usize, step: Step<'_>);
 
@@ -43,7 +41,7 @@ pub trait Tamper {
 }
 
 /// Changes nothing.
-pub struct Honest;
+pub(crate) struct Honest;
 
 impl Tamper for Honest {
     fn at(&mut self, _: usize, _: Step<'_>) {}

@@ -2,7 +2,8 @@
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
 
-pub mod adversary;
+#[cfg(test)]
+mod adversary;
 pub mod challenge;
 pub mod compare;
 pub mod digits;

@@ -2,7 +2,8 @@
 
 use alphorn_exec::{Exec, Stopped};
 
-use crate::adversary::{Step, Tamper};
+#[cfg(test)]
+use crate::adversary::Tamper;
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
@@ -19,9 +20,24 @@ use crate::wire::Sender;
 /// reaches on average if the vector is as long as the bound.
 pub(crate) const PROJECTION_FACTOR: u128 = 128;
 
+/// Where the prover of a test may lie, see [`crate::adversary`]: nothing is there in a build that is none.
+macro_rules! lie_at {
+    ($prover:expr, $step:ident($($held:expr),+)) => {
+        #[cfg(test)]
+        $prover
+            .tamper
+            .at($prover.number, crate::adversary::Step::$step($($held),+));
+        #[cfg(not(test))]
+        let _ = ($($held,)+);
+    };
+}
+pub(crate) use lie_at;
+
 /// What runs through all levels.
 pub struct Prover<'a> {
     pub(crate) sender: Sender,
+    /// Who lies for a test.
+    #[cfg(test)]
     pub(crate) tamper: &'a mut dyn Tamper,
     pub(crate) exec: Exec<'a>,
     /// The level at work, from 1.
@@ -51,6 +67,14 @@ pub(crate) fn draw_challenges(transcript: &Transcript, count: usize) -> Vec<Ntt>
 }
 
 impl Prover<'_> {
+    /// Whether a test goes on with what is too long instead of trying again.
+    pub(crate) fn is_forced(&self) -> bool {
+        #[cfg(test)]
+        return self.tamper.forces(self.number);
+        #[cfg(not(test))]
+        false
+    }
+
     /// Begins a step, unless nobody waits for the proof any more.
     pub(crate) fn step(&self, name: &'static str) -> Result<(), Stopped> {
         self.exec.step(name)
@@ -94,9 +118,8 @@ impl Prover<'_> {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
             let mut image = projection.project_on(s, self.exec)?;
-            self.tamper.at(self.number, Step::Projection(&mut image));
-            if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.tamper.forces(self.number)
-            {
+            lie_at!(self, Projection(&mut image));
+            if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.is_forced() {
                 self.sender.byte("projection nonce", nonce);
                 self.sender.gaussian("projection", &image, bound / 2);
                 return Ok((projection, image));
@@ -107,7 +130,7 @@ impl Prover<'_> {
 
     /// Sends the values of the lifts, whose constants are known already, and returns them.
     pub(crate) fn send_lifts(&mut self, mut values: Vec<Rq>, constants: &[u64; LIFTS]) -> Vec<Rq> {
-        self.tamper.at(self.number, Step::Lifts(&mut values));
+        lie_at!(self, Lifts(&mut values));
         self.sender.elements_without_constant("lifts", &values);
         for (value, &constant) in values.iter_mut().zip(constants) {
             value.set_constant(constant);
@@ -163,7 +186,7 @@ impl Prover<'_> {
         let t = tiles.commit(&keys.inner, level.kappa, 0..pieces, exec)?;
         let digits = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
         let mut u0 = keys.first.commit(level.kappa_outer, &digits, exec)?;
-        self.tamper.at(self.number, Step::First(&mut u0));
+        lie_at!(self, First(&mut u0));
         self.sender.elements("u0", &u0);
         Ok(Beginning {
             tiles,
@@ -181,7 +204,7 @@ impl Prover<'_> {
         equations: &dyn Equations,
         mut s: Vec<Small>,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        self.tamper.at(self.number, Step::Witness(&mut s));
+        lie_at!(self, Witness(&mut s));
         let nothing = Beginning {
             tiles: Tiles::first_short(&level.cut, 0, &s, self.exec)?,
             pieces: 0,
@@ -210,15 +233,14 @@ impl Prover<'_> {
         } else {
             Vec::new()
         };
-        self.tamper
-            .at(self.number, Step::Commitments(&mut t, &mut g));
+        lie_at!(self, Commitments(&mut t, &mut g));
         let (mut v, u0) = (beginning.digits, beginning.u0);
         let first_digits = v.len();
         v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
         let own = &v[first_digits..];
         let mut u1 = keys.outer.commit(level.kappa_outer, own, exec)?;
-        self.tamper.at(self.number, Step::Outer(&mut u1));
+        lie_at!(self, Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
         let form = self.aggregate(equations, cut, &s, &tiles, &g, level.norm_sq)?;
@@ -254,10 +276,10 @@ impl Prover<'_> {
         level: &Level,
         mut h: Vec<Rq>,
     ) -> Result<(Vec<Rq>, Vec<Small>), ProveError> {
-        self.tamper.at(self.number, Step::Garbage(&mut h));
+        lie_at!(self, Garbage(&mut h));
         let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
         let mut u2 = keys.garbage.commit(level.kappa_outer, &h, self.exec)?;
-        self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
+        lie_at!(self, OuterGarbage(&mut u2));
         self.sender.elements("u2", &u2);
         Ok((u2, h))
     }
@@ -279,7 +301,7 @@ impl Prover<'_> {
                 continue;
             };
             witness.extend_from_slice(&v);
-            if norm_sq(&witness) <= level.norm_sq_out || self.tamper.forces(self.number) {
+            if norm_sq(&witness) <= level.norm_sq_out || self.is_forced() {
                 self.sender.byte("challenge nonce", nonce);
                 return Ok((challenges, witness));
             }
@@ -289,7 +311,7 @@ impl Prover<'_> {
 
     fn response_digits(&mut self, level: &Level, z: &[Rq]) -> Option<Vec<Small>> {
         let mut z: Vec<[i64; DEGREE]> = z.iter().map(Rq::centred).collect();
-        self.tamper.at(self.number, Step::Response(&mut z));
+        lie_at!(self, Response(&mut z));
         let mut low = Vec::with_capacity(2 * z.len());
         let mut high = Vec::with_capacity(z.len());
         for element in &z {
@@ -310,7 +332,7 @@ impl Prover<'_> {
         mut s: Vec<Small>,
     ) -> Result<(), ProveError> {
         let cut = &tail.cut;
-        self.tamper.at(self.number, Step::Witness(&mut s));
+        lie_at!(self, Witness(&mut s));
         let exec = self.exec;
         self.step("last level")?;
         let tiles = Tiles::short(cut, &s, exec)?;
@@ -320,8 +342,7 @@ impl Prover<'_> {
         } else {
             Vec::new()
         };
-        self.tamper
-            .at(self.number, Step::Commitments(&mut t, &mut g));
+        lie_at!(self, Commitments(&mut t, &mut g));
         self.sender.elements("t", &t);
         let flat: Vec<i64> = g.iter().flat_map(Rq::centred).collect();
         self.sender.gaussian("g", &flat, tail.g_variance);
@@ -344,11 +365,11 @@ impl Prover<'_> {
             self.sender = before.clone();
             self.sender.byte("challenge nonce", nonce);
             let mut z = self.fold(&tail.cut, phi, s_ntt);
-            self.tamper.at(self.number, Step::Response(&mut z));
+            lie_at!(self, Response(&mut z));
             let norm: u128 = (z.iter().flatten())
                 .map(|&c| u128::from(c.unsigned_abs()).pow(2))
                 .sum();
-            if norm <= tail.norm_sq_out || self.tamper.forces(self.number) {
+            if norm <= tail.norm_sq_out || self.is_forced() {
                 let flat: Vec<i64> = z.iter().flatten().copied().collect();
                 self.sender.gaussian("z", &flat, tail.z_variance);
                 return Ok(());
@@ -372,7 +393,7 @@ impl Prover<'_> {
                 garbage.push(mixed);
             }
             garbage.push(Ntt::dot(phi.iter().zip(s)).to_rq());
-            self.tamper.at(self.number, Step::Garbage(&mut garbage));
+            lie_at!(self, Garbage(&mut garbage));
             self.sender.elements("h", &garbage);
             let challenge = draw_challenge(&self.sender.transcript, i);
             for k in 0..cut.rank {

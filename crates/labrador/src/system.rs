@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use alphorn_exec::{Backend, Exec};
 
-use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
 use crate::folded::{Folded, Keys};
 use crate::principal::Statement;
@@ -191,47 +190,56 @@ impl System {
     ) -> Result<Vec<u8>, ProveError> {
         exec.step("witness check")?;
         front_end.check(witness, exec)?;
-        self.prove_with_on(front_end, witness, &mut Honest, exec)
+        self.prove_unchecked_on(front_end, witness, exec)
     }
 
-    /// Proves as [`System::prove`] does, without looking at the witness, and lets `tamper` change
-    /// every step: for tests of verifiers.
+    /// Proves as [`System::prove_on`] does, without looking at the witness: of one that is wrong there is no
+    /// proof that holds.
     ///
     /// # Errors
-    /// If a size is exceeded in every attempt.
+    /// If a size is exceeded in every attempt, or `exec` is stopped.
     ///
     /// # Panics
     /// If the system was made for other bounds.
-    pub fn prove_with<F: FrontEnd>(
+    pub fn prove_unchecked_on<F: FrontEnd>(
         &self,
         front_end: &F,
         witness: &F::Witness,
-        tamper: &mut dyn Tamper,
-    ) -> Result<Vec<u8>, ProveError> {
-        self.prove_with_on(front_end, witness, tamper, self.serial())
-    }
-
-    /// Proves as [`System::prove_with`] does, on kernel and threads of `exec`.
-    ///
-    /// # Errors
-    /// As [`System::prove_with`], or if `exec` is stopped.
-    ///
-    /// # Panics
-    /// If the system was made for other bounds.
-    pub fn prove_with_on<F: FrontEnd>(
-        &self,
-        front_end: &F,
-        witness: &F::Witness,
-        tamper: &mut dyn Tamper,
         exec: Exec<'_>,
     ) -> Result<Vec<u8>, ProveError> {
-        let transcript = self.start(front_end);
-        let mut prover = Prover {
-            sender: Sender::new(transcript, F::ID, &self.schedule),
-            tamper,
+        let prover = Prover {
+            sender: Sender::new(self.start(front_end), F::ID, &self.schedule),
+            #[cfg(test)]
+            tamper: &mut crate::adversary::Honest,
             exec,
             number: 1,
         };
+        self.prove_by(prover, front_end, witness)
+    }
+
+    /// The same by a prover that lies.
+    #[cfg(test)]
+    pub(crate) fn prove_with<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+        tamper: &mut dyn crate::adversary::Tamper,
+    ) -> Result<Vec<u8>, ProveError> {
+        let prover = Prover {
+            sender: Sender::new(self.start(front_end), F::ID, &self.schedule),
+            tamper,
+            exec: self.serial(),
+            number: 1,
+        };
+        self.prove_by(prover, front_end, witness)
+    }
+
+    fn prove_by<F: FrontEnd>(
+        &self,
+        mut prover: Prover<'_>,
+        front_end: &F,
+        witness: &F::Witness,
+    ) -> Result<Vec<u8>, ProveError> {
         let (first, later) = self.levels();
         let (mut folded, mut s) = front_end.prove(&mut prover, &self.keys, first, witness)?;
         for level in later {

@@ -6,12 +6,12 @@ use alphorn_exec::Exec;
 use super::equations::{Columns, evaluate};
 use super::layout::Layout;
 use super::product::{Products, interleaved};
-use crate::adversary::Step;
 use crate::challenge::arrangement;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys};
 use crate::joint::{DrawnForms, FORMS_MAX, Forms};
 use crate::prove::Prover;
+use crate::prove::lie_at;
 use crate::ring::{DEGREE, Ntt, Q, Small, norm_sq};
 use crate::schedule::{Level, PublicBounds, with_slack};
 use crate::sis::Profile;
@@ -177,7 +177,7 @@ impl<'a> Dachshund<'a> {
             let Some(twins) = twins else {
                 continue;
             };
-            let forced = prover.tamper.forces(prover.number);
+            let forced = prover.is_forced();
             if norm_sq(&twins) <= layout.twins_norm_sq() || forced {
                 s[start..start + twins.len()].clone_from_slice(&twins);
                 prover.sender.byte("columns nonce", nonce);
@@ -281,14 +281,14 @@ impl FrontEnd for Dachshund<'_> {
         prover.step("slack and products")?;
         let first = self.first_part(columns);
         let mut s = first.ok_or_else(|| prover.margin("a product or a quotient"))?;
-        prover.tamper.at(prover.number, Step::Witness(&mut s));
+        lie_at!(prover, Witness(&mut s));
         prover.step("first commitment")?;
         let beginning = prover.begin(keys, level, &s, self.layout.first_pieces())?;
         prover.step("conjugates and images")?;
         let seed = prover.sender.transcript.seed("forms", 0);
         let alphas = self.second_part(prover, &mut s)?;
         let second = &mut s[self.layout.twin_row(0)..];
-        prover.tamper.at(prover.number, Step::Second(second));
+        lie_at!(prover, Second(second));
         let (drawn, mut quotients) = match self.relation {
             Relation::Forms(forms) => {
                 let drawn = forms.draw(&seed);
@@ -301,9 +301,7 @@ impl FrontEnd for Dachshund<'_> {
             }
             Relation::Products(_) => (None, Vec::new()),
         };
-        prover
-            .tamper
-            .at(prover.number, Step::Quotients(&mut quotients));
+        lie_at!(prover, Quotients(&mut quotients));
         prover.sender.integers("quotients", &quotients);
         let equations = self.equations(alphas, drawn.as_deref(), quotients);
         prover.level_after(keys, level, &equations, s, beginning)

@@ -8,13 +8,12 @@ use super::lift::{Lifts, Public};
 use super::sums::Sums;
 use super::tile::FormTile;
 use super::{DrawnForms, Forms, TILE, witness};
-use crate::adversary::Step;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::Quadratic;
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
-use crate::prove::{Prover, cross_sums, draw_challenges, draw_weights};
+use crate::prove::{Prover, cross_sums, draw_challenges, draw_weights, lie_at};
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Level, PublicBounds};
 use crate::sis::Profile;
@@ -147,9 +146,8 @@ impl<'a> DachshundJoint<'a> {
             let drawn = Drawn::new(layout, &before, nonce, exec);
             let of_first = &s[..first];
             let blocks = &drawn.blocks;
-            let mut images = blocks.project_blocks(of_first, layout.rank(), BLOCK, exec)?;
-            prover.tamper.at(prover.number, Step::Images(&mut images));
-            let forced = prover.tamper.forces(prover.number);
+            let images = blocks.project_blocks(of_first, layout.rank(), BLOCK, exec)?;
+            let forced = prover.is_forced();
             let long: u128 = images.iter().map(image_norm_sq).sum();
             if long > layout.images_norm_sq() && !forced
                 || witness::conjugates(layout, &drawn.alphas, s, exec)?.is_none()
@@ -159,9 +157,7 @@ impl<'a> DachshundJoint<'a> {
             }
             let conjugates = &s[layout.conjugate_row(0)..layout.image_start()];
             if norm_sq(conjugates) <= layout.conjugates_norm_sq() || forced {
-                prover
-                    .tamper
-                    .at(prover.number, Step::Second(&mut s[first..]));
+                lie_at!(prover, Second(&mut s[first..]));
                 prover.sender.byte("blocks nonce", nonce);
                 return Ok(drawn);
             }
@@ -189,11 +185,9 @@ impl<'a> DachshundJoint<'a> {
             let whole = projection.project_from(2 * count, low, exec)?;
             let upper = projection.project_from(2 * count, high, exec)?;
             let mut image = std::array::from_fn(|i| digits[i] + whole[i] + (upper[i] << BASE));
-            prover
-                .tamper
-                .at(prover.number, Step::Projection(&mut image));
+            lie_at!(prover, Projection(&mut image));
             let short = image_norm_sq(&image) <= IMAGE_FACTOR * bound;
-            if short || prover.tamper.forces(prover.number) {
+            if short || prover.is_forced() {
                 prover.sender.byte("projection nonce", nonce);
                 prover.sender.gaussian("projection", &image, bound / 2);
                 return Ok((projection, image));
@@ -342,7 +336,7 @@ impl FrontEnd for DachshundJoint<'_> {
         prover.step("slack and products")?;
         let mut s = witness::columns(layout, columns);
         witness::products(layout, &mut s, exec)?.ok_or_else(|| prover.margin("a product"))?;
-        prover.tamper.at(prover.number, Step::Witness(&mut s));
+        lie_at!(prover, Witness(&mut s));
         prover.step("first commitment")?;
         let beginning = prover.begin(keys, level, &s, first_pieces)?;
         let (mut v, u0) = (beginning.digits, beginning.u0);
@@ -356,21 +350,17 @@ impl FrontEnd for DachshundJoint<'_> {
         let mut t = tiles.commit(&keys.inner, level.kappa, first_pieces..pieces, exec)?;
         prover.step("quadratic garbage")?;
         let mut g = tiles.squares(exec)?;
-        prover
-            .tamper
-            .at(prover.number, Step::Commitments(&mut t, &mut g));
+        lie_at!(prover, Commitments(&mut t, &mut g));
         v.extend(prover.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(prover.digits(&g, level.g_base, level.g_digits, "quadratic garbage")?);
         let mut u1 = keys
             .outer
             .commit(level.kappa_outer, &v[first_digits..], exec)?;
-        prover.tamper.at(prover.number, Step::Outer(&mut u1));
+        lie_at!(prover, Outer(&mut u1));
         prover.sender.elements("u1", &u1);
         prover.step("quotients")?;
         let mut quotients = self.quotients(forms.as_ref(), &s, exec)?;
-        prover
-            .tamper
-            .at(prover.number, Step::Quotients(&mut quotients));
+        lie_at!(prover, Quotients(&mut quotients));
         prover.sender.integers("quotients", &quotients);
 
         prover.step("projection")?;
