@@ -360,7 +360,6 @@ fn a_broadcast_bench_prints_ours_beside_its_peers() {
         let peer = &op["baselines"][0];
         assert_eq!(peer["kind"], "measured", "{name}: {peer}");
         assert!(op["median_ns"].as_f64().unwrap() > 0.0);
-        assert!(op["met"].is_null(), "no target for this shape");
     }
     // One bad among ten: its half, quarter and so on, down to itself.
     let sums = &op(&cases[0], "verify_batch_one_bad_10")["bisect_msm_count"];

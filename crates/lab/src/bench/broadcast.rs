@@ -170,38 +170,6 @@ impl Op {
     }
 }
 
-/// Nanoseconds that each operation should take at the proof of concept's shape: AVX-512, AVX2, portable.
-const TARGETS_NS: [(&str, [u64; 3]); 6] = [
-    ("propose", [2_500_000, 8_000_000, 10_000_000]),
-    ("verify_single", [250_000, 800_000, 1_000_000]),
-    ("verify_batch_10", [30_000, 90_000, 110_000]),
-    ("recode", [5_000, 40_000, 60_000]),
-    ("decode", [100_000, 400_000, 600_000]),
-    ("receive_all", [500_000, 1_500_000, 2_000_000]),
-];
-/// The same for Reed-Solomon at 118 kB, which has one kernel.
-const TARGETS_RS_NS: [(&str, u64); 3] = [
-    ("rs_encode", 500_000),
-    ("rs_verify", 4_000),
-    ("rs_decode_checked", 800_000),
-];
-
-/// The target of an operation, where there is one for this shape.
-fn target_ns(shape: &Shape, level: &str, op: &str) -> Option<u64> {
-    if (shape.cut.chunks, shape.elements) != (CHUNKS, ELEMENTS) {
-        return None;
-    }
-    let column = match level {
-        "avx512" => 0,
-        "avx2" => 1,
-        _ => 2,
-    };
-    let rlnc = TARGETS_NS.iter().find(|(name, _)| *name == op);
-    let rs = TARGETS_RS_NS.iter().find(|(name, _)| *name == op);
-    rlnc.map(|(_, targets)| targets[column])
-        .or(rs.map(|(_, target)| *target))
-}
-
 /// One kernel's operations, or those of a code that has one kernel.
 struct Case {
     strategy: &'static str,
@@ -250,7 +218,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         });
     }
     for case in &cases {
-        sink.say(&print(case, &shape, &peers));
+        sink.say(&print(case, &peers));
     }
     if let (Some(path), Some(&backend)) = (&args.emit_costs, backends.last()) {
         write_whole(path, costs::table(backend, &machine, args.seed)?.as_bytes())?;
@@ -260,10 +228,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("params".to_owned(), params(&shape)),
         (
             "cases".to_owned(),
-            cases
-                .iter()
-                .map(|case| case_json(case, &shape, &peers))
-                .collect(),
+            cases.iter().map(|case| case_json(case, &peers)).collect(),
         ),
         ("peers".to_owned(), peers.iter().map(peer_json).collect()),
     ]);
@@ -299,7 +264,7 @@ fn rival<'a>(peers: &'a [Baseline], op: &str) -> Option<&'a Baseline> {
         .min_by(|a, b| a.median_ns.total_cmp(&b.median_ns))
 }
 
-fn print(case: &Case, shape: &Shape, peers: &[Baseline]) -> String {
+fn print(case: &Case, peers: &[Baseline]) -> String {
     let row = |op: &Op| {
         let cell = |ns: Option<f64>| ns.map_or("-".into(), |ns| text::seconds(ns * 1e-9));
         let peer = |kind: &str, bare: bool| {
@@ -311,13 +276,11 @@ fn print(case: &Case, shape: &Shape, peers: &[Baseline]) -> String {
             cell(found.next().map(|peer| peer.median_ns))
         };
         let rival = rival(peers, op.name);
-        let target = target_ns(shape, case.level, op.name).map(|ns| ns as f64);
         vec![
             op.name.to_owned(),
             cell(Some(op.times.least_ns)),
             cell(Some(op.times.median_ns)),
             cell(Some(op.times.p90_ns)),
-            cell(target),
             cell(rival.map(|rival| rival.median_ns)),
             rival.map_or("-".into(), |rival| {
                 text::ratio(rival.median_ns / op.times.median_ns)
@@ -332,7 +295,6 @@ fn print(case: &Case, shape: &Shape, peers: &[Baseline]) -> String {
         "least",
         "median",
         "p90",
-        "target",
         "peer",
         "faster",
         "unverified",
@@ -357,9 +319,8 @@ fn params(shape: &Shape) -> Value {
     })
 }
 
-fn case_json(case: &Case, shape: &Shape, peers: &[Baseline]) -> Value {
+fn case_json(case: &Case, peers: &[Baseline]) -> Value {
     let op_json = |op: &Op| {
-        let target = target_ns(shape, case.level, op.name);
         let baselines: Value = peers
             .iter()
             .filter(|peer| peer.op == op.name)
@@ -376,8 +337,6 @@ fn case_json(case: &Case, shape: &Shape, peers: &[Baseline]) -> Value {
             "iters": op.times.iters,
             "kind": "measured",
             "baselines": baselines,
-            "target_ns": target,
-            "met": target.map(|target| op.times.median_ns <= target as f64),
         });
         if let (Value::Object(map), Some((name, count))) = (&mut value, op.count) {
             map.insert(name.to_owned(), count.into());

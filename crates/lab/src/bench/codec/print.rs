@@ -1,6 +1,6 @@
 //! Tables and JSON objects of the codes.
 
-use super::{CONTEXTS, Case, SIZE_TARGET, SLOT_TARGET_KIB, SLOT_TARGET_MS, TIME_TARGETS_US, Times};
+use super::{CONTEXTS, Case, Times};
 use crate::report::table;
 use crate::text;
 use serde_json::{Map, Value, json};
@@ -19,8 +19,6 @@ pub(super) fn size_table(cases: &[Case]) -> String {
         "chain",
         "link",
         "u1 / all planes",
-        "rice none of target",
-        "rice chain of target",
     ];
     let kib = |bytes: u64| format!("{:.0}", bytes as f64 / 1024.0);
     let row = |case: &Case| {
@@ -44,23 +42,10 @@ pub(super) fn size_table(cases: &[Case]) -> String {
             sizes.mean(sizes.u1),
             sizes.mean(sizes.rice[0])
         ));
-        row.push(format!(
-            "{:.1} %",
-            100.0 * sizes.rice[0] as f64 / sizes.target_bytes()
-        ));
-        let of_target = case
-            .chain_kib()
-            .map(|kib| format!("{:.1} %", 100.0 * kib / SLOT_TARGET_KIB));
-        row.push(of_target.unwrap_or_else(|| "-".into()));
         row
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    format!(
-        "KiB of all supports; targets: rice none at most {} x entropy + {} B a collection; rice chain at most {SLOT_TARGET_KIB} KiB for 512 bitfields of 32,768 at 95 % and above\n{}",
-        SIZE_TARGET.0,
-        SIZE_TARGET.1,
-        table(&header, &rows)
-    )
+    format!("KiB of all supports\n{}", table(&header, &rows))
 }
 
 pub(super) fn time_table(cases: &[Case]) -> String {
@@ -86,9 +71,8 @@ pub(super) fn time_table(cases: &[Case]) -> String {
         })
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let (sparse, any) = TIME_TARGETS_US;
     format!(
-        "\nTime of one collection; target for rice of 32,768 positions: {sparse} us where 1 % differ, {any} us at any content, {SLOT_TARGET_MS} ms for all 512 on one thread\n{}",
+        "\nTime of one collection, and of all\n{}",
         table(&header, &rows)
     )
 }
@@ -130,19 +114,6 @@ pub(super) fn case_json(case: &Case) -> Value {
         "picks": sizes.picks,
         "encode_us": by_code(&|times| times.encode_us),
         "decode_us": by_code(&|times| times.decode_us),
-        "target_bytes": sizes.target_bytes(),
-        "chain_kib": case.chain_kib(),
         "equal": sizes.differences == 0,
-    })
-}
-
-pub(super) fn targets_json() -> Value {
-    json!({
-        "rice_us_at_1_percent": TIME_TARGETS_US.0,
-        "rice_us": TIME_TARGETS_US.1,
-        "rice_512_ms": SLOT_TARGET_MS,
-        "rice_chain_512_kib": SLOT_TARGET_KIB,
-        "rice_over_entropy": SIZE_TARGET.0,
-        "rice_extra_bytes": SIZE_TARGET.1,
     })
 }
