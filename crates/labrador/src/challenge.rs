@@ -9,10 +9,10 @@ const ONES: usize = 32;
 const TWOS: usize = 12;
 
 /// `tau`, the squared Euclidean norm of every challenge.
-pub const CHALLENGE_NORM_SQ: u128 = (ONES + 4 * TWOS) as u128;
+pub(crate) const CHALLENGE_NORM_SQ: u128 = (ONES + 4 * TWOS) as u128;
 
 /// `T`, the bound of the operator norm of every challenge.
-pub const OPERATOR_NORM: u128 = 16;
+pub(crate) const OPERATOR_NORM: u128 = 16;
 
 /// A lower bound of `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which 16 %
 /// pass the norm test.

@@ -9,7 +9,7 @@ use crate::ring::{DEGREE, Small};
 /// # Panics
 /// If there are no digits, or the base has no bits or more than 15.
 #[must_use]
-pub fn decompose(x: &[i64; DEGREE], base: u32, count: usize) -> Option<Vec<Small>> {
+pub(crate) fn decompose(x: &[i64; DEGREE], base: u32, count: usize) -> Option<Vec<Small>> {
     assert!(
         count > 0 && (1..16).contains(&base),
         "digits of 1 to 15 bits"

@@ -9,13 +9,13 @@ use crate::tiles::Tiles;
 use crate::transcript::Seed;
 
 /// The names of the streams of the keys, pairwise different so that no key repeats another.
-pub const INNER: &str = "alphorn/labrador/key/v1/A";
+pub(crate) const INNER: &str = "alphorn/labrador/key/v1/A";
 /// The key of the commitment to the first part of `t`, where a front end makes two.
-pub const FIRST: &str = "alphorn/labrador/key/v1/B0";
+pub(crate) const FIRST: &str = "alphorn/labrador/key/v1/B0";
 /// The key of the outer commitment to `t` and `g`.
-pub const OUTER: &str = "alphorn/labrador/key/v1/B1";
+pub(crate) const OUTER: &str = "alphorn/labrador/key/v1/B1";
 /// The key of the outer commitment to `h`.
-pub const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
+pub(crate) const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
 
 /// A key for vectors of at most a fixed length, to be used with any number of rows up to 32.
 ///
@@ -24,19 +24,19 @@ pub const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
 /// the first `rows` coordinates of the sum over all groups are the commitment. A short last group
 /// counts as filled with zeros. For `rows = group` that is ring-SIS in
 /// `Z[W]/(W^(64 group) + 1)`, else a truncation of it.
-pub struct Key {
+pub(crate) struct Key {
     elements: Vec<Ntt>,
     /// The same times `X`, for products that wrap around `Y^group = X`.
     turned: Vec<Ntt>,
 }
 
 /// Rows of a commitment are at most this many, so that a group has at most this many elements.
-pub const ROWS_MAX: usize = 32;
+pub(crate) const ROWS_MAX: usize = 32;
 
 impl Key {
     /// Draws the key named `name` for vectors of up to `length` elements.
     #[must_use]
-    pub fn expand(name: &str, length: usize, backend: Backend) -> Self {
+    pub(crate) fn expand(name: &str, length: usize, backend: Backend) -> Self {
         let padded = length.next_multiple_of(ROWS_MAX);
         let mut stream = Seed::of_name(name).stream();
         let elements: Vec<Rq> = (0..padded).map(|_| stream.element()).collect();
@@ -49,13 +49,13 @@ impl Key {
 
     /// The longest vector that the key commits to.
     #[must_use]
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.elements.len()
     }
 
     /// Bytes of memory of the key.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         (self.elements.len() + self.turned.len()) * size_of::<Ntt>()
     }
 
@@ -97,7 +97,7 @@ impl Key {
     /// If the column is beyond the key, or there are more than [`ROWS_MAX`] weights.
     #[must_use]
     #[inline(always)]
-    pub fn transposed_in<V: Vectors>(&self, weights: &[Ntt], column: usize) -> Ntt {
+    pub(crate) fn transposed_in<V: Vectors>(&self, weights: &[Ntt], column: usize) -> Ntt {
         let rows = weights.len();
         assert!(rows <= ROWS_MAX && column < self.elements.len());
         Ntt::dot_in::<V>(

@@ -5,14 +5,14 @@
 #[cfg(test)]
 mod adversary;
 pub mod challenge;
-pub mod compare;
-pub mod digits;
+mod compare;
+mod digits;
 mod error;
 mod folded;
 mod form;
 pub mod joint;
 pub mod kernel;
-pub mod key;
+mod key;
 mod principal;
 pub mod projection;
 mod prove;

@@ -111,7 +111,7 @@ impl Projection {
     /// For each lift and each index the ring element `phi` with `ct(phi s) = <weights, M s>` for
     /// every `s`, where `M` are the 64 columns of ring element `index`.
     #[must_use]
-    pub fn collapse(
+    pub(crate) fn collapse(
         &self,
         indices: Range<usize>,
         weights: &[Weights; LIFTS],
@@ -260,7 +260,7 @@ const _: () = assert!(SIGN_PARTS == LIFTS * RESIDUE_BYTES && SIGN_GROUPS * SIGN_
 
 /// The squared norm of an image.
 #[must_use]
-pub fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
+pub(crate) fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
     image
         .iter()
         .map(|&x| u128::from(x.unsigned_abs()).pow(2))

@@ -12,7 +12,7 @@ pub(crate) use row::with_slack;
 pub use row::{Cut, Level, Tail};
 
 /// Pieces of a level are at most this many: garbage grows with their square.
-pub const PIECES_MAX: usize = 128;
+pub(crate) const PIECES_MAX: usize = 128;
 
 /// Ring elements of a first witness are at most this many.
 pub const ELEMENTS_MAX: usize = 1 << 21;
@@ -20,7 +20,7 @@ pub const ELEMENTS_MAX: usize = 1 << 21;
 /// What is public about a statement and decides every parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicBounds {
-    /// Vectors of the witness, 1 to [`PIECES_MAX`].
+    /// Vectors of the witness, 1 to `PIECES_MAX`.
     pub pieces: usize,
     /// Ring elements of each vector.
     pub rank: usize,

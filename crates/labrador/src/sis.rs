@@ -69,7 +69,7 @@ impl Profile {
     /// The least number of rows whose commitment binds vectors with a squared norm of `norm_sq`.
     /// None if 32 rows do not.
     #[must_use]
-    pub fn rows_for(self, norm_sq: u128) -> Option<usize> {
+    pub(crate) fn rows_for(self, norm_sq: u128) -> Option<usize> {
         let table = match self {
             Self::Core128 => &CORE_128,
             Self::Falcon => &FALCON,

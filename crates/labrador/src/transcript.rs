@@ -10,7 +10,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
 
 /// Bytes of the state. 32, so that a collision costs `2^128`.
-pub const STATE_BYTES: usize = 32;
+pub(crate) const STATE_BYTES: usize = 32;
 
 /// The state of both sides. A message is absorbed under its own label, with its length, so two
 /// different sequences of messages never hash the same bytes.
@@ -98,7 +98,7 @@ impl Seed {
 
     /// The stream from its byte `offset`.
     #[must_use]
-    pub fn stream_at(&self, offset: u64) -> Stream {
+    pub(crate) fn stream_at(&self, offset: u64) -> Stream {
         let (key, counter) = self.0.split_at(STATE_BYTES / 2);
         let key: &[u8; 16] = key.try_into().expect("half of 32 bytes");
         let counter: &[u8; 16] = counter.try_into().expect("half of 32 bytes");

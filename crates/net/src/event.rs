@@ -24,7 +24,7 @@ pub struct Message {
     pub parsed: Topic,
     /// Names it in [`Handle::verdict`](crate::Handle::verdict).
     pub token: u64,
-    /// When it came; gossip forgets it [`Config::verdict_time`](crate::Config::verdict_time) later.
+    /// When it came; gossip forgets it `Config::verdict_time` later.
     pub arrival: Instant,
     /// The bytes, at most as many as the kind of topic allows.
     pub data: Arc<[u8]>,

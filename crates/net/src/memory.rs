@@ -43,7 +43,7 @@ const CONNECTION_BYTES: u64 = 1 << 20;
 impl Config {
     /// The most bytes that the network takes, by what takes them, where so many topics of each kind
     /// are subscribed and the driver holds at most `held_bytes` of messages that wait for its verdict
-    /// or that it accepted within [`verdict_time`](Self::verdict_time).
+    /// or that it accepted within `verdict_time`.
     ///
     /// Sizes of entries in the tables of libraries are estimates from above. Not counted is what a
     /// packet of many empty messages becomes while it is decoded.

@@ -112,7 +112,7 @@ impl Blocks {
     }
 
     /// Blocks from a slot on in the order of their slots, those that `wait` to be written among
-    /// them; at most `count_max`, [`RANGE_MAX`] and [`RANGE_BYTES_MAX`].
+    /// them; at most `count_max`, `RANGE_MAX` and `RANGE_BYTES_MAX`.
     ///
     /// # Errors
     /// [`BlocksError`].

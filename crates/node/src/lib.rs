@@ -14,7 +14,7 @@
 //! | [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
-//! | [`local`] | messages that came neither by gossip nor from a peer |
+//! | `local` | messages that came neither by gossip nor from a peer |
 //! | [`telemetry`] | what happens in a node, as metrics, summary, trace, events and log |
 //! | [`api`], [`http`], [`host_allow_list`] | what it answers |
 //! | [`genesis`] | which network it is |

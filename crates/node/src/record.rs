@@ -6,7 +6,7 @@
 //! to machines of the same configuration and compares the digests.
 //!
 //! A file is [`MAGIC`], a header of the embedder's with its length (4 bytes), and entries with
-//! theirs. There is a mark with the digest so far every [`MARK_INPUTS`] inputs, and the last entry has
+//! theirs. There is a mark with the digest so far every `MARK_INPUTS` inputs, and the last entry has
 //! SHA-256 of the file before it. A file without a last entry is of a node that was killed, or could
 //! not be written fast enough: what it has is replayed. It holds no secret, but all that peers sent.
 
@@ -77,7 +77,7 @@ impl Recorder {
     /// Begins a file that is not there yet.
     ///
     /// # Errors
-    /// If it cannot be made, or the header is longer than [`HEADER_BYTES_MAX`].
+    /// If it cannot be made, or the header is longer than `HEADER_BYTES_MAX`.
     pub fn create(path: &Path, header: &[u8]) -> io::Result<Self> {
         let length = u32::try_from(header.len()).ok();
         let length = length.filter(|length| *length <= HEADER_BYTES_MAX);

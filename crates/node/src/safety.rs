@@ -7,9 +7,9 @@
 //!
 //! The order of a signature:
 //!
-//! 1. Well before the phase, [`SafetyStore::reserve_slot`] moves the mark of every local key and
+//! 1. Well before the phase, `SafetyStore::reserve_slot` moves the mark of every local key and
 //!    role behind the slot, in one durable transaction. The right to sign stays in memory.
-//! 2. At the phase, [`SafetyStore::grant`] takes those rights out of memory, each once. If a
+//! 2. At the phase, `SafetyStore::grant` takes those rights out of memory, each once. If a
 //!    vote's source moved forward, that is made durable too, since no later vote may go back
 //!    behind it (minimal rule of EIP-3076).
 //! 3. A crash between the two burns the slot: a vote is missed, never made twice.

@@ -69,7 +69,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The latencies of a scenario, for nodes in these regions ([`Latency::regions_of`]).
+    /// The latencies of a scenario, for nodes in these regions (`Latency::regions_of`).
     pub fn new(latency: &scenario::Latency, region: Vec<u8>) -> Self {
         let ms = |ms: u64| ms.saturating_mul(1_000_000);
         match latency {

@@ -2,21 +2,21 @@
 //!
 //! | room | what it holds |
 //! |---|---|
-//! | [`bounds`] | times that no protocol can beat |
-//! | [`calendar`] | events in total order, in constant time each |
-//! | [`charge`] | what computing takes: jobs in front of simulated cores |
-//! | [`check`] | who records deliveries and holds them to the rules |
-//! | [`core`] | the order of events, and the driver that feeds state machines |
+//! | `bounds` | times that no protocol can beat |
+//! | `calendar` | events in total order, in constant time each |
+//! | `charge` | what computing takes: jobs in front of simulated cores |
+//! | `check` | who records deliveries and holds them to the rules |
+//! | `core` | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
-//! | [`fault`] | wrappers around honest state machines |
+//! | `fault` | wrappers around honest state machines |
 //! | [`gossip`] | a model of gossipsub, and the two plainest ways beside it |
-//! | [`graph`] | who is connected to whom |
+//! | `graph` | who is connected to whom |
 //! | [`horn`] | votes, aggregates, collections and the block of a slot over the network |
 //! | [`latency`] | how long a bit is on its way |
-//! | [`net`] | queues at uplinks and downlinks, loss, windows, partitions |
-//! | [`network`] | which node receives what, and the bytes of it |
+//! | `net` | queues at uplinks and downlinks, loss, windows, partitions |
+//! | `network` | which node receives what, and the bytes of it |
 //! | [`report`] | what a run yields, its figures and its tables |
-//! | [`role`] | what one simulated node runs |
+//! | `role` | what one simulated node runs |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`run`] | from a scenario and a seed to an outcome |
 //! | [`scenario`] | protocol, network, faults and seeds as data |

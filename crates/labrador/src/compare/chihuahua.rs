@@ -18,7 +18,7 @@ use crate::transcript::{Stream, Transcript};
 use crate::verify::Verifier;
 
 /// Columns of a statement are at most this many: garbage grows with their number.
-pub const COLUMNS_MAX: usize = 256;
+pub(super) const COLUMNS_MAX: usize = 256;
 
 /// Vectors of a signature: `s_1`, `s_2`, slack.
 const PARTS: usize = 3;
@@ -119,7 +119,7 @@ impl Layout {
 }
 
 impl<'a> Chihuahua<'a> {
-    /// A statement about the columns of `products`, 1 to [`COLUMNS_MAX`]. `context` is absorbed
+    /// A statement about the columns of `products`, 1 to `COLUMNS_MAX`. `context` is absorbed
     /// before anything is drawn.
     ///
     /// # Errors

@@ -9,6 +9,6 @@ mod product;
 #[cfg(test)]
 mod tests;
 
-pub use chihuahua::{COLUMNS_MAX as CHIHUAHUA_COLUMNS_MAX, Chihuahua};
+pub use chihuahua::Chihuahua;
 pub use columns::{Dachshund, Relation};
 pub use product::Products;

@@ -208,7 +208,7 @@ fn relations_beyond_the_limits_are_refused_by_name() {
         modulus: MODULUS,
     };
     assert_eq!(refuse(2, MODULUS, &zeros, &wide), Some(expected));
-    let max = CHIHUAHUA_COLUMNS_MAX;
+    let max = super::chihuahua::COLUMNS_MAX;
     let columns = max + 1;
     let refused = Chihuahua::bounds_for(columns, 8, NORM_SQ, Profile::Core128);
     assert_eq!(

@@ -81,23 +81,23 @@ pub trait Vector: Copy {
 }
 
 /// Rows of signs that share a word of weights.
-pub const SIGN_ROWS: usize = 4;
+pub(crate) const SIGN_ROWS: usize = 4;
 
 /// Groups of rows of a projection matrix.
-pub const SIGN_GROUPS: usize = 64;
+pub(crate) const SIGN_GROUPS: usize = 64;
 
 /// Weights of a row, of eight bits each.
-pub const SIGN_PARTS: usize = 18;
+pub(crate) const SIGN_PARTS: usize = 18;
 
 /// The signs of 256 rows by 64 columns, as two planes of bits: a sign is the difference of the
 /// bits `256 (row / 4) + 4 column + row mod 4` of both.
-pub type SignPlanes = [[u8; 2048]; 2];
+pub(crate) type SignPlanes = [[u8; 2048]; 2];
 
 /// For each group of rows and each part the weights of its four rows, from the lowest byte on.
-pub type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
+pub(crate) type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
 
 /// A sum for each part and column.
-pub type SignSums = [[i32; 64]; SIGN_PARTS];
+pub(crate) type SignSums = [[i32; 64]; SIGN_PARTS];
 
 /// The signs of 256 rows by 64 columns as numbers.
 pub type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];

@@ -20,7 +20,7 @@ pub const DEGREE: usize = 64;
 pub const Q: u64 = (1 << 48) - 59;
 
 /// Bytes of one residue modulo [`Q`] on the wire.
-pub const RESIDUE_BYTES: usize = 6;
+pub(crate) const RESIDUE_BYTES: usize = 6;
 
 /// An element of `R` with coefficients of 16 bits: a witness, a digit, a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,13 +81,13 @@ pub fn reduce(x: i64) -> u64 {
 
 /// The product of two residues in `[0, Q)`.
 #[must_use]
-pub fn mul_mod(a: u64, b: u64) -> u64 {
+pub(crate) fn mul_mod(a: u64, b: u64) -> u64 {
     reduce_wide(u128::from(a) * u128::from(b))
 }
 
 /// The sum of two residues in `[0, Q)`.
 #[must_use]
-pub fn add_mod(a: u64, b: u64) -> u64 {
+pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
     let sum = a + b;
     if sum >= Q { sum - Q } else { sum }
 }
@@ -155,7 +155,7 @@ impl Rq {
     ///
     /// # Panics
     /// If `x` is not below [`Q`].
-    pub fn set_constant(&mut self, x: u64) {
+    pub(crate) fn set_constant(&mut self, x: u64) {
         assert!(x < Q, "a residue is below the modulus");
         self.0[0] = x;
     }

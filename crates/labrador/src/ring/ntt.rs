@@ -114,14 +114,14 @@ impl Ntt {
 
     /// An element whose coefficients are known to be at most `bound` in absolute value.
     #[must_use]
-    pub fn from_small_bounded(x: &Small, bound: u16) -> Self {
+    pub(crate) fn from_small_bounded(x: &Small, bound: u16) -> Self {
         Backend::Portable.run(OfSmall(x, bound))
     }
 
     /// [`Ntt::from_small_bounded`].
     #[must_use]
     #[inline(always)]
-    pub fn from_small_in<V: Vectors>(x: &Small, bound: u16) -> Self {
+    pub(crate) fn from_small_in<V: Vectors>(x: &Small, bound: u16) -> Self {
         debug_assert!(x.0.iter().all(|c| c.unsigned_abs() <= bound));
         let mut rows = rows::of_small::<V>(&x.0);
         transform::forward::<V>(&mut rows);
@@ -133,14 +133,14 @@ impl Ntt {
 
     /// The centred representative of a residue class.
     #[must_use]
-    pub fn from_rq(x: &Rq) -> Self {
+    pub(crate) fn from_rq(x: &Rq) -> Self {
         Self::from_integers(&x.centred(), Q / 2)
     }
 
     /// [`Ntt::from_rq`].
     #[must_use]
     #[inline(always)]
-    pub fn from_rq_in<V: Vectors>(x: &Rq) -> Self {
+    pub(crate) fn from_rq_in<V: Vectors>(x: &Rq) -> Self {
         Self::from_integers_in::<V>(&x.centred(), Q / 2)
     }
 
@@ -197,7 +197,7 @@ impl Ntt {
     /// As [`Ntt::to_rq`].
     #[must_use]
     #[inline(always)]
-    pub fn to_rq_in<V: Vectors>(&self) -> Rq {
+    pub(crate) fn to_rq_in<V: Vectors>(&self) -> Rq {
         assert!(
             self.bound.max <= BOUND,
             "a sum of products was not refreshed"
@@ -207,8 +207,9 @@ impl Ntt {
 
     /// The centred representative of the class modulo `Q`: the same class, with the smallest
     /// bound.
+    #[cfg(test)]
     #[must_use]
-    pub fn refreshed(&self) -> Self {
+    pub(crate) fn refreshed(&self) -> Self {
         Self::from_rq(&self.to_rq())
     }
 
@@ -219,7 +220,7 @@ impl Ntt {
 
     /// [`Ntt::add`].
     #[inline(always)]
-    pub fn add_in<V: Vectors>(&mut self, other: &Self) {
+    pub(crate) fn add_in<V: Vectors>(&mut self, other: &Self) {
         self.bound = self.bound.plus(other.bound);
         rows::add::<V>(&mut self.rows.0, &other.rows.0);
     }
@@ -233,7 +234,7 @@ impl Ntt {
     /// [`Ntt::times`].
     #[must_use]
     #[inline(always)]
-    pub fn times_in<V: Vectors>(&self, other: &Self) -> Self {
+    pub(crate) fn times_in<V: Vectors>(&self, other: &Self) -> Self {
         Self {
             rows: rows::multiply::<V>(&self.rows, &other.rows),
             bound: self.bound.times(other.bound),
@@ -260,7 +261,9 @@ impl Ntt {
     /// [`Ntt::dot`].
     #[must_use]
     #[inline(always)]
-    pub fn dot_in<'a, V: Vectors>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
+    pub(crate) fn dot_in<'a, V: Vectors>(
+        pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>,
+    ) -> Self {
         let mut out = Self::zero();
         out.add_dot_in::<V>(pairs);
         out
@@ -268,7 +271,7 @@ impl Ntt {
 
     /// Adds the products of pairs.
     #[inline(always)]
-    pub fn add_dot_in<'a, V: Vectors>(
+    pub(crate) fn add_dot_in<'a, V: Vectors>(
         &mut self,
         pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>,
     ) {

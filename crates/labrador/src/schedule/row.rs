@@ -222,7 +222,7 @@ impl Level {
 
     /// Digits of `t` and `g`, the part under the first outer commitment.
     #[must_use]
-    pub fn digits_outer(&self) -> usize {
+    pub(crate) fn digits_outer(&self) -> usize {
         self.digits() - self.t_digits * self.cut.pairs()
     }
 

@@ -20,7 +20,7 @@ pub enum Change {
     /// It is there again.
     Up(u32),
     /// It is there again and has forgotten everything: a new state machine takes its place
-    /// ([`World::set_restart`]), and results of jobs before are none for it.
+    /// (`World::set_restart`), and results of jobs before are none for it.
     UpAnew(u32),
     /// A node gets another bandwidth.
     Link(u32, Rate),
