@@ -32,6 +32,8 @@ mod message;
 mod peers;
 mod plain;
 mod reject;
+#[cfg(test)]
+mod tests;
 
 use alphorn_proto::{Peer, Token, Verdict};
 

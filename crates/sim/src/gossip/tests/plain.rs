@@ -1,9 +1,9 @@
 //! Grid and direct dissemination.
 
-use alphorn_proto::{Peer, Verdict};
-use alphorn_sim::gossip::{
+use crate::gossip::{
     Config, DenseId, Direct, Grid, Input, Links, Message, Output, Payload, Peers, Priority, Reject,
 };
+use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A network of gossip nodes with unequal latencies and a queue to nobody: what is sent arrives.
 
+use crate::gossip::{Config, DenseId, Gossip, Input, Message, Output, Payload, Reject};
 use alphorn_proto::{Peer, Verdict};
-use alphorn_sim::gossip::{Config, DenseId, Gossip, Input, Message, Output, Payload, Reject};
 use alphorn_types::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

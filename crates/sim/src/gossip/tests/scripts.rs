@@ -1,8 +1,8 @@
 //! Whatever peers send in whatever order, a node keeps its bounds.
 
-use crate::world::{Blob, Node, Numbers};
+use super::world::{Blob, Node, Numbers};
+use crate::gossip::{Config, DenseId, Ids, Input, Message, Output, PEERS_MAX};
 use alphorn_proto::{Peer, Token, Verdict};
-use alphorn_sim::gossip::{Config, DenseId, Ids, Input, Message, Output, PEERS_MAX};
 use alphorn_types::Time;
 use std::sync::Arc;
 

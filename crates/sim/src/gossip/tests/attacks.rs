@@ -1,10 +1,10 @@
 //! What hostile peers can do: it is counted, bounded, reported, and honest messages still arrive.
 
-use crate::world::{Blob, Node, Wire, World};
-use alphorn_proto::{Peer, Token, Verdict};
-use alphorn_sim::gossip::{
+use super::world::{Blob, Node, Wire, World};
+use crate::gossip::{
     Config, DenseId, Ids, Input, Message, Output, PeerSet, Peers, Priority, Reject,
 };
+use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;
 

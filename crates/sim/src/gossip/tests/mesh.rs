@@ -1,8 +1,8 @@
 //! What an honest mesh does.
 
-use crate::world::World;
+use super::world::World;
+use crate::gossip::{Config, Input, PeerSet};
 use alphorn_proto::Peer;
-use alphorn_sim::gossip::{Config, Input, PeerSet};
 
 fn formed(count: usize, degree: usize, seed: u64) -> World {
     let mut world = World::random(count, degree, Config::default(), seed);
