@@ -37,19 +37,19 @@ mod tests;
 
 use alphorn_proto::{Peer, Token, Verdict};
 
-pub use config::{Config, ConfigError};
-pub use direct::Direct;
-pub use grid::{Grid, Links};
-pub use id::{DENSE_WINDOW, DenseId, ID_BYTES, Mark, SeenBits};
-pub use machine::Gossip;
-pub use message::{Ids, Message, Payload};
-pub use peers::{PEERS_MAX, PeerSet, Peers, PeersIter};
-pub use reject::{Counters, Duplicates, Reject};
+pub(crate) use config::{Config, ConfigError};
+pub(crate) use direct::Direct;
+pub(crate) use grid::{Grid, Links};
+pub(crate) use id::{DENSE_WINDOW, DenseId, ID_BYTES, Mark, SeenBits};
+pub(crate) use machine::Gossip;
+pub(crate) use message::{Ids, Message, Payload};
+pub(crate) use peers::{PEERS_MAX, PeerSet, Peers};
+pub(crate) use reject::{Counters, Duplicates, Reject};
 
 /// Order in which a driver's queue to a peer is served, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Priority {
+pub(crate) enum Priority {
     /// GRAFT, PRUNE, IDONTWANT and IWANT: small, and worthless when late.
     Control,
     /// Own messages.
@@ -62,7 +62,7 @@ pub enum Priority {
 
 /// What happens to a machine.
 #[derive(Clone, Debug)]
-pub enum Input<P> {
+pub(crate) enum Input<P> {
     /// A message of a peer.
     Message {
         /// The neighbour that sent it.
@@ -101,7 +101,7 @@ pub enum Input<P> {
 
 /// What a machine wants done.
 #[derive(Clone, Debug)]
-pub enum Output<P> {
+pub(crate) enum Output<P> {
     /// Send one message to several peers, in the order of [`Peers::iter`].
     Send {
         /// The receivers.
@@ -123,8 +123,6 @@ pub enum Output<P> {
     Validate {
         /// Names it in the verdict.
         token: Token,
-        /// The neighbour that sent it first.
-        from: Peer,
         /// Its name.
         id: DenseId,
         /// The message.

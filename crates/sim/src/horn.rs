@@ -1,7 +1,7 @@
 //! Horn end to end over the simulated network: votes, aggregates, collections, the block.
 //!
 //! A node is the protocol's own machine ([`alphorn_proto::horn::Horn`]) with the validators that it hosts,
-//! above one state machine of dissemination ([`crate::gossip`]) for each topic that the node is a
+//! above one state machine of dissemination (`crate::gossip`) for each topic that the node is a
 //! member of. Messages are those of the protocol, encoded once and shared by all nodes that hold them. Jobs
 //! take virtual time by a table of costs; what they yield is made by the scheme of that table
 //! ([`alphorn_scheme::model`]), which has no cryptography, when that time is over.
@@ -29,7 +29,7 @@
 //! | `message` | what is sent |
 //! | `work` | what is computed, and what of it all nodes share |
 //! | `station` | a topic at a node |
-//! | [`node`] | a node |
+//! | `node` | a node |
 //! | `build` | the graph |
 //! | `watch` | who checks and measures a run |
 //! | `run` | from a scenario to a world that stopped |
@@ -42,7 +42,7 @@ mod floor;
 mod harm;
 mod harvest;
 mod message;
-pub mod node;
+pub(crate) mod node;
 mod paid;
 mod plan;
 mod posts;
@@ -54,14 +54,13 @@ mod watch;
 mod work;
 
 pub use harm::Harm;
-pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
+pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
 pub use paid::{PaidBlock, pay};
-pub use plan::{Plan, Server, Topic, TopicId, Way};
+pub(crate) use plan::{Plan, Server, TopicId};
 pub(crate) use run::run_with;
 pub use run::{HornRun, SlotVotes, run};
-pub use station::{LINKS_MAX, Origin, Pending, Station};
 pub use watch::{Milestones, Violation};
-pub use work::{Bench, HornWork};
+pub(crate) use work::HornWork;
 
 use crate::graph::GraphError;
 use crate::scenario::CostsError;

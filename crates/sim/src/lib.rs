@@ -9,7 +9,7 @@
 //! | `core` | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | `fault` | wrappers around honest state machines |
-//! | [`gossip`] | a model of gossipsub, and the two plainest ways beside it |
+//! | `gossip` | a model of gossipsub, and the two plainest ways beside it |
 //! | `graph` | who is connected to whom |
 //! | [`horn`] | votes, aggregates, collections and the block of a slot over the network |
 //! | [`latency`] | how long a bit is on its way |
@@ -39,7 +39,7 @@ mod check;
 pub mod compute;
 mod core;
 mod fault;
-pub mod gossip;
+mod gossip;
 mod graph;
 pub mod horn;
 pub mod latency;

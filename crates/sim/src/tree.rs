@@ -23,11 +23,7 @@ mod tests;
 mod work;
 
 pub use config::Tree;
-pub use message::{Piece, TreeMessage};
-pub use node::{Finished, TreeNode};
-pub use plan::Plan;
 pub use run::{TreeRun, run};
-pub use work::TreeWork;
 
 use crate::graph::GraphError;
 use crate::scenario::CostsError;

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Parameters of a [`Gossip`](super::Gossip). The defaults are those of Ethereum's consensus
 /// networks (consensus-specs, phase0/p2p-interface.md) and, where they leave it open, of GossipSub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub(crate) struct Config {
     /// Mesh degree that grafting and pruning aim at (D).
     pub degree: u8,
     /// Mesh degree below which peers are grafted.
@@ -170,7 +170,7 @@ impl Config {
     /// # Errors
     ///
     /// [`ConfigError`] with the first parameter out of its bounds, and the bound.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let (low, degree, high) = (self.degree_low, self.degree, self.degree_high);
         for (name, value, min, max) in [
             ("degree", degree.into(), 1, PEERS_MAX as u64),

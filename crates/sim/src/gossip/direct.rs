@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Takes messages of any peer; of the configuration it uses `validate`, `waiting_max` and
 /// `seen_ttl_ns`.
 #[derive(Debug)]
-pub struct Direct<P> {
+pub(crate) struct Direct<P> {
     receivers: Arc<[Peer]>,
     plain: Plain<P>,
 }
@@ -21,7 +21,7 @@ impl<P: Payload> Direct<P> {
     /// # Panics
     ///
     /// If the configuration does not pass [`Config::check`].
-    pub fn new(config: Arc<Config>, receivers: Arc<[Peer]>) -> Self {
+    pub(crate) fn new(config: Arc<Config>, receivers: Arc<[Peer]>) -> Self {
         Self {
             receivers,
             plain: Plain::new(config),
@@ -29,17 +29,17 @@ impl<P: Payload> Direct<P> {
     }
 
     /// What was refused.
-    pub fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         self.plain.counters()
     }
 
     /// Copies of messages that were here already.
-    pub fn duplicates(&self) -> Duplicates {
+    pub(crate) fn duplicates(&self) -> Duplicates {
         self.plain.duplicates()
     }
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
-    pub fn handle(&mut self, now: Time, input: Input<P>) {
+    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
         match input {
             Input::Message {
                 from,
@@ -78,12 +78,12 @@ impl<P: Payload> Direct<P> {
     }
 
     /// The next effect, none when all are drained.
-    pub fn poll_output(&mut self) -> Option<Output<P>> {
+    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         self.plain.poll_output()
     }
 
     /// Never: nothing here waits for a time.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         None
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The other members of a member's row and column, each list ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Links<T> {
+pub(crate) struct Links<T> {
     /// In the same row.
     pub row: Arc<[T]>,
     /// In the same column.
@@ -23,7 +23,7 @@ impl Links<u32> {
     /// # Panics
     ///
     /// If `index` is not below `members`.
-    pub fn of(index: u32, members: u32) -> Self {
+    pub(crate) fn of(index: u32, members: u32) -> Self {
         assert!(index < members, "member {index} of {members}");
         let width = members.isqrt();
         let row = index / width * width;
@@ -37,7 +37,7 @@ impl Links<u32> {
 
 impl<T> Links<T> {
     /// The same links under other names; `name` must keep the order.
-    pub fn map<U>(&self, name: impl Fn(&T) -> U) -> Links<U> {
+    pub(crate) fn map<U>(&self, name: impl Fn(&T) -> U) -> Links<U> {
         Links {
             row: self.row.iter().map(&name).collect(),
             column: self.column.iter().map(&name).collect(),
@@ -48,7 +48,7 @@ impl<T> Links<T> {
 /// One member of the grid. Takes messages of its row and column only; of the configuration it uses
 /// `validate`, `waiting_max` and `seen_ttl_ns`.
 #[derive(Debug)]
-pub struct Grid<P> {
+pub(crate) struct Grid<P> {
     links: Links<Peer>,
     plain: Plain<P>,
 }
@@ -59,7 +59,7 @@ impl<P: Payload> Grid<P> {
     /// # Panics
     ///
     /// If a list is not ascending, or the configuration does not pass [`Config::check`].
-    pub fn new(config: Arc<Config>, links: Links<Peer>) -> Self {
+    pub(crate) fn new(config: Arc<Config>, links: Links<Peer>) -> Self {
         for list in [&links.row, &links.column] {
             assert!(list.is_sorted_by(|a, b| a < b), "links are ascending");
         }
@@ -70,17 +70,17 @@ impl<P: Payload> Grid<P> {
     }
 
     /// What was refused.
-    pub fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         self.plain.counters()
     }
 
     /// Copies of messages that were here already.
-    pub fn duplicates(&self) -> Duplicates {
+    pub(crate) fn duplicates(&self) -> Duplicates {
         self.plain.duplicates()
     }
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
-    pub fn handle(&mut self, now: Time, input: Input<P>) {
+    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
         match input {
             Input::Message { from, message } => self.message(now, from, message),
             Input::Verdict { token, verdict } => {
@@ -100,12 +100,12 @@ impl<P: Payload> Grid<P> {
     }
 
     /// The next effect, none when all are drained.
-    pub fn poll_output(&mut self) -> Option<Output<P>> {
+    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         self.plain.poll_output()
     }
 
     /// Never: nothing here waits for a time.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         None
     }
 

@@ -3,14 +3,14 @@
 use alphorn_types::Time;
 
 /// Bytes that a name takes on the wire: as many as in Ethereum's consensus networks.
-pub const ID_BYTES: usize = 20;
+pub(crate) const ID_BYTES: usize = 20;
 
 /// Numbers above the oldest remembered one that [`SeenBits`] holds, 128 KiB of bits.
-pub const DENSE_WINDOW: u32 = 1 << 20;
+pub(crate) const DENSE_WINDOW: u32 = 1 << 20;
 
 /// What [`SeenBits::insert`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub(crate) enum Mark {
     /// The name is new and now remembered.
     New,
     /// It was there.
@@ -21,7 +21,7 @@ pub enum Mark {
 
 /// The name of a message: its number in the order of publication on its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DenseId(pub u32);
+pub(crate) struct DenseId(pub u32);
 
 /// Words of [`SeenBits`] without memory of their own.
 const INLINE: usize = 2;
@@ -29,7 +29,7 @@ const INLINE: usize = 2;
 /// One bit a number. A number below those that were forgotten counts as seen.
 #[derive(Clone, Debug, Default)]
 #[repr(C)] // what a duplicate reads comes first
-pub struct SeenBits {
+pub(crate) struct SeenBits {
     first: [u64; INLINE],
     /// Number of the first bit, a multiple of 64.
     base: u32,
@@ -55,7 +55,7 @@ impl SeenBits {
 
     /// Whether the message was seen.
     #[inline]
-    pub fn contains(&self, id: &DenseId) -> bool {
+    pub(crate) fn contains(&self, id: &DenseId) -> bool {
         match id.0.checked_sub(self.base) {
             Some(bit) => self.word(bit as usize / 64) >> (bit % 64) & 1 == 1,
             None => true,
@@ -64,7 +64,7 @@ impl SeenBits {
 
     /// Remembers a message.
     #[inline]
-    pub fn insert(&mut self, _: Time, id: DenseId) -> Mark {
+    pub(crate) fn insert(&mut self, _: Time, id: DenseId) -> Mark {
         let Some(bit) = id.0.checked_sub(self.base) else {
             return Mark::Known;
         };
@@ -90,7 +90,7 @@ impl SeenBits {
     }
 
     /// Forgets messages inserted at or before `before`, or some time later.
-    pub fn expire(&mut self, now: Time, before: Time) {
+    pub(crate) fn expire(&mut self, now: Time, before: Time) {
         let (since, end) = self.mark;
         if since > before {
             return;

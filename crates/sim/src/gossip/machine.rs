@@ -76,7 +76,7 @@ struct Ahead {
 /// when a duplicate comes.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Gossip<P> {
+pub(crate) struct Gossip<P> {
     hot: Hot,
     rest: Box<Rest<P>>,
 }
@@ -116,7 +116,7 @@ impl<P: Payload> Gossip<P> {
     /// # Panics
     ///
     /// If the configuration does not pass [`Config::check`].
-    pub fn new(config: Arc<Config>, seed: u64) -> Self {
+    pub(crate) fn new(config: Arc<Config>, seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "configuration of the mesh");
         let mut draw = Draw::new(seed);
         let phase_ns = draw.next() % config.heartbeat_ns;
@@ -153,7 +153,7 @@ impl<P: Payload> Gossip<P> {
 
     /// Takes connected peers into the mesh without a GRAFT: a mesh that both ends agreed on before,
     /// as of a simulated network that is not to begin with its formation.
-    pub fn adopt(&mut self, peers: PeerSet) {
+    pub(crate) fn adopt(&mut self, peers: PeerSet) {
         self.rest.mesh = self
             .rest
             .mesh
@@ -168,28 +168,31 @@ impl<P: Payload> Gossip<P> {
     }
 
     /// The peers in the mesh.
-    pub fn mesh(&self) -> PeerSet {
+    #[cfg(test)]
+    pub(crate) fn mesh(&self) -> PeerSet {
         self.rest.mesh
     }
 
     /// The connected peers.
-    pub fn peers(&self) -> PeerSet {
+    #[cfg(test)]
+    pub(crate) fn peers(&self) -> PeerSet {
         self.rest.up
     }
 
     /// The penalty of a peer, in points of [`Reject::penalty`].
-    pub fn penalty(&self, peer: Peer) -> u16 {
+    #[cfg(test)]
+    pub(crate) fn penalty(&self, peer: Peer) -> u16 {
         let state = self.rest.peers.get(peer.0 as usize);
         state.map_or(0, |state| state.penalty)
     }
 
     /// What was refused.
-    pub fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         &self.rest.counters
     }
 
     /// Copies of messages that were here already.
-    pub fn duplicates(&self) -> Duplicates {
+    pub(crate) fn duplicates(&self) -> Duplicates {
         Duplicates {
             bytes: self.hot.duplicate_bytes,
             count: self.hot.duplicates,
@@ -198,7 +201,7 @@ impl<P: Payload> Gossip<P> {
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
     #[inline]
-    pub fn handle(&mut self, now: Time, input: Input<P>) {
+    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
         if let Input::Message { from, message } = &input
             && self.absorb(*from, message)
         {
@@ -221,7 +224,7 @@ impl<P: Payload> Gossip<P> {
     /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other
     /// deadline. False, and nothing done, for any other message: [`Gossip::handle`] takes all.
     #[inline]
-    pub fn absorb(&mut self, from: Peer, message: &Message<P>) -> bool {
+    pub(crate) fn absorb(&mut self, from: Peer, message: &Message<P>) -> bool {
         let Message::Data { id, payload } = message else {
             return false;
         };
@@ -249,7 +252,7 @@ impl<P: Payload> Gossip<P> {
 
     /// The next effect, none when all are drained.
     #[inline]
-    pub fn poll_output(&mut self) -> Option<Output<P>> {
+    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         if !self.hot.output {
             return None;
         }
@@ -264,7 +267,7 @@ impl<P: Payload> Gossip<P> {
 
     /// When [`Input::Deadline`] is due; none while there is nothing to announce, expire or repair.
     #[inline]
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         (self.hot.due != Time::MAX).then_some(self.hot.due)
     }
 
@@ -335,7 +338,6 @@ impl<P: Payload> Gossip<P> {
         let token = self.rest.inbox.wait(id, payload.clone(), note);
         self.emit(Output::Validate {
             token,
-            from,
             id,
             payload,
         });

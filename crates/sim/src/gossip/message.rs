@@ -10,14 +10,14 @@ use std::sync::Arc;
 const HEAD_BYTES: u64 = 2;
 
 /// What is published: opaque here but for its size.
-pub trait Payload: Clone {
+pub(crate) trait Payload: Clone {
     /// Bytes on the wire.
     fn wire_bytes(&self) -> u64;
 }
 
 /// Names in ascending order without repetition, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ids(List);
+pub(crate) struct Ids(List);
 
 /// One name needs no memory of its own: IDONTWANT is sent for every large message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ enum List {
 
 impl Ids {
     /// One name.
-    pub const fn one(id: DenseId) -> Self {
+    pub(crate) const fn one(id: DenseId) -> Self {
         Self(List::One([id]))
     }
 
     /// The names of a list, in any order; none if it is empty.
-    pub fn new(mut ids: Vec<DenseId>) -> Option<Self> {
+    pub(crate) fn new(mut ids: Vec<DenseId>) -> Option<Self> {
         ids.sort_unstable();
         ids.dedup();
         match ids[..] {
@@ -44,7 +44,7 @@ impl Ids {
     }
 
     /// The names.
-    pub fn as_slice(&self) -> &[DenseId] {
+    pub(crate) fn as_slice(&self) -> &[DenseId] {
         match &self.0 {
             List::One(id) => id,
             List::Many(ids) => ids,
@@ -54,7 +54,7 @@ impl Ids {
 
 /// What neighbours send each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message<P> {
+pub(crate) enum Message<P> {
     /// A published message.
     Data {
         /// Its name.
@@ -85,7 +85,7 @@ pub enum Message<P> {
 
 impl<P: Payload> Message<P> {
     /// Bytes on the wire.
-    pub fn wire_bytes(&self) -> u64 {
+    pub(crate) fn wire_bytes(&self) -> u64 {
         let ids_bytes = |ids: &Ids| 2 + ID_BYTES as u64 * ids.as_slice().len() as u64;
         HEAD_BYTES
             + match self {
@@ -98,7 +98,8 @@ impl<P: Payload> Message<P> {
     }
 
     /// The name of the kind, for traces and counters.
-    pub const fn kind(&self) -> &'static str {
+    #[cfg(test)]
+    pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Data { .. } => "data",
             Self::Relay { .. } => "relay",

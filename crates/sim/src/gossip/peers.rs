@@ -4,7 +4,7 @@ use alphorn_proto::Peer;
 use std::sync::Arc;
 
 /// Most peers of a [`Gossip`](super::Gossip); its peers are numbered below.
-pub const PEERS_MAX: usize = 128;
+pub(crate) const PEERS_MAX: usize = 128;
 
 /// A set of peers below [`PEERS_MAX`], one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,7 +12,7 @@ pub struct PeerSet(u128);
 
 impl PeerSet {
     /// No peer.
-    pub const EMPTY: Self = Self(0);
+    pub(crate) const EMPTY: Self = Self(0);
 
     /// One peer; none if its number is not below [`PEERS_MAX`].
     #[inline]

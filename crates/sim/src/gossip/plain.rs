@@ -105,7 +105,6 @@ impl<P: Payload> Plain<P> {
         let token = self.inbox.wait(id, payload.clone(), (from, relay));
         self.out.push_back(Output::Validate {
             token,
-            from,
             id,
             payload,
         });

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Why something a peer sent was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Reject {
+pub(crate) enum Reject {
     /// The layer above found the message invalid.
     #[error("the message is invalid")]
     Invalid,
@@ -51,7 +51,7 @@ pub enum Reject {
 
 impl Reject {
     /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 14] = [
+    pub(crate) const NAMES: [&'static str; 14] = [
         "invalid",
         "stranger",
         "graylisted",
@@ -69,19 +69,19 @@ impl Reject {
     ];
 
     /// The index of the reason in [`Reject::NAMES`].
-    pub const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
     /// The name of the reason, for counters and metric labels.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
     }
 
     /// Points against the sender; 0 where an honest peer may do it, and it is not reported then.
     /// The scale is that of the thresholds in [`Config`](super::Config): four invalid messages
     /// graylist a peer.
-    pub const fn penalty(self) -> u16 {
+    pub(crate) const fn penalty(self) -> u16 {
         match self {
             Self::Invalid => 20,
             Self::Unexpected | Self::Beyond => 10,
@@ -102,7 +102,7 @@ impl Reject {
 
 /// Copies of messages that were here already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Duplicates {
+pub(crate) struct Duplicates {
     /// Bytes of their payloads.
     pub bytes: u64,
     /// How many.
@@ -119,18 +119,19 @@ impl Duplicates {
 
 /// What a machine refused, since it began. Counters stop at their greatest value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub(crate) struct Counters {
     refused: [u32; Reject::NAMES.len()],
 }
 
 impl Counters {
     /// How often something was refused for a reason.
-    pub fn refused(&self, reason: Reject) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn refused(&self, reason: Reject) -> u32 {
         self.refused[reason.index()]
     }
 
     /// Name and count of every reason, in the order of [`Reject::NAMES`].
-    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
         Reject::NAMES.into_iter().zip(self.refused)
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Evidence of a unit below the committees, and what whoever looks at a run reads of it.
 #[derive(Debug)]
-pub struct AggregateBody {
+pub(crate) struct AggregateBody {
     /// The slot of the votes.
     pub slot: Slot,
     /// Number of the unit: a cell, or what is between cells and committees.
@@ -30,7 +30,7 @@ pub struct AggregateBody {
 
 /// A collection, and what whoever looks at a run reads of it.
 #[derive(Debug)]
-pub struct CollectionBody {
+pub(crate) struct CollectionBody {
     /// The slot of the votes.
     pub slot: Slot,
     /// The committee.
@@ -51,11 +51,11 @@ pub struct CollectionBody {
 }
 
 /// What a job summed: supports by number of their unit.
-pub type Parts = Arc<[(u32, Arc<Support>)]>;
+pub(crate) type Parts = Arc<[(u32, Arc<Support>)]>;
 
 /// A block, and what whoever looks at a run reads of it.
 #[derive(Debug)]
-pub struct BlockBody {
+pub(crate) struct BlockBody {
     /// The slot of the block.
     pub slot: Slot,
     /// Its name.
@@ -68,7 +68,7 @@ pub struct BlockBody {
 
 /// What is published.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub(crate) enum Item {
     /// A vote.
     Vote(Bytes),
     /// An aggregate.
@@ -82,7 +82,7 @@ pub enum Item {
 impl Item {
     /// The message.
     #[inline]
-    pub fn data(&self) -> &Bytes {
+    pub(crate) fn data(&self) -> &Bytes {
         match self {
             Item::Vote(data) => data,
             Item::Aggregate(body) => &body.data,
@@ -101,7 +101,7 @@ impl Payload for Item {
 
 /// A message of a topic's state machine.
 #[derive(Clone, Debug)]
-pub struct HornMessage {
+pub(crate) struct HornMessage {
     /// The topic.
     pub topic: TopicId,
     /// The message.

@@ -34,11 +34,11 @@ mod draw {
 
 /// A topic: those of the units of each slot in their order, then collections, then blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicId(pub u32);
+pub(crate) struct TopicId(pub u32);
 
 /// How a topic's messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// By a mesh among the members; publishers that are none hand a message to some of them.
     Gossip,
     /// From the publisher to each member.
@@ -63,7 +63,7 @@ impl Way {
 
 /// A validator that serves at a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Server {
+pub(crate) struct Server {
     /// The validator.
     pub validator: u32,
     /// How many are expected to serve before it.
@@ -72,7 +72,7 @@ pub struct Server {
 
 /// A topic and who is in it.
 #[derive(Debug)]
-pub struct Topic {
+pub(crate) struct Topic {
     /// How its messages travel.
     pub way: Way,
     /// Its nodes in a drawn order; none listed = all nodes.
@@ -81,7 +81,7 @@ pub struct Topic {
 
 /// What is the same for all nodes.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The parameters of the protocol.
     pub config: Config,
     /// Fields on the wire.
@@ -122,7 +122,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`HornError`] for parameters that no network can have.
-    pub fn new(
+    pub(crate) fn new(
         scenario: &scenario::Scenario,
         horn: &scenario::Horn,
         table: CostTable,
@@ -200,17 +200,17 @@ impl Plan {
     }
 
     /// The slots whose votes are followed.
-    pub fn followed(&self) -> impl Iterator<Item = Slot> + use<> {
+    pub(crate) fn followed(&self) -> impl Iterator<Item = Slot> + use<> {
         (self.slot.0..self.slot.0 + u64::from(self.slots)).map(Slot)
     }
 
     /// The last of them.
-    pub fn last(&self) -> Slot {
+    pub(crate) fn last(&self) -> Slot {
         Slot(self.slot.0 + u64::from(self.slots) - 1)
     }
 
     /// The place of a slot among them, if it is one.
-    pub fn place(&self, slot: Slot) -> Option<u32> {
+    pub(crate) fn place(&self, slot: Slot) -> Option<u32> {
         let place = u32::try_from(slot.0.checked_sub(self.slot.0)?).ok()?;
         (place < self.slots).then_some(place)
     }
@@ -317,12 +317,12 @@ impl Plan {
 
     /// The node that hosts a validator.
     #[inline]
-    pub fn host(&self, validator: u32) -> u32 {
+    pub(crate) fn host(&self, validator: u32) -> u32 {
         validator % self.nodes
     }
 
     /// The validators of a node.
-    pub fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
         (node..self.config.layout.validators()).step_by(self.nodes as usize)
     }
 
@@ -336,7 +336,7 @@ impl Plan {
     }
 
     /// Whether a validator votes.
-    pub fn votes(&self, validator: u32) -> bool {
+    pub(crate) fn votes(&self, validator: u32) -> bool {
         self.voters.get(validator as usize)
     }
 
@@ -346,7 +346,7 @@ impl Plan {
     }
 
     /// The slot whose block is to carry the votes of a slot.
-    pub fn block_slot(&self, voted: Slot) -> Slot {
+    pub(crate) fn block_slot(&self, voted: Slot) -> Slot {
         Slot(voted.0 + self.config.inclusion_slots_min())
     }
 
@@ -357,7 +357,7 @@ impl Plan {
     }
 
     /// Who proposes the block that is to carry the votes of a slot.
-    pub fn proposer(&self, voted: Slot) -> u32 {
+    pub(crate) fn proposer(&self, voted: Slot) -> u32 {
         self.proposer_of(self.block_slot(voted))
     }
 
@@ -368,7 +368,7 @@ impl Plan {
     }
 
     /// The slots of the blocks of a run.
-    pub fn blocks(&self) -> impl Iterator<Item = Slot> + use<> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Slot> + use<> {
         (self.slot.0 + 1..=self.block_slot(self.last()).0).map(Slot)
     }
 
@@ -379,7 +379,7 @@ impl Plan {
     }
 
     /// The nodes that get a message of this publisher first, if it is no member.
-    pub fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
         let Topic { way, members } = &self.topics[topic.0 as usize];
         let count = match way {
             Way::Direct => members.len(),
@@ -398,7 +398,7 @@ impl Plan {
 
     /// A time of the run as the protocol has it, which begins with genesis.
     #[inline]
-    pub fn since_genesis(&self, time: Time) -> Time {
+    pub(crate) fn since_genesis(&self, time: Time) -> Time {
         time.saturating_add_ns(self.offset_ns())
     }
 
@@ -412,7 +412,7 @@ impl Plan {
     }
 
     /// When a phase begins, from the begin of its slot.
-    pub fn phase_start(&self, phase: Phase) -> Time {
+    pub(crate) fn phase_start(&self, phase: Phase) -> Time {
         self.of_run(self.clock.phase_start(self.slot, phase))
     }
 
@@ -422,18 +422,18 @@ impl Plan {
     }
 
     /// When a slot begins.
-    pub fn slot_start(&self, slot: Slot) -> Time {
+    pub(crate) fn slot_start(&self, slot: Slot) -> Time {
         self.of_run(self.clock.slot_start(slot))
     }
 
     /// When a run ends: the votes of the last slot have their block.
-    pub fn end(&self) -> Time {
+    pub(crate) fn end(&self) -> Time {
         let last = self.block_slot(self.last());
         self.of_run(self.clock.phase_start(last, Phase::Vote))
     }
 
     /// When nodes begin. A block that is there already is not proposed once more.
-    pub fn begin(&self) -> Time {
+    pub(crate) fn begin(&self) -> Time {
         match self.before {
             None => Time::ZERO,
             Some(_) => self.phase_start(Phase::Vote),

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 /// Most neighbours of a member of a mesh: one number is left for those who are no members.
-pub const LINKS_MAX: usize = PEERS_MAX - 1;
+pub(crate) const LINKS_MAX: usize = PEERS_MAX - 1;
 
 /// Whoever is no member: in a mesh they share one number, which is never in it.
 const OUTSIDE: Peer = Peer(LINKS_MAX as u64);
@@ -25,7 +25,7 @@ enum Machine<P> {
 
 /// Who waits for the verdict on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// The state machine, which may forward it.
     Machine(Token),
     /// Nobody: it was sent directly, and is forwarded to nobody.
@@ -36,7 +36,7 @@ pub enum Origin {
 
 /// A message that waits for verification.
 #[derive(Clone, Debug)]
-pub struct Pending<P> {
+pub(crate) struct Pending<P> {
     /// Who waits for the verdict.
     pub origin: Origin,
     /// Its number on the topic.
@@ -47,7 +47,7 @@ pub struct Pending<P> {
 
 /// Neighbours of a member on its topic, by the node's numbers for them, ascending.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbours {
+pub(crate) struct Neighbours {
     /// All of them.
     pub all: Vec<u32>,
     /// Which of them are in the mesh, by index; of a mesh only.
@@ -58,7 +58,7 @@ pub struct Neighbours {
 
 /// A topic at a member: its state machine and its neighbours.
 #[derive(Debug)]
-pub struct Station<P> {
+pub(crate) struct Station<P> {
     /// The topic.
     pub id: TopicId,
     machine: Machine<P>,
@@ -73,7 +73,7 @@ impl<P: Payload> Station<P> {
     ///
     /// # Panics
     /// If a mesh has more than [`LINKS_MAX`] neighbours.
-    pub fn new(
+    pub(crate) fn new(
         id: TopicId,
         way: Way,
         neighbours: Neighbours,
@@ -124,7 +124,7 @@ impl<P: Payload> Station<P> {
 
     /// Takes a message of a neighbour, or of somebody who is no member.
     #[inline]
-    pub fn receive(&mut self, now: Time, from: u32, message: Message<P>) {
+    pub(crate) fn receive(&mut self, now: Time, from: u32, message: Message<P>) {
         match &mut self.machine {
             Machine::Gossip(machine) => {
                 let found = self.links.binary_search(&from).ok();
@@ -159,7 +159,7 @@ impl<P: Payload> Station<P> {
 
     /// Takes a copy of a message that is here, of which nothing follows; false for any other.
     #[inline]
-    pub fn absorb(&mut self, from: u32, message: &Message<P>) -> bool {
+    pub(crate) fn absorb(&mut self, from: u32, message: &Message<P>) -> bool {
         match &mut self.machine {
             Machine::Gossip(machine) => {
                 let found = self.links.binary_search(&from).ok();
@@ -199,24 +199,24 @@ impl<P: Payload> Station<P> {
     }
 
     /// Publishes a message of this node.
-    pub fn publish(&mut self, now: Time, id: DenseId, payload: P) {
+    pub(crate) fn publish(&mut self, now: Time, id: DenseId, payload: P) {
         self.input(now, Input::Publish { id, payload });
     }
 
     /// Decides on a message.
-    pub fn decide(&mut self, now: Time, token: Token, verdict: Verdict) {
+    pub(crate) fn decide(&mut self, now: Time, token: Token, verdict: Verdict) {
         self.input(now, Input::Verdict { token, verdict });
     }
 
     /// The time that was asked for has come.
-    pub fn deadline(&mut self, now: Time) {
+    pub(crate) fn deadline(&mut self, now: Time) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.input(now, Input::Deadline);
         }
     }
 
     /// When a deadline is due.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         match &self.machine {
             Machine::Gossip(machine) => machine.next_deadline(),
             Machine::Direct(machine) => machine.next_deadline(),
@@ -225,7 +225,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// The next effect of the state machine.
-    pub fn poll_output(&mut self) -> Option<Output<P>> {
+    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.poll_output(),
             Machine::Direct(machine) => machine.poll_output(),
@@ -243,7 +243,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// The node's number for a neighbour; none for those who are no members of a mesh.
-    pub fn neighbour(&self, peer: Peer) -> Option<Peer> {
+    pub(crate) fn neighbour(&self, peer: Peer) -> Option<Peer> {
         match self.machine {
             Machine::Gossip(_) => {
                 let number = self.links.get(usize::try_from(peer.0).ok()?)?;
@@ -254,7 +254,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// The node's numbers for some neighbours, in their order.
-    pub fn neighbours(&self, peers: Peers) -> Peers {
+    pub(crate) fn neighbours(&self, peers: Peers) -> Peers {
         if !matches!(self.machine, Machine::Gossip(_)) {
             return peers;
         }

@@ -25,7 +25,7 @@ const VERDICTS_MAX: usize = 1 << 20;
 const NAME_SEEDS: [u64; 2] = [0x686f_726e_0030, 0x686f_726e_0031];
 
 /// What runs the jobs of all nodes of a run.
-pub struct Bench {
+pub(crate) struct Bench {
     /// For costs alone: it has no key table.
     costs: Env,
     model: Model,
@@ -58,7 +58,7 @@ impl Bench {
     ///
     /// # Errors
     /// [`TableError`] if the table is out of bounds.
-    pub fn new(
+    pub(crate) fn new(
         table: CostTable,
         mix: [u8; 32],
         assignment: Arc<Assignment>,
@@ -92,7 +92,7 @@ impl Bench {
 
     /// What a job of the protocol takes and is. Committees and keys are ready when an epoch begins, so
     /// a run of its first slots is not charged for them.
-    pub fn job(self: &Arc<Self>, work: Work) -> HornWork {
+    pub(crate) fn job(self: &Arc<Self>, work: Work) -> HornWork {
         let mut features = work.features(&self.costs);
         if matches!(work, Work::Prepare(_) | Work::Foreign(_)) {
             features.prior_ns = 0;
@@ -263,7 +263,7 @@ fn name_claim(hasher: &mut XxHash3_64, epoch: Epoch, statement: &Statement, supp
 
 /// A job of a machine.
 #[derive(Debug)]
-pub struct HornWork {
+pub(crate) struct HornWork {
     /// Not in place: outputs are moved, and most of them are no jobs.
     work: Box<Work>,
     features: Features,
@@ -273,7 +273,7 @@ pub struct HornWork {
 
 impl HornWork {
     /// What is to be done.
-    pub fn work(&self) -> &Work {
+    pub(crate) fn work(&self) -> &Work {
         &self.work
     }
 }

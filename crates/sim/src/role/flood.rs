@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A payload that is only a size, and whether validation will accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blob {
+pub(crate) struct Blob {
     /// Bytes.
     pub bytes: u64,
     /// What validation finds.

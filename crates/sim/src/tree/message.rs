@@ -27,7 +27,7 @@ pub struct Piece {
 
 /// What nodes send each other.
 #[derive(Clone, Debug)]
-pub enum TreeMessage {
+pub(crate) enum TreeMessage {
     /// A vote to the nodes of its leaf.
     Vote {
         /// Who votes.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A node at the root has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// What it has made.
     pub piece: Arc<Piece>,
 }
@@ -61,7 +61,7 @@ enum Batch {
 
 /// See the [module](super).
 #[derive(Debug)]
-pub struct TreeNode {
+pub(crate) struct TreeNode {
     plan: Arc<Plan>,
     index: u32,
     /// Neighbours in their order, so that a node is found by its index.

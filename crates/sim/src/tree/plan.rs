@@ -15,7 +15,7 @@ const PLACE: u64 = 0x7472_6565_0002;
 
 /// What is the same for all nodes.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The parameters.
     pub config: Tree,
     /// Nodes by level, position and number at the position.
@@ -27,7 +27,7 @@ pub struct Plan {
 
 impl Plan {
     /// Draws voters and places; the parameters are those that [`Tree::check`] has seen.
-    pub fn new(config: Tree, table: CostTable, nodes: u32, seed: u64) -> Self {
+    pub(crate) fn new(config: Tree, table: CostTable, nodes: u32, seed: u64) -> Self {
         let mut voters = Bitfield::new(config.validators as usize);
         for validator in 0..config.validators {
             let draw = mix([seed, VOTER, validator.into(), 0]) % 1_000_000;
@@ -61,7 +61,7 @@ impl Plan {
     }
 
     /// The level of the root.
-    pub fn root(&self) -> u32 {
+    pub(crate) fn root(&self) -> u32 {
         self.places.len() as u32 - 1
     }
 
@@ -91,21 +91,21 @@ impl Plan {
     }
 
     /// The validators below a position.
-    pub fn below(&self, level: u32, position: u32) -> Range<u32> {
+    pub(crate) fn below(&self, level: u32, position: u32) -> Range<u32> {
         let width = u64::from(self.config.leaf) * u64::from(self.config.fanout).pow(level);
         let end = |position: u64| (position * width).min(self.config.validators.into()) as u32;
         end(position.into())..end(u64::from(position) + 1)
     }
 
     /// Positions of the level below that are children of one.
-    pub fn children(&self, level: u32, position: u32) -> Range<u32> {
+    pub(crate) fn children(&self, level: u32, position: u32) -> Range<u32> {
         let all = self.places[level as usize - 1].len() as u32;
         let first = position * self.config.fanout;
         first..all.min(first + self.config.fanout)
     }
 
     /// Nodes above a position; none above the root.
-    pub fn above(&self, level: u32, position: u32) -> &[u32] {
+    pub(crate) fn above(&self, level: u32, position: u32) -> &[u32] {
         let parents = self.places.get(level as usize + 1);
         parents.map_or(&[], |parents| {
             &parents[(position / self.config.fanout) as usize]
@@ -119,12 +119,12 @@ impl Plan {
     }
 
     /// Nanoseconds of one core.
-    pub fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+    pub(crate) fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
         self.table.cost(op, n, m).ns
     }
 
     /// Cost of verifying a piece.
-    pub fn verify_ns(&self, piece: &Piece) -> u64 {
+    pub(crate) fn verify_ns(&self, piece: &Piece) -> u64 {
         let op = match piece.level {
             0 => Op::VerifyAggregates,
             _ => Op::VerifyCollections,

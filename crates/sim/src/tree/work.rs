@@ -5,7 +5,7 @@ use alphorn_scheme::{Features, Op, Schedulable};
 
 /// What a job does; its result is that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TreeWork {
+pub(crate) struct TreeWork {
     /// The operation.
     pub op: Op,
     /// Its inputs.

@@ -7,7 +7,7 @@ use alphorn_types::{Cell, Slot, Unit, Validator};
 
 impl Plan {
     /// Who serves at a level, by slot and unit.
-    pub fn serving(&self, level: u8) -> &[Vec<Server>] {
+    pub(crate) fn serving(&self, level: u8) -> &[Vec<Server>] {
         &self.serving[usize::from(level) - 1]
     }
 
@@ -41,12 +41,12 @@ impl Plan {
     }
 
     /// The number of a unit among all: cells come first, committees last.
-    pub fn post(&self, unit: Unit) -> u32 {
+    pub(crate) fn post(&self, unit: Unit) -> u32 {
         self.units_below(unit.level) + self.unit_number(unit)
     }
 
     /// The unit of a number.
-    pub fn unit(&self, post: u32) -> Unit {
+    pub(crate) fn unit(&self, post: u32) -> Unit {
         let layout = &self.config.layout;
         let (mut level, mut number) = (1, post);
         while number >= self.units(level) && level < layout.levels() {
@@ -60,11 +60,6 @@ impl Plan {
             (number / of_committee) as u16,
             (number % of_committee) as u16,
         )
-    }
-
-    /// The number of a cell.
-    pub fn cell_number(&self, cell: Cell) -> u32 {
-        self.post(cell.into())
     }
 
     /// The topic of what a unit's evidence is made of, in the slot at a place: votes or aggregates.
@@ -103,7 +98,7 @@ impl Plan {
     }
 
     /// The topic of a number, as the protocol names it.
-    pub fn topic(&self, id: TopicId) -> wire::Topic {
+    pub(crate) fn topic(&self, id: TopicId) -> wire::Topic {
         if id >= self.collection_topic() {
             return match id == self.collection_topic() {
                 true => wire::Topic::Collection,
