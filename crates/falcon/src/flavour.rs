@@ -110,7 +110,7 @@ impl Flavour {
     }
 
     /// The hash `c` of salt and message, coefficients in `[0, q)`. `key_digest` is that of the public
-    /// key, [`key_digest`], which original Falcon does not look at. In flavour `slot` the message is
+    /// key, `key_digest`, which original Falcon does not look at. In flavour `slot` the message is
     /// that of [`crate::slot::signed_bytes`].
     ///
     /// # Panics
@@ -174,7 +174,7 @@ impl Flavour {
 
 /// SHAKE256 of an encoded public key, 64 bytes: what the draft binds messages to.
 #[must_use]
-pub fn key_digest(encoded_key: &[u8]) -> [u8; 64] {
+pub(crate) fn key_digest(encoded_key: &[u8]) -> [u8; 64] {
     shake(&[encoded_key])
 }
 

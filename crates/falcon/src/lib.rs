@@ -3,13 +3,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`ring`] | polynomials modulo 12289, many beside each other |
-//! | [`flavour`] | the encodings and hashes in use: original Falcon, with and without salts, and the FN-DSA draft |
+//! | `flavour` | the encodings and hashes in use: original Falcon, with and without salts, and the FN-DSA draft |
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`slot`] | the flavour without salts: one signature for a slot and role |
 //! | [`aggregate`] | one proof for many signatures |
 //! | [`budget`] | what the errors of a proof add up to |
-//! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
+//! | `plain` | verification, one by one and of whole batches: what an aggregate has to beat |
 //! | `signing` | secret keys of any flavour: [`SigningKey`] |
 //! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
@@ -22,12 +22,12 @@ pub mod aggregate;
 mod basis;
 pub mod budget;
 pub mod codec;
-pub mod flavour;
+mod flavour;
 mod forms;
 mod hash;
 pub mod key;
 mod original;
-pub mod plain;
+mod plain;
 mod registry;
 pub mod ring;
 mod scheme;

@@ -45,7 +45,7 @@ pub enum Refused {
 
 /// A signature with all its parts, accepted by plain verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// The salt, if the flavour sends one.
     pub salt: Option<[u8; SALT_BYTES]>,
     /// `c`, the hashed message, centred.
@@ -93,7 +93,7 @@ pub fn verify_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<(), Refu
 
 /// Verifies many signatures and returns their parts.
 #[must_use]
-pub fn open_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
+pub(crate) fn open_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
     let mut out = Vec::with_capacity(items.len());
     for items in items.chunks(LANES) {
         out.append(&mut open_few(items, backend));

@@ -20,7 +20,6 @@ pub use bundle::{BundleEntry, BundleJob, VerifyBundleJob};
 pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
 pub use foreign::{Foreign, Opaque};
 pub use held::{Keys, Scratch};
-pub use task::PreparedWork;
 
 /// Sign for validators held here. Whoever runs it admits it first, see [`SignJob::admit`].
 #[derive(Debug)]

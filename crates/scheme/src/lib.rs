@@ -2,11 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`abilities`] | what a scheme is, as data: layers, overlap, sizes, security, costs |
-//! | [`claim`] | the statements that a batch verification decides |
-//! | [`traits`] | [`Scheme`] itself |
-//! | [`task`] | [`Task`]: the only unit of CPU work, and the context it runs in |
-//! | [`job`] | [`Work`]: the tasks of a scheme, whatever scheme it is, and others on the same lanes |
+//! | `abilities` | what a scheme is, as data: layers, overlap, sizes, security, costs |
+//! | `claim` | the statements that a batch verification decides |
+//! | `traits` | [`Scheme`] itself |
+//! | `task` | [`Task`]: the only unit of CPU work, and the context it runs in |
+//! | `job` | [`Work`]: the tasks of a scheme, whatever scheme it is, and others on the same lanes |
 //! | [`session`] | jobs, sessions, groups, outcomes and what to do with a late result |
 //! | [`watermark`] | reservations: no (key, role, slot) is ever signed twice |
 //! | [`list`] | list mode: an aggregate that is its signatures |
@@ -18,15 +18,15 @@
 //! they branch on [`Abilities`] alone.
 #![forbid(unsafe_code)]
 
-pub mod abilities;
+mod abilities;
 pub mod battery;
-pub mod claim;
-pub mod job;
+mod claim;
+mod job;
 pub mod list;
 pub mod model;
 pub mod session;
-pub mod task;
-pub mod traits;
+mod task;
+mod traits;
 pub mod watermark;
 
 pub use abilities::{Abilities, Cost, EvidenceLength, Form, Layer, Op, Overlap, Security, Sizes};

@@ -336,11 +336,7 @@ impl<P: Payload> Gossip<P> {
             owner: from,
         };
         let token = self.rest.inbox.wait(id, payload.clone(), note);
-        self.emit(Output::Validate {
-            token,
-            id,
-            payload,
-        });
+        self.emit(Output::Validate { token, id, payload });
     }
 
     /// Whether no message of the peer can wait for a verdict: a peer has no more than its share once

@@ -103,11 +103,7 @@ impl<P: Payload> Plain<P> {
             relay,
         } = arrival;
         let token = self.inbox.wait(id, payload.clone(), (from, relay));
-        self.out.push_back(Output::Validate {
-            token,
-            id,
-            payload,
-        });
+        self.out.push_back(Output::Validate { token, id, payload });
         None
     }
 
