@@ -178,15 +178,9 @@ const EQ_INNER_LOG2: usize = 7;
 
 /// scale · eq(point, x) for all x.
 pub(crate) fn eq_planes(exec: Exec<'_>, scale: Ext, point: &[Ext]) -> Planes {
-    eq_planes_to(exec, scale, point, 1 << point.len())
-}
-
-/// The first of these values, a multiple of the inner table's length or all.
-pub(crate) fn eq_planes_to(exec: Exec<'_>, scale: Ext, point: &[Ext], len: usize) -> Planes {
     let (outer, inner) = point.split_at(point.len().saturating_sub(EQ_INNER_LOG2));
     let inner = Planes::from_exts(&eq_table(Ext::ONE, inner));
-    let mut outer = eq_table(scale, outer);
-    outer.truncate(len.div_ceil(inner.len()));
+    let outer = eq_table(scale, outer);
     exec.backend()
         .fitting(inner.len())
         .run(Outer(&outer, &inner))
@@ -362,11 +356,18 @@ impl<V: Packed> Vector<V> {
     /// The sum of the elements of the vector.
     #[inline(always)]
     pub(crate) fn total(self) -> Ext {
+        self.total_of(V::LANES)
+    }
+
+    /// The sum of its first elements, of all if it has fewer.
+    #[inline(always)]
+    pub(crate) fn total_of(self, count: usize) -> Ext {
+        let count = count.min(V::LANES);
         let mut sums = [Fp::ZERO; DEGREE];
         let mut lanes = [Fp::ZERO; 16];
         for (sum, plane) in sums.iter_mut().zip(&self.0) {
             plane.store(&mut lanes);
-            let words = lanes[..V::LANES].iter().map(|x| u64::from(x.word()));
+            let words = lanes[..count].iter().map(|x| u64::from(x.word()));
             *sum = Fp::from_word((words.sum::<u64>() % u64::from(P)) as u32);
         }
         Ext(sums)

@@ -2,11 +2,13 @@
 //!
 //! The values of the first lane are numbered, and each is taken for all lanes at once: a vector of as many
 //! elements as there are lanes, filled up with zeros, of a value that each lane has or that all share. Rows and
-//! cells of neighbouring lanes are neighbours, so nothing is gathered.
+//! cells of neighbouring lanes are neighbours, so nothing is gathered. Where only a sum over all rows is wanted,
+//! all of it is done for one vector of lanes after the other, whose values stay in a near cache.
 
 use alphorn_exec::Backend;
 
-use super::matrix::{Numbering, Sources, Terms};
+use super::cells::Joined;
+use super::matrix::{Numbering, Sign, Sources, Terms};
 use crate::circuit::{Entry, IN_LANE, Section, place};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -30,12 +32,29 @@ enum Source {
 }
 
 /// A row of the first lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Row {
     row: u32,
     power: u8,
-    /// The numbers of values, and coefficients without the power.
-    terms: Vec<(u32, Fp)>,
+    /// Terms whose coefficients, without the power, are one, minus one, and in a list.
+    terms: [u32; 3],
+}
+
+/// The rows of a matrix.
+#[derive(Clone, Debug, Default)]
+struct Rows {
+    /// Ascending in rows, then in powers.
+    rows: Vec<Row>,
+    /// The numbers of the values of all terms.
+    values: Vec<u32>,
+    scales: Vec<Fp>,
+}
+
+/// The terms of a row: the numbers of values by their signs, and coefficients.
+#[derive(Clone, Copy)]
+struct RowTerms<'a> {
+    values: [&'a [u32]; 3],
+    scales: &'a [Fp],
 }
 
 /// The matrices of a section.
@@ -43,7 +62,7 @@ struct Row {
 pub(super) struct LaneMatrices<const M: usize> {
     lanes: usize,
     sources: Vec<Source>,
-    all: [Vec<Row>; M],
+    all: [Rows; M],
 }
 
 impl Source {
@@ -78,8 +97,13 @@ impl<const M: usize> LaneMatrices<M> {
         LaneMatrices {
             lanes: section.lanes,
             sources: variables.chain(cells).collect(),
-            all: terms.map(|terms| rows(&terms, &numbered)),
+            all: terms.map(|terms| Rows::new(&terms, &numbered)),
         }
+    }
+
+    /// Its lanes.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes
     }
 
     fn width(&self) -> usize {
@@ -87,7 +111,7 @@ impl<const M: usize> LaneMatrices<M> {
     }
 
     /// The values where cells have weights.
-    pub(super) fn values(&self, backend: Backend, cells: &Planes) -> Planes {
+    pub(super) fn values(&self, backend: Backend, cells: &Joined<'_>) -> Planes {
         let mut values = backend.run(Values {
             of: self,
             cells: Cells::Weights(cells),
@@ -123,7 +147,7 @@ impl<const M: usize> LaneMatrices<M> {
         values: &Planes,
         out: &mut Planes,
     ) {
-        let (rows, width) = (&self.all[matrix][..], self.width());
+        let (rows, width) = (&self.all[matrix], self.width());
         backend.run(AddRows {
             rows,
             width,
@@ -132,26 +156,26 @@ impl<const M: usize> LaneMatrices<M> {
         });
     }
 
-    /// Rows · matrix · values.
+    /// Σ over matrices with factors of rows · matrix · values, where cells and rows have weights.
     pub(super) fn at(
         &self,
         backend: Backend,
-        matrix: usize,
+        factors: &[Ext; M],
         weights: &Planes,
-        values: &Planes,
+        cells: &Joined<'_>,
     ) -> Ext {
-        let (rows, width) = (&self.all[matrix][..], self.width());
-        backend.run(At {
-            rows,
-            width,
-            values,
+        let totals = backend.run(At {
+            of: self,
             weights,
-        })
+            cells,
+        });
+        let terms = factors.iter().zip(totals);
+        terms.map(|(factor, total)| *factor * total).sum()
     }
 
     /// Rows · matrix: what each value is weighed with.
     pub(super) fn weighed(&self, backend: Backend, matrix: usize, weights: &Planes) -> Planes {
-        let (rows, width) = (&self.all[matrix][..], self.width());
+        let (rows, width) = (&self.all[matrix], self.width());
         let mut values = Planes::zero(self.sources.len() * width);
         backend.run(AddValues {
             rows,
@@ -173,29 +197,67 @@ impl<const M: usize> LaneMatrices<M> {
     }
 }
 
-/// The rows of a matrix, with the numbers of sources.
-fn rows(terms: &Terms, sources: &Sources) -> Vec<Row> {
-    let rows = terms
-        .numbered(sources)
-        .map(|(row, power, terms)| Row { row, power, terms });
-    rows.collect()
+impl Rows {
+    /// The rows of terms, with the numbers of sources.
+    fn new(terms: &Terms, sources: &Sources) -> Rows {
+        let mut all = Rows::default();
+        for (row, power, mut terms) in terms.numbered(sources) {
+            terms.sort_by_key(|(_, scale)| Sign::of(*scale));
+            let of_sign = |sign| terms.iter().filter(|t| Sign::of(t.1) == sign).count() as u32;
+            all.rows.push(Row {
+                row,
+                power,
+                terms: [Sign::Plus, Sign::Minus, Sign::Any].map(of_sign),
+            });
+            all.values.extend(terms.iter().map(|(value, _)| *value));
+            let listed = terms.iter().filter(|t| Sign::of(t.1) == Sign::Any);
+            all.scales.extend(listed.map(|(_, scale)| *scale));
+        }
+        all
+    }
+
+    /// The rows with their terms.
+    #[inline(always)]
+    fn each(&self) -> impl Iterator<Item = (&Row, RowTerms<'_>)> {
+        let (mut values, mut scales) = (&self.values[..], &self.scales[..]);
+        self.rows.iter().map(move |row| {
+            let [plus, minus, any] = row.terms.map(|terms| terms as usize);
+            let (of_plus, rest) = values.split_at(plus);
+            let (of_minus, rest) = rest.split_at(minus);
+            let (of_any, rest) = rest.split_at(any);
+            values = rest;
+            let (own, rest) = scales.split_at(any);
+            scales = rest;
+            let terms = RowTerms {
+                values: [of_plus, of_minus, of_any],
+                scales: own,
+            };
+            (row, terms)
+        })
+    }
 }
 
-impl Row {
-    /// The sums of its terms in some lanes.
+impl RowTerms<'_> {
+    /// The sum in some lanes of values, each of which has `width`.
     #[inline(always)]
     fn sum<V: Packed>(&self, values: &Planes, (width, lane): (usize, usize)) -> Vector<V> {
         let mut sum = Vector::<V>::zero();
-        for (value, scale) in &self.terms {
-            let mut term = values.load::<V>(*value as usize * width + lane);
-            if *scale != Fp::ONE {
-                term = term.scale(V::splat(*scale));
-            }
-            sum = sum.add(term);
+        let [plus, minus, any] = self.values;
+        for value in plus {
+            sum = sum.add(values.load::<V>(*value as usize * width + lane));
         }
-        self.shifted(sum)
+        for value in minus {
+            sum = sum.sub(values.load::<V>(*value as usize * width + lane));
+        }
+        for (value, scale) in any.iter().zip(self.scales) {
+            let term = values.load::<V>(*value as usize * width + lane);
+            sum = sum.add(term.scale(V::splat(*scale)));
+        }
+        sum
     }
+}
 
+impl Row {
     /// X^power · x.
     #[inline(always)]
     fn shifted<V: Packed>(&self, mut x: Vector<V>) -> Vector<V> {
@@ -209,26 +271,73 @@ impl Row {
 /// What cells have.
 #[derive(Clone, Copy)]
 enum Cells<'a> {
-    Weights(&'a Planes),
+    Weights(&'a Joined<'a>),
     Witness(&'a [Fp]),
 }
 
 impl Cells<'_> {
-    fn get(self, cell: usize) -> Ext {
+    /// Σ_t X^t·(cell first + t) over some cells.
+    fn get(self, first: usize, count: usize) -> Ext {
         match self {
-            Cells::Weights(weights) => weights.get(cell),
-            Cells::Witness(cells) => Ext::from(cells[cell]),
+            Cells::Weights(weights) => weights.get(first, count),
+            Cells::Witness(cells) => {
+                let cells = cells[first..first + count].iter().rev();
+                cells.fold(Ext::ZERO, |sum, x| sum * Ext::X + Ext::from(*x))
+            }
         }
     }
 
+    /// The same over cells with a distance, for successive first cells.
     #[inline(always)]
-    fn load<V: Packed>(self, cell: usize) -> Vector<V> {
+    fn load<V: Packed>(
+        self,
+        table: Option<&Planes>,
+        (first, count, distance): (usize, usize, usize),
+    ) -> Vector<V> {
         match self {
-            Cells::Weights(weights) => weights.load(cell),
+            Cells::Weights(weights) => weights.load(table, (first, count, distance)),
             Cells::Witness(cells) => {
                 let mut out = Vector::<V>::zero();
-                out.0[0] = V::load(&cells[cell..]);
+                for (t, out) in out.0.iter_mut().enumerate().take(count) {
+                    *out = V::load(&cells[first + t * distance..]);
+                }
                 out
+            }
+        }
+    }
+}
+
+impl<const M: usize> LaneMatrices<M> {
+    /// The values that all lanes share, in all lanes of the values of a width.
+    #[inline(always)]
+    fn shared<V: Packed>(&self, cells: Cells<'_>, width: usize, out: &mut Planes) {
+        for (i, source) in self.sources.iter().enumerate() {
+            if let Source::SharedVariable(first) | Source::SharedCell(first) = *source {
+                let value = Vector::<V>::splat(cells.get(first, source.coefficients()));
+                for x in (0..width).step_by(V::LANES) {
+                    out.store(i * width + x, value);
+                }
+            }
+        }
+    }
+
+    /// The values that each lane has, in those from one on: value i at `width`·i + `at`.
+    #[inline(always)]
+    fn own<V: Packed>(
+        &self,
+        cells: Cells<'_>,
+        lane: usize,
+        (width, at): (usize, usize),
+        out: &mut Planes,
+    ) {
+        let table = match cells {
+            Cells::Weights(weights) => weights.table(self.lanes),
+            Cells::Witness(_) => None,
+        };
+        for (i, source) in self.sources.iter().enumerate() {
+            if let Source::Variable(first) | Source::Cell(first) = *source {
+                let wanted = (first + lane, source.coefficients(), self.lanes);
+                out.store(i * width + at, cells.load::<V>(table, wanted));
             }
         }
     }
@@ -245,32 +354,11 @@ impl<const M: usize> Pass for Values<'_, M> {
 
     #[inline(always)]
     fn run<V: Packed>(self) -> Planes {
-        let (lanes, width) = (self.of.lanes, self.of.width());
+        let width = self.of.width();
         let mut out = Planes::zero(self.of.sources.len() * width);
-        for (i, source) in self.of.sources.iter().enumerate() {
-            let count = source.coefficients();
-            match *source {
-                Source::Variable(first) | Source::Cell(first) => {
-                    for x in (0..width).step_by(V::LANES) {
-                        let mut sum = Vector::<V>::zero();
-                        for t in (0..count).rev() {
-                            let cell = self.cells.load::<V>(first + t * lanes + x);
-                            sum = sum.times_x().add(cell);
-                        }
-                        out.store(i * width + x, sum);
-                    }
-                }
-                Source::SharedVariable(first) | Source::SharedCell(first) => {
-                    let mut sum = Ext::ZERO;
-                    for t in (0..count).rev() {
-                        sum = sum * Ext::X + self.cells.get(first + t);
-                    }
-                    let sum = Vector::<V>::splat(sum);
-                    for x in (0..width).step_by(V::LANES) {
-                        out.store(i * width + x, sum);
-                    }
-                }
-            }
+        self.of.shared::<V>(self.cells, width, &mut out);
+        for x in (0..width).step_by(V::LANES) {
+            self.of.own::<V>(self.cells, x, (width, x), &mut out);
         }
         out
     }
@@ -278,7 +366,7 @@ impl<const M: usize> Pass for Values<'_, M> {
 
 /// Adds rows · values.
 struct AddRows<'a> {
-    rows: &'a [Row],
+    rows: &'a Rows,
     width: usize,
     values: &'a Planes,
     out: &'a mut Planes,
@@ -289,44 +377,59 @@ impl Pass for AddRows<'_> {
 
     #[inline(always)]
     fn run<V: Packed>(self) {
-        for row in self.rows {
+        for (row, terms) in self.rows.each() {
             for x in (0..self.width).step_by(V::LANES) {
                 let at = row.row as usize + x;
-                let sum = row.sum::<V>(self.values, (self.width, x));
+                let sum = row.shifted(terms.sum::<V>(self.values, (self.width, x)));
                 self.out.store(at, self.out.load::<V>(at).add(sum));
             }
         }
     }
 }
 
-/// Σ of rows · values, weighed.
-struct At<'a> {
-    rows: &'a [Row],
-    width: usize,
-    values: &'a Planes,
+/// Σ of rows · values, weighed, for each matrix.
+struct At<'a, const M: usize> {
+    of: &'a LaneMatrices<M>,
     weights: &'a Planes,
+    cells: &'a Joined<'a>,
 }
 
-impl Pass for At<'_> {
-    type Output = Ext;
+impl<const M: usize> Pass for At<'_, M> {
+    type Output = [Ext; M];
 
     #[inline(always)]
-    fn run<V: Packed>(self) -> Ext {
-        let mut total = Vector::<V>::zero();
-        for row in self.rows {
-            for x in (0..self.width).step_by(V::LANES) {
-                let sum = row.sum::<V>(self.values, (self.width, x));
-                let weight = self.weights.load::<V>(row.row as usize + x);
-                total = total.add(sum.mul(weight));
+    fn run<V: Packed>(self) -> [Ext; M] {
+        let lanes = self.of.lanes;
+        let cells = Cells::Weights(self.cells);
+        let mut totals = [Ext::ZERO; M];
+        let mut values = Planes::zero(self.of.sources.len() * V::LANES);
+        self.of.shared::<V>(cells, V::LANES, &mut values);
+        for x in (0..lanes).step_by(V::LANES) {
+            self.of.own::<V>(cells, x, (V::LANES, 0), &mut values);
+            for (rows, out) in self.of.all.iter().zip(&mut totals) {
+                let mut total = Vector::<V>::zero();
+                let mut sum = Vector::<V>::zero();
+                let mut next = rows.rows.iter().skip(1).map(|row| row.row);
+                for (row, terms) in rows.each() {
+                    let of_power = row.shifted(terms.sum::<V>(&values, (V::LANES, 0)));
+                    sum = sum.add(of_power);
+                    // The powers of a row come one after the other.
+                    if next.next() != Some(row.row) {
+                        let weight = self.weights.load::<V>(row.row as usize + x);
+                        total = total.add(sum.mul(weight));
+                        sum = Vector::<V>::zero();
+                    }
+                }
+                *out += total.total_of(lanes - x);
             }
         }
-        total.total()
+        totals
     }
 }
 
 /// Adds what rows weigh values with.
 struct AddValues<'a> {
-    rows: &'a [Row],
+    rows: &'a Rows,
     width: usize,
     weights: &'a Planes,
     values: &'a mut Planes,
@@ -337,15 +440,21 @@ impl Pass for AddValues<'_> {
 
     #[inline(always)]
     fn run<V: Packed>(self) {
-        for row in self.rows {
+        for (row, terms) in self.rows.each() {
+            let [plus, minus, any] = terms.values;
             for x in (0..self.width).step_by(V::LANES) {
                 let weight = row.shifted(self.weights.load::<V>(row.row as usize + x));
-                for (value, scale) in &row.terms {
+                for value in plus {
                     let at = *value as usize * self.width + x;
-                    let mut term = weight;
-                    if *scale != Fp::ONE {
-                        term = term.scale(V::splat(*scale));
-                    }
+                    self.values.store(at, self.values.load::<V>(at).add(weight));
+                }
+                for value in minus {
+                    let at = *value as usize * self.width + x;
+                    self.values.store(at, self.values.load::<V>(at).sub(weight));
+                }
+                for (value, scale) in any.iter().zip(terms.scales) {
+                    let at = *value as usize * self.width + x;
+                    let term = weight.scale(V::splat(*scale));
                     self.values.store(at, self.values.load::<V>(at).add(term));
                 }
             }

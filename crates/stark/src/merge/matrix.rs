@@ -3,12 +3,15 @@
 //! Most entries belong to variables of five cells, whose coefficients are 1, X, …, X^4 times one: they are
 //! one term, a multiple of X^power · Σ_t X^t·cell_t. What terms multiply, variables and single cells, are
 //! the *values* of a circuit, one list for all its matrices, in the order in which they are first needed.
-//! Rows with as many terms of one power are taken together, sixteen at a time, each in a lane of its own.
+//! Rows with as many terms of one power are taken together, sixteen at a time, each in a lane of its own. Most
+//! coefficients are one or minus one, and terms are in such an order that sixteen rows add or subtract alike;
+//! most rows of sixteen are neighbours, as are many of their values.
 
 use std::collections::BTreeMap;
 
 use alphorn_exec::Backend;
 
+use super::cells::Joined;
 use super::layout::PRODUCTS_LOG2;
 use crate::circuit::Entry;
 use crate::extension::{DEGREE, Ext};
@@ -45,18 +48,51 @@ pub(super) struct Sources {
 /// A term of a row: which value, and its coefficient without the power.
 pub(super) type Term = (u32, Fp);
 
+/// What terms of sixteen rows have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sign {
+    /// All coefficients are one.
+    Plus,
+    /// All are minus one.
+    Minus,
+    /// They are in a list.
+    Any,
+}
+
+impl Sign {
+    /// That of a coefficient.
+    pub(super) fn of(scale: Fp) -> Sign {
+        match scale {
+            Fp::ONE => Sign::Plus,
+            scale if scale == -Fp::ONE => Sign::Minus,
+            _ => Sign::Any,
+        }
+    }
+}
+
 /// Rows with as many terms of one power.
 #[derive(Clone, Debug)]
 struct Batch {
     power: u8,
     /// Terms of a row.
     terms: usize,
-    /// The rows; those that fill the last lanes up have coefficients of zero.
+    /// The rows; those that fill the last lanes up have a value of zero.
     rows: Vec<u32>,
+    /// For each sixteen rows whether they are neighbours.
+    joined: Vec<bool>,
     /// The values' numbers, for each sixteen rows by term, then by lane.
     at: Vec<u32>,
-    /// The coefficients in the same order; none if all are one.
+    /// For each sixteen rows and each term what coefficients are, and whether the values are neighbours.
+    kinds: Vec<(Sign, bool)>,
+    /// The coefficients that are listed, in the same order.
     scales: Vec<Fp>,
+}
+
+/// Whether numbers are successive.
+fn successive(numbers: &[u32]) -> bool {
+    numbers
+        .windows(2)
+        .all(|pair| pair[1] == pair[0].wrapping_add(1))
 }
 
 /// A matrix over the values of a circuit.
@@ -149,41 +185,53 @@ impl Terms {
 impl Matrix {
     /// The matrix of terms over sources.
     pub(super) fn new(terms: &Terms, sources: &Sources) -> Matrix {
-        type Shape = (u8, usize, bool);
-        let mut shapes: BTreeMap<Shape, Vec<(u32, Vec<Term>)>> = BTreeMap::new();
-        for (row, power, terms) in terms.numbered(sources) {
-            let ones = terms.iter().all(|(_, scale)| *scale == Fp::ONE);
-            let shape = (power, terms.len(), ones);
+        let mut shapes: BTreeMap<(u8, usize), Vec<(u32, Vec<Term>)>> = BTreeMap::new();
+        for (row, power, mut terms) in terms.numbered(sources) {
+            terms.sort_by_key(|(_, scale)| Sign::of(*scale));
+            let shape = (power, terms.len());
             shapes.entry(shape).or_default().push((row, terms));
         }
-        let batch = |((power, terms, ones), rows): (Shape, Vec<(u32, Vec<Term>)>)| {
-            let (mut at, mut scales, mut of_rows) = (Vec::new(), Vec::new(), Vec::new());
+        let batch = |((power, terms), mut rows): ((u8, usize), Vec<(u32, Vec<Term>)>)| {
+            // Rows of the same signs together.
+            let signs = |terms: &[Term]| terms.iter().map(|t| Sign::of(t.1)).collect::<Vec<Sign>>();
+            rows.sort_by_cached_key(|(row, terms)| (signs(terms), *row));
+            let mut batch = Batch {
+                power,
+                terms,
+                rows: Vec::new(),
+                joined: Vec::new(),
+                at: Vec::new(),
+                kinds: Vec::new(),
+                scales: Vec::new(),
+            };
             // What fills up takes the value behind the last, which is zero.
             let filling = (sources.len() as u32, Fp::ZERO);
             for rows in rows.chunks(LANES) {
-                let lane = |lane: usize| rows.get(lane);
-                of_rows.extend((0..LANES).map(|l| lane(l).map_or(0, |(row, _)| *row)));
+                let of_rows: [u32; LANES] =
+                    std::array::from_fn(|l| rows.get(l).map_or(0, |(row, _)| *row));
+                batch.joined.push(successive(&of_rows));
+                batch.rows.extend(of_rows);
                 for j in 0..terms {
-                    let term = |l: usize| lane(l).map_or(filling, |(_, terms)| terms[j]);
-                    at.extend((0..LANES).map(|l| term(l).0));
-                    if !ones {
-                        scales.extend((0..LANES).map(|l| term(l).1));
+                    let term = |l: usize| rows.get(l).map_or(filling, |(_, terms)| terms[j]);
+                    let of_rows: [Term; LANES] = std::array::from_fn(term);
+                    let at = of_rows.map(|(number, _)| number);
+                    let sign = Sign::of(of_rows[0].1);
+                    let alike = rows.iter().all(|(_, terms)| Sign::of(terms[j].1) == sign);
+                    let sign = if alike { sign } else { Sign::Any };
+                    if sign == Sign::Any {
+                        batch.scales.extend(of_rows.map(|(_, scale)| scale));
                     }
+                    batch.kinds.push((sign, successive(&at)));
+                    batch.at.extend(at);
                 }
             }
-            Batch {
-                power,
-                terms,
-                rows: of_rows,
-                at,
-                scales,
-            }
+            batch
         };
         Matrix(shapes.into_iter().map(batch).collect())
     }
 
     /// Matrix · values.
-    pub(super) fn rows(&self, backend: Backend, values: &[Ext]) -> Planes {
+    pub(super) fn rows(&self, backend: Backend, values: &Planes) -> Planes {
         let mut out = Planes::zero(1 << PRODUCTS_LOG2);
         for batch in &self.0 {
             backend.run(Rows {
@@ -199,21 +247,20 @@ impl Matrix {
     pub(super) fn weighed(&self, sources: &Sources, rows: &Planes) -> Vec<Ext> {
         let mut values = vec![Ext::ZERO; sources.len() + 1];
         for batch in &self.0 {
-            for (i, rows_of) in batch.rows.chunks_exact(LANES).enumerate() {
+            let mut scales = batch.scales.chunks_exact(LANES);
+            let mut terms = batch.at.chunks_exact(LANES).zip(&batch.kinds);
+            for rows_of in batch.rows.chunks_exact(LANES) {
                 let weight = |lane: usize| shifted(rows.get(rows_of[lane] as usize), batch.power);
                 let weights: [Ext; LANES] = std::array::from_fn(weight);
-                for j in 0..batch.terms {
-                    let k = (i * batch.terms + j) * LANES;
-                    let at = &batch.at[k..][..LANES];
-                    match batch.scales.get(k..k + LANES) {
-                        Some(scales) => {
-                            for ((at, weight), scale) in at.iter().zip(&weights).zip(scales) {
+                for (at, (sign, _)) in terms.by_ref().take(batch.terms) {
+                    let pairs = at.iter().zip(&weights);
+                    match sign {
+                        Sign::Plus => pairs.for_each(|(at, w)| values[*at as usize] += *w),
+                        Sign::Minus => pairs.for_each(|(at, w)| values[*at as usize] -= *w),
+                        Sign::Any => {
+                            let scales = scales.next().unwrap_or_default();
+                            for ((at, weight), scale) in pairs.zip(scales) {
                                 values[*at as usize] += weight.scale(*scale);
-                            }
-                        }
-                        None => {
-                            for (at, weight) in at.iter().zip(&weights) {
-                                values[*at as usize] += *weight;
                             }
                         }
                     }
@@ -224,7 +271,7 @@ impl Matrix {
     }
 
     /// Rows · matrix · values.
-    pub(super) fn at(&self, backend: Backend, rows: &Planes, values: &[Ext]) -> Ext {
+    pub(super) fn at(&self, backend: Backend, rows: &Planes, values: &Planes) -> Ext {
         let of_batch = |batch: &Batch| {
             let sum = backend.run(At {
                 batch,
@@ -249,28 +296,23 @@ impl Sources {
         self.variables.len() + self.cells.len()
     }
 
-    /// The values where cells have weights, and a zero behind them.
-    pub(super) fn values(&self, backend: Backend, cells: &Planes) -> Vec<Ext> {
-        let mut list = backend.run(Variables {
-            first: &self.variables,
-            cells,
-        });
-        list.extend(self.cells.iter().map(|cell| cells.get(*cell as usize)));
-        list.push(Ext::ZERO);
-        list
+    /// The values where cells have weights, and zeros behind them.
+    pub(super) fn values(&self, backend: Backend, cells: &Joined<'_>) -> Planes {
+        backend.run(Values { of: self, cells })
     }
 
-    /// The values of a witness, and a zero behind them.
-    pub(super) fn values_of_base(&self, cells: &[Fp]) -> Vec<Ext> {
-        let variables = self.variables.iter().map(|first| {
+    /// The values of a witness, and zeros behind them.
+    pub(super) fn values_of_base(&self, cells: &[Fp]) -> Planes {
+        let mut values = Planes::zero(self.len() + LANES);
+        for (i, first) in self.variables.iter().enumerate() {
             let five = &cells[*first as usize..][..DEGREE];
-            Ext(std::array::from_fn(|t| five[t]))
-        });
-        let single = self
-            .cells
-            .iter()
-            .map(|cell| Ext::from(cells[*cell as usize]));
-        variables.chain(single).chain([Ext::ZERO]).collect()
+            values.set(i, Ext(std::array::from_fn(|t| five[t])));
+        }
+        for (i, cell) in self.cells.iter().enumerate() {
+            let value = Ext::from(cells[*cell as usize]);
+            values.set(self.variables.len() + i, value);
+        }
+        values
     }
 
     /// Adds what weights of values come to for cells.
@@ -301,61 +343,89 @@ fn load<V: Packed>(buffer: &Buffer) -> Vector<V> {
     out
 }
 
-/// The elements of a list at these places.
+/// The elements of planes at places.
 #[inline(always)]
-fn gather<V: Packed>(buffer: &mut Buffer, list: &[Ext], at: &[u32]) -> Vector<V> {
-    for (lane, at) in at.iter().enumerate() {
-        let x = &list[*at as usize];
-        for (buffer, x) in buffer.iter_mut().zip(&x.0) {
-            buffer[lane] = *x;
-        }
-    }
-    load(buffer)
-}
-
-/// The elements of planes at places with an offset.
-#[inline(always)]
-fn gather_planes<V: Packed>(
-    buffer: &mut Buffer,
-    planes: &Planes,
-    at: &[u32],
-    offset: usize,
-) -> Vector<V> {
+fn gather_planes<V: Packed>(buffer: &mut Buffer, planes: &Planes, at: &[u32]) -> Vector<V> {
     let all = planes.coefficients(0..planes.len());
     for (buffer, plane) in buffer.iter_mut().zip(&all) {
         for (x, at) in buffer.iter_mut().zip(at) {
-            *x = plane[*at as usize + offset];
+            *x = plane[*at as usize];
         }
     }
     load(buffer)
 }
 
+/// Sixteen rows of a batch.
+struct Sixteen<'a> {
+    rows: &'a [u32],
+    joined: bool,
+    at: &'a [u32],
+    kinds: &'a [(Sign, bool)],
+    scales: &'a [Fp],
+}
+
 impl Batch {
-    /// The sums of the terms of some of sixteen rows, from a lane on.
+    /// Its rows, sixteen by sixteen.
     #[inline(always)]
-    fn sums<V: Packed>(
-        &self,
-        buffer: &mut Buffer,
-        values: &[Ext],
-        (sixteen, lane): (usize, usize),
-    ) -> Vector<V> {
-        let mut sum = Vector::<V>::zero();
-        for j in 0..self.terms {
-            let k = (sixteen * self.terms + j) * LANES + lane;
-            let mut term = gather::<V>(buffer, values, &self.at[k..][..V::LANES]);
-            if !self.scales.is_empty() {
-                term = term.scale(V::load(&self.scales[k..]));
+    fn sixteens(&self) -> impl Iterator<Item = Sixteen<'_>> {
+        let mut scales = &self.scales[..];
+        let rows = self.rows.chunks_exact(LANES).zip(&self.joined);
+        rows.enumerate().map(move |(i, (rows, joined))| {
+            let kinds = &self.kinds[i * self.terms..][..self.terms];
+            let listed = kinds.iter().filter(|(sign, _)| *sign == Sign::Any).count();
+            let (own, rest) = scales.split_at(listed * LANES);
+            scales = rest;
+            Sixteen {
+                rows,
+                joined: *joined,
+                at: &self.at[i * self.terms * LANES..][..self.terms * LANES],
+                kinds,
+                scales: own,
             }
-            sum = sum.add(term);
+        })
+    }
+}
+
+impl Sixteen<'_> {
+    /// The sums of the rows from a lane on, without the power.
+    #[inline(always)]
+    fn sums<V: Packed>(&self, buffer: &mut Buffer, values: &Planes, lane: usize) -> Vector<V> {
+        let mut sum = Vector::<V>::zero();
+        let mut scales = lane;
+        for (j, (sign, joined)) in self.kinds.iter().enumerate() {
+            let at = &self.at[j * LANES + lane..][..V::LANES];
+            let term = match joined {
+                true => values.load::<V>(at[0] as usize),
+                false => gather_planes::<V>(buffer, values, at),
+            };
+            sum = match sign {
+                Sign::Plus => sum.add(term),
+                Sign::Minus => sum.sub(term),
+                Sign::Any => {
+                    let scale = V::load(&self.scales[scales..]);
+                    scales += LANES;
+                    sum.add(term.scale(scale))
+                }
+            };
         }
         sum
+    }
+
+    /// What the rows from a lane on have of planes.
+    #[inline(always)]
+    fn of_rows<V: Packed>(&self, buffer: &mut Buffer, planes: &Planes, lane: usize) -> Vector<V> {
+        let rows = &self.rows[lane..][..V::LANES];
+        match self.joined {
+            true => planes.load(rows[0] as usize),
+            false => gather_planes(buffer, planes, rows),
+        }
     }
 }
 
 /// Σ of rows of a batch, weighed, without its power.
 struct At<'a> {
     batch: &'a Batch,
-    values: &'a [Ext],
+    values: &'a Planes,
     rows: &'a Planes,
 }
 
@@ -366,12 +436,12 @@ impl Pass for At<'_> {
     fn run<V: Packed>(self) -> Ext {
         let mut buffer = [[Fp::ZERO; LANES]; DEGREE];
         let mut total = Vector::<V>::zero();
-        for x in (0..self.batch.rows.len()).step_by(V::LANES) {
-            let place = (x / LANES, x % LANES);
-            let sum = self.batch.sums::<V>(&mut buffer, self.values, place);
-            let rows = &self.batch.rows[x..][..V::LANES];
-            let weight = gather_planes::<V>(&mut buffer, self.rows, rows, 0);
-            total = total.add(sum.mul(weight));
+        for sixteen in self.batch.sixteens() {
+            for lane in (0..LANES).step_by(V::LANES) {
+                let sum = sixteen.sums::<V>(&mut buffer, self.values, lane);
+                let weight = sixteen.of_rows::<V>(&mut buffer, self.rows, lane);
+                total = total.add(sum.mul(weight));
+            }
         }
         total.total()
     }
@@ -380,7 +450,7 @@ impl Pass for At<'_> {
 /// Adds the rows of a batch.
 struct Rows<'a> {
     batch: &'a Batch,
-    values: &'a [Ext],
+    values: &'a Planes,
     out: &'a mut Planes,
 }
 
@@ -390,47 +460,69 @@ impl Pass for Rows<'_> {
     #[inline(always)]
     fn run<V: Packed>(self) {
         let mut buffer = [[Fp::ZERO; LANES]; DEGREE];
-        for x in (0..self.batch.rows.len()).step_by(V::LANES) {
-            let place = (x / LANES, x % LANES);
-            let sum = self.batch.sums::<V>(&mut buffer, self.values, place);
-            for (plane, lanes) in sum.0.iter().zip(&mut buffer) {
-                plane.store(lanes);
-            }
-            for (lane, row) in self.batch.rows[x..][..V::LANES].iter().enumerate() {
-                let sum = Ext(std::array::from_fn(|k| buffer[k][lane]));
-                let row = *row as usize;
-                let sum = shifted(sum, self.batch.power);
-                self.out.set(row, self.out.get(row) + sum);
+        for sixteen in self.batch.sixteens() {
+            for lane in (0..LANES).step_by(V::LANES) {
+                let mut sum = sixteen.sums::<V>(&mut buffer, self.values, lane);
+                for _ in 0..self.batch.power {
+                    sum = sum.times_x();
+                }
+                if sixteen.joined {
+                    let at = sixteen.rows[lane] as usize;
+                    self.out.store(at, self.out.load::<V>(at).add(sum));
+                    continue;
+                }
+                for (plane, lanes) in sum.0.iter().zip(&mut buffer) {
+                    plane.store(lanes);
+                }
+                for (l, row) in sixteen.rows[lane..][..V::LANES].iter().enumerate() {
+                    let sum = Ext(std::array::from_fn(|k| buffer[k][l]));
+                    let row = *row as usize;
+                    self.out.set(row, self.out.get(row) + sum);
+                }
             }
         }
     }
 }
 
-/// The values of variables with these first cells.
-struct Variables<'a> {
-    first: &'a [u32],
-    cells: &'a Planes,
+/// All values, where cells have weights.
+struct Values<'a> {
+    of: &'a Sources,
+    cells: &'a Joined<'a>,
 }
 
-impl Pass for Variables<'_> {
-    type Output = Vec<Ext>;
+impl Pass for Values<'_> {
+    type Output = Planes;
 
     #[inline(always)]
-    fn run<V: Packed>(self) -> Vec<Ext> {
-        let mut buffer = [[Fp::ZERO; LANES]; DEGREE];
-        let mut values = Vec::with_capacity(self.first.len());
-        for first in self.first.chunks(V::LANES) {
-            let mut sum = Vector::<V>::zero();
-            for t in (0..DEGREE).rev() {
-                let cells = gather_planes::<V>(&mut buffer, self.cells, first, t);
-                sum = sum.times_x().add(cells);
+    fn run<V: Packed>(self) -> Planes {
+        let Sources { variables, cells } = self.of;
+        let mut out = Planes::zero(self.of.len() + LANES);
+        let mut buffers = [[[Fp::ZERO; LANES]; DEGREE]; 2];
+        let lists = [(variables, DEGREE, 0), (cells, 1, variables.len())];
+        for (list, count, from) in lists {
+            for (i, first) in list.chunks(V::LANES).enumerate() {
+                let at = from + i * V::LANES;
+                for (lane, first) in first.iter().enumerate() {
+                    let factors = self.cells.factors(*first as usize, count);
+                    for (buffer, x) in buffers.iter_mut().zip(factors.unwrap_or([&Ext::ZERO; 2])) {
+                        for (buffer, x) in buffer.iter_mut().zip(&x.0) {
+                            buffer[lane] = *x;
+                        }
+                    }
+                }
+                let [outer, inner] = &buffers;
+                out.store(at, load::<V>(outer).mul(load(inner)));
+                for (lane, first) in first.iter().enumerate() {
+                    if self.cells.factors(*first as usize, count).is_none() {
+                        out.set(at + lane, self.cells.get(*first as usize, count));
+                    }
+                }
             }
-            for (plane, lanes) in sum.0.iter().zip(&mut buffer) {
-                plane.store(lanes);
-            }
-            let lane = |lane: usize| Ext(std::array::from_fn(|k| buffer[k][lane]));
-            values.extend((0..first.len()).map(lane));
         }
-        values
+        // What the last vectors have beside their values.
+        for i in self.of.len()..out.len() {
+            out.set(i, Ext::ZERO);
+        }
+        out
     }
 }

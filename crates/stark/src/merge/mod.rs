@@ -16,7 +16,7 @@
 //! | `layout` | where cells, inputs, outputs and slices lie |
 //! | `known` | what their verifiers know, and what they leave to check |
 //! | `child`, `split` | the circuits: of leaves and merges, of bundles |
-//! | `wiring`, `matrix`, `lanes` | their matrices, built once |
+//! | `wiring`, `matrix`, `lanes`, `cells` | their matrices, built once, and weights of cells |
 //! | `verifier` | the verifier of a merge or bundle, over any arithmetic |
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
@@ -25,6 +25,7 @@
 //! | `codec` | bytes |
 
 mod bundle;
+mod cells;
 mod child;
 mod codec;
 mod known;

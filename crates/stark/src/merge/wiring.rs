@@ -3,6 +3,7 @@
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::ChildKind;
+use super::cells::{CellWeights, Joined};
 use super::child::{Header, Setting, Told, record};
 use super::lanes::LaneMatrices;
 use super::layout::{CELLS_LOG2, CHILDREN_MAX, Dimensions, MATRIX_LOG2, PARTS_LOG2};
@@ -20,7 +21,7 @@ use crate::merkle::{self, Digest};
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
 use crate::transcript::tag;
-use crate::vector::{Planes, eq_planes, eq_planes_to};
+use crate::vector::{Planes, eq_planes};
 use crate::whir::Preset;
 
 /// The matrices of rows: A, B and C.
@@ -58,7 +59,7 @@ struct Matrices {
 
 /// The values of a circuit, in no lane and in those of each section.
 struct Values {
-    list: Vec<Ext>,
+    list: Planes,
     sections: Vec<Planes>,
 }
 
@@ -69,6 +70,8 @@ pub(super) struct Wiring {
     circuits: Vec<Matrices>,
     /// Cells that they use at most.
     cells: usize,
+    /// The distances that the cells of variables in lanes have.
+    distances: Vec<usize>,
     /// The digest of all entries, which stands for the circuits in the transcript.
     pub(super) key: Digest,
 }
@@ -96,7 +99,7 @@ impl Matrices {
     }
 
     /// The values where cells have weights.
-    fn values(&self, backend: Backend, cells: &Planes) -> Values {
+    fn values(&self, backend: Backend, cells: &Joined<'_>) -> Values {
         let sections = self.sections.iter();
         Values {
             list: self.sources.values(backend, cells),
@@ -146,13 +149,6 @@ impl Matrices {
         }
         cells
     }
-
-    /// Rows · matrix · values.
-    fn at(&self, backend: Backend, matrix: usize, rows: &Planes, values: &Values) -> Ext {
-        let sections = self.sections.iter().zip(&values.sections);
-        let of_lanes = sections.map(|(s, values)| s.at(backend, matrix, rows, values));
-        self.all[matrix].at(backend, rows, &values.list) + of_lanes.sum()
-    }
 }
 
 /// What the values of a circuit are weighed with: those of no lane, and those of each section.
@@ -193,7 +189,11 @@ impl Wiring {
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
         });
-        let circuits = plans.iter().map(Matrices::new).collect();
+        let circuits: Vec<Matrices> = plans.iter().map(Matrices::new).collect();
+        let sections = circuits.iter().flat_map(|circuit| &circuit.sections);
+        let mut distances: Vec<usize> = sections.map(LaneMatrices::lanes).collect();
+        distances.sort_unstable();
+        distances.dedup();
         let mut pinned = PINNED.iter();
         let key = match pinned.find(|(relation, _)| *relation == setting.relation.id) {
             Some((_, key)) => key.map(Fp::new),
@@ -209,14 +209,15 @@ impl Wiring {
         Wiring {
             circuits,
             cells: setting.dimensions.cells(),
+            distances,
             plans,
             key,
         }
     }
 
-    /// eq of a point of cells, for those that circuits use.
-    pub(super) fn used_cells(&self, exec: Exec<'_>, point: &[Ext]) -> Planes {
-        eq_planes_to(exec, Ext::ONE, point, self.cells)
+    /// eq of a point of cells.
+    pub(super) fn used_cells(&self, exec: Exec<'_>, point: &[Ext]) -> CellWeights {
+        CellWeights::new(exec, point)
     }
 
     /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of the matrices of the first circuits, by their numbers.
@@ -224,9 +225,10 @@ impl Wiring {
         &self,
         exec: Exec<'_>,
         circuits: usize,
-        cells: &Planes,
+        cells: &CellWeights,
     ) -> Result<Vec<(usize, Planes)>, Stopped> {
-        let backend = exec.backend().fitting(cells.len());
+        let backend = exec.backend();
+        let cells = &Joined::new(backend, cells, &self.distances);
         let values = exec.try_map(circuits, |i| self.circuits[i].values(backend, cells))?;
         exec.try_map(circuits * MATRICES, |i| {
             let (circuit, matrix) = (i / MATRICES, i % MATRICES);
@@ -309,19 +311,34 @@ impl Wiring {
         let (of_matrix, of_row) = row.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
-        let cells = self.used_cells(exec, cell);
-        let backend = exec.backend().fitting(cells.len());
+        let backend = exec.backend();
+        let weights = self.used_cells(exec, cell);
+        let cells = &Joined::new(backend, &weights, &self.distances);
         let circuits = circuits(&matrices);
-        let values = exec.map(circuits.len(), |i| {
-            self.circuits[circuits[i]].values(backend, &cells)
+        let factors = |i: usize| std::array::from_fn(|m| matrices[number(circuits[i], m)]);
+        // The values of no lane, for all matrices; what is in lanes is done at once.
+        let tasks: Vec<(usize, Option<&LaneMatrices<MATRICES>>)> = (0..circuits.len())
+            .flat_map(|i| {
+                let sections = self.circuits[circuits[i]].sections.iter().map(Some);
+                std::iter::once(None).chain(sections).map(move |s| (i, s))
+            })
+            .collect();
+        let done = exec.map(tasks.len(), |task| match tasks[task] {
+            (i, Some(section)) => Err(section.at(backend, &factors(i), &rows, cells)),
+            (i, None) => Ok(self.circuits[circuits[i]].sources.values(backend, cells)),
         });
+        let of_lanes: Ext = done
+            .iter()
+            .filter_map(|task| task.as_ref().err())
+            .copied()
+            .sum();
+        let lists: Vec<&Planes> = done.iter().filter_map(|task| task.as_ref().ok()).collect();
         let values = exec.map(circuits.len() * MATRICES, |i| {
-            let (circuit, matrix) = (circuits[i / MATRICES], i % MATRICES);
-            let values = &values[i / MATRICES];
-            let value = self.circuits[circuit].at(backend, matrix, &rows, values);
-            matrices[number(circuit, matrix)] * value
+            let (i, matrix) = (i / MATRICES, i % MATRICES);
+            let value = self.circuits[circuits[i]].all[matrix].at(backend, &rows, lists[i]);
+            matrices[number(circuits[i], matrix)] * value
         });
-        values.into_iter().sum()
+        values.into_iter().sum::<Ext>() + of_lanes
     }
 
     /// Changes one coefficient, as a prover with circuits of its own would.
