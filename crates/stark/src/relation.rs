@@ -287,7 +287,7 @@ impl Table {
 }
 
 /// The rows of one width.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Their numbers.
     pub(crate) rows: std::ops::Range<usize>,
@@ -321,6 +321,19 @@ pub struct Relation {
     pub publics: usize,
     /// Elements of a statement's message.
     pub message: usize,
+}
+
+impl Part {
+    /// Which of the rows that a group has here a row of the relation is; none if its unit is not used.
+    pub(crate) fn row_of_group(&self, row: usize) -> Option<usize> {
+        let at = row.checked_sub(self.rows.start)?;
+        let unit = self
+            .units
+            .places
+            .iter()
+            .position(|p| *p == at / UNIT_ROWS)?;
+        Some(unit * UNIT_ROWS + at % UNIT_ROWS)
+    }
 }
 
 impl Relation {

@@ -98,6 +98,16 @@ pub struct ProofSizes {
     pub fractions: usize,
 }
 
+/// Names the signatures that do not hold.
+fn all_hold(signed: &[Signed<'_>], holds: Vec<bool>) -> Result<(), ProveError> {
+    let bad = signed.iter().zip(holds).filter(|(_, holds)| !holds);
+    let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
+    match positions.is_empty() {
+        true => Ok(()),
+        false => Err(ProveError::InvalidSignatures { positions }),
+    }
+}
+
 impl Proofs {
     /// The proofs of a set.
     pub fn new(set: Set, preset: Preset) -> Proofs {
@@ -181,9 +191,9 @@ impl Proofs {
         security::succinct_table(self.chains.relation(), &self.preset)
     }
 
-    /// Proves that members of a registry signed, each once; positions ascend. Every signature is
-    /// verified first, and invalid ones are named before anything is proved. A watch of `exec` is asked
-    /// before every task, and ends a proof that it stops.
+    /// Proves that members of a registry signed, each once; positions ascend. The witness is made by
+    /// verifying every signature, and invalid ones are named before anything is proved. A watch of `exec` is
+    /// asked before every task, and ends a proof that it stops.
     ///
     /// # Errors
     /// [`ProveError`].
@@ -199,12 +209,12 @@ impl Proofs {
         if got > max {
             return Err(ProveError::Signatures { got, max });
         }
-        self.admit(exec, registry, slot, message, signed)?;
-        self.prove_admitted(exec, registry, slot, message, signed)
+        self.check_members(registry, signed)?;
+        self.prove_members(exec, registry, slot, message, signed)
     }
 
-    /// Proves what [`Proofs::admit`] let pass.
-    fn prove_admitted(
+    /// Proves what [`Proofs::check_members`] let pass.
+    fn prove_members(
         &self,
         exec: Exec<'_>,
         registry: &ProofRegistry,
@@ -219,23 +229,27 @@ impl Proofs {
             message,
             signers: &signers,
         };
+        // What no opening of the set could be.
+        let params = self.set.params();
+        let fits = |s: &Signed<'_>| s.signature.set == self.set;
+        if u64::from(slot) >= params.lifetime() || !signed.iter().all(fits) {
+            self.admit(exec, registry, slot, message, signed)?;
+        }
         exec.step("witness")?;
         let statement = self.statement(exec.backend(), registry, &claimed);
         let spoken = (slot, &statement.message[..]);
-        let witness = self.chains.witness(exec, spoken, registry, signed)?;
+        let (witness, holds) = self.chains.opened(exec, spoken, registry, signed)?;
+        all_hold(signed, holds)?;
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
         let proof = prove_succinct(exec, relation, &self.preset, &public, &witness)?;
         Ok(proof.to_bytes(relation, &self.preset))
     }
 
-    /// Whether the input may be proved at all.
-    fn admit(
+    /// Whether these are members of a registry of the set, in order.
+    fn check_members(
         &self,
-        exec: Exec<'_>,
         registry: &ProofRegistry,
-        slot: u32,
-        message: &[u8; 32],
         signed: &[Signed<'_>],
     ) -> Result<(), ProveError> {
         if registry.set() != self.set {
@@ -253,6 +267,25 @@ impl Proofs {
                 position: pair[1].position,
             });
         }
+        let size = registry.len();
+        match signed.iter().find(|s| s.position as usize >= size) {
+            Some(Signed { position, .. }) => Err(ProveError::NotAMember {
+                position: *position,
+                size,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether all signatures hold: for what is proved in several proofs, or has no cells.
+    fn admit(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        signed: &[Signed<'_>],
+    ) -> Result<(), ProveError> {
         let mut items = Vec::with_capacity(signed.len());
         for Signed {
             position,
@@ -273,12 +306,7 @@ impl Proofs {
         exec.step("admission")?;
         let verdicts = verify_batch(self.set, &items, exec);
         exec.go_on()?;
-        let bad = signed.iter().zip(verdicts).filter(|(_, holds)| !holds);
-        let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
-        match positions.is_empty() {
-            true => Ok(()),
-            false => Err(ProveError::InvalidSignatures { positions }),
-        }
+        all_hold(signed, verdicts)
     }
 
     /// Verifies a proof that exactly the named members of a registry signed.

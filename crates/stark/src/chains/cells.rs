@@ -1,10 +1,10 @@
-//! The cells of a group, being filled: every hash is that of a row of the relation.
+//! The cells of a group, being filled: every hash is that of a row of the relation, and its trace is kept.
 
 use alphorn_exec::Exec;
 
 use crate::field::Fp;
-use crate::poseidon::{Permutations, WIDTH_16, WIDTH_24};
-use crate::relation::{Relation, Row};
+use crate::poseidon::{RowTrace, WIDTH_16, WIDTH_24};
+use crate::relation::{Part, Relation, UNIT_ROWS};
 
 /// A cell of an instance of a group that is changed when it is filled.
 #[cfg(test)]
@@ -44,6 +44,8 @@ pub(super) struct Cells<'a> {
     publics: &'a [Fp],
     lanes: usize,
     cells: Vec<Fp>,
+    /// The rows of each width, those that were permuted.
+    traced: Vec<(Part, Vec<Option<RowTrace>>)>,
     #[cfg(test)]
     pub(super) lies: Vec<CellLie>,
 }
@@ -51,8 +53,13 @@ pub(super) struct Cells<'a> {
 impl<'a> Cells<'a> {
     pub(super) fn new(relation: &'a Relation, exec: Exec<'a>, publics: &'a [Fp]) -> Cells<'a> {
         let lanes = relation.shape.lanes();
+        let traced = relation.parts(1).into_iter().map(|part| {
+            let rows = part.units.places.len() * UNIT_ROWS;
+            (part, (0..rows).map(|_| None).collect())
+        });
         Cells {
             relation,
+            traced: traced.collect(),
             exec,
             publics,
             lanes,
@@ -99,47 +106,66 @@ impl<'a> Cells<'a> {
         std::array::from_fn(|x| self.get(cell(x), lane))
     }
 
-    /// What a row permutes, in all instances.
-    fn inputs<const T: usize>(&self, row: &Row) -> Vec<[Fp; T]> {
-        let mut states = vec![[Fp::ZERO; T]; self.lanes];
-        let mut column = vec![Fp::ZERO; self.lanes];
-        for (i, form) in row.inputs.iter().enumerate() {
-            column.fill(Fp::ZERO);
-            form.add_to(self.publics, &self.cells, &mut column);
-            for (state, x) in states.iter_mut().zip(&column) {
-                state[i] = *x;
+    /// Permutes a row, whose cells are set.
+    fn permute(&mut self, number: usize) -> Option<&RowTrace> {
+        let holds = |(part, _): &&mut (Part, _)| part.rows.contains(&number);
+        let (part, rows) = self.traced.iter_mut().find(holds)?;
+        let (at, kind) = (part.row_of_group(number)?, part.units.kind);
+        let mut inputs = vec![Fp::ZERO; kind.lanes() * self.lanes];
+        if let Some(row) = &self.relation.rows[number] {
+            let inputs = inputs.chunks_exact_mut(self.lanes);
+            for (form, out) in row.inputs.iter().zip(inputs) {
+                form.add_to(self.publics, &self.cells, out);
+            }
+        }
+        let row = RowTrace::new(kind, self.exec.backend(), self.lanes, inputs);
+        Some(rows[at].insert(row))
+    }
+
+    /// The outputs of a row in all instances.
+    fn outputs<const T: usize>(&mut self, number: usize) -> Vec<[Fp; T]> {
+        let (lanes, relation) = (self.lanes, self.relation);
+        let Some(row) = &relation.rows[number] else {
+            return Vec::new();
+        };
+        let mut states = vec![[Fp::ZERO; T]; lanes];
+        let Some(permuted) = self.permute(number) else {
+            return states;
+        };
+        let [inputs, outputs] = permuted.ends().map(|all| all.chunks_exact(lanes));
+        for (i, (inputs, outputs)) in inputs.zip(outputs).enumerate() {
+            for ((state, output), input) in states.iter_mut().zip(outputs).zip(inputs) {
+                state[i] = match row.feed_forward {
+                    true => *output + *input,
+                    false => *output,
+                };
             }
         }
         states
     }
 
     /// The outputs of a row of width 16 in all instances.
-    pub(super) fn narrow(&self, row: usize) -> Vec<[Fp; WIDTH_16]> {
-        let Some(row) = &self.relation.rows[row] else {
-            return Vec::new();
-        };
-        let mut states = self.inputs(row);
-        match row.feed_forward {
-            true => self.exec.backend().compress_16(&mut states),
-            false => self.exec.backend().permute_16(&mut states),
-        }
-        states
+    pub(super) fn narrow(&mut self, row: usize) -> Vec<[Fp; WIDTH_16]> {
+        self.outputs(row)
     }
 
     /// The outputs of a row of width 24 in all instances.
-    pub(super) fn wide(&self, row: usize) -> Vec<[Fp; WIDTH_24]> {
-        let Some(row) = &self.relation.rows[row] else {
-            return Vec::new();
-        };
-        let mut states = self.inputs(row);
-        match row.feed_forward {
-            true => self.exec.backend().compress_24(&mut states),
-            false => self.exec.backend().permute_24(&mut states),
-        }
-        states
+    pub(super) fn wide(&mut self, row: usize) -> Vec<[Fp; WIDTH_24]> {
+        self.outputs(row)
     }
 
-    pub(super) fn into_cells(self) -> Vec<Fp> {
-        self.cells
+    /// The cells, and the permutations of all rows of each width.
+    pub(super) fn finish(mut self) -> (Vec<Fp>, Vec<Vec<RowTrace>>) {
+        let rows = self.traced.iter().flat_map(|(part, rows)| {
+            let left = |row: &usize| part.row_of_group(*row).is_some_and(|at| rows[at].is_none());
+            part.rows.clone().filter(left)
+        });
+        // What nobody asked for, permutations of zeros among it.
+        for row in rows.collect::<Vec<usize>>() {
+            self.permute(row);
+        }
+        let traced = self.traced.into_iter();
+        let traced = traced.map(|(_, rows)| rows.into_iter().flatten().collect());
+        (self.cells, traced.collect())
     }
 }

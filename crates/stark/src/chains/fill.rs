@@ -5,11 +5,11 @@ use alphorn_exec::Exec;
 #[cfg(test)]
 use super::cells::CellLie;
 use super::cells::{Cells, steps};
-use super::group::{Fill, Filled, KeyOpening};
+use super::group::{Fill, Filled, KeyOpening, Opened};
 use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
 use crate::arith::DIGEST;
 use crate::error::ProveError;
-use crate::field::Fp;
+use crate::field::{Fp, P};
 use crate::proof::Witness;
 use crate::relation::Relation;
 
@@ -20,6 +20,8 @@ pub type Opening = KeyOpening<HALF, HALF, RANDOMNESS>;
 struct Filler<'a> {
     chains: &'a Chains,
     cells: Cells<'a>,
+    /// Whether each lane's digits are those of a code.
+    coded: Vec<bool>,
 }
 
 impl Filler<'_> {
@@ -49,6 +51,8 @@ impl Filler<'_> {
         for (lane, state) in hashed.iter().enumerate() {
             for (limb, value) in state[..LIMBS].iter().enumerate() {
                 let value = value.canonical();
+                // No digits are those of this one.
+                self.coded[lane] &= value != P - 1;
                 cells.set(chains.quotient(limb), lane, Fp::new(value >> 24));
                 for t in 0..LIMB_DIGITS {
                     let digit = Fp::new(value >> (3 * t) & 7);
@@ -69,7 +73,9 @@ impl Filler<'_> {
                 cells.set_all(lane, &tip, |x| chains.end(i, x));
             }
             let digit = |i| cells.get(chains.digit(i), lane).canonical() as usize;
-            asked.push(steps((0..count).map(digit)));
+            let steps = steps((0..count).map(digit));
+            self.coded[lane] &= steps.len() == chains.parameters().steps;
+            asked.push(steps);
         }
         let mut digests = vec![[Fp::ZERO; HALF]; cells.lanes()];
         for t in 0..chains.parameters().steps {
@@ -133,22 +139,45 @@ impl Fill<HALF, HALF, RANDOMNESS> for Chains {
     fn fill_group(&self, cells: Cells<'_>, slot: u32, openings: &[&Opening]) -> Filled<HALF> {
         let mut filler = Filler {
             chains: self,
+            coded: vec![true; cells.lanes()],
             cells,
         };
         filler.given(openings);
         filler.encode();
         filler.walk();
         let roots = filler.climb(slot, openings);
-        (filler.cells.into_cells(), roots)
+        let (cells, rows) = filler.cells.finish();
+        Filled {
+            cells,
+            rows,
+            roots,
+            coded: filler.coded,
+        }
     }
 }
 
 impl Chains {
-    /// The cells of openings at a slot, the last group filled up with the first opening.
+    /// The cells of openings at a slot, the last group filled up with the first opening; and whether each opening
+    /// holds: its message has a code, and it leads to its root. All permutations are computed once, and are part
+    /// of the witness.
     ///
     /// # Errors
     /// [`ProveError::Capacity`] for more openings than the shape has, or for one with another
     /// number of tips or siblings than the set.
+    pub fn opened(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[Opening],
+    ) -> Result<Opened, ProveError> {
+        self.witness_of(exec, slot, message, openings)
+    }
+
+    /// The same without a word on what holds: from openings that do not, proofs are made that are refused.
+    ///
+    /// # Errors
+    /// See [`Chains::opened`].
     pub fn witness(
         &self,
         exec: Exec<'_>,
@@ -156,13 +185,14 @@ impl Chains {
         message: &[Fp],
         openings: &[Opening],
     ) -> Result<Witness, ProveError> {
-        self.witness_of(exec, slot, message, openings)
+        let (witness, _) = self.opened(exec, slot, message, openings)?;
+        Ok(witness)
     }
 
     /// The root that each opening leads to: it must be its own.
     ///
     /// # Errors
-    /// See [`Chains::witness`].
+    /// See [`Chains::opened`].
     pub fn roots(
         &self,
         exec: Exec<'_>,
@@ -181,7 +211,7 @@ impl Chains {
         message: &[Fp],
         openings: &[Opening],
         lies: &[CellLie],
-    ) -> Filled<HALF> {
+    ) -> (Vec<Fp>, Vec<[Fp; HALF]>) {
         self.fill_lying(slot, message, openings, lies)
     }
 }

@@ -7,6 +7,7 @@ use super::cells::CellLie;
 use super::cells::Cells;
 use crate::error::ProveError;
 use crate::field::Fp;
+use crate::poseidon::RowTrace;
 use crate::proof::Witness;
 use crate::relation::Relation;
 
@@ -28,8 +29,20 @@ pub struct KeyOpening<const D: usize, const P: usize, const R: usize> {
     pub path: Vec<[Fp; D]>,
 }
 
-/// The cells of a group, and the root that each opening leads to.
-pub(super) type Filled<const D: usize> = (Vec<Fp>, Vec<[Fp; D]>);
+/// A group that was filled.
+pub(super) struct Filled<const D: usize> {
+    /// The cells.
+    pub(super) cells: Vec<Fp>,
+    /// The permutations of all rows of each width.
+    pub(super) rows: Vec<Vec<RowTrace>>,
+    /// The root that each opening leads to.
+    pub(super) roots: Vec<[Fp; D]>,
+    /// Whether the message has digits under the opening's randomness, and their sum is the target.
+    pub(super) coded: Vec<bool>,
+}
+
+/// A witness, and whether each opening leads to its root.
+pub type Opened = (Witness, Vec<bool>);
 
 /// A relation of chains whose groups can be filled.
 pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
@@ -48,17 +61,23 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         openings: &[&KeyOpening<D, P, R>],
     ) -> Filled<D>;
 
-    /// The cells of all groups as a witness.
+    /// The cells of all groups as a witness with its trace, and which openings lead to their roots.
     fn witness_of(
         &self,
         exec: Exec<'_>,
         slot: u32,
         message: &[Fp],
         openings: &[KeyOpening<D, P, R>],
-    ) -> Result<Witness, ProveError> {
+    ) -> Result<Opened, ProveError> {
         let filled = self.fill_all(exec, slot, message, openings)?;
-        let groups = filled.into_iter().map(|(cells, _)| cells).collect();
-        Witness::new(self.relation(), groups)
+        let reached = filled.iter().flat_map(|of| of.roots.iter().zip(&of.coded));
+        let pairs = openings.iter().zip(reached);
+        let holds = pairs.map(|(opening, (root, coded))| *coded && opening.root == *root);
+        let holds = holds.collect();
+        let groups = filled.into_iter().map(|of| (of.cells, of.rows)).collect();
+        let publics = self.publics(slot, message);
+        let witness = Witness::filled(exec, self.relation(), publics, groups)?;
+        Ok((witness, holds))
     }
 
     /// The root that each opening leads to.
@@ -70,7 +89,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         openings: &[KeyOpening<D, P, R>],
     ) -> Result<Vec<[Fp; D]>, ProveError> {
         let filled = self.fill_all(exec, slot, message, openings)?;
-        let roots = filled.into_iter().flat_map(|(_, roots)| roots);
+        let roots = filled.into_iter().flat_map(|of| of.roots);
         Ok(roots.take(openings.len()).collect())
     }
 
@@ -119,12 +138,13 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         message: &[Fp],
         openings: &[KeyOpening<D, P, R>],
         lies: &[CellLie],
-    ) -> Filled<D> {
+    ) -> (Vec<Fp>, Vec<[Fp; D]>) {
         let exec = Exec::new(alphorn_exec::Backend::Portable, None);
         let publics = self.publics(slot, message);
         let mut cells = Cells::new(self.relation(), exec, &publics);
         cells.lies = lies.to_vec();
         let openings: Vec<_> = openings.iter().collect();
-        self.fill_group(cells, slot, &openings)
+        let filled = self.fill_group(cells, slot, &openings);
+        (filled.cells, filled.roots)
     }
 }

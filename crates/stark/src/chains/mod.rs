@@ -23,7 +23,7 @@ pub mod lean;
 pub(crate) mod tests;
 
 pub use fill::Opening;
-pub use group::KeyOpening;
+pub use group::{KeyOpening, Opened};
 pub use layout::{Chains, Parameters};
 
 /// Field elements of a digest on a chain or in the tree, of a parameter, of a root.

@@ -153,20 +153,48 @@ impl Example {
     }
 }
 
+/// An opening whose digits miss the target sum may lead to its root all the same: whoever has the key can
+/// make one.
+#[test]
+fn openings_without_a_code_or_to_another_root_do_not_hold() {
+    let example = Example::new(MINI, 5, 3);
+    let chains = &example.chains;
+    let steps = |opening: &Opening| {
+        let digits = digits(chains, 3, &MESSAGE, opening)?;
+        let of_chains = digits[..MINI.chains].iter();
+        Some(of_chains.map(|d| 7 - *d as usize).sum::<usize>())
+    };
+    let mut openings = example.openings.clone();
+    for (opening, more) in openings[..2].iter_mut().zip([false, true]) {
+        for counter in 0.. {
+            opening.randomness[1] = Fp::new(counter);
+            let missed = |steps: usize| steps != MINI.steps && (steps > MINI.steps) == more;
+            if steps(opening).is_some_and(missed) {
+                break;
+            }
+        }
+        let roots = chains.roots(exec(), 3, &MESSAGE, std::slice::from_ref(opening));
+        opening.root = roots.unwrap()[0];
+    }
+    openings[3].root[HALF - 1] += Fp::ONE;
+    let (witness, holds) = chains.opened(exec(), 3, &MESSAGE, &openings).unwrap();
+    assert_eq!(holds, [false, false, true, false, true]);
+    assert!(witness.trace_is_of_cells(exec(), chains.relation()));
+}
+
 #[test]
 fn honest_openings_fulfil_the_relation() {
     for (parameters, count, slot) in [(MINI, 1, 0), (MINI, 5, 3), (Parameters::COMPACT, 1, 9)] {
         let example = Example::new(parameters, count, slot);
-        let witness = example
+        let opened = example
             .chains
-            .witness(exec(), slot, &MESSAGE, &example.openings);
+            .opened(exec(), slot, &MESSAGE, &example.openings);
+        let (witness, holds) = opened.unwrap();
+        assert_eq!(holds, vec![true; count]);
         let public = example.chains.public(&example.statement, &example.registry);
-        let checked = check(
-            exec(),
-            example.chains.relation(),
-            &public,
-            &witness.unwrap(),
-        );
+        let relation = example.chains.relation();
+        assert!(witness.trace_is_of_cells(exec(), relation));
+        let checked = check(exec(), relation, &public, &witness);
         assert_eq!(checked, Ok(()));
     }
 }

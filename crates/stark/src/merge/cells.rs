@@ -5,7 +5,7 @@
 //! are tables as well, so that a variable takes one product in place of five, and nothing as long as all cells
 //! is written.
 
-use alphorn_exec::{Backend, Exec};
+use alphorn_exec::Exec;
 
 use crate::extension::{DEGREE, Ext};
 use crate::kernel::{Dispatch, Packed, Pass};
@@ -25,30 +25,44 @@ pub(super) struct CellWeights {
     outer: Vec<Ext>,
     /// The inner table between margins.
     inner: Planes,
+    /// Element by element: the inner table, and the variables of neighbouring cells.
+    single: [Vec<Ext>; 2],
+    /// A table of variables for each distance of their cells.
+    tables: Vec<(usize, Planes)>,
 }
 
 impl CellWeights {
-    /// The weights at a point.
-    pub(super) fn new(exec: Exec<'_>, point: &[Ext]) -> CellWeights {
-        let (outer, inner) = point.split_at(point.len() - INNER_LOG2);
+    /// The weights at a point, and those of variables whose cells have some distances.
+    pub(super) fn new(exec: Exec<'_>, point: &[Ext], distances: &[usize]) -> CellWeights {
+        let (outer, of_inner) = point.split_at(point.len() - INNER_LOG2);
         let mut outer = eq_table(Ext::ONE, outer);
         outer.push(Ext::ZERO);
-        let mut with_margins = Planes::zero(INNER + 2 * MARGIN);
-        with_margins.add_at(MARGIN, &eq_planes(exec, Ext::ONE, inner));
+        let mut inner = Planes::zero(INNER + 2 * MARGIN);
+        inner.add_at(MARGIN, &eq_planes(exec, Ext::ONE, of_inner));
+        let table = |distance: usize| {
+            exec.backend().run(Join {
+                inner: &inner,
+                distance,
+            })
+        };
+        let list =
+            |table: &Planes, from: usize| (from..from + INNER).map(|i| table.get(i)).collect();
         CellWeights {
             outer,
-            inner: with_margins,
+            single: [list(&inner, MARGIN), list(&table(1), 0)],
+            tables: distances.iter().map(|d| (*d, table(*d))).collect(),
+            inner,
         }
     }
 
     /// The weight of a cell.
-    fn get(&self, cell: usize) -> Ext {
-        self.outer[cell >> INNER_LOG2] * self.inner.get(MARGIN + cell % INNER)
+    fn one(&self, cell: usize) -> Ext {
+        self.outer[cell >> INNER_LOG2] * self.single[0][cell % INNER]
     }
 
     /// The weights of successive cells.
     #[inline(always)]
-    fn load<V: Packed>(&self, cell: usize) -> Vector<V> {
+    fn load_cells<V: Packed>(&self, cell: usize) -> Vector<V> {
         let (outer, at) = (cell >> INNER_LOG2, cell % INNER);
         let inner = self.inner.load::<V>(MARGIN + at);
         let first = Vector::splat(self.outer[outer]).mul(inner);
@@ -61,32 +75,6 @@ impl CellWeights {
             }
         }
     }
-}
-
-/// Weights of cells and of variables, whose cells have some distances.
-pub(super) struct Joined<'a> {
-    weights: &'a CellWeights,
-    /// Element by element: the inner table, and the variables of neighbouring cells.
-    single: [Vec<Ext>; 2],
-    /// A table for each distance.
-    tables: Vec<(usize, Planes)>,
-}
-
-impl<'a> Joined<'a> {
-    pub(super) fn new(
-        backend: Backend,
-        weights: &'a CellWeights,
-        distances: &[usize],
-    ) -> Joined<'a> {
-        let table = |distance: usize| backend.run(Join { weights, distance });
-        let list =
-            |table: &Planes, from: usize| (from..from + INNER).map(|i| table.get(i)).collect();
-        Joined {
-            single: [list(&weights.inner, MARGIN), list(&table(1), 0)],
-            tables: distances.iter().map(|d| (*d, table(*d))).collect(),
-            weights,
-        }
-    }
 
     /// The table of variables whose cells have a distance.
     pub(super) fn table(&self, distance: usize) -> Option<&Planes> {
@@ -97,7 +85,7 @@ impl<'a> Joined<'a> {
     /// The weights of `count` cells, 1 or those of a variable, as one element.
     pub(super) fn get(&self, first: usize, count: usize) -> Ext {
         let cells = (first..first + count).rev();
-        cells.fold(Ext::ZERO, |sum, cell| sum * Ext::X + self.weights.get(cell))
+        cells.fold(Ext::ZERO, |sum, cell| sum * Ext::X + self.one(cell))
     }
 
     /// The weights of `count` cells, 1 or those of a variable, which have a distance, for successive first
@@ -111,13 +99,13 @@ impl<'a> Joined<'a> {
         let at = first % INNER;
         match table {
             Some(table) if count > 1 && at + (DEGREE - 1) * distance + V::LANES <= INNER => {
-                let outer = Vector::<V>::splat(self.weights.outer[first >> INNER_LOG2]);
+                let outer = Vector::<V>::splat(self.outer[first >> INNER_LOG2]);
                 outer.mul(table.load(at))
             }
             _ => {
                 let mut sum = Vector::<V>::zero();
                 for t in (0..count).rev() {
-                    let cells = self.weights.load::<V>(first + t * distance);
+                    let cells = self.load_cells::<V>(first + t * distance);
                     sum = sum.times_x().add(cells);
                 }
                 sum
@@ -131,14 +119,14 @@ impl<'a> Joined<'a> {
     pub(super) fn factors(&self, first: usize, count: usize) -> Option<[&Ext; 2]> {
         let at = first % INNER;
         let single = &self.single[usize::from(count > 1)];
-        let outer = &self.weights.outer[first >> INNER_LOG2];
+        let outer = &self.outer[first >> INNER_LOG2];
         (at + count <= INNER).then(|| [outer, &single[at]])
     }
 }
 
 /// Σ_t X^t·inner(i + t·distance) for all i where it is within the table, and zeros.
 struct Join<'a> {
-    weights: &'a CellWeights,
+    inner: &'a Planes,
     distance: usize,
 }
 
@@ -147,7 +135,7 @@ impl Pass for Join<'_> {
 
     #[inline(always)]
     fn run<V: Packed>(self) -> Planes {
-        let inner = &self.weights.inner;
+        let inner = self.inner;
         let mut out = Planes::zero(INNER);
         let last = (DEGREE - 1) * self.distance;
         for i in (0..INNER.saturating_sub(last)).step_by(V::LANES) {
@@ -171,7 +159,7 @@ mod tests {
     use crate::test_random::Random;
 
     /// Vectors at some cells, with the elements that they have.
-    struct Loaded<'a>(&'a Joined<'a>, &'a [(usize, usize, usize)]);
+    struct Loaded<'a>(&'a CellWeights, &'a [(usize, usize, usize)]);
 
     impl Pass for Loaded<'_> {
         type Output = Vec<Vec<Ext>>;
@@ -218,16 +206,15 @@ mod tests {
             asked.extend([(3 * INNER - near, 1, 1), (3 * INNER - near, DEGREE, 1)]);
         }
         for backend in KERNELS.available() {
-            let weights = CellWeights::new(Exec::new(backend, None), &point);
-            let joined = Joined::new(backend, &weights, &distances);
-            let got = backend.run(Loaded(&joined, &asked));
+            let weights = CellWeights::new(Exec::new(backend, None), &point, &distances);
+            let got = backend.run(Loaded(&weights, &asked));
             for ((first, count, distance), got) in asked.iter().zip(got) {
                 for (l, got) in got.into_iter().enumerate() {
                     let expected = expected(first + l, *count, *distance);
                     assert_eq!(got, expected, "{backend} {first} {count} {distance} {l}");
                     if *distance == 1 {
-                        assert_eq!(joined.get(first + l, *count), expected);
-                        if let Some([a, b]) = joined.factors(first + l, *count) {
+                        assert_eq!(weights.get(first + l, *count), expected);
+                        if let Some([a, b]) = weights.factors(first + l, *count) {
                             assert_eq!(*a * *b, expected);
                         }
                     }

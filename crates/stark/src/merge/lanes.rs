@@ -7,7 +7,7 @@
 
 use alphorn_exec::Backend;
 
-use super::cells::Joined;
+use super::cells::CellWeights;
 use super::matrix::{Numbering, Sign, Sources, Terms};
 use crate::circuit::{Entry, IN_LANE, Section, place};
 use crate::extension::{DEGREE, Ext};
@@ -111,7 +111,7 @@ impl<const M: usize> LaneMatrices<M> {
     }
 
     /// The values where cells have weights.
-    pub(super) fn values(&self, backend: Backend, cells: &Joined<'_>) -> Planes {
+    pub(super) fn values(&self, backend: Backend, cells: &CellWeights) -> Planes {
         let mut values = backend.run(Values {
             of: self,
             cells: Cells::Weights(cells),
@@ -162,7 +162,7 @@ impl<const M: usize> LaneMatrices<M> {
         backend: Backend,
         factors: &[Ext; M],
         weights: &Planes,
-        cells: &Joined<'_>,
+        cells: &CellWeights,
     ) -> Ext {
         let totals = backend.run(At {
             of: self,
@@ -271,7 +271,7 @@ impl Row {
 /// What cells have.
 #[derive(Clone, Copy)]
 enum Cells<'a> {
-    Weights(&'a Joined<'a>),
+    Weights(&'a CellWeights),
     Witness(&'a [Fp]),
 }
 
@@ -391,7 +391,7 @@ impl Pass for AddRows<'_> {
 struct At<'a, const M: usize> {
     of: &'a LaneMatrices<M>,
     weights: &'a Planes,
-    cells: &'a Joined<'a>,
+    cells: &'a CellWeights,
 }
 
 impl<const M: usize> Pass for At<'_, M> {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use alphorn_exec::Backend;
 
-use super::cells::Joined;
+use super::cells::CellWeights;
 use super::layout::PRODUCTS_LOG2;
 use crate::circuit::Entry;
 use crate::extension::{DEGREE, Ext};
@@ -185,13 +185,15 @@ impl Terms {
 impl Matrix {
     /// The matrix of terms over sources.
     pub(super) fn new(terms: &Terms, sources: &Sources) -> Matrix {
-        let mut shapes: BTreeMap<(u8, usize), Vec<(u32, Vec<Term>)>> = BTreeMap::new();
+        type Shape = (u8, usize);
+        type Rows = Vec<(u32, Vec<Term>)>;
+        let mut shapes: BTreeMap<Shape, Rows> = BTreeMap::new();
         for (row, power, mut terms) in terms.numbered(sources) {
             terms.sort_by_key(|(_, scale)| Sign::of(*scale));
             let shape = (power, terms.len());
             shapes.entry(shape).or_default().push((row, terms));
         }
-        let batch = |((power, terms), mut rows): ((u8, usize), Vec<(u32, Vec<Term>)>)| {
+        let batch = |((power, terms), mut rows): (Shape, Rows)| {
             // Rows of the same signs together.
             let signs = |terms: &[Term]| terms.iter().map(|t| Sign::of(t.1)).collect::<Vec<Sign>>();
             rows.sort_by_cached_key(|(row, terms)| (signs(terms), *row));
@@ -297,7 +299,7 @@ impl Sources {
     }
 
     /// The values where cells have weights, and zeros behind them.
-    pub(super) fn values(&self, backend: Backend, cells: &Joined<'_>) -> Planes {
+    pub(super) fn values(&self, backend: Backend, cells: &CellWeights) -> Planes {
         backend.run(Values { of: self, cells })
     }
 
@@ -487,7 +489,7 @@ impl Pass for Rows<'_> {
 /// All values, where cells have weights.
 struct Values<'a> {
     of: &'a Sources,
-    cells: &'a Joined<'a>,
+    cells: &'a CellWeights,
 }
 
 impl Pass for Values<'_> {

@@ -3,7 +3,7 @@
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::ChildKind;
-use super::cells::{CellWeights, Joined};
+use super::cells::CellWeights;
 use super::child::{Header, Setting, Told, record};
 use super::lanes::LaneMatrices;
 use super::layout::{CELLS_LOG2, CHILDREN_MAX, Dimensions, MATRIX_LOG2, PARTS_LOG2};
@@ -99,7 +99,7 @@ impl Matrices {
     }
 
     /// The values where cells have weights.
-    fn values(&self, backend: Backend, cells: &Joined<'_>) -> Values {
+    fn values(&self, backend: Backend, cells: &CellWeights) -> Values {
         let sections = self.sections.iter();
         Values {
             list: self.sources.values(backend, cells),
@@ -217,7 +217,7 @@ impl Wiring {
 
     /// eq of a point of cells.
     pub(super) fn used_cells(&self, exec: Exec<'_>, point: &[Ext]) -> CellWeights {
-        CellWeights::new(exec, point)
+        CellWeights::new(exec, point, &self.distances)
     }
 
     /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of the matrices of the first circuits, by their numbers.
@@ -228,7 +228,6 @@ impl Wiring {
         cells: &CellWeights,
     ) -> Result<Vec<(usize, Planes)>, Stopped> {
         let backend = exec.backend();
-        let cells = &Joined::new(backend, cells, &self.distances);
         let values = exec.try_map(circuits, |i| self.circuits[i].values(backend, cells))?;
         exec.try_map(circuits * MATRICES, |i| {
             let (circuit, matrix) = (i / MATRICES, i % MATRICES);
@@ -312,8 +311,7 @@ impl Wiring {
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
         let backend = exec.backend();
-        let weights = self.used_cells(exec, cell);
-        let cells = &Joined::new(backend, &weights, &self.distances);
+        let cells = &self.used_cells(exec, cell);
         let circuits = circuits(&matrices);
         let factors = |i: usize| std::array::from_fn(|m| matrices[number(circuits[i], m)]);
         // The values of no lane, for all matrices; what is in lanes is done at once.

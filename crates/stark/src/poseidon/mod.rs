@@ -26,7 +26,7 @@ use alphorn_exec::Backend;
 use block::{Block, PARTIAL_MAX, ROWS};
 use poseidon2::Poseidon2;
 use single::Single;
-pub(crate) use trace::{Kind, Permutation, STATES, Trace};
+pub(crate) use trace::{Kind, Permutation, RowTrace, STATES, Trace};
 
 /// Lanes of the narrow permutation.
 pub const WIDTH_16: usize = 16;

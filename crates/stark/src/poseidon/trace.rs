@@ -60,15 +60,11 @@ impl Kind {
 
     /// The trace of permutations whose inputs are `[block][row][lane of the state][instance]`.
     pub(crate) fn trace(self, exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Trace {
-        match self {
-            Kind::Narrow => trace(&*TABLES_16, self, exec, instances, inputs),
-            Kind::Wide => trace(&*TABLES_24, self, exec, instances, inputs),
-            Kind::Own => {
-                let rounds: &Poseidon2 = &OWN;
-                let inputs = entered(rounds, exec, instances, inputs);
-                trace(rounds, self, exec, instances, inputs)
-            }
-        }
+        let rows: Vec<&[Fp]> = inputs.chunks_exact(self.lanes() * instances).collect();
+        let rows = exec.map(rows.len(), |row| {
+            RowTrace::new(self, exec.backend(), instances, rows[row].to_vec())
+        });
+        Trace::of_rows(exec, &rows)
     }
 }
 
@@ -142,7 +138,7 @@ impl Permutation {
                 .collect(),
             enter_inverse: None,
             forms: PartialForms::new(&tables.block),
-            rest: trace(tables, kind, exec, 1, vec![Fp::ZERO; T]),
+            rest: kind.trace(exec, 1, vec![Fp::ZERO; T]),
         }
     }
 
@@ -157,7 +153,7 @@ impl Permutation {
             enter_inverse: Some(inverse(&matrix)),
             forms: PartialForms::new(rounds.block()),
             // The matrix before the first round leaves zeros as they are.
-            rest: trace(rounds, Kind::Own, exec, 1, vec![Fp::ZERO; WIDTH_16]),
+            rest: Kind::Own.trace(exec, 1, vec![Fp::ZERO; WIDTH_16]),
         }
     }
 
@@ -192,7 +188,7 @@ fn inverse<const T: usize>(matrix: &[[Fp; T]; T]) -> Vec<Vec<Fp>> {
 
 /// States and cubes of permutations, in *blocks*: for each block, row and lane of the state
 /// there are as many elements as a block has instances.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     /// Instances of a block.
     pub(crate) instances: usize,
@@ -204,22 +200,107 @@ pub(crate) struct Trace {
     pub(crate) cubes: Vec<Fp>,
 }
 
-/// All states of the permutations of one row of a block.
+/// The permutations of a row, one for each instance.
+#[derive(Debug)]
+pub(crate) struct RowTrace(Trace);
+
+impl RowTrace {
+    /// The permutations of inputs `[lane of the state][instance]`.
+    pub(crate) fn new(kind: Kind, backend: Backend, instances: usize, inputs: Vec<Fp>) -> RowTrace {
+        match kind {
+            Kind::Narrow => RowTrace::by(&*TABLES_16, kind, backend, instances, inputs),
+            Kind::Wide => RowTrace::by(&*TABLES_24, kind, backend, instances, inputs),
+            Kind::Own => {
+                let rounds: &Poseidon2 = &OWN;
+                RowTrace::by(rounds, kind, backend, instances, inputs)
+            }
+        }
+    }
+
+    fn by<R: Rounds<T>, const T: usize>(
+        rounds: &R,
+        kind: Kind,
+        backend: Backend,
+        instances: usize,
+        inputs: Vec<Fp>,
+    ) -> RowTrace {
+        let zeros = |lanes: usize| vec![Fp::ZERO; lanes * instances];
+        let mut trace = Trace {
+            instances,
+            states: std::iter::once(inputs)
+                .chain((1..STATES).map(|_| zeros(T)))
+                .collect(),
+            enters: zeros(kind.partial()),
+            cubes: zeros(kind.cubes()),
+        };
+        let backend = backend.fitting(instances);
+        backend.run(Row {
+            rounds,
+            kind,
+            trace: &mut trace,
+        });
+        RowTrace(trace)
+    }
+
+    /// What enters the rounds, and what leaves them, `[lane of the state][instance]`. The former is the input,
+    /// but for the matrix that a permutation may begin with.
+    pub(crate) fn ends(&self) -> [&[Fp]; 2] {
+        [&self.0.states[0], &self.0.states[STATES - 1]]
+    }
+}
+
+/// All states of the permutations of a row, whose first ones are there.
 struct Row<'a, R, const T: usize> {
     rounds: &'a R,
     kind: Kind,
-    instances: usize,
-    input: &'a [Fp],
+    trace: &'a mut Trace,
 }
 
-/// What a row gives: its states after the input, what enters the S-boxes, the cubes.
-struct RowTrace {
-    states: Vec<Vec<Fp>>,
-    enters: Vec<Fp>,
-    cubes: Vec<Fp>,
+impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(self) {
+        let Trace {
+            instances: n,
+            states,
+            enters: entered,
+            cubes: cubed,
+        } = self.trace;
+        let n = *n;
+        let (partial, cubes) = (self.kind.partial(), self.kind.cubes());
+        for x in (0..n).step_by(V::LANES) {
+            let mut state = [V::splat(Fp::ZERO); T];
+            for (i, lane) in state.iter_mut().enumerate() {
+                *lane = V::load(&states[0][i * n + x..]);
+            }
+            // The matrix before the first round, where there is one: the first states come after it.
+            self.rounds.enter(&mut state);
+            for (i, lane) in state.iter().enumerate() {
+                lane.store(&mut states[0][i * n + x..]);
+            }
+            for k in 0..STATES - 1 {
+                if k == HALF_FULL {
+                    let [enters] = self.rounds.partial_rounds(std::array::from_mut(&mut state));
+                    for (l, enter) in enters[..partial].iter().enumerate() {
+                        enter.store(&mut entered[l * n + x..]);
+                        if l < cubes {
+                            enter.cube().store(&mut cubed[l * n + x..]);
+                        }
+                    }
+                } else {
+                    let round = k - usize::from(k > HALF_FULL);
+                    self.rounds.full_round(round, &mut state);
+                }
+                for (i, lane) in state.iter().enumerate() {
+                    lane.store(&mut states[k + 1][i * n + x..]);
+                }
+            }
+        }
+    }
 }
 
-impl RowTrace {
+impl Trace {
     /// The states in order, then what enters the S-boxes, then the cubes.
     fn part(&self, part: usize) -> &[Fp] {
         match self.states.get(part) {
@@ -228,119 +309,20 @@ impl RowTrace {
             None => &self.cubes,
         }
     }
-}
 
-impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
-    type Output = RowTrace;
-
-    #[inline(always)]
-    fn run<V: Packed>(self) -> RowTrace {
-        let n = self.instances;
-        let (partial, cubes) = (self.kind.partial(), self.kind.cubes());
-        let mut out = RowTrace {
-            states: vec![vec![Fp::ZERO; T * n]; STATES - 1],
-            enters: vec![Fp::ZERO; partial * n],
-            cubes: vec![Fp::ZERO; cubes * n],
-        };
-        for x in (0..n).step_by(V::LANES) {
-            let mut state = [V::splat(Fp::ZERO); T];
-            for (i, lane) in state.iter_mut().enumerate() {
-                *lane = V::load(&self.input[i * n + x..]);
-            }
-            for k in 0..STATES - 1 {
-                if k == HALF_FULL {
-                    let [enters] = self.rounds.partial_rounds(std::array::from_mut(&mut state));
-                    for (l, enter) in enters[..partial].iter().enumerate() {
-                        enter.store(&mut out.enters[l * n + x..]);
-                        if l < cubes {
-                            enter.cube().store(&mut out.cubes[l * n + x..]);
-                        }
-                    }
-                } else {
-                    let round = k - usize::from(k > HALF_FULL);
-                    self.rounds.full_round(round, &mut state);
-                }
-                for (i, lane) in state.iter().enumerate() {
-                    lane.store(&mut out.states[k][i * n + x..]);
-                }
-            }
+    /// Rows one after the other, block by block.
+    pub(crate) fn of_rows(exec: Exec<'_>, rows: &[RowTrace]) -> Trace {
+        let mut states = exec.map(STATES + 2, |part| {
+            let parts: Vec<&[Fp]> = rows.iter().map(|row| row.0.part(part)).collect();
+            parts.concat()
+        });
+        let (cubes, enters) = (states.pop(), states.pop());
+        Trace {
+            instances: rows.first().map_or(0, |row| row.0.instances),
+            states,
+            enters: enters.unwrap_or_default(),
+            cubes: cubes.unwrap_or_default(),
         }
-        out
-    }
-}
-
-/// The matrix before the first round, on the states of all rows.
-struct Enter<'a, R, const T: usize> {
-    rounds: &'a R,
-    instances: usize,
-    states: &'a mut [Fp],
-}
-
-impl<R: Rounds<T>, const T: usize> Pass for Enter<'_, R, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<V: Packed>(self) {
-        let n = self.instances;
-        for row in self.states.chunks_exact_mut(T * n) {
-            for x in (0..n).step_by(V::LANES) {
-                let mut state = [V::splat(Fp::ZERO); T];
-                for (i, lane) in state.iter_mut().enumerate() {
-                    *lane = V::load(&row[i * n + x..]);
-                }
-                self.rounds.enter(&mut state);
-                for (i, lane) in state.iter().enumerate() {
-                    lane.store(&mut row[i * n + x..]);
-                }
-            }
-        }
-    }
-}
-
-/// Inputs after the matrix before the first round.
-fn entered<R: Rounds<T>, const T: usize>(
-    rounds: &R,
-    exec: Exec<'_>,
-    instances: usize,
-    mut inputs: Vec<Fp>,
-) -> Vec<Fp> {
-    let states = &mut inputs[..];
-    exec.backend().fitting(instances).run(Enter {
-        rounds,
-        instances,
-        states,
-    });
-    inputs
-}
-
-fn trace<R: Rounds<T>, const T: usize>(
-    rounds: &R,
-    kind: Kind,
-    exec: Exec<'_>,
-    instances: usize,
-    inputs: Vec<Fp>,
-) -> Trace {
-    let size = T * instances;
-    let backend = exec.backend().fitting(instances);
-    let rows = exec.map(inputs.len() / size, |row| {
-        backend.run(Row {
-            rounds,
-            kind,
-            instances,
-            input: &inputs[row * size..][..size],
-        })
-    });
-    let mut joined = exec.map(STATES + 1, |part| {
-        let parts: Vec<&[Fp]> = rows.iter().map(|row| row.part(part)).collect();
-        parts.concat()
-    });
-    let (cubes, enters) = (joined.pop(), joined.pop());
-    joined.insert(0, inputs);
-    Trace {
-        instances,
-        enters: enters.unwrap_or_default(),
-        cubes: cubes.unwrap_or_default(),
-        states: joined,
     }
 }
 

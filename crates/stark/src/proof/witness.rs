@@ -1,6 +1,7 @@
 //! The prover's side of a relation: cells, traces, counts, and the direct check of all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use alphorn_exec::{Exec, Stopped};
 use thiserror::Error;
@@ -8,15 +9,17 @@ use thiserror::Error;
 use super::Public;
 use crate::error::ProveError;
 use crate::field::Fp;
-use crate::poseidon::{STATES, Trace};
+use crate::poseidon::{RowTrace, STATES, Trace};
 use crate::poseidon_gkr::skip::ROWS;
 use crate::relation::{Entry, Form, Part, Relation, Table, Tuple};
 
 /// The cells of groups of instances: `[cell][instance]` for each group. Cells of cubes may have
 /// any value: the prover computes them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Witness {
     pub(super) groups: Vec<Vec<Fp>>,
+    /// The traces of all rows, if they were made with the cells, and the public values that they are for.
+    made: Option<(Vec<Fp>, Arc<Vec<Traced>>)>,
 }
 
 /// The first relation that a witness violates, or why that is not known.
@@ -71,12 +74,51 @@ impl Witness {
                 got: group.len(),
                 want,
             }),
-            None => Ok(Witness { groups }),
+            None => Ok(Witness { groups, made: None }),
         }
+    }
+
+    /// Whether the trace that was made with the cells is that of the cells.
+    #[cfg(test)]
+    pub(crate) fn trace_is_of_cells(&self, exec: Exec<'_>, relation: &Relation) -> bool {
+        let Some((publics, made)) = &self.made else {
+            return false;
+        };
+        let parts = relation.parts(self.groups.len()).into_iter();
+        let known = (relation, &publics[..]);
+        let traced = parts.map(|part| Traced::new(exec, known, part, &self.groups));
+        traced.collect::<Result<Vec<Traced>, Stopped>>().as_ref() == Ok(made)
+    }
+
+    /// A witness whose cells were filled with the permutations of all rows of each width, group by group.
+    pub(crate) fn filled(
+        exec: Exec<'_>,
+        relation: &Relation,
+        publics: Vec<Fp>,
+        groups: Vec<(Vec<Fp>, Vec<Vec<RowTrace>>)>,
+    ) -> Result<Witness, ProveError> {
+        let parts = relation.parts(groups.len());
+        let mut of_parts: Vec<Vec<RowTrace>> = parts.iter().map(|_| Vec::new()).collect();
+        let mut cells = Vec::with_capacity(groups.len());
+        for (of_group, of_widths) in groups {
+            cells.push(of_group);
+            for (all, rows) in of_parts.iter_mut().zip(of_widths) {
+                all.extend(rows);
+            }
+        }
+        let pairs = parts.into_iter().zip(of_parts);
+        let traced = pairs.map(|(part, rows)| Traced {
+            part,
+            trace: Trace::of_rows(exec, &rows),
+        });
+        let made = Some((publics, Arc::new(traced.collect())));
+        let witness = Witness::new(relation, cells)?;
+        Ok(Witness { made, ..witness })
     }
 }
 
 /// Rows of one width, traced.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Traced {
     pub(super) part: Part,
     pub(super) trace: Trace,
@@ -91,22 +133,22 @@ impl Traced {
         groups: &[Vec<Fp>],
     ) -> Result<Traced, Stopped> {
         let (units, lanes) = (&part.units, relation.shape.lanes());
-        let size = units.kind.lanes() * lanes;
         let blocks = exec.try_map(units.blocks(), |block| {
             let cells = &groups[block / units.places.len()];
             let place = units.places[block % units.places.len()];
-            let mut inputs = vec![Fp::ZERO; ROWS * size];
             let rows = &relation.rows[part.rows.start + place * ROWS..][..ROWS];
-            for (row, out) in rows.iter().zip(inputs.chunks_exact_mut(size)) {
-                let Some(row) = row else { continue };
-                for (form, out) in row.inputs.iter().zip(out.chunks_exact_mut(lanes)) {
+            let rows = rows.iter().map(|row| {
+                let mut inputs = vec![Fp::ZERO; units.kind.lanes() * lanes];
+                let forms = row.iter().flat_map(|row| &row.inputs);
+                for (form, out) in forms.zip(inputs.chunks_exact_mut(lanes)) {
                     form.add_to(publics, cells, out);
                 }
-            }
-            inputs
+                RowTrace::new(units.kind, exec.backend(), lanes, inputs)
+            });
+            rows.collect::<Vec<RowTrace>>()
         })?;
-        exec.go_on()?;
-        let trace = units.kind.trace(exec, lanes, blocks.concat());
+        let rows: Vec<RowTrace> = blocks.into_iter().flatten().collect();
+        let trace = Trace::of_rows(exec, &rows);
         Ok(Traced { part, trace })
     }
 
@@ -132,7 +174,7 @@ impl Traced {
 pub(super) struct Run<'a> {
     pub(super) relation: &'a Relation,
     pub(super) publics: &'a [Fp],
-    pub(super) traced: Vec<Traced>,
+    pub(super) traced: Arc<Vec<Traced>>,
     /// The groups, cubes filled in.
     pub(super) groups: Vec<Vec<Fp>>,
 }
@@ -147,12 +189,16 @@ impl<'a> Run<'a> {
         exec.step("trace")?;
         let parts = relation.parts(witness.groups.len()).into_iter();
         let known = (relation, publics);
-        let traced = parts
-            .map(|part| Traced::new(exec, known, part, &witness.groups))
-            .collect::<Result<Vec<Traced>, Stopped>>()?;
+        let traced = match &witness.made {
+            Some((of, made)) if of == publics => Arc::clone(made),
+            _ => {
+                let traced = parts.map(|part| Traced::new(exec, known, part, &witness.groups));
+                Arc::new(traced.collect::<Result<_, Stopped>>()?)
+            }
+        };
         let groups = exec.try_map(witness.groups.len(), |g| {
             let mut cells = witness.groups[g].clone();
-            for traced in &traced {
+            for traced in traced.iter() {
                 traced.fill_cubes(relation, g, &mut cells);
             }
             cells

@@ -134,12 +134,14 @@ impl Proofs {
         message: &[u8; 32],
         signed: &[Signed<'_>],
     ) -> Result<Vec<u8>, ProveError> {
-        self.admit(exec, registry, slot, message, signed)?;
+        self.check_members(registry, signed)?;
         let prove =
-            |signed: &[Signed<'_>]| self.prove_admitted(exec, registry, slot, message, signed);
+            |signed: &[Signed<'_>]| self.prove_members(exec, registry, slot, message, signed);
         if signed.len() <= self.signatures_max() {
             return Ok([vec![TAG_PROOF], prove(signed)?].concat());
         }
+        // All are verified before the first proof is made.
+        self.admit(exec, registry, slot, message, signed)?;
         let mut bytes = vec![TAG_PROOFS];
         let cells = cells(registry.len());
         for signed in signed.chunks(self.signatures_max()) {

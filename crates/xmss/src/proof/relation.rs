@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use alphorn_exec::Exec;
 use alphorn_stark::chains::lean::{self, LeanChains, LeanOpening, LeanParameters};
-use alphorn_stark::chains::{Chains, HALF, Opening, Parameters};
-use alphorn_stark::proof::{Public, Registry as Rows, Witness};
+use alphorn_stark::chains::{Chains, HALF, Opened, Opening, Parameters};
+use alphorn_stark::proof::{Public, Registry as Rows};
 use alphorn_stark::relation::Relation;
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Fp, ProveError};
@@ -70,22 +70,22 @@ impl SetRelation {
         }
     }
 
-    /// The cells of signatures of members.
-    pub(super) fn witness(
+    /// The cells of signatures of members, and which of the signatures hold.
+    pub(super) fn opened(
         &self,
         exec: Exec<'_>,
         (slot, message): (u32, &[Fp]),
         registry: &ProofRegistry,
         signed: &[Signed<'_>],
-    ) -> Result<Witness, ProveError> {
+    ) -> Result<Opened, ProveError> {
         match self {
             SetRelation::Compact(chains) => {
                 let openings: Vec<_> = signed.iter().map(|s| compact(registry, s)).collect();
-                chains.witness(exec, slot, message, &openings)
+                chains.opened(exec, slot, message, &openings)
             }
             SetRelation::Lean(chains) => {
                 let openings: Vec<_> = signed.iter().map(|s| of_lean(registry, s)).collect();
-                chains.witness(exec, slot, message, &openings)
+                chains.opened(exec, slot, message, &openings)
             }
         }
     }

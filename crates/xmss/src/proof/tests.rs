@@ -3,7 +3,7 @@ use crate::key::{Purpose, SecretKey};
 use crate::signature::PublicKey;
 use alphorn_stark::merge::ChildKind;
 use alphorn_stark::proof::DecodeError;
-use alphorn_stark::{KERNELS, VerifyError};
+use alphorn_stark::{Fp, KERNELS, VerifyError};
 use sha2::{Digest as _, Sha256};
 use std::sync::LazyLock;
 
@@ -292,6 +292,51 @@ fn what_cannot_be_proved_is_named_before_any_proof() {
     assert_eq!(WORLD.prove_these(&many), refused);
 }
 
+/// The witness is made by verifying: it names the signatures that verification one by one refuses.
+#[test]
+fn what_the_witness_refuses_is_what_verification_refuses() {
+    let mut signatures: Vec<Signature> = (0..40).map(|i| WORLD.signatures[i].clone()).collect();
+    for (i, signature) in signatures.iter_mut().enumerate() {
+        match i % 8 {
+            0 => signature.randomness[i % 6] += Fp::ONE,
+            1 => signature.hashes[i][i % 4] += Fp::ONE,
+            2 => signature.path[i % 7][i % 4] += Fp::ONE,
+            3 => signature.hashes.swap(i % 5, 7),
+            _ => {}
+        }
+    }
+    let signed: Vec<Signed<'_>> = (0..40)
+        .map(|position: u32| Signed {
+            position,
+            signature: &signatures[position as usize],
+        })
+        .collect();
+    let items: Vec<Item<'_>> = signed
+        .iter()
+        .map(|signed| Item {
+            key: WORLD.registry.key(signed.position).unwrap(),
+            index: SLOT,
+            message: &MESSAGE,
+            signature: signed.signature,
+        })
+        .collect();
+    let verdicts = verify_batch(Set::Compact, &items, exec());
+    let refused = (0..40).filter(|position| !verdicts[*position as usize]);
+    let positions: Vec<u32> = refused.collect();
+    assert_eq!(positions.len(), 20);
+    let mut sets = signed.clone();
+    let invalid = Err(ProveError::InvalidSignatures { positions });
+    assert_eq!(WORLD.prove_these(&signed), invalid);
+    // One of another set has other sizes, and is named as well.
+    let key = SecretKey::interop(Set::Test, Purpose::Vote, 0, 0..8, exec()).unwrap();
+    let other = key.sign_index(5, &MESSAGE, exec()).unwrap();
+    sets.truncate(8);
+    sets[6].signature = &other;
+    let positions = vec![0, 1, 2, 3, 6];
+    let invalid = Err(ProveError::InvalidSignatures { positions });
+    assert_eq!(WORLD.prove_these(&sets), invalid);
+}
+
 #[test]
 fn signatures_of_another_slot_or_message_are_not_proved() {
     let signed = WORLD.signed(&[1, 4]);
@@ -460,7 +505,7 @@ fn a_proof_ends_in_the_step_that_it_is_stopped_in() {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = pool.unwrap();
     let signed = WORLD.signed(&[1, 4, 71]);
-    let steps = ["admission", "witness", "rows", "bus", "permutations"];
+    let steps = ["witness", "trace", "rows", "bus", "permutations"];
     for step in steps.into_iter().chain(["proof of work", "later rows"]) {
         let watch = StopAt {
             step,

@@ -6,9 +6,9 @@ use super::{CAPACITY, DIGEST, LeanChains, PARAMETER, RANDOMNESS};
 #[cfg(test)]
 use crate::chains::cells::CellLie;
 use crate::chains::cells::{Cells, steps};
-use crate::chains::group::{Fill, Filled, KeyOpening};
+use crate::chains::group::{Fill, Filled, KeyOpening, Opened};
 use crate::error::ProveError;
-use crate::field::Fp;
+use crate::field::{Fp, P};
 use crate::poseidon::WIDTH_24;
 use crate::proof::Witness;
 use crate::relation::Relation;
@@ -20,6 +20,8 @@ pub type LeanOpening = KeyOpening<DIGEST, PARAMETER, RANDOMNESS>;
 struct Filler<'a> {
     chains: &'a LeanChains,
     cells: Cells<'a>,
+    /// Whether each lane's digits are those of a code.
+    coded: Vec<bool>,
 }
 
 /// Eight lanes of a state, from one on.
@@ -48,6 +50,8 @@ impl Filler<'_> {
         for (lane, state) in hashed.iter().enumerate() {
             for (limb, value) in state[..parameters.limbs()].iter().enumerate() {
                 let value = value.canonical();
+                // No digits are those of this one.
+                self.coded[lane] &= value != P - 1;
                 cells.set(chains.remainder(limb), lane, Fp::new(value % 127));
                 let last = limb + 1 == parameters.limbs();
                 for (cell, factor) in chains.digits_of(limb) {
@@ -70,7 +74,9 @@ impl Filler<'_> {
                 cells.set_all(lane, &tip, |x| chains.end(i, x));
             }
             let digit = |i| cells.get(chains.digit(i), lane).canonical() as usize;
-            asked.push(steps((0..count).map(digit)));
+            let steps = steps((0..count).map(digit));
+            self.coded[lane] &= steps.len() == chains.parameters().steps;
+            asked.push(steps);
         }
         let mut digests = vec![[Fp::ZERO; DIGEST]; cells.lanes()];
         for t in 0..chains.parameters().steps {
@@ -137,22 +143,45 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
     fn fill_group(&self, cells: Cells<'_>, slot: u32, openings: &[&LeanOpening]) -> Filled<DIGEST> {
         let mut filler = Filler {
             chains: self,
+            coded: vec![true; cells.lanes()],
             cells,
         };
         filler.given(openings);
         filler.encode();
         filler.walk();
         let roots = filler.climb(slot, openings);
-        (filler.cells.into_cells(), roots)
+        let (cells, rows) = filler.cells.finish();
+        Filled {
+            cells,
+            rows,
+            roots,
+            coded: filler.coded,
+        }
     }
 }
 
 impl LeanChains {
-    /// The cells of openings at a slot, the last group filled up with the first opening.
+    /// The cells of openings at a slot, the last group filled up with the first opening; and whether each opening
+    /// holds: its message has a code, and it leads to its root. All permutations are computed once, and are part
+    /// of the witness.
     ///
     /// # Errors
     /// [`ProveError::Capacity`] for more openings than the shape has, or for one with another
     /// number of tips or siblings than the set.
+    pub fn opened(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[LeanOpening],
+    ) -> Result<Opened, ProveError> {
+        self.witness_of(exec, slot, message, openings)
+    }
+
+    /// The same without a word on what holds: from openings that do not, proofs are made that are refused.
+    ///
+    /// # Errors
+    /// See [`LeanChains::opened`].
     pub fn witness(
         &self,
         exec: Exec<'_>,
@@ -160,13 +189,14 @@ impl LeanChains {
         message: &[Fp],
         openings: &[LeanOpening],
     ) -> Result<Witness, ProveError> {
-        self.witness_of(exec, slot, message, openings)
+        let (witness, _) = self.opened(exec, slot, message, openings)?;
+        Ok(witness)
     }
 
     /// The root that each opening leads to: it must be its own.
     ///
     /// # Errors
-    /// See [`LeanChains::witness`].
+    /// See [`LeanChains::opened`].
     pub fn roots(
         &self,
         exec: Exec<'_>,
@@ -185,7 +215,7 @@ impl LeanChains {
         message: &[Fp],
         openings: &[LeanOpening],
         lies: &[CellLie],
-    ) -> Filled<DIGEST> {
+    ) -> (Vec<Fp>, Vec<[Fp; DIGEST]>) {
         self.fill_lying(slot, message, openings, lies)
     }
 }

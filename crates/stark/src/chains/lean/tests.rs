@@ -141,9 +141,16 @@ fn honest_openings_fulfil_the_relation() {
             let slot = slot & ((1u64 << parameters.levels) - 1) as u32;
             let example = Example::new(parameters, count, slot);
             let Example { chains, .. } = &example;
-            let witness = chains.witness(exec(), slot, &SPOKEN, &example.openings);
+            let mut openings = example.openings.clone();
+            let opened = chains.opened(exec(), slot, &SPOKEN, &openings);
+            let (witness, holds) = opened.unwrap();
+            assert_eq!(holds, vec![true; count]);
+            assert!(witness.trace_is_of_cells(exec(), chains.relation()));
             let public = chains.public(&example.statement, &example.registry);
-            let checked = check(exec(), chains.relation(), &public, &witness.unwrap());
+            let checked = check(exec(), chains.relation(), &public, &witness);
+            openings[0].root[0] += Fp::ONE;
+            let (_, holds) = chains.opened(exec(), slot, &SPOKEN, &openings).unwrap();
+            assert!(!holds[0] && holds[1..].iter().all(|holds| *holds));
             assert_eq!(checked, Ok(()), "slot {slot}");
         }
     }
