@@ -8,7 +8,8 @@
 use alphorn_exec::Backend;
 
 use super::cells::CellWeights;
-use super::matrix::{Numbering, Sign, Sources, Terms};
+use super::matrix::{Numbering, Sign, Terms};
+use super::sources::Sources;
 use crate::circuit::{Entry, IN_LANE, Section, place};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;

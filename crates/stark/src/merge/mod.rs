@@ -16,7 +16,7 @@
 //! | `layout` | where cells, inputs, outputs and slices lie |
 //! | `known` | what their verifiers know, and what they leave to check |
 //! | `child`, `split` | the circuits: of leaves and merges, of bundles |
-//! | `wiring`, `matrix`, `lanes`, `cells` | their matrices, built once, and weights of cells |
+//! | `wiring`, `matrix`, `lanes`, `sources`, `cells` | their matrices, built once, and weights of cells |
 //! | `verifier` | the verifier of a merge or bundle, over any arithmetic |
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
@@ -37,6 +37,7 @@ mod prover;
 mod reduction;
 mod residual;
 mod rounds;
+mod sources;
 mod split;
 #[cfg(test)]
 mod tests;
