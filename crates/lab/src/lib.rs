@@ -21,6 +21,7 @@ mod levels;
 pub mod machine;
 pub mod options;
 mod participation;
+pub mod picture;
 pub mod progress;
 pub mod proof;
 pub mod report;

@@ -431,3 +431,13 @@ pub(crate) fn verify_cost(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u
     let count = pieces.max(signers.div_ceil(proofs.signatures_max() as u64));
     (VERIFY_NS.saturating_mul(count), VERIFY_BYTES)
 }
+
+/// The same where proofs of cells merge: pieces of more signers than a mergeable proof has are merges.
+pub(crate) fn verify_merging_cost(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u64) {
+    let each = signers.div_ceil(pieces.max(1));
+    let ns = match each <= proofs.mergeable_max() as u64 {
+        true => VERIFY_NS,
+        false => MERGE_VERIFY_NS,
+    };
+    (ns.saturating_mul(pieces), VERIFY_BYTES)
+}

@@ -141,12 +141,13 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.csv {
         write_whole(path, tables::csv(&rows).as_bytes())?;
     }
+    let cases = tables::cases_json(&rows);
     if let Some(path) = &args.html {
-        let page = page::page(&rows, &million, network, &machine, &verdict);
+        let page = page::page(&rows, (&cases, &million), network, &machine, &verdict);
         write_whole(path, page.as_bytes())?;
     }
     let fields = Map::from_iter([
-        ("cases".to_owned(), tables::cases_json(&rows)),
+        ("cases".to_owned(), cases),
         ("million".to_owned(), tables::million_json(&million)),
     ]);
     let config = json!({

@@ -5,15 +5,17 @@ use super::measure::{Case, Times};
 use super::million::{Million, Network};
 use super::tables::{self, Figures, forms};
 use crate::machine::Machine;
+use crate::picture::{Slot, of_compare};
 use crate::text;
 use alphorn_sim::report::Picture;
 use alphorn_sim::report::html::{Origin, Page, Table};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, dots};
+use serde_json::Value;
 
 /// The report as HTML.
 pub(super) fn page(
     rows: &[Row],
-    million: &[Million],
+    (cases, million): (&Value, &[Million]),
     network: Network,
     machine: &Machine,
     verdict: &[String],
@@ -23,9 +25,18 @@ pub(super) fn page(
         "All validators of one committee sign one message. Times, bytes and memory are measured in one \
          run; what a million votes take is modelled from them.",
     );
-    page.text(&machine.line());
-    for line in verdict {
-        page.text(&text::sentence(line));
+    let slots = of_compare(cases, &tables::million_json(million));
+    let end_s = slots.iter().map(Slot::end_s).fold(0.0, f64::max);
+    let pictures: Vec<Picture> = slots.iter().map(|slot| slot.picture(end_s)).collect();
+    if !pictures.is_empty() {
+        let about = "Each scheme in the form with which a node receives least, with committees of one size: what \
+                     goes from level to level, one copy and one publisher a unit, seconds of one unit of each \
+                     level with all threads, and what each role pays.";
+        page.pictures(
+            ("A million votes, scheme by scheme", about),
+            &pictures,
+            Origin::Modelled,
+        );
     }
     page.table(&html(tables::schemes(rows)));
     assumptions(&mut page, rows);
@@ -54,6 +65,11 @@ pub(super) fn page(
         "Bytes are one copy of evidence, of a bit a validator and of a duty signature; a mesh multiplies \
          them by its duplicates.",
     );
+    page.heading("In words");
+    for line in verdict {
+        page.text(&text::sentence(line));
+    }
+    page.text(&machine.line());
     page.finish()
 }
 

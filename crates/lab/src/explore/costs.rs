@@ -4,12 +4,12 @@ use crate::error::{Error, Result};
 use crate::options::Common;
 use crate::proof::{PresetName, proofs};
 use crate::sim::source::read;
-use alphorn_bls::{Bls, Costs};
+use alphorn_bls::Bls;
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_scheme::model::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
 };
-use alphorn_scheme::{Layer, Op, Scheme};
+use alphorn_scheme::{Form, Layer, Op, Overlap, Scheme};
 use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
 use std::path::Path;
@@ -17,30 +17,56 @@ use std::path::Path;
 /// Most bytes of a table's file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Items of a row.
-const ITEMS: [u64; 4] = [1, 16, 256, 4096];
-
-/// Pieces of a merge.
-const MERGED: [u64; 6] = [1, 2, 7, 8, 16, 64];
+/// Items of a row, and pieces of a merge: both sides of its first step, as one merge takes seven.
+const ITEMS: [u64; 9] = [1, 2, 7, 8, 16, 49, 64, 256, 4096];
 
 /// Longest evidence that a table may name. Longer lists follow the line of the shorter ones.
 const EVIDENCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Signers of a row, of each item or in all.
-const SIGNERS: [u64; 10] = [1, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
+/// Signers of a row, of each item or in all: both sides of the largest proof that merges.
+const SIGNERS: [u64; 12] = [
+    1, 128, 256, 512, 768, 769, 1024, 2048, 4096, 8192, 16_384, 32_768,
+];
+
+/// The costs of a scheme, in the form that a topology has use for.
+#[derive(Clone, Debug)]
+pub(super) struct Costs {
+    /// Where evidence of cells is points or lists, or as a file has it.
+    pub(super) table: CostTable,
+    /// Where evidence of cells is proofs that merge, if the scheme has that beside it.
+    pub(super) merging: Option<CostTable>,
+}
+
+impl Costs {
+    /// The form with levels, if there is one.
+    pub(super) fn with_levels(&self) -> &CostTable {
+        self.merging.as_ref().unwrap_or(&self.table)
+    }
+}
+
+/// Whether evidence of cells is proofs that merge level by level.
+pub(super) fn merges_cells(table: &CostTable) -> bool {
+    let abilities = &table.abilities;
+    abilities.form(Layer::Aggregate) == Form::Proof
+        && abilities.overlap(Layer::Aggregate) == Overlap::Union
+}
 
 /// A table of a file.
-pub(super) fn from_file(path: &Path) -> Result<CostTable> {
+pub(super) fn from_file(path: &Path) -> Result<Costs> {
     let text = read(path, FILE_BYTES_MAX)?;
-    Ok(CostTable::from_json(&text).with_context(|| path.display().to_string())?)
+    Ok(Costs {
+        table: CostTable::from_json(&text).with_context(|| path.display().to_string())?,
+        merging: None,
+    })
 }
 
 /// The formula of a scheme by its name.
-pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
+pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
+    let mut merging = None;
     let table = match name {
         "bls" => {
             let kernel = common.kernel(&alphorn_bls::KERNELS)?;
-            let scheme = Bls::new(kernel, Costs::measure(kernel));
+            let scheme = Bls::new(kernel, alphorn_bls::Costs::measure(kernel));
             of(&scheme, kernel.name(), None)
         }
         "falcon" => {
@@ -51,16 +77,19 @@ pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
         "xmss" => {
             let kernel = common.kernel(&alphorn_stark::KERNELS)?;
             let proofs = proofs(Set::Compact, PresetName::Fast);
-            let scheme = Xmss::with_proofs(proofs, kernel);
-            of(&scheme, kernel.name(), scheme.merged())
+            let of = |scheme: Xmss| of(&scheme, kernel.name(), scheme.merged());
+            merging = Some(of(Xmss::with_proofs_of_cells(proofs, kernel)));
+            of(Xmss::with_proofs(proofs, kernel))
         }
         other => {
             let known = "bls, falcon and xmss have formulas, others need --costs FILE";
             return Err(Error::Usage(anyhow!("--scheme {other}: {known}")));
         }
     };
-    table.check().context("this program's own cost table")?;
-    Ok(table)
+    for table in [&table].into_iter().chain(&merging) {
+        table.check().context("this program's own cost table")?;
+    }
+    Ok(Costs { table, merging })
 }
 
 /// The formula of a scheme at the sizes that a network meets, straight lines between them; and what its
@@ -78,12 +107,7 @@ fn of<S: Scheme>(scheme: &S, kernel: &str, merged: Option<Merged>) -> CostTable 
     };
     let mut ops = Vec::new();
     for op in Op::ALL {
-        let items = match op {
-            // Both sides of the first step: one merge takes seven pieces.
-            Op::Merge => &MERGED[..],
-            _ => &ITEMS,
-        };
-        for n in items.iter().copied() {
+        for n in ITEMS {
             let seconds: Vec<u64> = match op {
                 Op::Collect => SIGNERS.to_vec(),
                 // Pieces alone, and raw signatures among them.
@@ -137,7 +161,7 @@ mod tests {
                 .unwrap();
         }
         let bls = alphorn_exec::Backend::Portable;
-        let bls = Bls::new(bls, Costs::measure(bls));
+        let bls = Bls::new(bls, alphorn_bls::Costs::measure(bls));
         of(&bls, "portable", None).check().unwrap();
         let kernel = alphorn_exec::Backend::Portable;
         let scheme = Falcon::new(Collections::Proofs, kernel);
@@ -150,18 +174,30 @@ mod tests {
         ] {
             assert_eq!(table.cost(op, n, m).ns, scheme.cost(op, n, m).ns, "{op}");
         }
-        let scheme = Xmss::with_proofs(proofs(Set::Compact, PresetName::Fast), stark);
-        let merges = of(&scheme, "portable", scheme.merged());
-        merges.check().unwrap();
-        for pieces in [2, 7, 8] {
-            let ns = merges.cost(Op::Merge, pieces, 0).ns;
-            assert_eq!(ns, scheme.cost(Op::Merge, pieces, 0).ns);
+        let proofs = proofs(Set::Compact, PresetName::Fast);
+        for scheme in [
+            Xmss::with_proofs(proofs, stark),
+            Xmss::with_proofs_of_cells(proofs, stark),
+        ] {
+            let merges = of(&scheme, "portable", scheme.merged());
+            merges.check().unwrap();
+            let cells = scheme.abilities().form(Layer::Aggregate) == Form::Proof;
+            assert_eq!(merges_cells(&merges), cells);
+            for pieces in [2, 7, 8] {
+                for op in [Op::Merge, Op::Collect]
+                    .into_iter()
+                    .take(1 + usize::from(cells))
+                {
+                    let ns = merges.cost(op, pieces, 0).ns;
+                    assert_eq!(ns, scheme.cost(op, pieces, 0).ns, "{op} of {pieces}");
+                }
+            }
+            let one_proof = merges.evidence_bytes(Layer::Collection, 1024);
+            assert!(
+                merges.merged_bytes(16_384) <= one_proof,
+                "a merge does not grow"
+            );
         }
-        let one_proof = merges.evidence_bytes(Layer::Collection, 1024);
-        assert!(
-            merges.merged_bytes(16_384) <= one_proof,
-            "a merge does not grow"
-        );
         let text = serde_json::to_string(&table).unwrap();
         assert_eq!(CostTable::from_json(&text).unwrap(), table);
     }

@@ -3,6 +3,7 @@
 mod costs;
 mod output;
 mod page;
+mod pays;
 mod point;
 mod verdict;
 
@@ -12,9 +13,11 @@ use crate::options::{self, Common};
 use crate::progress::Bars;
 use crate::report::{Report, json_target, write_whole};
 use crate::text;
-use alphorn_proto::slot::{Phase, Timing};
+use alphorn_proto::slot::Timing;
 use alphorn_scheme::model::CostTable;
+use alphorn_types::Layout;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use costs::Costs;
 use point::{Ground, Outcome, Point, Profile, Topology, Transport, travel};
 use rayon::prelude::*;
 use serde_json::{Map, json};
@@ -44,18 +47,20 @@ rules and encoders run over modelled links, and processors are charged from a ta
 --costs these are the schemes' own formulas on this machine's kernels. All is modelled but the costs of
 tables that say that they are measured.
 
-A point does its work if 99 % of the votes are in the next block, and 99 % of the nodes have 99 % of the
-votes before the slot ends. 'today' is not like the others: a 32nd of the validators vote in a slot. 'tree'
-has no phases: each of its positions goes on as soon as it has what is below, proofs that do not merge are
-carried to the root as a list, and --collectors are the nodes of a position. The adversary's nodes send
-nothing, and what they do not send is not counted as lost. Then the block of each point travels by each
-transport, alone.
+A point does its work if 99 % of the votes are in the block that is to have them, and 99 % of the nodes have
+99 % of the votes before the slot ends. All schemes have the same committees, as few as all of them take, and
+the same cells. In 'horn' and 'grid' a scheme whose proofs merge has proofs of cells, of groups and of
+committees, published by rank, and blocks of one proof of all, which are made a slot ahead (as the protocol
+horn-pq has it); the others go from cells to committees in one step. Votes and aggregates go directly to
+whoever is to have them; in 'grid' along rows and columns. 'today' is not like the others: a 32nd of the
+validators vote in a slot. 'tree' has no phases: each of its positions goes on as soon as it has what is
+below, proofs that do not merge are carried to the root as a list, and --collectors are the nodes of a
+position. The adversary's nodes send nothing, and what they do not send is not counted as lost. Then the block
+of each point travels by each transport, alone.
 
 The default is every scheme under every topology once: 16,384 validators on 500 nodes of the profile mixed,
-committees as the scheme needs them, 16 collectors, nobody silent, and blocks by all three transports. --full
-is the same with 65,536 validators on 1,000 nodes, which is some ten times the work; --validators and
---nodes stand above both. What fits a small network may not fit a large one: every node of a committee relays
-what its aggregators and collectors send, and there are more of them.
+4 publishers a unit, nobody silent, and blocks by all three transports. --full is the same with 65,536
+validators on 1,000 nodes, which is some ten times the work; --validators and --nodes stand above both.
 
 A point runs on one thread, as many at a time as there are --threads. Each further value of --committees,
 --collectors, --profile or --adversary multiplies the points, and more committees take longer each: 32 with
@@ -107,12 +112,12 @@ pub struct Args {
         default_value = "gossip,rlnc,rs"
     )]
     transport: Vec<Transport>,
-    /// Committees of horn, grid and one-layer; 0 = as many as the scheme needs
+    /// Committees of horn, grid and one-layer; 0 = as few as all schemes take
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u16).range(..=512))]
     committees: Vec<u16>,
-    /// Collectors of a committee
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "16",
+    /// Collectors of a committee, and as many publishers of each unit below it
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     collectors: Vec<u16>,
     /// Nodes that send nothing, in percent
@@ -131,9 +136,9 @@ pub struct Args {
     /// Validators that vote
     #[arg(long, default_value = "99%", value_name = "SHARE", value_parser = options::share)]
     participation: f64,
-    /// Length of the slot and its phases, as in `alphorn slot --timing`
-    #[arg(long, default_value = "horn", value_name = "NAME")]
-    slot: Timing,
+    /// The slot and its phases, as in `alphorn slot --timing`; once each for two and three levels
+    #[arg(long, value_name = "NAME")]
+    slot: Vec<Timing>,
     /// Write a report with plots, one file
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     html: Option<PathBuf>,
@@ -157,7 +162,6 @@ struct Row<'a> {
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("explore", args.common.seed);
     let tables = tables(args)?;
-    let points = points(args, &tables)?;
     let (validators, nodes) = if args.full { FULL } else { QUICK };
     let (validators, nodes) = (
         args.validators.unwrap_or(validators),
@@ -167,23 +171,28 @@ pub fn run(args: &Args) -> Result<()> {
         let why = "must be at least one a node";
         return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
     }
-    if args.slot.levels() != 2 {
-        let why = "must have phases for two levels of evidence";
-        return Err(anyhow::anyhow!("--slot {}: {why}", args.slot).into());
+    for (at, slot) in args.slot.iter().enumerate() {
+        let levels = slot.levels();
+        let again = args.slot[..at].iter().any(|other| other.levels() == levels);
+        if again || !(2..=3).contains(&levels) {
+            let why = "must have phases for two levels of evidence, or for three, each once";
+            return Err(anyhow::anyhow!("--slot {slot}: {why}").into());
+        }
     }
-    let at = |phase: Phase| args.slot.offset_ms(phase);
+    let points = points(args, &tables, validators)?;
     let ground = Ground {
         validators,
         nodes,
-        slot: args.slot.to_string(),
-        phase_ms: at(Phase::Level(2)) - at(Phase::Level(1)),
+        slots: args.slot.clone(),
         participation_ppm: (args.participation * 1e6).round() as u32,
         seed: args.common.seed,
     };
     let threads = args.common.threads()?;
     let machine = Machine::here(threads, BTreeMap::new());
     let sink = args.common.sink();
-    sink.say(&output::head(&ground, &tables));
+    let tables: Vec<&CostTable> = tables.iter().map(|costs| &costs.table).collect();
+    let head = output::head(&ground, &tables);
+    sink.say(&head);
     let count = points.len();
     sink.say(&format!(
         "{count} points, {} at a time, and the block of each by {} transports",
@@ -191,27 +200,31 @@ pub fn run(args: &Args) -> Result<()> {
         args.transport.len()
     ));
     let rows = rows(args, &ground, points)?;
-    sink.say(&output::table(&rows, &args.transport));
+    sink.say(&output::table(&rows, &args.transport, &ground));
     let verdict = verdict::verdict(&rows, &args.transport);
     let words: Vec<&str> = verdict.iter().map(|line| line.text.as_str()).collect();
     sink.say(&format!("\n{}", words.join("\n")));
     if let Some(path) = &args.csv {
-        write_whole(path, output::csv(&rows, &args.transport).as_bytes())?;
+        write_whole(
+            path,
+            output::csv(&rows, &args.transport, &ground).as_bytes(),
+        )?;
     }
+    let cases = output::json(&rows, &args.transport, &ground);
     if let Some(path) = &args.html {
-        let page = page::page(&rows, &args.transport, &ground, &tables, &verdict);
+        let page = page::page(&rows, &args.transport, &ground, (&cases, &head), &verdict);
         write_whole(path, page.as_bytes())?;
     }
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
     let fields = Map::from_iter([
-        ("cases".to_owned(), output::json(&rows, &args.transport)),
+        ("cases".to_owned(), cases),
         ("verdict".to_owned(), json!(words)),
     ]);
     let config = json!({
         "validators": ground.validators,
         "nodes": ground.nodes,
         "participation_ppm": ground.participation_ppm,
-        "slot": ground.slot,
+        "slot": output::slots(&ground, &rows),
         "costs": tables.iter().map(|table| json!({
             "scheme": table.scheme,
             "machine": table.machine,
@@ -221,8 +234,8 @@ pub fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
-/// The tables of the schemes that were asked for.
-fn tables(args: &Args) -> Result<Vec<CostTable>> {
+/// The costs of the schemes that were asked for.
+fn tables(args: &Args) -> Result<Vec<Costs>> {
     if !args.costs.is_empty() {
         let files = args.costs.iter();
         return files.map(|path| costs::from_file(path)).collect();
@@ -231,8 +244,19 @@ fn tables(args: &Args) -> Result<Vec<CostTable>> {
     names.map(|name| costs::own(name, &args.common)).collect()
 }
 
+/// As few committees as all schemes take: no scheme stands beside another with smaller ones.
+fn committees(tables: &[Costs], validators: u32) -> Result<u16> {
+    let mut most = 1;
+    for costs in tables {
+        let max = costs.table.abilities.committee_max;
+        most = most.max(Layout::default_for(validators, max)?.committees());
+    }
+    Ok(most)
+}
+
 /// All combinations, in the order of the options.
-fn points<'a>(args: &Args, tables: &'a [CostTable]) -> Result<Vec<Point<'a>>> {
+fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<Point<'a>>> {
+    let fewest = committees(tables, validators)?;
     let mut points = Vec::new();
     for costs in tables {
         for &profile in &args.profile {
@@ -242,12 +266,16 @@ fn points<'a>(args: &Args, tables: &'a [CostTable]) -> Result<Vec<Point<'a>>> {
                     if matches!(topology, Topology::Today | Topology::Tree) && at > 0 {
                         continue;
                     }
+                    let costs = match topology {
+                        Topology::Horn | Topology::Grid => costs.with_levels(),
+                        _ => &costs.table,
+                    };
                     for &collectors in &args.collectors {
                         points.extend(args.adversary.iter().map(|&adversary_pct| Point {
                             costs,
                             topology,
                             profile,
-                            committees: Some(committees).filter(|&n| n > 0),
+                            committees: if committees == 0 { fewest } else { committees },
                             collectors,
                             adversary_pct,
                         }));

@@ -1,7 +1,8 @@
 //! The figures of a sweep as a table, as CSV and as JSON.
 
 use super::Row;
-use super::point::{Ground, Point, Transport};
+use super::pays;
+use super::point::{Ground, Point, Topology, Transport};
 use super::verdict::is_on_frontier;
 use crate::report;
 use crate::text;
@@ -9,12 +10,11 @@ use alphorn_scheme::model::{CostTable, FigureKind};
 use serde_json::{Value, json};
 
 /// What all points share, in a line each.
-pub(super) fn head(ground: &Ground, tables: &[CostTable]) -> String {
+pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
     let mut lines = vec![format!(
-        "{} validators on {} nodes, slot {}, {:.1} % vote, seed {}: simulated (modelled)",
+        "{} validators on {} nodes, {:.1} % vote, seed {}: simulated (modelled)",
         text::count(ground.validators.into()),
         text::count(ground.nodes.into()),
-        ground.slot,
         f64::from(ground.participation_ppm) / 1e4,
         ground.seed
     )];
@@ -23,6 +23,17 @@ pub(super) fn head(ground: &Ground, tables: &[CostTable]) -> String {
         format!("costs of {} ({kind}): {}", table.scheme, table.machine)
     }));
     lines.join("\n")
+}
+
+/// The slots of all rows, each once.
+pub(super) fn slots(ground: &Ground, rows: &[Row<'_>]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for name in rows.iter().map(|row| row.point.timing(ground).to_string()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }
 
 fn kind(table: &CostTable) -> &'static str {
@@ -98,16 +109,15 @@ impl Names {
 
 fn committees(point: &Point<'_>) -> String {
     match point.committees {
-        None => "as many committees as the scheme needs".into(),
-        Some(1) => "1 committee".into(),
-        Some(committees) => format!("{committees} committees"),
+        1 => "1 committee".into(),
+        committees => format!("{committees} committees"),
     }
 }
 
 fn collectors(point: &Point<'_>) -> String {
     match point.collectors {
-        1 => "1 collector".into(),
-        collectors => format!("{collectors} collectors"),
+        1 => "1 publisher a unit".into(),
+        collectors => format!("{collectors} publishers a unit"),
     }
 }
 
@@ -127,17 +137,17 @@ pub(super) struct Figures {
 }
 
 /// The main table, without columns that say the same in every row.
-pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport]) -> Figures {
+pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Figures {
     let names = Names::of(rows);
     let (mut head, mut cells) = (
         columns(transports),
         rows.iter()
-            .map(|row| cells(row, &names))
+            .map(|row| cells(row, &names, ground))
             .collect::<Vec<_>>(),
     );
     let mut alike = Vec::new();
-    // The point and whether it fits are always there.
-    for at in (2..head.len()).rev() {
+    // The point, its units and whether it fits are always there.
+    for at in (3..head.len()).rev() {
         let Some(first) = cells.first().map(|row| row[at].clone()) else {
             continue;
         };
@@ -158,6 +168,7 @@ pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport]) -> Figures {
 fn columns(transports: &[Transport]) -> Vec<String> {
     let fixed = [
         "point",
+        "units, votes",
         "fits",
         "2/3",
         "99 % at 99 %",
@@ -172,13 +183,13 @@ fn columns(transports: &[Transport]) -> Vec<String> {
 }
 
 /// The cells of a row.
-fn cells(row: &Row<'_>, names: &Names) -> Vec<String> {
+fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
     let time = |seconds: Option<f64>| seconds.map_or("never".into(), text::seconds);
     let fits = match objection(row) {
         None => "yes",
         Some(_) => "no",
     };
-    let mut cells = vec![names.name(row), fits.to_owned()];
+    let mut cells = vec![names.name(row), row.point.units(ground), fits.to_owned()];
     match &row.outcome {
         Ok(slot) => cells.extend([
             time(slot.two_thirds_s),
@@ -237,32 +248,51 @@ fn megabytes(why: &str) -> String {
 }
 
 /// What the words of the table mean, as far as it has them.
-pub(super) fn legend(rows: &[Row<'_>]) -> Option<&'static str> {
+pub(super) fn legend(rows: &[Row<'_>], ground: &Ground) -> Vec<String> {
+    let mut lines = vec![format!(
+        "units, votes: committees, what each is made of level by level, votes of a cell; 7 each: children of a \
+         position of the tree. Slots: {}.",
+        slots(ground, rows)
+    )];
+    if rows.iter().any(|row| row.point.merges()) {
+        lines.push(
+            "Where proofs of cells merge, the proposer has one proof of all committees, and the votes are in the \
+             block after the next one."
+                .into(),
+        );
+    }
+    if rows.iter().any(|row| row.point.topology == Topology::Today) {
+        lines.push("today: a 32nd of the votes, so it is beside no other point.".into());
+    }
     let slots = || rows.iter().filter_map(|row| row.outcome.as_ref().ok());
-    let never = slots().any(|slot| slot.two_thirds_s.is_none() || slot.everywhere_s.is_none());
-    never.then_some(
-        "never: when the slot was over, the proposer did not have two thirds of the votes (2/3), or fewer than \
-         99 % of the nodes had 99 % of them (99 % at 99 %). Counted are the votes in the proposer's block, so \
-         all can be counted while many nodes never have them.",
-    )
+    if slots().any(|slot| slot.two_thirds_s.is_none() || slot.everywhere_s.is_none()) {
+        lines.push(
+            "never: when the slot was over, the proposer did not have two thirds of the votes (2/3), or fewer \
+             than 99 % of the nodes had 99 % of them (99 % at 99 %). Counted are the votes in the proposer's \
+             block, so all can be counted while many nodes never have them."
+                .into(),
+        );
+    }
+    lines
 }
 
 /// The main table, with what it leaves out and what its words mean.
-pub(super) fn table(rows: &[Row<'_>], transports: &[Transport]) -> String {
-    let figures = figures(rows, transports);
+pub(super) fn table(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> String {
+    let figures = figures(rows, transports, ground);
     let head: Vec<&str> = figures.head.iter().map(String::as_str).collect();
     let mut lines: Vec<String> = Names::of(rows).shared(rows).into_iter().collect();
     lines.extend(figures.alike);
     lines.push(report::table(&head, &figures.rows));
-    lines.extend(legend(rows).map(str::to_owned));
+    lines.extend(legend(rows, ground));
     lines.join("\n")
 }
 
 /// A line for each point; what does not exist is empty.
-pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport]) -> String {
-    let mut text = "scheme,topology,profile,committees,collectors,adversary_pct,votes,counted,\
+pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> String {
+    let mut text =
+        "scheme,topology,profile,units,slot,committees,collectors,adversary_pct,votes,counted,\
                     two_thirds_s,everywhere_s,sent_p50_bytes,sent_p99_bytes,cpu_p99_s,block_bytes"
-        .to_owned();
+            .to_owned();
     for transport in transports {
         text += &format!(",{}_s", transport.name());
     }
@@ -274,7 +304,9 @@ pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport]) -> String {
             quoted(&point.costs.scheme),
             point.topology.name().into(),
             point.profile.name().into(),
-            point.committees.map_or(String::new(), |n| n.to_string()),
+            quoted(&point.units(ground)),
+            quoted(&point.timing(ground).to_string()),
+            point.committees.to_string(),
             point.collectors.to_string(),
             point.adversary_pct.to_string(),
         ];
@@ -307,7 +339,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Every point with all figures.
-pub(super) fn json(rows: &[Row<'_>], transports: &[Transport]) -> Value {
+pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Value {
     let case = |row: &Row<'_>| {
         let point = &row.point;
         let travel = transports.iter().zip(&row.travel_s);
@@ -326,6 +358,15 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport]) -> Value {
                 "block_bytes": slot.block_bytes,
                 "unfinished": slot.unfinished,
                 "events": slot.events,
+                "slot_s": slot.slot_s,
+            })
+        });
+        let layout = point.layout(ground).ok().flatten().map(|layout| {
+            json!({
+                "committees": layout.committees(),
+                "committee": layout.committee_len_max(),
+                "fan_out": layout.fan_out(),
+                "cell": layout.cell_len_max(),
             })
         });
         json!({
@@ -335,6 +376,13 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport]) -> Value {
             "committees": point.committees,
             "collectors": point.collectors,
             "adversary_pct": point.adversary_pct,
+            "units": point.units(ground),
+            "layout": layout,
+            "timing": point.timing(ground).to_string(),
+            "quantum_bits": point.costs.abilities.security.quantum_bits,
+            "levels": pays::levels(row, ground),
+            "phases": pays::phases(row, ground),
+            "pays": pays::pays(row, ground),
             "slot": slot,
             "block_travel_s": travel,
             "fits": objection(row).is_none(),

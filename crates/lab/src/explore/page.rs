@@ -1,13 +1,15 @@
 //! The report of a sweep: one file with its verdict, its frontier and its table.
 
 use super::Row;
-use super::output::{Names, figures, head, legend, objection};
+use super::output::{Names, figures, legend, objection};
 use super::point::{Ground, Slot, Topology, Transport};
 use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
+use crate::picture::{Slot as DrawnSlot, of_explore};
 use crate::text;
-use alphorn_scheme::model::CostTable;
+use alphorn_sim::report::Picture;
 use alphorn_sim::report::html::{Origin, Page, Table};
 use alphorn_sim::report::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
+use serde_json::Value;
 
 /// Bytes in a unit of the plot.
 const MB: f64 = 1e6;
@@ -17,35 +19,37 @@ pub(super) fn page(
     rows: &[Row<'_>],
     transports: &[Transport],
     ground: &Ground,
-    tables: &[CostTable],
+    (cases, head): (&Value, &str),
     verdict: &[Line],
 ) -> String {
     let mut page = Page::new(
         "Which scheme and topology carry the votes",
         "Every point is a slot in the simulator; times, bytes and losses are modelled.",
     );
-    for line in head(ground, tables).lines() {
-        page.text(line);
+    let slots = of_explore(cases);
+    let end_s = slots.iter().map(DrawnSlot::end_s).fold(0.0, f64::max);
+    let pictures: Vec<Picture> = slots.iter().map(|slot| slot.picture(end_s)).collect();
+    if !pictures.is_empty() {
+        let about = "Messages from level to level, what the mean node receives and computes in each phase of the \
+                     slot, and what each role pays: a copy of each message, its main jobs by the table of costs; \
+                     then nodes of each class with all that they do.";
+        page.pictures(
+            ("A slot, scheme by scheme", about),
+            &pictures,
+            Origin::Modelled,
+        );
     }
     let names = Names::of(rows);
-    if let Some(shared) = names.shared(rows) {
-        page.text(&shared);
-    }
-    for line in verdict {
-        match line.holds {
-            Some(holds) => page.verdict(&line.text, holds),
-            None => page.note(&line.text),
-        }
-    }
     page.table(&matrix(rows));
     plot(&mut page, rows);
-    let figures = figures(rows, transports);
+    let figures = figures(rows, transports, ground);
     let columns: Vec<&str> = figures.head.iter().map(String::as_str).collect();
     let mut table = Table::new("All points", &columns);
     figures.rows.into_iter().for_each(|row| table.row(row));
     page.table(&table);
     figures.alike.iter().for_each(|alike| page.text(alike));
-    legend(rows).iter().for_each(|legend| page.text(legend));
+    let legend = legend(rows, ground);
+    legend.iter().for_each(|legend| page.text(legend));
     if rows.iter().any(|row| objection(row).is_some()) {
         page.heading("What stops the others");
     }
@@ -53,6 +57,19 @@ pub(super) fn page(
         if let Some(why) = objection(row) {
             page.text(&format!("{}: {why}.", names.name(row)));
         }
+    }
+    page.heading("In words");
+    for line in verdict {
+        match line.holds {
+            Some(holds) => page.verdict(&line.text, holds),
+            None => page.note(&line.text),
+        }
+    }
+    for line in head.lines() {
+        page.text(line);
+    }
+    if let Some(shared) = names.shared(rows) {
+        page.text(&shared);
     }
     page.finish()
 }
@@ -115,6 +132,30 @@ fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
     schemes(rows).into_iter().map(layer).collect()
 }
 
+/// The points of all votes on the frontier of schemes that hold against quantum computers, or of the others, as
+/// a line; none if they are of several networks or adversaries, which no line should join.
+fn frontier(name: &str, rows: &[Row<'_>], quantum: bool) -> Option<Layer> {
+    let is_of = |row: &&Row<'_>| {
+        let bits = row.point.costs.abilities.security.quantum_bits;
+        row.point.topology != Topology::Today && (bits > 0) == quantum && is_on_frontier(row, rows)
+    };
+    let edge: Vec<&Row<'_>> = rows.iter().filter(is_of).collect();
+    let network = |row: &Row<'_>| (row.point.profile, row.point.adversary_pct);
+    let first = network(edge.first()?);
+    if edge.iter().any(|row| network(row) != first) {
+        return None;
+    }
+    let points = edge.into_iter().filter_map(place);
+    let mut points: Vec<(f64, f64)> = points
+        .map(|(seconds, bytes)| (seconds, bytes as f64 / MB))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(Layer::Steps {
+        name: name.into(),
+        points,
+    })
+}
+
 /// All points that have a slot, and the line of those that nothing beats.
 fn plot(page: &mut Page, rows: &[Row<'_>]) {
     let title = "When everyone has the votes, and what the busiest nodes send";
@@ -142,17 +183,11 @@ fn plot(page: &mut Page, rows: &[Row<'_>]) {
         ]);
     }
     let mut layers = glyphs(rows, never_s);
-    let edge = rows.iter().filter(|row| is_on_frontier(row, rows));
-    let mut line: Vec<(f64, f64)> = edge
-        .filter_map(place)
-        .map(|(seconds, bytes)| (seconds, bytes as f64 / MB))
-        .collect();
-    line.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if !line.is_empty() {
-        layers.push(Layer::Steps {
-            name: "frontier".into(),
-            points: line,
-        });
+    for (name, quantum) in [
+        ("frontier", false),
+        ("frontier against quantum computers", true),
+    ] {
+        layers.extend(frontier(name, rows, quantum));
     }
     let mark = |at, name: &str, bound| Mark {
         at,

@@ -1,14 +1,21 @@
 //! One point of the sweep: a scheme, a topology, a shape, a network and an adversary; what a slot of it
 //! does in the simulator, and how its block travels.
 
+use super::costs::merges_cells;
 use crate::error::Result;
+use crate::proof::{PresetName, proofs};
 use crate::sim::presets;
+use alphorn_exec::Backend;
+use alphorn_proto::horn::Preset;
 use alphorn_proto::slot::{Phase, Timing};
 use alphorn_scheme::model::CostTable;
+use alphorn_sim::report::Loads;
 use alphorn_sim::run::run;
 use alphorn_sim::scenario::{Horn, Protocol, Scenario};
 use alphorn_sim::tree::Tree;
 use alphorn_sim::{horn, tree};
+use alphorn_types::Layout;
+use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
 
 /// Costs of codes, which come with the program.
@@ -18,8 +25,13 @@ const COSTS: &str = "costs.json";
 
 /// Slots in an epoch of today's chain: each validator votes in one of them.
 const EPOCH_SLOTS: u32 = 32;
-/// Committees of a slot of today's chain.
+/// Committees of a slot of today's chain, and aggregators of each.
 const TODAY_COMMITTEES: u16 = 64;
+const TODAY_AGGREGATORS: u16 = 16;
+/// Levels, publishers and waits of Horn where evidence of cells is proofs that merge; the others have the same
+/// cells in one step, and the same waits.
+pub(super) const HORN: Preset = Preset::HORN_PQ;
+
 /// Validators of a leaf of the tree, and children of a position: 672 votes at the first position where proofs
 /// are made, as few as proofs of hashes must have to be merged, and no more children than one merge takes.
 const TREE_LEAF: u32 = 96;
@@ -28,9 +40,9 @@ const TREE_FANOUT: u32 = 7;
 /// Who aggregates for whom.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
-    /// Two layers: aggregators of cells, then collectors of committees
+    /// Aggregators of cells, then collectors of committees, over groups of cells where proofs merge
     Horn,
-    /// The same two levels, each along rows and columns of a grid: votes, aggregates and collections
+    /// The same levels, each along rows and columns of a grid: votes, aggregates and collections
     Grid,
     /// Votes up a tree of seven children a position, and its root's aggregate to everybody by a mesh
     Tree,
@@ -128,12 +140,18 @@ impl Transport {
 pub(super) struct Ground {
     pub(super) validators: u32,
     pub(super) nodes: u32,
-    /// Name of the slot's preset.
-    pub(super) slot: String,
-    /// Length of its phase of aggregation: so long a position of the tree waits for a child.
-    pub(super) phase_ms: u64,
+    /// Slots that are not the usual ones of as many levels.
+    pub(super) slots: Vec<Timing>,
     pub(super) participation_ppm: u32,
     pub(super) seed: u64,
+}
+
+impl Ground {
+    /// The slot of so many levels.
+    pub(super) fn timing(&self, levels: u8) -> Timing {
+        let own = self.slots.iter().find(|slot| slot.levels() == levels);
+        own.copied().unwrap_or(Timing::default_for(levels))
+    }
 }
 
 /// What a point is.
@@ -142,8 +160,9 @@ pub(super) struct Point<'a> {
     pub(super) costs: &'a CostTable,
     pub(super) topology: Topology,
     pub(super) profile: Profile,
-    /// Committees; none = as many as the scheme's default.
-    pub(super) committees: Option<u16>,
+    /// Committees of Horn, of its grid and of one layer.
+    pub(super) committees: u16,
+    /// Publishers of each unit.
     pub(super) collectors: u16,
     /// Nodes that send nothing of what they should, in percent.
     pub(super) adversary_pct: u32,
@@ -169,6 +188,8 @@ pub(super) struct Slot {
     pub(super) unfinished: u64,
     pub(super) events: u64,
     pub(super) slot_s: f64,
+    /// What nodes carry and compute, by class and by phase.
+    pub(super) loads: Loads,
 }
 
 /// The outcome of a point: a slot, or why there is none.
@@ -214,42 +235,100 @@ impl Point<'_> {
         }
     }
 
+    /// Whether its evidence is merged level by level.
+    pub(super) fn merges(&self) -> bool {
+        matches!(self.topology, Topology::Horn | Topology::Grid) && merges_cells(self.costs)
+    }
+
+    /// Its committees and what they are made of; a tree has none.
+    ///
+    /// # Errors
+    /// What no layout can be, and cells and levels that the proofs of the scheme do not take.
+    pub(super) fn layout(&self, ground: &Ground) -> Result<Option<Layout>> {
+        let cells: u16 = HORN.fan_out.iter().product();
+        let (committees, fan_out) = match self.topology {
+            Topology::Tree => return Ok(None),
+            Topology::Today => (TODAY_COMMITTEES, vec![1]),
+            Topology::OneLayer => (self.committees, vec![1]),
+            Topology::Horn | Topology::Grid if self.merges() => {
+                (self.committees, HORN.fan_out.to_vec())
+            }
+            Topology::Horn | Topology::Grid => (self.committees, vec![cells]),
+        };
+        let layout = Layout::with_fan_out(self.validators(ground), committees, &fan_out)?;
+        // A table says nothing of how many votes a proof of a cell takes, its scheme does.
+        if merges_cells(self.costs) && self.costs.scheme == "xmss" {
+            let proofs = proofs(Set::Compact, PresetName::Fast);
+            let scheme = Xmss::with_proofs_of_cells(proofs, Backend::Portable);
+            scheme.check_layout(&layout)?;
+        }
+        Ok(Some(layout))
+    }
+
+    /// Its units, from committees down to the votes of a cell: 4 x 7 x 7 x 335.
+    pub(super) fn units(&self, ground: &Ground) -> String {
+        match self.layout(ground) {
+            Ok(Some(layout)) => {
+                let (fan_out, cell) = (layout.fan_out(), layout.cell_len_max());
+                let between = fan_out.iter().filter(|units| **units > 1);
+                let between: String = between.map(|units| format!("{units} x ")).collect();
+                format!("{} x {between}{cell}", layout.committees())
+            }
+            Ok(None) => format!("{TREE_FANOUT} each x {TREE_LEAF}"),
+            Err(_) => "-".into(),
+        }
+    }
+
+    /// Its slot.
+    pub(super) fn timing(&self, ground: &Ground) -> Timing {
+        ground.timing(match self.merges() {
+            true => HORN.timing.levels(),
+            false => 2,
+        })
+    }
+
     /// The table of its protocol.
-    fn protocol(&self, ground: &Ground) -> String {
+    fn protocol(&self, ground: &Ground) -> Result<String> {
         let validators = self.validators(ground);
-        let participation_ppm = ground.participation_ppm;
-        if self.topology == Topology::Tree {
-            // As many nodes at a position as a committee has collectors.
-            return format!(
+        let (participation_ppm, publishers) = (ground.participation_ppm, self.collectors);
+        let timing = self.timing(ground);
+        let Some(layout) = self.layout(ground)? else {
+            // As many nodes at a position as a unit has publishers; so long as a phase they wait for a child.
+            let phase_ms = timing.offset_ms(Phase::Level(2)) - timing.offset_ms(Phase::Level(1));
+            return Ok(format!(
                 "[protocol]\nkind = \"tree\"\nvalidators = {validators}\n\
                  participation_ppm = {participation_ppm}\nleaf = {TREE_LEAF}\n\
-                 fanout = {TREE_FANOUT}\nreplicas = {}\nwait_ms = {}\n",
-                self.collectors, ground.phase_ms
-            );
-        }
-        let mut protocol = format!(
-            "[protocol]\nkind = \"horn\"\nvalidators = {validators}\nslot = \"{}\"\n\
-             participation_ppm = {participation_ppm}\ncollectors = {}\nselection = \"rank\"\n",
-            ground.slot, self.collectors
-        );
-        let committees = match self.topology {
-            Topology::Today => Some(TODAY_COMMITTEES),
-            _ => self.committees,
+                 fanout = {TREE_FANOUT}\nreplicas = {publishers}\nwait_ms = {phase_ms}\n"
+            ));
         };
-        if let Some(committees) = committees {
-            protocol += &format!("committees = {committees}\n");
-        }
-        protocol += match self.topology {
-            Topology::Grid => {
-                "vote_dissemination = \"grid\"\naggregate_dissemination = \"grid\"\n\
-                 collection_dissemination = \"grid\"\n"
-            }
-            Topology::OneLayer | Topology::Today => {
-                "subcommittees = 1\nvote_dissemination = \"direct\"\n"
-            }
-            Topology::Horn | Topology::Tree => "vote_dissemination = \"direct\"\n",
+        // What is proved waits for the rank before it as long as what is merged, whatever the levels.
+        let waits = [HORN.stage_ms.first(), HORN.stage_ms.last()];
+        let waits: Vec<u64> = waits.into_iter().flatten().copied().collect();
+        let own = match self.merges() {
+            true => format!("preset = \"{}\"\n", HORN.name),
+            false => format!("stage_ms = {waits:?}\n"),
         };
-        protocol + "[traffic]\nkind = \"slot\"\n"
+        let way = match self.topology {
+            Topology::Grid => "grid",
+            _ => "direct",
+        };
+        let aggregators = match self.topology {
+            Topology::Today => TODAY_AGGREGATORS,
+            _ => publishers,
+        };
+        let rest = match self.topology {
+            Topology::Grid => "collection_dissemination = \"grid\"\n",
+            _ => "",
+        };
+        Ok(format!(
+            "[protocol]\nkind = \"horn\"\n{own}validators = {validators}\n\
+             participation_ppm = {participation_ppm}\ncommittees = {}\nfan_out = {:?}\n\
+             slot = \"{timing}\"\naggregators = {aggregators}\ncombiners = {publishers}\n\
+             collectors = {publishers}\nselection = \"rank\"\nvote_dissemination = \"{way}\"\n\
+             aggregate_dissemination = \"{way}\"\n{rest}[traffic]\nkind = \"slot\"\n",
+            layout.committees(),
+            layout.fan_out(),
+        ))
     }
 
     /// The scenario of its slot.
@@ -266,7 +345,7 @@ impl Point<'_> {
              [compute]\nscheme = {}\ncosts = \"{COSTS}\"\n{fault}",
             ground.nodes,
             self.profile.toml(),
-            self.protocol(ground),
+            self.protocol(ground)?,
             // A name from a file, whatever is in it: a string of JSON is one of TOML.
             serde_json::to_string(&self.costs.scheme)?,
         );
@@ -284,7 +363,7 @@ impl Point<'_> {
         };
         match &scenario.protocol {
             Protocol::Tree(tree) => self.tree_slot(ground, &scenario, tree),
-            Protocol::Horn(horn) => horn_slot(ground, &scenario, horn),
+            Protocol::Horn(horn) => horn_slot(ground, self.timing(ground), &scenario, horn),
             other => Err(anyhow!("a point runs {}", other.name()).into()),
         }
     }
@@ -296,7 +375,7 @@ impl Point<'_> {
             Ok(run) => run,
             Err(impossible) => return Ok(Err(impossible.to_string())),
         };
-        let timing: Timing = ground.slot.parse()?;
+        let timing = self.timing(ground);
         let vote_s = timing.offset_ms(Phase::Vote) as f64 / 1e3;
         let [votes, counted] = run.votes;
         let bytes = run.root.as_ref().map_or(0, |(_, piece)| piece.bytes);
@@ -325,17 +404,22 @@ impl Point<'_> {
             unfinished: 0,
             events: run.outcome.events,
             slot_s: timing.slot_ms() as f64 / 1e3,
+            loads: run.outcome.loads,
         }))
     }
 }
 
-fn horn_slot(ground: &Ground, scenario: &Scenario, protocol: &Horn) -> Result<Outcome> {
+fn horn_slot(
+    ground: &Ground,
+    timing: Timing,
+    scenario: &Scenario,
+    protocol: &Horn,
+) -> Result<Outcome> {
     let run = match horn::run(scenario, protocol, ground.seed, &mut ()) {
         Ok(run) => run,
         Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
         Err(impossible) => return Ok(Err(impossible.to_string())),
     };
-    let timing: Timing = ground.slot.parse()?;
     let summary = run.outcome.summary();
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     Ok(Ok(Slot {
@@ -350,6 +434,7 @@ fn horn_slot(ground: &Ground, scenario: &Scenario, protocol: &Horn) -> Result<Ou
         unfinished: run.unfinished,
         events: run.outcome.events,
         slot_s: timing.slot_ms() as f64 / 1e3,
+        loads: run.outcome.loads,
     }))
 }
 

@@ -23,13 +23,42 @@ pub(super) fn place(row: &Row<'_>) -> Option<(f64, u64)> {
     }
 }
 
-/// Whether a row does its work and no other beats it in both.
+/// Whether the figures of a row may be held against those of another: as many votes, the same network and
+/// adversary, and a scheme that holds against quantum computers if the other's does.
+fn is_rival(row: &Row<'_>, of: &Row<'_>) -> bool {
+    let votes = |row: &Row<'_>| row.point.topology == Topology::Today;
+    let quantum = |row: &Row<'_>| row.point.costs.abilities.security.quantum_bits > 0;
+    votes(row) == votes(of)
+        && row.point.profile == of.point.profile
+        && row.point.adversary_pct == of.point.adversary_pct
+        && (quantum(row) || !quantum(of))
+}
+
+/// Whether a row does its work and no rival beats it in both.
 pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
     let Some((seconds, bytes)) = place(row) else {
         return false;
     };
     let beats = |(s, b): (f64, u64)| b <= bytes && s <= seconds && (b < bytes || s < seconds);
-    !rows.iter().filter_map(place).any(beats)
+    let rivals = rows.iter().filter(|rival| is_rival(rival, row));
+    !rivals.filter_map(place).any(beats)
+}
+
+/// Why a row is on the frontier: what it has less of than all rivals that do their work.
+fn reason(row: &Row<'_>, rows: &[Row<'_>]) -> &'static str {
+    let Some((seconds, bytes)) = place(row) else {
+        return "";
+    };
+    let rivals = rows.iter().filter(|rival| is_rival(rival, row));
+    let rivals: Vec<(f64, u64)> = rivals.filter_map(place).collect();
+    let is_first = rivals.iter().all(|rival| rival.0 >= seconds);
+    let is_least = rivals.iter().all(|rival| rival.1 >= bytes);
+    match (is_first, is_least) {
+        (true, true) => "first and with fewest bytes",
+        (true, false) => "first",
+        (false, true) => "fewest bytes",
+        (false, false) => "nothing faster has fewer bytes",
+    }
 }
 
 /// The names of schemes in their order.
@@ -86,13 +115,24 @@ pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
         .map(|scheme| of_scheme(scheme, rows, transports, &names))
         .collect();
     let edge = rows.iter().filter(|row| is_on_frontier(row, rows));
-    let names: Vec<String> = edge.map(|row| names.name(row)).collect();
-    if !names.is_empty() {
+    let edge = edge.filter_map(|row| {
+        let (seconds, bytes) = place(row)?;
+        Some(format!(
+            "{} ({}, {}: {})",
+            names.name(row),
+            text::seconds(seconds),
+            text::bytes(bytes),
+            reason(row, rows)
+        ))
+    });
+    let edge: Vec<String> = edge.collect();
+    if !edge.is_empty() {
         lines.push(Line {
             holds: None,
             text: format!(
-                "On the frontier of time and bytes, beaten by no other point in both: {}.",
-                names.join("; ")
+                "On the frontier of time and bytes, beaten in both by no point with as many votes that holds \
+                 against as much: {}.",
+                edge.join("; ")
             ),
         });
     }

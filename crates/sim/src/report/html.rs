@@ -171,14 +171,31 @@ impl Page {
         self.figure(words, &picture.svg, origin, &picture.table);
     }
 
-    fn figure(&mut self, (title, about): (&str, &str), svg: &str, origin: Origin, table: &Table) {
+    /// Pictures of one kind beside each other, as many as the page is wide enough for.
+    pub fn pictures(&mut self, (title, about): (&str, &str), pictures: &[Picture], origin: Origin) {
+        let drawn: String = pictures
+            .iter()
+            .map(|picture| picture.svg.as_str())
+            .collect();
+        let tables: String = pictures
+            .iter()
+            .map(|picture| picture.table.html())
+            .collect();
+        let drawn = format!("<div class=\"beside\">{drawn}</div>");
+        self.framed((title, about), &drawn, origin, &tables);
+    }
+
+    fn figure(&mut self, words: (&str, &str), svg: &str, origin: Origin, table: &Table) {
+        self.framed(words, svg, origin, &table.html());
+    }
+
+    fn framed(&mut self, (title, about): (&str, &str), drawn: &str, origin: Origin, tables: &str) {
         self.put(format_args!(
-            "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{svg}\
-             <details><summary>The figures</summary>{}</details></figure>",
+            "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{drawn}\
+             <details><summary>The figures</summary>{tables}</details></figure>",
             escape(title),
             origin.name(),
             escape(about),
-            table.html()
         ));
     }
 
@@ -211,7 +228,7 @@ impl Page {
 }
 
 /// Text that cannot be taken for markup.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -75,8 +75,10 @@ impl Xmss {
         let cost = |(ns, memory_bytes)| Cost { ns, memory_bytes };
         Some(match op {
             // Three signatures stand in a message beside the proof.
+            Op::VerifyAggregates | Op::VerifyCollections if cells => {
+                beside(0, collection::verify_merging_cost(proofs, n, m))
+            }
             Op::VerifyCollections => beside(0, collection::verify_cost(proofs, n, m)),
-            Op::VerifyAggregates if cells => beside(0, collection::verify_cost(proofs, n, m)),
             Op::Aggregate if cells => beside(m, proved(n)),
             Op::Collect if cells => merged(n),
             Op::Bundle if cells => cost(block::bundle_cost(proofs, n)),

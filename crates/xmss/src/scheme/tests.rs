@@ -392,4 +392,11 @@ fn costs_of_proofs_have_the_steps_of_their_filling() {
     assert!(cell(65) > cell(64) + 50_000_000, "a group");
     let merge = |n| cells.cost(Op::Collect, n, 0).ns;
     assert!(merge(8) > merge(7) + 2_000_000_000, "two more merges");
+    // What is merged takes as long to verify whatever was merged, and longer than a proof of a cell.
+    for op in [Op::VerifyAggregates, Op::VerifyCollections] {
+        let verify = |n, m| cells.cost(op, n, m).ns;
+        assert!(verify(1, 769) > verify(1, 768) + 10_000_000, "{op}");
+        assert_eq!(verify(1, 769), verify(1, 32_768));
+        assert_eq!(verify(7, 7 * 512), 7 * verify(1, 512));
+    }
 }

@@ -28,6 +28,21 @@ pub struct Preset {
 }
 
 impl Preset {
+    /// Three levels of proofs that merge.
+    pub const HORN_PQ: Self = Self {
+        name: "horn-pq",
+        committees: 32,
+        // As many parts as one proof merges; 32 committees are two levels of such bundles more.
+        fan_out: &[7, 7],
+        timing: Timing::HORN_PQ,
+        publishers: &[4, 4, 4],
+        publish: Publish::Staged,
+        // A proof of a committee takes a second or more to reach everybody: ranks that follow sooner
+        // send theirs too, and nearly double what a node receives.
+        stage_ms: &[150, 150, 1_500],
+        bundled: true,
+    };
+
     /// The protocols by name.
     pub const ALL: [Self; 4] = [
         Self {
@@ -61,19 +76,7 @@ impl Preset {
             stage_ms: &[150, 150],
             bundled: false,
         },
-        Self {
-            name: "horn-pq",
-            committees: 32,
-            // As many parts as one proof merges; 32 committees are two levels of such bundles more.
-            fan_out: &[7, 7],
-            timing: Timing::HORN_PQ,
-            publishers: &[4, 4, 4],
-            publish: Publish::Staged,
-            // A proof of a committee takes a second or more to reach everybody: ranks that follow sooner
-            // send theirs too, and nearly double what a node receives.
-            stage_ms: &[150, 150, 1_500],
-            bundled: true,
-        },
+        Self::HORN_PQ,
     ];
 
     /// The preset of a name.

@@ -50,6 +50,14 @@ pub(super) fn layout(
             own: preset.fan_out.len() + 1,
         });
     }
+    let (waits, levels) = (horn.stage_ms.len(), fan_out.len() + 1);
+    if waits > 0 && waits != levels {
+        return Err(HornError::Choice {
+            key: "stage_ms",
+            value: format!("{:?}", horn.stage_ms),
+            why: format!("must be {levels} numbers, one a level"),
+        });
+    }
     Ok(Layout::with_fan_out(horn.validators, committees, &fan_out)?)
 }
 
@@ -92,6 +100,10 @@ pub(super) fn config(
         }
         Some(false) => config.bundled = false,
         None => {}
+    }
+    let waits = horn.stage_ms.iter().copied().map(u64::from);
+    for (level, stage_ms) in config.levels.iter_mut().zip(waits) {
+        level.stage_ms = stage_ms;
     }
     if let Some(selection) = &horn.selection {
         config.selection = choice("selection", selection)?;

@@ -160,6 +160,23 @@ fn collections_are_spread_and_meshes_are_those_that_are_named() {
     assert!(all.mean.cores_ns > 0 && all.peak.cores_ns > all.mean.cores_ns);
 }
 
+/// Ranks wait as long as is named: whoever waits for a collection to arrive sends none of its own.
+#[test]
+fn ranks_wait_as_long_as_is_named() {
+    let collections = |waits: &str| {
+        let changes = [
+            ("protocol.fan_out", "[4]"),
+            ("protocol.publish", "\"staged\""),
+            ("protocol.stage_ms", waits),
+        ];
+        let run = run_of(&proofs(), &changes).unwrap();
+        counts_all(&run);
+        run.published.1
+    };
+    let [at_once, waiting] = ["[0, 0]", "[0, 1500]"].map(collections);
+    assert!(waiting < at_once, "{waiting} {at_once}");
+}
+
 /// A seed is one run, whatever the queue and whatever runs beside it.
 #[test]
 fn three_levels_are_the_same_run_each_time() {
@@ -188,7 +205,7 @@ type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 fn levels_that_cannot_be_are_named() {
     let (sums, proofs) = (CostTable::example(), proofs());
     let grief = "[{ kind = \"grief\", share_pct = 10 }]";
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 11] = [
         (
             &sums,
             &[("protocol.preset", "\"beacon\"")],
@@ -233,6 +250,22 @@ fn levels_that_cannot_be_are_named() {
             &proofs,
             &[("protocol.spread_ms", "60001")],
             "protocol: spread_ms of level 2 = 60001, must be 0 to 60000",
+        ),
+        (
+            &proofs,
+            &[
+                ("protocol.stage_ms", "[150]"),
+                ("protocol.fan_out", "[2, 2]"),
+            ],
+            "protocol.stage_ms = [150]: must be 3 numbers, one a level",
+        ),
+        (
+            &proofs,
+            &[
+                ("protocol.stage_ms", "[150, 60001]"),
+                ("protocol.fan_out", "[2]"),
+            ],
+            "protocol: stage_ms of level 2 = 60001, must be 0 to 60000",
         ),
         (
             &proofs,

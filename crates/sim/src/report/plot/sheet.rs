@@ -6,30 +6,56 @@ use std::collections::BTreeMap;
 /// An SVG element of a page as an SVG file: with its size, its colours for light and dark, and a ground,
 /// so that it can be read on any page.
 ///
-/// The light colours stand in attributes too. A browser prefers the style sheet; a program without variables or
-/// without style sheets draws the attributes.
+/// The light colours stand in attributes too. A browser prefers the style sheet, which has no variables; a
+/// program without style sheets draws the attributes.
 pub fn sheet(svg: &str) -> String {
     let (head, rest) = svg.split_once("</desc>").unwrap_or((svg, ""));
     let head = head.strip_prefix("<svg ").unwrap_or(head);
     // The style of a page, as far as pictures need it.
     let font = "svg { font-family: system-ui, -apple-system, \"Segoe UI\", Roboto, \"Liberation Sans\", sans-serif; }";
-    let style = STYLE.replace("\n", " ");
-    let colours = colours();
+    let rules = rules();
+    let [light, dark] = [colours(0), colours(1)];
+    let dark_rules = rules
+        .split_inclusive('}')
+        .filter(|rule| rule.contains("var("));
+    let dark_rules = with_colours(&dark_rules.collect::<String>(), &dark);
+    let light_rules = with_colours(&rules, &light);
+    let colours = light;
     let ground = colours.get("ground").copied().unwrap_or_default();
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" {head}</desc>\
-         <style>{style}{font} .ground {{ fill: var(--ground); }}</style>\
+         <style>{light_rules} {font} @media (prefers-color-scheme: dark) {{ {dark_rules} }}</style>\
          <rect class=\"ground\" fill=\"{ground}\" width=\"100%\" height=\"100%\"/>{}\n",
         plain(rest, &colours)
     )
 }
 
-/// The light colours of the style sheet, by the names of their variables.
-fn colours() -> BTreeMap<&'static str, &'static str> {
-    let light = STYLE.split('}').next().unwrap_or_default();
-    let pairs = light.split(['{', ';']);
+/// The colours of the style sheet by the names of their variables: the light ones, or else the dark ones.
+fn colours(number: usize) -> BTreeMap<&'static str, &'static str> {
+    let block = STYLE.split(":root {").nth(1 + number).unwrap_or_default();
+    let block = block.split('}').next().unwrap_or_default();
+    let pairs = block.split(';');
     let pairs = pairs.filter_map(|pair| pair.trim().strip_prefix("--")?.split_once(':'));
     pairs.map(|(name, colour)| (name, colour.trim())).collect()
+}
+
+/// What the style sheet says behind its colours, in one line, and the ground.
+fn rules() -> String {
+    let rest = STYLE.rsplit_once(":root {").map_or("", |(_, rest)| rest);
+    let rest = rest.split('}').skip(2).collect::<Vec<_>>().join("}");
+    format!(
+        "{} .ground {{ fill: var(--ground); }}",
+        rest.trim().replace('\n', " ")
+    )
+}
+
+/// Rules with colours in the place of their variables.
+fn with_colours(rules: &str, colours: &BTreeMap<&str, &str>) -> String {
+    let mut text = rules.trim().to_owned();
+    for (name, colour) in colours {
+        text = text.replace(&format!("var(--{name})"), colour);
+    }
+    text
 }
 
 /// Elements with the attributes that the style sheet would give them.
@@ -73,6 +99,11 @@ fn attributes(
     let dashes = |dashes: &str| ("stroke-dasharray", dashes.to_owned());
     match element {
         "text" => text_attributes(&has, &colour),
+        "rect" if has("box") => vec![
+            ("fill", colour("raised")),
+            ("stroke", colour("c0")),
+            ("stroke-width", "1.5".to_owned()),
+        ],
         "circle" | "rect" => {
             let fill = numbered('p').or_else(|| numbered('f'));
             fill.map_or(Vec::new(), |fill| vec![("fill", fill)])
@@ -113,12 +144,17 @@ fn text_attributes(
     colour: &dyn Fn(&str) -> String,
 ) -> Vec<(&'static str, String)> {
     let fill = match () {
-        () if has("label") || has("mark") => "text",
+        () if has("label") || has("mark") || has("head") => "text",
         () if has("bound") => "bad",
         () => "soft",
     };
-    let size = if has("label") { "13" } else { "12" };
+    let size = match () {
+        () if has("head") => "15",
+        () if has("label") => "13",
+        () => "12",
+    };
     let mut all = vec![("fill", colour(fill)), ("font-size", size.to_owned())];
+    all.extend(has("head").then(|| ("font-weight", "600".to_owned())));
     let anchor = [("end", "end"), ("mid", "middle")];
     let anchor = anchor.into_iter().find(|(class, _)| has(class));
     all.extend(anchor.map(|(_, anchor)| ("text-anchor", anchor.to_owned())));
@@ -159,14 +195,19 @@ mod tests {
         assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" "));
         for part in [
             "role=\"img\"",
-            "--c0: #0063a6",
+            ".s0 { stroke: #0063a6; }",
+            ".s0 { stroke: #62b4f0; }",
+            ".ground { fill: #14171b; }",
             "prefers-color-scheme: dark",
             "c &amp; d",
             "class=\"s0 thin\"",
         ] {
             assert!(file.contains(part), "{part}");
         }
-        assert!(!file.contains("<script") && !file.contains("url("));
+        for part in ["<script", "url(", "var(", "--"] {
+            assert!(!file.contains(part), "{part}");
+        }
+        assert_eq!(file.matches('{').count(), file.matches('}').count());
     }
 
     /// Every element has its colour without the style sheet, so that nothing is drawn black.

@@ -247,6 +247,9 @@ pub struct Horn {
     /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<String>,
+    /// Staged: the wait between two ranks at each level, from subcommittees up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_ms: Vec<u32>,
     /// Time from when the first committee's collectors publish until the last one's do, if not all at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_ms: Option<u32>,

@@ -1,0 +1,136 @@
+//! What a slot of a point is made of: messages level by level, phases, and what each role pays.
+
+use super::Row;
+use super::point::Ground;
+use alphorn_proto::slot::Phase;
+use alphorn_scheme::Op;
+use alphorn_sim::report::Rates;
+use alphorn_types::Layout;
+use serde_json::{Value, json};
+
+/// The mean length of what one level gives to the next, as it was sent.
+fn message_bytes(row: &Row<'_>, layout: &Layout, level: u8) -> Option<u64> {
+    let slot = row.outcome.as_ref().ok()?;
+    let (phase, kind) = match level {
+        0 => (Phase::Vote, "vote"),
+        level if level == layout.levels() => (Phase::Level(level), "collection"),
+        level => (Phase::Level(level), "aggregate"),
+    };
+    let sent = slot.loads.sent.iter();
+    let mut sent = sent.filter(|sent| sent.phase == phase.name() && sent.kind == kind);
+    sent.find_map(|sent| sent.bytes.checked_div(sent.messages))
+}
+
+fn what(layout: &Layout, level: u8) -> &'static str {
+    match level {
+        0 => "votes",
+        level if level == layout.levels() => "committees",
+        1 => "cells",
+        _ => "groups",
+    }
+}
+
+/// Units of a level in all committees.
+fn units(layout: &Layout, level: u8) -> u64 {
+    match level {
+        0 => layout.validators().into(),
+        level => u64::from(layout.committees()) * u64::from(layout.units_of_committee(level)),
+    }
+}
+
+/// Levels from the votes up: what they are, how many, and the bytes of what each unit gives away.
+pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
+    let Some(layout) = row.point.layout(ground).ok().flatten() else {
+        return Value::Null;
+    };
+    // A cell of a committee of one is the committee.
+    let levels = (0..=layout.levels())
+        .filter(|level| *level != 1 || layout.levels() == 1 || layout.subcommittees() > 1);
+    let level = |level: u8| {
+        json!({
+            "what": what(&layout, level),
+            "count": units(&layout, level),
+            "message_bytes": message_bytes(row, &layout, level),
+        })
+    };
+    levels.map(level).collect()
+}
+
+fn rates(rates: &Rates) -> Value {
+    json!({
+        "up_mbps": rates.up_bps as f64 / 1e6,
+        "down_mbps": rates.down_bps as f64 / 1e6,
+        "cores": rates.cores_ns as f64 / 1e9,
+    })
+}
+
+/// The phases of the slot with what the mean node carries and computes in each.
+pub(super) fn phases(row: &Row<'_>, ground: &Ground) -> Value {
+    let Ok(slot) = &row.outcome else {
+        return Value::Null;
+    };
+    let Some(all) = slot.loads.all() else {
+        return Value::Null;
+    };
+    let timing = row.point.timing(ground);
+    let phases = timing.phases();
+    let ends = timing.phases().skip(1).map(|phase| timing.offset_ms(phase));
+    let ends = ends.chain([timing.slot_ms()]);
+    let phase = |(phase, end_ms): (Phase, u64)| {
+        let own = all.phases.iter().find(|(name, _)| name == phase.name())?;
+        Some(json!({
+            "phase": phase.name(),
+            "begin_s": timing.offset_ms(phase) as f64 / 1e3,
+            "end_s": end_ms as f64 / 1e3,
+            "mean": rates(&own.1),
+        }))
+    };
+    phases.zip(ends).filter_map(phase).collect()
+}
+
+/// What each role pays: a copy of each message, and the main jobs by the table of costs; then what the nodes
+/// of each class carried and computed, all roles together.
+pub(super) fn pays(row: &Row<'_>, ground: &Ground) -> Value {
+    let (Ok(slot), Some(layout)) = (&row.outcome, row.point.layout(ground).ok().flatten()) else {
+        return Value::Null;
+    };
+    let table = row.point.costs;
+    let seconds = |op: Op, n: u64, m: u64| table.cost(op, n, m).ns as f64 / 1e9;
+    let bytes = |level| message_bytes(row, &layout, level);
+    let cell = u64::from(layout.cell_len_max());
+    let mut pays = vec![
+        json!({"role": "voter", "sent_bytes": bytes(0), "core_s": seconds(Op::Sign, 1, 0)}),
+        json!({
+            "role": "aggregator",
+            "received_bytes": bytes(0).map(|bytes| cell * bytes),
+            "core_s": seconds(Op::VerifyVotes, cell, 0) + seconds(Op::Aggregate, cell, 0),
+        }),
+    ];
+    let top = layout.levels();
+    for level in 2..=top {
+        let parts =
+            u64::from(layout.units_of_committee(level - 1) / layout.units_of_committee(level));
+        let votes = u64::from(layout.unit_len_max(level));
+        pays.push(json!({
+            "role": if level == top { "collector" } else { "combiner" },
+            "received_bytes": bytes(level - 1).map(|bytes| parts * bytes),
+            "core_s": seconds(Op::VerifyAggregates, parts, votes) + seconds(Op::Collect, parts, votes),
+        }));
+    }
+    let classes = slot
+        .loads
+        .classes
+        .iter()
+        .skip(1)
+        .filter(|class| class.nodes > 0);
+    pays.extend(classes.map(|class| {
+        json!({
+            "role": "node",
+            "class": class.class,
+            "nodes": class.nodes,
+            "mean": rates(&class.mean),
+            "peak": rates(&class.peak),
+        })
+    }));
+    pays.into()
+}

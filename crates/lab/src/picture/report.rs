@@ -1,0 +1,477 @@
+//! What of a report's JSON is drawn.
+
+use super::{Level, Slot, Span};
+use crate::text::{bytes, count, seconds, sentence, significant};
+use anyhow::Context;
+use serde_json::Value;
+
+fn number(value: &Value, key: &str) -> Option<f64> {
+    value.get(key)?.as_f64()
+}
+
+fn whole(value: &Value, key: &str) -> Option<u64> {
+    value.get(key)?.as_u64()
+}
+
+fn word<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> Option<&'v Vec<Value>> {
+    value.get(key)?.as_array()
+}
+
+fn size(value: f64) -> String {
+    bytes(value.round() as u64)
+}
+
+/// The first words of all, each once.
+fn distinct<'v>(names: impl Iterator<Item = &'v str>) -> Vec<&'v str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Parts one after the other, by name, seconds and what is said of them.
+fn sequence(parts: impl IntoIterator<Item = (String, f64, String)>) -> Vec<Span> {
+    let mut at_s = 0.0;
+    let span = |(name, length_s, text): (String, f64, String)| {
+        let begin_s = at_s;
+        at_s += length_s;
+        Span {
+            name,
+            begin_s,
+            end_s: at_s,
+            text,
+        }
+    };
+    parts.into_iter().map(span).collect()
+}
+
+/// A slot of a million votes for each scheme of `compare`: at the greatest committees that all forms have, in
+/// the form with which a node receives least.
+pub(crate) fn of_compare(cases: &Value, million: &Value) -> Vec<Slot> {
+    let lines = || million.as_array().into_iter().flatten();
+    let common = lines().filter(|line| line["common"] == true);
+    let committee = common.filter_map(|line| whole(line, "committee")).max();
+    let here = || lines().filter(move |line| whole(line, "committee") == committee);
+    let scheme = |line: &'_ Value| {
+        word(line, "form")
+            .and_then(|form| form.split(' ').next())
+            .map(str::to_owned)
+    };
+    let names: Vec<String> = here().filter_map(scheme).collect();
+    let names = distinct(names.iter().map(String::as_str));
+    let best = |name: &&str| {
+        let own = here().filter(|line| scheme(line).as_deref() == Some(*name));
+        let least = own.min_by_key(|line| whole(line, "topic_bytes"))?;
+        let case = cases
+            .as_array()?
+            .iter()
+            .find(|case| case["form"] == least["form"] && case["votes"] == least["committee"])?;
+        form(case, least)
+    };
+    names.iter().filter_map(best).collect()
+}
+
+fn form(case: &Value, line: &Value) -> Option<Slot> {
+    let name = word(line, "form")?;
+    let (votes, committees) = (number(case, "votes")?, whole(line, "committees")?);
+    let fan_out: Vec<u64> = list(case, "fan_out")?
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
+    let last = *fan_out.first()?;
+    let (aggregator_s, last_s) = (number(line, "aggregator_s")?, number(line, "collector_s")?);
+    let between_s = number(line, "path_s")? - aggregator_s - last_s;
+    let signature = size(number(case, "signature_bytes")?);
+    let cells = committees * whole(case, "cells")?;
+    // What the last step takes in is what the level below gives.
+    let part = format!(
+        "{} each",
+        size(number(line, "collector_bytes")? / last as f64)
+    );
+    let mut levels = vec![
+        Level {
+            name: format!("{} votes", count(votes as u64 * committees)),
+            gives: format!("{signature} each, to its cell"),
+        },
+        Level {
+            name: format!("{} cells", count(cells)),
+            gives: part.clone(),
+        },
+    ];
+    let groups = |level: usize| committees * fan_out[..level].iter().product::<u64>();
+    if fan_out.len() > 1 {
+        levels[1].gives = format!("{} each", size(number(case, "aggregate_bytes")?));
+        for level in (1..fan_out.len()).rev() {
+            let gives = if level == 1 {
+                part.clone()
+            } else {
+                String::new()
+            };
+            levels.push(Level {
+                name: format!("{} groups", count(groups(level))),
+                gives,
+            });
+        }
+    }
+    levels.push(Level {
+        name: format!("{} committees", count(committees)),
+        gives: format!(
+            "{} in all, to every node",
+            size(number(line, "topic_bytes")?)
+        ),
+    });
+    let one = list(case, "times")?
+        .iter()
+        .find(|times| times["threads"] == 1)?;
+    let sign_s = number(one, "sign_ms")? / 1e3 / votes;
+    let core_s = number(line, "core_s")?;
+    let step = |name: &str, length_s: f64| (name.to_owned(), length_s, seconds(length_s));
+    let mut steps = vec![
+        step("a vote signed", sign_s),
+        step("a cell, from its votes", aggregator_s),
+    ];
+    if fan_out.len() > 1 {
+        steps.push(step("a group of each level", between_s));
+    }
+    steps.push(step("a committee", last_s));
+    steps.push(step("all committees verified, one core", core_s));
+    let pays = [
+        (
+            "voter",
+            format!("{signature} out, {} of a core", seconds(sign_s)),
+        ),
+        (
+            "aggregator",
+            format!(
+                "{} in, {}",
+                size(number(line, "aggregator_bytes")?),
+                seconds(aggregator_s)
+            ),
+        ),
+        (
+            "collector",
+            format!(
+                "{} in, {}",
+                size(number(line, "collector_bytes")?),
+                seconds(last_s)
+            ),
+        ),
+        (
+            "every node",
+            format!(
+                "{} in, {} of a core: {} Mbit/s, {} cores",
+                size(number(line, "topic_bytes")?),
+                seconds(core_s),
+                significant(number(line, "mbps")?),
+                significant(number(line, "cores")?)
+            ),
+        ),
+    ];
+    Some(Slot {
+        title: format!("{name}, committees of {}", count(votes as u64)),
+        levels,
+        times: sequence(steps),
+        pays: pays.map(|(role, text)| (role.to_owned(), text)).into(),
+        source: String::new(),
+    })
+}
+
+/// Topologies that have levels, in the order in which one is drawn.
+const DRAWN: [&str; 4] = ["horn", "grid", "one-layer", "today"];
+
+/// A slot for each scheme of `explore`: its best point of the first topology that has levels.
+pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
+    let all = || cases.as_array().into_iter().flatten();
+    let schemes = distinct(all().filter_map(|case| word(case, "scheme")));
+    let of = |scheme: &&str| {
+        let own = |topology: &'static str| {
+            all().filter(move |case| case["scheme"] == **scheme && case["topology"] == topology)
+        };
+        let topology = DRAWN
+            .into_iter()
+            .find(|topology| own(topology).next().is_some())?;
+        // Those that fit by time, then those that count most.
+        let order = |case: &&Value| {
+            let slot = &case["slot"];
+            let time = slot["everywhere_s"]
+                .as_f64()
+                .filter(|_| case["fits"] == true);
+            let counted = slot["counted"].as_f64().unwrap_or(-1.0);
+            (time.unwrap_or(f64::INFINITY), -counted)
+        };
+        let best = own(topology).min_by(|a, b| {
+            let (a, b) = (order(a), order(b));
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })?;
+        simulated(best)
+    };
+    schemes.iter().filter_map(of).collect()
+}
+
+fn simulated(case: &Value) -> Option<Slot> {
+    let slot = case.get("slot").filter(|slot| !slot.is_null())?;
+    let found = list(case, "levels")?;
+    let level = |(at, level): (usize, &Value)| {
+        let to = match at + 1 == found.len() {
+            true => "each, to every node",
+            false => "each",
+        };
+        Some(Level {
+            name: format!("{} {}", count(whole(level, "count")?), word(level, "what")?),
+            // What was never sent has no length.
+            gives: whole(level, "message_bytes")
+                .map_or(String::new(), |each| format!("{} {to}", bytes(each))),
+        })
+    };
+    let phase = |phase: &Value| {
+        let mean = phase.get("mean")?;
+        Some(Span {
+            name: match word(phase, "phase")? {
+                "propose" => "block of the slot before",
+                "vote" => "votes",
+                "aggregate" => "evidence of cells",
+                "collect" => "evidence above cells",
+                "collect_3" | "collect_4" => "the next level",
+                other => other,
+            }
+            .to_owned(),
+            begin_s: number(phase, "begin_s")?,
+            end_s: number(phase, "end_s")?,
+            text: format!(
+                "{} Mbit/s, {} cores",
+                significant(number(mean, "down_mbps")?),
+                significant(number(mean, "cores")?)
+            ),
+        })
+    };
+    let mut times: Vec<Span> = list(case, "phases")?.iter().filter_map(phase).collect();
+    for (name, key) in [
+        ("2/3 of the votes at the proposer", "two_thirds_s"),
+        ("99 % at 99 % of the nodes", "everywhere_s"),
+    ] {
+        let at_s = number(slot, key);
+        times.push(Span {
+            name: name.into(),
+            begin_s: 0.0,
+            end_s: at_s.unwrap_or(0.0),
+            text: at_s.map_or("never".into(), |at_s| format!("after {}", seconds(at_s))),
+        });
+    }
+    let pay = |pay: &Value| {
+        let role = word(pay, "role")?;
+        if role == "node" {
+            let (mean, peak) = (pay.get("mean")?, pay.get("peak")?);
+            return Some((
+                word(pay, "class")?.to_owned(),
+                format!(
+                    "{} Mbit/s, busiest second {}; {} cores",
+                    significant(number(mean, "down_mbps")?),
+                    significant(number(peak, "down_mbps")?),
+                    significant(number(mean, "cores")?)
+                ),
+            ));
+        }
+        let way = [("sent_bytes", "out"), ("received_bytes", "in")].into_iter();
+        let way = way.filter_map(|(key, way)| Some(format!("{} {way}, ", bytes(whole(pay, key)?))));
+        let way: String = way.collect();
+        Some((
+            role.to_owned(),
+            format!("{way}{} of a core", seconds(number(pay, "core_s")?)),
+        ))
+    };
+    let verdict = match word(case, "why") {
+        Some(why) => sentence(&format!("{why}.")),
+        None => format!(
+            "{} of {} votes counted.",
+            count(whole(slot, "counted")?),
+            count(whole(slot, "votes")?)
+        ),
+    };
+    Some(Slot {
+        title: format!(
+            "{} {}: {}",
+            word(case, "scheme")?,
+            word(case, "topology")?,
+            word(case, "units")?
+        ),
+        levels: found.iter().enumerate().filter_map(level).collect(),
+        times,
+        pays: list(case, "pays")?.iter().filter_map(pay).collect(),
+        source: verdict,
+    })
+}
+
+/// The picture of a slot of merging proofs, as a file: from the JSON of `alphorn slot` with a block of one proof,
+/// and from that of `alphorn slot --verify` of this block.
+///
+/// # Errors
+/// If a figure is missing.
+pub fn million(slot: &Value, verified: &Value) -> anyhow::Result<String> {
+    let run = |value: &Value| {
+        value
+            .get("runs")
+            .map_or(value.clone(), |runs| runs[0].clone())
+    };
+    let drawn =
+        measured(&run(slot), &run(verified)).context("no slot with a block of one proof")?;
+    let file = drawn.picture(drawn.end_s()).file();
+    Ok(file.replacen("<svg ", "<svg width=\"480\" ", 1))
+}
+
+fn measured(slot: &Value, verified: &Value) -> Option<Slot> {
+    let step = |stage: &str, op: &str| {
+        let found = list(slot, "steps")?
+            .iter()
+            .find(|step| step["stage"] == stage && step["op"] == op);
+        let found = found?;
+        Some((
+            number(found, "wall_s")?,
+            number(found, "cpu_s")?,
+            number(found, "computed_jobs")?,
+            number(found, "computed_items")?,
+        ))
+    };
+    let each = |stage: &str, kind: &str| {
+        let stages = list(slot, "traffic")?;
+        let sent = stages
+            .iter()
+            .find(|of| of["stage"] == stage)?
+            .get("published")?
+            .get(kind)?;
+        Some(number(sent, "bytes")? / number(sent, "messages")?)
+    };
+    let fan_out: Vec<u64> = list(slot.get("config")?, "fan_out")?
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
+    let [groups, cells] = fan_out[..] else {
+        return None;
+    };
+    let (sign, verify) = (step("vote", "sign")?, step("vote", "verify_votes")?);
+    let (cell, group) = (step("aggregate", "aggregate")?, step("collect", "collect")?);
+    let (committee, block) = (step("collect_3", "collect")?, step("block", "bundle")?);
+    let (vote_bytes, cell_bytes) = (each("vote", "vote")?, each("aggregate", "aggregate")?);
+    let (group_bytes, committee_bytes) = (
+        each("collect", "aggregate")?,
+        each("collect_3", "collection")?,
+    );
+    let proof_bytes = number(slot.get("block")?, "bundle_bytes")?;
+    let verify_s = number(verified, "verify_s")?;
+    let votes = whole(slot, "votes_signed")?;
+    let level = |name: String, gives: String| Level { name, gives };
+    let levels = vec![
+        level(
+            format!("{} votes", count(votes)),
+            format!("{} each, to its cell", size(vote_bytes)),
+        ),
+        level(
+            format!("{} cells", count(cell.2 as u64)),
+            format!("{}, a proof of each", size(cell_bytes)),
+        ),
+        level(
+            format!("{} groups of {cells} cells", count(group.2 as u64)),
+            format!("{}, a proof of each", size(group_bytes)),
+        ),
+        level(
+            format!(
+                "{} committees of {groups} groups",
+                count(committee.2 as u64)
+            ),
+            format!("{} each, to every node", size(committee_bytes)),
+        ),
+        level(
+            "1 block".into(),
+            format!("one proof of all: {}", size(proof_bytes)),
+        ),
+    ];
+    type Step = (f64, f64, f64, f64);
+    let job_s = |step: Step| step.1 / step.2;
+    let span = |name: &str, step: Step, each_s: f64| {
+        (
+            name.to_owned(),
+            step.0,
+            format!("{}; {} each", seconds(step.0), seconds(each_s)),
+        )
+    };
+    let times = [
+        span("votes signed", sign, sign.1 / sign.3),
+        span("votes verified", verify, verify.1 / verify.3),
+        span("proofs of cells", cell, job_s(cell)),
+        span("proofs of groups", group, job_s(group)),
+        span("proofs of committees", committee, job_s(committee)),
+        span("the proof of the block", block, job_s(block)),
+    ];
+    let of_core = |step: Step| format!("{} of a core", seconds(job_s(step)));
+    let cell_votes = votes as f64 / cell.2;
+    let pays = [
+        (
+            "voter",
+            format!(
+                "{} out, {} of a core",
+                size(vote_bytes),
+                seconds(sign.1 / sign.3)
+            ),
+        ),
+        (
+            "aggregator",
+            format!("{} in, {}", size(cell_votes * vote_bytes), of_core(cell)),
+        ),
+        (
+            "combiner",
+            format!("{} in, {}", size(cells as f64 * cell_bytes), of_core(group)),
+        ),
+        (
+            "collector",
+            format!(
+                "{} in, {}",
+                size(groups as f64 * group_bytes),
+                of_core(committee)
+            ),
+        ),
+        (
+            "proposer",
+            format!(
+                "{} in, {}",
+                size(committee.2 * committee_bytes),
+                of_core(block)
+            ),
+        ),
+        (
+            "every node",
+            format!(
+                "{} of votes verified in {}",
+                size(proof_bytes),
+                seconds(verify_s)
+            ),
+        ),
+    ];
+    let machine = slot.get("machine")?;
+    Some(Slot {
+        title: format!(
+            "{} post-quantum votes in one proof",
+            match votes {
+                1_048_576 => "A million".to_owned(),
+                votes => count(votes),
+            }
+        ),
+        levels,
+        times: sequence(times),
+        pays: pays.map(|(role, text)| (role.to_owned(), text)).into(),
+        source: format!(
+            "Measured: {}, {} threads, all steps one after the other; commit {}.",
+            word(machine, "cpu")?,
+            whole(machine, "threads")?,
+            &word(slot, "commit")?.get(..9)?
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests;
