@@ -41,6 +41,31 @@ fn every_point_is_a_slot() {
         assert!(slot["counted"].as_u64() <= Some(votes));
         assert_eq!(case["fits"] == true, case["why"].is_null(), "{case}");
     }
+    // All schemes stand beside each other in committees and cells of one size, which each row names.
+    for case in cases.iter().filter(|case| case["topology"] == "horn") {
+        let committees = &case["committees"];
+        let units = match case["scheme"] == "xmss" {
+            true => format!("{committees}x7x7x"),
+            false => format!("{committees}x49x"),
+        };
+        assert!(
+            case["units"].as_str().unwrap().starts_with(&units),
+            "{case}"
+        );
+        let cell = 1024_u64.div_ceil(49 * committees.as_u64().unwrap());
+        assert_eq!(case["layout"]["cell"], cell, "{case}");
+        let levels = case["levels"].as_array().unwrap();
+        let votes = &levels[0];
+        assert_eq!(
+            (&votes["what"], &votes["count"]),
+            (&"votes".into(), &1024.into())
+        );
+        assert!(
+            levels
+                .iter()
+                .all(|level| level["message_bytes"].as_u64() > Some(48))
+        );
+    }
     // Sums carry a thousand votes through two layers on any of these networks.
     let sums = cases.iter().filter(|case| case["scheme"] == "bls");
     let mut horn = sums.filter(|case| case["topology"] == "horn");
@@ -78,7 +103,7 @@ fn the_table_is_narrow() {
             assert!(!row.contains(said), "{row}");
         }
     }
-    let shared = "all points: profile mixed, as many committees as the scheme needs, 16 collectors, nobody silent";
+    let shared = "all points: profile mixed, 1 committee, 4 publishers a unit, nobody silent";
     assert!(text.contains(shared), "{text}");
 }
 
@@ -114,6 +139,8 @@ fn page_of(html: &str, cases: &[Value]) {
         assert!(html.contains(&row), "{row} of {case}");
         // Nothing that fits is faster and cheaper than a point of the frontier.
         let beats = |other: &&Value| {
+            let is_rival = other["topology"] != "today"
+                && (other["quantum_bits"].as_u64() > Some(0) || case["quantum_bits"] == 0);
             let figures = |case: &Value| {
                 let slot = &case["slot"];
                 Some((
@@ -124,12 +151,86 @@ fn page_of(html: &str, cases: &[Value]) {
             let (Some(a), Some(b)) = (figures(other), figures(case)) else {
                 return false;
             };
-            other["fits"] == true && a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1)
+            is_rival
+                && other["fits"] == true
+                && a.0 <= b.0
+                && a.1 <= b.1
+                && (a.0 < b.0 || a.1 < b.1)
         };
         let is_beaten = cases.iter().any(|other| beats(&other));
-        let is_edge = case["fits"] == true && !is_beaten;
+        let is_edge = case["fits"] == true && case["topology"] != "today" && !is_beaten;
         assert_eq!(case["on_frontier"], is_edge, "{case}");
     }
+}
+
+/// Proofs of cells that merge carry the votes that lists below one proof of the committee lose.
+#[test]
+fn levels_carry_votes_that_two_levels_lose() {
+    let folder = tempfile::tempdir().unwrap();
+    let published = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/costs/xmss-cells.json"
+    );
+    let text = std::fs::read_to_string(published).unwrap();
+    let mut table: Value = serde_json::from_str(&text).unwrap();
+    let point = |table: &Value| {
+        std::fs::write(folder.path().join("costs.json"), table.to_string()).unwrap();
+        let line = "explore --validators 16384 --nodes 60 --threads 2 --profile full --topology horn --costs costs.json --json -";
+        json(folder.path(), line)["cases"][0].clone()
+    };
+    let levels = point(&table);
+    assert_eq!(
+        (&levels["units"], &levels["timing"]),
+        (&"1x7x7x335".into(), &"horn-pq".into())
+    );
+    assert_eq!(levels["fits"], true, "{levels}");
+    // The same table, but cells are lists of signatures: aggregators send them all.
+    table["abilities"]["layers"][0] = "list".into();
+    let bytes = |n: u64| serde_json::json!({"layer": "aggregate", "n": n, "bytes": 1 + 1171 * n});
+    let evidence = table["sizes"]["evidence"].as_array_mut().unwrap();
+    evidence.retain(|point| point["layer"] == "collection");
+    evidence.splice(0..0, [bytes(1), bytes(1000)]);
+    for row in table["ops"].as_array_mut().unwrap() {
+        if row["op"] == "aggregate" {
+            row["ns"] = (row["n"].as_u64().unwrap() * 37_141).into();
+        }
+    }
+    let two = point(&table);
+    assert_eq!(
+        (&two["units"], &two["timing"]),
+        (&"1x49x335".into(), &"horn".into())
+    );
+    let counted = |case: &Value| case["slot"]["counted"].as_u64();
+    assert!(
+        two["fits"] == false && counted(&two) < counted(&levels),
+        "{two}"
+    );
+}
+
+/// A scheme that takes small committees alone makes those of all others as small.
+#[test]
+fn committees_are_of_one_size_for_all_schemes() {
+    let folder = tempfile::tempdir().unwrap();
+    let published = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/costs/bls-formula.json"
+    );
+    let text = std::fs::read_to_string(published).unwrap();
+    std::fs::write(folder.path().join("any.json"), &text).unwrap();
+    let mut table: Value = serde_json::from_str(&text).unwrap();
+    table["abilities"]["committee_max"] = 300.into();
+    table["scheme"] = "small".into();
+    std::fs::write(folder.path().join("small.json"), table.to_string()).unwrap();
+    let committees = |costs: &str| {
+        let line = format!("{SMALL} --topology horn,one-layer --costs {costs} --json -");
+        let object = json(folder.path(), &line);
+        let cases = object["cases"].as_array().unwrap().iter();
+        cases
+            .map(|case| case["layout"]["committee"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(committees("any.json"), [1024; 2]);
+    assert_eq!(committees("any.json,small.json"), [256; 4]);
 }
 
 /// What is merged costs what the table says of merges, and nothing else does.
@@ -225,6 +326,11 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
         ("explore --adversary 60", "--adversary"),
         ("explore --scheme rsa", "rsa"),
         ("explore --slot soon", "soon"),
+        ("explore --slot today", "--slot today: must have phases"),
+        (
+            "explore --slot horn --slot fast16",
+            "--slot fast16: must have phases",
+        ),
         ("explore --committees 513", "--committees"),
         ("explore --validators 0 --full", "--validators"),
         ("explore --validators 3 --nodes 500", "one a node, 500"),

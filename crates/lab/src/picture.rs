@@ -18,9 +18,11 @@ const MARGIN: f64 = 10.0;
 /// Height of a line of text, and letters of one as wide as the picture, or beside the name of a role.
 const LINE: f64 = 17.0;
 const LETTERS: usize = 52;
-const BESIDE: usize = 41;
+const BESIDE: usize = 40;
+/// Letters of a line of the title, which is larger.
+const TITLE: usize = 36;
 /// Where the text beside the name of a role begins.
-const INDENT: f64 = 86.0;
+const INDENT: f64 = 92.0;
 /// Height of the box of a level, and from one to the next.
 const BOX: f64 = 26.0;
 const STEP: f64 = 52.0;
@@ -108,7 +110,7 @@ impl Slot {
     fn svg(&self, end_s: f64) -> String {
         let mut svg = String::new();
         let mut y = 22.0;
-        for line in wrapped(&self.title, LETTERS - 8) {
+        for line in wrapped(&self.title, TITLE) {
             put!(
                 svg,
                 "<text class=\"head\" x=\"{MARGIN}\" y=\"{y:.0}\">{}</text>",

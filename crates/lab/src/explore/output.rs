@@ -168,7 +168,7 @@ pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Groun
 fn columns(transports: &[Transport]) -> Vec<String> {
     let fixed = [
         "point",
-        "units, votes",
+        "units",
         "fits",
         "2/3",
         "99 % at 99 %",
@@ -250,8 +250,8 @@ fn megabytes(why: &str) -> String {
 /// What the words of the table mean, as far as it has them.
 pub(super) fn legend(rows: &[Row<'_>], ground: &Ground) -> Vec<String> {
     let mut lines = vec![format!(
-        "units, votes: committees, what each is made of level by level, votes of a cell; 7 each: children of a \
-         position of the tree. Slots: {}.",
+        "units: committees, what each is made of level by level, votes of a cell; of a tree, children of a \
+         position and votes of a leaf. Slots: {}.",
         slots(ground, rows)
     )];
     if rows.iter().any(|row| row.point.merges()) {

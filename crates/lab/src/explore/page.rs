@@ -137,7 +137,7 @@ fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
 fn frontier(name: &str, rows: &[Row<'_>], quantum: bool) -> Option<Layer> {
     let is_of = |row: &&Row<'_>| {
         let bits = row.point.costs.abilities.security.quantum_bits;
-        row.point.topology != Topology::Today && (bits > 0) == quantum && is_on_frontier(row, rows)
+        (bits > 0) == quantum && is_on_frontier(row, rows)
     };
     let edge: Vec<&Row<'_>> = rows.iter().filter(is_of).collect();
     let network = |row: &Row<'_>| (row.point.profile, row.point.adversary_pct);

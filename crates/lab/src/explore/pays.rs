@@ -8,17 +8,11 @@ use alphorn_sim::report::Rates;
 use alphorn_types::Layout;
 use serde_json::{Value, json};
 
-/// The mean length of what one level gives to the next, as it was sent.
-fn message_bytes(row: &Row<'_>, layout: &Layout, level: u8) -> Option<u64> {
+/// The length of what a unit of a level gives to the next one.
+fn message_bytes(row: &Row<'_>, level: u8) -> Option<u64> {
     let slot = row.outcome.as_ref().ok()?;
-    let (phase, kind) = match level {
-        0 => (Phase::Vote, "vote"),
-        level if level == layout.levels() => (Phase::Level(level), "collection"),
-        level => (Phase::Level(level), "aggregate"),
-    };
-    let sent = slot.loads.sent.iter();
-    let mut sent = sent.filter(|sent| sent.phase == phase.name() && sent.kind == kind);
-    sent.find_map(|sent| sent.bytes.checked_div(sent.messages))
+    let longest = slot.longest.get(usize::from(level)).copied();
+    longest.filter(|bytes| *bytes > 0)
 }
 
 fn what(layout: &Layout, level: u8) -> &'static str {
@@ -50,7 +44,7 @@ pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
         json!({
             "what": what(&layout, level),
             "count": units(&layout, level),
-            "message_bytes": message_bytes(row, &layout, level),
+            "message_bytes": message_bytes(row, level),
         })
     };
     levels.map(level).collect()
@@ -96,7 +90,7 @@ pub(super) fn pays(row: &Row<'_>, ground: &Ground) -> Value {
     };
     let table = row.point.costs;
     let seconds = |op: Op, n: u64, m: u64| table.cost(op, n, m).ns as f64 / 1e9;
-    let bytes = |level| message_bytes(row, &layout, level);
+    let bytes = |level| message_bytes(row, level);
     let cell = u64::from(layout.cell_len_max());
     let mut pays = vec![
         json!({"role": "voter", "sent_bytes": bytes(0), "core_s": seconds(Op::Sign, 1, 0)}),

@@ -190,6 +190,8 @@ pub(super) struct Slot {
     pub(super) slot_s: f64,
     /// What nodes carry and compute, by class and by phase.
     pub(super) loads: Loads,
+    /// The longest message of votes and of evidence of each level; of a tree none.
+    pub(super) longest: Vec<u64>,
 }
 
 /// The outcome of a point: a slot, or why there is none.
@@ -265,16 +267,16 @@ impl Point<'_> {
         Ok(Some(layout))
     }
 
-    /// Its units, from committees down to the votes of a cell: 4 x 7 x 7 x 335.
+    /// Its units, from committees down to the votes of a cell: 4x7x7x335.
     pub(super) fn units(&self, ground: &Ground) -> String {
         match self.layout(ground) {
             Ok(Some(layout)) => {
                 let (fan_out, cell) = (layout.fan_out(), layout.cell_len_max());
                 let between = fan_out.iter().filter(|units| **units > 1);
-                let between: String = between.map(|units| format!("{units} x ")).collect();
-                format!("{} x {between}{cell}", layout.committees())
+                let between: String = between.map(|units| format!("{units}x")).collect();
+                format!("{}x{between}{cell}", layout.committees())
             }
-            Ok(None) => format!("{TREE_FANOUT} each x {TREE_LEAF}"),
+            Ok(None) => format!("..x{TREE_FANOUT}x{TREE_LEAF}"),
             Err(_) => "-".into(),
         }
     }
@@ -405,6 +407,7 @@ impl Point<'_> {
             events: run.outcome.events,
             slot_s: timing.slot_ms() as f64 / 1e3,
             loads: run.outcome.loads,
+            longest: Vec::new(),
         }))
     }
 }
@@ -435,6 +438,7 @@ fn horn_slot(
         events: run.outcome.events,
         slot_s: timing.slot_ms() as f64 / 1e3,
         loads: run.outcome.loads,
+        longest: run.longest,
     }))
 }
 

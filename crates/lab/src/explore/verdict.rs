@@ -24,11 +24,13 @@ pub(super) fn place(row: &Row<'_>) -> Option<(f64, u64)> {
 }
 
 /// Whether the figures of a row may be held against those of another: as many votes, the same network and
-/// adversary, and a scheme that holds against quantum computers if the other's does.
+/// adversary, and a scheme that holds against quantum computers if the other's does. A 32nd of the votes is
+/// beside nothing.
 fn is_rival(row: &Row<'_>, of: &Row<'_>) -> bool {
-    let votes = |row: &Row<'_>| row.point.topology == Topology::Today;
+    let votes = |row: &Row<'_>| row.point.topology != Topology::Today;
     let quantum = |row: &Row<'_>| row.point.costs.abilities.security.quantum_bits > 0;
-    votes(row) == votes(of)
+    votes(row)
+        && votes(of)
         && row.point.profile == of.point.profile
         && row.point.adversary_pct == of.point.adversary_pct
         && (quantum(row) || !quantum(of))
@@ -36,7 +38,8 @@ fn is_rival(row: &Row<'_>, of: &Row<'_>) -> bool {
 
 /// Whether a row does its work and no rival beats it in both.
 pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
-    let Some((seconds, bytes)) = place(row) else {
+    let all_vote = |_: &(f64, u64)| row.point.topology != Topology::Today;
+    let Some((seconds, bytes)) = place(row).filter(all_vote) else {
         return false;
     };
     let beats = |(s, b): (f64, u64)| b <= bytes && s <= seconds && (b < bytes || s < seconds);

@@ -25,6 +25,14 @@ fn size(value: f64) -> String {
     bytes(value.round() as u64)
 }
 
+/// How many of what: `what` is the word for several.
+fn many(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {}", what.trim_end_matches('s')),
+        _ => format!("{} {what}", count(number)),
+    }
+}
+
 /// The first words of all, each once.
 fn distinct<'v>(names: impl Iterator<Item = &'v str>) -> Vec<&'v str> {
     let mut found = Vec::new();
@@ -121,7 +129,7 @@ fn form(case: &Value, line: &Value) -> Option<Slot> {
         }
     }
     levels.push(Level {
-        name: format!("{} committees", count(committees)),
+        name: many(committees, "committees"),
         gives: format!(
             "{} in all, to every node",
             size(number(line, "topic_bytes")?)
@@ -224,7 +232,7 @@ fn simulated(case: &Value) -> Option<Slot> {
             false => "each",
         };
         Some(Level {
-            name: format!("{} {}", count(whole(level, "count")?), word(level, "what")?),
+            name: many(whole(level, "count")?, word(level, "what")?),
             // What was never sent has no length.
             gives: whole(level, "message_bytes")
                 .map_or(String::new(), |each| format!("{} {to}", bytes(each))),
@@ -271,7 +279,7 @@ fn simulated(case: &Value) -> Option<Slot> {
             return Some((
                 word(pay, "class")?.to_owned(),
                 format!(
-                    "{} Mbit/s, busiest second {}; {} cores",
+                    "{} Mbit/s, peak {}; {} cores",
                     significant(number(mean, "down_mbps")?),
                     significant(number(peak, "down_mbps")?),
                     significant(number(mean, "cores")?)

@@ -46,6 +46,7 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             blocks: self.blocks(),
             attackers: self.attackers(),
             published: (aggregates, collections),
+            longest: self.longest(),
             last_ns: last.last_ns,
             at_proposer: last.at_proposer,
             at_nodes: [500, 990].map(|permille| Milestones {
@@ -63,6 +64,23 @@ impl<Q: EventQueue> Harvest<'_, Q> {
         };
         run.outcome.verdict = verdict(&run, self.scenario, self.plan);
         run
+    }
+
+    /// The longest messages of each level, from votes to collections.
+    fn longest(&self) -> Vec<u64> {
+        let last = self.last();
+        let top = self.plan.config.layout.levels();
+        let mut longest = vec![0; usize::from(top) + 1];
+        longest[0] = last.vote_bytes;
+        for (post, published) in (0..).zip(&last.aggregates) {
+            let own = &mut longest[usize::from(self.plan.unit(post).level)];
+            let lengths = published.iter().map(|body| body.data.len() as u64);
+            *own = lengths.max().unwrap_or(0).max(*own);
+        }
+        let collections = last.collections.iter().flatten();
+        let lengths = collections.map(|body| body.data.len() as u64);
+        longest[usize::from(top)] = lengths.max().unwrap_or(0);
+        longest
     }
 
     fn last(&self) -> &Followed {

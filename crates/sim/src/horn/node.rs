@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) enum HornDelivery {
     /// A hosted validator publishes its vote of a slot.
-    Voted(Slot),
+    Voted(Slot, u64),
     /// A hosted aggregator publishes.
     Aggregated(Arc<AggregateBody>),
     /// A hosted collector publishes.
@@ -467,7 +467,7 @@ impl HornNode {
     /// Shows an own message, which the node has as well.
     fn show_own(&mut self, slot: Slot, item: &Item) {
         match item {
-            Item::Vote(_) => self.show(HornDelivery::Voted(slot)),
+            Item::Vote(data) => self.show(HornDelivery::Voted(slot, data.len() as u64)),
             Item::Aggregate(body) => self.show(HornDelivery::Aggregated(body.clone())),
             Item::Collection(body) => {
                 self.show(HornDelivery::Collected(body.clone()));

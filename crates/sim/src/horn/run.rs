@@ -59,6 +59,8 @@ pub struct HornRun {
     pub finalised: u64,
     /// Aggregates and collections that were published.
     pub published: (u64, u64),
+    /// The longest message of votes, of evidence of each level, and of collections; 0 where there was none.
+    pub longest: Vec<u64>,
     /// When the last vote, aggregate and collection was published, from the begin of the slot.
     pub last_ns: [u64; 3],
     /// When the proposer had 2/3, 90 % and 99 % of the votes, from the begin of the slot; exact.

@@ -129,6 +129,8 @@ pub(super) struct Followed {
     voted: u64,
     /// Votes of validators of honest nodes.
     pub(super) honest_voted: u64,
+    /// The longest message of a vote.
+    pub(super) vote_bytes: u64,
     /// When the last votes, aggregates and collections were published.
     pub(super) last_ns: [u64; 3],
 }
@@ -159,6 +161,7 @@ impl Followed {
             imported: vec![None; nodes],
             voted: 0,
             honest_voted: 0,
+            vote_bytes: 0,
             last_ns: [0; 3],
         }
     }
@@ -424,11 +427,12 @@ impl Watch {
 impl Witness<HornNode> for Watch {
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
         match delivery {
-            HornDelivery::Voted(slot) => {
+            HornDelivery::Voted(slot, bytes) => {
                 let honest = u64::from(self.honest[node as usize]);
                 if let Some((followed, since_ns)) = self.at(*slot, now_ns) {
                     followed.honest_voted += honest;
                     followed.voted += 1;
+                    followed.vote_bytes = followed.vote_bytes.max(*bytes);
                     followed.last_ns[0] = since_ns;
                 }
             }

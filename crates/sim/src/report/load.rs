@@ -43,15 +43,13 @@ pub struct ClassLoad {
     pub phases: Vec<(String, Rates)>,
 }
 
-/// Messages of a kind that all nodes send in a phase of a slot.
+/// Bytes of messages of a kind that all nodes send in a phase of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KindSent {
     /// The phase.
     pub phase: String,
     /// The kind.
     pub kind: &'static str,
-    /// How many, each time that one is sent.
-    pub messages: u64,
     /// Bytes.
     pub bytes: u64,
 }
@@ -227,22 +225,17 @@ impl Loads {
 }
 
 fn sent(frame: &Frame, series: &[Bin]) -> Vec<KindSent> {
-    let mut sums: BTreeMap<(usize, &'static str), (u64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<(usize, &'static str), u64> = BTreeMap::new();
     for bin in series {
         for (phase, ns) in frame.parts(bin.from_ns, BIN_NS) {
-            let (messages, bytes) = sums.entry((phase, bin.kind)).or_default();
-            *messages += part(bin.msgs, ns, BIN_NS);
-            *bytes += part(bin.bytes, ns, BIN_NS);
+            *sums.entry((phase, bin.kind)).or_default() += part(bin.bytes, ns, BIN_NS);
         }
     }
-    let sent = sums
-        .into_iter()
-        .map(|((phase, kind), (messages, bytes))| KindSent {
-            phase: frame.phases[phase].0.clone(),
-            kind,
-            messages: messages / frame.periods,
-            bytes: bytes / frame.periods,
-        });
+    let sent = sums.into_iter().map(|((phase, kind), bytes)| KindSent {
+        phase: frame.phases[phase].0.clone(),
+        kind,
+        bytes: bytes / frame.periods,
+    });
     sent.collect()
 }
 
@@ -305,7 +298,6 @@ mod tests {
         let expected = KindSent {
             phase: "vote".into(),
             kind: "vote",
-            messages: 1,
             bytes: 77,
         };
         assert_eq!(told.sent, [expected]);

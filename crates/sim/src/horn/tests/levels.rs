@@ -87,6 +87,10 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     counts_all(&run);
     // The votes of a slot are in the block after the next one, and final two blocks later.
     assert_eq!(run.finalised, 2);
+    // A vote, evidence of cells and groups, collections: what was merged is longer than a vote.
+    let longest = &run.longest;
+    assert_eq!(longest.len(), 4);
+    assert!(longest.iter().all(|bytes| *bytes > 96), "{longest:?}");
     let (entries, bytes) = run.block;
     // Collections with evidence of their own have this much each.
     assert_eq!(entries, 2);
