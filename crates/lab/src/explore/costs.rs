@@ -96,11 +96,16 @@ pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
 /// merges are where they are not like other collections.
 fn of<S: Scheme>(scheme: &S, kernel: &str, merged: Option<Merged>) -> CostTable {
     let sizes = scheme.sizes();
+    // The longest evidence of a merging scheme has proofs that nobody merged: what is made is one merge.
+    let merges = scheme.abilities().form(Layer::Aggregate) == Form::Proof;
+    let most = merged
+        .filter(|_| merges)
+        .map_or(u64::MAX, |merged| merged.bytes);
     let evidence = |layer| {
         let point = move |n| EvidenceBytes {
             layer,
             n,
-            bytes: scheme.evidence_length(layer, n as u32).max_bytes() as u64,
+            bytes: most.min(scheme.evidence_length(layer, n as u32).max_bytes() as u64),
         };
         let points = SIGNERS.into_iter().map(point);
         points.filter(|point| point.bytes <= EVIDENCE_BYTES_MAX)
@@ -191,6 +196,12 @@ mod tests {
                     let ns = merges.cost(op, pieces, 0).ns;
                     assert_eq!(ns, scheme.cost(op, pieces, 0).ns, "{op} of {pieces}");
                 }
+            }
+            if cells {
+                // As short as the bundle of a block, at every level, and never a list of proofs.
+                let bytes = [Layer::Aggregate, Layer::Collection]
+                    .map(|layer| [2048, 32_768].map(|n| merges.evidence_bytes(layer, n)));
+                assert_eq!(bytes, [[merges.merged_bytes(0); 2]; 2]);
             }
             let one_proof = merges.evidence_bytes(Layer::Collection, 1024);
             assert!(
