@@ -454,7 +454,7 @@ fn measured(slot: &Value, verified: &Value) -> Option<Slot> {
         (
             "every node",
             format!(
-                "{} of votes verified in {}",
+                "a proof of {} verified in {}",
                 size(proof_bytes),
                 seconds(verify_s)
             ),

@@ -177,7 +177,7 @@ fn ranks_wait_as_long_as_is_named() {
         counts_all(&run);
         run.published.1
     };
-    let [at_once, waiting] = ["[0, 0]", "[0, 1500]"].map(collections);
+    let [at_once, waiting] = ["[0, 0]", "[0, 500]"].map(collections);
     assert!(waiting < at_once, "{waiting} {at_once}");
 }
 
