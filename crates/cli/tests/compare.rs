@@ -19,6 +19,7 @@ const FORMS: [&str; 8] = [
     "xmss compact merged",
     "xmss prod list",
     "xmss prod proof",
+    "xmss prod merged",
 ];
 
 #[test]
