@@ -10,7 +10,7 @@ fn run(folder: &Path, line: &str) -> Output {
     command.args(line.split_whitespace()).output().unwrap()
 }
 
-const FORMS: [&str; 8] = [
+const FORMS: [&str; 9] = [
     "bls sum",
     "falcon list",
     "falcon proof",
