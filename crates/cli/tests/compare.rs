@@ -99,9 +99,8 @@ fn merges(cases: &[Value]) {
         bytes("xmss prod list", 0),
         of("xmss prod list")["collection_bytes"].as_u64()
     );
-    for form in ["falcon proof", "xmss prod proof"] {
-        assert_eq!(of(form)["overlap"], "none");
-    }
+    assert_eq!(of("xmss prod proof")["mergeable_max"], 448);
+    assert_eq!(of("falcon proof")["overlap"], "none");
 }
 
 /// The table and the report hold every form.
