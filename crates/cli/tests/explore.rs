@@ -41,7 +41,7 @@ fn every_point_is_a_slot() {
         assert!(slot["counted"].as_u64() <= Some(votes));
         assert_eq!(case["fits"] == true, case["why"].is_null(), "{case}");
     }
-    // All schemes stand beside each other in committees and cells of one size, which each row names.
+    // Committees and cells have one size for all schemes, which each row names.
     for case in cases.iter().filter(|case| case["topology"] == "horn") {
         let committees = &case["committees"];
         let units = match case["scheme"] == "xmss" {

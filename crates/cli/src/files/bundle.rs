@@ -135,7 +135,7 @@ pub(crate) struct Options {
 
 /// Where the new file goes.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Output {
     /// The file that is written
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -144,8 +144,8 @@ pub(crate) struct Place {
     force: bool,
 }
 
-impl Place {
-    /// Fails early if the place is taken.
+impl Output {
+    /// Fails early if the file exists and is not to be replaced.
     fn check(&self) -> Result<()> {
         Staged::new(self.force).check(&self.out)
     }
@@ -177,7 +177,7 @@ pub(crate) struct BundleArgs {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
-    place: Place,
+    output: Output,
 }
 
 /// Take one entry out of a bundle, as an aggregate of its own
@@ -198,7 +198,7 @@ pub(crate) struct SplitArgs {
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
-    place: Place,
+    output: Output,
 }
 
 /// A command at work: threads, registries, and where its report goes.
@@ -360,7 +360,7 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
 
 fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
     let session = Session::<P>::begin("proof bundle", &args.options)?;
-    args.place.check()?;
+    args.output.check()?;
     let (got, max) = (paths.len(), session.proofs.entries_max());
     if got > max {
         return Err(anyhow!("{got} aggregates: a bundle takes at most {max}").into());
@@ -383,8 +383,8 @@ fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
         bundled.map_err(|error| refused(error, path))
     })?;
     let bytes = proof.len();
-    args.place.write(&BundleFile::new::<P>(&entries, proof))?;
-    let out = &args.place.out;
+    args.output.write(&BundleFile::new::<P>(&entries, proof))?;
+    let out = &args.output.out;
     let said = format!("{}: {got} entries in {bytes} bytes", out.display());
     let config = json!({ "files": paths, "keys": args.options.keys });
     let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": out });
@@ -461,7 +461,7 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
 
 fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
     let session = Session::<P>::begin("proof split", &args.options)?;
-    args.place.check()?;
+    args.output.check()?;
     let (entries, bundle) = read_bundle::<P>(&args.file)?;
     let kept = entries.get(args.entry).ok_or_else(|| {
         let count = entries.len();
@@ -481,8 +481,8 @@ fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
         support: kept.support.clone(),
     };
     let aggregate = AggregateFile::new::<Xmss<P>>(kept.signed.clone(), &signers, evidence);
-    args.place.write(&aggregate)?;
-    let out = &args.place.out;
+    args.output.write(&aggregate)?;
+    let out = &args.output.out;
     let count = kept.support.signer_count();
     let said = format!("{}: {count} signers in {bytes} bytes", out.display());
     let config = json!({ "file": args.file, "entry": args.entry, "keys": args.options.keys });

@@ -33,7 +33,7 @@ const SIGNERS: [u64; 12] = [
 pub(super) struct Costs {
     /// Where evidence of cells is points or lists, or as a file has it.
     pub(super) table: CostTable,
-    /// Where evidence of cells is proofs that merge, if the scheme has that beside it.
+    /// Where evidence of cells is proofs that merge, if the scheme can do that.
     pub(super) merging: Option<CostTable>,
 }
 

@@ -52,7 +52,7 @@ A point does its work if 99 % of the votes are in the block that is to have them
 the same cells. In 'horn' and 'grid' a scheme whose proofs merge has proofs of cells, of groups and of
 committees, published by rank, and blocks of one proof of all, which are made a slot ahead (as the protocol
 horn-pq has it); the others go from cells to committees in one step. Votes and aggregates go directly to
-whoever is to have them; in 'grid' along rows and columns. 'today' is not like the others: a 32nd of the
+their receivers; in 'grid' along rows and columns. 'today' is not like the others: a 32nd of the
 validators vote in a slot. 'tree' has no phases: each of its positions goes on as soon as it has what is
 below, proofs that do not merge are carried to the root as a list, and --collectors are the nodes of a
 position. The adversary's nodes send nothing, and what they do not send is not counted as lost. Then the block
