@@ -204,8 +204,9 @@ fn a_full_trace_tells_every_input_and_a_replay_ends_at_its_event() {
     ];
     let object = json(at, &full);
     let (all, lines) = events(&at.join("r/trace.jsonl"));
-    assert!(all.is_sorted() && all.len() > 500, "{}", all.len());
-    assert!(all.last() <= object["events"].as_u64().as_ref());
+    // Lines come by time, and nodes are handled one after the other: the numbers of events do not ascend.
+    assert!(all.len() > 500, "{}", all.len());
+    assert!(all.iter().max() <= object["events"].as_u64().as_ref());
     let kind = |kind: &str| lines.iter().filter(|line| line["k"] == kind).count();
     assert_eq!((kind("genesis"), kind("broadcast")), (1, 40));
     let delivers = |line: &&Value| line["k"] == "output" && line["what"] == "deliver";

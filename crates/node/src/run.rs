@@ -166,7 +166,7 @@ impl<C: Source> Node<C> {
             kernels: parts.kernels,
         };
         let telemetry = Telemetry::new(info, &horn);
-        Ok(Node {
+        let node = Node {
             engine: Engine::new(horn, settings),
             cast,
             ports: Ports::new(
@@ -192,7 +192,10 @@ impl<C: Source> Node<C> {
             returning: returning.into_iter(),
             recorder,
             memory: parts.memory,
-        })
+        };
+        // Whoever asks before the first turn is told of this node, not of none.
+        node.snapshot.send_replace(Arc::new(node.summary(now)));
+        Ok(node)
     }
 
     /// The trace of this life, which goes on as long as the node runs.

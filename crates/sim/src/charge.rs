@@ -9,9 +9,10 @@ mod lanes;
 #[cfg(test)]
 mod tests;
 
-use crate::calendar::{ARG_MAX, EventQueue, Slab};
 use crate::net::{Hot, Loads, Tally, event};
 use crate::role::Labour;
+use crate::slab::Slab;
+use crate::windows::{ARG_MAX, Windows};
 use alphorn_scheme::{JobId, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{Config, End, Request};
@@ -82,13 +83,13 @@ impl<W> Done<W> {
 }
 
 /// Where and when something happens.
-pub(crate) struct At<'a, Q> {
+pub(crate) struct At<'a> {
     pub(crate) now: u64,
     pub(crate) node: u32,
     pub(crate) hot: &'a mut Hot,
     pub(crate) tally: &'a mut Tally,
     pub(crate) loads: &'a mut Loads,
-    pub(crate) queue: &'a mut Q,
+    pub(crate) queue: &'a mut Windows,
 }
 
 /// The processors of all nodes.
@@ -135,9 +136,9 @@ impl<W: Labour> Compute<W> {
     }
 
     /// Takes a job; what ended meanwhile is appended to `done`.
-    pub(crate) fn spawn<Q: EventQueue>(
+    pub(crate) fn spawn(
         &mut self,
-        at: At<'_, Q>,
+        at: At<'_>,
         (job, request): (JobId, Request<W>),
         done: &mut Vec<Done<W>>,
     ) {
@@ -168,12 +169,7 @@ impl<W: Labour> Compute<W> {
     }
 
     /// Gives up the jobs of a session.
-    pub(crate) fn cancel<Q: EventQueue>(
-        &mut self,
-        at: At<'_, Q>,
-        session: SessionId,
-        done: &mut Vec<Done<W>>,
-    ) {
+    pub(crate) fn cancel(&mut self, at: At<'_>, session: SessionId, done: &mut Vec<Done<W>>) {
         let processor = self.kinds[usize::from(self.kind[at.node as usize])];
         if let Some(Some(lanes)) = self.lanes.get_mut(at.node as usize) {
             lanes.cancel(at, processor, session, done);
@@ -181,12 +177,7 @@ impl<W: Labour> Compute<W> {
     }
 
     /// One of this module's events.
-    pub(crate) fn happen<Q: EventQueue>(
-        &mut self,
-        at: At<'_, Q>,
-        (what, arg): (u8, u32),
-        done: &mut Vec<Done<W>>,
-    ) {
+    pub(crate) fn happen(&mut self, at: At<'_>, (what, arg): (u8, u32), done: &mut Vec<Done<W>>) {
         if what == kind::INLINE {
             if let Some((job, work)) = self.inline.release(arg) {
                 done.push(Done::ran(job, work));

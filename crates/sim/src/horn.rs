@@ -57,7 +57,6 @@ pub use harm::Harm;
 pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
 pub use paid::{PaidBlock, pay};
 pub(crate) use plan::{Plan, Server, TopicId};
-pub(crate) use run::run_with;
 pub use run::{HornRun, SlotVotes, run};
 pub use watch::{Milestones, Violation};
 pub(crate) use work::HornWork;

@@ -3,7 +3,6 @@
 //! | room | what it holds |
 //! |---|---|
 //! | `bounds` | times that no protocol can beat |
-//! | `calendar` | events in total order, in constant time each |
 //! | `charge` | what computing takes: jobs in front of simulated cores |
 //! | `check` | who records deliveries and holds them to the rules |
 //! | `core` | the order of events, and the driver that feeds state machines |
@@ -20,9 +19,11 @@
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`run`] | from a scenario and a seed to an outcome |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
+//! | `slab` | things that several hold, once each |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
 //! | [`tree`] | votes gathered up a tree, to compare with two layers |
+//! | `windows` | the events that wait: windows of the least latency, node by node |
 //! | [`world`] | all nodes under one virtual clock |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -33,7 +34,6 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
-mod calendar;
 mod charge;
 mod check;
 pub mod compute;
@@ -52,11 +52,13 @@ mod role;
 pub mod rounds;
 pub mod run;
 pub mod scenario;
+mod slab;
 pub mod slot;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod tree;
+mod windows;
 pub mod world;
 
 pub use progress::Progress;

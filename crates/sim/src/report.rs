@@ -139,7 +139,9 @@ pub struct Outcome {
     pub adversity: Adversity,
     /// Events handled.
     pub events: u64,
-    /// Hash of the sequence of events.
+    /// Messages that nodes received.
+    pub received: u64,
+    /// Hash of the events.
     pub event_hash: u64,
     /// What the run says about its question, in one line; empty if nothing.
     pub verdict: String,

@@ -194,20 +194,6 @@ pub trait Role: Debug + Sized {
         false
     }
 
-    /// Reads words of what any input will touch first, so that they are in the cache by then. It decides
-    /// nothing.
-    #[inline]
-    fn read_ahead(&self) -> u64 {
-        self.next_deadline().map_or(0, Time::as_nanos)
-    }
-
-    /// The same, once that is in the cache, for what a message will touch or another input about a
-    /// neighbour; 0 if a message is surely not sent on. The number may be of nobody.
-    #[inline]
-    fn read_behind(&self, _neighbour: u32, _message: Option<&Self::Message>) -> u64 {
-        0
-    }
-
     /// Whether [`Output::Cancel`] of `what` means this message.
     fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool;
 

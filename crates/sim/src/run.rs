@@ -8,7 +8,6 @@ mod setup;
 mod tests;
 
 use crate::bounds;
-use crate::calendar::{Calendar, EventQueue};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
@@ -179,14 +178,6 @@ fn policies() -> String {
 /// # Errors
 /// [`RunError`].
 pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<Outcome, RunError> {
-    run_in::<Calendar>(scenario, seed, observe)
-}
-
-fn run_in<Q: EventQueue>(
-    scenario: &Scenario,
-    seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
     if scenario.sim.mode == Mode::Bytes && scenario.sim.nodes > BYTES_NODES_MAX {
         return Err(RunError::BytesNodes {
             value: scenario.sim.nodes,
@@ -194,38 +185,35 @@ fn run_in<Q: EventQueue>(
         });
     }
     match &scenario.protocol {
-        Protocol::Gossip(parameters) => floods::gossip::<Q>(scenario, parameters, seed, observe),
+        Protocol::Gossip(parameters) => floods::gossip(scenario, parameters, seed, observe),
         Protocol::Broadcast(parameters) => match parameters.strategy {
-            Strategy::Gossip => floods::gossip::<Q>(scenario, &Default::default(), seed, observe),
-            Strategy::Rlnc | Strategy::Rs => coded::run::<Q>(scenario, parameters, seed, observe),
+            Strategy::Gossip => floods::gossip(scenario, &Default::default(), seed, observe),
+            Strategy::Rlnc | Strategy::Rs => coded::run(scenario, parameters, seed, observe),
         },
-        Protocol::Direct(_) => floods::direct::<Q>(scenario, seed, observe),
-        Protocol::Grid(_) => floods::grid::<Q>(scenario, seed, observe),
-        Protocol::Horn(horn) => {
-            Ok(crate::horn::run_with::<Q>(scenario, horn, seed, observe)?.outcome)
-        }
+        Protocol::Direct(_) => floods::direct(scenario, seed, observe),
+        Protocol::Grid(_) => floods::grid(scenario, seed, observe),
+        Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
         Protocol::Tree(tree) => Ok(crate::tree::run(scenario, tree, seed, observe)?.outcome),
     }
 }
 
 /// The world of a run, ready to go.
-struct Ready<R: Role, Q> {
-    world: World<R, Ledger, Q>,
+struct Ready<R: Role> {
+    world: World<R, Ledger>,
     setup: Setup,
     bounds: Bounds,
 }
 
 /// Puts nodes into the world of a scenario.
-fn prepare<R, Q>(
+fn prepare<R>(
     scenario: &Scenario,
     setup: Setup,
     roles: Vec<R>,
     (degree, chunks): (u64, u64),
-) -> Result<Ready<R, Q>, RunError>
+) -> Result<Ready<R>, RunError>
 where
     R: Adversary + Role<Command = Publish>,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     let value = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes);
     if value > DELAYS_MAX {
@@ -268,15 +256,14 @@ where
 }
 
 /// Runs the world to its end.
-fn finish<R, Q>(
+fn finish<R>(
     scenario: &Scenario,
-    ready: Ready<R, Q>,
+    ready: Ready<R>,
     observe: &mut dyn Observe,
 ) -> Result<Outcome, RunError>
 where
     R: Adversary + Role<Command = Publish>,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     let Ready {
         mut world,
@@ -315,8 +302,8 @@ where
 
 /// Runs on to the next look of an observer ([`Pause::Events`]), or to the end: that of the scenario, or
 /// `until` if it names no time.
-pub(crate) fn step<R: Role, W: Witness<R>, Q: EventQueue>(
-    world: &mut World<R, W, Q>,
+pub(crate) fn step<R: Role, W: Witness<R>>(
+    world: &mut World<R, W>,
     stop: Stop,
     until: Time,
     observe: &mut dyn Observe,
@@ -334,6 +321,9 @@ pub(crate) fn step<R: Role, W: Witness<R>, Q: EventQueue>(
         LOOK_EVENTS
     };
     let pause = world.run_until(until, look.min(last.saturating_sub(world.events())));
+    if world.events() >= last {
+        world.close();
+    }
     if traces.is_some() {
         observe.trace(world.take_trace());
     }
@@ -344,17 +334,16 @@ pub(crate) fn step<R: Role, W: Witness<R>, Q: EventQueue>(
 }
 
 /// What the world has to tell.
-fn outcome<R, Q>(
+fn outcome<R>(
     scenario: &Scenario,
     setup: &Setup,
-    world: &World<R, Ledger, Q>,
+    world: &World<R, Ledger>,
     bounds: Bounds,
     pause: Pause,
 ) -> Outcome
 where
     R: Role,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     let ledger = world.witness();
     let begin_ns = ledger.items().first().map_or(0, |item| item.published_ns);
@@ -403,6 +392,7 @@ where
         bounds,
         adversity: adversity(world.roles(), setup, ledger),
         events: world.events(),
+        received: world.received(),
         event_hash: world.event_hash(),
         verdict: String::new(),
         votes: None,

@@ -1,11 +1,13 @@
 //! The world of a run: all nodes, the network between them, one virtual clock.
 //!
-//! The loop: take the first event, hand its input to the node's state machine, carry out the effects,
-//! and set its timer if the deadline moved. Nothing is allocated for an event.
+//! The loop: open a window of the least latency ([`crate::windows`]); for each node in it take the node's
+//! first event, hand its input to the node's state machine, carry out the effects, and set its timer if the
+//! deadline moved. What concerns several nodes at once, a change of the world or what a witness sees, is in
+//! the order of time between the windows. Nothing is allocated for an event.
 
 mod change;
 mod effects;
-mod hash;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -15,16 +17,17 @@ pub use change::Change;
 pub use trace::Traced;
 pub use witness::Witness;
 
-use crate::calendar::{Calendar, Event, EventQueue, Slab};
 use crate::charge::{At, Compute, Done, Processor, kind as charge};
 use crate::fault::Wrap;
-use crate::net::{Balance, Load, Net, NetConfig, Tally, event as net};
+use crate::latency::fold;
+use crate::net::{Balance, Load, Net, NetConfig, PART, Tally, event as net};
 use crate::role::{Input, Role, Wire};
+use crate::slab::Slab;
+use crate::windows::{ARG_MAX, Event, Windows};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
-use hash::EventHash;
+use seen::Seen;
 use std::collections::BTreeMap;
-use std::hint::black_box;
 
 /// Kinds of events of the world itself.
 mod kind {
@@ -33,9 +36,10 @@ mod kind {
     pub(super) const TIMER: u8 = OTHERS_STILL;
     /// A command; its number.
     pub(super) const COMMAND: u8 = OTHERS_STILL + 1;
-    /// A change of the world; its number.
-    pub(super) const CHANGE: u8 = OTHERS_STILL + 2;
 }
+
+// No own event has the kind of those that come from another node.
+const _: () = assert!(kind::COMMAND < net::ARRIVAL);
 
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,36 +110,41 @@ pub struct WorldConfig {
 
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
-/// `W` sees what happens ([`Witness`]), `Q` is the queue of events: the calendar, or in tests the plain
-/// heap that is its oracle.
+/// `W` sees what happens ([`Witness`]).
 #[derive(Debug)]
-pub struct World<R: Role, W = (), Q = Calendar> {
+pub struct World<R: Role, W = ()> {
     roles: Vec<R>,
     net: Net<R::Message>,
     compute: Compute<R::Work>,
-    queue: Q,
+    queue: Windows,
     commands: Slab<R::Command>,
-    changes: Vec<Change>,
+    /// What changes when, in the order of time, then as it was asked for.
+    changes: BTreeMap<(u64, u32), Change>,
+    changes_count: u32,
     wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
     restart: change::Restart<R>,
     /// By how much a node's clock is ahead; empty if none is.
     skew_ns: Vec<u64>,
     done: Vec<Done<R::Work>>,
     witness: W,
+    seen: Vec<Seen<R::Delivery>>,
     limits: Limits,
     now_ns: u64,
+    /// The latest event so far.
+    latest_ns: u64,
     events: u64,
+    /// Messages that nodes received.
+    received: u64,
     /// Deadlines that wait in the queue.
     timers: usize,
     /// When a part of a payload was last sent, a job ended, or something was asked for.
     active_ns: u64,
-    /// Events to come for which memory was read ahead.
-    ahead: usize,
-    hash: EventHash,
+    /// Hash of the events so far, whatever their order.
+    hash: u64,
     tracer: trace::Tracer,
 }
 
-impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+impl<R: Role, W: Witness<R>> World<R, W> {
     /// A world at virtual time 0. The roles know of their neighbours already, or learn of them by
     /// [`World::connect`].
     ///
@@ -145,25 +154,29 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let nodes = config.net.graph.nodes() as usize;
         assert_eq!(nodes, roles.len(), "a role for each node");
         assert_eq!(nodes, config.processor.len(), "a processor for each node");
+        let queue = Windows::new(config.net.latency.least_ns(), nodes);
         let mut world = World {
             roles,
             net: Net::new(config.net),
             compute: Compute::new(config.processors, config.processor),
-            queue: Q::default(),
+            queue,
             commands: Slab::default(),
-            changes: Vec::new(),
+            changes: BTreeMap::new(),
+            changes_count: 0,
             wraps: BTreeMap::new(),
             restart: change::Restart::default(),
             skew_ns: Vec::new(),
             done: Vec::new(),
             witness,
+            seen: Vec::new(),
             limits: config.limits,
             now_ns: 0,
+            latest_ns: 0,
             events: 0,
+            received: 0,
             timers: 0,
             active_ns: 0,
-            ahead: 0,
-            hash: EventHash::new(),
+            hash: 0,
             tracer: trace::Tracer::default(),
         };
         for node in 0..nodes as u32 {
@@ -254,9 +267,14 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         self.events
     }
 
-    /// Hash of the sequence of events so far.
+    /// Messages that nodes received so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Hash of the events so far, whatever the order in which nodes were handled.
     pub fn event_hash(&self) -> u64 {
-        self.hash.value()
+        self.hash
     }
 
     /// Gives a node a command at a time, now or later.
@@ -318,7 +336,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         if due_ns < hot.armed_ns {
             let due_ns = due_ns.max(self.now_ns);
             hot.armed_ns = due_ns;
-            hot.timer = (hot.timer + 1) & crate::calendar::ARG_MAX;
+            hot.timer = (hot.timer + 1) & ARG_MAX;
             self.queue.push(due_ns, node, kind::TIMER, hot.timer);
             self.timers += 1;
         }
@@ -335,71 +353,71 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             .saturating_add(events)
             .min(self.limits.events_max);
         let most_ns = until_ns.min(self.limits.sim_time_max_ns);
-        while self.events < last {
-            if self.ahead == 0 {
-                self.read_ahead();
+        loop {
+            if !self.queue.is_open() {
+                if self.witness.is_done() {
+                    return Ok(Pause::Done);
+                }
+                if self.is_quiet() {
+                    return Ok(Pause::Quiet);
+                }
+                if !self.open(most_ns) {
+                    return self.at_end(until_ns);
+                }
             }
-            self.ahead = self.ahead.saturating_sub(1);
-            let Some(event) = self.queue.pop_until(most_ns) else {
-                return self.at_end(until_ns);
-            };
-            self.now_ns = event.time_ns;
-            self.events += 1;
-            self.happen(event);
+            while self.events < last {
+                let Some(event) = self.queue.pop() else {
+                    break;
+                };
+                self.happen(&event, last);
+            }
             if self.net.full {
                 return Err(WorldError::Flights {
-                    max: crate::calendar::ARG_MAX,
+                    max: ARG_MAX,
                     at_ns: self.now_ns,
                 });
             }
-            if self.witness.is_done() {
-                return Ok(Pause::Done);
+            if self.queue.is_open() {
+                return self.at_last();
             }
-            let idle_ns = self.now_ns - self.active_ns;
-            if idle_ns > self.limits.quiet_ns && self.queue.len() == self.timers {
-                return Ok(Pause::Quiet);
-            }
-        }
-        match self.queue.next_time_ns() {
-            Some(time_ns) if time_ns <= most_ns => self.at_last(),
-            _ => self.at_end(until_ns),
+            self.close();
         }
     }
 
-    /// Reads a word of each place that the next events will need, stage by stage: what one stage found
-    /// says where the next one reads. So the misses of a stage overlap, and no event waits for its own.
-    #[inline]
-    fn read_ahead(&mut self) {
-        let soon = self.queue.soon();
-        self.ahead = soon.len();
-        let mut words = 0;
-        // An uplink that is served asks its node for nothing, unless a paced message left it.
-        let asks = |event: &&Event| event.kind() != net::UPLINK || event.arg() > 0;
-        for event in soon {
-            words ^= self.net.read_ahead(event);
-        }
-        for event in soon.iter().filter(asks) {
-            words ^= self.roles[event.node as usize].read_ahead();
-        }
-        for event in soon {
-            let role = &self.roles[event.node as usize];
-            let (neighbour, message) = self.net.brought(event);
-            words ^= self.net.read_behind(event);
-            let read = role.read_behind(neighbour, message);
-            if message.is_some() && read != 0 {
-                words ^= self.net.read_ends(event.node);
+    /// Whether nothing but deadlines waits, and has for long.
+    fn is_quiet(&self) -> bool {
+        let idle_ns = self.latest_ns.saturating_sub(self.active_ns);
+        let waits = self.queue.len() > self.timers || !self.changes.is_empty();
+        idle_ns > self.limits.quiet_ns && !waits
+    }
+
+    /// Opens the next window, up to the next change of the world, which comes first if nothing happens
+    /// before it; false if neither is there by `most_ns`.
+    fn open(&mut self, most_ns: u64) -> bool {
+        loop {
+            let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
+            let until_ns = most_ns.saturating_add(1).min(change.unwrap_or(u64::MAX));
+            if self.queue.open(until_ns) {
+                return true;
             }
-            words ^= read;
+            if change.is_none_or(|at_ns| at_ns > most_ns) {
+                return false;
+            }
+            self.change_next();
         }
-        for event in soon.iter().filter(|event| event.kind() == net::UPLINK) {
-            words ^= self.net.read_receiver(event);
-        }
-        black_box(words);
+    }
+
+    /// Ends a window, or the part of it that has happened: shows what was seen in it.
+    pub(crate) fn close(&mut self) {
+        self.now_ns = self.latest_ns;
+        self.show();
+        self.close_trace();
     }
 
     /// Nothing more happens by the time asked for.
     fn at_end(&mut self, until_ns: u64) -> Result<Pause, WorldError> {
-        match self.queue.next_time_ns() {
+        let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
+        match self.queue.next_time_ns().into_iter().chain(change).min() {
             None => Ok(Pause::Quiet),
             Some(time_ns) if time_ns > until_ns => {
                 self.now_ns = self.now_ns.max(until_ns);
@@ -421,40 +439,46 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
     }
 
+    /// Turns to an event of a node: counts it and hashes what it is.
+    #[inline(always)]
+    fn enter(&mut self, time_ns: u64, node: u32, kind: u8, bytes: u32) {
+        self.now_ns = time_ns;
+        self.latest_ns = self.latest_ns.max(time_ns);
+        self.events += 1;
+        let what = u64::from(node) << 8 | u64::from(kind);
+        let draw = fold(
+            time_ns ^ 0x9e37_79b9_7f4a_7c15,
+            what ^ u64::from(bytes) << 40,
+        );
+        self.hash = self.hash.wrapping_add(draw);
+    }
+
+    /// What happens; and what follows from it at once, if it is the node's next event and not beyond the event
+    /// `last`.
     #[inline]
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: &Event, last: u64) {
         let (node, arg) = (event.node, event.arg());
-        if net::is_message(event.kind()) {
-            // What happens is the same, whether a flight says more of it or the event itself.
-            self.hash.add(&event, net::DELIVERY, net::bytes(&event));
-            return self.deliver_message(&event);
-        }
-        let size = match event.kind() {
-            net::ARRIVAL | net::DELIVERY | net::ACKNOWLEDGED => self.net.flights[arg].bytes,
-            _ => 0,
-        };
-        self.hash.add(&event, event.kind(), size);
-        match event.kind() {
-            kind::TIMER => self.timers -= 1,
-            charge::LANE | kind::COMMAND | kind::CHANGE => self.active_ns = self.now_ns,
-            _ => {}
-        }
+        self.enter(event.time_ns, node, event.kind(), event.more[1]);
         match event.kind() {
             net::UPLINK => {
-                self.net.hot[node as usize].called = false;
-                self.net.serve(&mut self.queue, self.now_ns, node);
-                if arg > 0 {
-                    self.send_ready(node, arg - 1);
+                self.uplink(node, arg, last);
+            }
+            net::ARRIVAL => {
+                let at_ns = self.net.settle(event);
+                if self.events >= last || !self.queue.comes_next(at_ns) {
+                    let what = (net::DELIVERY, arg);
+                    return self.queue.push_with(at_ns, node, what, event.more);
                 }
+                self.enter(at_ns, node, net::DELIVERY, event.more[1]);
+                self.deliver(event, net::DELIVERY);
             }
-            net::ARRIVAL => self.net.settle(&mut self.queue, self.now_ns, node, arg),
-            net::DELIVERY => self.deliver(node, arg),
-            net::ACKNOWLEDGED => {
-                self.net
-                    .acknowledged(&mut self.queue, self.now_ns, node, arg);
-            }
+            what @ (net::DELIVERY | net::RESERVED) => self.deliver(event, what),
+            net::ACKNOWLEDGED => self.net.acknowledged(&mut self.queue, event),
             net::READY => self.send_ready(node, arg),
             what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
+                if what == charge::LANE {
+                    self.active_ns = self.active_ns.max(self.now_ns);
+                }
                 let at = At {
                     now: self.now_ns,
                     node,
@@ -466,13 +490,35 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 self.compute.happen(at, (what, arg), &mut self.done);
                 self.settle_any(node);
             }
-            kind::TIMER => self.ring(node, arg),
-            kind::COMMAND => {
+            kind::TIMER => {
+                self.timers -= 1;
+                self.ring(node, arg);
+            }
+            _ => {
+                self.active_ns = self.active_ns.max(self.now_ns);
                 if let Some(command) = self.commands.release(arg) {
                     self.input(node, Input::Command(command));
                 }
             }
-            _ => self.change_now(arg),
+        }
+    }
+
+    /// An uplink is free: it goes on, and who waited for that is told.
+    #[inline]
+    fn uplink(&mut self, node: u32, ready: u32, last: u64) {
+        loop {
+            self.net.hot[node as usize].called = false;
+            let Some(free_ns) = self.net.serve(&mut self.queue, self.now_ns, node) else {
+                break;
+            };
+            if ready > 0 || self.events >= last || !self.queue.comes_next(free_ns) {
+                self.queue.push(free_ns, node, net::UPLINK, 0);
+                break;
+            }
+            self.enter(free_ns, node, net::UPLINK, 0);
+        }
+        if ready > 0 {
+            self.send_ready(node, ready - 1);
         }
     }
 
@@ -505,18 +551,23 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
     }
 
-    /// A message without a flight is there.
+    /// A transmission is there, as of an event of this kind.
     #[inline]
-    fn deliver_message(&mut self, event: &Event) {
-        let (node, bytes) = (event.node, net::bytes(event));
+    fn deliver(&mut self, event: &Event, kind: u8) {
+        let (now, node, index) = (self.now_ns, event.node, event.arg());
+        let bytes = event.more[1].into();
         if self.net.hot[node as usize].down {
-            self.net.balance.lost += bytes;
-            self.net.messages.release(event.arg());
-            return;
+            return self.net.lose(index, bytes);
         }
-        if self.net.handles_message(&mut self.queue, event) {
-            self.net.received(self.now_ns, node, bytes);
-            self.hand_over(node, net::sender(event), event.arg());
+        if kind == net::DELIVERY
+            && let Some(at_ns) = self.net.reserve(now, node)
+        {
+            let what = (net::RESERVED, index);
+            return self.queue.push_with(at_ns, node, what, event.more);
+        }
+        self.net.received(now, node, bytes);
+        if index < PART {
+            self.hand_over(node, event.more[0], index);
         }
     }
 
@@ -526,6 +577,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let from = Peer(u64::from(from));
         let plain = !self.net.hot[node as usize].wrapped && !self.is_traced(node);
         let message = self.net.messages.get(index);
+        self.received += 1;
         self.witness.arrived(self.now_ns, node, message);
         let role = &mut self.roles[node as usize];
         if plain && role.absorb(from, message) {
@@ -536,26 +588,5 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let message = self.net.messages.redeem(index);
         self.net.at_hand = index;
         self.input(node, Input::Message { from, message });
-    }
-
-    /// A transmission is there.
-    #[inline]
-    fn deliver(&mut self, node: u32, first: u32) {
-        if self.net.hot[node as usize].down {
-            return self.net.lose(first);
-        }
-        if !self.net.handles(&mut self.queue, self.now_ns, node, first) {
-            return;
-        }
-        let mut index = first;
-        while index != crate::net::NONE {
-            let flight = self.net.flights.remove(index);
-            index = flight.next;
-            self.net.received(self.now_ns, node, flight.bytes);
-            if flight.message == crate::net::NONE {
-                continue;
-            }
-            self.hand_over(node, flight.back, flight.message);
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! `alphorn bench sim`: events a second of the simulator.
+//! `alphorn bench sim`: messages and events a second of the simulator.
 
 use crate::error::{Error, Result};
 use crate::machine::{Machine, peak_rss_bytes};
@@ -15,15 +15,15 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Events a second of the simulator
+/// Messages and events a second of the simulator
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench sim
   alphorn bench sim --nodes 1000 --runs 3
   alphorn bench sim --large --json sim.json
 
-One thread. An event is one that is taken from the queue; making the graph and the nodes is not in the
-time. The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65
+One thread. Received are messages that a node is handed, copies of what it has included; an event is one that
+is taken from the queue. Making the graph and the nodes is not in the time. The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65
 validators a node. Exit code 1 is for a run that delivers less than everything.")]
 pub(crate) struct Args {
     /// Nodes
@@ -52,6 +52,7 @@ struct Workload {
 /// A workload and its figures.
 struct Case {
     workload: Workload,
+    received: u64,
     events: u64,
     event_hash: u64,
     wall_s: f64,
@@ -59,16 +60,18 @@ struct Case {
 }
 
 impl Case {
-    fn events_per_s(&self) -> f64 {
-        self.events as f64 / self.wall_s
+    fn per_s(&self, count: u64) -> f64 {
+        count as f64 / self.wall_s
     }
 
     fn json(&self) -> Value {
         json!({
             "workload": self.workload.name,
+            "received": self.received,
+            "received_per_s": self.per_s(self.received),
             "events": self.events,
             "event_hash": format!("{:016x}", self.event_hash),
-            "events_per_s": self.events_per_s(),
+            "events_per_s": self.per_s(self.events),
             "wall_ms": self.wall_s * 1e3,
             "rss_bytes": peak_rss_bytes(),
         })
@@ -150,6 +153,7 @@ fn measure(workload: Workload, args: &Args) -> Result<Case> {
         wall_s = wall_s.min(timed(&workload.scenario, args.seed)?.0);
     }
     Ok(Case {
+        received: outcome.received,
         events: outcome.events,
         event_hash: outcome.event_hash,
         workload,
@@ -162,13 +166,18 @@ fn print(cases: &[Case]) -> String {
     let row = |case: &Case| {
         vec![
             case.workload.name.clone(),
+            text::count(case.received),
+            format!("{:.2} M/s", case.per_s(case.received) / 1e6),
             text::count(case.events),
-            format!("{:.2} M/s", case.events_per_s() / 1e6),
+            format!("{:.2} M/s", case.per_s(case.events) / 1e6),
             text::seconds(case.wall_s),
         ]
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    table(&["workload", "events", "rate", "time"], &rows)
+    table(
+        &["workload", "received", "rate", "events", "rate", "time"],
+        &rows,
+    )
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {

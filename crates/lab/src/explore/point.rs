@@ -343,7 +343,7 @@ impl Point<'_> {
             "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n\
              [graph]\nkind = \"permutations\"\ndegree = 16\n\
              [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
-             [link]\ntrain_bytes_max = 0\n{}{}\
+             {}{}\
              [compute]\nscheme = {}\ncosts = \"{COSTS}\"\n{fault}",
             ground.nodes,
             self.profile.toml(),

@@ -275,23 +275,6 @@ impl<C: Coding> Live<C> {
         }
     }
 
-    /// See [`Broadcast::read_behind`](super::Broadcast::read_behind).
-    #[inline]
-    pub(super) fn read_ahead(&self, peer: usize) -> u64 {
-        let link = self.links.get(peer).map_or(0, |link| link.received);
-        let share = self.shares.get(peer * self.flows.len());
-        let share = share.map_or(0, |share| share.rank);
-        let flow = self.flows.first().map_or(0, |flow| flow.cursor);
-        // Whoever is served next is not known before it is: the next in order is the best guess.
-        let next = self.order.get(flow as usize).copied().unwrap_or(0);
-        let next = self
-            .links
-            .get(usize::from(next))
-            .map_or(0, |link| link.received);
-        let shared = self.header.unit ^ u32::from(link ^ share ^ next);
-        u64::from(shared ^ self.stats.received) ^ self.rank_at.as_nanos()
-    }
-
     /// Source chunks of a generation, or data shards.
     #[inline]
     pub(super) fn needed(&self) -> u16 {

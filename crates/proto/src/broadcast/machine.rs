@@ -221,25 +221,6 @@ impl<C: Coding> Broadcast<C> {
         (self.due != Time::MAX).then_some(self.due)
     }
 
-    /// Reads words of what any input touches first, so that a driver of many machines can have them in
-    /// the cache before it comes. It decides nothing.
-    #[inline]
-    pub fn read_ahead(&self) -> u64 {
-        let counts = self.in_flight ^ self.ids.len() as u32 ^ self.peers.len() as u32;
-        self.due.as_nanos() ^ self.in_flight_bytes ^ u64::from(counts) ^ self.out.capacity() as u64
-    }
-
-    /// The same, once that is in the cache, for an input about the peer of this number.
-    #[inline]
-    pub fn read_behind(&self, peer: u32) -> u64 {
-        let index = peer as usize;
-        let state = self.peers.get(index);
-        let own = state.map_or(0, |state| state.in_flight_bytes);
-        let live = self.live.first().map_or(0, |live| live.read_ahead(index));
-        let id = self.ids.first().map_or(0, |id| id.0[0]);
-        u64::from(own) ^ u64::from(id) ^ live
-    }
-
     /// Reads bytes of a peer, for [`Input::Message`].
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! The lanes of one node: which job runs where, and how far it is.
 
 use super::{At, Done, Processor, kind, lane_arg, time};
-use crate::calendar::{ARG_MAX, EventQueue};
 use crate::role::Labour;
+use crate::windows::{ARG_MAX, Windows};
 use alphorn_scheme::{JobId, SessionId};
 use alphorn_worker::plan::{Output, Ran};
 use alphorn_worker::{Config, CostModel, End, LaneKind, Plan, Request};
@@ -54,9 +54,9 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    pub(super) fn submit<Q: EventQueue>(
+    pub(super) fn submit(
         &mut self,
-        at: At<'_, Q>,
+        at: At<'_>,
         processor: Processor,
         (job, request): (JobId, Request<W>),
         done: &mut Vec<Done<W>>,
@@ -70,9 +70,9 @@ impl<W: Labour> Lanes<W> {
         self.settle(at, processor, done);
     }
 
-    pub(super) fn cancel<Q: EventQueue>(
+    pub(super) fn cancel(
         &mut self,
-        at: At<'_, Q>,
+        at: At<'_>,
         processor: Processor,
         session: SessionId,
         done: &mut Vec<Done<W>>,
@@ -81,9 +81,9 @@ impl<W: Labour> Lanes<W> {
         self.settle(at, processor, done);
     }
 
-    pub(super) fn happen<Q: EventQueue>(
+    pub(super) fn happen(
         &mut self,
-        mut at: At<'_, Q>,
+        mut at: At<'_>,
         processor: Processor,
         (what, arg): (u8, u32),
         done: &mut Vec<Done<W>>,
@@ -149,12 +149,7 @@ impl<W: Labour> Lanes<W> {
     }
 
     /// Starts what can start, and schedules the ends anew.
-    fn settle<Q: EventQueue>(
-        &mut self,
-        mut at: At<'_, Q>,
-        processor: Processor,
-        done: &mut Vec<Done<W>>,
-    ) {
+    fn settle(&mut self, mut at: At<'_>, processor: Processor, done: &mut Vec<Done<W>>) {
         self.advance(&mut at);
         let At {
             now,
@@ -199,7 +194,7 @@ impl<W: Labour> Lanes<W> {
     }
 
     /// Schedules the ends that are new, and anew those that moved with the speed.
-    fn schedule<Q: EventQueue>(&mut self, now: u64, node: u32, queue: &mut Q) {
+    fn schedule(&mut self, now: u64, node: u32, queue: &mut Windows) {
         let prove = self.prove_speed();
         for lane in 0..self.runs.len() {
             let (share, among) = self.speed(lane, prove);
@@ -222,7 +217,7 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    fn arm<Q: EventQueue>(&mut self, now: u64, node: u32, queue: &mut Q) {
+    fn arm(&mut self, now: u64, node: u32, queue: &mut Windows) {
         let due = self.plan.next_deadline(time(now));
         let due_ns = due.map_or(u64::MAX, |due| due.as_nanos().max(now + 1));
         if due_ns < self.armed_ns {
@@ -250,7 +245,7 @@ impl<W: Labour> Lanes<W> {
     }
 
     /// Counts what was done since the last change of speed.
-    fn advance<Q>(&mut self, at: &mut At<'_, Q>) {
+    fn advance(&mut self, at: &mut At<'_>) {
         let now = at.now;
         let prove = self.prove_speed();
         let (mut from_ns, mut worked_ns) = (now, 0);

@@ -1,5 +1,4 @@
 use super::*;
-use crate::calendar::Calendar;
 use crate::net::{NetConfig, Rate};
 use alphorn_scheme::{Class, Features, Schedulable};
 use alphorn_types::Slot;
@@ -32,7 +31,7 @@ const MS: u64 = 1_000_000;
 struct Bench {
     compute: Compute<Toil>,
     net: crate::net::Net<()>,
-    queue: Calendar,
+    queue: Windows,
 }
 
 impl Bench {
@@ -53,12 +52,11 @@ impl Bench {
             handle_ns: 0,
             seed: 0,
             kinds: 1,
-            arrivals_always: false,
         };
         Bench {
             compute: Compute::new(vec![Processor { cores, factor_pct }], vec![0]),
             net: crate::net::Net::new(net),
-            queue: Calendar::default(),
+            queue: Windows::new(1 << 40, 1),
         }
     }
 
@@ -73,7 +71,7 @@ impl Bench {
             self.queue.push(ms * MS, 0, SUBMIT, i as u32);
         }
         let (mut done, mut ends) = (Vec::new(), Vec::new());
-        while let Some(event) = self.queue.pop() {
+        while let Some(event) = self.queue.next() {
             let at = At {
                 now: event.time_ns,
                 node: 0,

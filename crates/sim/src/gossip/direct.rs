@@ -67,16 +67,6 @@ impl<P: Payload> Direct<P> {
         }
     }
 
-    /// Reads words of what a message will touch, so that a driver of many machines can have them in the
-    /// cache by then. It decides nothing.
-    #[inline]
-    pub(crate) fn read_for(&self, message: &Message<P>) -> u64 {
-        match message {
-            Message::Data { id, .. } => self.plain.read_for(id),
-            _ => 0,
-        }
-    }
-
     /// The next effect, none when all are drained.
     pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         self.plain.poll_output()

@@ -235,21 +235,6 @@ impl<P: Payload> Gossip<P> {
         copy
     }
 
-    /// Reads words of what a message that is new will touch, so that a driver of many machines can have
-    /// them in the cache by then; 0 for a copy of one that is here. It decides nothing.
-    #[inline]
-    pub(crate) fn read_for(&self, message: &Message<P>) -> u64 {
-        if let Message::Data { id, .. } = message
-            && self.hot.seen.contains(id)
-        {
-            return 0;
-        }
-        let sets = self.rest.mesh.len() ^ self.rest.quiet.len() ^ self.rest.ahead.len();
-        let rest = self.rest.peers.len() ^ self.rest.inbox.len() ^ self.rest.out.capacity();
-        let kept = self.rest.history.newest_beat();
-        self.rest.beat_end.as_nanos() ^ self.rest.phase_ns ^ kept ^ (sets ^ rest) as u64
-    }
-
     /// The next effect, none when all are drained.
     #[inline]
     pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {

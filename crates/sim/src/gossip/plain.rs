@@ -56,14 +56,6 @@ impl<P: Payload> Plain<P> {
         self.duplicates
     }
 
-    /// Reads words of what a message of this name will touch.
-    #[inline]
-    pub(super) fn read_for(&self, id: &DenseId) -> u64 {
-        let seen = self.seen.contains(id);
-        let counts = self.out.capacity() ^ self.inbox.len() ^ usize::from(seen);
-        counts as u64 ^ self.forget_at.as_nanos() ^ self.duplicates.bytes
-    }
-
     pub(super) fn poll_output(&mut self) -> Option<Output<P>> {
         let output = self.out.pop_front();
         if self.out.is_empty() {

@@ -6,7 +6,6 @@ use super::paid::{PaidBlock, paid_blocks};
 use super::plan::{Plan, Way};
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Followed, Milestones, Watch};
-use crate::calendar::EventQueue;
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
 use crate::role::{Role, Wire};
 use crate::scenario::Scenario;
@@ -23,8 +22,8 @@ fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
 }
 
 /// What a world yields when it has stopped.
-pub(super) struct Harvest<'a, Q> {
-    pub(super) world: &'a World<HornNode, Watch, Q>,
+pub(super) struct Harvest<'a> {
+    pub(super) world: &'a World<HornNode, Watch>,
     pub(super) scenario: &'a Scenario,
     pub(super) plan: &'a Plan,
     pub(super) seed: u64,
@@ -34,7 +33,7 @@ pub(super) struct Harvest<'a, Q> {
     pub(super) bounds: Bounds,
 }
 
-impl<Q: EventQueue> Harvest<'_, Q> {
+impl Harvest<'_> {
     /// Records, times and the verdict.
     pub(super) fn run(&self, pause: Pause) -> HornRun {
         let last = self.last();
@@ -204,6 +203,7 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             bounds: self.bounds,
             adversity: Default::default(),
             events: world.events(),
+            received: world.received(),
             event_hash: world.event_hash(),
             verdict: String::new(),
             votes: Some(self.votes()),

@@ -8,10 +8,10 @@ use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item
 use super::plan::{Plan, TopicId, Way};
 use super::station::{Origin, Pending, Station};
 use super::work::HornWork;
-use crate::calendar::Slab;
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::graph::Graph;
 use crate::role::{Input, Labour, Output, Role};
+use crate::slab::Slab;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::wire::{Aggregate, Block, Entry, Kind, Topic, Vote, VoteMsg};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
@@ -590,24 +590,6 @@ impl Role for HornNode {
         // A graph has fewer than 2^32 ends.
         let index = self.find(message.topic);
         index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, &message.inner))
-    }
-
-    #[inline]
-    fn read_ahead(&self) -> u64 {
-        let beat = self.beat.map_or(0, |(at, _)| at.as_nanos());
-        let counts = self.topics.len() ^ self.stations.len() ^ self.out.capacity();
-        beat ^ counts as u64
-    }
-
-    #[inline]
-    fn read_behind(&self, neighbour: u32, message: Option<&HornMessage>) -> u64 {
-        let Some(message) = message else {
-            return 0;
-        };
-        let station = self.find(message.topic);
-        station.map_or(0, |index| {
-            self.stations[index].read_for(neighbour, &message.inner)
-        })
     }
 
     fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {

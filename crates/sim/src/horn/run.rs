@@ -9,7 +9,6 @@ use super::node::HornNode;
 use super::paid::PaidBlock;
 use super::plan::Plan;
 use super::watch::{Milestones, Watch};
-use crate::calendar::{Calendar, EventQueue};
 use crate::fault::{Adversary as _, Parameters};
 use crate::graph::Graph;
 use crate::latency::{Latency, mix};
@@ -89,16 +88,6 @@ pub fn run(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<HornRun, HornError> {
-    run_with::<Calendar>(scenario, horn, seed, observe)
-}
-
-/// The same with a queue of events to compare.
-pub(crate) fn run_with<Q: EventQueue>(
-    scenario: &Scenario,
-    horn: &scenario::Horn,
-    seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<HornRun, HornError> {
     let mut plan = Plan::new(scenario, horn, scenario.costs_for("horn")?, seed)?;
     let nodes = plan.nodes;
     let faulty = (0..)
@@ -126,7 +115,7 @@ pub(crate) fn run_with<Q: EventQueue>(
     };
     let config = scenario.world(place, HornMessage::KINDS.len(), seed);
     let watch = Watch::new(plan.clone(), honest.clone());
-    let mut world: World<HornNode, Watch, Q> = World::new(roles, config, watch);
+    let mut world: World<HornNode, Watch> = World::new(roles, config, watch);
     for (index, (fault, members)) in (0..).zip(scenario.fault.iter().zip(&faulty)) {
         let key = mix([seed, FAULT, index, u64::MAX]);
         let place = (&members.as_slice().into(), &*class, &*graph);
@@ -162,12 +151,12 @@ pub(crate) fn run_with<Q: EventQueue>(
 }
 
 /// Puts a fault into the world.
-fn apply<Q: EventQueue>(
+fn apply(
     scenario: &Scenario,
     fault: &Fault,
     (members, class, graph): (&Arc<[u32]>, &[u16], &Graph),
     (seed, key): (u64, u64),
-    world: &mut World<HornNode, Watch, Q>,
+    world: &mut World<HornNode, Watch>,
 ) -> Result<(), HornError> {
     let interval = fault.interval();
     let percent = u64::from(fault.factor_pct);
@@ -216,8 +205,8 @@ fn apply<Q: EventQueue>(
     Ok(())
 }
 
-fn go<Q: EventQueue>(
-    world: &mut World<HornNode, Watch, Q>,
+fn go(
+    world: &mut World<HornNode, Watch>,
     stop: Stop,
     plan: &Plan,
     seed: u64,

@@ -7,7 +7,6 @@ use crate::gossip::{
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
-use std::hint::black_box;
 use std::sync::Arc;
 
 /// Most neighbours of a member of a mesh: one number is left for those who are no members.
@@ -168,21 +167,6 @@ impl<P: Payload> Station<P> {
             }
             Machine::Direct(_) | Machine::Grid(_) => false,
         }
-    }
-
-    /// Reads words of what a message will touch, so that they are in the cache by then; 0 if nothing is
-    /// sent on. It decides nothing.
-    #[inline]
-    pub(crate) fn read_for(&self, from: u32, message: &Message<P>) -> u64 {
-        let middle = self.links.get(self.links.len() / 2);
-        let own = middle.map_or(0, |link| link ^ from) ^ self.handed.len() as u32;
-        let (own, sent_on) = match &self.machine {
-            Machine::Gossip(machine) => (u64::from(own), machine.read_for(message)),
-            Machine::Direct(machine) => (u64::from(own) ^ machine.read_for(message), 0),
-            Machine::Grid(_) => (u64::from(own), 0),
-        };
-        black_box(own);
-        sent_on
     }
 
     /// What a publisher who is no member sends to those that take it in.

@@ -1,9 +1,8 @@
 //! Small slots, in every way of dissemination.
 
-use super::run::run_with;
 use super::{HornError, HornRun, SlotVotes, pay, run};
-use crate::calendar::Heap;
 use crate::scenario::{Override, Protocol, Scenario};
+use crate::windows::tests::narrow;
 use alphorn_proto::rewards::{Account, Ledger, Schedule};
 use alphorn_scheme::model::CostTable;
 use alphorn_types::{Slot, Time, Validator};
@@ -194,16 +193,16 @@ fn a_late_block_costs_the_votes_of_its_slot_and_no_others() {
 }
 
 #[test]
-fn a_seed_is_one_run_whatever_the_queue() {
+fn a_seed_is_one_run_in_windows_of_any_width() {
     let scenario = scenario(&[("protocol.participation_ppm", "900000")]);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
     };
     let once = run(&scenario, horn, 5, &mut ()).unwrap();
     let again = run(&scenario, horn, 5, &mut ()).unwrap();
-    let heap = run_with::<Heap>(&scenario, horn, 5, &mut ()).unwrap();
+    let narrow = narrow(16, || run(&scenario, horn, 5, &mut ()).unwrap());
     assert_eq!(once.outcome, again.outcome);
-    assert_eq!(once.outcome, heap.outcome);
+    assert_eq!(once.outcome, narrow.outcome);
     let other = run(&scenario, horn, 6, &mut ()).unwrap();
     assert_ne!(once.outcome.event_hash, other.outcome.event_hash);
     // Who votes is drawn: 1843 of 2048 expected, standard deviation 13.6.

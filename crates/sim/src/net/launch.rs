@@ -1,9 +1,9 @@
 //! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
-use super::{BIN_NS, NONE, Net, Rate, Sent, event};
-use crate::calendar::{Event, EventQueue};
+use super::{BIN_NS, NONE, Net, PART, Rate, Sent, event};
 use crate::latency::mix;
+use crate::windows::{Event, Windows};
 
 /// Bytes of a packet, the unit of loss.
 const PACKET_BYTES: u64 = 1448;
@@ -20,46 +20,41 @@ enum Way {
 }
 
 impl<M> Net<M> {
-    /// Puts a flight and its train onto the wire.
+    /// Puts a flight onto the wire.
     #[inline]
-    pub(super) fn launch<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32, first: u32) {
-        if self.goes_directly(&self.flights[first]) {
-            let flight = self.flights.remove(first);
-            return self.launch_directly(queue, now, from, &flight);
-        }
-        let bytes = self.count_sent(now, first);
-        let flight = self.flights[first];
-        let Flight { to, end, .. } = flight;
-        let wire_ns = self.occupy(queue, now, from, (&flight, bytes));
-        let base_ns = self.latency.base_ns(from, to);
-        let mut delay_ns = base_ns;
+    pub(super) fn launch(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) {
+        let Flight {
+            bytes,
+            message,
+            end,
+            ..
+        } = *flight;
+        let bin = self.bin(now);
+        let sent = &mut self.series[bin + usize::from(flight.kind)];
+        sent.messages += u64::from(message != NONE);
+        sent.bytes += bytes;
+        let wire_ns = self.occupy(queue, now, from, flight);
+        let to = self.graph.peer(end as usize);
+        let mut delay_ns = self.latency.base_ns(from, to);
         if !self.draws.is_empty() || !self.cuts.is_empty() {
             match self.way(now, (from, end as usize), (bytes, wire_ns)) {
                 Way::Arrives(ns) => delay_ns = ns,
-                Way::Lost => return self.lose(first),
+                Way::Lost => return self.lose(message, bytes),
             }
         }
-        let mut first_ns = now.saturating_add(delay_ns);
+        let mut first_ns = now.saturating_add(delay_ns.max(self.least_ns));
         if self.windowed {
             first_ns = self.track(queue, (now, first_ns, wire_ns), (from, end), bytes);
         }
-        self.flights[first].last_ns = first_ns.saturating_add(wire_ns);
-        if self.direct {
-            self.settle(queue, first_ns, to, first);
-        } else {
-            queue.push(first_ns, to, event::ARRIVAL, first);
-        }
+        let back = self.graph.back(end as usize);
+        let bytes = u32::try_from(bytes).expect("messages are bounded below 4 GiB");
+        queue.arrive(first_ns, wire_ns, to, message.min(PART), [back, bytes]);
     }
 
     /// Takes the uplink for a transmission; for how long.
     #[inline]
-    fn occupy<Q: EventQueue>(
-        &mut self,
-        queue: &mut Q,
-        now: u64,
-        from: u32,
-        (flight, bytes): (&Flight, u64),
-    ) -> u64 {
+    fn occupy(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) -> u64 {
+        let bytes = flight.bytes;
         let hot = &mut self.hot[from as usize];
         let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].up_bps);
         let free_ns = now.saturating_add(wire_ns);
@@ -73,38 +68,6 @@ impl<M> Net<M> {
             queue.push(free_ns, from, event::UPLINK, peer + 1);
         }
         wire_ns
-    }
-
-    /// Whether all that will happen to a transmission is known when it starts, and an event can say it.
-    #[inline]
-    pub(super) fn goes_directly(&self, flight: &Flight) -> bool {
-        let small = u32::try_from(flight.bytes).is_ok();
-        self.direct && self.cuts.is_empty() && flight.next == NONE && small
-    }
-
-    /// Puts a message onto the wire that [goes directly](Net::goes_directly): it needs no flight there.
-    #[inline]
-    pub(super) fn launch_directly<Q: EventQueue>(
-        &mut self,
-        queue: &mut Q,
-        now: u64,
-        from: u32,
-        flight: &Flight,
-    ) {
-        let Flight {
-            bytes, to, back, ..
-        } = *flight;
-        let bin = self.bin(now);
-        let sent = &mut self.series[bin + usize::from(flight.kind)];
-        sent.messages += 1;
-        sent.bytes += bytes;
-        let wire_ns = self.occupy(queue, now, from, (flight, bytes));
-        let first_ns = now.saturating_add(self.latency.base_ns(from, to));
-        let last_ns = first_ns.saturating_add(wire_ns);
-        let done_ns = self.take_place(first_ns, to, bytes).max(last_ns);
-        let handled_ns = done_ns.saturating_add(self.handle_ns);
-        let what = (event::MESSAGE, flight.message);
-        queue.push_with(handled_ns, to, what, [back, bytes as u32]);
     }
 
     /// Takes the place of a transmission in the downlink of its receiver, where it begins at `now` at
@@ -125,22 +88,6 @@ impl<M> Net<M> {
             self.series.resize(bin + self.kinds, Sent::default());
         }
         bin
-    }
-
-    /// Bytes of a flight and its train, counted by kind.
-    #[inline]
-    fn count_sent(&mut self, now: u64, first: u32) -> u64 {
-        let bin = self.bin(now);
-        let (mut bytes, mut index) = (0, first);
-        while index != NONE {
-            let flight = &self.flights[index];
-            let sent = &mut self.series[bin + usize::from(flight.kind)];
-            sent.messages += u64::from(flight.message != NONE);
-            sent.bytes += flight.bytes;
-            bytes += flight.bytes;
-            index = flight.next;
-        }
-        bytes
     }
 
     /// Draws jitter and loss, and looks at partitions.
@@ -189,88 +136,28 @@ impl<M> Net<M> {
     }
 
     /// A transmission that nobody will receive.
-    pub(crate) fn lose(&mut self, first: u32) {
-        let mut index = first;
-        while index != NONE {
-            let flight = self.flights.remove(index);
-            self.balance.lost += flight.bytes;
-            if flight.message != NONE {
-                self.messages.release(flight.message);
-            }
-            index = flight.next;
+    pub(crate) fn lose(&mut self, message: u32, bytes: u64) {
+        self.balance.lost += bytes;
+        if message < PART {
+            self.messages.release(message);
         }
     }
 
-    /// A first bit arrives: takes the place in the receiver's downlink.
+    /// A first bit arrives: takes the place in the receiver's downlink. When the message is there and looked at.
     #[inline]
-    pub(crate) fn settle<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, to: u32, first: u32) {
-        let Flight {
-            last_ns,
-            bytes,
-            next,
-            ..
-        } = self.flights[first];
-        let (mut bytes, mut count, mut index) = (bytes, 1, next);
-        while index != NONE {
-            bytes += self.flights[index].bytes;
-            index = self.flights[index].next;
-            count += 1;
-        }
-        let done_ns = self.take_place(now, to, bytes).max(last_ns);
-        let handled_ns = done_ns.saturating_add(self.handle_ns * count);
-        queue.push(handled_ns, to, event::DELIVERY, first);
+    pub(crate) fn settle(&mut self, event: &Event) -> u64 {
+        let last_ns = event.time_ns.saturating_add(event.order);
+        let done_ns = self.take_place(event.time_ns, event.node, event.more[1].into());
+        done_ns.max(last_ns).saturating_add(self.handle_ns)
     }
 
-    /// Whether the receiver's processor was free for a delivery that ends now; if not it is reserved,
-    /// and the delivery comes again.
+    /// Takes the receiver's processor for a delivery that ends now; if it was not free all the time, when the
+    /// delivery ends instead.
     #[inline]
-    pub(crate) fn handles<Q: EventQueue>(
-        &mut self,
-        queue: &mut Q,
-        now: u64,
-        to: u32,
-        first: u32,
-    ) -> bool {
-        let mut cost_ns = self.handle_ns;
-        let mut index = self.flights[first].next;
-        while index != NONE {
-            cost_ns += self.handle_ns;
-            index = self.flights[index].next;
-        }
-        if self.flights[first].marks & mark::RESERVED == 0
-            && let Some(at_ns) = self.reserve(now, to, cost_ns)
-        {
-            self.flights[first].marks |= mark::RESERVED;
-            queue.push(at_ns, to, event::DELIVERY, first);
-            return false;
-        }
-        self.tally[to as usize].cpu_ns += cost_ns;
-        self.loads.at(now, to).cpu_ns += cost_ns;
-        true
-    }
-
-    /// The same for a message without a flight.
-    #[inline]
-    pub(crate) fn handles_message<Q: EventQueue>(&mut self, queue: &mut Q, event: &Event) -> bool {
-        let (now, to) = (event.time_ns, event.node);
-        if event.kind() == event::MESSAGE
-            && let Some(at_ns) = self.reserve(now, to, self.handle_ns)
-        {
-            let what = (event::RESERVED, event.arg());
-            queue.push_with(at_ns, to, what, event.more);
-            return false;
-        }
-        self.tally[to as usize].cpu_ns += self.handle_ns;
-        self.loads.at(now, to).cpu_ns += self.handle_ns;
-        true
-    }
-
-    /// Takes a node's processor for what ends now if it is free all the time; if not, when it ends.
-    #[inline]
-    fn reserve(&mut self, now: u64, node: u32, cost_ns: u64) -> Option<u64> {
+    pub(crate) fn reserve(&mut self, now: u64, node: u32) -> Option<u64> {
         let hot = &mut self.hot[node as usize];
-        if hot.cpu_free_ns > now - cost_ns {
-            hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(cost_ns);
+        if hot.cpu_free_ns > now - self.handle_ns {
+            hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(self.handle_ns);
             return Some(hot.cpu_free_ns);
         }
         hot.cpu_free_ns = now;

@@ -76,12 +76,16 @@ impl Loads {
 }
 
 impl<M> Net<M> {
-    /// Counts what arrived at a node.
+    /// Counts what arrived at a node and was handled.
     #[inline]
     pub(crate) fn received(&mut self, now: u64, node: u32, bytes: u64) {
         self.balance.delivered += bytes;
-        self.tally[node as usize].receive(now, bytes);
-        self.loads.at(now, node).down += bytes;
+        let tally = &mut self.tally[node as usize];
+        tally.receive(now, bytes);
+        tally.cpu_ns += self.handle_ns;
+        let load = self.loads.at(now, node);
+        load.down += bytes;
+        load.cpu_ns += self.handle_ns;
     }
 }
 

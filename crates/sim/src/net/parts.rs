@@ -51,9 +51,6 @@ pub(crate) struct Hot {
     pub(crate) down: bool,
     /// A wrapper stands before its state machine.
     pub(crate) wrapped: bool,
-    /// Whether two different messages were in the queue since it was empty: only then can a peer have
-    /// two, and a train be made.
-    pub(super) mixed: bool,
 }
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
@@ -191,6 +188,4 @@ pub struct NetConfig {
     pub seed: u64,
     /// Kinds of messages.
     pub kinds: usize,
-    /// Whether arrivals are events even where nothing can overtake: only to compare.
-    pub arrivals_always: bool,
 }

@@ -9,34 +9,27 @@ pub(crate) const PRIORITIES: usize = 4;
 pub(crate) mod mark {
     /// Its sender hears when it has left the uplink.
     pub(crate) const PACED: u8 = 1;
-    /// The receiver's processor is reserved for it.
-    pub(crate) const RESERVED: u8 = 2;
     /// A part of it was sent.
-    pub(crate) const STARTED: u8 = 4;
+    pub(crate) const STARTED: u8 = 2;
 }
 
-/// A message on its way to one receiver, or a part of one: 40 bytes.
+/// A message that waits for its turn in an uplink, or a part of one: 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
-    /// When its last bit arrives, if the receiver's downlink is free.
-    pub(crate) last_ns: u64,
     /// Bytes on the wire, those around the message included; of a message in parts what is left.
     pub(crate) bytes: u64,
     /// The message; [`NONE`] for a part that is not the last.
     pub(crate) message: u32,
-    pub(crate) to: u32,
     /// The sender's end of the connection.
     pub(crate) end: u32,
-    /// The sender's number at the receiver.
-    pub(crate) back: u32,
-    /// The next of a queue or of a train.
+    /// The next of a queue.
     pub(crate) next: u32,
     pub(crate) priority: u8,
     pub(crate) kind: u8,
     pub(crate) marks: u8,
 }
 
-/// All transmissions, by number.
+/// All that waits, by number.
 #[derive(Debug)]
 pub(crate) struct Flights {
     places: Vec<Flight>,
@@ -75,14 +68,7 @@ impl Flights {
         self.places[index as usize]
     }
 
-    /// Reads both ends of a flight, which may lie on two cache lines.
-    #[inline]
-    pub(crate) fn read_ahead(&self, index: u32) -> u64 {
-        let flight = &self.places[index as usize];
-        flight.last_ns ^ u64::from(flight.priority)
-    }
-
-    /// Flights that are on their way.
+    /// Flights that wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
@@ -167,14 +153,14 @@ impl Queue {
         Some(index)
     }
 
-    /// Takes the first behind `previous` that fits, looking at `most`; and what is before it then.
-    pub(crate) fn take(
+    /// Takes the first behind `previous` that fits; and what is before it then.
+    fn take(
         &mut self,
         flights: &mut Flights,
-        (mut previous, most): (u32, u32),
+        mut previous: u32,
         fits: impl Fn(&Flight) -> bool,
     ) -> Option<(u32, u32)> {
-        for _ in 0..most {
+        loop {
             let index = match previous {
                 NONE => self.head,
                 previous => flights[previous].next,
@@ -188,7 +174,6 @@ impl Queue {
             }
             previous = index;
         }
-        None
     }
 
     /// Takes all that fit, each before those in front of it, and chains them before `taken`.
@@ -199,7 +184,7 @@ impl Queue {
         fits: impl Fn(&Flight) -> bool,
     ) -> u32 {
         let mut previous = NONE;
-        while let Some((before, index)) = self.take(flights, (previous, u32::MAX), &fits) {
+        while let Some((before, index)) = self.take(flights, previous, &fits) {
             flights[index].next = taken;
             (taken, previous) = (index, before);
         }
@@ -221,45 +206,15 @@ impl Queue {
     }
 }
 
-/// For which connections of an uplink two messages were queued since its queue was empty: a bit for each,
-/// and connections that share one are taken for the same.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Doubles {
-    once: u64,
-    twice: u64,
-}
-
-impl Doubles {
-    /// Counts a message that is queued; whether it is the first.
-    #[inline]
-    pub(crate) fn add(&mut self, end: usize, first: bool) {
-        if first {
-            *self = Doubles::default();
-        }
-        let bit = 1 << (end % 64);
-        self.twice |= self.once & bit;
-        self.once |= bit;
-    }
-
-    /// Whether two may have been queued for a connection.
-    #[inline]
-    pub(crate) fn may_have(&self, end: usize) -> bool {
-        self.twice >> (end % 64) & 1 == 1
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn flight(priority: u8, to: u32) -> Flight {
         Flight {
-            last_ns: 0,
             bytes: 1,
             message: 0,
-            to,
-            end: 0,
-            back: 0,
+            end: to,
             next: NONE,
             priority,
             kind: 0,
@@ -268,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_is_forty_bytes() {
-        assert_eq!(size_of::<Flight>(), 40);
+    fn a_flight_is_twenty_four_bytes() {
+        assert_eq!(size_of::<Flight>(), 24);
     }
 
     #[test]
@@ -280,12 +235,12 @@ mod tests {
             let index = flights.insert(flight(priority, to as u32)).unwrap();
             queue.push(&mut flights, index);
         }
-        let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 3);
-        assert_eq!(taken.map(|(_, i)| flights.remove(i).to), Some(3));
-        assert_eq!(queue.take(&mut flights, (NONE, 2), |f| f.to == 5), None);
+        let taken = queue.take(&mut flights, NONE, |f| f.end == 3);
+        assert_eq!(taken.map(|(_, i)| flights.remove(i).end), Some(3));
+        assert_eq!(queue.take(&mut flights, NONE, |f| f.end == 9), None);
         // The tail of priority 0 is taken: what comes next goes behind the one before it.
-        let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 4).unwrap();
-        assert_eq!(flights[taken.0].to, 1);
+        let taken = queue.take(&mut flights, NONE, |f| f.end == 4).unwrap();
+        assert_eq!(flights[taken.0].end, 1);
         flights.remove(taken.1);
         let index = flights.insert(flight(0, 10)).unwrap();
         queue.push(&mut flights, index);
@@ -293,7 +248,7 @@ mod tests {
         queue.push_front(&mut flights, first);
         let mut order = Vec::new();
         while let Some(index) = queue.pop(&mut flights) {
-            order.push(flights.remove(index).to);
+            order.push(flights.remove(index).end);
         }
         assert_eq!(order, [1, 10, 2, 6, 0, 5]);
         assert_eq!((flights.len(), queue.is_empty()), (0, true));

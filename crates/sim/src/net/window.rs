@@ -8,7 +8,7 @@
 
 use super::queue::{Flight, Queue, mark};
 use super::{FAIR_PART_BYTES, NONE, Net, event};
-use crate::calendar::EventQueue;
+use crate::windows::{Event, Windows};
 
 /// The state of one direction of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,6 @@ impl Connection {
             waiting: Queue::EMPTY,
             listed: false,
         }
-    }
-
-    /// Reads a word of it.
-    #[inline]
-    pub(super) fn read_ahead(&self) -> u64 {
-        self.window ^ u64::from(self.listed)
     }
 
     /// After a loss: seven tenths of the window.
@@ -83,7 +77,7 @@ impl<M> Net<M> {
     }
 
     /// The next part that a window has room for. What has no room waits for an acknowledgement.
-    pub(super) fn next_part(&mut self, now: u64, from: u32) -> Option<u32> {
+    pub(super) fn next_part(&mut self, now: u64, from: u32) -> Option<Flight> {
         loop {
             let index = match self.turns.get_mut(from as usize) {
                 Some(turns) => {
@@ -110,7 +104,7 @@ impl<M> Net<M> {
     }
 
     /// Cuts off what the connection may send now; none if nothing.
-    fn cut_part(&mut self, now: u64, from: u32, index: u32) -> Option<u32> {
+    fn cut_part(&mut self, now: u64, from: u32, index: u32) -> Option<Flight> {
         let flight = self.flights[index];
         let end = flight.end as usize;
         let fair = !self.turns.is_empty();
@@ -132,24 +126,17 @@ impl<M> Net<M> {
         let bytes = flight.bytes.min(most);
         self.tally[from as usize].queue_bytes -= bytes;
         let part = if bytes == flight.bytes {
-            index
+            self.flights.remove(index)
         } else {
-            let part = self.flights.insert(Flight {
-                bytes,
-                message: NONE,
-                ..flight
-            });
             let rest = &mut self.flights[index];
             rest.bytes -= bytes;
             rest.marks |= mark::STARTED;
             let waiting = &mut self.connections[end].waiting;
             waiting.push_front(&mut self.flights, index);
-            match part {
-                Some(part) => part,
-                None => {
-                    self.full = true;
-                    return None;
-                }
+            Flight {
+                bytes,
+                message: NONE,
+                ..flight
             }
         };
         let connection = &self.connections[end];
@@ -162,9 +149,9 @@ impl<M> Net<M> {
 
     /// Counts a part into its window, asks for its acknowledgement, and keeps the order of the stream:
     /// when its first bit arrives.
-    pub(super) fn track<Q: EventQueue>(
+    pub(super) fn track(
         &mut self,
-        queue: &mut Q,
+        queue: &mut Windows,
         (now, first_ns, wire_ns): (u64, u64, u64),
         (from, end): (u32, u32),
         bytes: u64,
@@ -177,34 +164,16 @@ impl<M> Net<M> {
         connection.arrives_ns = first_ns.saturating_add(wire_ns);
         let back_ns = self.latency.base_ns(to, from);
         let at_ns = connection.arrives_ns.saturating_add(back_ns);
-        let receipt = self.flights.insert(Flight {
-            last_ns: 0,
-            bytes,
-            message: NONE,
-            to,
-            end,
-            back: 0,
-            next: NONE,
-            priority: 0,
-            kind: 0,
-            marks: 0,
-        });
-        match receipt {
-            Some(receipt) => queue.push(at_ns, from, event::ACKNOWLEDGED, receipt),
-            None => self.full = true,
-        }
+        // A part is less than a message.
+        let receipt = [end, bytes as u32];
+        queue.push_with(at_ns, from, (event::ACKNOWLEDGED, 0), receipt);
         first_ns
     }
 
     /// A part was acknowledged: the window grows, and what waits for room goes on.
-    pub(crate) fn acknowledged<Q: EventQueue>(
-        &mut self,
-        queue: &mut Q,
-        now: u64,
-        from: u32,
-        receipt: u32,
-    ) {
-        let Flight { end, bytes, .. } = self.flights.remove(receipt);
+    pub(crate) fn acknowledged(&mut self, queue: &mut Windows, receipt: &Event) {
+        let (now, from, end) = (receipt.time_ns, receipt.node, receipt.more[0]);
+        let bytes = u64::from(receipt.more[1]);
         let connection = &mut self.connections[end as usize];
         connection.flying -= bytes;
         connection.active_ns = connection.active_ns.max(now);

@@ -378,16 +378,6 @@ impl<C: Coding> Role for Coded<C> {
         self.machine.next_deadline()
     }
 
-    #[inline]
-    fn read_ahead(&self) -> u64 {
-        self.machine.read_ahead()
-    }
-
-    #[inline]
-    fn read_behind(&self, neighbour: u32, _: Option<&Message<C>>) -> u64 {
-        self.machine.read_behind(neighbour)
-    }
-
     fn cancels(what: &Id, message: &Message<C>) -> bool {
         matches!(message, Message::Piece { id, .. } if id == what)
     }

@@ -119,11 +119,6 @@ pub(crate) trait Machine: std::fmt::Debug {
     fn absorb(&mut self, _from: Peer, _message: &FloodMessage) -> bool {
         false
     }
-    /// See [`Role::read_behind`].
-    #[inline]
-    fn read_for(&self, _message: &FloodMessage) -> u64 {
-        0
-    }
 }
 
 macro_rules! machine {
@@ -162,11 +157,6 @@ machine!(
         #[inline]
         fn absorb(&mut self, from: Peer, message: &FloodMessage) -> bool {
             Gossip::absorb(self, from, message)
-        }
-
-        #[inline]
-        fn read_for(&self, message: &FloodMessage) -> u64 {
-            Gossip::read_for(self, message)
         }
     },
     Direct,
@@ -283,11 +273,6 @@ impl<S: Machine> Role for Flood<S> {
     #[inline]
     fn absorb(&mut self, from: Peer, message: &FloodMessage) -> bool {
         self.machine.absorb(from, message)
-    }
-
-    #[inline]
-    fn read_behind(&self, _: u32, message: Option<&FloodMessage>) -> u64 {
-        message.map_or(0, |message| self.machine.read_for(message))
     }
 
     fn cancels(what: &DenseId, message: &FloodMessage) -> bool {

@@ -2,7 +2,6 @@
 
 use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
-use crate::calendar::EventQueue;
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
@@ -23,7 +22,7 @@ const REGIONS_LATENCY_MS: u64 = 70;
 /// Bytes of an authenticator without a table of costs.
 const AUTH_BYTES: usize = 96;
 
-pub(super) fn run<Q: EventQueue>(
+pub(super) fn run(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
@@ -38,17 +37,13 @@ pub(super) fn run<Q: EventQueue>(
     };
     match (broadcast.strategy, scenario.sim.mode) {
         (Strategy::Rs, Mode::Rank) => {
-            with::<Q, _>(scenario, broadcast, seed, observe, ModelRs::new(len), false)
+            with(scenario, broadcast, seed, observe, ModelRs::new(len), false)
         }
-        (Strategy::Rs, Mode::Bytes) => {
-            with::<Q, _>(scenario, broadcast, seed, observe, Rs::new(len), true)
-        }
+        (Strategy::Rs, Mode::Bytes) => with(scenario, broadcast, seed, observe, Rs::new(len), true),
         (_, Mode::Rank) if broadcast.coding == Coding::Ideal => {
-            with::<Q, _>(scenario, broadcast, seed, observe, Ideal::new(len), false)
+            with(scenario, broadcast, seed, observe, Ideal::new(len), false)
         }
-        (_, Mode::Rank) => {
-            with::<Q, _>(scenario, broadcast, seed, observe, Model16::new(len), false)
-        }
+        (_, Mode::Rank) => with(scenario, broadcast, seed, observe, Model16::new(len), false),
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;
             let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
@@ -59,7 +54,7 @@ pub(super) fn run<Q: EventQueue>(
                 .min(rlnc::ELEMENTS_MAX);
             let generators = Generators::new(Backend::Portable, elements);
             let code = Ristretto::new(generators, len);
-            with::<Q, _>(scenario, broadcast, seed, observe, code, true)
+            with(scenario, broadcast, seed, observe, code, true)
         }
     }
 }
@@ -76,7 +71,7 @@ fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunE
     })
 }
 
-fn with<Q: EventQueue, C: rlnc::Coding + Spoil>(
+fn with<C: rlnc::Coding + Spoil>(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
@@ -117,7 +112,7 @@ fn with<Q: EventQueue, C: rlnc::Coding + Spoil>(
     let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
     let degree = setup.mean_degree();
     let class = setup.class.clone();
-    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, chunks))?;
+    let mut ready = prepare::<_>(scenario, setup, roles, (degree, chunks))?;
     ready.world.connect();
     ready.world.set_restart(move |_, node, times| {
         let config = configs[usize::from(class[node as usize])].clone();

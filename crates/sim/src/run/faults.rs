@@ -2,7 +2,6 @@
 
 use super::RunError;
 use super::setup::{Setup, rate};
-use crate::calendar::EventQueue;
 use crate::check::Ledger;
 use crate::fault::{Adversary, Interval, Parameters};
 use crate::latency::{exponential, mix};
@@ -16,16 +15,15 @@ const CHURN: u64 = 13;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Puts all faults, and the coming and going of nodes, into a world.
-pub(super) fn apply<R, Q>(
+pub(super) fn apply<R>(
     scenario: &Scenario,
     setup: &Setup,
     (horizon_ns, chunks): (u64, u64),
-    world: &mut World<R, Ledger, Q>,
+    world: &mut World<R, Ledger>,
 ) -> Result<(), RunError>
 where
     R: Adversary + Role,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     for (index, (fault, members)) in scenario.fault.iter().zip(&setup.faulty).enumerate() {
         let interval = fault.interval();
@@ -75,17 +73,16 @@ struct Place<'a> {
     chunks: u64,
 }
 
-fn apply_one<R, Q>(
+fn apply_one<R>(
     scenario: &Scenario,
     setup: &Setup,
     (fault, interval): (&Fault, Interval),
     place: Place<'_>,
-    world: &mut World<R, Ledger, Q>,
+    world: &mut World<R, Ledger>,
 ) -> Result<(), RunError>
 where
     R: Adversary + Role,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     let node = place.node;
     let mut during = |begin: Change, end: Change| {
@@ -151,16 +148,10 @@ fn up(node: u32, restart: Restart) -> Change {
 }
 
 /// Lets a node go down and up again, for exponential times, until the horizon; it is up then.
-fn churn<R, Q>(
-    seed: u64,
-    node: u32,
-    class: &Class,
-    horizon_ns: u64,
-    world: &mut World<R, Ledger, Q>,
-) where
+fn churn<R>(seed: u64, node: u32, class: &Class, horizon_ns: u64, world: &mut World<R, Ledger>)
+where
     R: Role,
     R::Delivery: Into<Delivery> + Copy,
-    Q: EventQueue,
 {
     let mut count = 0;
     let mut draw = |mean_s: u64| {

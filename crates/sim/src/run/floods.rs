@@ -2,7 +2,6 @@
 
 use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
-use crate::calendar::EventQueue;
 use crate::fault::needs_validation;
 use crate::gossip::{Config, ConfigError};
 use crate::graph::Graph;
@@ -23,7 +22,7 @@ fn config(scenario: &Scenario, gossip: &Gossip, validates: bool) -> Result<Confi
     })
 }
 
-pub(super) fn gossip<Q: EventQueue>(
+pub(super) fn gossip(
     scenario: &Scenario,
     parameters: &Gossip,
     seed: u64,
@@ -37,14 +36,14 @@ pub(super) fn gossip<Q: EventQueue>(
     })?;
     let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
     let degree = u64::from(config.degree).min(setup.mean_degree());
-    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
     ready.world.set_restart(move |_, node, times| {
         mesh(&config, validation_ns, (seed, node, times)).restarted(times)
     });
     finish(scenario, ready, observe)
 }
 
-pub(super) fn direct<Q: EventQueue>(
+pub(super) fn direct(
     scenario: &Scenario,
     seed: u64,
     observe: &mut dyn Observe,
@@ -57,14 +56,14 @@ pub(super) fn direct<Q: EventQueue>(
     })?;
     let roles = directs(&setup.graph, &config, validation_ns);
     let degree = u64::from(scenario.sim.nodes);
-    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
     ready.world.set_restart(move |graph, node, times| {
         direct_node(graph, &config, validation_ns, node).restarted(times)
     });
     finish(scenario, ready, observe)
 }
 
-pub(super) fn grid<Q: EventQueue>(
+pub(super) fn grid(
     scenario: &Scenario,
     seed: u64,
     observe: &mut dyn Observe,
@@ -75,7 +74,7 @@ pub(super) fn grid<Q: EventQueue>(
     let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
     let roles = grids(&setup.graph, &config, validation_ns);
     let degree = setup.mean_degree();
-    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
     ready.world.set_restart(move |graph, node, times| {
         member(graph, &config, validation_ns, node).restarted(times)
     });

@@ -12,7 +12,7 @@ pub(super) const NODES_MAX: u64 = 1 << 20;
 /// Most virtual milliseconds: 10^12 ns are 10^6 ms, and nothing is scheduled later.
 const TIME_MS_MAX: u64 = 1_000_000;
 /// Most bytes of a payload.
-const PAYLOAD_BYTES_MAX: u64 = 1 << 40;
+const PAYLOAD_BYTES_MAX: u64 = 1 << 31;
 /// Most payloads of a run.
 const COUNT_MAX: u64 = 100_000;
 /// Most megabits a second.
@@ -176,7 +176,6 @@ fn link(scenario: &Scenario) -> Checked {
         1 << 16,
         1 << 44,
     )?;
-    range("link.train_bytes_max", link.train_bytes_max, 0, 1 << 20)?;
     range(
         "link.partition_break_ms",
         link.partition_break_ms,

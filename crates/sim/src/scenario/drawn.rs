@@ -146,7 +146,6 @@ impl Scenario {
                 handle_ns: self.compute.handle_ns,
                 seed,
                 kinds,
-                arrivals_always: false,
             },
             processors: self.class.iter().map(processor).collect(),
             processor: place.class,

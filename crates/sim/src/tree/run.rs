@@ -5,7 +5,6 @@ use super::config::Tree;
 use super::message::{Piece, TreeMessage};
 use super::node::{Finished, TreeNode};
 use super::plan::Plan;
-use crate::calendar::Calendar;
 use crate::fault::Withhold;
 use crate::graph::Graph;
 use crate::latency::{Latency, mix};
@@ -51,7 +50,7 @@ impl Witness<TreeNode> for First {
     }
 }
 
-type TreeWorld = World<TreeNode, First, Calendar>;
+type TreeWorld = World<TreeNode, First>;
 
 /// Runs a slot of a scenario whose protocol is `tree`.
 ///
@@ -228,6 +227,7 @@ fn harvest(
         bounds: Bounds::default(),
         adversity: Default::default(),
         events: world.events(),
+        received: world.received(),
         event_hash: world.event_hash(),
         verdict: verdict(votes, root.as_ref(), plan),
         votes: None,

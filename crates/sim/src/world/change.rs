@@ -1,9 +1,9 @@
 //! Changes of the world itself: nodes that go down, slow down, or are cut off.
 
-use super::{Witness, World, kind};
-use crate::calendar::{ARG_MAX, EventQueue};
+use super::{Witness, World};
 use crate::fault::{Interval, Wrap};
 use crate::graph::Graph;
+use crate::latency::fold;
 use crate::net::{Cut, Rate};
 use crate::role::{Input, Role};
 use alphorn_proto::Peer;
@@ -55,20 +55,16 @@ impl<R> fmt::Debug for Restart<R> {
     }
 }
 
-impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
-    /// Lets something change at a time, now or later.
+impl<R: Role, W: Witness<R>> World<R, W> {
+    /// Lets something change at a time, now or later, before anything else that happens then.
     ///
     /// # Panics
-    /// If the time is over, or 2^28 changes wait.
+    /// If the time is over.
     pub fn change(&mut self, at: Time, change: Change) {
         assert!(at >= self.now(), "a change at a time that is over");
-        assert!(
-            self.changes.len() < ARG_MAX as usize,
-            "changes are numbered"
-        );
-        let index = self.changes.len() as u32;
-        self.changes.push(change);
-        self.queue.push(at.as_nanos(), 0, kind::CHANGE, index);
+        let key = (at.as_nanos(), self.changes_count);
+        self.changes_count += 1;
+        self.changes.insert(key, change);
     }
 
     /// Cuts one side of the nodes off from the other for an interval. Streams break `break_ns` after its
@@ -148,8 +144,15 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         self.witness.restarted(self.now_ns, node);
     }
 
-    pub(super) fn change_now(&mut self, index: u32) {
-        match self.changes[index as usize].clone() {
+    /// Carries out the next change, between two windows.
+    pub(super) fn change_next(&mut self) {
+        let Some(((now_ns, _), change)) = self.changes.pop_first() else {
+            return;
+        };
+        (self.now_ns, self.latest_ns, self.active_ns) = (now_ns, now_ns, now_ns);
+        self.events += 1;
+        self.hash = self.hash.wrapping_add(fold(now_ns, u64::MAX));
+        match change {
             Change::Down(node) => {
                 if !self.net.hot[node as usize].down {
                     self.witness.changed(self.now_ns, node, false);
@@ -161,7 +164,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             }
             Change::Up(node) | Change::UpAnew(node) => {
                 if self.net.hot[node as usize].down {
-                    if matches!(self.changes[index as usize], Change::UpAnew(_)) {
+                    if matches!(change, Change::UpAnew(_)) {
                         self.begin_anew(node);
                     }
                     self.net.hot[node as usize].down = false;
@@ -182,6 +185,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             Change::Speed(node, factor_pct) => self.compute.set_factor(node, factor_pct),
             Change::Across(cut, up) => self.tell_across(cut, up),
         }
+        self.show();
     }
 
     /// Tells both ends of all connections that a cut parts.

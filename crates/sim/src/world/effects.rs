@@ -1,7 +1,7 @@
 //! What roles want done, and the slow way of nodes with a wrapper.
 
+use super::seen::Sight;
 use super::{Witness, World};
-use crate::calendar::EventQueue;
 use crate::charge::{At, Done};
 use crate::fault::Wrap;
 use crate::gossip::Peers;
@@ -20,7 +20,7 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     }
 }
 
-impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+impl<R: Role, W: Witness<R>> World<R, W> {
     #[inline]
     pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
         self.trace_output(node, &output);
@@ -66,14 +66,14 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 };
                 self.compute.cancel(at, session, &mut self.done);
             }
-            Output::Deliver(delivery) => self.witness.delivered(self.now_ns, node, &delivery),
+            Output::Deliver(delivery) => self.see(node, Sight::Delivered(delivery)),
             Output::Report { peer, reason } => {
                 if let Some(end) = self.net.graph.end(node, peer.0) {
                     let about = self.net.graph.peer(end);
-                    self.witness.reported(self.now_ns, node, about, reason);
+                    self.see(node, Sight::Reported { about, reason });
                 }
             }
-            Output::Evidence => self.witness.evidence(self.now_ns, node),
+            Output::Evidence => self.see(node, Sight::Evidence),
         }
     }
 
@@ -86,9 +86,8 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
         let (bytes, kind, paced) = (message.wire_bytes(), message.kind(), message.is_paced());
         if message.has_payload() {
-            self.active_ns = self.now_ns;
+            self.active_ns = self.active_ns.max(self.now_ns);
         }
-        self.witness.sent(self.now_ns, node, &message, holders);
         let Some(message) = self.net.keep(node, message, holders) else {
             self.net.full = true;
             return;

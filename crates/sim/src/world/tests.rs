@@ -1,5 +1,4 @@
 use super::*;
-use crate::calendar::Heap;
 use crate::gossip::{Config, Gossip};
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -7,6 +6,7 @@ use crate::net::Rate;
 use crate::role::flood::{Blob, Flood, FloodMessage, meshes};
 use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Link};
+use crate::windows::tests::narrow;
 use std::sync::Arc;
 
 const NODES: u32 = 200;
@@ -31,7 +31,6 @@ impl Witness<Mesh> for Log {
 
 struct Setup {
     latency: scenario::Latency,
-    arrivals_always: bool,
     validation_ns: u64,
     handle_ns: u64,
     bytes: u64,
@@ -45,7 +44,6 @@ impl Default for Setup {
                 ms: 70,
                 jitter_pct: 0,
             },
-            arrivals_always: false,
             validation_ns: 0,
             handle_ns: 2000,
             bytes: 10_000,
@@ -55,7 +53,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    fn world<Q: EventQueue>(&self) -> World<Mesh, Log, Q> {
+    fn world(&self) -> World<Mesh, Log> {
         let numbers = (0..NODES).flat_map(|node| (1..=8_u32).map(move |i| (node, i)));
         let edge = |(node, i): (u32, u32)| (node, (node + i * i * 7 + 1) % NODES);
         let graph = Graph::from_edges(NODES, numbers.map(edge).collect()).unwrap();
@@ -72,7 +70,6 @@ impl Setup {
                 handle_ns: self.handle_ns,
                 seed: 3,
                 kinds: FloodMessage::KINDS.len(),
-                arrivals_always: self.arrivals_always,
             },
             processors: vec![Processor {
                 cores: 4,
@@ -97,7 +94,7 @@ impl Setup {
         world
     }
 
-    fn run<Q: EventQueue>(&self) -> World<Mesh, Log, Q> {
+    fn run(&self) -> World<Mesh, Log> {
         let mut world = self.world();
         assert_eq!(world.run_until(Time::MAX, u64::MAX), Ok(Pause::Quiet));
         world
@@ -114,7 +111,7 @@ fn regions() -> scenario::Latency {
 
 #[test]
 fn every_payload_reaches_everyone_once() {
-    let world = Setup::default().run::<Calendar>();
+    let world = Setup::default().run();
     let mut deliveries: Vec<(u32, u32)> =
         world.witness().0.iter().map(|&(_, n, i)| (i, n)).collect();
     deliveries.sort_unstable();
@@ -135,37 +132,23 @@ fn every_payload_reaches_everyone_once() {
 }
 
 #[test]
-fn the_queue_of_events_decides_nothing() {
+fn the_width_of_windows_decides_nothing() {
     for latency in [Setup::default().latency, regions()] {
         let setup = Setup {
             latency,
             validation_ns: 300_000,
             ..Setup::default()
         };
-        let (calendar, heap) = (setup.run::<Calendar>(), setup.run::<Heap>());
-        assert!(calendar.witness().0 == heap.witness().0);
-        assert_eq!(calendar.event_hash(), heap.event_hash());
-        assert_eq!(calendar.events(), heap.events());
-        assert_eq!(calendar.event_hash(), setup.run::<Calendar>().event_hash());
+        let wide = setup.run();
+        for bits in [0, 10, 16] {
+            let narrow = narrow(bits, || setup.run());
+            assert!(wide.witness().0 == narrow.witness().0);
+            assert_eq!(wide.event_hash(), narrow.event_hash());
+            assert_eq!(wide.events(), narrow.events());
+            assert_eq!(wide.tallies(), narrow.tallies());
+        }
+        assert_eq!(wide.event_hash(), setup.run().event_hash());
     }
-}
-
-#[test]
-fn without_overtaking_the_arrival_needs_no_event() {
-    let direct = Setup::default().run::<Calendar>();
-    let events = Setup {
-        arrivals_always: true,
-        ..Setup::default()
-    };
-    let events = events.run::<Calendar>();
-    let sorted = |world: &World<Mesh, Log>| {
-        let mut log = world.witness().0.clone();
-        log.sort_unstable();
-        log
-    };
-    assert!(sorted(&direct) == sorted(&events));
-    assert_eq!(direct.balance(), events.balance());
-    assert!(direct.events() < events.events());
 }
 
 #[test]
@@ -176,7 +159,7 @@ fn validation_takes_its_time_at_every_hop() {
             bytes: 500,
             ..Setup::default()
         };
-        let world = setup.run::<Calendar>();
+        let world = setup.run();
         let first = world.witness().0.iter().filter(|(.., item)| *item == 0);
         let cpu_ns: u64 = world.tallies().iter().map(|tally| tally.cpu_ns).sum();
         let messages: u64 = world.tallies().iter().map(|t| u64::from(t.messages)).sum();
@@ -195,10 +178,10 @@ fn validation_takes_its_time_at_every_hop() {
 
 #[test]
 fn bounds_end_a_run() {
-    let mut world = Setup::default().world::<Calendar>();
+    let mut world = Setup::default().world();
     assert_eq!(world.run_until(Time::MAX, 100), Ok(Pause::Events));
     assert_eq!(world.events(), 100);
-    let until = Time::from_millis(100);
+    let until = Time::from_millis(200);
     assert_eq!(world.run_until(until, u64::MAX), Ok(Pause::Until));
     assert_eq!(world.now(), until);
     world.limits.events_max = 500;
@@ -262,13 +245,10 @@ fn no_link_carries_more_in_a_window_than_it_can() {
             latency,
             // What is handled at once is counted when it is there.
             handle_ns: 0,
-            link: Link {
-                train_bytes_max: 0,
-                ..link
-            },
+            link,
             ..Setup::default()
         };
-        let (up, down) = busiest_windows(&mut setup.world::<Calendar>());
+        let (up, down) = busiest_windows(&mut setup.world());
         // A message that begins in one window ends in the next. It takes its place in a downlink with its
         // first bit, and is counted when its sender's link has carried the last one.
         let message = setup.bytes + 100;

@@ -1,7 +1,6 @@
 //! What happens to nodes and what they want done, line by line.
 
 use super::{Witness, World};
-use crate::calendar::EventQueue;
 use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::trace::{Event, Name, Record};
@@ -29,17 +28,29 @@ impl Traced {
 pub(super) struct Tracer {
     of: Option<Traced>,
     records: Vec<Record>,
+    /// Those of windows that are closed, in the order of time.
+    closed: usize,
 }
 
-impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+impl<R: Role, W: Witness<R>> World<R, W> {
     /// From now on tells everything of these nodes, until none are given.
     pub fn trace(&mut self, of: Option<Traced>) {
         self.tracer.of = of;
     }
 
-    /// What was told since this was last asked for.
+    /// What was told since this was last asked for, up to the last window that is closed; in the order of time.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
-        std::mem::take(&mut self.tracer.records)
+        let closed = std::mem::take(&mut self.tracer.closed);
+        self.tracer.records.drain(..closed).collect()
+    }
+
+    /// Brings what was told in a window into the order of time.
+    pub(super) fn close_trace(&mut self) {
+        let Tracer {
+            records, closed, ..
+        } = &mut self.tracer;
+        records[*closed..].sort_by_key(|record| record.t);
+        *closed = records.len();
     }
 
     #[inline]

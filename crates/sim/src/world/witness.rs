@@ -2,13 +2,10 @@
 
 use crate::role::Role;
 
-/// Sees what happens in a world; what it does with it never changes a run, but for its end.
+/// Sees what happens in a world, in the order of time where it is not said otherwise; what it does with it
+/// never changes a run, but for its end.
 pub trait Witness<R: Role> {
-    /// A node hands a message over to its uplink, once for each of `receivers`.
-    #[inline]
-    fn sent(&mut self, _now_ns: u64, _node: u32, _message: &R::Message, _receivers: u32) {}
-
-    /// A message is there.
+    /// A message is there. Those of one node come in the order of time.
     #[inline]
     fn arrived(&mut self, _now_ns: u64, _node: u32, _message: &R::Message) {}
 
@@ -27,7 +24,7 @@ pub trait Witness<R: Role> {
     /// A node that comes back has forgotten everything.
     fn restarted(&mut self, _now_ns: u64, _node: u32) {}
 
-    /// Whether nothing more need happen.
+    /// Whether nothing more need happen; asked after each window.
     #[inline]
     fn is_done(&self) -> bool {
         false

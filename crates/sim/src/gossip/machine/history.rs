@@ -42,12 +42,6 @@ impl<P: Payload> History<P> {
         self.entries.is_empty()
     }
 
-    /// Heartbeat interval of the newest message, 0 if none is kept.
-    #[inline]
-    pub(super) fn newest_beat(&self) -> u64 {
-        self.entries.back().map_or(0, |entry| entry.beat)
-    }
-
     pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u64, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
         self.entries.push_back(Entry {

@@ -127,8 +127,6 @@ pub struct Link {
     pub overhead_bytes: u64,
     /// Bytes that wait in a node's uplink at most; what comes then is dropped and counted.
     pub node_queue_bytes_max: u64,
-    /// Bytes of small messages that leave as one transmission at most; 0 for none.
-    pub train_bytes_max: u64,
     /// A stream across a partition breaks after so long.
     pub partition_break_ms: u64,
 }
@@ -144,7 +142,6 @@ impl Default for Link {
             loss_ppm: 0,
             overhead_bytes: 60,
             node_queue_bytes_max: 64 << 20,
-            train_bytes_max: 64 << 10,
             partition_break_ms: 10_000,
         }
     }

@@ -88,18 +88,18 @@ mod tests {
 
     #[test]
     fn buckets_keep_their_events_and_give_their_memory_back() {
-        let event = |seq| Event::new(1, seq, 0, (0, 0), [0; 2]);
+        let event = |order| Event::new(1, order, 0, (0, 0), [0; 2]);
         let mut pool = Pool::default();
         for round in 0..3 {
             let (mut a, mut b) = (NONE, NONE);
-            for seq in 0..100 {
-                pool.push(&mut a, event(seq));
-                pool.push(&mut b, event(1000 + seq));
+            for order in 0..100 {
+                pool.push(&mut a, event(order));
+                pool.push(&mut b, event(1000 + order));
             }
             let mut found = Vec::new();
             pool.drain(&mut a, &mut found);
             found.sort_unstable();
-            assert!(found.iter().map(|event| event.seq).eq(0..100), "{round}");
+            assert!(found.iter().map(|event| event.order).eq(0..100), "{round}");
             found.clear();
             pool.drain(&mut b, &mut found);
             assert_eq!((found.len(), a, b), (100, NONE, NONE));

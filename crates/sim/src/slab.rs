@@ -1,6 +1,6 @@
 //! Things in one place each, shared by number.
 
-use super::ARG_MAX;
+use crate::windows::ARG_MAX;
 
 /// A thing that several hold, or a free place.
 #[derive(Debug)]
@@ -109,5 +109,27 @@ impl<T: Clone> Slab<T> {
             return self.get(index).clone();
         }
         self.release(index).expect("the last holder gets the thing")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_holder_gets_the_thing() {
+        let mut slab = Slab::default();
+        let a = slab.insert("a".to_owned(), 3).unwrap();
+        let b = slab.insert("b".to_owned(), 1).unwrap();
+        assert_eq!((slab.redeem(a), slab.release(a)), ("a".to_owned(), None));
+        assert_eq!(slab.get(a), "a");
+        assert_eq!(slab.release(a), Some("a".to_owned()));
+        assert_eq!(slab.insert("c".to_owned(), 1), Some(a));
+        assert_eq!((slab.get(b).as_str(), slab.len()), ("b", 2));
+        slab.hold(b, 1);
+        assert_eq!(
+            (slab.release(b), slab.release(b)),
+            (None, Some("b".to_owned()))
+        );
     }
 }
