@@ -30,26 +30,47 @@ fn inverse(value: u32) -> u32 {
     result
 }
 
-/// The product, not below the modulus but below 2^20: so 2^12 of them can be added.
-#[inline(always)]
-fn product(a: u16, b: u16) -> u32 {
-    // Every x86-64 multiplies words; without SSE 4.1 it does not multiply double words.
-    let product = u32::from(a) * u32::from(b);
-    (product >> 16) * 15 + (product & 0xffff)
-}
-
 /// Dimensions of a span, at most.
 pub(crate) const WIDTH_MAX: usize = 64;
 
-/// Σ factors[i] · rows[i], for at most 64 rows of at most 64 elements.
-pub(crate) fn combine<'a>(factors: &[u16], rows: impl Iterator<Item = &'a [u16]>) -> [u16; 64] {
-    let mut sums = [0_u32; WIDTH_MAX];
-    for (&factor, row) in factors.iter().zip(rows) {
-        for (sum, &element) in sums.iter_mut().zip(row) {
-            *sum += product(factor, element);
+/// Sums of products that are not reduced yet: their lower and upper halves by themselves, which takes two
+/// multiplications of words, as every x86-64 does eight of at once.
+#[derive(Clone, Copy)]
+struct Sums {
+    low: [u32; WIDTH_MAX],
+    high: [u32; WIDTH_MAX],
+}
+
+impl Sums {
+    const ZERO: Sums = Sums {
+        low: [0; WIDTH_MAX],
+        high: [0; WIDTH_MAX],
+    };
+
+    /// Adds `factor · row` behind the first `from` elements; 64 times at most.
+    #[inline(always)]
+    fn add(&mut self, from: usize, factor: u16, row: &[u16]) {
+        let sums = self.low[from..].iter_mut().zip(&mut self.high[from..]);
+        for ((low, high), &element) in sums.zip(row) {
+            *low += u32::from(factor.wrapping_mul(element));
+            *high += (u32::from(factor) * u32::from(element)) >> 16;
         }
     }
-    sums.map(|sum| reduce(sum) as u16)
+
+    /// An element below the modulus: at most 15·64·65535 + 65·65535 < 2^26 are reduced.
+    #[inline(always)]
+    fn element(&self, i: usize) -> u16 {
+        reduce(self.low[i] + 15 * self.high[i]) as u16
+    }
+}
+
+/// Σ factors[i] · rows[i], for at most 64 rows of at most 64 elements.
+pub(crate) fn combine<'a>(factors: &[u16], rows: impl Iterator<Item = &'a [u16]>) -> [u16; 64] {
+    let mut sums = Sums::ZERO;
+    for (&factor, row) in factors.iter().zip(rows) {
+        sums.add(0, factor, row);
+    }
+    std::array::from_fn(|i| sums.element(i))
 }
 
 /// A span in row echelon form: one flat block, so that copying it is one move of memory.
@@ -90,10 +111,10 @@ impl Span {
         let Some((pivot, reduced)) = self.reduced(row) else {
             return false;
         };
-        let factor = inverse(reduced[pivot]);
+        let factor = inverse(reduced.element(pivot).into());
         let from = pivot * self.width;
-        for (slot, &element) in self.rows[from..from + self.width].iter_mut().zip(&reduced) {
-            *slot = reduce(reduce(element) * factor) as u16;
+        for (i, slot) in self.rows[from..from + self.width].iter_mut().enumerate() {
+            *slot = reduce(u32::from(reduced.element(i)) * factor) as u16;
         }
         self.present |= 1 << pivot;
         true
@@ -105,28 +126,25 @@ impl Span {
         self.present = other.present;
     }
 
-    /// What is left of the row, and where it begins; `None` if nothing is left. Behind its begin
-    /// elements are not reduced yet.
-    fn reduced(&self, row: &[u16]) -> Option<(usize, [u32; WIDTH_MAX])> {
-        let mut left = [0_u32; WIDTH_MAX];
-        for (slot, &element) in left.iter_mut().zip(row) {
+    /// What is left of the row, and where it begins; `None` if nothing is left.
+    fn reduced(&self, row: &[u16]) -> Option<(usize, Sums)> {
+        let mut left = Sums::ZERO;
+        for (slot, &element) in left.low.iter_mut().zip(row) {
             *slot = u32::from(element);
         }
         for column in 0..self.width {
-            // At most 64 products below 2^20 were added to an element.
-            left[column] = reduce(left[column]);
-            if left[column] == 0 {
+            let element = left.element(column);
+            if element == 0 {
+                (left.low[column], left.high[column]) = (0, 0);
                 continue;
             }
             if self.present >> column & 1 == 0 {
                 return Some((column, left));
             }
-            let factor = (MODULUS - left[column]) as u16;
             // A row begins at its pivot.
             let own = &self.rows[column * self.width + column..(column + 1) * self.width];
-            for (slot, &element) in left[column..].iter_mut().zip(own) {
-                *slot += product(factor, element);
-            }
+            left.add(column, (MODULUS - u32::from(element)) as u16, own);
+            (left.low[column], left.high[column]) = (0, 0);
         }
         None
     }
