@@ -412,7 +412,7 @@ fn two_runs_are_compared() {
         );
     }
     let (out, _) = ends(at, 0, &["compare", "a", "b"]);
-    assert!(out.contains("the same order of events"), "{out}");
+    assert!(out.contains("seed, the same events"), "{out}");
     let (_, errors) = ends(at, 1, &["compare", "a", "c"]);
     assert!(errors.contains("more than 15 % apart: t50_ms"), "{errors}");
 }

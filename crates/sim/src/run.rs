@@ -57,7 +57,7 @@ pub trait Observe {
         None
     }
 
-    /// What happened to these nodes, in the order of events.
+    /// What happened to these nodes, in the order of time.
     fn trace(&mut self, _records: Vec<Record>) {}
 }
 

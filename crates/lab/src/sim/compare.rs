@@ -68,11 +68,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let same = if hash(&a) == hash(&b) {
             "the same"
         } else {
-            "another"
+            "other"
         };
-        sink.say(&format!(
-            "\nThe same scenario and seed, {same} order of events."
-        ));
+        sink.say(&format!("\nThe same scenario and seed, {same} events."));
     }
     let machine = Machine::here(1, BTreeMap::new());
     let config =

@@ -68,7 +68,10 @@ pub struct Figures {
     pub cpu_ms_p99: f64,
     /// Events handled.
     pub events: u64,
-    /// Hash of the sequence of events, in hexadecimal.
+    /// Messages that nodes received.
+    #[serde(default)]
+    pub received: u64,
+    /// Hash of the events, in hexadecimal.
     pub event_hash: String,
     /// What became of the votes, if the run is a slot of Horn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -358,6 +361,7 @@ impl Figures {
             bytes_up_p99,
             cpu_ms_p99: ms(cpu_ns_p99),
             events: outcome.events,
+            received: outcome.received,
             event_hash: format!("{:016x}", outcome.event_hash),
             votes: VoteFigures::of(outcome),
             loads: outcome

@@ -41,7 +41,7 @@ fn outcome(strategy: &str, mode: &str, more: &str) -> Outcome {
     outcome.unwrap_or_else(|error| panic!("{strategy} {mode} {more}: {error}"))
 }
 
-/// Trap 6: the same order of events, the same arrivals and the same bytes of every node, with a network
+/// Trap 6: the same events, the same arrivals and the same bytes of every node, with a network
 /// that loses nothing, with one that does, and with neighbours that send what is false.
 #[test]
 fn trap_06_models_do_what_codes_do() {
