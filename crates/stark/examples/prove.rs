@@ -133,9 +133,16 @@ fn main() -> Result<(), Failure> {
         bitfield: (0..1 << log2).map(|i| i < count).collect(),
     };
     let public = chains.public(&statement, &registry);
-    let (witness, filled) = timed(|| Ok(chains.witness(exec, SLOT, &MESSAGE, &openings)?))?;
-    let (proof, proved) =
-        timed(|| Ok(prove_succinct(exec, relation, &preset, &public, &witness)?))?;
+    let (opened, filled) = timed(|| Ok(chains.opened(exec, SLOT, &MESSAGE, &openings)?))?;
+    let (proof, proved) = timed(|| {
+        Ok(prove_succinct(
+            exec,
+            relation,
+            &preset,
+            &public,
+            &opened.witness,
+        )?)
+    })?;
     let ((), verified) = timed(|| {
         Ok(verify_succinct_on(
             exec, relation, &preset, &public, &proof,
@@ -145,7 +152,7 @@ fn main() -> Result<(), Failure> {
     let rate = count as f64 / (filled + proved).as_secs_f64();
     let steps = Steps::default();
     let watched = exec.with_watch(&steps);
-    prove_succinct(watched, relation, &preset, &public, &witness)?;
+    prove_succinct(watched, relation, &preset, &public, &opened.witness)?;
     steps.print();
     println!(
         "{count} openings, {threads} threads, {backend}, {}: witness {filled:.1?}, proof {proved:.1?} \

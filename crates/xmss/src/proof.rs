@@ -237,12 +237,12 @@ impl Proofs {
         }
         exec.step("witness")?;
         let statement = self.statement(exec.backend(), registry, &claimed);
-        let spoken = (slot, &statement.message[..]);
-        let (witness, holds) = self.chains.opened(exec, spoken, registry, signed)?;
-        all_hold(signed, holds)?;
+        let message = &statement.message;
+        let opened = self.chains.opened(exec, slot, message, registry, signed)?;
+        all_hold(signed, opened.holds)?;
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
-        let proof = prove_succinct(exec, relation, &self.preset, &public, &witness)?;
+        let proof = prove_succinct(exec, relation, &self.preset, &public, &opened.witness)?;
         Ok(proof.to_bytes(relation, &self.preset))
     }
 

@@ -62,10 +62,10 @@ fn leaf(example: &Example, members: Range<usize>) -> Leaf {
     let statement = statement_of(&example.statement, members.clone(), 0);
     let (chains, openings) = (&example.chains, &example.openings[members]);
     let slot = statement.slot;
-    let witness = chains.witness(exec(), slot, &MESSAGE, openings).unwrap();
+    let opened = chains.opened(exec(), slot, &MESSAGE, openings).unwrap();
     let public = chains.public(&statement, &example.registry);
     let relation = chains.relation();
-    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
+    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &opened.witness).unwrap();
     (proof, statement.bitfield)
 }
 

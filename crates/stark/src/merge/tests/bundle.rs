@@ -316,8 +316,9 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     forged.statement.bitfield[6] = true;
     let witness = forged
         .chains
-        .witness(exec(), SLOT, &MESSAGE, &forged.openings[5..])
-        .unwrap();
+        .opened(exec(), SLOT, &MESSAGE, &forged.openings[5..])
+        .unwrap()
+        .witness;
     let public = forged.chains.public(&forged.statement, &forged.registry);
     let relation = forged.chains.relation();
     let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();

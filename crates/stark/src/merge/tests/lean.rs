@@ -20,10 +20,10 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         |members| {
             let statement = statement_of(&example.statement, members.clone(), 0);
             let (chains, openings) = (&example.chains, &example.openings[members]);
-            let witness = chains.witness(exec(), SLOT, &SPOKEN, openings).unwrap();
+            let opened = chains.opened(exec(), SLOT, &SPOKEN, openings).unwrap();
             let public = chains.public(&statement, &example.registry);
             let (relation, preset) = (chains.relation(), &Preset::FAST);
-            let proof = prove_succinct(exec(), relation, preset, &public, &witness).unwrap();
+            let proof = prove_succinct(exec(), relation, preset, &public, &opened.witness).unwrap();
             (proof, statement.bitfield)
         },
     )
