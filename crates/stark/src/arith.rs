@@ -135,7 +135,8 @@ pub(crate) fn show<'a>(
     proof: &'a [Fp],
     start: usize,
     tree: &Opened<'_, Fp>,
-    (indices, bits): (&[usize], usize),
+    indices: &[usize],
+    bits: usize,
 ) -> Result<(Shown<'a>, usize), VerifyError> {
     let height = bits.saturating_sub(tree.cap.len().ilog2() as usize);
     let sent = Sent::new(indices, height);
@@ -237,7 +238,8 @@ impl Arith for Native<'_> {
             self.proof,
             self.read,
             tree,
-            (&indices, coordinates),
+            &indices,
+            coordinates,
         )?;
         self.read = end;
         Ok(indices.iter().map(|i| shown.row(*i).to_vec()).collect())

@@ -100,15 +100,7 @@ pub(super) fn prove_committed(
     let coordinates = shape.slices_log2 + shape.slice_log2();
     whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
     let (ledger, _) = read_arguments(&mut channel, relation, &known)?;
-    open_ledger(
-        &mut sender,
-        exec,
-        relation,
-        preset,
-        (committed, &numbers),
-        committer,
-        ledger,
-    )?;
+    open_ledger(&mut sender, exec, relation, preset, committer, ledger)?;
     Ok(sender.finish())
 }
 
@@ -118,8 +110,7 @@ fn open_ledger(
     exec: Exec<'_>,
     relation: &Relation,
     preset: &Preset,
-    slices: (&[Vec<Fp>], &[usize]),
-    committer: Committer,
+    committer: Committer<'_>,
     ledger: Ledger<Ext>,
 ) -> Result<(), Stopped> {
     exec.step("rounds over slices")?;
@@ -128,17 +119,9 @@ fn open_ledger(
     let gammas = powers(gamma, gamma, claims.len());
     let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
     let claim = committer.value + values.sum();
-    let sample = (&committer.point[..], committer.slice_values);
-    let weighted = (&claims[..], &gammas[..]);
-    let rounds = Rounds::new(exec, &relation.shape, slices, weighted, sample)?;
-    whir::open(
-        sender,
-        exec,
-        preset,
-        (committer.oracle, slices.1),
-        claim,
-        rounds,
-    )?;
+    let shape = &relation.shape;
+    let rounds = Rounds::new(exec, shape, &committer, &claims, &gammas)?;
+    whir::open(sender, exec, preset, committer, claim, rounds)?;
     Ok(())
 }
 
@@ -184,7 +167,7 @@ pub fn verify_succinct_on(
     let arith = Native::on(exec.backend(), &proof.elements);
     let numbers = relation.slice_numbers(proof.groups);
     let check = |deferred: &_| check_public(exec, public, deferred);
-    let (channel, _) = read_succinct(arith, relation, (preset, &numbers), &known, check)?;
+    let (channel, _) = read_succinct(arith, relation, preset, &numbers, &known, check)?;
     channel.arith.finish()
 }
 
@@ -193,7 +176,8 @@ pub fn verify_succinct_on(
 pub(crate) fn read_succinct<A: Arith>(
     arith: A,
     relation: &Relation,
-    (preset, numbers): (&Preset, &[usize]),
+    preset: &Preset,
+    numbers: &[usize],
     known: &Known<A::Base>,
     check: impl FnOnce(&Deferred<A::Ext>) -> Result<(), VerifyError>,
 ) -> Result<(Channel<A>, Deferred<A::Ext>), VerifyError> {

@@ -123,10 +123,14 @@ impl Part {
     ) -> (Statement, Result<MergeProof, ProveError>) {
         let mut statement = self.statement.clone();
         statement.level = level;
-        let spoken = (&statement, &self.publics[..]);
-        let proof = SETUP
-            .merges
-            .prove(exec(), &Preset::MERGE, &self.registry, spoken, &[child]);
+        let proof = SETUP.merges.prove(
+            exec(),
+            &Preset::MERGE,
+            &self.registry,
+            &statement,
+            &self.publics,
+            &[child],
+        );
         (statement, proof)
     }
 
@@ -135,9 +139,15 @@ impl Part {
         statement: &Statement,
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
-        let spoken = (statement, &self.publics[..]);
         let merges = &SETUP.merges;
-        merges.verify(exec(), &Preset::MERGE, &self.registry, spoken, proof)
+        merges.verify(
+            exec(),
+            &Preset::MERGE,
+            &self.registry,
+            statement,
+            &self.publics,
+            proof,
+        )
     }
 }
 
