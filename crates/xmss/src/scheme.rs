@@ -512,7 +512,7 @@ impl Xmss {
                 })?)
             }
         };
-        collection::merge(proofs, exec, keys, statement, (&proved, listed))
+        collection::merge(proofs, exec, keys, statement, &proved, listed)
     }
 }
 

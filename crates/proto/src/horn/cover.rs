@@ -144,7 +144,7 @@ pub fn cover(
     rule: Rule,
     picks_max: usize,
 ) -> Picks {
-    choose(candidates, weights, (rule, picks_max), |_| true)
+    choose(candidates, weights, rule, picks_max, |_| true)
 }
 
 /// As [`cover`], of evidence that counts signers: a candidate is passed over if some position would be
@@ -158,11 +158,12 @@ pub fn pack(
     candidates: &[Candidate<'_>],
     supports: &[&Support],
     weights: Option<&[u64]>,
-    (rule, picks_max): (Rule, usize),
+    rule: Rule,
+    picks_max: usize,
     multiplicity_max: u8,
 ) -> Picks {
     let mut sum = Support::new(supports.first().map_or(0, |support| support.len()));
-    choose(candidates, weights, (rule, picks_max), |pick| {
+    choose(candidates, weights, rule, picks_max, |pick| {
         match sum.add(supports[pick], multiplicity_max) {
             Ok(more) => {
                 sum = more;
@@ -177,7 +178,8 @@ pub fn pack(
 fn choose(
     candidates: &[Candidate<'_>],
     weights: Option<&[u64]>,
-    (rule, picks_max): (Rule, usize),
+    rule: Rule,
+    picks_max: usize,
     mut takes: impl FnMut(usize) -> bool,
 ) -> Picks {
     let candidates = &candidates[..candidates.len().min(CANDIDATES_MAX)];

@@ -95,15 +95,15 @@ impl Entry {
     ) -> Result<(), MissingReference> {
         writer.bytes(&self.vote.encode());
         writer.u16(self.committee);
-        let place = (&self.vote, format.layout.committee(self.committee));
+        let (vote, unit) = (&self.vote, format.layout.committee(self.committee));
         if format.bundle.is_none() {
-            return format.write_evidence(writer, &self.evidence, place, references);
+            return format.write_evidence(writer, &self.evidence, vote, unit, references);
         }
         assert!(
             self.evidence.bytes.is_empty(),
             "an entry with evidence of its own where all share one"
         );
-        format.write_support(writer, &self.evidence.support, place, references)
+        format.write_support(writer, &self.evidence.support, vote, unit, references)
     }
 
     fn read(
@@ -113,11 +113,11 @@ impl Entry {
     ) -> Result<Self, DecodeError> {
         let vote = Vote::read(reader)?;
         let committee = read_committee(reader, format)?;
-        let place = (&vote, format.layout.committee(committee));
+        let unit = format.layout.committee(committee);
         let evidence = match format.bundle {
-            None => format.read_evidence(reader, place, references)?,
+            None => format.read_evidence(reader, &vote, unit, references)?,
             Some(_) => Evidence {
-                support: format.read_support(reader, place, references)?,
+                support: format.read_support(reader, &vote, unit, references)?,
                 bytes: Bytes::from([]),
             },
         };

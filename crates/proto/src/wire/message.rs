@@ -195,8 +195,13 @@ impl Aggregate {
     ) -> Result<Vec<u8>, MissingReference> {
         let mut writer = Writer::new();
         self.write_head(&mut writer, format);
-        let place = (&self.vote, self.unit);
-        format.write_evidence(&mut writer, &self.evidence, place, references)?;
+        format.write_evidence(
+            &mut writer,
+            &self.evidence,
+            &self.vote,
+            self.unit,
+            references,
+        )?;
         let bytes = format.duty_signature_bytes;
         write_fixed(&mut writer, &self.envelope, bytes, "an envelope");
         Ok(writer.into_vec())
@@ -258,8 +263,7 @@ impl Aggregate {
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
         let (mut reader, head) = Self::open(bytes, format)?;
-        let place = (&head.vote, head.unit);
-        let evidence = format.read_evidence(&mut reader, place, references)?;
+        let evidence = format.read_evidence(&mut reader, &head.vote, head.unit, references)?;
         let envelope = reader.bytes(format.duty_signature_bytes)?.into();
         reader.finish()?;
         Ok(Self {
