@@ -41,7 +41,7 @@ pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
 pub use plain::{Item, Refused, verify, verify_batch};
 
 pub use registry::{EpochKeys, Registry, Signers};
-pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX, Verdicts};
+pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX};
 pub use signing::SigningKey;
 pub use slot::SlotKey;
 

@@ -42,7 +42,7 @@ pub use proof::{
     preset_of_evidence,
 };
 pub use registry::{EpochKeys, Registry, Signers};
-pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};
+pub use scheme::{COMMITTEE_MAX, Xmss};
 pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
 pub use watermark::{FileWatermark, KeyName, Marks, MarksError, WatermarkError, raise_floor};
