@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::ciphersuite::POP_DST;
 use crate::decode::{decode_public_keys, decode_signatures};
 use crate::error::DecodeError;
+#[cfg(test)]
 use crate::interop::{interop_keys, vartime_interop_public_keys};
 use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::rlc::Rlc;
@@ -144,7 +145,8 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::TooMany`].
-    pub fn interop(count: u32, exec: Exec<'_>) -> Result<Registry, RegistryError> {
+    #[cfg(test)]
+    pub(crate) fn interop(count: u32, exec: Exec<'_>) -> Result<Registry, RegistryError> {
         check_count(count as usize)?;
         let keys = interop_keys(0..u64::from(count), exec);
         Registry::allowing_duplicates(vartime_interop_public_keys(&keys, exec), exec)

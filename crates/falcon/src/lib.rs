@@ -49,7 +49,7 @@ pub use slot::SlotKey;
 pub const DEGREE: usize = 512;
 
 /// The modulus of Falcon.
-pub const MODULUS: u16 = 12_289;
+pub(crate) const MODULUS: u16 = 12_289;
 
 /// The bound of `||s1||^2 + ||s2||^2` (Falcon specification, table 3.3).
 pub const NORM_SQ_MAX: u64 = 34_034_726;
@@ -67,7 +67,7 @@ pub const SALT_BYTES: usize = 40;
 const CODE_BYTES: usize = SIGNATURE_BYTES - 1 - SALT_BYTES;
 
 /// Bytes of a signature of [`Flavour::Slot`], which sends no salt.
-pub const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
+pub(crate) const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

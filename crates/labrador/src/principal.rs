@@ -123,7 +123,7 @@ impl Statement {
     ///
     /// # Errors
     /// The first thing that does not hold.
-    pub fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
+    pub(crate) fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
         let expected = self.pieces * self.rank;
         if witness.len() != expected {
             return Err(Invalid::Shape {

@@ -33,13 +33,13 @@ use std::thread::JoinHandle;
 use watch::Watch;
 
 /// First bytes of a file.
-pub const MAGIC: &[u8; 16] = b"alphorn-record2\n";
+pub(crate) const MAGIC: &[u8; 16] = b"alphorn-record2\n";
 /// Inputs from one mark to the next.
 pub(crate) const MARK_INPUTS: u64 = 1_024;
 /// Longest header, in bytes.
 pub(crate) const HEADER_BYTES_MAX: u32 = 1 << 20;
 /// Most bytes of a file; then recording ends.
-pub const FILE_BYTES_MAX: u64 = 8 << 30;
+pub(crate) const FILE_BYTES_MAX: u64 = 8 << 30;
 /// Entries that wait for the disk.
 const QUEUE_MAX: usize = 16_384;
 /// Bytes that wait for the disk.

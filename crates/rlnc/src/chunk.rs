@@ -77,18 +77,8 @@ impl<'a> RawChunk<'a> {
         })
     }
 
-    /// Generation.
-    pub fn generation(&self) -> u16 {
-        self.generation
-    }
-
-    /// The coefficients.
-    pub fn coefficients(&self) -> &Row {
-        &self.coefficients
-    }
-
     /// Checks that every data element is canonical.
-    pub fn into_chunk(self) -> Result<Chunk, PieceError> {
+    pub(crate) fn into_chunk(self) -> Result<Chunk, PieceError> {
         let data =
             Row::from_wire(self.data).map_err(|index| PieceError::NonCanonicalScalar { index })?;
         Ok(Chunk {
@@ -108,7 +98,7 @@ impl Chunk {
     }
 
     /// Appends the body with the least width that fits.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let width = width_of(&self.coefficients);
         out.reserve(self.encoded_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
@@ -120,7 +110,7 @@ impl Chunk {
     }
 
     /// Bytes of the encoded body.
-    pub fn encoded_bytes(&self) -> usize {
+    pub(crate) fn encoded_bytes(&self) -> usize {
         let width = usize::from(width_of(&self.coefficients));
         CHUNK_FIXED_BYTES + width * self.coefficients.len() + 32 * self.data.len()
     }

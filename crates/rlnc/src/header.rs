@@ -41,7 +41,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// The byte of the header.
-    pub fn to_byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         match self {
             Strategy::Rlnc => 1,
             Strategy::Rs => 2,

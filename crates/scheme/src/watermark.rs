@@ -112,7 +112,7 @@ impl Reservation {
     }
 
     /// Whether this signature is allowed.
-    pub fn allows(&self, slot: Slot, item: &SignItem) -> bool {
+    pub(crate) fn allows(&self, slot: Slot, item: &SignItem) -> bool {
         let wanted = (item.validator, item.role, slot, item.message);
         (self.validator, self.role, self.slot, self.message) == wanted
     }

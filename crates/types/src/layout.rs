@@ -251,7 +251,7 @@ impl Layout {
 
     /// True if `unit` is one of this layout.
     #[must_use]
-    pub fn has_unit(&self, unit: Unit) -> bool {
+    pub(crate) fn has_unit(&self, unit: Unit) -> bool {
         (1..=self.levels).contains(&unit.level)
             && unit.committee < self.committees
             && unit.index < self.units_of_committee(unit.level)
@@ -342,13 +342,6 @@ impl Layout {
     #[must_use]
     pub fn has_cell(&self, cell: Cell) -> bool {
         self.has_unit(cell.into())
-    }
-
-    /// Number of `cell` in the order of positions.
-    #[must_use]
-    pub fn cell_number(&self, cell: Cell) -> usize {
-        usize::from(cell.committee) * usize::from(self.subcommittees())
-            + usize::from(cell.subcommittee)
     }
 
     /// Epoch positions of committee `c`.

@@ -20,7 +20,7 @@ pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 
 /// Most bytes of a line, its line end included.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most cells that one `cells` line carries: 3 x 10.9 kB of base64.
 pub const CELLS_PER_LINE_MAX: usize = 8_192;
 

@@ -27,10 +27,10 @@ pub(crate) use pool::{AtWork, ChildPool, Limits, Told};
 pub use serve::{ServeError, serve, serve_child};
 
 /// Bytes before the payload.
-pub const HEADER_BYTES: usize = 25;
+pub(crate) const HEADER_BYTES: usize = 25;
 
 /// Longest payload: a full queue's inputs and their lengths.
-pub const FRAME_BYTES_MAX: u32 = 320 << 20;
+pub(crate) const FRAME_BYTES_MAX: u32 = 320 << 20;
 
 /// One frame, its payload not decoded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,7 +36,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// The purpose of a role.
-    pub fn of(role: Role) -> Purpose {
+    pub(crate) fn of(role: Role) -> Purpose {
         match role.duty() {
             None => Purpose::Vote,
             Some(_) => Purpose::Duty,
@@ -52,7 +52,7 @@ impl Purpose {
     }
 
     /// The purpose with a number, none if there is no such purpose.
-    pub fn from_u8(value: u8) -> Option<Purpose> {
+    pub(crate) fn from_u8(value: u8) -> Option<Purpose> {
         [Purpose::Vote, Purpose::Duty]
             .get(usize::from(value))
             .copied()

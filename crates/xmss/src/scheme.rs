@@ -181,11 +181,6 @@ impl Xmss {
             ),
         }
     }
-
-    /// The set.
-    pub fn set(&self) -> Set {
-        self.set
-    }
 }
 
 impl Scheme for Xmss {

@@ -45,7 +45,7 @@ impl Bases {
     }
 
     /// Largest committee that these bases serve.
-    pub fn keys_max(&self) -> usize {
+    pub(crate) fn keys_max(&self) -> usize {
         self.g.len()
     }
 

@@ -58,7 +58,7 @@ use transcript::Transcript;
 /// Domain tag of bases and transcripts.
 const TAG: &[u8] = b"ALPHORN-IPA-V1";
 /// Largest committee: 2^17 keys, so at most 17 halvings (2^22 validators in 32 committees).
-pub const KEYS_MAX: usize = 1 << 17;
+pub(crate) const KEYS_MAX: usize = 1 << 17;
 
 /// Why there is no proof, or why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -173,13 +173,8 @@ impl Committee {
     }
 
     /// Number of keys.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
-    }
-
-    /// False: a committee has at least one key.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 }
 

@@ -89,7 +89,7 @@ impl Products {
 
     /// Columns of the relation.
     #[must_use]
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.factors.len() / self.extension
     }
 

@@ -376,6 +376,7 @@ impl Ballots {
     }
 
     /// Bytes beside the sets.
+    #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         let committees = self
             .electorates

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Most aggregates of a cell that a cover looks at.
-pub const CANDIDATES_MAX: usize = 64;
+pub(crate) const CANDIDATES_MAX: usize = 64;
 
 /// Bits of a count of up to [`CANDIDATES_MAX`] aggregates.
 const COUNT_BITS: usize = 7;
@@ -43,7 +43,7 @@ pub enum Rule {
 
 impl Rule {
     /// The rules by name.
-    pub const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
+    pub(crate) const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
 
     /// The name in configurations.
     pub const fn name(self) -> &'static str {
@@ -154,7 +154,7 @@ pub fn cover(
 /// # Panics
 ///
 /// As [`cover`]; or if there is not a support for each candidate.
-pub fn pack(
+pub(crate) fn pack(
     candidates: &[Candidate<'_>],
     supports: &[&Support],
     weights: Option<&[u64]>,

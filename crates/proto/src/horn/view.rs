@@ -53,11 +53,6 @@ impl Counters {
         let named = Reject::NAMES.into_iter().zip(self.rejected);
         named.filter(|&(_, count)| count > 0)
     }
-
-    /// All messages that were not taken.
-    pub fn rejects_count(&self) -> u64 {
-        self.rejected.iter().sum()
-    }
 }
 
 /// An accepted collection.

@@ -140,7 +140,7 @@ impl Entry {
     }
 
     /// Bytes of the entry with its support in raw planes: what it costs in memory.
-    pub fn raw_bytes(&self) -> usize {
+    pub(crate) fn raw_bytes(&self) -> usize {
         let support = &self.evidence.support;
         ENTRY_HEAD_BYTES
             + support.planes_count() * support.len().div_ceil(8)
@@ -152,7 +152,7 @@ impl Entry {
     /// # Errors
     ///
     /// [`MissingReference`] if the support's code must refer to a block that is not known.
-    pub fn encoded_bytes(
+    pub(crate) fn encoded_bytes(
         &self,
         format: &WireFormat,
         references: References<'_>,

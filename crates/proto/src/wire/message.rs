@@ -51,7 +51,8 @@ impl Vote {
     }
 
     /// The vote that 120 bytes encode; all bytes do.
-    pub fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
         Self::read(&mut Reader::new(bytes)).expect("120 bytes hold every field of a vote")
     }
 
@@ -123,7 +124,7 @@ impl VoteMsg {
     /// # Panics
     ///
     /// If the bytes are fewer than a signature.
-    pub fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
+    pub(crate) fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
         &bytes[bytes.len() - format.signature_bytes..]
     }
 

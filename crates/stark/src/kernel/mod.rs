@@ -79,7 +79,7 @@ pub trait Packed: Copy {
 }
 
 /// Elements that a [`Circulant`] mixes.
-pub const MIXED: usize = 16;
+pub(crate) const MIXED: usize = 16;
 
 /// A circulant matrix of small integers, whole and in parts: it is (A B; B A) with halves A and B.
 #[derive(Clone, Debug)]
@@ -119,13 +119,13 @@ impl Circulant {
 }
 
 /// Terms that one [`Packed::dot`] may have: no accumulator overflows up to here.
-pub const DOT_MAX: usize = 48;
+pub(crate) const DOT_MAX: usize = 48;
 
 /// Terms that one [`Packed::products`] may have.
-pub const PRODUCTS_MAX: usize = 5;
+pub(crate) const PRODUCTS_MAX: usize = 5;
 
 /// Greatest sum of the integers of one row of [`Packed::dot_small`]: the result stays below 2^40.
-pub const SMALL_SUM_MAX: u64 = 512;
+pub(crate) const SMALL_SUM_MAX: u64 = 512;
 
 /// A computation over vectors, whatever their instruction set.
 pub trait Pass {

@@ -111,7 +111,7 @@ pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
 pub const LEVEL_MAX: u32 = 8;
 
 /// Levels of bundles above each other at most.
-pub const BUNDLE_LEVELS: u32 = 2;
+pub(crate) const BUNDLE_LEVELS: u32 = 2;
 
 /// Levels at most of a merge that may be bundled as often as possible, split off and merged once more.
 pub const MERGE_LEVELS: u32 = LEVEL_MAX - BUNDLE_LEVELS - 2;
@@ -188,7 +188,7 @@ impl ChildProof<'_> {
     }
 
     /// What it is.
-    pub fn kind(&self) -> ChildKind {
+    pub(crate) fn kind(&self) -> ChildKind {
         match self {
             ChildProof::Leaf(_) => ChildKind::Leaf,
             ChildProof::Merge(_) => ChildKind::Merge,
@@ -288,7 +288,7 @@ impl<'a> Merges<'a> {
     }
 
     /// The digest of the circuits, which the transcript of each merge has.
-    pub fn key(&self) -> &Digest {
+    pub(crate) fn key(&self) -> &Digest {
         &self.wiring().key
     }
 

@@ -30,7 +30,9 @@ pub use witness::{Violation, Witness, check};
 
 use alphorn_exec::Exec;
 
-use crate::arith::{DIGEST, Native};
+#[cfg(test)]
+use crate::arith::DIGEST;
+use crate::arith::Native;
 use crate::claims::Committed;
 use crate::error::{ProveError, VerifyError};
 use crate::extension::{DEGREE, Ext};
@@ -80,17 +82,17 @@ impl Registry {
     }
 
     /// Rows that are not filling.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Rows with the filling: a power of two.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Elements of a row.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
 
@@ -247,7 +249,8 @@ pub fn verify(
 }
 
 /// Elements of F_p that a proof over the transparent commitment says: the root, then the arguments.
-pub fn elements_said(relation: &Relation) -> usize {
+#[cfg(test)]
+pub(crate) fn elements_said(relation: &Relation) -> usize {
     DIGEST + elements_argued(relation)
 }
 

@@ -181,7 +181,8 @@ impl LeanChains {
     ///
     /// # Errors
     /// See [`LeanChains::opened`].
-    pub fn roots(
+    #[cfg(test)]
+    pub(crate) fn roots(
         &self,
         exec: Exec<'_>,
         slot: u32,
