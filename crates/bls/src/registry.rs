@@ -17,7 +17,7 @@ use crate::rlc::Rlc;
 /// Registrations verified in one test.
 const BATCH_REGISTRATIONS: usize = 4096;
 /// Most keys of a registry: 2^22 validators, the bound of Horn's parameters.
-pub const REGISTRY_KEYS_MAX: usize = 1 << 22;
+pub(crate) const REGISTRY_KEYS_MAX: usize = 1 << 22;
 
 /// A key that asks to be registered, with its proof of possession.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

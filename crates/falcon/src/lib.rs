@@ -18,7 +18,7 @@
 //! hash of salt and message (Falcon specification, version 1.2, section 3).
 #![forbid(unsafe_code)]
 
-pub mod aggregate;
+mod aggregate;
 mod basis;
 pub mod budget;
 pub mod codec;

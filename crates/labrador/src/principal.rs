@@ -11,7 +11,7 @@ use crate::sis::Profile;
 use crate::transcript::{Stream, Transcript};
 
 /// Equations of a statement are at most this many.
-pub const EQUATIONS_MAX: usize = 1 << 16;
+pub(crate) const EQUATIONS_MAX: usize = 1 << 16;
 
 /// Where an equation must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

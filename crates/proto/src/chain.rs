@@ -37,11 +37,11 @@ mod seats;
 mod weights;
 
 pub(crate) use ballots::SETS_MAX;
-pub use ballots::{Uncounted, VoteCount};
+pub use ballots::VoteCount;
 pub use fork_choice::Cast;
 pub(crate) use fork_choice::VOTED_SLOTS;
-pub use policy::{ForkChoice, Policy};
-pub use room::{BLOCK_BYTES, EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
+pub use policy::Policy;
+pub use room::{BLOCK_BYTES, UNFINALISED_BYTES_MAX};
 pub use seats::BALLOTS_PER_COMMITTEE_MAX;
 pub use weights::{INCREMENTS_MAX, Weights, WeightsError};
 

@@ -31,7 +31,8 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-pub use block::{BLOCK_ENTRIES_MAX, Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
+pub(crate) use block::BLOCK_ENTRIES_MAX;
+pub use block::{Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
 pub use message::{Aggregate, Checkpoint, Head, VOTE_BYTES, Vote, VoteMsg};
 pub use reject::Reject;
 pub use topic::{Topic, TopicError, TopicName};

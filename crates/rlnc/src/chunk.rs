@@ -26,7 +26,7 @@ pub struct Chunk {
 /// A chunk whose length, generation and coefficients are checked, while its data are still bytes: so a
 /// relay can drop a dependent chunk before it looks at the data.
 #[derive(Clone, Debug)]
-pub struct RawChunk<'a> {
+pub(crate) struct RawChunk<'a> {
     generation: u16,
     hop: u8,
     sender_rank: u16,
@@ -37,7 +37,7 @@ pub struct RawChunk<'a> {
 impl<'a> RawChunk<'a> {
     /// Reads the body of a chunk message: generation u16, hop u8, rank of the sender u16, width u8, the
     /// coefficients, the data of 32 bytes an element. Nothing is allocated before the length fits.
-    pub fn decode(header: &Header, body: &'a [u8]) -> Result<RawChunk<'a>, PieceError> {
+    pub(crate) fn decode(header: &Header, body: &'a [u8]) -> Result<RawChunk<'a>, PieceError> {
         let chunks = usize::from(header.chunks);
         let data_bytes = 32 * header.unit as usize;
         let least = CHUNK_FIXED_BYTES + chunks + data_bytes;

@@ -10,7 +10,7 @@ use alphorn_exec::{Exec, Watch};
 use alphorn_stark::arith::compress;
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
-use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct_on};
+use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
 use alphorn_stark::{Fp, KERNELS};
@@ -143,11 +143,7 @@ fn main() -> Result<(), Failure> {
             &opened.witness,
         )?)
     })?;
-    let ((), verified) = timed(|| {
-        Ok(verify_succinct_on(
-            exec, relation, &preset, &public, &proof,
-        )?)
-    })?;
+    let ((), verified) = timed(|| Ok(verify_succinct(exec, relation, &preset, &public, &proof)?))?;
     let bytes = proof.to_bytes(relation, &preset).len();
     let rate = count as f64 / (filled + proved).as_secs_f64();
     let steps = Steps::default();

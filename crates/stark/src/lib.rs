@@ -30,23 +30,23 @@ pub mod chains;
 mod circuit;
 pub mod claims;
 pub mod error;
-pub mod extension;
+mod extension;
 pub mod field;
 pub mod kernel;
-pub mod logup;
+mod logup;
 pub mod merge;
 pub mod merkle;
-pub mod multilinear;
+mod multilinear;
 pub mod poseidon;
 mod poseidon_gkr;
 pub mod proof;
 pub mod relation;
 pub mod security;
 pub mod statement;
-pub mod sumcheck;
+mod sumcheck;
 #[cfg(test)]
 mod test_random;
-pub mod transcript;
+mod transcript;
 mod vector;
 pub mod whir;
 

@@ -13,7 +13,7 @@ pub const COMMITTEES_MAX: u16 = 2_048;
 /// Most cells (subcommittees) a committee can have.
 pub const SUBCOMMITTEES_MAX: u16 = 256;
 /// Most cells (committees x subcommittees) a layout can have.
-pub const CELLS_MAX: u32 = 1 << 16;
+pub(crate) const CELLS_MAX: u32 = 1 << 16;
 /// Most levels of evidence a layout can have.
 pub const LEVELS_MAX: u8 = 4;
 

@@ -32,8 +32,7 @@ mod verify;
 mod watermark;
 
 pub use alphorn_stark::merge::ChildKind;
-pub use durable::write_durably;
-pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
+pub use key::{KeyError, Purpose, SecretKey, SignError};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
 pub use proof::{

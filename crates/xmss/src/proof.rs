@@ -19,7 +19,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_stark::merge::is_merge;
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, header_bytes, prove_succinct, succinct_elements, succinct_parts,
-    verify_succinct_on,
+    verify_succinct,
 };
 use alphorn_stark::security;
 use alphorn_stark::statement::Statement;
@@ -335,7 +335,7 @@ impl Proofs {
         let statement = self.statement(exec.backend(), registry, claimed);
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
-        verify_succinct_on(exec, relation, &self.preset, &public, &proof)?;
+        verify_succinct(exec, relation, &self.preset, &public, &proof)?;
         Ok(())
     }
 

@@ -13,8 +13,9 @@ mod sums;
 mod tile;
 pub(crate) mod witness;
 
+pub use layout::COLUMNS_MAX;
 pub(crate) use layout::ROWS_MAX;
-pub use layout::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
+pub(crate) use layout::{COLUMN_NORM_SQ_MAX, FORMS_MAX};
 pub use statement::DachshundJoint;
 
 use crate::transcript::Seed;

@@ -9,7 +9,8 @@ mod rows;
 mod transform;
 
 pub(crate) use matrix::{DEPTH, Matrix, Packed};
-pub use ntt::{Ntt, Transforms};
+pub use ntt::Ntt;
+pub(crate) use ntt::Transforms;
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.
 pub const DEGREE: usize = 64;

@@ -432,7 +432,7 @@ pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
 } => Vec<Rq>);
 
 /// Between elements and residues, many at once.
-pub trait Transforms: Copy {
+pub(crate) trait Transforms: Copy {
     /// The products of one integer polynomial and many, as classes.
     ///
     /// # Panics

@@ -25,7 +25,7 @@ use super::fork_choice::LatestVotes;
 use crate::wire::Root;
 
 /// What a fork choice does besides counting latest votes.
-pub trait ForkChoice: Debug + Sync {
+pub(crate) trait ForkChoice: Debug + Sync {
     /// What a block of the current slot that came in time weighs besides votes, of `total`.
     fn boost(&self, total: u64) -> u64;
 

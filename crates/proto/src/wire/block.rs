@@ -14,7 +14,7 @@ use super::{
 pub const HEADER_BYTES: usize = 76;
 
 /// Most collections that a block includes.
-pub const BLOCK_ENTRIES_MAX: usize = 2_048;
+pub(crate) const BLOCK_ENTRIES_MAX: usize = 2_048;
 
 /// Bytes of an entry before its support.
 pub const ENTRY_HEAD_BYTES: usize = VOTE_BYTES + 2;

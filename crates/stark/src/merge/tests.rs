@@ -14,7 +14,7 @@ use crate::chains::Parameters;
 use crate::chains::tests::{Example, MESSAGE};
 use crate::extension::Ext;
 use crate::kernel::KERNELS;
-use crate::proof::{prove_succinct, verify_succinct_on};
+use crate::proof::{prove_succinct, verify_succinct};
 use crate::test_random::Random;
 
 const SLOT: u32 = 123_456_789;
@@ -680,7 +680,7 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let preset = &Preset::FAST;
                 (
                     circuit,
-                    verify_succinct_on(exec(), relation, preset, &public, &leaf),
+                    verify_succinct(exec(), relation, preset, &public, &leaf),
                 )
             }
             1 => {

@@ -23,9 +23,7 @@ pub use prover::prove;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
 pub(crate) use succinct::read_succinct;
-pub use succinct::{
-    SuccinctProof, prove_succinct, succinct_elements, verify_succinct, verify_succinct_on,
-};
+pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
 pub use witness::{Violation, Witness, check};
 
 use alphorn_exec::Exec;

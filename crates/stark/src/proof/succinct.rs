@@ -1,6 +1,6 @@
 //! Proofs over the polynomial commitment: what goes over the wire.
 
-use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_exec::{Exec, Stopped};
 
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
@@ -125,25 +125,11 @@ fn open_ledger(
     Ok(())
 }
 
-/// Verifies a proof over the commitment of a preset, by portable kernels.
-///
-/// # Errors
-/// [`VerifyError`] of the first check that fails.
-pub fn verify_succinct(
-    relation: &Relation,
-    preset: &Preset,
-    public: &Public<'_>,
-    proof: &SuccinctProof,
-) -> Result<(), VerifyError> {
-    let exec = Exec::new(Backend::Portable, None);
-    verify_succinct_on(exec, relation, preset, public, proof)
-}
-
 /// Verifies a proof over the commitment of a preset, on one thread.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.
-pub fn verify_succinct_on(
+pub fn verify_succinct(
     exec: Exec<'_>,
     relation: &Relation,
     preset: &Preset,

@@ -225,8 +225,7 @@ fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
         let mut leaf = leaf.clone();
         let at = random.fp().canonical() as usize % leaf.elements.len();
         leaf.elements[at] += Fp::ONE;
-        let native =
-            verify_succinct_on(exec(), setup.merges.relation, &Preset::FAST, &public, &leaf);
+        let native = verify_succinct(exec(), setup.merges.relation, &Preset::FAST, &public, &leaf);
         let told = setup.merges.told(
             &statement,
             &setup.publics,

@@ -53,11 +53,11 @@ fn the_lean_sets_are_proved_succinctly() {
         let (relation, witness) = (chains.relation(), opened.unwrap().witness);
         let preset = Preset::FAST;
         let proof = prove_succinct(exec, relation, &preset, &public, &witness).unwrap();
-        let said = verify_succinct_on(exec, relation, &preset, &public, &proof);
+        let said = verify_succinct(exec, relation, &preset, &public, &proof);
         assert_eq!(said, Ok(()));
         let mut other = public.clone();
         other.values[0] += Fp::ONE;
-        assert!(verify_succinct_on(exec, relation, &preset, &other, &proof).is_err());
+        assert!(verify_succinct(exec, relation, &preset, &other, &proof).is_err());
         let bytes = proof.to_bytes(relation, &preset);
         assert_eq!(
             SuccinctProof::from_bytes(relation, &preset, &bytes),

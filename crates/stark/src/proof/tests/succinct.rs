@@ -45,9 +45,9 @@ fn proved_succinctly(example: &Example, exec: Exec<'_>, preset: &Preset) -> Succ
 fn said(example: &Example, preset: &Preset, proof: &SuccinctProof) -> Result<(), VerifyError> {
     let public = example.chains.public(&example.statement, &example.registry);
     let relation = example.chains.relation();
-    let result = verify_succinct(relation, preset, &public, proof);
+    let result = verify_succinct(exec(), relation, preset, &public, proof);
     for backend in KERNELS.available() {
-        let again = verify_succinct_on(Exec::new(backend, None), relation, preset, &public, proof);
+        let again = verify_succinct(Exec::new(backend, None), relation, preset, &public, proof);
         assert_eq!(again, result, "{backend}");
     }
     result
@@ -312,7 +312,7 @@ fn no_byte_of_a_proof_can_be_changed() {
             continue;
         };
         decoded += 1;
-        let accepted = verify_succinct(relation, &SMALL, &public, &proof).is_ok();
+        let accepted = verify_succinct(exec(), relation, &SMALL, &public, &proof).is_ok();
         assert!(!accepted, "byte {place}");
     }
     assert!(
