@@ -53,7 +53,7 @@ pub enum RegistryError {
         /// Position of the first.
         first: usize,
     },
-    /// More keys than [`REGISTRY_KEYS_MAX`].
+    /// More keys than `REGISTRY_KEYS_MAX`.
     #[error("{got} keys: a registry holds at most {max}")]
     TooMany {
         /// Keys given.

@@ -7,7 +7,7 @@
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`slot`] | the flavour without salts: one signature for a slot and role |
-//! | [`aggregate`] | one proof for many signatures |
+//! | `aggregate` | one proof for many signatures |
 //! | [`budget`] | what the errors of a proof add up to |
 //! | `plain` | verification, one by one and of whole batches: what an aggregate has to beat |
 //! | `signing` | secret keys of any flavour: [`SigningKey`] |

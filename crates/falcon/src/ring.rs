@@ -2,7 +2,7 @@
 //! all lies in row `k`, so every operation acts on whole rows and the compiler makes vectors of
 //! them.
 //!
-//! Numbers are signed 16-bit representatives. *Reduced* means at most [`REDUCED`] in absolute
+//! Numbers are signed 16-bit representatives. *Reduced* means at most `REDUCED` in absolute
 //! value. A Montgomery product of `|a| < 2^15` and a constant of at most `q/2` is at most
 //! `2^15 q / 2^17 + q/2 + 1 < 9220`; for `|a| <= A` it is at most `0.0938 A + 6146`. So a layer
 //! turns a bound `A` into `1.0938 A + 6146`: 6150, 12873, 20227, 28271, which is why the forward

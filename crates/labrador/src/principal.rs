@@ -79,7 +79,7 @@ impl Statement {
     ///
     /// # Errors
     /// If an equation names a vector or an element that does not exist, or there are more than
-    /// [`EQUATIONS_MAX`].
+    /// `EQUATIONS_MAX`.
     pub fn new(
         pieces: usize,
         rank: usize,

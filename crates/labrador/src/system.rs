@@ -193,7 +193,7 @@ impl System {
         self.prove_unchecked_on(front_end, witness, exec)
     }
 
-    /// Proves as [`System::prove_on`] does, without looking at the witness: of one that is wrong there is no
+    /// Proves as `System::prove_on` does, without looking at the witness: of one that is wrong there is no
     /// proof that holds.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! A cast drives [`Broadcast`] with Reed-Solomon shards under a Merkle root, the specification's default
 //! for a node: a shard is verified by a few hashes, and nothing depends on recoding. Like an engine it
 //! has no thread, no clock and no socket: time is an argument, and what it wants done goes to a
-//! [`Carrier`].
+//! `Carrier`.
 //!
 //! A payload that is complete is a message for the protocol, on its topic and from its source: the
 //! source signed a header over just these bytes, so if the protocol rejects them, the source answers

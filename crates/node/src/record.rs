@@ -5,7 +5,7 @@
 //! A [`Recorder`] writes them down while a node runs, and digests all effects; [`replay`] gives them
 //! to machines of the same configuration and compares the digests.
 //!
-//! A file is [`MAGIC`], a header of the embedder's with its length (4 bytes), and entries with
+//! A file is `MAGIC`, a header of the embedder's with its length (4 bytes), and entries with
 //! theirs. There is a mark with the digest so far every `MARK_INPUTS` inputs, and the last entry has
 //! SHA-256 of the file before it. A file without a last entry is of a node that was killed, or could
 //! not be written fast enough: what it has is replayed. It holds no secret, but all that peers sent.

@@ -11,7 +11,7 @@
 //! brought nothing, another peer is asked in the same slot.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
-//! whoever sent the message. See [`Missing`].
+//! whoever sent the message. See `Missing`.
 
 mod fetch;
 

@@ -215,7 +215,7 @@ impl Chain {
 
     /// Inserts a block whose signature, body and evidence were verified. Its proposer is checked
     /// here, and that its entries can be included
-    /// ([`check_inclusion`](Self::check_inclusion)).
+    /// (`check_inclusion`).
     ///
     /// # Errors
     ///

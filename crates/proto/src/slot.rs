@@ -189,7 +189,7 @@ impl Timing {
     ///
     /// # Errors
     ///
-    /// If the slot is not 1 to [`SLOT_MS_MAX`] long, no layout has as many levels as there are offsets,
+    /// If the slot is not 1 to `SLOT_MS_MAX` long, no layout has as many levels as there are offsets,
     /// the first offset is not 0, the offsets do not ascend, or the last one is beyond the end of the
     /// slot.
     pub fn custom(slot_ms: u64, offsets_ms: &[u64]) -> Result<Self, TimingError> {

@@ -152,7 +152,7 @@ pub enum Context {
 /// Asked for only under [`Context::Chain`].
 pub(crate) type References<'a> = &'a dyn Fn(&Vote, u16) -> Option<Bitfield>;
 
-/// The [`References`] of a network whose messages refer to nothing.
+/// The `References` of a network whose messages refer to nothing.
 pub fn no_references(_: &Vote, _: u16) -> Option<Bitfield> {
     None
 }

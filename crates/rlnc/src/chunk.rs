@@ -92,7 +92,7 @@ impl<'a> RawChunk<'a> {
 }
 
 impl Chunk {
-    /// Reads and checks a whole chunk body, see [`RawChunk::decode`].
+    /// Reads and checks a whole chunk body, see `RawChunk::decode`.
     pub fn decode(header: &Header, body: &[u8]) -> Result<Chunk, PieceError> {
         RawChunk::decode(header, body)?.into_chunk()
     }

@@ -1,7 +1,7 @@
 //! The arithmetic that a verifier is written over.
 //!
 //! A verifier here is one source: it reads, hashes, computes and asserts through [`Arith`], and never
-//! branches on a value. [`Native`] runs it on field elements; an interpreter that records the same
+//! branches on a value. `Native` runs it on field elements; an interpreter that records the same
 //! calls as rows of a circuit is the circuit of the verifier by construction.
 
 use std::ops::{Add, Mul, Sub};

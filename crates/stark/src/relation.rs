@@ -30,7 +30,7 @@ pub(crate) const WIDE_ROW_CUBES: usize = Kind::Wide.cubes();
 /// Groups of the bus that come before those of instances: registry and tables.
 pub(crate) const BUS_GROUPS_FIXED: usize = 2;
 
-/// The sizes of cubes. Those of the protocol are [`Shape::STANDARD`]; tests take smaller ones.
+/// The sizes of cubes. Those of the protocol are `Shape::STANDARD`; tests take smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Coordinates of an instance within its group.

@@ -112,7 +112,7 @@ impl Layout {
     ///
     /// Names the first value outside 1..=[`VALIDATORS_MAX`], 1..=[`COMMITTEES_MAX`],
     /// 1..=[`LEVELS_MAX`], cells of a committee outside 1..=[`SUBCOMMITTEES_MAX`], or cells above
-    /// [`CELLS_MAX`].
+    /// `CELLS_MAX`.
     pub fn with_fan_out(
         validators: u32,
         committees: u16,

@@ -122,7 +122,7 @@ pub struct Prediction {
     pub t99_ns: u64,
 }
 
-/// Learned factors of at most [`KEYS_MAX`] keys.
+/// Learned factors of at most `KEYS_MAX` keys.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
     factors: BTreeMap<CostKey, Factor>,

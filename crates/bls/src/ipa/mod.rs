@@ -63,7 +63,7 @@ pub(crate) const KEYS_MAX: usize = 1 << 17;
 /// Why there is no proof, or why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IpaError {
-    /// No keys, or more than [`KEYS_MAX`].
+    /// No keys, or more than `KEYS_MAX`.
     #[error("a committee of {got} keys, must be 1 to {KEYS_MAX}")]
     Keys {
         /// Keys that were given.
@@ -162,7 +162,7 @@ impl Committee {
     /// A committee in the order of its positions.
     ///
     /// # Errors
-    /// [`IpaError::Keys`] for none or more than [`KEYS_MAX`] keys.
+    /// [`IpaError::Keys`] for none or more than `KEYS_MAX` keys.
     pub fn new(keys: &[PublicKey]) -> Result<Committee, IpaError> {
         check_keys(keys.len())?;
         let encoded: Vec<[u8; 48]> = keys.iter().map(PublicKey::to_bytes).collect();

@@ -48,7 +48,7 @@ pub enum SumError {
         /// Committees of the table.
         committees: usize,
     },
-    /// No plane, or more than [`PLANES_MAX`].
+    /// No plane, or more than `PLANES_MAX`.
     #[error("{got} planes: a collection has 1 to {PLANES_MAX}")]
     Planes {
         /// Planes that were given.

@@ -28,7 +28,7 @@ pub const TILE: usize = 32;
 /// committed to. This crate does not know what the relation means; whoever implements the trait
 /// argues that a false relation survives all forms with negligible probability.
 pub trait Forms: Sync {
-    /// Number of forms (`K`), 1 to [`FORMS_MAX`].
+    /// Number of forms (`K`), 1 to `FORMS_MAX`.
     fn count(&self) -> usize;
 
     /// The modulus `q`, odd and below `2^15`.

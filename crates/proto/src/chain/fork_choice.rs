@@ -127,7 +127,7 @@ impl Chain {
     /// [`Reject::TooOld`] and [`Reject::TooEarly`] outside the current slot and its neighbours,
     /// [`Reject::Full`] if the committee has
     /// [`BALLOTS_PER_COMMITTEE_MAX`](super::BALLOTS_PER_COMMITTEE_MAX) other ballots and none is
-    /// lighter, and as [`check_consistent`](Self::check_consistent).
+    /// lighter, and as `check_consistent`.
     ///
     /// # Panics
     ///

@@ -133,7 +133,7 @@ impl Picks {
 ///
 /// `weights` are the effective weights of the cell's positions where they differ; a rule that
 /// counted bits would let many light voters buy out fewer heavy ones. Of more than
-/// [`CANDIDATES_MAX`] candidates the first are looked at.
+/// `CANDIDATES_MAX` candidates the first are looked at.
 ///
 /// # Panics
 ///

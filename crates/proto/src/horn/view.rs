@@ -41,7 +41,7 @@ pub struct Counters {
     /// Kept collections that were dropped, because they passed the byte budget.
     pub collections_dropped: u64,
     /// Verified votes that the fork choice does not count: see
-    /// [`Uncounted`](crate::chain::Uncounted).
+    /// `Uncounted`.
     pub votes_refused: u64,
     /// Votes that the fork choice counted no longer, because heavier ballots came.
     pub votes_displaced: u64,

@@ -43,7 +43,7 @@ impl Header {
         out
     }
 
-    /// The root of the block: [`digest::block_root`].
+    /// The root of the block: `digest::block_root`.
     pub fn root(&self) -> Root {
         digest::block_root(self)
     }
@@ -81,7 +81,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The name of what the entry claims: [`digest::entry_digest`].
+    /// The name of what the entry claims: `digest::entry_digest`.
     pub fn digest(&self, format: &WireFormat) -> [u8; 32] {
         digest::entry_digest(&self.vote, self.committee, &self.evidence, format)
     }
@@ -177,8 +177,8 @@ impl From<&Aggregate> for Entry {
 /// What a block carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Collections, at most [`BLOCK_ENTRIES_MAX`]; with supports in raw planes they have at most
-    /// [`BLOCK_BYTES_MAX`] bytes, so that a short code cannot unfold to any size.
+    /// Collections, at most `BLOCK_ENTRIES_MAX`; with supports in raw planes they have at most
+    /// `BLOCK_BYTES_MAX` bytes, so that a short code cannot unfold to any size.
     pub entries: Vec<Entry>,
     /// What proves all entries together; empty where each has its own evidence, and where there are
     /// none.
@@ -196,7 +196,7 @@ impl Body {
     ///
     /// # Panics
     ///
-    /// If there are more than [`BLOCK_ENTRIES_MAX`] entries, a field has not the length of the
+    /// If there are more than `BLOCK_ENTRIES_MAX` entries, a field has not the length of the
     /// format, or evidence stands where the format has none.
     pub fn encode(
         &self,

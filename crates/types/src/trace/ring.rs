@@ -202,7 +202,7 @@ impl Ring {
         self.lines.instance()
     }
 
-    /// As [`Lines::newest`].
+    /// As `Lines::newest`.
     #[must_use]
     pub const fn newest(&self) -> u64 {
         self.lines.newest()
