@@ -148,17 +148,12 @@ impl Batch {
     }
 
     /// Number of items, refused ones included.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.total
     }
 
-    /// Whether there are no items.
-    pub fn is_empty(&self) -> bool {
-        self.total == 0
-    }
-
     /// Number of different messages.
-    pub fn message_count(&self) -> usize {
+    pub(crate) fn message_count(&self) -> usize {
         self.hashes.len()
     }
 

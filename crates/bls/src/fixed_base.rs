@@ -42,7 +42,7 @@ impl<F: KernelField> fmt::Debug for FixedBase<F> {
 /// Multiples of a point of G1: public keys.
 pub type FixedBaseG1 = FixedBase<Fp>;
 /// Multiples of a point of G2: signatures of one message.
-pub type FixedBaseG2 = FixedBase<Fp2>;
+pub(crate) type FixedBaseG2 = FixedBase<Fp2>;
 
 // The kernels are nobody else's business.
 #[allow(private_bounds)]

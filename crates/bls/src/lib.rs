@@ -122,7 +122,7 @@ pub use committee::{
 };
 pub use decode::{decode_public_keys, decode_signatures};
 pub use error::{BlsError, DecodeError};
-pub use fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
+pub use fixed_base::{FixedBase, FixedBaseG1};
 pub use interop::{InteropKey, VartimeInteropSigner, interop_keys, vartime_interop_public_keys};
 pub use kernel::KERNELS;
 pub use keys::{
@@ -131,15 +131,13 @@ pub use keys::{
     decode_g2_uncompressed, encode_g1, encode_g1_uncompressed, encode_g2, encode_g2_uncompressed,
     g1_generator, g2_generator,
 };
-pub use registry::{
-    REGISTRY_KEYS_MAX, Registration, Registry, RegistryError, digest_of as registry_digest,
-};
+pub use registry::{Registration, Registry, RegistryError, digest_of as registry_digest};
 pub use rlc::{Rlc, RlcBits};
 pub use scheme::{Bls, EpochKeys, PreparedClaims, Signers};
 pub use subgroup::outside_subgroup;
 pub use sums::{
     Base, COLLECTIONS_MAX, Columns, CommitteeJob, Costs, KeyTable, KeyTableError, Method,
-    MethodCounts, PLANES_MAX, SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
+    MethodCounts, SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
 };
 
 /// The example of the package's page is compiled with the other ones.

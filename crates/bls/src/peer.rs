@@ -44,11 +44,6 @@ pub fn sum_naive(keys: &[G1Affine]) -> G1Affine {
     g1::sum_naive(keys)
 }
 
-/// blst's bulk addition.
-pub fn sum_bulk(keys: &[G1Affine]) -> G1Affine {
-    g1::sum_bulk(&keys.iter().collect::<Vec<_>>())
-}
-
 /// blst's subgroup check of one key.
 pub fn in_g1(key: &G1Affine) -> bool {
     g1::in_group(key)

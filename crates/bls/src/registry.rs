@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::ciphersuite::POP_DST;
 use crate::decode::{decode_public_keys, decode_signatures};
 use crate::error::DecodeError;
+#[cfg(test)]
 use crate::interop::{interop_keys, vartime_interop_public_keys};
 use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::rlc::Rlc;
@@ -16,7 +17,7 @@ use crate::rlc::Rlc;
 /// Registrations verified in one test.
 const BATCH_REGISTRATIONS: usize = 4096;
 /// Most keys of a registry: 2^22 validators, the bound of Horn's parameters.
-pub const REGISTRY_KEYS_MAX: usize = 1 << 22;
+pub(crate) const REGISTRY_KEYS_MAX: usize = 1 << 22;
 
 /// A key that asks to be registered, with its proof of possession.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub enum RegistryError {
         /// Position of the first.
         first: usize,
     },
-    /// More keys than [`REGISTRY_KEYS_MAX`].
+    /// More keys than `REGISTRY_KEYS_MAX`.
     #[error("{got} keys: a registry holds at most {max}")]
     TooMany {
         /// Keys given.
@@ -144,7 +145,8 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::TooMany`].
-    pub fn interop(count: u32, exec: Exec<'_>) -> Result<Registry, RegistryError> {
+    #[cfg(test)]
+    pub(crate) fn interop(count: u32, exec: Exec<'_>) -> Result<Registry, RegistryError> {
         check_count(count as usize)?;
         let keys = interop_keys(0..u64::from(count), exec);
         Registry::allowing_duplicates(vartime_interop_public_keys(&keys, exec), exec)

@@ -20,7 +20,7 @@ pub enum RlcBits {
 
 impl RlcBits {
     /// Number of bits.
-    pub fn bits(self) -> usize {
+    pub(crate) fn bits(self) -> usize {
         match self {
             RlcBits::Bits64 => 64,
             RlcBits::Bits128 => 128,
@@ -67,7 +67,7 @@ impl Rlc {
     }
 
     /// Width of the weights.
-    pub fn bits(&self) -> RlcBits {
+    pub(crate) fn bits(&self) -> RlcBits {
         self.bits
     }
 

@@ -172,13 +172,7 @@ impl Scheme for Bls {
         assignment: &Arc<Assignment>,
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<EpochKeys, SchemeError> {
-        let layout = assignment.layout();
-        if registry.keys().len() != layout.validators() as usize {
-            return Err(SchemeError::RegistrySize {
-                keys: registry.keys().len() as u64,
-                validators: u64::from(layout.validators()),
-            });
-        }
+        SchemeError::check_registry(registry.keys().len(), assignment.layout())?;
         EpochKeys::new(self.backend, registry, assignment, ctx)
     }
 
@@ -194,7 +188,7 @@ impl Scheme for Bls {
         permits: Vec<Reservation>,
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<Signatures, SchemeError> {
-        check_permits(slot, items, &permits)?;
+        check_permits(slot, items, permits)?;
         let exec = Exec::new(self.backend, ctx.pool());
         let items: Vec<(Validator, [u8; 32])> = items
             .iter()

@@ -36,7 +36,7 @@ pub struct Signed<'a> {
 }
 
 /// The salt of each of several signatures, if the flavour sends one.
-pub type Salts<'a> = Vec<Option<&'a [u8; SALT_BYTES]>>;
+pub(crate) type Salts<'a> = Vec<Option<&'a [u8; SALT_BYTES]>>;
 
 /// The salts of so many signatures of a flavour, as they stand in front of a proof, and what is behind
 /// them. None if the bytes end before.
@@ -152,7 +152,7 @@ impl Aggregator {
     ///
     /// # Errors
     /// If there are no parameters for so many.
-    pub fn with_keys(
+    pub(crate) fn with_keys(
         signatures: usize,
         profile: Profile,
         backend: Backend,
@@ -193,14 +193,8 @@ impl Aggregator {
 
     /// The commitment keys, for aggregators over fewer signatures.
     #[must_use]
-    pub fn keys(&self) -> &Arc<Keys> {
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
         self.system.keys()
-    }
-
-    /// How signatures become short vectors.
-    #[must_use]
-    pub fn front(&self) -> Front {
-        self.front
     }
 
     /// The parameters of the proofs.

@@ -12,9 +12,9 @@ use thiserror::Error;
 use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SALT_BYTES};
 
 /// The first byte of a public key: the logarithm of the degree.
-pub const KEY_HEADER: u8 = 9;
+pub(crate) const KEY_HEADER: u8 = 9;
 /// The first byte of a signature: compressed, and the logarithm of the degree.
-pub const SIGNATURE_HEADER: u8 = 0x39;
+pub(crate) const SIGNATURE_HEADER: u8 = 0x39;
 
 /// Bits of a number of a key.
 const KEY_BITS: u32 = 14;

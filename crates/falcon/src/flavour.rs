@@ -52,7 +52,7 @@ impl Flavour {
 
     /// The name on the command line and in files.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Flavour::FnDsa => "fn-dsa",
             Flavour::Original => "original",
@@ -62,14 +62,15 @@ impl Flavour {
 
     /// The flavour of a name.
     #[must_use]
-    pub fn of_name(name: &str) -> Option<Flavour> {
+    #[cfg(test)]
+    pub(crate) fn of_name(name: &str) -> Option<Flavour> {
         (Flavour::ALL.into_iter()).find(|flavour| flavour.name() == name)
     }
 
     /// Whether a public key holds the coefficients of `h`; else its values at the roots of
     /// `Y^512 + 1`, in the order of [`crate::ring::Polys::forward`].
     #[must_use]
-    pub fn keys_are_coefficients(self) -> bool {
+    pub(crate) fn keys_are_coefficients(self) -> bool {
         !self.is_little_endian()
     }
 
@@ -89,7 +90,7 @@ impl Flavour {
 
     /// Whether signatures carry a salt.
     #[must_use]
-    pub fn is_salted(self) -> bool {
+    pub(crate) fn is_salted(self) -> bool {
         self.salt_bytes() != 0
     }
 
@@ -102,7 +103,7 @@ impl Flavour {
     /// The largest absolute value of a coefficient of `s1` and `s2` that plain verification
     /// accepts. In the other flavours the code of `s2` ends at 2047 and `s1` is free.
     #[must_use]
-    pub fn coefficient_max(self) -> Option<i16> {
+    pub(crate) fn coefficient_max(self) -> Option<i16> {
         match self {
             Flavour::FnDsa => Some(840),
             Flavour::Original | Flavour::Slot => None,
@@ -116,7 +117,7 @@ impl Flavour {
     /// # Panics
     /// If there is no salt and the flavour sends one, or the other way round.
     #[must_use]
-    pub fn target(
+    pub(crate) fn target(
         self,
         key_digest: &[u8; 64],
         salt: Option<&[u8; SALT_BYTES]>,
@@ -156,7 +157,7 @@ impl Flavour {
 impl Flavour {
     /// [`Flavour::target`] of a key, each coefficient in `[-(q-1)/2, (q-1)/2]`.
     #[must_use]
-    pub fn centred_target(
+    pub(crate) fn centred_target(
         self,
         key: &PublicKey,
         salt: Option<&[u8; SALT_BYTES]>,

@@ -82,7 +82,7 @@ impl PublicKey {
 
     /// The flavour of the key.
     #[must_use]
-    pub fn flavour(&self) -> Flavour {
+    pub(crate) fn flavour(&self) -> Flavour {
         self.flavour
     }
 
@@ -94,13 +94,13 @@ impl PublicKey {
 
     /// The values of `h` at the roots of `Y^512 + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
-    pub fn values(&self) -> &[i16; DEGREE] {
+    pub(crate) fn values(&self) -> &[i16; DEGREE] {
         &self.values
     }
 
     /// SHAKE256 of the encoded key, 64 bytes.
     #[must_use]
-    pub fn digest(&self) -> &[u8; 64] {
+    pub(crate) fn digest(&self) -> &[u8; 64] {
         &self.digest
     }
 }

@@ -7,7 +7,7 @@
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`slot`] | the flavour without salts: one signature for a slot and role |
-//! | [`aggregate`] | one proof for many signatures |
+//! | `aggregate` | one proof for many signatures |
 //! | [`budget`] | what the errors of a proof add up to |
 //! | `plain` | verification, one by one and of whole batches: what an aggregate has to beat |
 //! | `signing` | secret keys of any flavour: [`SigningKey`] |
@@ -18,7 +18,7 @@
 //! hash of salt and message (Falcon specification, version 1.2, section 3).
 #![forbid(unsafe_code)]
 
-pub mod aggregate;
+mod aggregate;
 mod basis;
 pub mod budget;
 pub mod codec;
@@ -41,7 +41,7 @@ pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
 pub use plain::{Item, Refused, verify, verify_batch};
 
 pub use registry::{EpochKeys, Registry, Signers};
-pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX, Verdicts};
+pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX};
 pub use signing::SigningKey;
 pub use slot::SlotKey;
 
@@ -49,7 +49,7 @@ pub use slot::SlotKey;
 pub const DEGREE: usize = 512;
 
 /// The modulus of Falcon.
-pub const MODULUS: u16 = 12_289;
+pub(crate) const MODULUS: u16 = 12_289;
 
 /// The bound of `||s1||^2 + ||s2||^2` (Falcon specification, table 3.3).
 pub const NORM_SQ_MAX: u64 = 34_034_726;
@@ -67,7 +67,7 @@ pub const SALT_BYTES: usize = 40;
 const CODE_BYTES: usize = SIGNATURE_BYTES - 1 - SALT_BYTES;
 
 /// Bytes of a signature of [`Flavour::Slot`], which sends no salt.
-pub const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
+pub(crate) const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -21,19 +21,13 @@ impl Registry {
 
     /// Number of validators.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Whether all keys are of a flavour.
     #[must_use]
-    pub fn is_of(&self, flavour: Flavour) -> bool {
+    pub(crate) fn is_of(&self, flavour: Flavour) -> bool {
         self.0.iter().all(|key| key.flavour() == flavour)
     }
 

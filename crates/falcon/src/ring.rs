@@ -2,7 +2,7 @@
 //! all lies in row `k`, so every operation acts on whole rows and the compiler makes vectors of
 //! them.
 //!
-//! Numbers are signed 16-bit representatives. *Reduced* means at most [`REDUCED`] in absolute
+//! Numbers are signed 16-bit representatives. *Reduced* means at most `REDUCED` in absolute
 //! value. A Montgomery product of `|a| < 2^15` and a constant of at most `q/2` is at most
 //! `2^15 q / 2^17 + q/2 + 1 < 9220`; for `|a| <= A` it is at most `0.0938 A + 6146`. So a layer
 //! turns a bound `A` into `1.0938 A + 6146`: 6150, 12873, 20227, 28271, which is why the forward
@@ -17,7 +17,8 @@ use alphorn_labrador::kernel::{SQUARE, transpose};
 use crate::{DEGREE, MODULUS};
 
 /// Bound of a reduced number.
-pub const REDUCED: i16 = 6150;
+#[cfg(test)]
+pub(crate) const REDUCED: i16 = 6150;
 
 /// Polynomials that a batch works on at once: a row fills one register of AVX-512, and a batch
 /// half of a first-level cache.
@@ -89,7 +90,7 @@ const PRODUCT_INVERSE: i16 = montgomery((1 << 32) % Q as i64 * power(DEGREE as i
 /// `L` polynomials side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub struct Polys<const L: usize>(pub [[i16; L]; DEGREE]);
+pub(crate) struct Polys<const L: usize>(pub [[i16; L]; DEGREE]);
 
 #[inline(always)]
 fn high(a: i16, b: i16) -> i16 {
@@ -133,7 +134,7 @@ fn centre(a: i16) -> i16 {
 impl<const L: usize> Polys<L> {
     /// All zero.
     #[must_use]
-    pub fn zero() -> Box<Self> {
+    pub(crate) fn zero() -> Box<Self> {
         Box::new(Polys([[0; L]; DEGREE]))
     }
 
@@ -142,7 +143,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there is no such lane.
     #[inline(always)]
-    pub fn load(&mut self, lane: usize, coefficients: &[i16; DEGREE]) {
+    pub(crate) fn load(&mut self, lane: usize, coefficients: &[i16; DEGREE]) {
         assert!(lane < L, "a lane below {L}");
         for (row, &c) in self.0.iter_mut().zip(coefficients) {
             row[lane] = c;
@@ -154,7 +155,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there is no such lane.
     #[inline(always)]
-    pub fn store(&self, lane: usize, coefficients: &mut [i16; DEGREE]) {
+    pub(crate) fn store(&self, lane: usize, coefficients: &mut [i16; DEGREE]) {
         assert!(lane < L, "a lane below {L}");
         for (row, c) in self.0.iter().zip(coefficients) {
             *c = row[lane];
@@ -167,7 +168,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; DEGREE]]) {
+    pub(crate) fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; DEGREE]]) {
         assert!(
             polynomials.len() <= L && L.is_multiple_of(SQUARE),
             "at most {L} lanes"
@@ -192,7 +193,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; DEGREE]]) {
+    pub(crate) fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; DEGREE]]) {
         assert!(
             out.len() <= L && L.is_multiple_of(SQUARE),
             "at most {L} lanes"
@@ -223,26 +224,26 @@ impl<const L: usize> Polys<L> {
 
     /// Replaces numbers by reduced ones.
     #[inline(always)]
-    pub fn reduce(&mut self) {
+    pub(crate) fn reduce(&mut self) {
         self.each(barrett);
     }
 
     /// Replaces reduced numbers by those in `[-(q-1)/2, (q-1)/2]`.
     #[inline(always)]
-    pub fn centre(&mut self) {
+    pub(crate) fn centre(&mut self) {
         self.each(centre);
     }
 
     /// Recovers reduced polynomials from reduced values.
     #[inline(always)]
-    pub fn inverse(&mut self) {
+    pub(crate) fn inverse(&mut self) {
         self.inverse_unscaled();
         self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
     }
 
     /// Multiplies reduced values by reduced values, row by row; reduced.
     #[inline(always)]
-    pub fn multiply(&mut self, other: &Self) {
+    pub(crate) fn multiply(&mut self, other: &Self) {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
                 *x = barrett(mont(mont(*x, y), SQUARED));
@@ -252,7 +253,7 @@ impl<const L: usize> Polys<L> {
 
     /// The reduced polynomial `b` times reduced `scalars[lane]` in each lane, centred.
     #[inline(always)]
-    pub fn multiples(&mut self, b: &[i16; DEGREE], scalars: &[i16; L]) {
+    pub(crate) fn multiples(&mut self, b: &[i16; DEGREE], scalars: &[i16; L]) {
         let factors = scalars.map(|x| barrett(mont(x, SQUARED)));
         let scaled = factors.map(|x| x.wrapping_mul(Q_INVERSE));
         for (row, &b) in self.0.iter_mut().zip(b) {
@@ -266,7 +267,7 @@ impl<const L: usize> Polys<L> {
     /// In each lane the polynomial with values `b` times that with values `h` times reduced
     /// `scalars[lane]`, centred; all values are reduced.
     #[inline(always)]
-    pub fn scaled_products(&mut self, b: &[i16; DEGREE], h: &Self, scalars: &[i16; L]) {
+    pub(crate) fn scaled_products(&mut self, b: &[i16; DEGREE], h: &Self, scalars: &[i16; L]) {
         for ((row, &b), h) in self.0.iter_mut().zip(b).zip(&h.0) {
             let scaled = b.wrapping_mul(Q_INVERSE);
             for (x, &h) in row.iter_mut().zip(h) {
@@ -286,7 +287,7 @@ impl<const L: usize> Polys<L> {
 
     /// Subtracts reduced numbers from reduced numbers; reduced.
     #[inline(always)]
-    pub fn subtract(&mut self, other: &Self) {
+    pub(crate) fn subtract(&mut self, other: &Self) {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
                 *x = barrett(*x - y);

@@ -3,14 +3,15 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
-    Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
+    Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement,
+    list::{self, Verdicts},
 };
 use alphorn_types::{Assignment, Slot, Support, Validator};
 
@@ -68,9 +69,6 @@ pub struct Falcon {
     profile: Profile,
     aggregators: Arc<Mutex<Kept>>,
 }
-
-/// Whether each claim holds.
-pub struct Verdicts(Vec<bool>);
 
 /// The keys of a group's signers, in the order of their positions. None if the group cannot hold
 /// whatever its bytes are.
@@ -294,27 +292,14 @@ impl Scheme for Falcon {
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<EpochKeys, SchemeError> {
         let layout = assignment.layout();
-        if registry.len() != layout.validators() as usize {
-            return Err(SchemeError::RegistrySize {
-                keys: registry.len() as u64,
-                validators: u64::from(layout.validators()),
-            });
-        }
+        SchemeError::check_registry(registry.len(), layout)?;
         if !registry.is_of(self.flavour) {
             return Err(SchemeError::Unsupported {
                 scheme: "falcon",
                 what: "verify with keys of another flavour",
             });
         }
-        let committees = 0..layout.committees();
-        let size = committees
-            .map(|c| layout.committee_len(c))
-            .max()
-            .unwrap_or(0);
-        if size > COMMITTEE_MAX {
-            let max = COMMITTEE_MAX;
-            return Err(SchemeError::CommitteeSize { size, max });
-        }
+        SchemeError::check_committees(layout, COMMITTEE_MAX)?;
         Ok(EpochKeys {
             registry: registry.clone(),
             assignment: assignment.clone(),
@@ -335,39 +320,23 @@ impl Scheme for Falcon {
         permits: Vec<Reservation>,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Signatures, SchemeError> {
-        check_permits(slot, items, &permits)?;
+        let permits = check_permits(slot, items, permits)?;
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-        let permits = permits.into_iter().map(|permit| Mutex::new(Some(permit)));
-        let permits: Vec<_> = permits.collect();
         let signed = exec.try_map(items.len(), |i| {
             let validator = items[i].validator.0;
             let key = signers.key(items[i].validator);
             let key = key.filter(|key| key.public().flavour() == self.flavour);
             let key = key.ok_or(SchemeError::UnknownSigner(validator))?;
             // Each permit is taken once: the list is walked once.
-            let mut permit = permits[i].lock().unwrap_or_else(PoisonError::into_inner);
-            let wrong = SchemeError::WrongReservation(validator);
-            let permit = permit.take().ok_or(wrong.clone())?;
-            key.sign(permit).map_err(|_| wrong)
+            let permit = permits.take(i, &items[i])?;
+            let wrong = |_| SchemeError::WrongReservation(validator);
+            key.sign(permit).map_err(wrong)
         });
         let signed = signed.map_err(|_| SchemeError::Stopped)?.into_iter();
         let signed: Vec<_> = signed.collect::<Result<_, _>>()?;
         let each = self.flavour.signature_bytes();
         Ok(Signatures::new(each, signed.concat()))
-    }
-
-    fn select(
-        &self,
-        _signers: &Signers,
-        _message: &[u8; 32],
-        _validators: &[Validator],
-        _ctx: &mut Ctx<'_, ()>,
-    ) -> Result<Signatures, SchemeError> {
-        Err(SchemeError::Unsupported {
-            scheme: "falcon",
-            what: "select: its signatures are not unique",
-        })
     }
 
     fn prepare(
@@ -413,11 +382,11 @@ impl Scheme for Falcon {
         for (number, holds) in proofs.into_iter().zip(held) {
             verdicts[number] = holds;
         }
-        Verdicts(verdicts)
+        Verdicts::new(verdicts)
     }
 
     fn check(&self, _keys: &EpochKeys, prepared: &Verdicts, range: Range<usize>) -> bool {
-        prepared.0[range].iter().all(|holds| *holds)
+        prepared.hold(range)
     }
 
     fn locate(
@@ -426,13 +395,7 @@ impl Scheme for Falcon {
         prepared: &Verdicts,
         _ctx: &mut Ctx<'_, ()>,
     ) -> Option<Vec<usize>> {
-        let verdicts = prepared.0.iter().enumerate();
-        Some(
-            verdicts
-                .filter(|(_, holds)| !**holds)
-                .map(|(i, _)| i)
-                .collect(),
-        )
+        Some(prepared.failed())
     }
 
     fn aggregate(

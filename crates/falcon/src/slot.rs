@@ -2,7 +2,7 @@
 //!
 //! The salt keeps a signer from giving out two preimages of one target, whose difference is a short
 //! vector of the key's lattice. Here the [`Reservation`] does: a key signs at most one message for a
-//! slot and role, whatever the store of its marks has seen. The lecture of [`crate::aggregate`] has
+//! slot and role, whatever the store of its marks has seen. The lecture of `crate::aggregate` has
 //! the argument.
 
 use alphorn_scheme::{Reservation, Role};

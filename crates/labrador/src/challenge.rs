@@ -120,7 +120,7 @@ pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
 /// An element of `C`, from its own stream: the first arrangement that passes the norm test, about
 /// the sixth.
 #[must_use]
-pub fn challenge(seed: &Seed) -> Small {
+pub(crate) fn challenge(seed: &Seed) -> Small {
     let mut bytes = seed.stream().bytes();
     loop {
         let candidate = arrangement(&mut bytes);
@@ -133,7 +133,7 @@ pub fn challenge(seed: &Seed) -> Small {
 /// A weight of the aggregation: 64 independent coefficients in `{-2, -1, 0, 1}`, so `2^128`
 /// weights, and two of them differ by at most 24 in norm, which is invertible.
 #[must_use]
-pub fn weight(stream: &mut Stream) -> Small {
+pub(crate) fn weight(stream: &mut Stream) -> Small {
     let mut bytes = [0; DEGREE / 4];
     stream.fill(&mut bytes);
     let mut out = Small::ZERO;

@@ -39,7 +39,7 @@ pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::{Folded, Keys};
 pub use joint::{DachshundJoint, DrawnForms, Forms};
 pub use kernel::{Dispatch, KERNELS, Pass, Vector, Vectors};
-pub use principal::{EQUATIONS_MAX, Equation, Kind, LinearTerm, QuadraticTerm, Statement};
+pub use principal::{Equation, Kind, LinearTerm, QuadraticTerm, Statement};
 pub use prove::Prover;
 pub use system::{FrontEnd, System};
 pub use verify::Verifier;

@@ -11,7 +11,7 @@ use crate::sis::Profile;
 use crate::transcript::{Stream, Transcript};
 
 /// Equations of a statement are at most this many.
-pub const EQUATIONS_MAX: usize = 1 << 16;
+pub(crate) const EQUATIONS_MAX: usize = 1 << 16;
 
 /// Where an equation must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Statement {
     ///
     /// # Errors
     /// If an equation names a vector or an element that does not exist, or there are more than
-    /// [`EQUATIONS_MAX`].
+    /// `EQUATIONS_MAX`.
     pub fn new(
         pieces: usize,
         rank: usize,
@@ -123,7 +123,7 @@ impl Statement {
     ///
     /// # Errors
     /// The first thing that does not hold.
-    pub fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
+    pub(crate) fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
         let expected = self.pieces * self.rank;
         if witness.len() != expected {
             return Err(Invalid::Shape {

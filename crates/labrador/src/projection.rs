@@ -16,7 +16,7 @@ use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
 
 /// Rows of a projection.
-pub const ROWS: usize = 256;
+pub(crate) const ROWS: usize = 256;
 
 /// Lifts of a level: each catches a false equation except with probability about `1/Q`.
 pub const LIFTS: usize = 3;
@@ -25,15 +25,15 @@ pub const LIFTS: usize = 3;
 const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
 
 /// One random residue for each row.
-pub type Weights = [u64; ROWS];
+pub(crate) type Weights = [u64; ROWS];
 
 /// A projection matrix of 256 rows, known by its seed and never stored.
-pub struct Projection(Seed);
+pub(crate) struct Projection(Seed);
 
 impl Projection {
     /// The matrix of a seed.
     #[must_use]
-    pub fn new(seed: Seed) -> Self {
+    pub(crate) fn new(seed: Seed) -> Self {
         Self(seed)
     }
 
@@ -44,7 +44,8 @@ impl Projection {
 
     /// The product of the matrix and `vector`, as integers.
     #[must_use]
-    pub fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
+    #[cfg(test)]
+    pub(crate) fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
         let image = self.project_on(vector, Exec::new(backend, None));
         image.expect("nothing stops the calling thread")
     }
@@ -269,7 +270,7 @@ pub(crate) fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
 
 /// Uniform weights of all lifts.
 #[must_use]
-pub fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
+pub(crate) fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
     let mut bytes = vec![0; LIFTS * ROWS * RESIDUE_BYTES];
     stream.fill(&mut bytes);
     let mut residues = bytes.chunks_exact(RESIDUE_BYTES).map(|chunk| {
@@ -282,7 +283,7 @@ pub fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
 
 /// `<weights, image>` modulo `Q`: what the constant coefficient of a lift must be.
 #[must_use]
-pub fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
+pub(crate) fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
     let sum: i128 = (weights.iter().zip(image))
         .map(|(&w, &x)| i128::from(centred(w)) * i128::from(centred(reduce(x))))
         .sum();

@@ -15,7 +15,7 @@ pub use row::{Cut, Level, Tail};
 pub(crate) const PIECES_MAX: usize = 128;
 
 /// Ring elements of a first witness are at most this many.
-pub const ELEMENTS_MAX: usize = 1 << 21;
+pub(crate) const ELEMENTS_MAX: usize = 1 << 21;
 
 /// What is public about a statement and decides every parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Schedule {
 
     /// Every number of the schedule, for the transcript.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.profile.id()];
         for level in &self.levels {
             level.encode(&mut out);

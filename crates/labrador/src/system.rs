@@ -119,7 +119,7 @@ impl System {
     ///
     /// # Errors
     /// If the bounds have no parameters.
-    pub fn on(bounds: &PublicBounds, backend: Backend) -> Result<Self, ParamError> {
+    pub(crate) fn on(bounds: &PublicBounds, backend: Backend) -> Result<Self, ParamError> {
         let schedule = Schedule::derive(bounds)?;
         let (inner, outer) = schedule.key_lengths();
         Ok(Self {
@@ -182,7 +182,7 @@ impl System {
     ///
     /// # Panics
     /// As [`System::prove`].
-    pub fn prove_on<F: FrontEnd>(
+    pub(crate) fn prove_on<F: FrontEnd>(
         &self,
         front_end: &F,
         witness: &F::Witness,
@@ -193,7 +193,7 @@ impl System {
         self.prove_unchecked_on(front_end, witness, exec)
     }
 
-    /// Proves as [`System::prove_on`] does, without looking at the witness: of one that is wrong there is no
+    /// Proves as `System::prove_on` does, without looking at the witness: of one that is wrong there is no
     /// proof that holds.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl Transcript {
     ///
     /// # Panics
     /// If the label has 255 bytes or more: the byte 255 marks the derivation of a stream.
-    pub fn absorb(&mut self, label: &str, data: &[u8]) {
+    pub(crate) fn absorb(&mut self, label: &str, data: &[u8]) {
         let mut hash = Shake256::default();
         hash.update(&self.state);
         hash.update(&[label_length(label)]);
@@ -52,7 +52,7 @@ impl Transcript {
     /// # Panics
     /// If the label has 255 bytes or more.
     #[must_use]
-    pub fn seed(&self, label: &str, index: u64) -> Seed {
+    pub(crate) fn seed(&self, label: &str, index: u64) -> Seed {
         let mut hash = Shake256::default();
         hash.update(&self.state);
         hash.update(&[u8::MAX, label_length(label)]);
@@ -65,7 +65,8 @@ impl Transcript {
 
     /// The state, for tests that compare both sides after each step.
     #[must_use]
-    pub fn state(&self) -> &[u8; STATE_BYTES] {
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &[u8; STATE_BYTES] {
         &self.state
     }
 }
@@ -120,7 +121,7 @@ impl Stream {
 
     /// The next residue: six bytes, little endian, reduced modulo `Q`. No residue is more likely
     /// than `2^-47`.
-    pub fn residue(&mut self) -> u64 {
+    pub(crate) fn residue(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes[..RESIDUE_BYTES]);
         u64::from_le_bytes(bytes) % Q
@@ -141,7 +142,7 @@ impl Stream {
 }
 
 /// The bytes of a stream one by one.
-pub struct Bytes {
+pub(crate) struct Bytes {
     stream: Stream,
     buffer: [u8; 128],
     used: usize,
@@ -150,7 +151,7 @@ pub struct Bytes {
 impl Stream {
     /// The next bytes one by one.
     #[must_use]
-    pub fn bytes(self) -> Bytes {
+    pub(crate) fn bytes(self) -> Bytes {
         Bytes {
             stream: self,
             buffer: [0; 128],
@@ -162,7 +163,7 @@ impl Stream {
 impl Bytes {
     /// The next byte.
     #[inline]
-    pub fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         if self.used == self.buffer.len() {
             self.stream.fill(&mut self.buffer);
             self.used = 0;

@@ -27,7 +27,7 @@ pub struct PerKind<T> {
 
 impl<T: Copy> PerKind<T> {
     /// The same value for all kinds.
-    pub const fn all(value: T) -> Self {
+    pub(crate) const fn all(value: T) -> Self {
         Self {
             block: value,
             collection: value,
@@ -37,7 +37,7 @@ impl<T: Copy> PerKind<T> {
     }
 
     /// The value of a kind.
-    pub const fn get(&self, kind: TopicKind) -> T {
+    pub(crate) const fn get(&self, kind: TopicKind) -> T {
         match kind {
             TopicKind::Block => self.block,
             TopicKind::Collection => self.collection,
@@ -297,7 +297,7 @@ impl Config {
     /// # Errors
     ///
     /// Names the first value that is out of bounds, and the bounds.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=AGENT_BYTES_MAX).contains(&self.agent.len())
             || !self.agent.bytes().all(|b| (0x20..0x7f).contains(&b))
         {

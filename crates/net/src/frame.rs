@@ -177,7 +177,7 @@ impl Deframer {
     }
 
     /// Changes the limit of the frames that have not begun.
-    pub fn limit(&mut self, bytes_max: usize) {
+    pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
 

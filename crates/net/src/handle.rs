@@ -29,7 +29,7 @@ pub enum Priority {
 
 impl Priority {
     /// All priorities, best first.
-    pub const ALL: [Self; 3] = [Self::Duty, Self::Normal, Self::Backfill];
+    pub(crate) const ALL: [Self; 3] = [Self::Duty, Self::Normal, Self::Backfill];
 }
 
 /// What to do with a message.

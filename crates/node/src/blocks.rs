@@ -30,7 +30,7 @@ pub(crate) const RANGE_BYTES_MAX: usize = 16 << 20;
 
 /// A block as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// Its slot.
     pub slot: Slot,
     /// Its name.
@@ -90,7 +90,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`]; then nothing has changed.
-    pub fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
+    pub(crate) fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
         self.write("writing", |txn| {
             put_blocks(txn, batch)?;
             message_store::put(txn, messages)
@@ -101,7 +101,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn block(&self, slot: Slot, root: &Root) -> Result<Option<Stored>, BlocksError> {
+    pub(crate) fn block(&self, slot: Slot, root: &Root) -> Result<Option<Stored>, BlocksError> {
         self.read(|database: &Database| {
             let txn = database.begin_read()?;
             let found = txn.open_table(BLOCKS)?.get((slot.0, root))?;
@@ -116,7 +116,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn range(
+    pub(crate) fn range(
         &self,
         from: Slot,
         count_max: usize,

@@ -4,7 +4,7 @@
 //! A cast drives [`Broadcast`] with Reed-Solomon shards under a Merkle root, the specification's default
 //! for a node: a shard is verified by a few hashes, and nothing depends on recoding. Like an engine it
 //! has no thread, no clock and no socket: time is an argument, and what it wants done goes to a
-//! [`Carrier`].
+//! `Carrier`.
 //!
 //! A payload that is complete is a message for the protocol, on its topic and from its source: the
 //! source signed a header over just these bytes, so if the protocol rejects them, the source answers
@@ -33,11 +33,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Jobs from here on are those of broadcasts; a trace's reader may have numbers of 53 bits only.
-pub const JOBS: u64 = 1 << 52;
+pub(crate) const JOBS: u64 = 1 << 52;
 /// Tokens from here on name messages that came by broadcast.
 pub(crate) const TOKENS: u64 = 3 << 62;
 /// Messages that came by broadcast are from peers from here on: from their source, as a number.
-pub const SOURCES: u64 = 1 << 63;
+pub(crate) const SOURCES: u64 = 1 << 63;
 
 /// Messages that came by broadcast and wait for the protocol's verdict, at most.
 const AWAITED_MAX: usize = 1_024;
@@ -51,7 +51,7 @@ const UNSCHEDULED_MAX: u32 = 64;
 const POINTS_BAN: u32 = 100;
 
 /// Whoever carries out what a cast wants done. Nothing here may block.
-pub trait Carrier {
+pub(crate) trait Carrier {
     /// Queue a frame to a peer; false if there is no room. When it has left, [`Cast::left`] is to be
     /// told, and never twice.
     fn send_frame(&mut self, peer: Peer, id: u64, data: Bytes) -> bool;
@@ -74,7 +74,7 @@ pub trait Carrier {
 
 /// A source that signed what is no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blamed {
+pub(crate) struct Blamed {
     /// What it should have been; names the source.
     pub subject: Subject,
     /// The header with the source's signature, as it was on the wire.
@@ -108,7 +108,7 @@ pub struct Counts {
 }
 
 /// The broadcasts of a node.
-pub struct Cast {
+pub(crate) struct Cast {
     machine: Broadcast<Rs>,
     format: WireFormat,
     clock: SlotClock,
@@ -129,7 +129,7 @@ impl Cast {
     ///
     /// # Errors
     /// If a network's messages or signatures are longer than a broadcast carries.
-    pub fn new(horn: &Horn, secret: [u8; 32]) -> Result<Self, ConfigError> {
+    pub(crate) fn new(horn: &Horn, secret: [u8; 32]) -> Result<Self, ConfigError> {
         let config = config::of(horn);
         config.validate()?;
         let sources = horn.sources();
@@ -152,7 +152,7 @@ impl Cast {
     }
 
     /// Takes over who has which duty; to be called before anything else of a turn.
-    pub fn follow(&mut self, now: Time, horn: &Horn) {
+    pub(crate) fn follow(&mut self, now: Time, horn: &Horn) {
         let slot = self.clock.slot_at(now).unwrap_or(Slot(0));
         if slot != self.slot {
             self.slot = slot;
@@ -166,7 +166,13 @@ impl Cast {
     }
 
     /// Broadcasts an own message. What cannot be broadcast goes to gossip.
-    pub fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier) {
+    pub(crate) fn publish(
+        &mut self,
+        now: Time,
+        topic: Topic,
+        data: Bytes,
+        carrier: &mut dyn Carrier,
+    ) {
         let subject = subject(topic, &data, &self.format);
         let can = |subject: &Subject| {
             let begun = self.own.iter().any(|(other, ..)| other == subject);
@@ -182,21 +188,21 @@ impl Cast {
     }
 
     /// A peer is connected. One beyond as many as a machine takes has no part in broadcasts.
-    pub fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+    pub(crate) fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
         if let Some(peer) = self.peers.up(peer) {
             self.handle(now, Input::PeerUp { peer }, carrier);
         }
     }
 
     /// A peer is gone.
-    pub fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+    pub(crate) fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
         if let Some(peer) = self.peers.down(peer) {
             self.handle(now, Input::PeerDown { peer }, carrier);
         }
     }
 
     /// A frame of a peer.
-    pub fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier) {
+    pub(crate) fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier) {
         self.counts.frames[0] += 1;
         self.counts.frame_bytes[0] += data.len() as u64;
         let Some((from, link)) = self.peers.get_mut(from) else {
@@ -215,7 +221,7 @@ impl Cast {
     }
 
     /// So many frames have left the queue to a peer.
-    pub fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier) {
+    pub(crate) fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier) {
         let Some((peer, link)) = self.peers.get_mut(peer) else {
             return;
         };
@@ -225,7 +231,7 @@ impl Cast {
     }
 
     /// A job ended.
-    pub fn finished(
+    pub(crate) fn finished(
         &mut self,
         now: Time,
         job: JobId,
@@ -240,7 +246,7 @@ impl Cast {
     }
 
     /// What the protocol found of a message that was delivered.
-    pub fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier) {
+    pub(crate) fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier) {
         if let Some(blamed) = self.awaited.remove(&token)
             && verdict == Verdict::Reject
         {
@@ -249,17 +255,17 @@ impl Cast {
     }
 
     /// The time given by [`next_deadline`](Self::next_deadline) has come.
-    pub fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier) {
+    pub(crate) fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier) {
         self.handle(now, Input::Deadline, carrier);
     }
 
     /// When [`deadline`](Self::deadline) is due.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.machine.next_deadline()
     }
 
     /// What was counted.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let refused = self.machine.refused().reasons();
         let refused = refused.filter(|(_, count)| *count > 0);
         let named = |(name, count): (&str, u32)| (name.to_owned(), u64::from(count));
@@ -270,7 +276,8 @@ impl Cast {
     }
 
     /// The last sources that signed what is no message.
-    pub fn blamed(&self) -> impl Iterator<Item = &Blamed> {
+    #[cfg(test)]
+    pub(crate) fn blamed(&self) -> impl Iterator<Item = &Blamed> {
         self.blamed.iter()
     }
 

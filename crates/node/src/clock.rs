@@ -49,7 +49,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 /// A jump of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// By so many nanoseconds into the future.
     Forward(u64),
     /// By so many nanoseconds into the past.
@@ -57,7 +57,7 @@ pub enum Step {
 }
 
 /// Protocol time.
-pub struct Clock<C: Source> {
+pub(crate) struct Clock<C: Source> {
     source: C,
     /// Wall minus monotonic, as of the last step.
     offset_ns: i128,
@@ -67,7 +67,7 @@ pub struct Clock<C: Source> {
 
 impl<C: Source> Clock<C> {
     /// A clock that begins now.
-    pub fn new(source: C) -> Self {
+    pub(crate) fn new(source: C) -> Self {
         let offset_ns = i128::from(source.wall_ns()) - i128::from(source.monotonic_ns());
         Clock {
             last: Time::from_nanos(source.wall_ns()),
@@ -78,7 +78,7 @@ impl<C: Source> Clock<C> {
     }
 
     /// The protocol's time, and the step of the wall clock since the last call, if there was one.
-    pub fn now(&mut self) -> (Time, Option<Step>) {
+    pub(crate) fn now(&mut self) -> (Time, Option<Step>) {
         let wall = self.source.wall_ns();
         let offset_ns = i128::from(wall) - i128::from(self.source.monotonic_ns());
         let moved = offset_ns - self.offset_ns;
@@ -96,7 +96,7 @@ impl<C: Source> Clock<C> {
     }
 
     /// How long to sleep until `at` by the wall clock: what is left of the standstill included.
-    pub fn until(&self, at: Time) -> Duration {
+    pub(crate) fn until(&self, at: Time) -> Duration {
         Duration::from_nanos(at.as_nanos().saturating_sub(self.source.wall_ns()))
     }
 
@@ -108,7 +108,8 @@ impl<C: Source> Clock<C> {
     }
 
     /// Steps seen so far.
-    pub fn steps(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
 }

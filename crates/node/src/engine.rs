@@ -126,7 +126,7 @@ impl fmt::Display for Stranger {
 
 /// A block that messages wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub(crate) struct Missing {
     /// Which.
     pub root: Root,
     /// The peers that sent those messages, who did so first before the others.
@@ -176,17 +176,17 @@ impl Engine {
     }
 
     /// The protocol.
-    pub fn horn(&self) -> &Horn {
+    pub(crate) fn horn(&self) -> &Horn {
         &self.horn
     }
 
     /// The first slot whose duties are done.
-    pub fn first_slot(&self) -> Slot {
+    pub(crate) fn first_slot(&self) -> Slot {
         self.first_slot
     }
 
     /// The blocks that messages wait for, the most wanted first.
-    pub fn missing_blocks(&self) -> impl Iterator<Item = Missing> {
+    pub(crate) fn missing_blocks(&self) -> impl Iterator<Item = Missing> {
         self.horn.missing_blocks().map(|(root, peers)| Missing {
             held: self.awaited.values().any(|(_, held, _)| *held == root),
             root,
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// Takes an input, and has the host carry out what follows.
-    pub fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
+    pub(crate) fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
         if let Input::Message {
             topic, token, data, ..
         } = &input

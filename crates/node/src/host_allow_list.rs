@@ -60,7 +60,7 @@ impl HostAllowList {
     }
 
     /// Whether the value of a `Host` field names this node.
-    pub fn admits(&self, host: &str) -> bool {
+    pub(crate) fn admits(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else {
             return false;
         };

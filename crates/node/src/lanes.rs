@@ -34,7 +34,7 @@ pub struct Ended {
 
 impl Ended {
     /// The end of a job that was not taken, and why.
-    pub fn refused(job: JobId, op: &'static str, group: Group, why: String) -> Self {
+    pub(crate) fn refused(job: JobId, op: &'static str, group: Group, why: String) -> Self {
         Ended {
             job,
             outcome: Outcome::Refused(why),

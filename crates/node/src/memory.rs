@@ -99,7 +99,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
 }
 
 /// All parts together.
-pub fn total(parts: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn total(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }
 

@@ -5,7 +5,7 @@
 //! A [`Recorder`] writes them down while a node runs, and digests all effects; [`replay`] gives them
 //! to machines of the same configuration and compares the digests.
 //!
-//! A file is [`MAGIC`], a header of the embedder's with its length (4 bytes), and entries with
+//! A file is `MAGIC`, a header of the embedder's with its length (4 bytes), and entries with
 //! theirs. There is a mark with the digest so far every `MARK_INPUTS` inputs, and the last entry has
 //! SHA-256 of the file before it. A file without a last entry is of a node that was killed, or could
 //! not be written fast enough: what it has is replayed. It holds no secret, but all that peers sent.
@@ -33,13 +33,13 @@ use std::thread::JoinHandle;
 use watch::Watch;
 
 /// First bytes of a file.
-pub const MAGIC: &[u8; 16] = b"alphorn-record2\n";
+pub(crate) const MAGIC: &[u8; 16] = b"alphorn-record2\n";
 /// Inputs from one mark to the next.
 pub(crate) const MARK_INPUTS: u64 = 1_024;
 /// Longest header, in bytes.
 pub(crate) const HEADER_BYTES_MAX: u32 = 1 << 20;
 /// Most bytes of a file; then recording ends.
-pub const FILE_BYTES_MAX: u64 = 8 << 30;
+pub(crate) const FILE_BYTES_MAX: u64 = 8 << 30;
 /// Entries that wait for the disk.
 const QUEUE_MAX: usize = 16_384;
 /// Bytes that wait for the disk.

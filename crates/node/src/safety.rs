@@ -36,7 +36,7 @@ pub(crate) const SALVAGE_SLOTS: u64 = 32;
 pub(crate) const START_SLOTS: u64 = 2;
 
 /// Most local keys of a node.
-pub const KEYS_MAX: usize = 1 << 20;
+pub(crate) const KEYS_MAX: usize = 1 << 20;
 
 /// SHA-256 of a public key: names it in the store whatever its scheme's length.
 pub type KeyId = [u8; 32];

@@ -48,7 +48,7 @@ impl SignLog {
     ///
     /// # Errors
     /// If they cannot be written; then the job must not run.
-    pub fn add(&mut self, job: &SignJob) -> io::Result<()> {
+    pub(crate) fn add(&mut self, job: &SignJob) -> io::Result<()> {
         let mut lines = String::new();
         for item in &job.items {
             let (validator, role) = (item.validator.0, item.role as u8);

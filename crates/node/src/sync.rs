@@ -11,7 +11,7 @@
 //! brought nothing, another peer is asked in the same slot.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
-//! whoever sent the message. See [`Missing`].
+//! whoever sent the message. See `Missing`.
 
 mod fetch;
 
@@ -39,7 +39,7 @@ pub(crate) const STATUS_BYTES: usize = 92;
 /// Bytes of a request for blocks.
 pub(crate) const RANGE_BYTES: usize = 10;
 /// Bytes of a request for a block by its root.
-pub const ROOT_BYTES: usize = 32;
+pub(crate) const ROOT_BYTES: usize = 32;
 
 /// The protocols of all, where an answer with blocks has at most so many bytes, and one with a block
 /// that was asked for by root has at most `block_bytes_max`.
@@ -67,7 +67,7 @@ const PEERS_MAX: usize = 256;
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub(crate) struct Status {
     /// The network's digest.
     pub network: [u8; 4],
     /// The slot by the node's clock.
@@ -84,7 +84,7 @@ pub struct Status {
 
 impl Status {
     /// On the wire: all fields in order, little-endian.
-    pub fn encode(&self) -> [u8; STATUS_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; STATUS_BYTES] {
         let mut bytes = [0; STATUS_BYTES];
         let fields: [&[u8]; 6] = [
             &self.network,
@@ -104,7 +104,7 @@ impl Status {
     }
 
     /// The inverse of [`encode`](Self::encode); none for bytes of another length.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATUS_BYTES] = bytes.try_into().ok()?;
         let mut rest = bytes.as_slice();
         Some(Status {
@@ -142,7 +142,7 @@ pub(crate) fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
 
 /// What a node knows of its own chain, for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// The slot by the clock.
     pub slot: Slot,
     /// The slot of the finalised checkpoint.
@@ -151,7 +151,7 @@ pub struct Standing {
 
 /// A question to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub(crate) struct Question {
     /// Whom.
     pub peer: Peer,
     /// Its number.
@@ -170,7 +170,7 @@ enum Asked {
 
 /// Whom a node asks, and what for.
 #[derive(Debug, Default)]
-pub struct Sync {
+pub(crate) struct Sync {
     peers: BTreeSet<Peer>,
     /// Peers that came and were not asked.
     fresh: BTreeSet<Peer>,
@@ -189,7 +189,7 @@ pub struct Sync {
 
 /// What an answer comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Nothing is to be done.
     Nothing,
     /// The bytes are no answer to the question: the peer is to blame.
@@ -203,7 +203,7 @@ pub enum Answer {
 
 impl Sync {
     /// A peer is connected.
-    pub fn peer_up(&mut self, peer: Peer) {
+    pub(crate) fn peer_up(&mut self, peer: Peer) {
         if self.peers.len() < PEERS_MAX {
             self.peers.insert(peer);
             self.fresh.insert(peer);
@@ -211,7 +211,7 @@ impl Sync {
     }
 
     /// A peer is gone, and with it the question to it.
-    pub fn peer_down(&mut self, peer: Peer) {
+    pub(crate) fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
         self.fresh.remove(&peer);
         self.fetch.peer_down(peer);
@@ -222,7 +222,7 @@ impl Sync {
 
     /// The question to ask now, if none is open: a new peer, or once a slot the next one, or one more
     /// if the last one brought nothing.
-    pub fn poll(&mut self, standing: Standing) -> Option<Question> {
+    pub(crate) fn poll(&mut self, standing: Standing) -> Option<Question> {
         if self.open.is_some() {
             return None;
         }
@@ -269,7 +269,7 @@ impl Sync {
 
     /// Questions to ask now for the blocks that messages wait for: all of those, the most wanted
     /// first.
-    pub fn fetch(&mut self, now: Time, missing: &[Missing]) -> Vec<Question> {
+    pub(crate) fn fetch(&mut self, now: Time, missing: &[Missing]) -> Vec<Question> {
         let mut questions = Vec::new();
         self.fetch.keep(now, missing);
         for one in missing {
@@ -283,7 +283,7 @@ impl Sync {
     }
 
     /// The question could not be asked.
-    pub fn refused(&mut self, id: u64) {
+    pub(crate) fn refused(&mut self, id: u64) {
         self.fetch.refused(id);
         if self.open.is_some_and(|(open, ..)| open == id) {
             self.open = None;
@@ -293,7 +293,7 @@ impl Sync {
     /// The answer to a question: its chunks, or none if there was no answer. `knows` tells whether
     /// a block is in the chain here, `read` what the slot and the root of a chunk's block are. A
     /// follow-up question comes beside what the answer comes to.
-    pub fn answer(
+    pub(crate) fn answer(
         &mut self,
         id: u64,
         chunks: Option<Vec<Arc<[u8]>>>,

@@ -37,11 +37,11 @@ mod seats;
 mod weights;
 
 pub(crate) use ballots::SETS_MAX;
-pub use ballots::{Uncounted, VoteCount};
+pub use ballots::VoteCount;
 pub use fork_choice::Cast;
 pub(crate) use fork_choice::VOTED_SLOTS;
-pub use policy::{ForkChoice, Policy};
-pub use room::{BLOCK_BYTES, EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
+pub use policy::Policy;
+pub use room::{BLOCK_BYTES, UNFINALISED_BYTES_MAX};
 pub use seats::BALLOTS_PER_COMMITTEE_MAX;
 pub use weights::{INCREMENTS_MAX, Weights, WeightsError};
 
@@ -67,7 +67,7 @@ pub const BLOCKS_PER_SLOT_MAX: usize = 16;
 /// is behind: such a vote can be in no block of that chain, because its target is not, and it
 /// weighs only where the chain forks below it. Without the bound each of some thousand ancestors is
 /// a head of its own, and each ballot for one takes room.
-pub const HEAD_LAG_SLOTS: u64 = 8;
+pub(crate) const HEAD_LAG_SLOTS: u64 = 8;
 
 /// Positions of a committee whose votes a block includes, by vote and committee.
 type Included = BTreeMap<Vote, BTreeMap<u16, Arc<Bitfield>>>;
@@ -186,13 +186,13 @@ impl Chain {
     }
 
     /// Keeps sets of signers from now on in a store that is shared with others.
-    pub fn lend_supports(&mut self, supports: Arc<Supports>) {
+    pub(crate) fn lend_supports(&mut self, supports: Arc<Supports>) {
         self.supports = supports;
     }
 
     /// The same with votes of unequal weight, for a chain that has seen none.
     #[must_use]
-    pub fn with_weights(mut self, weights: Weights) -> Self {
+    pub(crate) fn with_weights(mut self, weights: Weights) -> Self {
         self.weights = weights;
         self
     }
@@ -215,7 +215,7 @@ impl Chain {
 
     /// Inserts a block whose signature, body and evidence were verified. Its proposer is checked
     /// here, and that its entries can be included
-    /// ([`check_inclusion`](Self::check_inclusion)).
+    /// (`check_inclusion`).
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Chain {
     ///
     /// As [`insert`](Self::insert), and [`Reject::UnknownBlock`] if weights are unequal and `seats`
     /// does not know.
-    pub fn insert_under(
+    pub(crate) fn insert_under(
         &mut self,
         header: Header,
         entries: &[Entry],
@@ -276,7 +276,7 @@ impl Chain {
     /// # Errors
     ///
     /// As [`insert`](Self::insert), but for the entries.
-    pub fn check_header(&self, header: &Header) -> Result<(), Reject> {
+    pub(crate) fn check_header(&self, header: &Header) -> Result<(), Reject> {
         self.check_block(header, &header.root()).map(|_| ())
     }
 
@@ -316,7 +316,12 @@ impl Chain {
     /// # Errors
     ///
     /// [`Reject::InvalidBlock`], and as [`check_consistent`](Self::check_consistent).
-    pub fn check_inclusion(&self, vote: &Vote, slot: Slot, parent: &Root) -> Result<(), Reject> {
+    pub(crate) fn check_inclusion(
+        &self,
+        vote: &Vote,
+        slot: Slot,
+        parent: &Root,
+    ) -> Result<(), Reject> {
         let age = slot.0.checked_sub(vote.slot.0);
         if !age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age)) {
             return Err(Reject::InvalidBlock);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const SHUFFLE_NS_PER_VALIDATOR: u64 = 240;
 
 /// Kind of [`AssignJob`] in [`Features`], above the kinds of a scheme.
-pub const KIND_ASSIGN: u16 = 0x100;
+pub(crate) const KIND_ASSIGN: u16 = 0x100;
 
 /// Shuffle the validators of an epoch into committees.
 #[derive(Clone, Debug, PartialEq, Eq)]

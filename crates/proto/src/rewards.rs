@@ -133,7 +133,7 @@ impl Schedule {
 
     /// The base reward of an increment in gwei, where `increments` are at stake in all
     /// (`get_base_reward_per_increment`).
-    pub fn base_reward_per_increment_gwei(&self, increments: u64) -> u64 {
+    pub(crate) fn base_reward_per_increment_gwei(&self, increments: u64) -> u64 {
         let stake = u128::from(increments) * u128::from(self.increment_gwei);
         let paid = u128::from(self.increment_gwei) * u128::from(self.base_reward_factor);
         u64::try_from(paid / stake.isqrt().max(1)).unwrap_or(u64::MAX)

@@ -16,10 +16,10 @@ use thiserror::Error;
 const PHASES_FIXED: usize = 3;
 
 /// Most phases of a slot.
-pub const PHASES_MAX: usize = PHASES_FIXED + LEVELS_MAX as usize;
+pub(crate) const PHASES_MAX: usize = PHASES_FIXED + LEVELS_MAX as usize;
 
 /// Longest slot, in milliseconds: a day.
-pub const SLOT_MS_MAX: u64 = 86_400_000;
+pub(crate) const SLOT_MS_MAX: u64 = 86_400_000;
 
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
@@ -155,9 +155,10 @@ impl Timing {
     /// For recursive provers on small machines.
     pub const SLOW: Self = Self::preset(12_000, &[0, 2_000, 4_000, 7_000, 11_000]);
     /// Today's slot: one level, whose evidence goes to everybody.
-    pub const TODAY: Self = Self::preset(12_000, &[0, 4_000, 8_000, 12_000]);
+    pub(crate) const TODAY: Self = Self::preset(12_000, &[0, 4_000, 8_000, 12_000]);
     /// Three levels of merging proofs.
-    pub const HORN_PQ: Self = Self::preset(24_000, &[0, 4_000, 8_000, 12_000, 16_000, 24_000]);
+    pub(crate) const HORN_PQ: Self =
+        Self::preset(24_000, &[0, 4_000, 8_000, 12_000, 16_000, 24_000]);
 
     /// The presets by name.
     pub const PRESETS: [(&'static str, Self); 7] = [
@@ -188,7 +189,7 @@ impl Timing {
     ///
     /// # Errors
     ///
-    /// If the slot is not 1 to [`SLOT_MS_MAX`] long, no layout has as many levels as there are offsets,
+    /// If the slot is not 1 to `SLOT_MS_MAX` long, no layout has as many levels as there are offsets,
     /// the first offset is not 0, the offsets do not ascend, or the last one is beyond the end of the
     /// slot.
     pub fn custom(slot_ms: u64, offsets_ms: &[u64]) -> Result<Self, TimingError> {
@@ -314,7 +315,7 @@ pub struct Boundary {
 
 impl Boundary {
     /// The first boundary of all: slot 0 is proposed.
-    pub const GENESIS: Self = Self {
+    pub(crate) const GENESIS: Self = Self {
         slot: Slot(0),
         phase: Phase::Propose,
     };
@@ -337,11 +338,6 @@ impl SlotClock {
             slot_ns: timing.slot_ms * NS_PER_MS,
             timing,
         }
-    }
-
-    /// When slot 0 begins.
-    pub const fn genesis(&self) -> Time {
-        self.genesis
     }
 
     /// Length of a slot in nanoseconds.
@@ -410,7 +406,8 @@ impl SlotClock {
     }
 
     /// The first boundary that happens strictly after `after`, and when.
-    pub fn next_boundary(&self, after: Time) -> (Time, Boundary) {
+    #[cfg(test)]
+    pub(crate) fn next_boundary(&self, after: Time) -> (Time, Boundary) {
         let boundary = self
             .phase_at(after)
             .map_or(Boundary::GENESIS, |now| self.after(now));

@@ -31,7 +31,8 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-pub use block::{BLOCK_ENTRIES_MAX, Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
+pub(crate) use block::BLOCK_ENTRIES_MAX;
+pub use block::{Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
 pub use message::{Aggregate, Checkpoint, Head, VOTE_BYTES, Vote, VoteMsg};
 pub use reject::Reject;
 pub use topic::{Topic, TopicError, TopicName};
@@ -50,13 +51,13 @@ const SUMMED_AGAIN_MAX: u8 = 3;
 pub const VERSION: u8 = 1;
 
 /// Most bytes of a vote message.
-pub const VOTE_BYTES_MAX: usize = 8 << 10;
+pub(crate) const VOTE_BYTES_MAX: usize = 8 << 10;
 /// Most bytes of an aggregate below the top level.
-pub const AGGREGATE_BYTES_MAX: usize = 2 << 20;
+pub(crate) const AGGREGATE_BYTES_MAX: usize = 2 << 20;
 /// Most bytes of a collection.
-pub const COLLECTION_BYTES_MAX: usize = 16 << 20;
+pub(crate) const COLLECTION_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of a block.
-pub const BLOCK_BYTES_MAX: usize = 16 << 20;
+pub(crate) const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 /// What a message is to those who carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +96,7 @@ impl Kind {
     }
 
     /// Most bytes that a message of this kind ever has, whatever the scheme.
-    pub const fn cap_bytes(self) -> usize {
+    pub(crate) const fn cap_bytes(self) -> usize {
         match self {
             Self::Vote => VOTE_BYTES_MAX,
             Self::Aggregate => AGGREGATE_BYTES_MAX,
@@ -149,9 +150,9 @@ pub enum Context {
 /// for each position of that committee, or nothing if the block `vote.head` is unknown.
 ///
 /// Asked for only under [`Context::Chain`].
-pub type References<'a> = &'a dyn Fn(&Vote, u16) -> Option<Bitfield>;
+pub(crate) type References<'a> = &'a dyn Fn(&Vote, u16) -> Option<Bitfield>;
 
-/// The [`References`] of a network whose messages refer to nothing.
+/// The `References` of a network whose messages refer to nothing.
 pub fn no_references(_: &Vote, _: u16) -> Option<Bitfield> {
     None
 }
@@ -244,7 +245,7 @@ impl WireFormat {
     ///
     /// If the fields that the scheme fixes alone are longer than a cap, or the bound on
     /// multiplicities is none of 1, 3, 7 and 15.
-    pub fn check(&self) -> Result<(), FormatError> {
+    pub(crate) fn check(&self) -> Result<(), FormatError> {
         if !matches!(self.multiplicity_max, 1 | 3 | 7 | 15) {
             return Err(FormatError::Multiplicity {
                 value: self.multiplicity_max,
@@ -280,7 +281,7 @@ impl WireFormat {
     }
 
     /// Most bytes of an aggregate of a level.
-    pub fn level_bytes_max(&self, level: u8) -> usize {
+    pub(crate) fn level_bytes_max(&self, level: u8) -> usize {
         self.aggregate_fixed_bytes(level)
             .saturating_add(self.support_bytes_max(level))
             .saturating_add(variable_bytes(self.evidence(level)))
@@ -315,7 +316,7 @@ impl WireFormat {
     }
 
     /// Most bytes of one block entry.
-    pub fn entry_bytes_max(&self) -> usize {
+    pub(crate) fn entry_bytes_max(&self) -> usize {
         let top = self.layout.levels();
         let own = match self.bundle {
             Some(_) => 0,
@@ -326,7 +327,7 @@ impl WireFormat {
 
     /// Most bytes of the one piece of evidence of a block's entries, with its length; none where each
     /// has its own.
-    pub fn bundle_bytes_max(&self) -> usize {
+    pub(crate) fn bundle_bytes_max(&self) -> usize {
         self.bundle.map_or(0, evidence_bytes_max)
     }
 }

@@ -26,7 +26,7 @@ pub struct Chunk {
 /// A chunk whose length, generation and coefficients are checked, while its data are still bytes: so a
 /// relay can drop a dependent chunk before it looks at the data.
 #[derive(Clone, Debug)]
-pub struct RawChunk<'a> {
+pub(crate) struct RawChunk<'a> {
     generation: u16,
     hop: u8,
     sender_rank: u16,
@@ -37,7 +37,7 @@ pub struct RawChunk<'a> {
 impl<'a> RawChunk<'a> {
     /// Reads the body of a chunk message: generation u16, hop u8, rank of the sender u16, width u8, the
     /// coefficients, the data of 32 bytes an element. Nothing is allocated before the length fits.
-    pub fn decode(header: &Header, body: &'a [u8]) -> Result<RawChunk<'a>, PieceError> {
+    pub(crate) fn decode(header: &Header, body: &'a [u8]) -> Result<RawChunk<'a>, PieceError> {
         let chunks = usize::from(header.chunks);
         let data_bytes = 32 * header.unit as usize;
         let least = CHUNK_FIXED_BYTES + chunks + data_bytes;
@@ -77,18 +77,8 @@ impl<'a> RawChunk<'a> {
         })
     }
 
-    /// Generation.
-    pub fn generation(&self) -> u16 {
-        self.generation
-    }
-
-    /// The coefficients.
-    pub fn coefficients(&self) -> &Row {
-        &self.coefficients
-    }
-
     /// Checks that every data element is canonical.
-    pub fn into_chunk(self) -> Result<Chunk, PieceError> {
+    pub(crate) fn into_chunk(self) -> Result<Chunk, PieceError> {
         let data =
             Row::from_wire(self.data).map_err(|index| PieceError::NonCanonicalScalar { index })?;
         Ok(Chunk {
@@ -102,13 +92,13 @@ impl<'a> RawChunk<'a> {
 }
 
 impl Chunk {
-    /// Reads and checks a whole chunk body, see [`RawChunk::decode`].
+    /// Reads and checks a whole chunk body, see `RawChunk::decode`.
     pub fn decode(header: &Header, body: &[u8]) -> Result<Chunk, PieceError> {
         RawChunk::decode(header, body)?.into_chunk()
     }
 
     /// Appends the body with the least width that fits.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let width = width_of(&self.coefficients);
         out.reserve(self.encoded_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
@@ -120,7 +110,7 @@ impl Chunk {
     }
 
     /// Bytes of the encoded body.
-    pub fn encoded_bytes(&self) -> usize {
+    pub(crate) fn encoded_bytes(&self) -> usize {
         let width = usize::from(width_of(&self.coefficients));
         CHUNK_FIXED_BYTES + width * self.coefficients.len() + 32 * self.data.len()
     }

@@ -9,7 +9,7 @@ use crate::row::Row;
 use crate::scalar::Scalar;
 
 /// Bytes that a coefficient may take on the wire.
-pub const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
+pub(crate) const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
 /// Above this width a small row would be no shorter than worth it: the relay draws full scalars.
 const SMALL_WIDTH_MAX: u8 = 8;
 
@@ -43,7 +43,7 @@ pub enum Law {
 }
 
 /// The least allowed width that fits every coefficient.
-pub fn width_of(row: &Row) -> u8 {
+pub(crate) fn width_of(row: &Row) -> u8 {
     let bytes = row.iter().map(Scalar::bits).max().unwrap_or(0).div_ceil(8);
     // A scalar has at most 253 bits, so 32 bytes always fit.
     WIDTHS

@@ -19,7 +19,7 @@ pub const ELEMENTS_MAX: u32 = 8192;
 /// Most generations of a payload (random linear code).
 pub const GENERATIONS_MAX: u16 = 16;
 /// Most data shards (Reed-Solomon).
-pub const SHARDS_DATA_MAX: u16 = 256;
+pub(crate) const SHARDS_DATA_MAX: u16 = 256;
 /// Most shards in all (Reed-Solomon).
 pub const SHARDS_TOTAL_MAX: u16 = 1024;
 /// Most bytes of a shard (Reed-Solomon).
@@ -41,7 +41,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// The byte of the header.
-    pub fn to_byte(self) -> u8 {
+    pub(crate) fn to_byte(self) -> u8 {
         match self {
             Strategy::Rlnc => 1,
             Strategy::Rs => 2,

@@ -25,14 +25,13 @@ mod row;
 mod rs;
 mod scalar;
 
-pub use chunk::{CHUNK_FIXED_BYTES, Chunk, RawChunk};
+pub use chunk::{CHUNK_FIXED_BYTES, Chunk};
 pub use coding::{Coding, Cut, Published, Standing};
-pub use coefficients::{Law, Mode, WIDTHS, width_of};
+pub use coefficients::{Law, Mode};
 pub use error::{DecodeError, InvalidSource, PieceError};
 pub use header::{
     CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, GENERATIONS_MAX, HEADER_BYTES, Header,
-    HeaderError, Id, PAYLOAD_BYTES_MAX, SHARD_BYTES_MAX, SHARDS_DATA_MAX, SHARDS_TOTAL_MAX,
-    Strategy, Subject,
+    HeaderError, Id, PAYLOAD_BYTES_MAX, SHARD_BYTES_MAX, SHARDS_TOTAL_MAX, Strategy, Subject,
 };
 pub use kernel::KERNELS;
 pub use merkle::Hash;

@@ -59,12 +59,12 @@ impl Generators {
     }
 
     /// The most elements that a chunk may have here.
-    pub fn elements_max(&self) -> u32 {
+    pub(crate) fn elements_max(&self) -> u32 {
         self.elements_max
     }
 
     /// The kernels in use.
-    pub fn backend(&self) -> Backend {
+    pub(crate) fn backend(&self) -> Backend {
         self.backend
     }
 
@@ -253,12 +253,12 @@ impl Commitments {
     }
 
     /// The encodings in order.
-    pub fn encoded(&self) -> &[[u8; 32]] {
+    pub(crate) fn encoded(&self) -> &[[u8; 32]] {
         &self.encoded
     }
 
     /// The leaf of generation `generation` under the commitment root of the header.
-    pub fn leaf(&self, generation: u16) -> Hash {
+    pub(crate) fn leaf(&self, generation: u16) -> Hash {
         commitment_leaf(generation, &self.encoded)
     }
 }

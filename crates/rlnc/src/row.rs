@@ -139,7 +139,7 @@ impl Row {
     }
 
     /// Whether all elements are 0.
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.blocks.iter().all(|block| *block == Block::ZERO)
     }
 
@@ -156,7 +156,7 @@ impl Row {
     }
 
     /// The elements in order.
-    pub fn iter(&self) -> impl Iterator<Item = Scalar> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Scalar> + '_ {
         (0..self.len).map(|i| self.get(i))
     }
 }

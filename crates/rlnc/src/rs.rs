@@ -377,15 +377,9 @@ impl Coding for Rs {
 
 impl ShardBasket {
     /// The indices of the shards held, in order.
-    pub fn held(&self) -> impl Iterator<Item = u16> + '_ {
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> impl Iterator<Item = u16> + '_ {
         self.shards.iter().flatten().map(|shard| shard.index)
-    }
-
-    /// Whether the shard is held.
-    pub fn holds(&self, index: u16) -> bool {
-        self.shards
-            .get(usize::from(index))
-            .is_some_and(Option::is_some)
     }
 }
 

@@ -42,7 +42,7 @@ impl Scalar {
     pub const ONE: Scalar = Scalar([1, 0, 0, 0]);
 
     /// Reads 32 little-endian bytes; `None` unless the integer is below ℓ.
-    pub fn from_canonical_bytes(bytes: &[u8; 32]) -> Option<Scalar> {
+    pub(crate) fn from_canonical_bytes(bytes: &[u8; 32]) -> Option<Scalar> {
         let mut limbs = [0; 4];
         for (limb, word) in limbs.iter_mut().zip(bytes.chunks_exact(8)) {
             *limb = u64::from_le_bytes(word.try_into().expect("chunks of eight bytes"));
@@ -81,7 +81,7 @@ impl Scalar {
     }
 
     /// The number of bits of the canonical representative; 0 for 0.
-    pub fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         let highest = self.0.iter().rposition(|&limb| limb != 0);
         highest.map_or(0, |i| 64 * i as u32 + 64 - self.0[i].leading_zeros())
     }
@@ -106,7 +106,7 @@ impl Scalar {
 
     /// The inverse modulo ℓ, by Kaliski's almost inverse. Panics for 0.
     #[must_use]
-    pub fn vartime_invert(self) -> Scalar {
+    pub(crate) fn vartime_invert(self) -> Scalar {
         assert!(!self.is_zero(), "zero has no inverse");
         // Invariants: r·self = -u·2^k and s·self = v·2^k modulo ℓ, u·s + v·r = ℓ, gcd(u, v) = 1.
         let (mut u, mut v) = (ORDER, self.0);

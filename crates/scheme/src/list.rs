@@ -9,6 +9,7 @@
 use crate::{Bytes, Evidence, Part, SchemeError, Statement};
 use alphorn_types::{Bitfield, DecodeError, Support};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// First byte of evidence in list mode.
@@ -47,6 +48,26 @@ pub fn aggregate(
         by_position.insert(*position, signature.as_ref());
     }
     assemble(statement, &by_position, signature_bytes)
+}
+
+/// Whether each claim holds, where each signature is verified by itself.
+pub struct Verdicts(Vec<bool>);
+
+impl Verdicts {
+    /// Of claims, one by one.
+    pub fn new(holds: Vec<bool>) -> Verdicts {
+        Verdicts(holds)
+    }
+
+    /// Whether all claims of a range hold.
+    pub fn hold(&self, range: Range<usize>) -> bool {
+        self.0[range].iter().all(|holds| *holds)
+    }
+
+    /// The claims that do not.
+    pub fn failed(&self) -> Vec<usize> {
+        (0..self.0.len()).filter(|i| !self.0[*i]).collect()
+    }
 }
 
 /// The union of lists.

@@ -4,7 +4,7 @@ use crate::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Layer, Op, Overlap, Reservation,
     Role, Sizes, Statement, VoteGuard,
 };
-use alphorn_types::{Assignment, Slot, Support, Validator};
+use alphorn_types::{Assignment, Layout, Slot, Support, Validator};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -175,6 +175,31 @@ pub enum SchemeError {
     Stopped,
 }
 
+impl SchemeError {
+    /// Refuses a registry that has not one key for each validator of a layout.
+    ///
+    /// # Errors
+    /// [`SchemeError::RegistrySize`].
+    pub fn check_registry(keys: usize, layout: &Layout) -> Result<(), SchemeError> {
+        let (keys, validators) = (keys as u64, u64::from(layout.validators()));
+        match keys == validators {
+            true => Ok(()),
+            false => Err(SchemeError::RegistrySize { keys, validators }),
+        }
+    }
+
+    /// Refuses a layout with a committee of more than `max` validators.
+    ///
+    /// # Errors
+    /// [`SchemeError::CommitteeSize`].
+    pub fn check_committees(layout: &Layout, max: u32) -> Result<(), SchemeError> {
+        match layout.committee_len_max() {
+            size if size > max => Err(SchemeError::CommitteeSize { size, max }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A signature scheme, as the protocol sees it.
 ///
 /// Everything is deterministic: the same inputs and secret give the same bytes and verdicts for
@@ -241,15 +266,20 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// Proofs of selection: unique signatures on a message that is no vote and no duty.
     ///
     /// # Errors
-    /// [`SchemeError::Unsupported`] where signatures are not unique;
+    /// [`SchemeError::Unsupported`] where signatures are not unique, as unless a scheme says otherwise;
     /// [`SchemeError::UnknownSigner`].
     fn select(
         &self,
-        signers: &Self::Signers,
-        message: &[u8; 32],
-        validators: &[Validator],
-        ctx: &mut Ctx<'_, Self::Scratch>,
-    ) -> Result<Signatures, SchemeError>;
+        _signers: &Self::Signers,
+        _message: &[u8; 32],
+        _validators: &[Validator],
+        _ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Signatures, SchemeError> {
+        Err(SchemeError::Unsupported {
+            scheme: self.name(),
+            what: "select: its signatures are not unique",
+        })
+    }
 
     /// Decodes claims for testing. `secret` makes random weights unpredictable to whoever made
     /// the claims; it never changes a verdict but with the probability that the scheme states.

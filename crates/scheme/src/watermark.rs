@@ -7,7 +7,7 @@
 
 use crate::{SchemeError, SignItem};
 use alphorn_types::{Slot, Validator};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Why a validator signs. The order of the duties is their index `d` in the one-time index
 /// `8 x slot + d` of schemes with a duty key.
@@ -112,7 +112,7 @@ impl Reservation {
     }
 
     /// Whether this signature is allowed.
-    pub fn allows(&self, slot: Slot, item: &SignItem) -> bool {
+    pub(crate) fn allows(&self, slot: Slot, item: &SignItem) -> bool {
         let wanted = (item.validator, item.role, slot, item.message);
         (self.validator, self.role, self.slot, self.message) == wanted
     }
@@ -195,6 +195,22 @@ pub trait Watermark: Send + Sync {
     fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused>;
 }
 
+/// Reservations that allow the items of a list, each to be taken once, by any thread.
+pub struct Permits(Vec<Mutex<Option<Reservation>>>);
+
+impl Permits {
+    /// The permit of item `i`.
+    ///
+    /// # Errors
+    /// [`SchemeError::WrongReservation`] for one that was taken.
+    pub fn take(&self, i: usize, item: &SignItem) -> Result<Reservation, SchemeError> {
+        let mut permit = self.0[i].lock().unwrap_or_else(PoisonError::into_inner);
+        permit
+            .take()
+            .ok_or(SchemeError::WrongReservation(item.validator.0))
+    }
+}
+
 /// Checks that `permits[i]` allows item `i`: what every scheme does before it signs.
 ///
 /// # Errors
@@ -203,8 +219,8 @@ pub trait Watermark: Send + Sync {
 pub fn check_permits(
     slot: Slot,
     items: &[SignItem],
-    permits: &[Reservation],
-) -> Result<(), SchemeError> {
+    permits: Vec<Reservation>,
+) -> Result<Permits, SchemeError> {
     for (i, item) in items.iter().enumerate() {
         let fits = permits
             .get(i)
@@ -213,7 +229,8 @@ pub fn check_permits(
             return Err(SchemeError::WrongReservation(item.validator.0));
         }
     }
-    Ok(())
+    let permits = permits.into_iter().map(|permit| Mutex::new(Some(permit)));
+    Ok(Permits(permits.collect()))
 }
 
 #[derive(Clone, Copy, Default)]
@@ -282,6 +299,17 @@ impl Watermark for MemoryWatermark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_permit_is_taken_once() {
+        let store = MemoryWatermark::new(2);
+        let item = SignItem::new(Validator(1), Role::Vote, [7; 32]);
+        let permit = store.reserve(Slot(5), &item).unwrap();
+        let permits = check_permits(Slot(5), &[item], vec![permit]).unwrap();
+        assert!(permits.take(0, &item).unwrap().allows(Slot(5), &item));
+        let again = permits.take(0, &item);
+        assert_eq!(again.unwrap_err(), SchemeError::WrongReservation(1));
+    }
 
     #[test]
     fn a_slot_is_given_out_once_per_role() {

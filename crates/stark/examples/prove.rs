@@ -10,7 +10,7 @@ use alphorn_exec::{Exec, Watch};
 use alphorn_stark::arith::compress;
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
-use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct_on};
+use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
 use alphorn_stark::{Fp, KERNELS};
@@ -133,19 +133,22 @@ fn main() -> Result<(), Failure> {
         bitfield: (0..1 << log2).map(|i| i < count).collect(),
     };
     let public = chains.public(&statement, &registry);
-    let (witness, filled) = timed(|| Ok(chains.witness(exec, SLOT, &MESSAGE, &openings)?))?;
-    let (proof, proved) =
-        timed(|| Ok(prove_succinct(exec, relation, &preset, &public, &witness)?))?;
-    let ((), verified) = timed(|| {
-        Ok(verify_succinct_on(
-            exec, relation, &preset, &public, &proof,
+    let (opened, filled) = timed(|| Ok(chains.opened(exec, SLOT, &MESSAGE, &openings)?))?;
+    let (proof, proved) = timed(|| {
+        Ok(prove_succinct(
+            exec,
+            relation,
+            &preset,
+            &public,
+            &opened.witness,
         )?)
     })?;
+    let ((), verified) = timed(|| Ok(verify_succinct(exec, relation, &preset, &public, &proof)?))?;
     let bytes = proof.to_bytes(relation, &preset).len();
     let rate = count as f64 / (filled + proved).as_secs_f64();
     let steps = Steps::default();
     let watched = exec.with_watch(&steps);
-    prove_succinct(watched, relation, &preset, &public, &witness)?;
+    prove_succinct(watched, relation, &preset, &public, &opened.witness)?;
     steps.print();
     println!(
         "{count} openings, {threads} threads, {backend}, {}: witness {filled:.1?}, proof {proved:.1?} \

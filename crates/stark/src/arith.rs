@@ -1,7 +1,7 @@
 //! The arithmetic that a verifier is written over.
 //!
 //! A verifier here is one source: it reads, hashes, computes and asserts through [`Arith`], and never
-//! branches on a value. [`Native`] runs it on field elements; an interpreter that records the same
+//! branches on a value. `Native` runs it on field elements; an interpreter that records the same
 //! calls as rows of a circuit is the circuit of the verifier by construction.
 
 use std::ops::{Add, Mul, Sub};
@@ -20,7 +20,7 @@ use crate::poseidon::Permutations;
 pub const DIGEST: usize = 8;
 
 /// What a verifier computes for one of many things: elements of F_p and of the extension.
-pub type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
+pub(crate) type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
 
 /// What a verifier may do.
 pub trait Arith: Sized {
@@ -135,7 +135,8 @@ pub(crate) fn show<'a>(
     proof: &'a [Fp],
     start: usize,
     tree: &Opened<'_, Fp>,
-    (indices, bits): (&[usize], usize),
+    indices: &[usize],
+    bits: usize,
 ) -> Result<(Shown<'a>, usize), VerifyError> {
     let height = bits.saturating_sub(tree.cap.len().ilog2() as usize);
     let sent = Sent::new(indices, height);
@@ -149,7 +150,7 @@ pub(crate) fn show<'a>(
 
 /// Runs a verifier on the elements of a proof.
 #[derive(Debug)]
-pub struct Native<'a> {
+pub(crate) struct Native<'a> {
     backend: Backend,
     proof: &'a [Fp],
     read: usize,
@@ -157,12 +158,12 @@ pub struct Native<'a> {
 
 impl<'a> Native<'a> {
     /// A verifier's arithmetic that reads these elements.
-    pub fn new(proof: &'a [Fp]) -> Native<'a> {
+    pub(crate) fn new(proof: &'a [Fp]) -> Native<'a> {
         Native::on(Backend::Portable, proof)
     }
 
     /// The same with a kernel for what can be hashed together.
-    pub fn on(backend: Backend, proof: &'a [Fp]) -> Native<'a> {
+    pub(crate) fn on(backend: Backend, proof: &'a [Fp]) -> Native<'a> {
         Native {
             backend,
             proof,
@@ -174,7 +175,7 @@ impl<'a> Native<'a> {
     ///
     /// # Errors
     /// [`VerifyError::Length`] if elements are left.
-    pub fn finish(&self) -> Result<(), VerifyError> {
+    pub(crate) fn finish(&self) -> Result<(), VerifyError> {
         match self.read == self.proof.len() {
             true => Ok(()),
             false => Err(VerifyError::Length {
@@ -237,7 +238,8 @@ impl Arith for Native<'_> {
             self.proof,
             self.read,
             tree,
-            (&indices, coordinates),
+            &indices,
+            coordinates,
         )?;
         self.read = end;
         Ok(indices.iter().map(|i| shown.row(*i).to_vec()).collect())

@@ -34,7 +34,7 @@ pub enum Claimed {
 
 /// A committed column as long as the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub(crate) enum Column {
     /// How often each registry row is used.
     Counts,
     /// Their inverses where the bitfield has a bit.
@@ -45,7 +45,7 @@ pub enum Column {
 
 /// A part of a claim's weights.
 #[derive(Clone, Debug)]
-pub enum Part<E> {
+pub(crate) enum Part<E> {
     /// Weight group · cell · eq(lanes, instance), for the cells of all groups.
     Groups {
         /// A weight for each group.
@@ -76,7 +76,7 @@ pub enum Part<E> {
 /// Σ of the parts' weights times what is committed = value. It cannot be copied: a ledger gives
 /// it to whoever opens it.
 #[derive(Debug)]
-pub struct Claim<E> {
+pub(crate) struct Claim<E> {
     /// What it is about.
     pub name: Claimed,
     /// The weights.
@@ -110,7 +110,7 @@ impl<E> Ledger<E> {
     ///
     /// # Errors
     /// The first error of `open`.
-    pub fn open<R>(self, open: impl FnMut(Claim<E>) -> Result<(), R>) -> Result<(), R> {
+    pub(crate) fn open<R>(self, open: impl FnMut(Claim<E>) -> Result<(), R>) -> Result<(), R> {
         self.0.into_iter().try_for_each(open)
     }
 }
@@ -118,7 +118,7 @@ impl<E> Ledger<E> {
 /// The committed vector, slice by slice: two columns, the tables' counts, then the cells of each
 /// group.
 #[derive(Clone, Copy, Debug)]
-pub struct Committed<'a> {
+pub(crate) struct Committed<'a> {
     /// The sizes.
     pub shape: Shape,
     /// The slices.
@@ -127,7 +127,7 @@ pub struct Committed<'a> {
 
 impl Committed<'_> {
     /// A column.
-    pub fn column(&self, column: Column) -> &[Fp] {
+    pub(crate) fn column(&self, column: Column) -> &[Fp] {
         let rows = 1 << self.shape.column_log2();
         match column {
             Column::Counts => &self.slices[0][..rows],
@@ -137,7 +137,7 @@ impl Committed<'_> {
     }
 
     /// The sum of a part.
-    pub fn sum(&self, exec: Exec<'_>, part: &Part<Ext>) -> Ext {
+    pub(crate) fn sum(&self, exec: Exec<'_>, part: &Part<Ext>) -> Ext {
         match part {
             Part::Groups {
                 groups,

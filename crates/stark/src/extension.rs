@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use crate::field::{Fp, P};
 
 /// Degree of the extension.
-pub const DEGREE: usize = 5;
+pub(crate) const DEGREE: usize = 5;
 
 /// (2·p^5 − 1)/3 in little-endian words.
 const CUBE_ROOT: [u64; 3] = {
@@ -47,7 +47,7 @@ pub struct Ext(pub [Fp; DEGREE]);
 
 impl Ext {
     /// 0.
-    pub const ZERO: Ext = Ext([Fp::ZERO; DEGREE]);
+    pub(crate) const ZERO: Ext = Ext([Fp::ZERO; DEGREE]);
     /// 1.
     pub const ONE: Ext = Ext([Fp::ONE, Fp::ZERO, Fp::ZERO, Fp::ZERO, Fp::ZERO]);
     /// The adjoined root.
@@ -55,12 +55,12 @@ impl Ext {
 
     /// self · factor, for a factor of the base field.
     #[inline]
-    pub fn scale(self, factor: Fp) -> Ext {
+    pub(crate) fn scale(self, factor: Fp) -> Ext {
         Ext(self.0.map(|x| x * factor))
     }
 
     /// self^exponent, the exponent in little-endian words; the time depends on the exponent.
-    pub fn pow(self, exponent: &[u64]) -> Ext {
+    pub(crate) fn pow(self, exponent: &[u64]) -> Ext {
         let mut result = Ext::ONE;
         for word in exponent.iter().rev() {
             for bit in (0..64).rev() {
@@ -74,12 +74,12 @@ impl Ext {
     }
 
     /// self^p, the automorphism that fixes the base field.
-    pub fn frobenius(self) -> Ext {
+    pub(crate) fn frobenius(self) -> Ext {
         self.pow(&[u64::from(P)])
     }
 
     /// The one element whose cube this is: x^e, where 3·e = 1 modulo p^5 − 1.
-    pub fn cube_root(self) -> Ext {
+    pub(crate) fn cube_root(self) -> Ext {
         // e = (2·p^5 − 1)/3, for p^5 − 1 = 1 modulo 3.
         self.pow(&CUBE_ROOT)
     }
@@ -88,7 +88,7 @@ impl Ext {
     ///
     /// The product of all conjugates is the norm, an element of the base field: the inverse is the
     /// product of the four others divided by it.
-    pub fn inverse(self) -> Option<Ext> {
+    pub(crate) fn inverse(self) -> Option<Ext> {
         let mut conjugate = self;
         let mut others = Ext::ONE;
         for _ in 1..DEGREE {

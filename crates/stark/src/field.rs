@@ -100,7 +100,7 @@ impl Fp {
     }
 
     /// x^exponent; the time depends on the exponent.
-    pub fn pow(self, mut exponent: u64) -> Fp {
+    pub(crate) fn pow(self, mut exponent: u64) -> Fp {
         let (mut power, mut result) = (self, Fp::ONE);
         while exponent > 0 {
             if exponent & 1 == 1 {
@@ -113,7 +113,7 @@ impl Fp {
     }
 
     /// 1/x; none for 0.
-    pub fn inverse(self) -> Option<Fp> {
+    pub(crate) fn inverse(self) -> Option<Fp> {
         (self != Fp::ZERO).then(|| self.pow(u64::from(P) - 2))
     }
 
@@ -121,7 +121,7 @@ impl Fp {
     ///
     /// # Panics
     /// If `log2` is above 24.
-    pub fn root_of_unity(log2: u32) -> Fp {
+    pub(crate) fn root_of_unity(log2: u32) -> Fp {
         assert!(log2 <= 24, "the field has no root of order 2^{log2}");
         Fp::new(3).pow(127 << (24 - log2))
     }

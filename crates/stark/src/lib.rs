@@ -2,11 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`field`], [`extension`] | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
+//! | [`field`], `extension` | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
 //! | [`kernel`] | vectors of elements for each instruction set |
 //! | [`poseidon`], [`merkle`] | the permutations on many states at once, trees and commitments of them |
-//! | [`arith`], [`transcript`] | what a verifier may do, so that one source is verifier and circuit; what was said so far |
-//! | [`multilinear`], [`sumcheck`], [`logup`] | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
+//! | [`arith`], `transcript` | what a verifier may do, so that one source is verifier and circuit; what was said so far |
+//! | `multilinear`, `sumcheck`, `logup` | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
 //! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
 //! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
 //! | [`whir`] | the polynomial commitment |
@@ -30,23 +30,23 @@ pub mod chains;
 mod circuit;
 pub mod claims;
 pub mod error;
-pub mod extension;
+mod extension;
 pub mod field;
 pub mod kernel;
-pub mod logup;
+mod logup;
 pub mod merge;
 pub mod merkle;
-pub mod multilinear;
+mod multilinear;
 pub mod poseidon;
 mod poseidon_gkr;
 pub mod proof;
 pub mod relation;
 pub mod security;
 pub mod statement;
-pub mod sumcheck;
+mod sumcheck;
 #[cfg(test)]
 mod test_random;
-pub mod transcript;
+mod transcript;
 mod vector;
 pub mod whir;
 

@@ -25,7 +25,7 @@ const DEGREE: usize = 2;
 
 /// The cube of the fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cube {
+pub(crate) struct Cube {
     /// Coordinates that number the groups.
     pub groups_log2: usize,
     /// Coordinates within a group.
@@ -42,7 +42,7 @@ impl Cube {
 
 /// What is left to check: the numerators and denominators at one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaves<E> {
+pub(crate) struct Leaves<E> {
     /// The coordinates that number the group.
     pub groups: Vec<E>,
     /// The coordinates within a group.
@@ -277,7 +277,7 @@ fn prove_layer(
 /// [`VerifyError::BusZeroDenominator`] if a denominator is zero, [`VerifyError::BusLayer`] if a layer does
 /// not follow from the next, [`VerifyError::Length`] if the proof ends. If the sum is not zero,
 /// the first layer does not follow.
-pub fn verify<A: Arith>(
+pub(crate) fn verify<A: Arith>(
     channel: &mut Channel<A>,
     cube: Cube,
 ) -> Result<Leaves<A::Ext>, VerifyError> {

@@ -19,7 +19,7 @@ pub type Digest = [Fp; DIGEST];
 const TASK: usize = 1024;
 
 /// C of each pair.
-pub fn compress_all(
+pub(crate) fn compress_all(
     exec: Exec<'_>,
     pairs: usize,
     pair: impl Fn(usize) -> (Digest, Digest) + Sync,
@@ -46,7 +46,7 @@ pub fn compress_all(
 ///
 /// # Panics
 /// If the number of leaves is no power of two.
-pub fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
+pub(crate) fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
     assert!(leaves.len().is_power_of_two(), "a full binary tree");
     let mut level = leaves;
     while level.len() > 1 {
@@ -56,7 +56,7 @@ pub fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
 }
 
 /// The digest of a list of blocks: h ← C(h, block), from h = C(start, 0).
-pub fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> Digest {
+pub(crate) fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> Digest {
     let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
     blocks.into_iter().fold(first, crate::arith::compress)
 }
@@ -65,7 +65,7 @@ pub fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> Digest 
 ///
 /// # Panics
 /// If slices differ in length, or the length is no power of two.
-pub fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
+pub(crate) fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
     let rows = slices.first().map_or(1, Vec::len);
     assert!(
         slices.iter().all(|slice| slice.len() == rows),

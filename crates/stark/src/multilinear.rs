@@ -5,12 +5,15 @@
 use std::ops::{Add, Mul, Sub};
 
 /// What the functions here compute with: elements, or what stands for them in a verifier.
-pub trait Scalar: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {}
+pub(crate) trait Scalar:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
+}
 
 impl<T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T>> Scalar for T {}
 
 /// eq(point, x) for all x, times `scale`.
-pub fn eq_table<E: Scalar>(scale: E, point: &[E]) -> Vec<E> {
+pub(crate) fn eq_table<E: Scalar>(scale: E, point: &[E]) -> Vec<E> {
     let mut table = vec![scale];
     for r in point {
         table = table
@@ -25,7 +28,7 @@ pub fn eq_table<E: Scalar>(scale: E, point: &[E]) -> Vec<E> {
 }
 
 /// eq(point, index) for one index of as many bits.
-pub fn eq_at<E: Scalar>(one: E, point: &[E], index: usize) -> E {
+pub(crate) fn eq_at<E: Scalar>(one: E, point: &[E], index: usize) -> E {
     let bits = point.len();
     point
         .iter()
@@ -48,7 +51,7 @@ pub(crate) fn eq_points<E: Scalar>(one: E, a: &[E], b: &[E]) -> E {
 ///
 /// # Panics
 /// If there are not 2^(coordinates) values.
-pub fn evaluate<E: Scalar>(values: &[E], point: &[E]) -> E {
+pub(crate) fn evaluate<E: Scalar>(values: &[E], point: &[E]) -> E {
     assert_eq!(values.len(), 1 << point.len(), "a value for each vertex");
     let mut values = values.to_vec();
     for r in point {
@@ -61,12 +64,12 @@ pub fn evaluate<E: Scalar>(values: &[E], point: &[E]) -> E {
 }
 
 /// Σ_i c_i x^i.
-pub fn horner<E: Scalar>(zero: E, coefficients: &[E], x: E) -> E {
+pub(crate) fn horner<E: Scalar>(zero: E, coefficients: &[E], x: E) -> E {
     coefficients.iter().rev().fold(zero, |sum, c| sum * x + *c)
 }
 
 /// 1, x, x², …
-pub fn powers<E: Scalar>(one: E, x: E, count: usize) -> Vec<E> {
+pub(crate) fn powers<E: Scalar>(one: E, x: E, count: usize) -> Vec<E> {
     std::iter::successors(Some(one), |power| Some(*power * x))
         .take(count)
         .collect()

@@ -19,18 +19,18 @@ use crate::poseidon_gkr::Units;
 use crate::poseidon_gkr::skip::ROWS;
 
 /// Rows of a unit.
-pub const UNIT_ROWS: usize = ROWS;
+pub(crate) const UNIT_ROWS: usize = ROWS;
 
 /// Committed cubes of a row of width 16.
-pub const ROW_CUBES: usize = Kind::Narrow.cubes();
+pub(crate) const ROW_CUBES: usize = Kind::Narrow.cubes();
 
 /// Committed cubes of a row of width 24.
-pub const WIDE_ROW_CUBES: usize = Kind::Wide.cubes();
+pub(crate) const WIDE_ROW_CUBES: usize = Kind::Wide.cubes();
 
 /// Groups of the bus that come before those of instances: registry and tables.
-pub const BUS_GROUPS_FIXED: usize = 2;
+pub(crate) const BUS_GROUPS_FIXED: usize = 2;
 
-/// The sizes of cubes. Those of the protocol are [`Shape::STANDARD`]; tests take smaller ones.
+/// The sizes of cubes. Those of the protocol are `Shape::STANDARD`; tests take smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Coordinates of an instance within its group.
@@ -57,7 +57,7 @@ pub struct Shape {
 
 impl Shape {
     /// 64 instances a group, up to 23 groups of the compact set, a registry of 2^15 rows.
-    pub const STANDARD: Shape = Shape {
+    pub(crate) const STANDARD: Shape = Shape {
         lanes_log2: 6,
         positions_log2: 9,
         bus_groups_log2: 5,
@@ -72,7 +72,7 @@ impl Shape {
 
     /// Up to 177 groups of the compact set in one proof: to measure what that costs. Its proofs are in
     /// no message, and recursion has no place for them.
-    pub const WIDE: Shape = Shape {
+    pub(crate) const WIDE: Shape = Shape {
         bus_groups_log2: 8,
         unit_groups_log2: 8,
         slices_log2: 10,
@@ -90,12 +90,12 @@ impl Shape {
     }
 
     /// Coordinates within a slice, which is two columns.
-    pub fn slice_log2(&self) -> usize {
+    pub(crate) fn slice_log2(&self) -> usize {
         self.column_log2() + 1
     }
 
     /// Elements of a slice.
-    pub fn slice(&self) -> usize {
+    pub(crate) fn slice(&self) -> usize {
         1 << self.slice_log2()
     }
 
@@ -124,7 +124,7 @@ pub struct Form(pub Vec<Term>);
 
 impl Form {
     /// A cell.
-    pub fn cell(cell: usize) -> Form {
+    pub(crate) fn cell(cell: usize) -> Form {
         Form(vec![Term {
             cell: Some(cell),
             public: None,
@@ -133,7 +133,7 @@ impl Form {
     }
 
     /// A constant.
-    pub fn constant(scale: Fp) -> Form {
+    pub(crate) fn constant(scale: Fp) -> Form {
         Form(vec![Term {
             cell: None,
             public: None,
@@ -142,7 +142,7 @@ impl Form {
     }
 
     /// A public value.
-    pub fn public(public: usize) -> Form {
+    pub(crate) fn public(public: usize) -> Form {
         Form(vec![Term {
             cell: None,
             public: Some(public),
@@ -152,7 +152,7 @@ impl Form {
 
     /// The sum of two forms.
     #[must_use]
-    pub fn plus(mut self, other: Form) -> Form {
+    pub(crate) fn plus(mut self, other: Form) -> Form {
         self.0.extend(other.0);
         self
     }
@@ -166,7 +166,7 @@ impl Form {
 
     /// The form, which has no public factor, times a public value.
     #[must_use]
-    pub fn times_public(mut self, public: usize) -> Form {
+    pub(crate) fn times_public(mut self, public: usize) -> Form {
         for term in &mut self.0 {
             term.public = Some(public);
         }
@@ -200,7 +200,7 @@ impl Form {
     }
 
     /// The value for cells and public values.
-    pub fn value(&self, publics: &[Fp], cell: impl Fn(usize) -> Fp) -> Fp {
+    pub(crate) fn value(&self, publics: &[Fp], cell: impl Fn(usize) -> Fp) -> Fp {
         let term = |term: &Term| {
             let public = term.public.map_or(Fp::ONE, |i| publics[i]);
             term.scale * public * term.cell.map_or(Fp::ONE, &cell)
@@ -271,7 +271,7 @@ pub struct Table {
 
 impl Table {
     /// The numbers below `size`, each a tuple of one component.
-    pub fn numbers(tag: u32, size: u32, offset: usize) -> Table {
+    pub(crate) fn numbers(tag: u32, size: u32, offset: usize) -> Table {
         let row = |x: u32| vec![Form::constant(Fp::new(x))];
         Table {
             tag,
@@ -414,7 +414,7 @@ impl Relation {
     ///
     /// # Panics
     /// If they do not: the relation is wrong as a program.
-    pub fn assert_consistent(&self) {
+    pub(crate) fn assert_consistent(&self) {
         let narrow = UNIT_ROWS << self.shape.places_log2;
         let wide = self.rows.len() - narrow;
         assert!(wide == 0 || wide.is_multiple_of(UNIT_ROWS) && wide.is_power_of_two());

@@ -15,7 +15,7 @@ use crate::relation::{Part, Relation};
 use crate::whir::Preset;
 
 /// log2 of the size of the field of challenges, p^5.
-pub const FIELD_BITS: f64 = 154.943_423_437_246_3;
+pub(crate) const FIELD_BITS: f64 = 154.943_423_437_246_3;
 
 /// Bits that each row must have: 120, and two as a margin for our own account of them.
 pub const TARGET_BITS: f64 = 122.0;

@@ -72,14 +72,14 @@ fn padded(elements: &[Fp]) -> Digest {
 
 impl Statement {
     /// The digest of the bitfield: words of sixteen bits, the first bit lowest, eight to a block.
-    pub fn bitfield_digest(&self) -> Digest {
+    pub(crate) fn bitfield_digest(&self) -> Digest {
         let words = bitfield_words(&self.bitfield);
         let start = [tag(b"bits"), Fp::new(self.bitfield.len() as u32)];
         chain(padded(&start), words.chunks(DIGEST).map(padded))
     }
 
     /// The digest e of the entry: slot, message, registry and bitfield.
-    pub fn entry_digest(&self) -> Digest {
+    pub(crate) fn entry_digest(&self) -> Digest {
         let start = [
             tag(b"ent1"),
             Fp::new(self.set),
@@ -94,14 +94,14 @@ impl Statement {
 
     /// The digest of the entry as a bundle lists it: with the relation's public values. Slot and
     /// message determine those, but who splits a bundle has to know them of entries that it does not keep.
-    pub fn listed_digest(&self, publics: &[Fp]) -> Digest {
+    pub(crate) fn listed_digest(&self, publics: &[Fp]) -> Digest {
         let start = [tag(b"list"), Fp::new(publics.len() as u32)];
         let blocks = publics.chunks(DIGEST).map(padded);
         chain(padded(&start), blocks.chain([self.entry_digest()]))
     }
 
     /// The digest that the transcript begins with.
-    pub fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> Digest {
         let start = [tag(b"one1"), Fp::new(self.level)];
         chain(padded(&start), [self.entry_digest()])
     }

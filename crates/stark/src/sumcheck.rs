@@ -30,7 +30,7 @@ fn weighted_constant<E: Scalar>(claim: E, r: E, rest: &[E]) -> E {
 ///
 /// # Errors
 /// [`VerifyError::Length`] if the proof ends.
-pub fn read_round<A: Arith>(
+pub(crate) fn read_round<A: Arith>(
     channel: &mut Channel<A>,
     claim: A::Ext,
     r: A::Ext,
@@ -48,7 +48,7 @@ pub fn read_round<A: Arith>(
 ///
 /// # Errors
 /// [`VerifyError::Length`] if the proof ends, the error in `work` if that is not proved.
-pub fn read_plain_round<A: Arith>(
+pub(crate) fn read_plain_round<A: Arith>(
     channel: &mut Channel<A>,
     claim: A::Ext,
     degree: usize,

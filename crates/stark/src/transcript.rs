@@ -20,7 +20,7 @@ const SQUEEZE: u32 = 0x5143;
 const NAME: &[u8] = b"alphorn/stark/3";
 
 /// ASCII letters, three to an element and the first most significant, in one block.
-pub fn ascii(text: &[u8]) -> [Fp; DIGEST] {
+pub(crate) fn ascii(text: &[u8]) -> [Fp; DIGEST] {
     let mut block = [Fp::ZERO; DIGEST];
     for (out, letters) in block.iter_mut().zip(text.chunks(3)) {
         *out = Fp::new(letters.iter().fold(0, |word, x| word << 8 | u32::from(*x)));
@@ -29,7 +29,7 @@ pub fn ascii(text: &[u8]) -> [Fp; DIGEST] {
 }
 
 /// Four ASCII letters as one element, the first most significant.
-pub fn tag(letters: &[u8; 4]) -> Fp {
+pub(crate) fn tag(letters: &[u8; 4]) -> Fp {
     Fp::new(u32::from_be_bytes(*letters))
 }
 
@@ -60,7 +60,7 @@ struct State<B> {
 
 /// A verifier's side: reads through its arithmetic, and absorbs all it reads.
 #[derive(Debug)]
-pub struct Channel<A: Arith> {
+pub(crate) struct Channel<A: Arith> {
     /// The arithmetic.
     pub arith: A,
     state: State<A::Base>,
@@ -68,7 +68,7 @@ pub struct Channel<A: Arith> {
 
 impl<A: Arith> Channel<A> {
     /// A transcript that begins with the protocol's name and a block of parameters.
-    pub fn new(mut arith: A, parameters: [Fp; DIGEST]) -> Channel<A> {
+    pub(crate) fn new(mut arith: A, parameters: [Fp; DIGEST]) -> Channel<A> {
         let name = ascii(NAME).map(|x| arith.base(x));
         let parameters = parameters.map(|x| arith.base(x));
         let digest = arith.compress(name, parameters);
@@ -80,7 +80,7 @@ impl<A: Arith> Channel<A> {
     }
 
     /// Absorbs elements that the verifier knows.
-    pub fn absorb(&mut self, elements: &[A::Base]) {
+    pub(crate) fn absorb(&mut self, elements: &[A::Base]) {
         for chunk in elements.chunks(DIGEST) {
             let mut block = [self.arith.base(Fp::ZERO); DIGEST];
             block[..chunk.len()].copy_from_slice(chunk);
@@ -93,7 +93,7 @@ impl<A: Arith> Channel<A> {
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends before.
-    pub fn read_base(&mut self, count: usize) -> Result<Vec<A::Base>, VerifyError> {
+    pub(crate) fn read_base(&mut self, count: usize) -> Result<Vec<A::Base>, VerifyError> {
         let elements = (0..count)
             .map(|_| self.arith.read())
             .collect::<Result<Vec<_>, _>>()?;
@@ -105,7 +105,7 @@ impl<A: Arith> Channel<A> {
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends before.
-    pub fn read(&mut self, count: usize) -> Result<Vec<A::Ext>, VerifyError> {
+    pub(crate) fn read(&mut self, count: usize) -> Result<Vec<A::Ext>, VerifyError> {
         let elements = self.read_base(count * DEGREE)?;
         let (groups, _) = elements.as_chunks::<DEGREE>();
         Ok(groups.iter().map(|x| self.arith.join(*x)).collect())
@@ -145,12 +145,12 @@ impl<A: Arith> Channel<A> {
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends before.
-    pub fn read_one(&mut self) -> Result<A::Ext, VerifyError> {
+    pub(crate) fn read_one(&mut self) -> Result<A::Ext, VerifyError> {
         self.read(1).map(|list| list[0])
     }
 
     /// A random element of the extension.
-    pub fn challenge(&mut self) -> A::Ext {
+    pub(crate) fn challenge(&mut self) -> A::Ext {
         let mut left = [self.arith.base(Fp::ZERO); DIGEST];
         left[0] = self.arith.base(Fp::new(SQUEEZE));
         left[1] = self.arith.base(Fp::new(self.state.squeezed));
@@ -160,7 +160,7 @@ impl<A: Arith> Channel<A> {
     }
 
     /// Random elements of the extension.
-    pub fn challenges(&mut self, count: usize) -> Vec<A::Ext> {
+    pub(crate) fn challenges(&mut self, count: usize) -> Vec<A::Ext> {
         (0..count).map(|_| self.challenge()).collect()
     }
 
@@ -211,7 +211,7 @@ pub(crate) struct Lie {
 
 /// A prover's side: writes the proof, and absorbs all it writes.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub(crate) struct Sender {
     state: State<Fp>,
     proof: Vec<Fp>,
     #[cfg(test)]
@@ -220,7 +220,7 @@ pub struct Sender {
 
 impl Sender {
     /// See [`Channel::new`].
-    pub fn new(parameters: [Fp; DIGEST]) -> Sender {
+    pub(crate) fn new(parameters: [Fp; DIGEST]) -> Sender {
         Sender {
             state: State {
                 digest: compress(ascii(NAME), parameters),
@@ -233,7 +233,7 @@ impl Sender {
     }
 
     /// Absorbs elements that the verifier knows.
-    pub fn absorb(&mut self, elements: &[Fp]) {
+    pub(crate) fn absorb(&mut self, elements: &[Fp]) {
         for chunk in elements.chunks(DIGEST) {
             let mut block = [Fp::ZERO; DIGEST];
             block[..chunk.len()].copy_from_slice(chunk);
@@ -243,7 +243,7 @@ impl Sender {
     }
 
     /// Writes elements of F_p.
-    pub fn send_base(&mut self, elements: &[Fp]) {
+    pub(crate) fn send_base(&mut self, elements: &[Fp]) {
         let start = self.proof.len();
         self.proof.extend_from_slice(elements);
         #[cfg(test)]
@@ -257,13 +257,13 @@ impl Sender {
     }
 
     /// Writes elements of the extension.
-    pub fn send(&mut self, elements: &[Ext]) {
+    pub(crate) fn send(&mut self, elements: &[Ext]) {
         let coefficients: Vec<Fp> = elements.iter().flat_map(|x| x.0).collect();
         self.send_base(&coefficients);
     }
 
     /// See [`Channel::challenge`].
-    pub fn challenge(&mut self) -> Ext {
+    pub(crate) fn challenge(&mut self) -> Ext {
         let mut left = [Fp::ZERO; DIGEST];
         left[0] = Fp::new(SQUEEZE);
         left[1] = Fp::new(self.state.squeezed);
@@ -273,7 +273,7 @@ impl Sender {
     }
 
     /// See [`Channel::challenges`].
-    pub fn challenges(&mut self, count: usize) -> Vec<Ext> {
+    pub(crate) fn challenges(&mut self, count: usize) -> Vec<Ext> {
         (0..count).map(|_| self.challenge()).collect()
     }
 
@@ -328,17 +328,18 @@ impl Sender {
     }
 
     /// Elements written so far.
-    pub fn written(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> usize {
         self.proof.len()
     }
 
     /// What was written so far.
-    pub fn proof(&self) -> &[Fp] {
+    pub(crate) fn proof(&self) -> &[Fp] {
         &self.proof
     }
 
     /// Everything that was written.
-    pub fn finish(self) -> Vec<Fp> {
+    pub(crate) fn finish(self) -> Vec<Fp> {
         self.proof
     }
 }

@@ -240,7 +240,7 @@ impl Bitfield {
     }
 
     /// Turns all bits round.
-    pub fn invert(&mut self) {
+    pub(crate) fn invert(&mut self) {
         for word in &mut self.words {
             *word = !*word;
         }

@@ -108,7 +108,8 @@ impl Slot {
 impl Epoch {
     /// The epoch `epochs` before this one, at least epoch 0.
     #[must_use]
-    pub const fn saturating_sub(self, epochs: u64) -> Self {
+    #[cfg(test)]
+    pub(crate) const fn saturating_sub(self, epochs: u64) -> Self {
         Self(self.0.saturating_sub(epochs))
     }
 

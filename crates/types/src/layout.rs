@@ -13,7 +13,7 @@ pub const COMMITTEES_MAX: u16 = 2_048;
 /// Most cells (subcommittees) a committee can have.
 pub const SUBCOMMITTEES_MAX: u16 = 256;
 /// Most cells (committees x subcommittees) a layout can have.
-pub const CELLS_MAX: u32 = 1 << 16;
+pub(crate) const CELLS_MAX: u32 = 1 << 16;
 /// Most levels of evidence a layout can have.
 pub const LEVELS_MAX: u8 = 4;
 
@@ -112,7 +112,7 @@ impl Layout {
     ///
     /// Names the first value outside 1..=[`VALIDATORS_MAX`], 1..=[`COMMITTEES_MAX`],
     /// 1..=[`LEVELS_MAX`], cells of a committee outside 1..=[`SUBCOMMITTEES_MAX`], or cells above
-    /// [`CELLS_MAX`].
+    /// `CELLS_MAX`.
     pub fn with_fan_out(
         validators: u32,
         committees: u16,
@@ -251,7 +251,7 @@ impl Layout {
 
     /// True if `unit` is one of this layout.
     #[must_use]
-    pub fn has_unit(&self, unit: Unit) -> bool {
+    pub(crate) fn has_unit(&self, unit: Unit) -> bool {
         (1..=self.levels).contains(&unit.level)
             && unit.committee < self.committees
             && unit.index < self.units_of_committee(unit.level)
@@ -342,13 +342,6 @@ impl Layout {
     #[must_use]
     pub fn has_cell(&self, cell: Cell) -> bool {
         self.has_unit(cell.into())
-    }
-
-    /// Number of `cell` in the order of positions.
-    #[must_use]
-    pub fn cell_number(&self, cell: Cell) -> usize {
-        usize::from(cell.committee) * usize::from(self.subcommittees())
-            + usize::from(cell.subcommittee)
     }
 
     /// Epoch positions of committee `c`.

@@ -18,7 +18,7 @@ pub use bitfield::{Bitfield, BitfieldError};
 pub use codec::{DecodeError, Reader, Writer};
 pub use index::{Cell, Epoch, Slot, Unit, Validator};
 pub use layout::{
-    CELLS_MAX, COMMITTEES_MAX, LEVELS_MAX, Layout, LayoutError, SUBCOMMITTEES_MAX, VALIDATORS_MAX,
+    COMMITTEES_MAX, LEVELS_MAX, Layout, LayoutError, SUBCOMMITTEES_MAX, VALIDATORS_MAX,
 };
 pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
 pub use support_code::Coding;

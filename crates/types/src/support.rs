@@ -1,7 +1,5 @@
 //! Who signed, and how often: the support of an aggregate or a collection.
 
-use std::ops::Range;
-
 use thiserror::Error;
 
 use crate::Bitfield;
@@ -253,24 +251,13 @@ impl Support {
         Self { planes }
     }
 
-    /// The support of the positions of `range` alone: a cell of a committee.
-    ///
-    /// # Panics
-    ///
-    /// If the range is reversed or ends beyond the length.
-    #[must_use]
-    pub fn restrict(&self, range: Range<usize>) -> Self {
-        let extract = |plane: &Bitfield| plane.extract(range.clone());
-        Self::canonical(self.planes.iter().map(extract).collect())
-    }
-
     /// The positions with a multiplicity of at least `least`.
     ///
     /// # Panics
     ///
     /// If `least` is 0 or above [`MULTIPLICITY_LIMIT`].
     #[must_use]
-    pub fn at_least(&self, least: u8) -> Bitfield {
+    pub(crate) fn at_least(&self, least: u8) -> Bitfield {
         assert!(
             (1..=MULTIPLICITY_LIMIT).contains(&least),
             "threshold {least} of a multiplicity"
@@ -386,8 +373,7 @@ mod tests {
             }
             let end = end.min(a.len());
             let cut = cut.min(end);
-            let part = x.restrict(cut..end);
-            prop_assert_eq!(&part, &Support::from_multiplicities(&a[cut..end]).unwrap());
+            let part = Support::from_multiplicities(&a[cut..end]).unwrap();
             let placed = part.place(a.len(), cut);
             let expected: Vec<u8> =
                 (0..a.len()).map(|i| if (cut..end).contains(&i) { a[i] } else { 0 }).collect();

@@ -1,7 +1,7 @@
 //! The trace: what a node or a simulation tells the dashboard and the replay, as JSON lines.
 //!
 //! One line is one [`Record`]: `{"t":…,"n":…,"k":…, fields of the kind}`, at most
-//! [`LINE_BYTES_MAX`] bytes with its line end. `t` is in nanoseconds from genesis and may be
+//! `LINE_BYTES_MAX` bytes with its line end. `t` is in nanoseconds from genesis and may be
 //! negative (a node starts before genesis), `n` is the name of the node, `k` the kind. Readers
 //! ignore fields that they do not know, and refuse kinds that they do not know.
 
@@ -20,7 +20,7 @@ pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 
 /// Most bytes of a line, its line end included.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Most cells that one `cells` line carries: 3 x 10.9 kB of base64.
 pub const CELLS_PER_LINE_MAX: usize = 8_192;
 
@@ -295,7 +295,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`TraceError::TooLong`] above [`LINE_BYTES_MAX`], [`TraceError::Field`] as [`Event::check`].
+    /// [`TraceError::TooLong`] above `LINE_BYTES_MAX`, [`TraceError::Field`] as `Event::check`.
     pub fn to_line(&self) -> Result<String, TraceError> {
         self.event.check()?;
         let mut line = serde_json::to_string(self)?;
@@ -309,7 +309,7 @@ impl Record {
     /// # Errors
     ///
     /// [`TraceError::TooLong`] before anything is parsed, [`TraceError::Json`] for anything that
-    /// is not a record of a known kind, [`TraceError::Field`] as [`Event::check`].
+    /// is not a record of a known kind, [`TraceError::Field`] as `Event::check`.
     pub fn from_line(line: &str) -> Result<Self, TraceError> {
         Self::from_bytes(line.as_bytes())
     }

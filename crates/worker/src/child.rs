@@ -1,10 +1,10 @@
 //! Frames between a process lane and its child, over the child's standard input and output.
 //!
-//! A frame is a header of [`HEADER_BYTES`] and a payload, all little-endian:
+//! A frame is a header of `HEADER_BYTES` and a payload, all little-endian:
 //!
 //! | field | bytes | |
 //! |---|---|---|
-//! | length | 4 | of the payload, at most [`FRAME_BYTES_MAX`] |
+//! | length | 4 | of the payload, at most `FRAME_BYTES_MAX` |
 //! | kind | 1 | |
 //! | generation | 4 | of the child: a replaced one is not listened to |
 //! | job | 8 | zero where the frame is about none |
@@ -27,10 +27,10 @@ pub(crate) use pool::{AtWork, ChildPool, Limits, Told};
 pub use serve::{ServeError, serve, serve_child};
 
 /// Bytes before the payload.
-pub const HEADER_BYTES: usize = 25;
+pub(crate) const HEADER_BYTES: usize = 25;
 
 /// Longest payload: a full queue's inputs and their lengths.
-pub const FRAME_BYTES_MAX: u32 = 320 << 20;
+pub(crate) const FRAME_BYTES_MAX: u32 = 320 << 20;
 
 /// One frame, its payload not decoded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum FrameError {
     /// The stream failed, or ended within a frame.
     #[error("the stream failed: {0}")]
     Io(#[from] io::Error),
-    /// A length above [`FRAME_BYTES_MAX`], or content that is none.
+    /// A length above `FRAME_BYTES_MAX`, or content that is none.
     #[error("not a frame: {0}")]
     Decode(#[from] DecodeError),
     /// The bytes are not those that were sent.
@@ -91,7 +91,7 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// Those of the stream, and `InvalidInput` for a payload above [`FRAME_BYTES_MAX`].
+    /// Those of the stream, and `InvalidInput` for a payload above `FRAME_BYTES_MAX`.
     pub fn write_to(&self, stream: &mut dyn Write) -> io::Result<()> {
         if self.payload.len() > FRAME_BYTES_MAX as usize {
             let length = self.payload.len();

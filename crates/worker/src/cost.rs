@@ -10,13 +10,11 @@
 //! Logarithms and exponentials are those of `libm`, so that the simulator's order of events is the
 //! same on every platform.
 
-mod code;
-
 use alphorn_scheme::Features;
 use std::collections::BTreeMap;
 
 /// Most keys that are remembered; the one without a sample for longest goes first.
-pub const KEYS_MAX: usize = 256;
+pub(crate) const KEYS_MAX: usize = 256;
 
 /// Slots without a sample after which the mean halves, and halves again.
 const FORGET_SLOTS: u64 = 64;
@@ -124,7 +122,7 @@ pub struct Prediction {
     pub t99_ns: u64,
 }
 
-/// Learned factors of at most [`KEYS_MAX`] keys.
+/// Learned factors of at most `KEYS_MAX` keys.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
     factors: BTreeMap<CostKey, Factor>,

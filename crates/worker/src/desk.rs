@@ -151,10 +151,6 @@ impl<T: Task> Desk<T> {
         self.env = env;
     }
 
-    pub(crate) fn costs(&self) -> &CostModel {
-        self.plan.costs()
-    }
-
     pub(crate) fn open(&mut self, at: At, session: Session) -> Result<(), plan::Refused> {
         let opened = self.plan.open(at.now, session);
         self.settle(at);

@@ -81,7 +81,7 @@ impl<T: Schedulable> Plan<T> {
     }
 
     /// What was learned of costs.
-    pub fn costs(&self) -> &CostModel {
+    pub(crate) fn costs(&self) -> &CostModel {
         &self.costs
     }
 

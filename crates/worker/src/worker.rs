@@ -4,7 +4,7 @@ use super::lane::{Bench, STACK_BYTES, name_of};
 use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard, wall_ns};
 use crate::child::AtWork;
 use crate::config::WorkerConfig;
-use crate::cost::{CostModel, Prediction};
+use crate::cost::Prediction;
 use crate::desk::{At, Desk, Environment, Finished, Hung, Load, Status, SubmitError, Turn};
 use crate::plan::{LaneKind, Refused, Request, Session};
 use alphorn_scheme::{Features, Group, JobId, SessionId, Task};
@@ -186,11 +186,6 @@ impl<T: Task> Worker<T> {
         let mut status = self.shared.lock().desk.status();
         status.counts.stale_frames = self.shared.stale_frames.load(Ordering::Relaxed);
         status
-    }
-
-    /// What was learned of costs, to be kept and given to [`WorkerConfig::costs`] at the next start.
-    pub fn costs(&self) -> CostModel {
-        self.shared.lock().desk.costs().clone()
     }
 
     /// Replaces the environment, for example when the key table of an epoch is ready. Jobs that run

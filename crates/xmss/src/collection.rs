@@ -269,7 +269,8 @@ pub(crate) fn merge(
     exec: Exec<'_>,
     keys: &EpochKeys,
     statement: &Statement,
-    (proved, listed): (&[(usize, &Part)], Option<Evidence>),
+    proved: &[(usize, &Part)],
+    listed: Option<Evidence>,
 ) -> Result<Evidence, SchemeError> {
     if statement.layer == Layer::Aggregate {
         return Err(unsupported("merge proofs to an aggregate"));

@@ -14,7 +14,7 @@ pub(crate) const CHECKSUM_BYTES: usize = 32;
 ///
 /// # Errors
 /// Those of the file system.
-pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);

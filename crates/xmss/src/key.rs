@@ -16,7 +16,7 @@ use crate::signature::{PublicKey, Signature};
 use crate::tree::{Levels, Source};
 
 /// Tries after which a message is given up; fewer than 10^-47 of all messages need so many.
-pub const TRIES_MAX: u64 = 100_000;
+pub(crate) const TRIES_MAX: u64 = 100_000;
 
 /// Tries that are hashed together.
 const TRIES: u64 = 16;
@@ -36,7 +36,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// The purpose of a role.
-    pub fn of(role: Role) -> Purpose {
+    pub(crate) fn of(role: Role) -> Purpose {
         match role.duty() {
             None => Purpose::Vote,
             Some(_) => Purpose::Duty,
@@ -52,7 +52,7 @@ impl Purpose {
     }
 
     /// The purpose with a number, none if there is no such purpose.
-    pub fn from_u8(value: u8) -> Option<Purpose> {
+    pub(crate) fn from_u8(value: u8) -> Option<Purpose> {
         [Purpose::Vote, Purpose::Duty]
             .get(usize::from(value))
             .copied()
@@ -63,7 +63,7 @@ impl Purpose {
 const DUTY_INDICES: u64 = 8;
 
 /// The one-time index of a role in a slot; none above 2^32 − 1.
-pub fn one_time_index(role: Role, slot: u64) -> Option<u32> {
+pub(crate) fn one_time_index(role: Role, slot: u64) -> Option<u32> {
     let index = match role.duty() {
         None => slot,
         Some(duty) => slot

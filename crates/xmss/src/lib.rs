@@ -32,8 +32,7 @@ mod verify;
 mod watermark;
 
 pub use alphorn_stark::merge::ChildKind;
-pub use durable::write_durably;
-pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
+pub use key::{KeyError, Purpose, SecretKey, SignError};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
 pub use proof::{
@@ -42,7 +41,7 @@ pub use proof::{
     preset_of_evidence,
 };
 pub use registry::{EpochKeys, Registry, Signers};
-pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};
+pub use scheme::{COMMITTEE_MAX, Xmss};
 pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
 pub use watermark::{FileWatermark, KeyName, Marks, MarksError, WatermarkError, raise_floor};

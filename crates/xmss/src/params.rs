@@ -54,7 +54,7 @@ impl Params {
     }
 
     /// Chain steps of one verification.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.chains * usize::from(BASE - 1) - usize::from(self.target_sum)
     }
 }
@@ -112,7 +112,7 @@ impl Set {
     }
 
     /// The set with a number, none if there is no such set.
-    pub fn from_u8(value: u8) -> Option<Set> {
+    pub(crate) fn from_u8(value: u8) -> Option<Set> {
         Set::ALL.into_iter().find(|set| *set as u8 == value)
     }
 }

@@ -19,7 +19,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_stark::merge::is_merge;
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, header_bytes, prove_succinct, succinct_elements, succinct_parts,
-    verify_succinct_on,
+    verify_succinct,
 };
 use alphorn_stark::security;
 use alphorn_stark::statement::Statement;
@@ -237,12 +237,12 @@ impl Proofs {
         }
         exec.step("witness")?;
         let statement = self.statement(exec.backend(), registry, &claimed);
-        let spoken = (slot, &statement.message[..]);
-        let (witness, holds) = self.chains.opened(exec, spoken, registry, signed)?;
-        all_hold(signed, holds)?;
+        let message = &statement.message;
+        let opened = self.chains.opened(exec, slot, message, registry, signed)?;
+        all_hold(signed, opened.holds)?;
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
-        let proof = prove_succinct(exec, relation, &self.preset, &public, &witness)?;
+        let proof = prove_succinct(exec, relation, &self.preset, &public, &opened.witness)?;
         Ok(proof.to_bytes(relation, &self.preset))
     }
 
@@ -335,7 +335,7 @@ impl Proofs {
         let statement = self.statement(exec.backend(), registry, claimed);
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
-        verify_succinct_on(exec, relation, &self.preset, &public, &proof)?;
+        verify_succinct(exec, relation, &self.preset, &public, &proof)?;
         Ok(())
     }
 

@@ -44,13 +44,8 @@ impl Registry {
     }
 
     /// Number of validators.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.votes.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.votes.is_empty()
     }
 
     /// The key of a validator for a purpose.

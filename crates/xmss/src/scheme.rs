@@ -14,7 +14,8 @@ use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op,
     Overlap, Part, Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes,
-    Statement, list,
+    Statement,
+    list::{self, Verdicts},
 };
 use alphorn_types::{Assignment, Layout, Slot, Validator};
 
@@ -41,9 +42,6 @@ pub struct Xmss {
     /// The first layer that is proved.
     proved_from: Layer,
 }
-
-/// Whether each claim holds.
-pub struct Verdicts(Vec<bool>);
 
 impl Xmss {
     /// The scheme of a set on a kernel, aggregates and collections in lists.
@@ -101,11 +99,7 @@ impl Xmss {
     /// [`SchemeError::CommitteeSize`]; [`SchemeError::Unsupported`] for cells that no proof takes, and for
     /// more levels than merges have.
     pub fn check_layout(&self, layout: &Layout) -> Result<(), SchemeError> {
-        let size = layout.committee_len_max();
-        if size > COMMITTEE_MAX {
-            let max = COMMITTEE_MAX;
-            return Err(SchemeError::CommitteeSize { size, max });
-        }
+        SchemeError::check_committees(layout, COMMITTEE_MAX)?;
         let unsupported = |what| SchemeError::Unsupported {
             scheme: "xmss",
             what,
@@ -187,11 +181,6 @@ impl Xmss {
             ),
         }
     }
-
-    /// The set.
-    pub fn set(&self) -> Set {
-        self.set
-    }
 }
 
 impl Scheme for Xmss {
@@ -260,12 +249,7 @@ impl Scheme for Xmss {
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<EpochKeys, SchemeError> {
         let layout = assignment.layout();
-        if registry.len() != layout.validators() as usize {
-            return Err(SchemeError::RegistrySize {
-                keys: registry.len() as u64,
-                validators: u64::from(layout.validators()),
-            });
-        }
+        SchemeError::check_registry(registry.len(), layout)?;
         self.check_layout(layout)?;
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
@@ -291,26 +275,19 @@ impl Scheme for Xmss {
         permits: Vec<Reservation>,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Signatures, SchemeError> {
-        check_permits(slot, items, &permits)?;
+        let permits = check_permits(slot, items, permits)?;
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let one_thread = Exec::new(self.backend, None).with_watch(&pulse);
-        let permits: Vec<_> = permits
-            .into_iter()
-            .map(|p| std::sync::Mutex::new(Some(p)))
-            .collect();
         let signed = exec.map(items.len(), |i| {
             let item = &items[i];
-            let wrong = SchemeError::WrongReservation(item.validator.0);
             let key = signers.key(item.validator, Purpose::of(item.role));
             let key = key.ok_or(SchemeError::UnknownSigner(item.validator.0))?;
             // Each permit is taken once: the list is walked once.
-            let permit = permits[i].lock().ok().and_then(|mut permit| permit.take());
-            let signature = key.sign(permit.ok_or(wrong.clone())?, one_thread);
-            match signature {
+            match key.sign(permits.take(i, item)?, one_thread) {
                 Ok(signature) => Ok(signature.to_bytes()),
                 Err(SignError::Stopped) => Err(SchemeError::Stopped),
-                Err(_) => Err(wrong),
+                Err(_) => Err(SchemeError::WrongReservation(item.validator.0)),
             }
         });
         let bytes = self.set.params().signature_bytes;
@@ -319,19 +296,6 @@ impl Scheme for Xmss {
             all.extend_from_slice(&signature?);
         }
         Ok(Signatures::new(bytes, all))
-    }
-
-    fn select(
-        &self,
-        _signers: &Signers,
-        _message: &[u8; 32],
-        _validators: &[Validator],
-        _ctx: &mut Ctx<'_, ()>,
-    ) -> Result<Signatures, SchemeError> {
-        Err(SchemeError::Unsupported {
-            scheme: "xmss",
-            what: "select: its signatures are not unique",
-        })
     }
 
     fn prepare(
@@ -376,11 +340,11 @@ impl Scheme for Xmss {
         for ((claim, ..), holds) in proved.iter().zip(held) {
             verdicts[*claim] = holds;
         }
-        Verdicts(verdicts)
+        Verdicts::new(verdicts)
     }
 
     fn check(&self, _keys: &EpochKeys, prepared: &Verdicts, range: Range<usize>) -> bool {
-        prepared.0[range].iter().all(|holds| *holds)
+        prepared.hold(range)
     }
 
     fn locate(
@@ -389,13 +353,7 @@ impl Scheme for Xmss {
         prepared: &Verdicts,
         _ctx: &mut Ctx<'_, ()>,
     ) -> Option<Vec<usize>> {
-        let verdicts = prepared.0.iter().enumerate();
-        Some(
-            verdicts
-                .filter(|(_, holds)| !**holds)
-                .map(|(i, _)| i)
-                .collect(),
-        )
+        Some(prepared.failed())
     }
 
     fn aggregate(
@@ -512,7 +470,7 @@ impl Xmss {
                 })?)
             }
         };
-        collection::merge(proofs, exec, keys, statement, (&proved, listed))
+        collection::merge(proofs, exec, keys, statement, &proved, listed)
     }
 }
 

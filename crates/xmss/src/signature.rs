@@ -144,11 +144,6 @@ fn pack(elements: impl Iterator<Item = Fp>) -> Vec<u8> {
 }
 
 impl Signature {
-    /// The set that the signature belongs to.
-    pub fn set(&self) -> Set {
-        self.set
-    }
-
     /// The signature of bytes.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Known answers, and what no forger may get past.
 
 use super::*;
+use crate::key::one_time_index;
 use crate::prf::Prf;
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};

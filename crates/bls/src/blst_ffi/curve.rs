@@ -42,14 +42,16 @@ impl<F: Field> Affine<F> {
 
 impl G1Affine {
     /// The generator of G1.
-    pub fn generator() -> G1Affine {
+    #[cfg(test)]
+    pub(crate) fn generator() -> G1Affine {
         g1::generator()
     }
 }
 
 impl G2Affine {
     /// The generator of G2.
-    pub fn generator() -> G2Affine {
+    #[cfg(test)]
+    pub(crate) fn generator() -> G2Affine {
         g2::generator()
     }
 }

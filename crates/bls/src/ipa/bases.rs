@@ -32,7 +32,7 @@ impl Bases {
     /// fewer.
     ///
     /// # Errors
-    /// [`IpaError::Keys`] for none or more than [`super::KEYS_MAX`] keys.
+    /// [`IpaError::Keys`] for none or more than `super::KEYS_MAX` keys.
     pub fn derive(keys: usize, exec: Exec<'_>) -> Result<Bases, IpaError> {
         check_keys(keys)?;
         let padded = keys.next_power_of_two();
@@ -45,7 +45,7 @@ impl Bases {
     }
 
     /// Largest committee that these bases serve.
-    pub fn keys_max(&self) -> usize {
+    pub(crate) fn keys_max(&self) -> usize {
         self.g.len()
     }
 

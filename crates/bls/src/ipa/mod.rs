@@ -58,12 +58,12 @@ use transcript::Transcript;
 /// Domain tag of bases and transcripts.
 const TAG: &[u8] = b"ALPHORN-IPA-V1";
 /// Largest committee: 2^17 keys, so at most 17 halvings (2^22 validators in 32 committees).
-pub const KEYS_MAX: usize = 1 << 17;
+pub(crate) const KEYS_MAX: usize = 1 << 17;
 
 /// Why there is no proof, or why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IpaError {
-    /// No keys, or more than [`KEYS_MAX`].
+    /// No keys, or more than `KEYS_MAX`.
     #[error("a committee of {got} keys, must be 1 to {KEYS_MAX}")]
     Keys {
         /// Keys that were given.
@@ -162,7 +162,7 @@ impl Committee {
     /// A committee in the order of its positions.
     ///
     /// # Errors
-    /// [`IpaError::Keys`] for none or more than [`KEYS_MAX`] keys.
+    /// [`IpaError::Keys`] for none or more than `KEYS_MAX` keys.
     pub fn new(keys: &[PublicKey]) -> Result<Committee, IpaError> {
         check_keys(keys.len())?;
         let encoded: Vec<[u8; 48]> = keys.iter().map(PublicKey::to_bytes).collect();
@@ -173,13 +173,8 @@ impl Committee {
     }
 
     /// Number of keys.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
-    }
-
-    /// False: a committee has at least one key.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 }
 

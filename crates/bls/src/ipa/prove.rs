@@ -54,11 +54,9 @@ pub fn prove(
         signers,
         aggregate: *aggregate.point(),
     };
-    let commitments = (
-        weighted_sum(&bases.g[..n], &v, exec),
-        weighted_sum(&bases.h[..n], &w, exec),
-    );
-    let proof = argue(bases, &statement, commitments, |_| (v, w), exec);
+    let v_point = weighted_sum(&bases.g[..n], &v, exec);
+    let w_point = weighted_sum(&bases.h[..n], &w, exec);
+    let proof = argue(bases, &statement, v_point, w_point, |_| (v, w), exec);
     if proof.points().any(G1Affine::is_infinity) {
         return Err(IpaError::Identity);
     }
@@ -88,7 +86,8 @@ fn inverses(v: &[Fr], signers: &Bitfield) -> Vec<Fr> {
 pub(super) fn argue(
     bases: &Bases,
     statement: &Statement<'_>,
-    (v_point, w_point): (G1Affine, G1Affine),
+    v_point: G1Affine,
+    w_point: G1Affine,
     witness: impl FnOnce(&Challenges) -> (Vec<Fr>, Vec<Fr>),
     exec: Exec<'_>,
 ) -> Proof {

@@ -218,11 +218,11 @@ fn a_false_bit_is_rejected() {
             signers: &claimed,
             aggregate: *case.aggregate.point(),
         };
-        let commitments = (
+        let (v_point, w_point) = (
             weighted_sum(&bases().g[..8], &v, SERIAL()),
             weighted_sum(&bases().h[..8], &w, SERIAL()),
         );
-        let proof = argue(bases(), &statement, commitments, |_| (v, w), SERIAL());
+        let proof = argue(bases(), &statement, v_point, w_point, |_| (v, w), SERIAL());
         assert!(!case.verify(&claimed, case.aggregate, &proof));
     }
 }
@@ -437,7 +437,6 @@ fn sizes_that_do_not_fit_are_errors() {
     let error = |result: Result<(PublicKey, Proof), IpaError>| result.unwrap_err();
     assert_eq!(Committee::new(&[]).unwrap_err(), IpaError::Keys { got: 0 });
     assert_eq!(case.committee.len(), 4);
-    assert!(!case.committee.is_empty());
     let run = |m: &[u32], signers: &Bitfield| {
         error(prove(bases(), &case.committee, m, signers, SERIAL()))
     };
@@ -701,17 +700,18 @@ fn trap_23_without_v_the_owner_of_two_keys_adds_a_signer() {
     let proof = without_v::prove(&statement, &w, moved);
     assert!(without_v::accepts(&statement, &proof), "the attack");
 
-    let commitments = (
+    let (v_point, w_point) = (
         weighted_sum(&bases().g[..n], &v, SERIAL()),
         weighted_sum(&bases().h[..n], &w, SERIAL()),
     );
     let witness = |challenges: &Challenges| (moved(&challenges.y), w.clone());
-    let proof = argue(bases(), &statement, commitments, witness, SERIAL());
+    let proof = argue(bases(), &statement, v_point, w_point, witness, SERIAL());
     assert!(!case.verify(&claimed, case.aggregate, &proof), "V stops it");
     let honest = argue(
         bases(),
         &honest,
-        commitments,
+        v_point,
+        w_point,
         |_| (v.clone(), w.clone()),
         SERIAL(),
     );
@@ -730,13 +730,13 @@ fn without_a_signature_the_proof_accepts_a_key_that_nobody_owns() {
         aggregate: *aggregate.point(),
         ..case.claim().statement
     };
-    let commitments = (case.proof.v, case.proof.w);
+    let (v_point, w_point) = (case.proof.v, case.proof.w);
     let witness = |challenges: &Challenges| {
         let mut w = w.clone();
         w[3] = challenges.x.mul(&challenges.tau);
         (v.clone(), w)
     };
-    let proof = argue(bases(), &statement, commitments, witness, SERIAL());
+    let proof = argue(bases(), &statement, v_point, w_point, witness, SERIAL());
     assert!(case.verify(&case.signers, aggregate, &proof));
     // At a claimed position the same trick fails.
     let aggregate = g1::sum_naive(&[*case.aggregate.point(), bases().h[2]]);
@@ -750,7 +750,7 @@ fn without_a_signature_the_proof_accepts_a_key_that_nobody_owns() {
         w[2] = w[2].add(&challenges.x.mul(&challenges.tau));
         (v.clone(), w)
     };
-    let proof = argue(bases(), &statement, commitments, witness, SERIAL());
+    let proof = argue(bases(), &statement, v_point, w_point, witness, SERIAL());
     assert!(!case.verify(&case.signers, aggregate, &proof));
 }
 

@@ -72,7 +72,7 @@ impl EpochKeys {
     }
 
     /// The keys of all validators.
-    pub fn registry(&self) -> &Registry {
+    pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 

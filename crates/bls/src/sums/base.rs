@@ -23,7 +23,12 @@ impl Base {
     ///
     /// # Errors
     /// No such committee, or a plane that does not fit it.
-    pub fn compute(table: &KeyTable, committee: usize, words: &[u64]) -> Result<Base, SumError> {
+    #[cfg(test)]
+    pub(crate) fn compute(
+        table: &KeyTable,
+        committee: usize,
+        words: &[u64],
+    ) -> Result<Base, SumError> {
         let committees = table.committees();
         if committee >= committees {
             return Err(SumError::Committee {
@@ -75,7 +80,7 @@ impl Base {
     }
 
     /// The vector.
-    pub fn words(&self) -> &[u64] {
+    pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
@@ -85,7 +90,7 @@ impl Base {
     }
 
     /// Whether this base may be used for `committee` of `table`.
-    pub fn fits(&self, table: &KeyTable, committee: usize) -> bool {
+    pub(crate) fn fits(&self, table: &KeyTable, committee: usize) -> bool {
         self.committee == committee && self.table_digest == *table.digest()
     }
 }

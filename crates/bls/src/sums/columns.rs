@@ -7,7 +7,7 @@ use super::base::Base;
 use super::table::KeyTable;
 
 /// Planes of one collection at most: multiplicities up to 15.
-pub const PLANES_MAX: usize = 4;
+pub(crate) const PLANES_MAX: usize = 4;
 /// Collections of one committee in one job at most.
 pub const COLLECTIONS_MAX: usize = 4096;
 /// Collections of one committee that verification puts into one job: at four planes 16 groups of the
@@ -48,7 +48,7 @@ pub enum SumError {
         /// Committees of the table.
         committees: usize,
     },
-    /// No plane, or more than [`PLANES_MAX`].
+    /// No plane, or more than `PLANES_MAX`.
     #[error("{got} planes: a collection has 1 to {PLANES_MAX}")]
     Planes {
         /// Planes that were given.

@@ -16,7 +16,7 @@ mod tests;
 pub(crate) mod tree;
 
 pub use base::Base;
-pub use columns::{COLLECTIONS_MAX, Columns, CommitteeJob, PLANES_MAX, SumError};
+pub use columns::{COLLECTIONS_MAX, Columns, CommitteeJob, SumError};
 pub use costs::Costs;
 pub use table::{KeyTable, KeyTableError};
 

@@ -70,7 +70,7 @@ pub struct KeyTable {
 
 impl KeyTable {
     /// Most keys a table may hold: 2^22 validators (the bound of Horn's parameters).
-    pub const KEYS_MAX: usize = 1 << 22;
+    pub(crate) const KEYS_MAX: usize = 1 << 22;
 
     /// A table of `keys` in committee order; `sizes[c]` keys belong to committee c.
     ///
@@ -169,12 +169,12 @@ impl KeyTable {
     }
 
     /// The sum of all keys of a committee; panics if there is no such committee.
-    pub fn total(&self, committee: usize) -> &G1Affine {
+    pub(crate) fn total(&self, committee: usize) -> &G1Affine {
         &self.points[self.keys..][committee]
     }
 
     /// SHA-256 over sizes and keys: what a remembered sum is bound to.
-    pub fn digest(&self) -> &[u8; 32] {
+    pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 

@@ -120,7 +120,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let scheme: S = args.options.open()?;
     let keys = verify_all(&scheme, paths, &files)?;
     let evidence = match args.form {
-        Some(FormName::Proof) => prove(&scheme, &keys, &files, &order, (&signers, &registry))?,
+        Some(FormName::Proof) => prove(&scheme, &keys, &files, &order, &signers, &registry)?,
         None | Some(FormName::List) => {
             let part = |i: &usize| (paths[*i].as_path(), &files[*i].signature.0[..]);
             combined(&scheme, &order.iter().map(part).collect::<Vec<_>>())?
@@ -150,7 +150,8 @@ fn prove<S: FileScheme>(
     keys: &[S::Key],
     files: &[SignatureFile],
     order: &[usize],
-    (signers, registry): (&Signers, &[Vec<u8>]),
+    signers: &Signers,
+    registry: &[Vec<u8>],
 ) -> Result<Vec<u8>> {
     let encoded: Vec<&[u8]> = registry.iter().map(Vec::as_slice).collect();
     let registry = scheme

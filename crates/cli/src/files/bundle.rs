@@ -259,7 +259,8 @@ impl<P: SetType> Session<P> {
     /// Runs with entries as the proofs take them.
     fn with_entries<T>(
         &self,
-        (path, entries): (&dyn Fn(usize) -> String, &[Entry]),
+        path: &dyn Fn(usize) -> String,
+        entries: &[Entry],
         run: impl FnOnce(&[BundleEntry<'_>]) -> Result<T>,
     ) -> Result<T> {
         let signers: Vec<Bitfield> = entries.iter().map(|e| e.support.signers()).collect();
@@ -373,7 +374,7 @@ fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
         parts.push(proof);
     }
     let path = |i: usize| paths[i].display().to_string();
-    let proof = session.with_entries((&path, &entries), |claims| {
+    let proof = session.with_entries(&path, &entries, |claims| {
         let parts: Vec<(BundleEntry<'_>, &[u8])> = claims
             .iter()
             .zip(&parts)
@@ -468,7 +469,7 @@ fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
         anyhow!("--entry {}: the bundle has {count}, from 0", args.entry)
     })?;
     let path = |i: usize| format!("{}: entry {i}", args.file.display());
-    let proof = session.with_entries((&path, &entries), |claims| {
+    let proof = session.with_entries(&path, &entries, |claims| {
         let split = session
             .proofs
             .split(session.exec(), claims, &bundle, args.entry);

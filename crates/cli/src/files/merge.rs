@@ -77,7 +77,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let (first, mut signers) = read::<S>(&paths[0])?;
     let signed = first.signed();
     if S::MERGES && is_proof(&first.signature.0) {
-        return merge_proofs::<S>(args, combination, (first, signers));
+        return merge_proofs::<S>(args, combination, first, signers);
     }
     let mut lists = ByPlace::new();
     let mut sums = Vec::new();
@@ -125,7 +125,8 @@ fn is_proof(evidence: &[u8]) -> bool {
 fn merge_proofs<S: FileScheme>(
     args: &Args,
     combination: Combination<'_>,
-    (first, mut signers): (AggregateFile, Signers),
+    first: AggregateFile,
+    mut signers: Signers,
 ) -> Result<()> {
     let paths = &combination.paths.clone();
     let signed = first.signed();

@@ -418,8 +418,8 @@ impl<P: SetType> FileScheme for Xmss<P> {
             } = claim
                 && evidence.first() != Some(&list::TAG_LIST)
             {
-                let keys = (*group, groups[*group].as_slice());
-                return verifier.verify(keys, support, (*slot, message), evidence);
+                let keys = &groups[*group];
+                return verifier.verify(*group, keys, support, *slot, message, evidence);
             }
             let wanted = Self::singles(groups, claim)?;
             let items: Vec<Item<'_>> = wanted.iter().map(Wanted::item).collect();

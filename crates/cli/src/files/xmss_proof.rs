@@ -100,9 +100,11 @@ impl Verifier<'_> {
     /// Whether evidence proves that exactly the support signed; `group` is the place of `keys`.
     pub(super) fn verify(
         &mut self,
-        (group, keys): (usize, &[PublicKey]),
+        group: usize,
+        keys: &[PublicKey],
         support: &Support,
-        (slot, message): (Option<u64>, &[u8]),
+        slot: Option<u64>,
+        message: &[u8],
         evidence: &[u8],
     ) -> std::result::Result<(), String> {
         let preset = preset_of_evidence(keys.len(), evidence)

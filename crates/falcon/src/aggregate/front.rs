@@ -33,7 +33,8 @@ pub enum Front {
 
 impl Front {
     /// All of them, the default first.
-    pub const ALL: [Self; 4] = [Self::Joint, Self::Bits, Self::Quotient, Self::Chihuahua];
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 4] = [Self::Joint, Self::Bits, Self::Quotient, Self::Chihuahua];
 
     /// What decides the parameters of a proof.
     ///

@@ -54,7 +54,7 @@ fn quarters<T>(block: &mut [T]) -> [&mut [T]; 4] {
 impl<const L: usize> Polys<L> {
     /// Evaluates reduced polynomials at the 512 roots of `Y^512 + 1`; the values are reduced.
     #[inline(always)]
-    pub fn forward(&mut self) {
+    pub(crate) fn forward(&mut self) {
         self.forward_two(1, false, false);
         self.forward_two(4, true, false);
         self.forward_two(16, false, true);

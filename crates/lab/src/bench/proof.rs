@@ -154,10 +154,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let provers = args.provers()?;
     let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
     if !args.children.is_empty() {
-        return merges::run(args, &report, &sink, (&kernels, first), &machine);
+        return merges::run(args, &report, &sink, &kernels, first, &machine);
     }
     if !args.entries.is_empty() && args.emit_costs.is_none() {
-        return bundles::run(args, &report, &sink, (&kernels, first), &machine);
+        return bundles::run(args, &report, &sink, &kernels, first, &machine);
     }
     if !args.entries.is_empty() && !merges::mergeable(&first) {
         return Err(args.unbundled());
@@ -281,7 +281,7 @@ fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
         Ok((bytes, Steps::of(clock)))
     })?;
     let signers = world.signers(point.signatures);
-    let verify_s = runs::verified(&point, &registry, (&signers, &prove.bytes), runs)?;
+    let verify_s = runs::verified(&point, &registry, &signers, &prove.bytes, runs)?;
     let items = world.items(point.signatures);
     let (list_verify_s, verdicts) = super::least(runs.max(3), || {
         verify_batch(point.proofs.set(), &items, exec)

@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let cases = tables::cases_json(&rows);
     if let Some(path) = &args.html {
-        let page = page::page(&rows, (&cases, &million), network, &machine, &verdict);
+        let page = page::page(&rows, &cases, &million, network, &machine, &verdict);
         write_whole(path, page.as_bytes())?;
     }
     let fields = Map::from_iter([

@@ -15,7 +15,8 @@ use serde_json::Value;
 /// The report as HTML.
 pub(super) fn page(
     rows: &[Row],
-    (cases, million): (&Value, &[Million]),
+    cases: &Value,
+    million: &[Million],
     network: Network,
     machine: &Machine,
     verdict: &[String],

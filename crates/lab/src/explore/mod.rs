@@ -212,7 +212,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let cases = output::json(&rows, &args.transport, &ground);
     if let Some(path) = &args.html {
-        let page = page::page(&rows, &args.transport, &ground, (&cases, &head), &verdict);
+        let page = page::page(&rows, &args.transport, &ground, &cases, &head, &verdict);
         write_whole(path, page.as_bytes())?;
     }
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));

@@ -19,7 +19,8 @@ pub(super) fn page(
     rows: &[Row<'_>],
     transports: &[Transport],
     ground: &Ground,
-    (cases, head): (&Value, &str),
+    cases: &Value,
+    head: &str,
     verdict: &[Line],
 ) -> String {
     let mut page = Page::new(

@@ -70,7 +70,8 @@ pub(crate) fn one(
     scenario: &Scenario,
     item: &Item,
     command: String,
-    (bars, traced): (Option<&Mutex<Bars>>, Option<Traced>),
+    bars: Option<&Mutex<Bars>>,
+    traced: Option<Traced>,
 ) -> Result<Ran> {
     let spool = |of| Spool::new(of, scenario.output.trace_bytes_max);
     let spool = traced
@@ -239,7 +240,7 @@ fn kept_or_run(
     let scenario = plan.scenario(item)?;
     let full = target.is_some() && scenario.output.trace == TraceLevel::Full;
     let traced = full.then_some(Traced::All);
-    let mut ran = one(&scenario, item, (work.command)(item), (bars, traced))?;
+    let mut ran = one(&scenario, item, (work.command)(item), bars, traced)?;
     if let Some(target) = target {
         keep(&target, &scenario, &ran)?;
     }

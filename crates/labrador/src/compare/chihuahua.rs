@@ -132,8 +132,8 @@ impl<'a> Chihuahua<'a> {
     ) -> Result<Self, StatementError> {
         let (columns, extension) = (products.columns(), products.extension());
         let layout = Layout::new(columns, extension, norm_sq)?;
-        let bounds = (u128::from(norm_sq), with_slack(layout.norm_sq()));
-        if !Products::fits(extension, products.modulus(), bounds, Q) {
+        let (column_sq, quotient_sq) = (u128::from(norm_sq), with_slack(layout.norm_sq()));
+        if !Products::fits(extension, products.modulus(), column_sq, quotient_sq, Q) {
             return Err(StatementError::Wraps { columns });
         }
         Ok(Self {
@@ -276,8 +276,8 @@ impl FrontEnd for Chihuahua<'_> {
 
     fn check(&self, columns: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
-        let shape = (layout.columns, 2 * layout.extension);
-        check_columns(columns, shape, layout.norm_sq)?;
+        let (count, rows) = (layout.columns, 2 * layout.extension);
+        check_columns(columns, count, rows, layout.norm_sq)?;
         check_products(self.products, columns)
     }
 

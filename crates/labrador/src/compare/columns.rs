@@ -81,8 +81,8 @@ impl<'a> Dachshund<'a> {
                 2 * layout.form_max(modulus) + 2 * u128::from(modulus) < u128::from(Q)
             }
             Relation::Products(products) => {
-                let bounds = (u128::from(norm_sq), with_slack(layout.norm_sq()));
-                Products::fits(quotient_rows, products.modulus(), bounds, Q)
+                let (column_sq, quotient_sq) = (u128::from(norm_sq), with_slack(layout.norm_sq()));
+                Products::fits(quotient_rows, products.modulus(), column_sq, quotient_sq, Q)
             }
         };
         if !fits {
@@ -249,7 +249,7 @@ impl FrontEnd for Dachshund<'_> {
 
     fn check(&self, columns: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
-        check_columns(columns, (layout.columns, layout.rows), layout.norm_sq)?;
+        check_columns(columns, layout.columns, layout.rows, layout.norm_sq)?;
         match self.relation {
             Relation::Forms(forms) => {
                 let drawn = forms.draw(&Seed::of_name("alphorn/labrador/columns/check"));
@@ -338,7 +338,8 @@ impl FrontEnd for Dachshund<'_> {
 /// Checks the shape and the norms of columns.
 pub(super) fn check_columns(
     columns: &[Small],
-    (count, rows): (usize, usize),
+    count: usize,
+    rows: usize,
     max: u64,
 ) -> Result<(), Invalid> {
     let expected = count * rows;

@@ -89,7 +89,7 @@ impl Products {
 
     /// Columns of the relation.
     #[must_use]
-    pub fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.factors.len() / self.extension
     }
 
@@ -185,7 +185,8 @@ impl Products {
     pub(crate) fn fits(
         extension: usize,
         modulus: u64,
-        (column_sq, quotient_sq): (u128, u128),
+        column_sq: u128,
+        quotient_sq: u128,
         modulus_of_proof: u64,
     ) -> bool {
         let q = u128::from(modulus);

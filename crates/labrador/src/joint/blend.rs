@@ -129,10 +129,10 @@ impl RowBlend {
             for at in (0..TILE).step_by(V::LANES) {
                 // Sixteen registers of AVX2 have room for half of a block.
                 if V::LANES == TILE {
-                    self.add_block::<V, BLOCK>(form, factors, (0, at), out);
+                    self.add_block::<V, BLOCK>(form, factors, 0, at, out);
                 } else {
-                    self.add_block::<V, { BLOCK / 2 }>(form, factors, (0, at), out);
-                    self.add_block::<V, { BLOCK / 2 }>(form, factors, (BLOCK / 2, at), out);
+                    self.add_block::<V, { BLOCK / 2 }>(form, factors, 0, at, out);
+                    self.add_block::<V, { BLOCK / 2 }>(form, factors, BLOCK / 2, at, out);
                 }
             }
         }
@@ -144,7 +144,8 @@ impl RowBlend {
         &self,
         form: &[[i16; TILE]],
         factors: &[Factors],
-        (first, at): (usize, usize),
+        first: usize,
+        at: usize,
         out: &mut [[i32; TILE]],
     ) {
         let mut sums = [V::no_sums(); H];

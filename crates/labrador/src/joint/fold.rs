@@ -222,7 +222,7 @@ pub(crate) fn amortised(
     }
     let own = &challenges[layout.image_piece()..];
     for (y, challenge) in own.iter().enumerate() {
-        add_images(public, lifts, weights, (y, challenge), &mut phi, exec)?;
+        add_images(public, lifts, weights, y, challenge, &mut phi, exec)?;
     }
     Ok(phi)
 }
@@ -233,7 +233,8 @@ fn add_images(
     public: &Public<'_>,
     lifts: &Lifts,
     weights: &[Ntt; LIFTS],
-    (y, challenge): (usize, &Ntt),
+    y: usize,
+    challenge: &Ntt,
     phi: &mut [Rq],
     exec: Exec<'_>,
 ) -> Result<(), Stopped> {

@@ -14,10 +14,10 @@ pub const COLUMNS_MAX: usize = 20_480;
 pub(crate) const ROWS_MAX: usize = 64;
 
 /// Linear forms of a statement are at most this many.
-pub const FORMS_MAX: usize = 16;
+pub(crate) const FORMS_MAX: usize = 16;
 
 /// The bound of a column's squared norm is at most this: its root and its digits fit 16 bits.
-pub const COLUMN_NORM_SQ_MAX: u64 = 1 << 28;
+pub(crate) const COLUMN_NORM_SQ_MAX: u64 = 1 << 28;
 
 /// Columns under one copy of the block projection.
 pub(crate) const BLOCK: usize = 1024;

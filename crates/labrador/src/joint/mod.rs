@@ -13,8 +13,9 @@ mod sums;
 mod tile;
 pub(crate) mod witness;
 
+pub use layout::COLUMNS_MAX;
 pub(crate) use layout::ROWS_MAX;
-pub use layout::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
+pub(crate) use layout::{COLUMN_NORM_SQ_MAX, FORMS_MAX};
 pub use statement::DachshundJoint;
 
 use crate::transcript::Seed;
@@ -27,7 +28,7 @@ pub const TILE: usize = 32;
 /// committed to. This crate does not know what the relation means; whoever implements the trait
 /// argues that a false relation survives all forms with negligible probability.
 pub trait Forms: Sync {
-    /// Number of forms (`K`), 1 to [`FORMS_MAX`].
+    /// Number of forms (`K`), 1 to `FORMS_MAX`.
     fn count(&self) -> usize;
 
     /// The modulus `q`, odd and below `2^15`.

@@ -216,12 +216,12 @@ impl Worker<'_> {
         for (l, (out, lift)) in products.iter_mut().zip(&self.lifts.each).enumerate() {
             out.resize(pieces * pieces, Rq::ZERO);
             let under = |block: usize, q: usize| &blocks[block][l * pieces + q];
-            let counts = (layout.first_pieces(), layout.piece_blocks());
-            let under = weighted_sums(&lift.blocks, counts, pieces, under, self.exec);
+            let (height, terms) = (layout.first_pieces(), layout.piece_blocks());
+            let under = weighted_sums(&lift.blocks, height, terms, pieces, under, self.exec);
             let by_rows = |part: usize, theta: &Rq| {
                 let sum = |row: usize, q: usize| &rows[row][(part + l) * pieces + q];
-                let counts = (layout.long_pieces(), layout.stack);
-                let sums = weighted_sums(&lift.long_rows, counts, pieces, sum, self.exec);
+                let (height, terms) = (layout.long_pieces(), layout.stack);
+                let sums = weighted_sums(&lift.long_rows, height, terms, pieces, sum, self.exec);
                 backend.products(&Ntt::from_rq(theta), &backend.transforms(&sums))
             };
             let plain = by_rows(SCALAR, &lift.theta);
@@ -309,7 +309,8 @@ impl Worker<'_> {
 /// `sum_t weights[p terms + t] x(t, q)` for all `p` and `q`, with so many `p` and `t`.
 fn weighted_sums<'a>(
     weights: &[u64],
-    (rows, terms): (usize, usize),
+    rows: usize,
+    terms: usize,
     columns: usize,
     x: impl Fn(usize, usize) -> &'a Rq,
     exec: Exec<'_>,

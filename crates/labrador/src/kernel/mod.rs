@@ -100,7 +100,7 @@ pub(crate) type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
 pub(crate) type SignSums = [[i32; 64]; SIGN_PARTS];
 
 /// The signs of 256 rows by 64 columns as numbers.
-pub type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];
+pub(crate) type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];
 
 /// The vectors of one level.
 pub trait Vectors {

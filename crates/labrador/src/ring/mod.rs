@@ -9,7 +9,8 @@ mod rows;
 mod transform;
 
 pub(crate) use matrix::{DEPTH, Matrix, Packed};
-pub use ntt::{Ntt, Transforms};
+pub use ntt::Ntt;
+pub(crate) use ntt::Transforms;
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.
 pub const DEGREE: usize = 64;
@@ -17,7 +18,7 @@ pub const DEGREE: usize = 64;
 /// The modulus `2^48 - 59`: prime and 5 modulo 8, so `X^64 + 1` has two factors of degree 32 and
 /// every element of Euclidean norm below `sqrt(Q)` is invertible (Lyubashevsky and Seiler,
 /// eprint 2017/523, Corollary 1.2).
-pub const Q: u64 = (1 << 48) - 59;
+pub(crate) const Q: u64 = (1 << 48) - 59;
 
 /// Bytes of one residue modulo [`Q`] on the wire.
 pub(crate) const RESIDUE_BYTES: usize = 6;
@@ -28,7 +29,7 @@ pub struct Small(pub [i16; DEGREE]);
 
 impl Small {
     /// The zero element.
-    pub const ZERO: Self = Self([0; DEGREE]);
+    pub(crate) const ZERO: Self = Self([0; DEGREE]);
 
     /// The square of the Euclidean norm: the sum of the squares of all coefficients.
     #[must_use]
@@ -59,7 +60,7 @@ pub fn norm_sq(vector: &[Small]) -> u128 {
 
 /// The residue in `[0, Q)` of a number below `2^96`.
 #[must_use]
-pub fn reduce_wide(x: u128) -> u64 {
+pub(crate) fn reduce_wide(x: u128) -> u64 {
     debug_assert!(x >> 96 == 0, "two folds need a number below 2^96");
     let low = (1 << 48) - 1;
     // 2^48 = 59 modulo Q: two folds leave less than 2^48 + 59^2.
@@ -71,7 +72,7 @@ pub fn reduce_wide(x: u128) -> u64 {
 /// The residue in `[0, Q)` of any `i64`.
 #[must_use]
 #[inline(always)]
-pub fn reduce(x: i64) -> u64 {
+pub(crate) fn reduce(x: i64) -> u64 {
     let modulus = Q as i64;
     // 2^48 = 59 modulo Q: the fold lies in [-59 * 2^15, 2^48 + 59 * 2^15).
     let fold = (x & ((1 << 48) - 1)) + 59 * (x >> 48);
@@ -94,7 +95,7 @@ pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
 
 /// The representative of a residue in `[-(Q-1)/2, (Q-1)/2]`.
 #[must_use]
-pub fn centred(x: u64) -> i64 {
+pub(crate) fn centred(x: u64) -> i64 {
     if x > Q / 2 {
         x as i64 - Q as i64
     } else {
@@ -108,7 +109,7 @@ pub struct Rq([u64; DEGREE]);
 
 impl Rq {
     /// The zero element.
-    pub const ZERO: Self = Self([0; DEGREE]);
+    pub(crate) const ZERO: Self = Self([0; DEGREE]);
 
     /// The constant `x`.
     #[must_use]
@@ -120,7 +121,7 @@ impl Rq {
 
     /// The element with these coefficients. None if one is not below [`Q`].
     #[must_use]
-    pub fn from_canonical(coefficients: [u64; DEGREE]) -> Option<Self> {
+    pub(crate) fn from_canonical(coefficients: [u64; DEGREE]) -> Option<Self> {
         coefficients
             .iter()
             .all(|&c| c < Q)
@@ -129,7 +130,7 @@ impl Rq {
 
     /// The element with these integer coefficients, reduced.
     #[must_use]
-    pub fn from_integers(coefficients: &[i64; DEGREE]) -> Self {
+    pub(crate) fn from_integers(coefficients: &[i64; DEGREE]) -> Self {
         Self(coefficients.map(reduce))
     }
 
@@ -147,7 +148,7 @@ impl Rq {
 
     /// The coefficients, each centred in `[-(Q-1)/2, (Q-1)/2]`.
     #[must_use]
-    pub fn centred(&self) -> [i64; DEGREE] {
+    pub(crate) fn centred(&self) -> [i64; DEGREE] {
         self.0.map(centred)
     }
 
@@ -161,14 +162,14 @@ impl Rq {
     }
 
     /// Adds `other`.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             *a = add_mod(*a, *b);
         }
     }
 
     /// Subtracts `other`.
-    pub fn sub(&mut self, other: &Self) {
+    pub(crate) fn sub(&mut self, other: &Self) {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
             *a = add_mod(*a, if *b == 0 { 0 } else { Q - *b });
         }
@@ -176,13 +177,13 @@ impl Rq {
 
     /// The product with a scalar in `[0, Q)`.
     #[must_use]
-    pub fn scaled(&self, scalar: u64) -> Self {
+    pub(crate) fn scaled(&self, scalar: u64) -> Self {
         Self(self.0.map(|c| mul_mod(c, scalar)))
     }
 
     /// `X -> X^-1`, the automorphism with `<a, b> = ct(sigma(a) b)` on coefficient vectors.
     #[must_use]
-    pub fn sigma(&self) -> Self {
+    pub(crate) fn sigma(&self) -> Self {
         let mut out = Self::ZERO;
         out.0[0] = self.0[0];
         for k in 1..DEGREE {
@@ -195,7 +196,8 @@ impl Rq {
 /// The exact inner product of the coefficient vectors of `a` and `b` modulo [`Q`], which is the
 /// constant coefficient of `sigma(a) b`.
 #[must_use]
-pub fn inner_product(a: &Rq, b: &Small) -> u64 {
+#[cfg(test)]
+pub(crate) fn inner_product(a: &Rq, b: &Small) -> u64 {
     // 64 products below 2^48 * 2^15 stay below 2^69.
     let sum: i128 = (a.0.iter().zip(&b.0))
         .map(|(&x, &y)| i128::from(centred(x)) * i128::from(y))

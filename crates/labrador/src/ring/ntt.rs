@@ -99,7 +99,7 @@ impl Ntt {
     /// The zero element.
     #[must_use]
     #[inline(always)]
-    pub fn zero() -> Self {
+    pub(crate) fn zero() -> Self {
         Self {
             rows: Rows::ZERO,
             bound: Bound::ZERO,
@@ -149,7 +149,7 @@ impl Ntt {
     /// # Panics
     /// If the bound is not below `2^47`, or a coefficient exceeds it.
     #[must_use]
-    pub fn from_integers(centred: &[i64; DEGREE], bound: u64) -> Self {
+    pub(crate) fn from_integers(centred: &[i64; DEGREE], bound: u64) -> Self {
         assert!(bound < 1 << 47 && centred.iter().all(|c| c.unsigned_abs() <= bound));
         Backend::Portable.run(OfIntegers(centred, bound))
     }
@@ -214,7 +214,7 @@ impl Ntt {
     }
 
     /// Adds `other`.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         Backend::Portable.run(Add(self, other));
     }
 
@@ -243,7 +243,7 @@ impl Ntt {
 
     /// `X -> X^-1`: the points are ordered so that this reverses the rows.
     #[must_use]
-    pub fn sigma(&self) -> Self {
+    pub(crate) fn sigma(&self) -> Self {
         let mut out = self.clone();
         let rows = self.rows.0.as_chunks::<PRIMES>().0;
         for (o, row) in (out.rows.0.as_chunks_mut::<PRIMES>().0.iter_mut()).zip(rows.iter().rev()) {
@@ -254,7 +254,7 @@ impl Ntt {
 
     /// The sum of the products of pairs.
     #[must_use]
-    pub fn dot<'a>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
+    pub(crate) fn dot<'a>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
         Backend::Portable.run(Dot(pairs.into_iter()))
     }
 
@@ -432,7 +432,7 @@ pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
 } => Vec<Rq>);
 
 /// Between elements and residues, many at once.
-pub trait Transforms: Copy {
+pub(crate) trait Transforms: Copy {
     /// The products of one integer polynomial and many, as classes.
     ///
     /// # Panics

@@ -18,7 +18,7 @@ pub struct Cut {
 impl Cut {
     /// Pairs `i <= j` of pieces.
     #[must_use]
-    pub fn pairs(&self) -> usize {
+    pub(crate) fn pairs(&self) -> usize {
         self.pieces * (self.pieces + 1) / 2
     }
 

@@ -231,7 +231,7 @@ fn malformed_statements_are_named() {
             linear: vec![],
             ..equation
         };
-        crate::EQUATIONS_MAX + 1
+        crate::principal::EQUATIONS_MAX + 1
     ];
     assert!(matches!(
         build(3, 5, many),

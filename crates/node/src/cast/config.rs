@@ -39,7 +39,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Whether a message is to be broadcast.
-    pub fn takes(self, topic: Topic, bytes: usize) -> bool {
+    pub(crate) fn takes(self, topic: Topic, bytes: usize) -> bool {
         bytes > self.above_bytes && topic.kind().broadcast_kind().is_some()
     }
 }

@@ -35,14 +35,14 @@ impl Tally {
     }
 
     /// Adds the duties of another slot.
-    pub fn add(&mut self, other: Tally) {
+    pub(crate) fn add(&mut self, other: Tally) {
         self.done += other.done;
         self.late += other.late;
         self.missed += other.missed;
     }
 
     /// All duties.
-    pub fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         self.done + self.late + self.missed
     }
 }

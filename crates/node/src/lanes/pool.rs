@@ -75,13 +75,9 @@ impl Pool {
         })
     }
 
-    /// What was learned of costs, for the next start.
-    pub fn costs(&self) -> alphorn_worker::CostModel {
-        self.worker.costs()
-    }
-
     /// How the worker is.
-    pub fn status(&self) -> alphorn_worker::Status {
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> alphorn_worker::Status {
         self.worker.status()
     }
 

@@ -47,7 +47,7 @@ pub struct Streams {
 
 impl Streams {
     /// None yet; `instance` tells this life of the node from others.
-    pub fn new(instance: u64) -> Self {
+    pub(crate) fn new(instance: u64) -> Self {
         let lines = || Arc::new(Mutex::new(Lines::new(instance, LIMITS)));
         Streams {
             beacon: lines(),

@@ -341,7 +341,7 @@ impl Summary {
     }
 
     /// Whether the head lies so far behind the clock that the node counts as catching up.
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.head_slot.saturating_add(BEHIND_SLOTS) < self.slot
     }
 

@@ -45,7 +45,7 @@ pub struct VoteCount {
 /// Verified votes that the fork choice does not count, because the committee had heavier ballots.
 /// Both only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uncounted {
+pub(crate) struct Uncounted {
     /// Votes of ballots that were not taken, each time that they came.
     pub refused: u64,
     /// Votes of ballots that were counted and gave way.
@@ -376,6 +376,7 @@ impl Ballots {
     }
 
     /// Bytes beside the sets.
+    #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         let committees = self
             .electorates

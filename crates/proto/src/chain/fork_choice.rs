@@ -109,7 +109,7 @@ impl Chain {
     }
 
     /// Says which vote of its slot is cast here, or would be: it always counts.
-    pub fn set_own_vote(&mut self, vote: &Vote) {
+    pub(crate) fn set_own_vote(&mut self, vote: &Vote) {
         let frozen = self.view.frozen.iter_mut();
         for votes in frozen.chain([&mut self.latest]) {
             if votes.check_slot(vote.slot).is_ok() {
@@ -127,7 +127,7 @@ impl Chain {
     /// [`Reject::TooOld`] and [`Reject::TooEarly`] outside the current slot and its neighbours,
     /// [`Reject::Full`] if the committee has
     /// [`BALLOTS_PER_COMMITTEE_MAX`](super::BALLOTS_PER_COMMITTEE_MAX) other ballots and none is
-    /// lighter, and as [`check_consistent`](Self::check_consistent).
+    /// lighter, and as `check_consistent`.
     ///
     /// # Panics
     ///
@@ -158,7 +158,11 @@ impl Chain {
     /// # Panics
     ///
     /// As [`add_votes`](Self::add_votes).
-    pub fn count_votes(&mut self, cast: &Cast<'_>, block: Option<&Header>) -> Result<u32, Reject> {
+    pub(crate) fn count_votes(
+        &mut self,
+        cast: &Cast<'_>,
+        block: Option<&Header>,
+    ) -> Result<u32, Reject> {
         self.latest.check_slot(cast.vote.slot)?;
         self.check_consistent(cast.vote)?;
         let len = self.layout.committee_len(cast.committee) as usize;
@@ -179,7 +183,7 @@ impl Chain {
     }
 
     /// Verified votes that the fork choice did not count.
-    pub fn uncounted(&self) -> Uncounted {
+    pub(crate) fn uncounted(&self) -> Uncounted {
         self.latest.uncounted
     }
 
@@ -195,7 +199,8 @@ impl Chain {
     }
 
     /// Bytes of the ballots beside their sets.
-    pub fn ballots_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn ballots_bytes(&self) -> usize {
         self.latest.by_slot.values().map(Ballots::table_bytes).sum()
     }
 
@@ -212,7 +217,8 @@ impl Chain {
     }
 
     /// Whether two thirds of all weight were seen to cast one vote of a slot.
-    pub fn observed_supermajority(&self, slot: Slot) -> bool {
+    #[cfg(test)]
+    pub(crate) fn observed_supermajority(&self, slot: Slot) -> bool {
         let strongest = self.strongest_vote(slot);
         strongest.is_some_and(|count| self.weights.is_supermajority(count.weight))
     }
@@ -226,7 +232,7 @@ impl Chain {
     }
 
     /// The head by all that is known: what a proposer builds on.
-    pub fn proposal_parent(&self) -> Root {
+    pub(crate) fn proposal_parent(&self) -> Root {
         self.heaviest(&self.latest, None, |_| true)
     }
 

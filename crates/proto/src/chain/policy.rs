@@ -25,7 +25,7 @@ use super::fork_choice::LatestVotes;
 use crate::wire::Root;
 
 /// What a fork choice does besides counting latest votes.
-pub trait ForkChoice: Debug + Sync {
+pub(crate) trait ForkChoice: Debug + Sync {
     /// What a block of the current slot that came in time weighs besides votes, of `total`.
     fn boost(&self, total: u64) -> u64;
 
@@ -92,7 +92,7 @@ impl Policy {
     pub const ALL: [Self; 3] = [Self::Lmd, Self::ProposerBoost, Self::ViewMerge];
 
     /// What it does.
-    pub fn rule(self) -> &'static dyn ForkChoice {
+    pub(crate) fn rule(self) -> &'static dyn ForkChoice {
         match self {
             Self::Lmd => &Lmd,
             Self::ProposerBoost => &ProposerBoost,
@@ -142,14 +142,14 @@ impl View {
 impl Chain {
     /// The same with another fork choice.
     #[must_use]
-    pub fn with_policy(mut self, policy: Policy) -> Self {
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
         self.view.policy = policy;
         self
     }
 
     /// The slot is over: of what comes from now on, a policy may let wait all that the next proposer
     /// does not bring.
-    pub fn freeze(&mut self) {
+    pub(crate) fn freeze(&mut self) {
         self.view.thaw();
         if self.view.policy.rule().freezes() {
             self.view.frozen = Some(self.latest.clone());
@@ -158,7 +158,7 @@ impl Chain {
 
     /// The vote of the slot has been cast: a block of this slot comes late now, and what waited is
     /// counted.
-    pub fn thaw(&mut self) {
+    pub(crate) fn thaw(&mut self) {
         self.view.voted = true;
         self.view.thaw();
     }

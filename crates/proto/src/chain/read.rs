@@ -45,7 +45,7 @@ impl Chain {
     /// # Errors
     ///
     /// [`Reject::UnknownBlock`] or [`Reject::InconsistentVote`].
-    pub fn check_consistent(&self, vote: &Vote) -> Result<(), Reject> {
+    pub(crate) fn check_consistent(&self, vote: &Vote) -> Result<(), Reject> {
         if !self.by_root.contains_key(&vote.head) {
             return Err(Reject::UnknownBlock);
         }
@@ -62,7 +62,7 @@ impl Chain {
     /// # Errors
     ///
     /// As [`check_consistent`](Self::check_consistent), and [`Reject::StaleHead`].
-    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
+    pub(crate) fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
         self.check_consistent(vote)?;
         let built_on = self.node(&vote.head).and_then(|node| node.built_on);
         match built_on {

@@ -11,7 +11,7 @@ pub const UNFINALISED_BYTES_MAX: usize = 1 << 30;
 /// The part of [`UNFINALISED_BYTES_MAX`] that further blocks of slots may take, which are
 /// equivocations: they must not keep the first blocks of later slots out, without which nothing
 /// becomes final.
-pub const EQUIVOCATION_BYTES_MAX: usize = UNFINALISED_BYTES_MAX / 4;
+pub(crate) const EQUIVOCATION_BYTES_MAX: usize = UNFINALISED_BYTES_MAX / 4;
 
 /// Slots after which the sets of a block may go: twice as many as a new block looks back.
 pub(super) const FOLDED_SLOTS: u64 = 2 * INCLUSION_SLOTS;

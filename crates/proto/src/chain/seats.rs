@@ -11,6 +11,7 @@ use crate::wire::Reject;
 pub const BALLOTS_PER_COMMITTEE_MAX: usize = 64;
 
 /// What the votes of a committee take in the map of committees, rounded up.
+#[cfg(test)]
 const SEATS_BYTES: usize = 64;
 
 /// Who of a committee cast one vote.
@@ -217,6 +218,7 @@ impl Seats {
     }
 
     /// Bytes beside the sets.
+    #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         SEATS_BYTES + size_of::<Self>() + self.parts.capacity() * size_of::<Part>()
     }

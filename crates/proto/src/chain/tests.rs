@@ -1,5 +1,6 @@
 use super::room::{SET_BYTES, VOTE_BYTES};
 use super::*;
+use crate::chain::room::EQUIVOCATION_BYTES_MAX;
 use crate::horn::committee::assignment;
 use crate::wire::digest;
 use alphorn_scheme::Evidence;

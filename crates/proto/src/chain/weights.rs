@@ -54,12 +54,12 @@ impl Weights {
     }
 
     /// Of all validators together.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
     /// Whether a weight is at least two thirds of all.
-    pub fn is_supermajority(&self, weight: u64) -> bool {
+    pub(crate) fn is_supermajority(&self, weight: u64) -> bool {
         // At most 2^22 validators of 2^11 increments.
         3 * weight >= 2 * self.total
     }
@@ -85,13 +85,13 @@ impl Weights {
     /// # Panics
     ///
     /// If it has none here.
-    pub fn of_one(&self, validator: Validator) -> u64 {
+    pub(crate) fn of_one(&self, validator: Validator) -> u64 {
         let weight = |increments: &Arc<[u16]>| increments[validator.0 as usize].into();
         self.increments.as_ref().map_or(1, weight)
     }
 
     /// Whether all weigh 1, so that nobody's seat need be known.
-    pub fn are_equal(&self) -> bool {
+    pub(crate) fn are_equal(&self) -> bool {
         self.increments.is_none()
     }
 
@@ -100,7 +100,7 @@ impl Weights {
     /// # Panics
     ///
     /// If the positions are not those of the group, or its members have no weights here.
-    pub fn sum(&self, members: &[u32], positions: &Bitfield) -> u64 {
+    pub(crate) fn sum(&self, members: &[u32], positions: &Bitfield) -> u64 {
         let Some(increments) = &self.increments else {
             return positions.count_ones() as u64;
         };
@@ -123,7 +123,12 @@ impl Weights {
     /// # Panics
     ///
     /// As [`sum`](Self::sum), and if the sets differ in length.
-    pub fn sum_without(&self, members: &[u32], positions: &Bitfield, without: &Bitfield) -> u64 {
+    pub(crate) fn sum_without(
+        &self,
+        members: &[u32],
+        positions: &Bitfield,
+        without: &Bitfield,
+    ) -> u64 {
         if self.are_equal() {
             return positions.count_and_not(without) as u64;
         }

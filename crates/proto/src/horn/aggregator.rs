@@ -14,7 +14,8 @@ use crate::wire::VoteMsg;
 pub(super) fn draft(
     shared: &Shared<'_>,
     state: &SlotState,
-    (unit, ballot): (Unit, u16),
+    unit: Unit,
+    ballot: u16,
     without: &[u32],
 ) -> Option<Draft> {
     let of_ballot = |(first, _): &(FirstVote, &Bytes)| {

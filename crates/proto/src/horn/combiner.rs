@@ -13,7 +13,8 @@ use super::state::{Accepted, SlotState};
 pub(super) fn draft<'a>(
     shared: &Shared<'_>,
     state: &'a SlotState,
-    (unit, ballot): (Unit, u16),
+    unit: Unit,
+    ballot: u16,
     without: &[u32],
 ) -> Option<Draft> {
     let (config, layout) = (shared.config, state.layout());
@@ -48,8 +49,14 @@ pub(super) fn draft<'a>(
         let picks = if is_packed {
             let support = |accepted: &&'a Accepted| &*accepted.evidence.support;
             let supports: Vec<&Support> = usable.iter().map(support).collect();
-            let rule = (rule, picks_max);
-            cover::pack(&candidates, &supports, weights, rule, multiplicity_max)
+            cover::pack(
+                &candidates,
+                &supports,
+                weights,
+                rule,
+                picks_max,
+                multiplicity_max,
+            )
         } else {
             cover::cover(&candidates, weights, rule, picks_max)
         };

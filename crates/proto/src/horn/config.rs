@@ -19,15 +19,15 @@ pub use choice::{ParseChoiceError, Publish, Selection, SubsetRule};
 pub use preset::Preset;
 
 /// Most expected publishers of a unit, and most messages taken of one.
-pub const MEMBERS_MAX: u16 = 64;
+pub(crate) const MEMBERS_MAX: u16 = 64;
 /// Longest epoch, in slots.
-pub const EPOCH_SLOTS_MAX: u64 = 4096;
+pub(crate) const EPOCH_SLOTS_MAX: u64 = 4096;
 /// Most distinct votes that can be tracked in a slot.
-pub const VOTE_DATA_MAX: u16 = 64;
+pub(crate) const VOTE_DATA_MAX: u16 = 64;
 /// Longest wait between two ranks of staged publishing, in milliseconds.
-pub const STAGE_MS_MAX: u64 = 60_000;
+pub(crate) const STAGE_MS_MAX: u64 = 60_000;
 /// The whole of a unit, in the unit of [`Level::stage_gain_ppm`].
-pub const PPM: u32 = 1_000_000;
+pub(crate) const PPM: u32 = 1_000_000;
 /// Those who serve in a unit below the top by default, where its evidence is a proof: with 16 of them
 /// whoever combines would verify a thousand proofs.
 const PROOF_PUBLISHERS: u16 = 4;

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Most aggregates of a cell that a cover looks at.
-pub const CANDIDATES_MAX: usize = 64;
+pub(crate) const CANDIDATES_MAX: usize = 64;
 
 /// Bits of a count of up to [`CANDIDATES_MAX`] aggregates.
 const COUNT_BITS: usize = 7;
@@ -43,7 +43,7 @@ pub enum Rule {
 
 impl Rule {
     /// The rules by name.
-    pub const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
+    pub(crate) const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
 
     /// The name in configurations.
     pub const fn name(self) -> &'static str {
@@ -133,7 +133,7 @@ impl Picks {
 ///
 /// `weights` are the effective weights of the cell's positions where they differ; a rule that
 /// counted bits would let many light voters buy out fewer heavy ones. Of more than
-/// [`CANDIDATES_MAX`] candidates the first are looked at.
+/// `CANDIDATES_MAX` candidates the first are looked at.
 ///
 /// # Panics
 ///
@@ -144,7 +144,7 @@ pub fn cover(
     rule: Rule,
     picks_max: usize,
 ) -> Picks {
-    choose(candidates, weights, (rule, picks_max), |_| true)
+    choose(candidates, weights, rule, picks_max, |_| true)
 }
 
 /// As [`cover`], of evidence that counts signers: a candidate is passed over if some position would be
@@ -154,15 +154,16 @@ pub fn cover(
 /// # Panics
 ///
 /// As [`cover`]; or if there is not a support for each candidate.
-pub fn pack(
+pub(crate) fn pack(
     candidates: &[Candidate<'_>],
     supports: &[&Support],
     weights: Option<&[u64]>,
-    (rule, picks_max): (Rule, usize),
+    rule: Rule,
+    picks_max: usize,
     multiplicity_max: u8,
 ) -> Picks {
     let mut sum = Support::new(supports.first().map_or(0, |support| support.len()));
-    choose(candidates, weights, (rule, picks_max), |pick| {
+    choose(candidates, weights, rule, picks_max, |pick| {
         match sum.add(supports[pick], multiplicity_max) {
             Ok(more) => {
                 sum = more;
@@ -177,7 +178,8 @@ pub fn pack(
 fn choose(
     candidates: &[Candidate<'_>],
     weights: Option<&[u64]>,
-    (rule, picks_max): (Rule, usize),
+    rule: Rule,
+    picks_max: usize,
     mut takes: impl FnMut(usize) -> bool,
 ) -> Picks {
     let candidates = &candidates[..candidates.len().min(CANDIDATES_MAX)];

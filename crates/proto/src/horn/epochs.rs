@@ -88,8 +88,8 @@ impl Committees {
     /// The members of a unit who serve by rank, as positions inside it, first to serve first.
     pub(super) fn ranked(&self, slot: Slot, unit: Unit, target: u16) -> Arc<[u32]> {
         let layout = self.assignment.layout();
-        let draw = (slot, &self.seed);
-        self.ranks.of(draw, unit, layout, u32::from(target))
+        self.ranks
+            .of(slot, &self.seed, unit, layout, u32::from(target))
     }
 
     /// Epoch positions of the local validators within a range, ascending.

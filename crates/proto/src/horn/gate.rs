@@ -373,7 +373,7 @@ impl Gate {
                 lent.fx.ignore(origin);
             }
             Err(Refusal::Park(awaited, seat)) => {
-                self.park(lent, (awaited, seat), topic, origin, data);
+                self.park(lent, awaited, seat, topic, origin, data);
             }
         }
     }
@@ -406,14 +406,14 @@ impl Gate {
     fn finished(&mut self, lent: &mut Lent<'_>, job: Job, outcome: Outcome<Product>) {
         match job {
             Job::Votes { slot, cell, votes } => {
-                self.votes_verified(lent, (slot, cell), votes, outcome);
+                self.votes_verified(lent, slot, cell, votes, outcome);
             }
             Job::Aggregates {
                 queue,
                 epoch,
                 stage,
                 aggregates,
-            } => self.aggregates_verified(lent, (queue, epoch), stage, aggregates, outcome),
+            } => self.aggregates_verified(lent, queue, epoch, stage, aggregates, outcome),
             Job::Proposers { blocks } => self.proposers_verified(lent, blocks, outcome),
             Job::Block(job) => self.block_verified(lent, job, outcome),
         }

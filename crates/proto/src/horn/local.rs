@@ -92,7 +92,7 @@ impl Hosted {
     }
 
     /// Whether own messages are taken without verification.
-    pub fn trusts_own(&self) -> bool {
+    pub(crate) fn trusts_own(&self) -> bool {
         self.trust_own
     }
 }

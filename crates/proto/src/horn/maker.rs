@@ -379,7 +379,7 @@ impl Maker {
                 }
                 member.done = true;
                 let signers = evidence.support.signers();
-                if !adds_enough(state, shared.config, (unit, plan.ballot), &signers) {
+                if !adds_enough(state, shared.config, unit, plan.ballot, &signers) {
                     shared.fx.held_back(slot, shared.format.kind(unit.level), 1);
                     continue;
                 }
@@ -475,10 +475,10 @@ fn start_plan(shared: &mut Shared<'_>, state: &SlotState, unit: Unit, plan: &mut
         1 => aggregator::draft,
         _ => combiner::draft,
     };
-    let Some(draft) = draft(shared, state, (unit, plan.ballot), without) else {
+    let Some(draft) = draft(shared, state, unit, plan.ballot, without) else {
         return;
     };
-    if !adds_enough(state, shared.config, (unit, plan.ballot), &draft.covered) {
+    if !adds_enough(state, shared.config, unit, plan.ballot, &draft.covered) {
         let (kind, count) = (shared.format.kind(unit.level), plan.members.len() as u64);
         return shared.fx.held_back(state.slot, kind, count);
     }
@@ -554,7 +554,8 @@ fn number(config: &Config, unit: Unit) -> u16 {
 fn adds_enough(
     state: &SlotState,
     config: &Config,
-    (unit, ballot): (Unit, u16),
+    unit: Unit,
+    ballot: u16,
     signers: &Bitfield,
 ) -> bool {
     let level = config.level(unit.level);

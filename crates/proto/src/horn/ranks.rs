@@ -29,7 +29,8 @@ impl Ranks {
     /// If the layout has no such unit.
     pub(super) fn of(
         &self,
-        (slot, seed): (Slot, &[u8; 32]),
+        slot: Slot,
+        seed: &[u8; 32],
         unit: Unit,
         layout: &Layout,
         target: u32,
@@ -60,8 +61,8 @@ mod tests {
         let layout = Layout::new(1000, 2, 3).unwrap();
         let ranks = Ranks::default();
         let of = |slot, seed: u8, target| {
-            let draw = (Slot(slot), &[seed; 32]);
-            ranks.of(draw, layout.committee(1), &layout, target)
+            let seed = [seed; 32];
+            ranks.of(Slot(slot), &seed, layout.committee(1), &layout, target)
         };
         for (slot, seed, target) in [(7, 1, 16), (8, 1, 16), (7, 2, 16), (7, 1, 5)] {
             let unit = layout.committee(1);

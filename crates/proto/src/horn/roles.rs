@@ -269,7 +269,7 @@ impl Horn {
     }
 
     /// Publishes an own message, and has it taken like a peer's.
-    fn publish(&mut self, (slot, phase): (Slot, Phase), topic: Topic, data: Vec<u8>, message: Own) {
+    fn publish(&mut self, slot: Slot, phase: Phase, topic: Topic, data: Vec<u8>, message: Own) {
         let late = self.now >= Deadlines::of(&self.clock, phase, slot).late;
         let data = Bytes::from(data);
         self.fx.publish(slot, late, topic, data.clone());
@@ -299,8 +299,8 @@ impl Horn {
         let cell = state.and_then(|of| of.committees.assignment.cell_of(message.validator));
         if let Some(cell) = cell {
             let data = message.encode(&self.format);
-            let (made, topic) = ((slot, Phase::Vote), Topic::Vote { cell });
-            self.publish(made, topic, data, Own::Vote(ballot, message));
+            let topic = Topic::Vote { cell };
+            self.publish(slot, Phase::Vote, topic, data, Own::Vote(ballot, message));
         }
     }
 
@@ -308,16 +308,20 @@ impl Horn {
         let (slot, unit) = (message.vote.slot, message.unit);
         if let Some(data) = self.encoded(|format, known| message.encode(format, known)) {
             let topic = Topic::of(&self.config.layout, unit);
-            let made = (slot, Phase::Level(unit.level));
-            self.publish(made, topic, data, Own::Aggregate(message));
+            self.publish(
+                slot,
+                Phase::Level(unit.level),
+                topic,
+                data,
+                Own::Aggregate(message),
+            );
         }
     }
 
     fn publish_block(&mut self, block: Block) {
         let slot = block.header.slot;
         if let Some(data) = self.encoded(|format, known| block.encode(format, known)) {
-            let made = (slot, Phase::Propose);
-            self.publish(made, Topic::Block, data, Own::Block(block));
+            self.publish(slot, Phase::Propose, Topic::Block, data, Own::Block(block));
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn ranked(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, target: 
 /// # Panics
 ///
 /// If the layout has no such unit, or it has no such position.
-pub fn rank(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, position: u32) -> u32 {
+pub(crate) fn rank(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, position: u32) -> u32 {
     let seed = digest::rank_seed(seed, slot, unit);
     Shuffle::new(seed, layout.unit_len(unit)).inverse_index(position)
 }

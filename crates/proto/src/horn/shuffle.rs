@@ -17,7 +17,7 @@
 use sha2::{Digest, Sha256};
 
 /// Rounds of the shuffle, as `SHUFFLE_ROUND_COUNT` of the consensus specifications.
-pub const SHUFFLE_ROUNDS: u8 = 90;
+pub(crate) const SHUFFLE_ROUNDS: u8 = 90;
 
 /// Positions whose swap bits one hash supplies.
 const BLOCK_BITS: u32 = 256;
@@ -35,22 +35,12 @@ impl Shuffle {
         Self { seed, n }
     }
 
-    /// How many indices are permuted.
-    pub fn len(&self) -> u32 {
-        self.n
-    }
-
-    /// Whether there is nothing to permute.
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
     /// π(`index`), by two hashes a round.
     ///
     /// # Panics
     ///
     /// If `index` is not below `n`.
-    pub fn index(&self, index: u32) -> u32 {
+    pub(crate) fn index(&self, index: u32) -> u32 {
         (0..SHUFFLE_ROUNDS).fold(self.checked(index), |i, t| self.step(i, t))
     }
 
@@ -59,7 +49,7 @@ impl Shuffle {
     /// # Panics
     ///
     /// If `index` is not below `n`.
-    pub fn inverse_index(&self, index: u32) -> u32 {
+    pub(crate) fn inverse_index(&self, index: u32) -> u32 {
         (0..SHUFFLE_ROUNDS)
             .rev()
             .fold(self.checked(index), |i, t| self.step(i, t))
@@ -76,7 +66,8 @@ impl Shuffle {
     }
 
     /// π⁻¹(0), π⁻¹(1), ..., π⁻¹(n − 1).
-    pub fn inverse_list(&self) -> Vec<u32> {
+    #[cfg(test)]
+    pub(crate) fn inverse_list(&self) -> Vec<u32> {
         let mut list: Vec<u32> = (0..self.n).collect();
         let mut bits = Vec::new();
         for t in 0..SHUFFLE_ROUNDS {
@@ -87,7 +78,7 @@ impl Shuffle {
 
     /// The first `count` values of [`list`](Self::list) (all n of them if `count` is larger), by
     /// whichever way needs fewer hashes.
-    pub fn first(&self, count: u32) -> Vec<u32> {
+    pub(crate) fn first(&self, count: u32) -> Vec<u32> {
         let count = count.min(self.n);
         let hashes_one_by_one = 2 * u64::from(count);
         let hashes_whole_list = 2 + u64::from(self.n / (2 * BLOCK_BITS));

@@ -41,7 +41,7 @@ pub struct Counters {
     /// Kept collections that were dropped, because they passed the byte budget.
     pub collections_dropped: u64,
     /// Verified votes that the fork choice does not count: see
-    /// [`Uncounted`](crate::chain::Uncounted).
+    /// `Uncounted`.
     pub votes_refused: u64,
     /// Votes that the fork choice counted no longer, because heavier ballots came.
     pub votes_displaced: u64,
@@ -52,11 +52,6 @@ impl Counters {
     pub fn rejects(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let named = Reject::NAMES.into_iter().zip(self.rejected);
         named.filter(|&(_, count)| count > 0)
-    }
-
-    /// All messages that were not taken.
-    pub fn rejects_count(&self) -> u64 {
-        self.rejected.iter().sum()
     }
 }
 

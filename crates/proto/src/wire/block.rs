@@ -14,7 +14,7 @@ use super::{
 pub const HEADER_BYTES: usize = 76;
 
 /// Most collections that a block includes.
-pub const BLOCK_ENTRIES_MAX: usize = 2_048;
+pub(crate) const BLOCK_ENTRIES_MAX: usize = 2_048;
 
 /// Bytes of an entry before its support.
 pub const ENTRY_HEAD_BYTES: usize = VOTE_BYTES + 2;
@@ -43,7 +43,7 @@ impl Header {
         out
     }
 
-    /// The root of the block: [`digest::block_root`].
+    /// The root of the block: `digest::block_root`.
     pub fn root(&self) -> Root {
         digest::block_root(self)
     }
@@ -81,7 +81,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The name of what the entry claims: [`digest::entry_digest`].
+    /// The name of what the entry claims: `digest::entry_digest`.
     pub fn digest(&self, format: &WireFormat) -> [u8; 32] {
         digest::entry_digest(&self.vote, self.committee, &self.evidence, format)
     }
@@ -95,15 +95,15 @@ impl Entry {
     ) -> Result<(), MissingReference> {
         writer.bytes(&self.vote.encode());
         writer.u16(self.committee);
-        let place = (&self.vote, format.layout.committee(self.committee));
+        let (vote, unit) = (&self.vote, format.layout.committee(self.committee));
         if format.bundle.is_none() {
-            return format.write_evidence(writer, &self.evidence, place, references);
+            return format.write_evidence(writer, &self.evidence, vote, unit, references);
         }
         assert!(
             self.evidence.bytes.is_empty(),
             "an entry with evidence of its own where all share one"
         );
-        format.write_support(writer, &self.evidence.support, place, references)
+        format.write_support(writer, &self.evidence.support, vote, unit, references)
     }
 
     fn read(
@@ -113,11 +113,11 @@ impl Entry {
     ) -> Result<Self, DecodeError> {
         let vote = Vote::read(reader)?;
         let committee = read_committee(reader, format)?;
-        let place = (&vote, format.layout.committee(committee));
+        let unit = format.layout.committee(committee);
         let evidence = match format.bundle {
-            None => format.read_evidence(reader, place, references)?,
+            None => format.read_evidence(reader, &vote, unit, references)?,
             Some(_) => Evidence {
-                support: format.read_support(reader, place, references)?,
+                support: format.read_support(reader, &vote, unit, references)?,
                 bytes: Bytes::from([]),
             },
         };
@@ -140,7 +140,7 @@ impl Entry {
     }
 
     /// Bytes of the entry with its support in raw planes: what it costs in memory.
-    pub fn raw_bytes(&self) -> usize {
+    pub(crate) fn raw_bytes(&self) -> usize {
         let support = &self.evidence.support;
         ENTRY_HEAD_BYTES
             + support.planes_count() * support.len().div_ceil(8)
@@ -152,7 +152,7 @@ impl Entry {
     /// # Errors
     ///
     /// [`MissingReference`] if the support's code must refer to a block that is not known.
-    pub fn encoded_bytes(
+    pub(crate) fn encoded_bytes(
         &self,
         format: &WireFormat,
         references: References<'_>,
@@ -177,8 +177,8 @@ impl From<&Aggregate> for Entry {
 /// What a block carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Collections, at most [`BLOCK_ENTRIES_MAX`]; with supports in raw planes they have at most
-    /// [`BLOCK_BYTES_MAX`] bytes, so that a short code cannot unfold to any size.
+    /// Collections, at most `BLOCK_ENTRIES_MAX`; with supports in raw planes they have at most
+    /// `BLOCK_BYTES_MAX` bytes, so that a short code cannot unfold to any size.
     pub entries: Vec<Entry>,
     /// What proves all entries together; empty where each has its own evidence, and where there are
     /// none.
@@ -196,7 +196,7 @@ impl Body {
     ///
     /// # Panics
     ///
-    /// If there are more than [`BLOCK_ENTRIES_MAX`] entries, a field has not the length of the
+    /// If there are more than `BLOCK_ENTRIES_MAX` entries, a field has not the length of the
     /// format, or evidence stands where the format has none.
     pub fn encode(
         &self,

@@ -27,7 +27,7 @@ pub fn vote_message(network: NetworkDigest, vote: &Vote) -> [u8; 32] {
 }
 
 /// The name of a block: `SHA-256("alphorn-block-v1" || header)`.
-pub fn block_root(header: &Header) -> Root {
+pub(crate) fn block_root(header: &Header) -> Root {
     sha256(&[b"alphorn-block-v1", &header.encode()])
 }
 
@@ -100,7 +100,7 @@ pub fn aggregate_message(
 /// The name of what a collection or a block entry claims, whoever sent it:
 /// `SHA-256("alphorn-entry-v1" || vote || le16(committee) || support || evidence)`, the support in
 /// canonical raw planes. What was verified under this name needs no second verification.
-pub fn entry_digest(
+pub(crate) fn entry_digest(
     vote: &Vote,
     committee: u16,
     evidence: &Evidence,

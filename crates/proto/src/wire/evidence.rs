@@ -34,22 +34,24 @@ impl WireFormat {
         &self,
         writer: &mut Writer,
         evidence: &Evidence,
-        place: (&Vote, Unit),
+        vote: &Vote,
+        unit: Unit,
         references: References<'_>,
     ) -> Result<(), MissingReference> {
-        self.write_support(writer, &evidence.support, place, references)?;
-        write_proof(writer, &evidence.bytes, self.evidence(place.1.level));
+        self.write_support(writer, &evidence.support, vote, unit, references)?;
+        write_proof(writer, &evidence.bytes, self.evidence(unit.level));
         Ok(())
     }
 
     pub(super) fn read_evidence(
         &self,
         reader: &mut Reader<'_>,
-        place: (&Vote, Unit),
+        vote: &Vote,
+        unit: Unit,
         references: References<'_>,
     ) -> Result<Evidence, DecodeError> {
-        let support = self.read_support(reader, place, references)?;
-        let bytes = read_proof(reader, self.evidence(place.1.level))?;
+        let support = self.read_support(reader, vote, unit, references)?;
+        let bytes = read_proof(reader, self.evidence(unit.level))?;
         Ok(Evidence { support, bytes })
     }
 
@@ -57,7 +59,8 @@ impl WireFormat {
         &self,
         writer: &mut Writer,
         support: &Support,
-        (vote, unit): (&Vote, Unit),
+        vote: &Vote,
+        unit: Unit,
         references: References<'_>,
     ) -> Result<(), MissingReference> {
         let reference = self.reference(vote, unit, references)?;
@@ -70,7 +73,8 @@ impl WireFormat {
     pub(super) fn read_support(
         &self,
         reader: &mut Reader<'_>,
-        (vote, unit): (&Vote, Unit),
+        vote: &Vote,
+        unit: Unit,
         references: References<'_>,
     ) -> Result<Arc<Support>, DecodeError> {
         let reference =

@@ -51,7 +51,8 @@ impl Vote {
     }
 
     /// The vote that 120 bytes encode; all bytes do.
-    pub fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
         Self::read(&mut Reader::new(bytes)).expect("120 bytes hold every field of a vote")
     }
 
@@ -123,7 +124,7 @@ impl VoteMsg {
     /// # Panics
     ///
     /// If the bytes are fewer than a signature.
-    pub fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
+    pub(crate) fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
         &bytes[bytes.len() - format.signature_bytes..]
     }
 
@@ -195,8 +196,13 @@ impl Aggregate {
     ) -> Result<Vec<u8>, MissingReference> {
         let mut writer = Writer::new();
         self.write_head(&mut writer, format);
-        let place = (&self.vote, self.unit);
-        format.write_evidence(&mut writer, &self.evidence, place, references)?;
+        format.write_evidence(
+            &mut writer,
+            &self.evidence,
+            &self.vote,
+            self.unit,
+            references,
+        )?;
         let bytes = format.duty_signature_bytes;
         write_fixed(&mut writer, &self.envelope, bytes, "an envelope");
         Ok(writer.into_vec())
@@ -258,8 +264,7 @@ impl Aggregate {
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
         let (mut reader, head) = Self::open(bytes, format)?;
-        let place = (&head.vote, head.unit);
-        let evidence = format.read_evidence(&mut reader, place, references)?;
+        let evidence = format.read_evidence(&mut reader, &head.vote, head.unit, references)?;
         let envelope = reader.bytes(format.duty_signature_bytes)?.into();
         reader.finish()?;
         Ok(Self {

@@ -93,7 +93,7 @@ impl Reject {
     ];
 
     /// The index of the reason in [`Reject::NAMES`].
-    pub const fn index(&self) -> usize {
+    pub(crate) const fn index(&self) -> usize {
         match self {
             Self::Malformed(_) => 0,
             Self::WrongTopic => 1,
@@ -124,7 +124,7 @@ impl Reject {
 
     /// What the gossip network does with the message: ignore it where an honest peer may have
     /// sent it, reject it where none does.
-    pub const fn verdict(&self) -> Verdict {
+    pub(crate) const fn verdict(&self) -> Verdict {
         match self {
             Self::TooOld
             | Self::TooEarly
@@ -150,7 +150,7 @@ impl Reject {
 
     /// The reason of a failed decoding: a support that refers to an unknown block is not
     /// malformed, it cannot be read yet.
-    pub fn from_decode(error: DecodeError) -> Self {
+    pub(crate) fn from_decode(error: DecodeError) -> Self {
         match error {
             DecodeError::Missing { .. } => Self::UnknownBlock,
             error => Self::Malformed(error),

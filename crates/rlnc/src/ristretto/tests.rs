@@ -275,7 +275,7 @@ fn trap_05_the_zero_row_is_refused() {
     let source = code
         .publish(SUBJECT, &known::counting_payload(), Cut::rlnc(2))
         .unwrap();
-    for width in crate::WIDTHS {
+    for width in crate::coefficients::WIDTHS {
         let mut bytes = vec![0, 0, 1, 2, 0, width];
         bytes.resize(6 + 2 * usize::from(width) + 128, 0);
         let error = code.decode_piece(&source.header, &bytes).unwrap_err();

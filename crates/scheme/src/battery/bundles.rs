@@ -15,7 +15,8 @@ type Collection = (BundleEntry, Bytes);
 fn collection<F: Fixture>(
     world: &World<F::S>,
     committee: u16,
-    (slot, message): (Slot, [u8; 32]),
+    slot: Slot,
+    message: [u8; 32],
     signers: &[u32],
 ) -> Collection {
     let cell = Cell {
@@ -117,9 +118,9 @@ pub fn bundles_are_as_declared<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let next = Slot(SLOT.0 + 1);
     let all = [
-        collection::<F>(&world, 0, (SLOT, MESSAGE), &[0, 2]),
-        collection::<F>(&world, 1, (SLOT, MESSAGE), &[1]),
-        collection::<F>(&world, 0, (next, [8; 32]), &[0, 1, 2, 3]),
+        collection::<F>(&world, 0, SLOT, MESSAGE, &[0, 2]),
+        collection::<F>(&world, 1, SLOT, MESSAGE, &[1]),
+        collection::<F>(&world, 0, next, [8; 32], &[0, 1, 2, 3]),
     ];
     let entries: Vec<BundleEntry> = all.iter().map(|(entry, _)| entry.clone()).collect();
     let job = Work::Bundle(BundleJob {

@@ -313,19 +313,9 @@ impl Scheme for Model {
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<ModelKeys, SchemeError> {
         let layout = assignment.layout();
-        if registry.validators != layout.validators() {
-            return Err(SchemeError::RegistrySize {
-                keys: u64::from(registry.validators),
-                validators: u64::from(layout.validators()),
-            });
-        }
-        if let Some(max) = self.table.abilities.committee_max
-            && layout.committee_len_max() > max
-        {
-            return Err(SchemeError::CommitteeSize {
-                size: layout.committee_len_max(),
-                max,
-            });
+        SchemeError::check_registry(registry.validators as usize, layout)?;
+        if let Some(max) = self.table.abilities.committee_max {
+            SchemeError::check_committees(layout, max)?;
         }
         Ok(ModelKeys {
             assignment: assignment.clone(),
@@ -344,7 +334,7 @@ impl Scheme for Model {
         permits: Vec<Reservation>,
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Signatures, SchemeError> {
-        crate::watermark::check_permits(slot, items, &permits)?;
+        crate::watermark::check_permits(slot, items, permits)?;
         let mut data = Vec::new();
         let mut each = self.table.sizes.signature as usize;
         for item in items {

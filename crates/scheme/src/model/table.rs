@@ -299,7 +299,7 @@ impl CostTable {
 
     /// Cost of a bundle of `n` collections with `m` signers in all: where the table has no row of it,
     /// that of a merge of as many, and of its verification.
-    pub fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
+    pub(crate) fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
         if self.ops.iter().any(|row| row.op == op) {
             return self.cost(op, n, m);
         }

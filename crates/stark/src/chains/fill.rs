@@ -10,7 +10,6 @@ use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
 use crate::arith::DIGEST;
 use crate::error::ProveError;
 use crate::field::{Fp, P};
-use crate::proof::Witness;
 use crate::relation::Relation;
 
 /// An opening of a key of the compact set.
@@ -172,21 +171,6 @@ impl Chains {
         openings: &[Opening],
     ) -> Result<Opened, ProveError> {
         self.witness_of(exec, slot, message, openings)
-    }
-
-    /// The same without a word on what holds: from openings that do not, proofs are made that are refused.
-    ///
-    /// # Errors
-    /// See [`Chains::opened`].
-    pub fn witness(
-        &self,
-        exec: Exec<'_>,
-        slot: u32,
-        message: &[Fp],
-        openings: &[Opening],
-    ) -> Result<Witness, ProveError> {
-        let (witness, _) = self.opened(exec, slot, message, openings)?;
-        Ok(witness)
     }
 
     /// The root that each opening leads to: it must be its own.

@@ -41,8 +41,14 @@ pub(super) struct Filled<const D: usize> {
     pub(super) coded: Vec<bool>,
 }
 
-/// A witness, and whether each opening leads to its root.
-pub type Opened = (Witness, Vec<bool>);
+/// What openings are in the relation.
+#[derive(Clone)]
+pub struct Opened {
+    /// The witness. Openings that do not hold have one too: what is proved from it is refused.
+    pub witness: Witness,
+    /// Whether each opening holds: its message has a code, and it leads to its root.
+    pub holds: Vec<bool>,
+}
 
 /// A relation of chains whose groups can be filled.
 pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
@@ -77,7 +83,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         let groups = filled.into_iter().map(|of| (of.cells, of.rows)).collect();
         let publics = self.publics(slot, message);
         let witness = Witness::filled(exec, self.relation(), publics, groups)?;
-        Ok((witness, holds))
+        Ok(Opened { witness, holds })
     }
 
     /// The root that each opening leads to.

@@ -30,22 +30,22 @@ pub use layout::{Chains, Parameters};
 pub const HALF: usize = 4;
 
 /// Field elements of an encoding's randomness.
-pub const RANDOMNESS: usize = 6;
+pub(crate) const RANDOMNESS: usize = 6;
 
 /// Elements of the encoding's hash, each eight digits and a quotient.
-pub const LIMBS: usize = 8;
+pub(crate) const LIMBS: usize = 8;
 
 /// Digits of an element.
-pub const LIMB_DIGITS: usize = 8;
+pub(crate) const LIMB_DIGITS: usize = 8;
 
 /// Kinds of tuples on the bus.
 pub mod kind {
     /// (instance, place, digest).
-    pub const CHAIN: u32 = 1;
+    pub(crate) const CHAIN: u32 = 1;
     /// A digit.
-    pub const OCTAL: u32 = 2;
+    pub(crate) const OCTAL: u32 = 2;
     /// A quotient below 127.
-    pub const QUOTIENT: u32 = 3;
+    pub(crate) const QUOTIENT: u32 = 3;
     /// (index, root, parameter).
-    pub const REGISTRY: u32 = 4;
+    pub(crate) const REGISTRY: u32 = 4;
 }

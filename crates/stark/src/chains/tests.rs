@@ -177,7 +177,7 @@ fn openings_without_a_code_or_to_another_root_do_not_hold() {
         opening.root = roots.unwrap()[0];
     }
     openings[3].root[HALF - 1] += Fp::ONE;
-    let (witness, holds) = chains.opened(exec(), 3, &MESSAGE, &openings).unwrap();
+    let Opened { witness, holds } = chains.opened(exec(), 3, &MESSAGE, &openings).unwrap();
     assert_eq!(holds, [false, false, true, false, true]);
     assert!(witness.trace_is_of_cells(exec(), chains.relation()));
 }
@@ -189,7 +189,7 @@ fn honest_openings_fulfil_the_relation() {
         let opened = example
             .chains
             .opened(exec(), slot, &MESSAGE, &example.openings);
-        let (witness, holds) = opened.unwrap();
+        let Opened { witness, holds } = opened.unwrap();
         assert_eq!(holds, vec![true; count]);
         let public = example.chains.public(&example.statement, &example.registry);
         let relation = example.chains.relation();
@@ -344,13 +344,13 @@ fn openings_of_another_size_are_refused() {
     assert!(
         example
             .chains
-            .witness(exec(), 1, &MESSAGE, &too_many)
+            .opened(exec(), 1, &MESSAGE, &too_many)
             .is_err()
     );
     let mut short = example.openings.clone();
     short[1].tips.pop();
-    assert!(example.chains.witness(exec(), 1, &MESSAGE, &short).is_err());
+    assert!(example.chains.opened(exec(), 1, &MESSAGE, &short).is_err());
     let mut long = example.openings.clone();
     long[0].path.push([Fp::ZERO; HALF]);
-    assert!(example.chains.witness(exec(), 1, &MESSAGE, &long).is_err());
+    assert!(example.chains.opened(exec(), 1, &MESSAGE, &long).is_err());
 }

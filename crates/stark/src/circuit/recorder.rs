@@ -290,7 +290,7 @@ impl<'a> Recorder<'a> {
         };
         let bits = indices.first().map_or(0, Vec::len);
         let indices: Vec<usize> = indices.iter().map(|index| number(index)).collect();
-        let (shown, end) = show(*ONE_STATE, self.proof, self.read, &values, (&indices, bits))?;
+        let (shown, end) = show(*ONE_STATE, self.proof, self.read, &values, &indices, bits)?;
         self.read = end;
         let laid_out = indices.iter().flat_map(|index| {
             let path = shown.path(*index).flatten();

@@ -56,14 +56,14 @@ pub trait Packed: Copy {
     /// Prepares a vector as a factor of [`Packed::dot`].
     fn split(self) -> Self::Split;
 
-    /// Σ_i x_i · w_i for `M` rows w of at most [`DOT_MAX`] words in Montgomery form
+    /// Σ_i x_i · w_i for `M` rows w of at most `DOT_MAX` words in Montgomery form
     /// ([`crate::Fp`]'s own), each below p.
     fn dot<const M: usize>(x: &[Self::Split], rows: [&[u64]; M]) -> [Self; M];
 
-    /// Σ_i x_i · y_i for at most [`PRODUCTS_MAX`] pairs of vectors.
+    /// Σ_i x_i · y_i for at most `PRODUCTS_MAX` pairs of vectors.
     fn products<const N: usize>(x: [Self::Split; N], y: [Self::Split; N]) -> Self;
 
-    /// Σ_i x_i · w_i for `M` rows w of plain integers whose sum is at most [`SMALL_SUM_MAX`].
+    /// Σ_i x_i · w_i for `M` rows w of plain integers whose sum is at most `SMALL_SUM_MAX`.
     fn dot_small<const M: usize>(x: &[Self::Split], rows: [&[u64]; M]) -> [Self; M];
 
     /// The matrix times x.
@@ -79,7 +79,7 @@ pub trait Packed: Copy {
 }
 
 /// Elements that a [`Circulant`] mixes.
-pub const MIXED: usize = 16;
+pub(crate) const MIXED: usize = 16;
 
 /// A circulant matrix of small integers, whole and in parts: it is (A B; B A) with halves A and B.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl Circulant {
     /// The matrix with this first row; each next row is the one before turned to the right.
     ///
     /// # Panics
-    /// If the sum of the row exceeds [`SMALL_SUM_MAX`].
+    /// If the sum of the row exceeds `SMALL_SUM_MAX`.
     pub fn new(row: &[u32; MIXED]) -> Circulant {
         let entry = |i: usize, j: usize| u64::from(row[(MIXED + j - i) % MIXED]);
         let sum: u64 = row.iter().map(|x| u64::from(*x)).sum();
@@ -119,13 +119,13 @@ impl Circulant {
 }
 
 /// Terms that one [`Packed::dot`] may have: no accumulator overflows up to here.
-pub const DOT_MAX: usize = 48;
+pub(crate) const DOT_MAX: usize = 48;
 
 /// Terms that one [`Packed::products`] may have.
-pub const PRODUCTS_MAX: usize = 5;
+pub(crate) const PRODUCTS_MAX: usize = 5;
 
 /// Greatest sum of the integers of one row of [`Packed::dot_small`]: the result stays below 2^40.
-pub const SMALL_SUM_MAX: u64 = 512;
+pub(crate) const SMALL_SUM_MAX: u64 = 512;
 
 /// A computation over vectors, whatever their instruction set.
 pub trait Pass {

@@ -172,7 +172,7 @@ impl Merges<'_> {
         }
         let inputs = items.iter().map(|item| self.inputs_of_item(item, level));
         let digest = digest(level, items.iter().map(|item| item.digest(level)));
-        Ok(self.known_of(Form::Bundle, kinds, (digest, inputs.collect())))
+        Ok(self.known_of(Form::Bundle, kinds, digest, inputs.collect()))
     }
 
     /// The inputs of a child's circuit after the constant one, below a bundle of a level.
@@ -339,8 +339,7 @@ impl Merges<'_> {
         let known = self.known_bundle(proof.level, items, &proof.kinds)?;
         let numbers = self.dimensions.slice_numbers(items.len());
         let arith = Native::on(exec.backend(), &proof.elements);
-        let opened = (preset, &numbers[..]);
-        let (arith, left) = read_bundle(arith, self.relation.id, opened, &known)?;
+        let (arith, left) = read_bundle(arith, self.relation.id, preset, &numbers, &known)?;
         arith.finish()?;
         let values = left_of_entries(items, proof, &left)?;
         let holds = exec.map(values.len(), |i| {

@@ -94,7 +94,9 @@ impl CellWeights {
     pub(super) fn load<V: Packed>(
         &self,
         table: Option<&Planes>,
-        (first, count, distance): (usize, usize, usize),
+        first: usize,
+        count: usize,
+        distance: usize,
     ) -> Vector<V> {
         let at = first % INNER;
         match table {
@@ -170,7 +172,7 @@ mod tests {
             for (first, count, distance) in self.1 {
                 let mut planes = Planes::zero(V::LANES);
                 let table = self.0.table(*distance);
-                planes.store(0, self.0.load::<V>(table, (*first, *count, *distance)));
+                planes.store(0, self.0.load::<V>(table, *first, *count, *distance));
                 all.push((0..V::LANES).map(|i| planes.get(i)).collect());
             }
             all

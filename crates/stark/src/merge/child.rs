@@ -150,7 +150,7 @@ pub(super) fn record<'a>(
             };
             merge(recorder, setting, known)?
         }
-        Header::Bundled(bundled) => split(recorder, setting, &given, (entry, words[0]), bundled)?,
+        Header::Bundled(bundled) => split(recorder, setting, &given, entry, words[0], bundled)?,
     };
     let (mut recorder, outputs) = outputs;
     recorder.finish()?;
@@ -300,9 +300,10 @@ fn leaf<'a>(
         used: flags.to_vec(),
     };
     let numbers = relation.slice_numbers(flags.len());
-    let opened = (setting.leaf, &numbers[..]);
     let (mut channel, deferred) =
-        proof::read_succinct(recorder, relation, opened, &known, |_| Ok(()))?;
+        proof::read_succinct(recorder, relation, setting.leaf, &numbers, &known, |_| {
+            Ok(())
+        })?;
     // A point of the registry's columns as well: its values there are one value.
     let columns = channel.challenges(setting.dimensions.key_log2);
     let (zero, one) = (channel.arith.ext(Ext::ZERO), channel.arith.ext(Ext::ONE));
@@ -328,8 +329,13 @@ fn merge<'a>(
     known: MergeKnown<Wire<'a>>,
 ) -> Result<Recorded<'a>, VerifyError> {
     let numbers = open_first(&mut recorder, setting, &known.used);
-    let opened = (setting.merge, &numbers[..]);
-    let (channel, outputs) = read_merge(recorder, setting.relation.id, opened, &known)?;
+    let (channel, outputs) = read_merge(
+        recorder,
+        setting.relation.id,
+        setting.merge,
+        &numbers,
+        &known,
+    )?;
     Ok((channel.arith, outputs))
 }
 

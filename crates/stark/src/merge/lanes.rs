@@ -241,7 +241,7 @@ impl Rows {
 impl RowTerms<'_> {
     /// The sum in some lanes of values, each of which has `width`.
     #[inline(always)]
-    fn sum<V: Packed>(&self, values: &Planes, (width, lane): (usize, usize)) -> Vector<V> {
+    fn sum<V: Packed>(&self, values: &Planes, width: usize, lane: usize) -> Vector<V> {
         let mut sum = Vector::<V>::zero();
         let [plus, minus, any] = self.values;
         for value in plus {
@@ -293,10 +293,12 @@ impl Cells<'_> {
     fn load<V: Packed>(
         self,
         table: Option<&Planes>,
-        (first, count, distance): (usize, usize, usize),
+        first: usize,
+        count: usize,
+        distance: usize,
     ) -> Vector<V> {
         match self {
-            Cells::Weights(weights) => weights.load(table, (first, count, distance)),
+            Cells::Weights(weights) => weights.load(table, first, count, distance),
             Cells::Witness(cells) => {
                 let mut out = Vector::<V>::zero();
                 for (t, out) in out.0.iter_mut().enumerate().take(count) {
@@ -328,7 +330,8 @@ impl<const M: usize> LaneMatrices<M> {
         &self,
         cells: Cells<'_>,
         lane: usize,
-        (width, at): (usize, usize),
+        width: usize,
+        at: usize,
         out: &mut Planes,
     ) {
         let table = match cells {
@@ -337,8 +340,9 @@ impl<const M: usize> LaneMatrices<M> {
         };
         for (i, source) in self.sources.iter().enumerate() {
             if let Source::Variable(first) | Source::Cell(first) = *source {
-                let wanted = (first + lane, source.coefficients(), self.lanes);
-                out.store(i * width + at, cells.load::<V>(table, wanted));
+                let count = source.coefficients();
+                let values = cells.load::<V>(table, first + lane, count, self.lanes);
+                out.store(i * width + at, values);
             }
         }
     }
@@ -359,7 +363,7 @@ impl<const M: usize> Pass for Values<'_, M> {
         let mut out = Planes::zero(self.of.sources.len() * width);
         self.of.shared::<V>(self.cells, width, &mut out);
         for x in (0..width).step_by(V::LANES) {
-            self.of.own::<V>(self.cells, x, (width, x), &mut out);
+            self.of.own::<V>(self.cells, x, width, x, &mut out);
         }
         out
     }
@@ -381,7 +385,7 @@ impl Pass for AddRows<'_> {
         for (row, terms) in self.rows.each() {
             for x in (0..self.width).step_by(V::LANES) {
                 let at = row.row as usize + x;
-                let sum = row.shifted(terms.sum::<V>(self.values, (self.width, x)));
+                let sum = row.shifted(terms.sum::<V>(self.values, self.width, x));
                 self.out.store(at, self.out.load::<V>(at).add(sum));
             }
         }
@@ -406,13 +410,13 @@ impl<const M: usize> Pass for At<'_, M> {
         let mut values = Planes::zero(self.of.sources.len() * V::LANES);
         self.of.shared::<V>(cells, V::LANES, &mut values);
         for x in (0..lanes).step_by(V::LANES) {
-            self.of.own::<V>(cells, x, (V::LANES, 0), &mut values);
+            self.of.own::<V>(cells, x, V::LANES, 0, &mut values);
             for (rows, out) in self.of.all.iter().zip(&mut totals) {
                 let mut total = Vector::<V>::zero();
                 let mut sum = Vector::<V>::zero();
                 let mut next = rows.rows.iter().skip(1).map(|row| row.row);
                 for (row, terms) in rows.each() {
-                    let of_power = row.shifted(terms.sum::<V>(&values, (V::LANES, 0)));
+                    let of_power = row.shifted(terms.sum::<V>(&values, V::LANES, 0));
                     sum = sum.add(of_power);
                     // The powers of a row come one after the other.
                     if next.next() != Some(row.row) {

@@ -111,7 +111,7 @@ pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
 pub const LEVEL_MAX: u32 = 8;
 
 /// Levels of bundles above each other at most.
-pub const BUNDLE_LEVELS: u32 = 2;
+pub(crate) const BUNDLE_LEVELS: u32 = 2;
 
 /// Levels at most of a merge that may be bundled as often as possible, split off and merged once more.
 pub const MERGE_LEVELS: u32 = LEVEL_MAX - BUNDLE_LEVELS - 2;
@@ -188,7 +188,7 @@ impl ChildProof<'_> {
     }
 
     /// What it is.
-    pub fn kind(&self) -> ChildKind {
+    pub(crate) fn kind(&self) -> ChildKind {
         match self {
             ChildProof::Leaf(_) => ChildKind::Leaf,
             ChildProof::Merge(_) => ChildKind::Merge,
@@ -288,7 +288,7 @@ impl<'a> Merges<'a> {
     }
 
     /// The digest of the circuits, which the transcript of each merge has.
-    pub fn key(&self) -> &Digest {
+    pub(crate) fn key(&self) -> &Digest {
         &self.wiring().key
     }
 
@@ -322,8 +322,8 @@ impl<'a> Merges<'a> {
         check_tree(statement.level, kinds.len())?;
         self.check_statement(statement, publics)?;
         let inputs = self.inputs(statement, publics, statement.level);
-        let spoken = (statement.digest(), vec![inputs]);
-        Ok(self.known_of(Form::Merge, kinds, spoken))
+        let digest = statement.digest();
+        Ok(self.known_of(Form::Merge, kinds, digest, vec![inputs]))
     }
 
     /// What a verifier knows, with a statement's digest, and inputs of circuits after the constant one.
@@ -331,7 +331,8 @@ impl<'a> Merges<'a> {
         &self,
         form: Form,
         kinds: &[ChildKind],
-        (digest, inputs): (Digest, Vec<Vec<Fp>>),
+        digest: Digest,
+        inputs: Vec<Vec<Fp>>,
     ) -> MergeKnown<Fp> {
         let flags = |is: &dyn Fn(&ChildKind) -> bool| {
             let flag = |c: usize| Fp::new(u32::from(kinds.get(c).is_some_and(is)));
@@ -399,7 +400,8 @@ impl<'a> Merges<'a> {
         exec: Exec<'_>,
         preset: &Preset,
         registry: &Registry,
-        (statement, publics): (&Statement, &[Fp]),
+        statement: &Statement,
+        publics: &[Fp],
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
         let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
@@ -428,7 +430,7 @@ impl<'a> Merges<'a> {
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
             return Err(ProveError::Statement(VerifyError::Children));
         }
-        let verified = self.told((statement, publics), children);
+        let verified = self.told(statement, publics, children);
         let prover = self.prover(exec, Some(registry), known);
         let elements = prover.prove(preset, &verified, &statement.bitfield)?;
         Ok(MergeProof {
@@ -454,11 +456,7 @@ impl<'a> Merges<'a> {
     }
 
     /// What the circuits are told of the children of a merge.
-    fn told(
-        &self,
-        (statement, publics): (&Statement, &[Fp]),
-        children: &[Child<'_>],
-    ) -> Vec<Verified> {
+    fn told(&self, statement: &Statement, publics: &[Fp], children: &[Child<'_>]) -> Vec<Verified> {
         let inputs = self.inputs(statement, publics, statement.level);
         let told = |child: &Child<'_>| self.told_one(inputs.clone(), child, &[]);
         children.iter().map(told).collect()
@@ -506,7 +504,8 @@ impl<'a> Merges<'a> {
         exec: Exec<'_>,
         preset: &Preset,
         registry: &Registry,
-        (statement, publics): (&Statement, &[Fp]),
+        statement: &Statement,
+        publics: &[Fp],
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
         // All that needs no circuits comes first: they may not be made yet.
@@ -521,8 +520,7 @@ impl<'a> Merges<'a> {
         let known = self.known(statement, publics, &proof.kinds)?;
         let numbers = self.dimensions.slice_numbers(proof.kinds.len());
         let arith = Native::on(exec.backend(), &proof.elements);
-        let opened = (preset, &numbers[..]);
-        let (channel, outputs) = read_merge(arith, self.relation.id, opened, &known)?;
+        let (channel, outputs) = read_merge(arith, self.relation.id, preset, &numbers, &known)?;
         channel.arith.finish()?;
         if registry.at(exec, &outputs.registry_at) != outputs.registry {
             return Err(VerifyError::Registry);

@@ -36,8 +36,8 @@ impl Prover<'_> {
         let of_matrices = exec.try_map(kinds.len() * wired.len(), |i| {
             let (circuit, (part, _)) = (kinds[i / wired.len()], wired[i % wired.len()]);
             let rows = row_weights(exec, part);
-            let number = (circuit, matrix(part).unwrap_or_default());
-            self.wiring.weighed(exec, number, &rows)
+            let matrix = matrix(part).unwrap_or_default();
+            self.wiring.weighed(exec, circuit, matrix, &rows)
         })?;
         let of_children = exec.try_map(witness.len(), |c| {
             let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
@@ -130,7 +130,8 @@ fn add_columns(exec: Exec<'_>, weights: &mut Planes, part: &Part<Ext>, factor: E
 /// The slices with the weights of claims and of the sample.
 pub(super) fn open_blocks(
     exec: Exec<'_>,
-    (slices, numbers): (&[Vec<Fp>], &[usize]),
+    slices: &[Vec<Fp>],
+    numbers: &[usize],
     mut weights: BTreeMap<usize, Planes>,
     sample: Outer,
 ) -> Result<Blocks, Stopped> {

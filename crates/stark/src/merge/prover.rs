@@ -149,11 +149,10 @@ impl Prover<'_> {
         let sample = Outer {
             top: eq_table(Ext::ONE, top),
             low: eq_planes(exec, Ext::ONE, low),
-            sums: committer.slice_values,
+            sums: committer.slice_values.clone(),
         };
-        let rounds = open_blocks(exec, (&slices, &numbers), weights, sample)?;
-        let oracle = (committer.oracle, &numbers[..]);
-        let point = whir::open(&mut sender, exec, preset, oracle, claim, rounds)?;
+        let rounds = open_blocks(exec, &slices, &numbers, weights, sample)?;
+        let point = whir::open(&mut sender, exec, preset, committer, claim, rounds)?;
         exec.step("wiring")?;
         let remaining = Remaining {
             claim: Ext::ZERO,

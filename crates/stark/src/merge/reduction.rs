@@ -127,13 +127,14 @@ impl Prover<'_> {
         let matrices = eq_table(Ext::ONE, of_matrix);
         let cells = self.wiring.used_cells(self.exec, cell);
         let values = self.wiring.rows(self.exec, CIRCUITS, &cells)?;
-        let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
+        let rows = eq_planes(self.exec, Ext::ONE, of_row);
         let coordinates = of_matrix.len();
         Blocks::of_outer(
             self.exec,
             coordinates,
             values.into_iter().collect(),
-            weights,
+            matrices,
+            rows,
         )
     }
 

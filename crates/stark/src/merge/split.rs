@@ -208,7 +208,8 @@ struct Choice<'a> {
 /// must make the digest `own`.
 fn keep<'a>(
     recorder: &mut Recorder<'a>,
-    (known, told): (&Known<'a>, &Kept),
+    known: &Known<'a>,
+    told: &Kept,
     whole: Wire<'a>,
     own: [Wire<'a>; DIGEST],
 ) -> Result<Choice<'a>, VerifyError> {
@@ -250,7 +251,8 @@ pub(super) fn split<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
     given: &Given<'a>,
-    (own, first_word): ([Wire<'a>; DIGEST], Wire<'a>),
+    own: [Wire<'a>; DIGEST],
+    first_word: Wire<'a>,
     told: &Bundled,
 ) -> Result<Recorded<'a>, VerifyError> {
     let at = given.at;
@@ -272,7 +274,7 @@ pub(super) fn split<'a>(
     };
     list(&mut recorder, setting, given, told, &mut known);
     let own = listed(&mut recorder, given, own);
-    let kept = keep(&mut recorder, (&known, &told.kept), whole, own)?;
+    let kept = keep(&mut recorder, &known, &told.kept, whole, own)?;
     let digest = statement(&mut recorder, &known.used, level, &known.listed);
     let message = given.digest(at.message().start);
     assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
@@ -288,10 +290,21 @@ pub(super) fn split<'a>(
         key: given.digest(at.key()),
         inputs: known.inputs,
     };
-    let opened = (setting.merge, &numbers[..]);
-    let (mut recorder, left) = read_bundle(recorder, setting.relation.id, opened, &known)?;
-    let slots = (&left.registries[..], &told.left[..]);
-    let (registry_at, registry) = registry(&mut recorder, at, whole, &kept, slots)?;
+    let (mut recorder, left) = read_bundle(
+        recorder,
+        setting.relation.id,
+        setting.merge,
+        &numbers,
+        &known,
+    )?;
+    let (registry_at, registry) = registry(
+        &mut recorder,
+        at,
+        whole,
+        &kept,
+        &left.registries,
+        &told.left,
+    )?;
     let outputs = Outputs {
         registry_at,
         registry,
@@ -312,7 +325,8 @@ fn registry<'a>(
     at: Dimensions,
     whole: Wire<'a>,
     kept: &Choice<'a>,
-    (slots, told): (&[RegistryAt<Wire<'a>>], &[Ext]),
+    slots: &[RegistryAt<Wire<'a>>],
+    told: &[Ext],
 ) -> Result<RegistryAt<Wire<'a>>, VerifyError> {
     let zero = recorder.ext(Ext::ZERO);
     let slots: Vec<Vec<Wire<'a>>> = slots

@@ -14,7 +14,7 @@ use crate::chains::Parameters;
 use crate::chains::tests::{Example, MESSAGE};
 use crate::extension::Ext;
 use crate::kernel::KERNELS;
-use crate::proof::{prove_succinct, verify_succinct_on};
+use crate::proof::{prove_succinct, verify_succinct};
 use crate::test_random::Random;
 
 const SLOT: u32 = 123_456_789;
@@ -62,10 +62,10 @@ fn leaf(example: &Example, members: Range<usize>) -> Leaf {
     let statement = statement_of(&example.statement, members.clone(), 0);
     let (chains, openings) = (&example.chains, &example.openings[members]);
     let slot = statement.slot;
-    let witness = chains.witness(exec(), slot, &MESSAGE, openings).unwrap();
+    let opened = chains.opened(exec(), slot, &MESSAGE, openings).unwrap();
     let public = chains.public(&statement, &example.registry);
     let relation = chains.relation();
-    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
+    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &opened.witness).unwrap();
     (proof, statement.bitfield)
 }
 
@@ -112,17 +112,27 @@ impl Setup {
         statement: &Statement,
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
-        let spoken = (statement, &self.publics[..]);
         let registry = &self.registry;
-        self.merges
-            .prove(exec(), &Preset::MERGE, registry, spoken, children)
+        self.merges.prove(
+            exec(),
+            &Preset::MERGE,
+            registry,
+            statement,
+            &self.publics,
+            children,
+        )
     }
 
     fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
-        let spoken = (statement, &self.publics[..]);
         let registry = &self.registry;
-        self.merges
-            .verify(exec(), &Preset::MERGE, registry, spoken, proof)
+        self.merges.verify(
+            exec(),
+            &Preset::MERGE,
+            registry,
+            statement,
+            &self.publics,
+            proof,
+        )
     }
 
     /// What a prover makes of witnesses that were changed.
@@ -132,10 +142,9 @@ impl Setup {
         children: &[Child<'_>],
         lie: impl FnOnce(&mut [ChildWitness], &mut [Verified]),
     ) -> Result<(), VerifyError> {
-        let spoken = (statement, &self.publics[..]);
         let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
         let prover = self.prover_of(statement, &kinds);
-        let mut told = self.merges.told(spoken, children);
+        let mut told = self.merges.told(statement, &self.publics, children);
         let mut witness = prover.witnesses(&told).unwrap();
         lie(&mut witness, &mut told);
         let preset = &Preset::MERGE;
@@ -214,14 +223,17 @@ fn levels_ascend_from_one() {
     let setup = &*SETUP;
     let statement = setup.statement(0..6, 2);
     let below = setup.statement(0..6, 1);
-    let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &[ChildKind::Merge]);
     for level in [0, 2, 3, crate::field::P - 1] {
         let labelled = MergeProof {
             level,
             ..setup.merge.clone()
         };
-        let told = setup.merges.told(spoken, &[merge_child(&labelled, &below)]);
+        let told = setup.merges.told(
+            &statement,
+            &setup.publics,
+            &[merge_child(&labelled, &below)],
+        );
         let refused = prover.witness(&told[0]).map(|_| ());
         assert_eq!(refused, Err(VerifyError::Level), "level {level}");
     }
@@ -290,10 +302,14 @@ fn a_merge_is_of_one_statement_only() {
     let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.registry.row(i)).collect();
     rows[3][0] += Fp::ONE;
     let registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
-    let spoken = (&statement, &setup.publics[..]);
-    let refused = setup
-        .merges
-        .verify(exec(), &Preset::MERGE, &registry, spoken, &setup.merge);
+    let refused = setup.merges.verify(
+        exec(),
+        &Preset::MERGE,
+        &registry,
+        &statement,
+        &setup.publics,
+        &setup.merge,
+    );
     assert_eq!(refused, Err(VerifyError::Registry));
 }
 
@@ -311,18 +327,38 @@ fn the_circuits_are_bound() {
     changed.key[0] += Fp::ONE;
     other.wiring = changed.into();
     let statement = setup.statement(0..6, 1);
-    let spoken = (&statement, &setup.publics[..]);
     let registry = &setup.registry;
-    let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
+    let refused = other.verify(
+        exec(),
+        &Preset::MERGE,
+        registry,
+        &statement,
+        &setup.publics,
+        &setup.merge,
+    );
     assert!(refused.is_err());
     let mut changed = wiring(&mut other);
     changed.key = *setup.merges.key();
     changed.change_an_entry();
     other.wiring = changed.into();
-    let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
+    let refused = other.verify(
+        exec(),
+        &Preset::MERGE,
+        registry,
+        &statement,
+        &setup.publics,
+        &setup.merge,
+    );
     assert_eq!(refused, Err(VerifyError::Wiring));
     let children = setup.leaves.each_ref().map(leaf_child);
-    let proof = other.prove(exec(), &Preset::MERGE, registry, spoken, &children);
+    let proof = other.prove(
+        exec(),
+        &Preset::MERGE,
+        registry,
+        &statement,
+        &setup.publics,
+        &children,
+    );
     let refused = proof.map(|proof| setup.verify(&statement, &proof));
     assert!(!matches!(refused, Ok(Ok(()))), "{refused:?}");
 }
@@ -351,8 +387,14 @@ fn what_is_no_merge_is_refused_without_circuits() {
     }
     let registry = &setup.registry;
     let verify = |statement: &Statement, proof: &MergeProof| {
-        let spoken = (statement, &setup.publics[..]);
-        merges.verify(exec(), &Preset::MERGE, registry, spoken, proof)
+        merges.verify(
+            exec(),
+            &Preset::MERGE,
+            registry,
+            statement,
+            &setup.publics,
+            proof,
+        )
     };
     let statement = setup.statement(0..6, 1);
     let mut changes: Vec<(Statement, MergeProof)> = Vec::new();
@@ -506,9 +548,8 @@ fn no_cell_of_a_child_is_free() {
         merge_child(&setup.merge, &below),
         bundle.child(&entries, 2),
     ];
-    let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &children.map(|child| child.proof.kind()));
-    let mut told = setup.merges.told(spoken, &children);
+    let mut told = setup.merges.told(&statement, &setup.publics, &children);
     // The circuit of bundles has three uses.
     told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
     setup.assert_no_free_cell(&prover.witnesses(&told).unwrap());
@@ -615,7 +656,6 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
         .and_then(|count| count.parse().ok());
     let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
-    let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &[ChildKind::Leaf]);
     let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
     let entries = bundle.entries();
@@ -628,9 +668,11 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let (mut leaf, bitfield) = setup.leaves[0].clone();
                 let at = index % leaf.elements.len();
                 leaf.elements[at] += delta;
-                let told = setup
-                    .merges
-                    .told(spoken, &[leaf_child(&(leaf.clone(), bitfield))]);
+                let told = setup.merges.told(
+                    &statement,
+                    &setup.publics,
+                    &[leaf_child(&(leaf.clone(), bitfield))],
+                );
                 let circuit = prover.witness(&told[0]).map(|_| ());
                 let of_leaf = setup.statement(0..4, 0);
                 let public = EXAMPLE.chains.public(&of_leaf, &setup.registry);
@@ -638,7 +680,7 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let preset = &Preset::FAST;
                 (
                     circuit,
-                    verify_succinct_on(exec(), relation, preset, &public, &leaf),
+                    verify_succinct(exec(), relation, preset, &public, &leaf),
                 )
             }
             1 => {
@@ -646,7 +688,7 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let at = index % other.elements.len();
                 other.elements[at] += delta;
                 let kept = bundle::child_of(&other, &entries, 2);
-                let told = setup.merges.told(spoken, &[kept]);
+                let told = setup.merges.told(&statement, &setup.publics, &[kept]);
                 let circuit = prover.witness(&told[0]).map(|_| ());
                 (circuit, bundle.verify(&other))
             }
@@ -661,7 +703,10 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                 let mut merge = setup.merge.clone();
                 let at = index % merge.elements.len();
                 merge.elements[at] += delta;
-                let told = setup.merges.told(spoken, &[merge_child(&merge, &below)]);
+                let told =
+                    setup
+                        .merges
+                        .told(&statement, &setup.publics, &[merge_child(&merge, &below)]);
                 let circuit = prover.witness(&told[0]).map(|_| ());
                 (circuit, setup.verify(&below, &merge))
             }

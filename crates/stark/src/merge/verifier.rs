@@ -96,7 +96,8 @@ struct Opened<A: Arith> {
 fn read_opened<A: Arith>(
     arith: A,
     relation: u32,
-    (preset, numbers): (&Preset, &[usize]),
+    preset: &Preset,
+    numbers: &[usize],
     known: &MergeKnown<A::Base>,
 ) -> Result<Opened<A>, VerifyError> {
     let Argued {
@@ -138,7 +139,8 @@ pub(super) type Read<A> = (Channel<A>, Outputs<<A as Arith>::Ext>);
 pub(super) fn read_merge<A: Arith>(
     arith: A,
     relation: u32,
-    opened: (&Preset, &[usize]),
+    preset: &Preset,
+    numbers: &[usize],
     known: &MergeKnown<A::Base>,
 ) -> Result<Read<A>, VerifyError> {
     let Opened {
@@ -146,7 +148,7 @@ pub(super) fn read_merge<A: Arith>(
         children,
         bitfield: (bitfield_at, bitfield),
         wiring: (wiring_row, wiring_cell, wiring),
-    } = read_opened(arith, relation, opened, known)?;
+    } = read_opened(arith, relation, preset, numbers, known)?;
     let (registry_at, registry) = RegistryClaims::new(known, &children).read(&mut channel)?;
     let outputs = Outputs {
         registry_at,
@@ -169,7 +171,8 @@ pub(super) fn read_merge<A: Arith>(
 pub(super) fn read_bundle<A: Arith>(
     arith: A,
     relation: u32,
-    opened: (&Preset, &[usize]),
+    preset: &Preset,
+    numbers: &[usize],
     known: &MergeKnown<A::Base>,
 ) -> Result<(A, BundleOutputs<A::Ext>), VerifyError> {
     let Opened {
@@ -177,7 +180,7 @@ pub(super) fn read_bundle<A: Arith>(
         children,
         bitfield: (_, bitfield),
         wiring: (wiring_row, wiring_cell, wiring),
-    } = read_opened(arith, relation, opened, known)?;
+    } = read_opened(arith, relation, preset, numbers, known)?;
     channel.arith.assert_zero(bitfield, VerifyError::Bundle)?;
     let registries = children.into_iter();
     let outputs = BundleOutputs {
@@ -211,8 +214,8 @@ impl<A: Arith> Reader<'_, A> {
     ) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
         self.fixed(children);
         let [inputs, cubes] = self.permutations()?;
-        self.cubes(&cubes);
-        self.inputs(&inputs);
+        self.cubes(&cubes.0, &cubes.1);
+        self.inputs(&inputs.0, &inputs.1);
         self.rows()?;
         let bitfield = self.union()?;
         self.words();
@@ -323,7 +326,7 @@ impl<A: Arith> Reader<'_, A> {
     }
 
     /// The committed cubes.
-    fn cubes(&mut self, (at, values): &AtPoint<A::Ext>) {
+    fn cubes(&mut self, at: &Point<A::Ext>, values: &[A::Ext]) {
         let eta = self.channel.challenge();
         let arith = &self.channel.arith;
         let one = arith.ext(Ext::ONE);
@@ -347,7 +350,7 @@ impl<A: Arith> Reader<'_, A> {
     }
 
     /// The inputs of permutations.
-    fn inputs(&mut self, (at, values): &AtPoint<A::Ext>) {
+    fn inputs(&mut self, at: &Point<A::Ext>, values: &[A::Ext]) {
         let eta = self.channel.challenge();
         let arith = &self.channel.arith;
         let etas = powers(arith.ext(Ext::ONE), eta, WIDTH_16);

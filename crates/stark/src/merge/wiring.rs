@@ -254,7 +254,8 @@ impl Wiring {
     pub(super) fn weighed(
         &self,
         exec: Exec<'_>,
-        (circuit, matrix): (usize, usize),
+        circuit: usize,
+        matrix: usize,
         rows: &Planes,
     ) -> Weighed {
         let backend = exec.backend().fitting(rows.len());
@@ -293,7 +294,7 @@ impl Wiring {
         let rows = eq_planes(exec, Ext::ONE, of_row);
         let circuits = circuits(&matrices);
         let weighed = exec.try_map(circuits.len() * MATRICES, |i| {
-            self.weighed(exec, (circuits[i / MATRICES], i % MATRICES), &rows)
+            self.weighed(exec, circuits[i / MATRICES], i % MATRICES, &rows)
         })?;
         let parts = exec.try_map(circuits.len(), |i| {
             let of_circuit = weighed[i * MATRICES..][..MATRICES].iter().enumerate();

@@ -29,9 +29,9 @@ use single::Single;
 pub(crate) use trace::{Kind, Permutation, RowTrace, STATES, Trace};
 
 /// Lanes of the narrow permutation.
-pub const WIDTH_16: usize = 16;
+pub(crate) const WIDTH_16: usize = 16;
 /// Lanes of the wide permutation.
-pub const WIDTH_24: usize = 24;
+pub(crate) const WIDTH_24: usize = 24;
 
 /// Partial rounds of width 16.
 const PARTIAL_16: usize = 20;

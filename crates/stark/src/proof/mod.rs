@@ -23,14 +23,14 @@ pub use prover::prove;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
 pub(crate) use succinct::read_succinct;
-pub use succinct::{
-    SuccinctProof, prove_succinct, succinct_elements, verify_succinct, verify_succinct_on,
-};
+pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
 pub use witness::{Violation, Witness, check};
 
 use alphorn_exec::Exec;
 
-use crate::arith::{DIGEST, Native};
+#[cfg(test)]
+use crate::arith::DIGEST;
+use crate::arith::Native;
 use crate::claims::Committed;
 use crate::error::{ProveError, VerifyError};
 use crate::extension::{DEGREE, Ext};
@@ -80,17 +80,17 @@ impl Registry {
     }
 
     /// Rows that are not filling.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Rows with the filling: a power of two.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Elements of a row.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
 
@@ -247,7 +247,8 @@ pub fn verify(
 }
 
 /// Elements of F_p that a proof over the transparent commitment says: the root, then the arguments.
-pub fn elements_said(relation: &Relation) -> usize {
+#[cfg(test)]
+pub(crate) fn elements_said(relation: &Relation) -> usize {
     DIGEST + elements_argued(relation)
 }
 

@@ -155,12 +155,11 @@ impl Prover<'_> {
         let parts = self.run.traced.iter().map(|traced| traced.part.clone());
         let parts: Vec<Part> = parts.collect();
         let on_bus = std::mem::take(&mut weights.outputs);
-        let (functionals, rows) = self.setting.outputs(&arith, on_bus, &parts, tau);
+        let wire_weights = self.setting.outputs(&arith, on_bus, &parts, tau);
         let zeros = vec![Ext::ZERO; parts.len()];
-        let sums = (outputs, &zeros[..]);
         let claims = self
             .setting
-            .wired(&arith, &parts, (&weights, functionals), &rows, sums);
+            .wired(&arith, &parts, &weights, wire_weights, outputs, &zeros);
         // A claim on the cells whose sum is zero: what is missing is what the wires sum up to.
         let wired: Vec<Ext> = claims
             .iter()

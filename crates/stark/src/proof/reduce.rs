@@ -143,10 +143,10 @@ pub(super) fn read_arguments<A: Arith>(
     let eta = channel.challenge();
     let arith = &channel.arith;
     for (part, leaves) in parts.iter().zip(&leaves) {
-        let cubes = (&leaves.cubes_at, &leaves.cubes[..]);
-        ledger.enter(setting.cubes(arith, part, cubes, eta));
-        let inputs = (&leaves.inputs_at, &leaves.inputs[..]);
-        ledger.enter(setting.inputs(arith, part, inputs, eta));
+        let (point, values) = (&leaves.cubes_at, &leaves.cubes);
+        ledger.enter(setting.cubes(arith, part, point, values, eta));
+        let (point, values) = (&leaves.inputs_at, &leaves.inputs);
+        ledger.enter(setting.inputs(arith, part, point, values, eta));
     }
     let (bitfield_at, bitfield) = read_union(channel, relation, &mut ledger)?;
     let deferred = Deferred {
@@ -182,9 +182,8 @@ fn read_bus<A: Arith>(
     let wired = channel.read(parts.len())?;
     let arith = &channel.arith;
     let on_bus = std::mem::take(&mut bus.outputs);
-    let (functionals, weights) = setting.outputs(arith, on_bus, parts, tau);
-    let sums = (outputs, &wired[..]);
-    let wired = setting.wired(arith, parts, (&bus, functionals), &weights, sums);
+    let weights = setting.outputs(arith, on_bus, parts, tau);
+    let wired = setting.wired(arith, parts, &bus, weights, outputs, &wired);
     let mut claims = Vec::with_capacity(parts.len());
     for (claim, output) in wired {
         ledger.enter(claim);

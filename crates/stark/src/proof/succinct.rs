@@ -1,6 +1,6 @@
 //! Proofs over the polynomial commitment: what goes over the wire.
 
-use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_exec::{Exec, Stopped};
 
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
@@ -100,15 +100,7 @@ pub(super) fn prove_committed(
     let coordinates = shape.slices_log2 + shape.slice_log2();
     whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
     let (ledger, _) = read_arguments(&mut channel, relation, &known)?;
-    open_ledger(
-        &mut sender,
-        exec,
-        relation,
-        preset,
-        (committed, &numbers),
-        committer,
-        ledger,
-    )?;
+    open_ledger(&mut sender, exec, relation, preset, committer, ledger)?;
     Ok(sender.finish())
 }
 
@@ -118,8 +110,7 @@ fn open_ledger(
     exec: Exec<'_>,
     relation: &Relation,
     preset: &Preset,
-    slices: (&[Vec<Fp>], &[usize]),
-    committer: Committer,
+    committer: Committer<'_>,
     ledger: Ledger<Ext>,
 ) -> Result<(), Stopped> {
     exec.step("rounds over slices")?;
@@ -128,39 +119,17 @@ fn open_ledger(
     let gammas = powers(gamma, gamma, claims.len());
     let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
     let claim = committer.value + values.sum();
-    let sample = (&committer.point[..], committer.slice_values);
-    let weighted = (&claims[..], &gammas[..]);
-    let rounds = Rounds::new(exec, &relation.shape, slices, weighted, sample)?;
-    whir::open(
-        sender,
-        exec,
-        preset,
-        (committer.oracle, slices.1),
-        claim,
-        rounds,
-    )?;
+    let shape = &relation.shape;
+    let rounds = Rounds::new(exec, shape, &committer, &claims, &gammas)?;
+    whir::open(sender, exec, preset, committer, claim, rounds)?;
     Ok(())
-}
-
-/// Verifies a proof over the commitment of a preset, by portable kernels.
-///
-/// # Errors
-/// [`VerifyError`] of the first check that fails.
-pub fn verify_succinct(
-    relation: &Relation,
-    preset: &Preset,
-    public: &Public<'_>,
-    proof: &SuccinctProof,
-) -> Result<(), VerifyError> {
-    let exec = Exec::new(Backend::Portable, None);
-    verify_succinct_on(exec, relation, preset, public, proof)
 }
 
 /// Verifies a proof over the commitment of a preset, on one thread.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.
-pub fn verify_succinct_on(
+pub fn verify_succinct(
     exec: Exec<'_>,
     relation: &Relation,
     preset: &Preset,
@@ -184,7 +153,7 @@ pub fn verify_succinct_on(
     let arith = Native::on(exec.backend(), &proof.elements);
     let numbers = relation.slice_numbers(proof.groups);
     let check = |deferred: &_| check_public(exec, public, deferred);
-    let (channel, _) = read_succinct(arith, relation, (preset, &numbers), &known, check)?;
+    let (channel, _) = read_succinct(arith, relation, preset, &numbers, &known, check)?;
     channel.arith.finish()
 }
 
@@ -193,7 +162,8 @@ pub fn verify_succinct_on(
 pub(crate) fn read_succinct<A: Arith>(
     arith: A,
     relation: &Relation,
-    (preset, numbers): (&Preset, &[usize]),
+    preset: &Preset,
+    numbers: &[usize],
     known: &Known<A::Base>,
     check: impl FnOnce(&Deferred<A::Ext>) -> Result<(), VerifyError>,
 ) -> Result<(Channel<A>, Deferred<A::Ext>), VerifyError> {

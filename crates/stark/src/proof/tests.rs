@@ -18,8 +18,9 @@ fn proved(example: &Example, exec: Exec<'_>) -> Proof {
     let Example { chains, .. } = example;
     let slot = example.statement.slot;
     let witness = chains
-        .witness(exec, slot, &MESSAGE, &example.openings)
-        .unwrap();
+        .opened(exec, slot, &MESSAGE, &example.openings)
+        .unwrap()
+        .witness;
     let public = chains.public(&example.statement, &example.registry);
     prove(exec, chains.relation(), &public, &witness).unwrap()
 }
@@ -128,14 +129,14 @@ fn statements_that_claim_nothing_or_too_much_are_refused() {
     example.statement.bitfield.fill(false);
     assert_eq!(verified(&example, &proof), Err(VerifyError::EmptySet));
     let public = example.chains.public(&example.statement, &example.registry);
-    let witness = example
+    let opened = example
         .chains
-        .witness(exec(), SLOT, &MESSAGE, &example.openings);
+        .opened(exec(), SLOT, &MESSAGE, &example.openings);
     let refused = prove(
         exec(),
         example.chains.relation(),
         &public,
-        &witness.unwrap(),
+        &opened.unwrap().witness,
     );
     assert_eq!(refused, Err(VerifyError::EmptySet.into()));
     example.statement.bitfield.push(true);
@@ -224,8 +225,8 @@ fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
     let example = Example::new(MINI, 2, SLOT);
     let Example { chains, .. } = &example;
     let public = chains.public(&example.statement, &example.registry);
-    let witness = chains.witness(exec(), SLOT, &MESSAGE, &example.openings);
-    refuses_wrong_messages(chains.relation(), &public, &witness.unwrap());
+    let opened = chains.opened(exec(), SLOT, &MESSAGE, &example.openings);
+    refuses_wrong_messages(chains.relation(), &public, &opened.unwrap().witness);
 }
 
 /// What the verifier says to a group of these cells, which is what the definition says.

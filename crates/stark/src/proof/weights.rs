@@ -44,6 +44,14 @@ pub(super) struct Denominators<E> {
     pub(super) beta: E,
 }
 
+/// What wires weigh cells and outputs with.
+pub(super) struct WireWeights<E> {
+    /// For the rows of each width T·(random weights) − Σ Ω·input of the wires.
+    functionals: Vec<Functional<E>>,
+    /// Ω, the weights on the bus and those random ones, for all rows.
+    pub(super) outputs: RowWeights<E>,
+}
+
 /// The leaves of the bus as weights of cells and outputs.
 pub(super) struct BusWeights<E> {
     /// eq(ρ, group) of each group of instances.
@@ -207,15 +215,14 @@ impl<A: Arith> Setting<'_, A> {
         used
     }
 
-    /// For the rows of each width the functional T·(random weights) − Σ Ω·input of the wires; and
-    /// Ω = outputs + those weights, for all rows.
+    /// What wires weigh cells and outputs with, where the bus weighs the outputs.
     pub(super) fn outputs(
         &self,
         arith: &A,
         mut outputs: RowWeights<A::Ext>,
         parts: &[Rows],
         tau: A::Ext,
-    ) -> (Vec<Functional<A::Ext>>, RowWeights<A::Ext>) {
+    ) -> WireWeights<A::Ext> {
         let relation = self.relation;
         let mut used = vec![[false; LANES]; relation.rows.len()];
         let entries = relation.bus.iter().flatten().flat_map(|t| &t.entries);
@@ -246,7 +253,10 @@ impl<A: Arith> Setting<'_, A> {
             }
             functional
         };
-        (parts.iter().map(functional).collect(), outputs)
+        WireWeights {
+            functionals: parts.iter().map(functional).collect(),
+            outputs,
+        }
     }
 
     /// The claims on cells that the wires of each width end in, and those on outputs: the sum of
@@ -255,13 +265,14 @@ impl<A: Arith> Setting<'_, A> {
         &self,
         arith: &A,
         parts: &[Rows],
-        (bus, functionals): (&BusWeights<A::Ext>, Vec<Functional<A::Ext>>),
-        outputs: &RowWeights<A::Ext>,
-        (mut on_bus, wired): (A::Ext, &[A::Ext]),
+        bus: &BusWeights<A::Ext>,
+        weights: WireWeights<A::Ext>,
+        mut on_bus: A::Ext,
+        wired: &[A::Ext],
     ) -> Vec<Wired<A::Ext>> {
         let all = total(arith, &bus.groups);
         let mut claims = Vec::with_capacity(parts.len());
-        for ((part, functional), wired) in parts.iter().zip(functionals).zip(wired) {
+        for ((part, functional), wired) in parts.iter().zip(weights.functionals).zip(wired) {
             let claim = Claim {
                 name: names(part.units.kind)[0],
                 value: *wired - functional.constant * all,
@@ -272,7 +283,9 @@ impl<A: Arith> Setting<'_, A> {
                 }],
             };
             let output = OutputClaim {
-                weights: poseidon_gkr::RowWeights::Table(outputs[part.rows.clone()].to_vec()),
+                weights: poseidon_gkr::RowWeights::Table(
+                    weights.outputs[part.rows.clone()].to_vec(),
+                ),
                 groups: bus.groups.clone(),
                 lanes: bus.lanes.clone(),
                 value: on_bus + *wired,
@@ -288,7 +301,8 @@ impl<A: Arith> Setting<'_, A> {
         &self,
         arith: &A,
         part: &Rows,
-        (point, values): (&Point<A::Ext>, &[A::Ext]),
+        point: &Point<A::Ext>,
+        values: &[A::Ext],
         eta: A::Ext,
     ) -> Claim<A::Ext> {
         let one = arith.ext(Ext::ONE);
@@ -323,7 +337,8 @@ impl<A: Arith> Setting<'_, A> {
         &self,
         arith: &A,
         part: &Rows,
-        (point, values): (&Point<A::Ext>, &[A::Ext]),
+        point: &Point<A::Ext>,
+        values: &[A::Ext],
         eta: A::Ext,
     ) -> Claim<A::Ext> {
         let etas = powers(arith.ext(Ext::ONE), eta, values.len());

@@ -85,8 +85,7 @@ impl Witness {
             return false;
         };
         let parts = relation.parts(self.groups.len()).into_iter();
-        let known = (relation, &publics[..]);
-        let traced = parts.map(|part| Traced::new(exec, known, part, &self.groups));
+        let traced = parts.map(|part| Traced::new(exec, relation, publics, part, &self.groups));
         traced.collect::<Result<Vec<Traced>, Stopped>>().as_ref() == Ok(made)
     }
 
@@ -128,7 +127,8 @@ impl Traced {
     /// The trace of the rows of a part, for cells whose cubes may be anything.
     fn new(
         exec: Exec<'_>,
-        (relation, publics): (&Relation, &[Fp]),
+        relation: &Relation,
+        publics: &[Fp],
         part: Part,
         groups: &[Vec<Fp>],
     ) -> Result<Traced, Stopped> {
@@ -188,11 +188,11 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, Stopped> {
         exec.step("trace")?;
         let parts = relation.parts(witness.groups.len()).into_iter();
-        let known = (relation, publics);
         let traced = match &witness.made {
             Some((of, made)) if of == publics => Arc::clone(made),
             _ => {
-                let traced = parts.map(|part| Traced::new(exec, known, part, &witness.groups));
+                let traced =
+                    parts.map(|part| Traced::new(exec, relation, publics, part, &witness.groups));
                 Arc::new(traced.collect::<Result<_, Stopped>>()?)
             }
         };

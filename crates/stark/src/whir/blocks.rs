@@ -50,7 +50,8 @@ impl Blocks {
         exec: Exec<'_>,
         coordinates: usize,
         values: BTreeMap<usize, Planes>,
-        (top, low): (Vec<Ext>, Planes),
+        top: Vec<Ext>,
+        low: Planes,
     ) -> Result<Blocks, Stopped> {
         let numbers: Vec<usize> = values.keys().copied().collect();
         let backend = exec.backend().fitting(low.len());

@@ -60,7 +60,7 @@ pub struct OracleParameters {
 impl OracleParameters {
     /// The layer of the tree that is sent has 2^this nodes: what is below is sent once where paths share
     /// it, and in a circuit a choice of one of more nodes costs more than the hashes of longer paths.
-    pub fn cap_log2(&self) -> usize {
+    pub(crate) fn cap_log2(&self) -> usize {
         CAP_LOG2.min(self.rows_log2)
     }
 

@@ -87,7 +87,9 @@ impl Pass for PowerSums<'_> {
 }
 
 /// The first oracle, and the sample that pins what it commits to.
-pub(crate) struct Committer {
+pub(crate) struct Committer<'a> {
+    pub(crate) slices: &'a [Vec<Fp>],
+    pub(crate) numbers: &'a [usize],
     pub(crate) oracle: Oracle,
     pub(crate) point: Vec<Ext>,
     pub(crate) value: Ext,
@@ -95,7 +97,7 @@ pub(crate) struct Committer {
     pub(crate) slice_values: Vec<Ext>,
 }
 
-impl Committer {
+impl<'a> Committer<'a> {
     /// Commits to slices with these numbers.
     ///
     /// # Errors
@@ -105,9 +107,9 @@ impl Committer {
         exec: Exec<'_>,
         preset: &Preset,
         slice_log2: usize,
-        slices: &[Vec<Fp>],
-        numbers: &[usize],
-    ) -> Result<Committer, Stopped> {
+        slices: &'a [Vec<Fp>],
+        numbers: &'a [usize],
+    ) -> Result<Committer<'a>, Stopped> {
         let parameters = &preset.oracles[0];
         let views: Vec<&[Fp]> = slices.iter().map(Vec::as_slice).collect();
         let cap_log2 = parameters.cap_log2();
@@ -126,6 +128,8 @@ impl Committer {
         let value = evaluate(&slice_values, top);
         sender.send(&[value]);
         Ok(Committer {
+            slices,
+            numbers,
             oracle,
             point,
             value,
@@ -165,7 +169,7 @@ pub(crate) fn open(
     sender: &mut Sender,
     exec: Exec<'_>,
     preset: &Preset,
-    (mut oracle, numbers): (Oracle, &[usize]),
+    committer: Committer<'_>,
     claim: Ext,
     mut rounds: impl OpenSlices,
 ) -> Result<Vec<Ext>, Stopped> {
@@ -189,7 +193,7 @@ pub(crate) fn open(
         values,
         weights,
     };
-    let mut slices = Slices::Base(numbers);
+    let (mut oracle, mut slices) = (committer.oracle, Slices::Base(committer.numbers));
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
         let before = &preset.oracles[number - 1];
         let next = opening.commit(parameters, number)?;

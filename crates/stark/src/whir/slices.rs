@@ -17,7 +17,7 @@ use crate::relation::Shape;
 use crate::sumcheck::bind;
 use crate::vector::{Planes, Vector, Words, dot_words, eq_planes, words};
 
-use super::prover::OpenSlices;
+use super::prover::{Committer, OpenSlices};
 use super::weights::place;
 
 /// Elements of a slice that one task folds.
@@ -105,21 +105,20 @@ fn gather(
 }
 
 impl<'a> Rounds<'a> {
-    /// Of slices with these numbers, all claims with their factors, and the sample: its point, and the
-    /// slices' sums with eq of the low part. Fails if nobody waits for it.
+    /// Of what was committed and its sample, and all claims with their factors. Fails if nobody waits for it.
     pub(crate) fn new(
         exec: Exec<'_>,
         shape: &Shape,
-        (slices, numbers): (&'a [Vec<Fp>], &'a [usize]),
-        (claims, factors): (&[Claim<Ext>], &[Ext]),
-        (point, sample): (&[Ext], Vec<Ext>),
+        committer: &Committer<'a>,
+        claims: &[Claim<Ext>],
+        factors: &[Ext],
     ) -> Result<Rounds<'a>, Stopped> {
-        let (top, low) = point.split_at(shape.slices_log2);
+        let (top, low) = committer.point.split_at(shape.slices_log2);
         let (tensors, dense) = gather(shape, claims, factors);
         let all = 1 << shape.slices_log2;
         let mut terms = vec![Term {
             weights: eq_table(Ext::ONE, top),
-            sums: sample,
+            sums: committer.slice_values.clone(),
         }];
         let zero = || Term {
             weights: vec![Ext::ZERO; all],
@@ -144,8 +143,8 @@ impl<'a> Rounds<'a> {
         let mut rounds = Rounds {
             low: low.to_vec(),
             shape: *shape,
-            slices,
-            numbers,
+            slices: committer.slices,
+            numbers: committer.numbers,
             tensors,
             dense,
             terms,

@@ -366,7 +366,7 @@ pub fn decode(
 /// # Panics
 ///
 /// As [`decode`].
-pub fn decode_prefix(
+pub(crate) fn decode_prefix(
     reader: &mut Reader<'_>,
     n: usize,
     multiplicity_max: u8,

@@ -33,7 +33,7 @@ impl Event {
     /// # Errors
     ///
     /// [`TraceError::Field`] for the first field that is out of its bound.
-    pub fn check(&self) -> Result<(), TraceError> {
+    pub(crate) fn check(&self) -> Result<(), TraceError> {
         match self {
             Event::Genesis {
                 committees,

@@ -127,7 +127,7 @@ impl Lines {
 
     /// Position of the newest line, 0 before the first.
     #[must_use]
-    pub const fn newest(&self) -> u64 {
+    pub(crate) const fn newest(&self) -> u64 {
         self.newest
     }
 
@@ -202,7 +202,7 @@ impl Ring {
         self.lines.instance()
     }
 
-    /// As [`Lines::newest`].
+    /// As `Lines::newest`.
     #[must_use]
     pub const fn newest(&self) -> u64 {
         self.lines.newest()

@@ -48,8 +48,8 @@ pub fn serve_child<T: Task>(setup: impl FnOnce(&[u8]) -> Result<T::Env, String>)
     let limits = |init: &Init| os::limit_child(init.parent, init.nice, init.data_bytes_max);
     // A job may run when the input ends: nobody waits for it any more.
     let orphaned = || std::process::exit(0);
-    let streams = (std::io::stdin(), std::io::stdout());
-    match serve_with::<T, _, _>(streams, limits, setup, orphaned) {
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    match serve_with::<T, _, _>(input, output, limits, setup, orphaned) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error is the parent's: where a log belongs.
@@ -79,7 +79,7 @@ where
     R: Read + Send + 'static,
     W: Write + Send + 'static,
 {
-    serve_with::<T, R, W>((reader, writer), |_| Ok(()), setup, || {})
+    serve_with::<T, R, W>(reader, writer, |_| Ok(()), setup, || {})
 }
 
 /// A job as the reader hands it on.
@@ -108,7 +108,8 @@ impl<W: Write> Line<W> {
 }
 
 fn serve_with<T, R, W>(
-    (mut reader, writer): (R, W),
+    mut reader: R,
+    writer: W,
     limits: impl FnOnce(&Init) -> Result<(), String>,
     setup: impl FnOnce(&[u8]) -> Result<T::Env, String>,
     orphaned: impl FnOnce() + Send + 'static,

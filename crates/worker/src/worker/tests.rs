@@ -89,7 +89,6 @@ fn jobs_run_on_both_kinds_of_lanes() {
     );
     let counts = worker.status().counts;
     assert!((counts.accepted, counts.done) == (2, 2) && counts.prove_busy_ns > 0);
-    assert!(worker.costs().encode().len() > 60);
     assert!(worker.shutdown(Duration::from_secs(5)));
     assert_eq!(worker.submit(verdict(&[])), Err(SubmitError::Closing));
 }

@@ -230,8 +230,7 @@ impl Proofs {
         };
         let preset = &Preset::MERGE;
         let rows = wanted.registry.rows();
-        let spoken = (&statement, &publics[..]);
-        let split = merges.prove(exec, preset, rows, spoken, &[child]);
+        let split = merges.prove(exec, preset, rows, &statement, publics, &[child]);
         let split = split.map_err(|error| match error {
             alphorn_stark::ProveError::Child { error, .. } => of_entry(kept)(error.into()),
             error => error.into(),

@@ -109,7 +109,7 @@ fn code(cells: &CellBounds) -> SupportCode<'_> {
 
 impl Proofs {
     /// Bytes of evidence of up to so many signers, at most.
-    pub fn evidence_bytes_max(&self, signers: usize) -> usize {
+    pub(crate) fn evidence_bytes_max(&self, signers: usize) -> usize {
         let parts = signers.div_ceil(self.signatures_max()).max(1);
         let (one, two) = (self.sizes(1).bytes, self.sizes(self.group() + 1).bytes);
         // A group more costs the same anywhere, but for bits that fill the last byte; k signers have

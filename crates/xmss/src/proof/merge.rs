@@ -149,16 +149,15 @@ impl Proofs {
         if parts.is_empty() {
             return Err(ProveError::Empty);
         }
-        let spoken = (registry, slot, message);
         if parts.len() <= CHILDREN_MAX {
             return self
-                .merge_once(exec, spoken, parts, 0)
+                .merge_once(exec, registry, slot, message, parts, 0)
                 .map(|(_, bytes)| bytes);
         }
         let mut merged = Vec::new();
         for group in groups(parts.len()) {
             let first = group.start;
-            merged.push(self.merge_once(exec, spoken, &parts[group], first)?);
+            merged.push(self.merge_once(exec, registry, slot, message, &parts[group], first)?);
         }
         let parts: Vec<ProofPart<'_>> = merged
             .iter()
@@ -171,7 +170,9 @@ impl Proofs {
     fn merge_once(
         &self,
         exec: Exec<'_>,
-        (registry, slot, message): (&ProofRegistry, u32, &[u8; 32]),
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
         parts: &[ProofPart<'_>],
         first: usize,
     ) -> Result<(Bitfield, Vec<u8>), ProveError> {
@@ -219,9 +220,15 @@ impl Proofs {
                 bitfield,
             })
             .collect();
-        let spoken = (&statement, &publics[..]);
         let preset = &Preset::MERGE;
-        let proved = merges.prove(exec, preset, registry.rows(), spoken, &children);
+        let proved = merges.prove(
+            exec,
+            preset,
+            registry.rows(),
+            &statement,
+            &publics,
+            &children,
+        );
         let proof = proved.map_err(|error| match error {
             alphorn_stark::ProveError::Child { child, error } => ProveError::Part {
                 part: first + child,
@@ -264,8 +271,14 @@ impl Proofs {
         let mut statement = self.statement(exec.backend(), registry, claimed);
         statement.level = proof.level;
         let publics = self.chains.public(&statement, registry.rows()).values;
-        let spoken = (&statement, &publics[..]);
-        merges.verify(exec, &Preset::MERGE, registry.rows(), spoken, &proof)?;
+        merges.verify(
+            exec,
+            &Preset::MERGE,
+            registry.rows(),
+            &statement,
+            &publics,
+            &proof,
+        )?;
         Ok(())
     }
 }

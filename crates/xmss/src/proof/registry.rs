@@ -61,12 +61,12 @@ impl Proofs {
 
 impl ProofRegistry {
     /// The set of its keys.
-    pub fn set(&self) -> Set {
+    pub(crate) fn set(&self) -> Set {
         self.set
     }
 
     /// What tells it from other registries.
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
@@ -86,7 +86,7 @@ impl ProofRegistry {
     }
 
     /// The commitment: the root of a tree over all rows, with size, number and set.
-    pub fn commitment(&self) -> &Digest {
+    pub(crate) fn commitment(&self) -> &Digest {
         &self.commitment
     }
 

@@ -74,7 +74,8 @@ impl SetRelation {
     pub(super) fn opened(
         &self,
         exec: Exec<'_>,
-        (slot, message): (u32, &[Fp]),
+        slot: u32,
+        message: &[Fp],
         registry: &ProofRegistry,
         signed: &[Signed<'_>],
     ) -> Result<Opened, ProveError> {

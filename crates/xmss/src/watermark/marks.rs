@@ -79,7 +79,7 @@ impl Marks {
     }
 
     /// The least slot that is free in a role.
-    pub fn slot_next(&self, role: Role) -> Slot {
+    pub(crate) fn slot_next(&self, role: Role) -> Slot {
         Slot(self.marks[role as usize].slot_next)
     }
 
@@ -90,7 +90,7 @@ impl Marks {
     }
 
     /// Whether they give out nothing any more, since the key moved.
-    pub fn are_spent(&self) -> bool {
+    pub(crate) fn are_spent(&self) -> bool {
         self.marks.iter().all(|mark| mark.slot_next == u64::MAX)
     }
 

@@ -378,12 +378,12 @@ impl<const N: usize> Temporaries<N> {
         let before = (missing.0 | missing.1 != 0).then_some(*a);
         product.set_square(slope, &level.product);
         for c in 0..N {
-            let offsets = (&level.bound_doubled, &level.bound_next);
+            let (offset, next) = (&level.bound_doubled, &level.bound_next);
             let (x, run) = (&mut a.x.0[c], &mut run.0[c]);
             if N == 1 {
-                advance_x::<false>((x, run), &b.x.0[c], &product.0[c], offsets);
+                advance_x::<false>(x, run, &b.x.0[c], &product.0[c], offset, next);
             } else {
-                advance_x::<true>((x, run), &b.x.0[c], &product.0[c], offsets);
+                advance_x::<true>(x, run, &b.x.0[c], &product.0[c], offset, next);
             }
         }
         product.set_product(slope, run, &level.product);

@@ -418,10 +418,12 @@ pub(crate) fn sub_carry<const CLEAR: bool>(out: &mut Fe, a: &Fe, b: &Fe, offset:
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(crate) fn advance_x<const CLEAR: bool>(
-    (xa, run): (&mut Fe, &mut Fe),
+    xa: &mut Fe,
+    run: &mut Fe,
     xb: &Fe,
     square: &Fe,
-    (offset, offset_next): (&Offset, &Offset),
+    offset: &Offset,
+    offset_next: &Offset,
 ) {
     for v in 0..2 {
         let mut limbs = xa.0[v];

@@ -294,7 +294,8 @@ impl<const N: usize> Scratch<N> {
             self.backward(
                 level,
                 &bounds,
-                (invert::<F, N>(&product), pairs),
+                invert::<F, N>(&product),
+                pairs,
                 &mut temporaries,
             );
             level += 1;
@@ -485,7 +486,8 @@ impl<const N: usize> Scratch<N> {
         &mut self,
         level: usize,
         bounds: &Level,
-        (inverse, pairs): (Narrow<N>, usize),
+        inverse: Narrow<N>,
+        pairs: usize,
         temporaries: &mut Temporaries<N>,
     ) {
         let mut k = pairs;

@@ -41,7 +41,8 @@ pub(super) fn run(
     args: &Args,
     report: &Report,
     sink: &Sink,
-    (kernels, proofs): (&[Backend], Proofs),
+    kernels: &[Backend],
+    proofs: Proofs,
     machine: &Machine,
 ) -> Result<()> {
     if !mergeable(&proofs) {

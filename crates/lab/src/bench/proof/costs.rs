@@ -105,7 +105,7 @@ pub(super) fn table(
         let points = proved(world, wanted, proofs.signatures_max())?;
         ops.extend(collections(&scheme, &proofs, &points, &lists));
         let merges = merges(proofs, kernel, wanted.sizes);
-        let (merged, rows) = measure_merges(world, (&scheme, &merges), &lists, wanted.runs)?;
+        let (merged, rows) = measure_merges(world, &scheme, &merges, &lists, wanted.runs)?;
         ops.extend(rows);
         (merged, evidence(&scheme, &proofs))
     };
@@ -160,7 +160,8 @@ fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> crate::error::Resu
 /// Rows of merges, and what merged evidence takes: its most bytes, and its slowest verification.
 fn measure_merges(
     world: &World,
-    (scheme, merges): (&Xmss, &[Case]),
+    scheme: &Xmss,
+    merges: &[Case],
     lists: &Lists,
     runs: usize,
 ) -> crate::error::Result<(Option<Merged>, Vec<OpCost>)> {

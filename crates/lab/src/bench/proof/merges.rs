@@ -71,7 +71,8 @@ pub(super) fn run(
     args: &Args,
     report: &Report,
     sink: &Sink,
-    (kernels, proofs): (&[Backend], Proofs),
+    kernels: &[Backend],
+    proofs: Proofs,
     machine: &Machine,
 ) -> Result<()> {
     if !mergeable(&proofs) {
@@ -171,10 +172,10 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Figures>
         Ok((merged, Steps::of(clock)))
     })?;
     let signers = world.signers(case.validators());
-    let verify_s = verified(&child, &registry, (&signers, &merge.bytes), runs)?;
+    let verify_s = verified(&child, &registry, &signers, &merge.bytes, runs)?;
     let mut children_verify_s = 0.0;
     for (signers, proof) in &children {
-        children_verify_s += verified(&child, &registry, (signers, proof), runs)?;
+        children_verify_s += verified(&child, &registry, signers, proof, runs)?;
     }
     let one_proof_s = match all.len() <= proofs.signatures_max() {
         true => {

@@ -68,7 +68,8 @@ impl<T> Runs<T> {
 pub(super) fn verified(
     point: &Point,
     registry: &ProofRegistry,
-    (signers, bytes): (&Bitfield, &[u8]),
+    signers: &Bitfield,
+    bytes: &[u8],
     runs: usize,
 ) -> Result<f64> {
     let claimed = Claimed {

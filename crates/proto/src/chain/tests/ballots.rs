@@ -2,6 +2,7 @@
 
 use super::super::BALLOTS_PER_COMMITTEE_MAX;
 use super::*;
+use crate::chain::ballots::Uncounted;
 
 /// Slots of blocks beside each other: more heads than a committee keeps ballots.
 const WIDTH: u64 = 6;

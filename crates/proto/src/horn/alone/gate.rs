@@ -211,13 +211,15 @@ impl Gatehouse {
         let of_cell = assignment.cell_members(cell);
         let sender = Validator(of_cell[(flaw >> 2) % of_cell.len()]);
         let vote = self.stage.ballots[choice % 2].vote;
-        self.signed_aggregate((cell.into(), sender, vote), evidence, flaw & 1 != 0)
+        self.signed_aggregate(cell.into(), sender, vote, evidence, flaw & 1 != 0)
     }
 
     /// An aggregate with ticket and envelope.
     fn signed_aggregate(
         &self,
-        (unit, sender, vote): (Unit, Validator, Vote),
+        unit: Unit,
+        sender: Validator,
+        vote: Vote,
         evidence: Evidence,
         forged: bool,
     ) -> Option<(Topic, Vec<u8>)> {
@@ -248,7 +250,7 @@ impl Gatehouse {
         let of_committee = assignment.committee_members(committee);
         let sender = Validator(of_committee[(flaw >> 2) % of_committee.len()]);
         let unit = self.stage.config.layout.committee(committee);
-        self.signed_aggregate((unit, sender, vote), evidence, flaw & 1 != 0)
+        self.signed_aggregate(unit, sender, vote, evidence, flaw & 1 != 0)
     }
 
     /// A block of the next slot, of a collection that was accepted and of another one.

@@ -386,7 +386,7 @@ fn evidence_that_counts_is_packed_as_far_as_there_is_room() {
                 signers,
             })
             .collect();
-        let picks = super::pack(&candidates, supports, None, (rule, 15), max);
+        let picks = super::pack(&candidates, supports, None, rule, 15, max);
         (picks.chosen, picks.covered.count_ones())
     };
     let both = [&honest, &griefer];

@@ -77,7 +77,7 @@ impl Gate {
         if !serves(state, lent.config, unit, position, proof) {
             return Err(Reject::NotSelected.into());
         }
-        check_again(state, (lent.config, lent.format), &message)?;
+        check_again(state, lent.config, lent.format, &message)?;
         let waiting = Waiting {
             origin,
             ballot,
@@ -121,14 +121,15 @@ impl Gate {
         }
         if let Some(epoch) = epoch.filter(|_| !aggregates.is_empty()) {
             aggregates.sort_by_key(|waiting| waiting.message.unit);
-            self.spawn_aggregates(lent, (queue, epoch), Stage::Sender, aggregates);
+            self.spawn_aggregates(lent, queue, epoch, Stage::Sender, aggregates);
         }
     }
 
     fn spawn_aggregates(
         &mut self,
         lent: &mut Lent<'_>,
-        (queue, epoch): (Queue, Epoch),
+        queue: Queue,
+        epoch: Epoch,
         stage: Stage,
         aggregates: Vec<Waiting>,
     ) {
@@ -181,7 +182,8 @@ impl Gate {
     pub(super) fn aggregates_verified(
         &mut self,
         lent: &mut Lent<'_>,
-        (queue, epoch): (Queue, Epoch),
+        queue: Queue,
+        epoch: Epoch,
         stage: Stage,
         aggregates: Vec<Waiting>,
         outcome: Outcome<Product>,
@@ -198,7 +200,7 @@ impl Gate {
             self.take_aggregate(lent, waiting);
         }
         match left.is_empty() {
-            false => self.spawn_aggregates(lent, (queue, epoch), Stage::Evidence, left),
+            false => self.spawn_aggregates(lent, queue, epoch, Stage::Evidence, left),
             true => self.aggregates_ended(lent, queue),
         }
     }
@@ -297,7 +299,8 @@ fn votes(lent: &Lent<'_>, waiting: &Waiting) -> Claim {
 /// halves must not suppress the whole that a block wants.
 fn check_again<'a>(
     state: &'a SlotState,
-    (config, format): (&Config, &WireFormat),
+    config: &Config,
+    format: &WireFormat,
     message: &Received<Aggregate>,
 ) -> Result<Standing<&'a Bytes>, Reject> {
     let content = |one: &Received<Aggregate>| *one.content(config.network(), format);
@@ -336,7 +339,7 @@ fn keep(
         ballot, message, ..
     } = waiting;
     let (sender, unit) = (message.sender, message.unit);
-    if let Standing::Second(first) = check_again(state, (config, format), &message)? {
+    if let Standing::Second(first) = check_again(state, config, format, &message)? {
         fx.evidence(message.vote.slot, first.clone(), message.data.clone());
         state.refuse(unit, sender);
         return Err(Reject::Duplicate);

@@ -190,7 +190,8 @@ impl Gate {
     pub(super) fn park(
         &mut self,
         lent: &mut Lent<'_>,
-        (awaited, seat): (Awaited, Option<Seat>),
+        awaited: Awaited,
+        seat: Option<Seat>,
         topic: Topic,
         origin: Origin,
         data: Bytes,

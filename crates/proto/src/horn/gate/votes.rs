@@ -77,7 +77,8 @@ impl Gate {
     pub(super) fn votes_verified(
         &mut self,
         lent: &mut Lent<'_>,
-        (slot, cell): (Slot, Cell),
+        slot: Slot,
+        cell: Cell,
         votes: Vec<WaitingVote>,
         outcome: Outcome<Product>,
     ) {

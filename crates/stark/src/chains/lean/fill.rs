@@ -10,7 +10,6 @@ use crate::chains::group::{Fill, Filled, KeyOpening, Opened};
 use crate::error::ProveError;
 use crate::field::{Fp, P};
 use crate::poseidon::WIDTH_24;
-use crate::proof::Witness;
 use crate::relation::Relation;
 
 /// An opening of a key of the lean specification.
@@ -178,26 +177,12 @@ impl LeanChains {
         self.witness_of(exec, slot, message, openings)
     }
 
-    /// The same without a word on what holds: from openings that do not, proofs are made that are refused.
-    ///
-    /// # Errors
-    /// See [`LeanChains::opened`].
-    pub fn witness(
-        &self,
-        exec: Exec<'_>,
-        slot: u32,
-        message: &[Fp],
-        openings: &[LeanOpening],
-    ) -> Result<Witness, ProveError> {
-        let (witness, _) = self.opened(exec, slot, message, openings)?;
-        Ok(witness)
-    }
-
     /// The root that each opening leads to: it must be its own.
     ///
     /// # Errors
     /// See [`LeanChains::opened`].
-    pub fn roots(
+    #[cfg(test)]
+    pub(crate) fn roots(
         &self,
         exec: Exec<'_>,
         slot: u32,

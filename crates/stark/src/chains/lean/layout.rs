@@ -104,7 +104,7 @@ impl LeanChains {
     }
 
     /// The numbers of the set.
-    pub fn parameters(&self) -> &LeanParameters {
+    pub(crate) fn parameters(&self) -> &LeanParameters {
         &self.parameters
     }
 

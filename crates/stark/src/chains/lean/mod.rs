@@ -26,10 +26,10 @@ pub use values::LeanParameters;
 pub const DIGEST: usize = 8;
 
 /// Field elements of a key's parameter.
-pub const PARAMETER: usize = 5;
+pub(crate) const PARAMETER: usize = 5;
 
 /// Field elements of an encoding's randomness.
-pub const RANDOMNESS: usize = 7;
+pub(crate) const RANDOMNESS: usize = 7;
 
 /// Field elements of a message.
 pub const MESSAGE: usize = 9;
@@ -43,7 +43,7 @@ pub(crate) const RATE: usize = 15;
 /// Kinds of tuples on the bus beside those of [`super::kind`]: a quotient is a remainder here.
 pub mod kind {
     /// (place, upper limb of the tweak).
-    pub const TWEAK: u32 = 5;
+    pub(crate) const TWEAK: u32 = 5;
     /// Two digits that no chain has.
-    pub const TAIL: u32 = 6;
+    pub(crate) const TAIL: u32 = 6;
 }

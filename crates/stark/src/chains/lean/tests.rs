@@ -3,6 +3,7 @@
 use alphorn_exec::{Backend, Exec};
 
 use super::*;
+use crate::chains::Opened;
 use crate::field::{Fp, P};
 use crate::poseidon::Permutations;
 use crate::proof::{Registry, check};
@@ -143,13 +144,13 @@ fn honest_openings_fulfil_the_relation() {
             let Example { chains, .. } = &example;
             let mut openings = example.openings.clone();
             let opened = chains.opened(exec(), slot, &SPOKEN, &openings);
-            let (witness, holds) = opened.unwrap();
+            let Opened { witness, holds } = opened.unwrap();
             assert_eq!(holds, vec![true; count]);
             assert!(witness.trace_is_of_cells(exec(), chains.relation()));
             let public = chains.public(&example.statement, &example.registry);
             let checked = check(exec(), chains.relation(), &public, &witness);
             openings[0].root[0] += Fp::ONE;
-            let (_, holds) = chains.opened(exec(), slot, &SPOKEN, &openings).unwrap();
+            let Opened { holds, .. } = chains.opened(exec(), slot, &SPOKEN, &openings).unwrap();
             assert!(!holds[0] && holds[1..].iter().all(|holds| *holds));
             assert_eq!(checked, Ok(()), "slot {slot}");
         }
@@ -223,8 +224,8 @@ fn cells_that_nobody_reads_are_the_spare_ones() {
 fn openings_of_another_size_are_refused() {
     let example = Example::new(MINI, 2, 1);
     let refused = |openings: &[LeanOpening]| {
-        let witness = example.chains.witness(exec(), 1, &SPOKEN, openings);
-        assert!(witness.is_err());
+        let opened = example.chains.opened(exec(), 1, &SPOKEN, openings);
+        assert!(opened.is_err());
     };
     refused(&vec![example.openings[0].clone(); 9]);
     let mut short = example.openings.clone();

@@ -112,7 +112,7 @@ impl LeanChains {
     ///
     /// # Panics
     /// If the message has not nine elements: the caller makes them.
-    pub fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
+    pub(crate) fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
         assert_eq!(message.len(), MESSAGE, "a message is nine digits of base p");
         let [lower, _] = limbs(u128::from(slot) << 24);
         let mut values = vec![lower];

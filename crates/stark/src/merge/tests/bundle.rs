@@ -123,10 +123,14 @@ impl Part {
     ) -> (Statement, Result<MergeProof, ProveError>) {
         let mut statement = self.statement.clone();
         statement.level = level;
-        let spoken = (&statement, &self.publics[..]);
-        let proof = SETUP
-            .merges
-            .prove(exec(), &Preset::MERGE, &self.registry, spoken, &[child]);
+        let proof = SETUP.merges.prove(
+            exec(),
+            &Preset::MERGE,
+            &self.registry,
+            &statement,
+            &self.publics,
+            &[child],
+        );
         (statement, proof)
     }
 
@@ -135,9 +139,15 @@ impl Part {
         statement: &Statement,
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
-        let spoken = (statement, &self.publics[..]);
         let merges = &SETUP.merges;
-        merges.verify(exec(), &Preset::MERGE, &self.registry, spoken, proof)
+        merges.verify(
+            exec(),
+            &Preset::MERGE,
+            &self.registry,
+            statement,
+            &self.publics,
+            proof,
+        )
     }
 }
 
@@ -316,8 +326,9 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     forged.statement.bitfield[6] = true;
     let witness = forged
         .chains
-        .witness(exec(), SLOT, &MESSAGE, &forged.openings[5..])
-        .unwrap();
+        .opened(exec(), SLOT, &MESSAGE, &forged.openings[5..])
+        .unwrap()
+        .witness;
     let public = forged.chains.public(&forged.statement, &forged.registry);
     let relation = forged.chains.relation();
     let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();

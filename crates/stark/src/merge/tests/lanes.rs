@@ -39,7 +39,7 @@ fn the_wiring_is_the_sum_of_all_its_entries() {
                 "rows {number}"
             );
             let weights = Planes::from_exts(&rows);
-            let weighed = wiring.weighed(exec(), (circuit, matrix), &weights);
+            let weighed = wiring.weighed(exec(), circuit, matrix, &weights);
             let got = wiring.cells(exec(), circuit, [(&weighed, Ext::ONE)]);
             let same = (0..columns.len()).all(|i| got.get(i) == columns[i]);
             assert!(same, "cells {number}");

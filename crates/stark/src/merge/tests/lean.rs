@@ -20,10 +20,10 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         |members| {
             let statement = statement_of(&example.statement, members.clone(), 0);
             let (chains, openings) = (&example.chains, &example.openings[members]);
-            let witness = chains.witness(exec(), SLOT, &SPOKEN, openings).unwrap();
+            let opened = chains.opened(exec(), SLOT, &SPOKEN, openings).unwrap();
             let public = chains.public(&statement, &example.registry);
             let (relation, preset) = (chains.relation(), &Preset::FAST);
-            let proof = prove_succinct(exec(), relation, preset, &public, &witness).unwrap();
+            let proof = prove_succinct(exec(), relation, preset, &public, &opened.witness).unwrap();
             (proof, statement.bitfield)
         },
     )
@@ -128,10 +128,14 @@ fn the_production_set_merges() {
     let mut rows: Vec<Vec<Fp>> = rows.collect();
     rows[2][12] += Fp::ONE;
     let registry = Registry::new(&rows, 13, REGISTRY_LOG2).unwrap();
-    let spoken = (&statement, &setup.publics[..]);
-    let refused = setup
-        .merges
-        .verify(exec(), preset, &registry, spoken, &proof);
+    let refused = setup.merges.verify(
+        exec(),
+        preset,
+        &registry,
+        &statement,
+        &setup.publics,
+        &proof,
+    );
     assert_eq!(refused, Err(VerifyError::Registry));
     let most = setup.merges.leaf_groups_max();
     let too_large = SuccinctProof {
@@ -177,12 +181,11 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
     let (setup, bundles) = (&*SETUP, &*BUNDLES);
     let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
-    let spoken = (&statement, &setup.publics[..]);
     let children = [
         leaf_child(&setup.leaves[0]),
         merge_child(&setup.merge, &below),
     ];
-    let mut told = setup.merges.told(spoken, &children);
+    let mut told = setup.merges.told(&statement, &setup.publics, &children);
     bundles.with_items(|items| {
         let (merges, item) = (&setup.merges, &items[0]);
         let whole = Child {
@@ -191,7 +194,11 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
         };
         let inputs = merges.inputs_of_item(item, LEVELS[1]);
         told.push(merges.told_one(inputs, &whole, item.entries()));
-        let kept = merges.told(spoken, &[child_of(&bundles.proof, items, 2)]);
+        let kept = merges.told(
+            &statement,
+            &setup.publics,
+            &[child_of(&bundles.proof, items, 2)],
+        );
         told.extend(kept);
     });
     let kinds = [
@@ -209,7 +216,6 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
 fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
     let setup = &*SETUP;
     let statement = setup.statement(0..6, 1);
-    let spoken = (&statement, &setup.publics[..]);
     let prover = setup.prover_of(&statement, &[ChildKind::Leaf]);
     let of_leaf = setup.statement(0..4, 0);
     let public = EXAMPLE.chains.public(&of_leaf, &setup.registry);
@@ -219,11 +225,12 @@ fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
         let mut leaf = leaf.clone();
         let at = random.fp().canonical() as usize % leaf.elements.len();
         leaf.elements[at] += Fp::ONE;
-        let native =
-            verify_succinct_on(exec(), setup.merges.relation, &Preset::FAST, &public, &leaf);
-        let told = setup
-            .merges
-            .told(spoken, &[leaf_child(&(leaf, bitfield.clone()))]);
+        let native = verify_succinct(exec(), setup.merges.relation, &Preset::FAST, &public, &leaf);
+        let told = setup.merges.told(
+            &statement,
+            &setup.publics,
+            &[leaf_child(&(leaf, bitfield.clone()))],
+        );
         let circuit = prover.witness(&told[0]).map(|_| ());
         match native {
             Err(VerifyError::Registry | VerifyError::Bitfield) => {}

@@ -97,9 +97,12 @@ impl Nested {
     pub(super) fn keeps(&self, proof: &BundleProof, kept: usize) -> Verified {
         let mut statement = self.parts[kept].statement.clone();
         statement.level = LEVELS[1] + 1;
-        let spoken = (&statement, &self.parts[kept].publics[..]);
         self.with_items(|items| {
-            let told = SETUP.merges.told(spoken, &[child_of(proof, items, kept)]);
+            let told = SETUP.merges.told(
+                &statement,
+                &self.parts[kept].publics,
+                &[child_of(proof, items, kept)],
+            );
             told[0].clone()
         })
     }

@@ -16,9 +16,9 @@ const SLOT: u32 = 2;
 fn proved(example: &Example, exec: Exec<'_>) -> Proof {
     let Example { chains, .. } = example;
     let slot = example.statement.slot;
-    let witness = chains.witness(exec, slot, &SPOKEN, &example.openings);
+    let opened = chains.opened(exec, slot, &SPOKEN, &example.openings);
     let public = chains.public(&example.statement, &example.registry);
-    prove(exec, chains.relation(), &public, &witness.unwrap()).unwrap()
+    prove(exec, chains.relation(), &public, &opened.unwrap().witness).unwrap()
 }
 
 fn verified(example: &Example, proof: &Proof) -> Result<(), VerifyError> {
@@ -48,16 +48,16 @@ fn the_lean_sets_are_proved_succinctly() {
         let example = Example::new(parameters, 2, slot);
         let exec = Exec::new(KERNELS.measured(), None);
         let Example { chains, .. } = &example;
-        let witness = chains.witness(exec, slot, &SPOKEN, &example.openings);
+        let opened = chains.opened(exec, slot, &SPOKEN, &example.openings);
         let public = chains.public(&example.statement, &example.registry);
-        let (relation, witness) = (chains.relation(), witness.unwrap());
+        let (relation, witness) = (chains.relation(), opened.unwrap().witness);
         let preset = Preset::FAST;
         let proof = prove_succinct(exec, relation, &preset, &public, &witness).unwrap();
-        let said = verify_succinct_on(exec, relation, &preset, &public, &proof);
+        let said = verify_succinct(exec, relation, &preset, &public, &proof);
         assert_eq!(said, Ok(()));
         let mut other = public.clone();
         other.values[0] += Fp::ONE;
-        assert!(verify_succinct_on(exec, relation, &preset, &other, &proof).is_err());
+        assert!(verify_succinct(exec, relation, &preset, &other, &proof).is_err());
         let bytes = proof.to_bytes(relation, &preset);
         assert_eq!(
             SuccinctProof::from_bytes(relation, &preset, &bytes),

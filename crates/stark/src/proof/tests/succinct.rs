@@ -35,8 +35,9 @@ fn proved_succinctly(example: &Example, exec: Exec<'_>, preset: &Preset) -> Succ
     let Example { chains, .. } = example;
     let slot = example.statement.slot;
     let witness = chains
-        .witness(exec, slot, &MESSAGE, &example.openings)
-        .unwrap();
+        .opened(exec, slot, &MESSAGE, &example.openings)
+        .unwrap()
+        .witness;
     let public = chains.public(&example.statement, &example.registry);
     prove_succinct(exec, chains.relation(), preset, &public, &witness).unwrap()
 }
@@ -44,9 +45,9 @@ fn proved_succinctly(example: &Example, exec: Exec<'_>, preset: &Preset) -> Succ
 fn said(example: &Example, preset: &Preset, proof: &SuccinctProof) -> Result<(), VerifyError> {
     let public = example.chains.public(&example.statement, &example.registry);
     let relation = example.chains.relation();
-    let result = verify_succinct(relation, preset, &public, proof);
+    let result = verify_succinct(exec(), relation, preset, &public, proof);
     for backend in KERNELS.available() {
-        let again = verify_succinct_on(Exec::new(backend, None), relation, preset, &public, proof);
+        let again = verify_succinct(Exec::new(backend, None), relation, preset, &public, proof);
         assert_eq!(again, result, "{backend}");
     }
     result
@@ -185,8 +186,8 @@ fn a_prover_ends_wherever_it_is_stopped() {
     let public = chains.public(&example.statement, &example.registry);
     let prove = |watch: &Waits| {
         let exec = exec().with_watch(watch);
-        let witness = chains.witness(exec, SLOT, &MESSAGE, &example.openings)?;
-        prove_succinct(exec, chains.relation(), &SMALL, &public, &witness)
+        let opened = chains.opened(exec, SLOT, &MESSAGE, &example.openings)?;
+        prove_succinct(exec, chains.relation(), &SMALL, &public, &opened.witness)
     };
     let patient = Waits::new(usize::MAX);
     let proof = prove(&patient).unwrap();
@@ -214,8 +215,9 @@ fn cheated(
     let public = example.chains.public(&example.statement, &example.registry);
     let witness = example
         .chains
-        .witness(exec(), SLOT, &MESSAGE, &example.openings)
-        .unwrap();
+        .opened(exec(), SLOT, &MESSAGE, &example.openings)
+        .unwrap()
+        .witness;
     let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
     let honest = run.slices(exec(), public.bitfield).unwrap();
     let mut committed = honest.clone();
@@ -310,7 +312,7 @@ fn no_byte_of_a_proof_can_be_changed() {
             continue;
         };
         decoded += 1;
-        let accepted = verify_succinct(relation, &SMALL, &public, &proof).is_ok();
+        let accepted = verify_succinct(exec(), relation, &SMALL, &public, &proof).is_ok();
         assert!(!accepted, "byte {place}");
     }
     assert!(
