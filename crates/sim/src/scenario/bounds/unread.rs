@@ -2,7 +2,7 @@
 
 use super::{Checked, invalid};
 use crate::scenario::{
-    Broadcast, Coding, Mode, Protocol, Restart, Scenario, SourcePrivacy, Stop, Strategy, Traffic,
+    Broadcast, Coding, Horn, Mode, Protocol, Restart, Scenario, Stop, Strategy, Traffic,
     TrafficKind,
 };
 
@@ -15,7 +15,11 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     }
     match &scenario.protocol {
         Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
-        Protocol::Horn(_) | Protocol::Tree(_) => own_traffic(scenario),
+        Protocol::Horn(horn) => {
+            pieces(horn)?;
+            own_traffic(scenario)
+        }
+        Protocol::Tree(_) => own_traffic(scenario),
         Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
 }
@@ -53,8 +57,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         || numbers.iter().any(|number| number.is_some())
         || burst.is_some()
         || feedback.is_some()
-        || !places
-        || *source_privacy != SourcePrivacy::None;
+        || places.is_some()
+        || source_privacy.is_some();
     if *strategy == Strategy::Gossip && own {
         let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
                    source_chunks, headers, source_run, feedback, places, source_privacy and in_flight";
@@ -64,6 +68,32 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     if *coding == Coding::Ideal && !counted {
         let why = "combinations are counted for strategy rlnc in mode rank alone";
         return Err(invalid("protocol.coding", "ideal", why));
+    }
+    Ok(())
+}
+
+/// What of Horn's pieces is not read.
+fn pieces(horn: &Horn) -> Checked {
+    let ways = [&horn.collection_dissemination, &horn.block_dissemination];
+    let none = !ways.iter().any(|way| *way == "coded");
+    let why = "collection_dissemination or block_dissemination = \"coded\" alone has pieces";
+    if let Some(bytes) = horn.broadcast_above.filter(|_| none) {
+        return Err(invalid("protocol.broadcast_above", bytes, why));
+    }
+    let Some(broadcast) = &horn.broadcast else {
+        return Ok(());
+    };
+    if none {
+        return Err(invalid("protocol.broadcast", "given", why));
+    }
+    if broadcast.strategy != Strategy::Rs || broadcast.coding != Coding::default() {
+        let why = "a node of Horn sends Reed-Solomon shards: strategy = \"rs\" without coding";
+        return Err(invalid("protocol.broadcast.strategy", "given", why));
+    }
+    if broadcast.policy == "auto" && broadcast.replaces() {
+        let why =
+            "what replaces numbers of a policy needs its name: the one of auto hangs on the length";
+        return Err(invalid("protocol.broadcast.policy", "auto", why));
     }
     Ok(())
 }
