@@ -13,7 +13,7 @@ use crate::gossip::{DenseId, Peers};
 use crate::random;
 use crate::role::Output;
 use crate::role::caster::{Cast, Caster, Coder};
-use crate::run::coded::{policy_of, privacy};
+use crate::run::coded::{policy_of, privacy, replace_needs};
 use crate::scenario::{Horn as Chosen, Scenario};
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{
@@ -108,6 +108,7 @@ fn config(chosen: &Chosen, machine: &Horn, neighbours: usize) -> Result<Config, 
         if chosen.places == Some(true) {
             config.places = u16::try_from(neighbours).unwrap_or(u16::MAX);
         }
+        replace_needs(&mut config, chosen);
         if let Some(chosen) = chosen.source_privacy {
             config.source_privacy = privacy(chosen);
         }

@@ -241,6 +241,16 @@ pub(crate) fn policy_of(
     Ok(PolicyChoice::Fixed(policy))
 }
 
+/// Replaces when and of whom pieces are asked for.
+pub(crate) fn replace_needs(config: &mut Config, chosen: &Broadcast) {
+    if let Some(ms) = chosen.quiet_ms {
+        config.need_after_quiet_ns = u64::from(ms) * 1_000_000;
+    }
+    if let Some(peers) = chosen.need_peers {
+        config.need_peers = u8::try_from(peers).unwrap_or(u8::MAX);
+    }
+}
+
 /// How a source hides.
 pub(crate) fn privacy(chosen: SourcePrivacy) -> broadcast::SourcePrivacy {
     match chosen {
@@ -258,7 +268,8 @@ fn config(
     class: usize,
     places: u16,
 ) -> Result<Config, RunError> {
-    let defaults = Config::default();
+    let mut defaults = Config::default();
+    replace_needs(&mut defaults, chosen);
     let (reference_uplink_bps, reference_latency_ns) = reference(scenario);
     let in_flight = chosen
         .in_flight

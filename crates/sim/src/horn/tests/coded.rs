@@ -151,6 +151,15 @@ fn places_and_numbers_are_those_that_are_named() {
     ];
     let run = run_coded(&more).unwrap();
     counts_all(&run);
+    let patient = [
+        ("protocol.broadcast.quiet_ms", "200"),
+        ("protocol.broadcast.need_peers", "1"),
+        ("protocol.broadcast.feedback", "false"),
+    ];
+    let waited = run_coded(&patient).unwrap();
+    counts_all(&waited);
+    // Nobody is told what is here but who sends for nothing.
+    assert!(4 * sent(&waited, "control") < sent(&run, "control"));
     assert_ne!(
         run.outcome.event_hash,
         run_coded(&[]).unwrap().outcome.event_hash
@@ -224,16 +233,6 @@ fn settings_of_pieces_have_bounds() {
             "protocol.collection_dissemination = rs: one of gossip, direct, grid, coded",
         ),
         (
-            &[("protocol.broadcast_above", "1000")],
-            "protocol.broadcast_above = 1000: collection_dissemination or block_dissemination = \
-             \"coded\" alone has pieces",
-        ),
-        (
-            &[strategy],
-            "protocol.broadcast = given: collection_dissemination or block_dissemination = \"coded\" \
-             alone has pieces",
-        ),
-        (
             &[coded, ("protocol.broadcast_above", "33554433")],
             "protocol.broadcast_above = 33554433, allowed 0 to 33554432",
         ),
@@ -255,6 +254,14 @@ fn settings_of_pieces_have_bounds() {
                 ("protocol.broadcast.in_flight", "9"),
             ],
             "protocol.broadcast.in_flight = 9, allowed 1 to 8",
+        ),
+        (
+            &[coded, strategy, ("protocol.broadcast.quiet_ms", "0")],
+            "protocol.broadcast.quiet_ms = 0, allowed 1 to 60000",
+        ),
+        (
+            &[coded, strategy, ("protocol.broadcast.need_peers", "17")],
+            "protocol.broadcast.need_peers = 17, allowed 1 to 16",
         ),
     ];
     for (changes, text) in cases {

@@ -41,6 +41,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         places,
         source_privacy,
         in_flight,
+        quiet_ms,
+        need_peers,
         coding,
     } = broadcast;
     let numbers = [
@@ -52,6 +54,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         headers,
         source_run,
         in_flight,
+        quiet_ms,
+        need_peers,
     ];
     let own = policy != "auto"
         || numbers.iter().any(|number| number.is_some())
@@ -61,7 +65,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         || source_privacy.is_some();
     if *strategy == Strategy::Gossip && own {
         let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
-                   source_chunks, headers, source_run, feedback, places, source_privacy and in_flight";
+                   source_chunks, headers, source_run, feedback, places, source_privacy, in_flight, \
+                   quiet_ms and need_peers";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
     let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;
@@ -72,20 +77,12 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     Ok(())
 }
 
-/// What of Horn's pieces is not read.
+/// What nodes of Horn do not read of how pieces travel. It may stand where nothing is coded, so that a sweep
+/// can compare.
 fn pieces(horn: &Horn) -> Checked {
-    let ways = [&horn.collection_dissemination, &horn.block_dissemination];
-    let none = !ways.iter().any(|way| *way == "coded");
-    let why = "collection_dissemination or block_dissemination = \"coded\" alone has pieces";
-    if let Some(bytes) = horn.broadcast_above.filter(|_| none) {
-        return Err(invalid("protocol.broadcast_above", bytes, why));
-    }
     let Some(broadcast) = &horn.broadcast else {
         return Ok(());
     };
-    if none {
-        return Err(invalid("protocol.broadcast", "given", why));
-    }
     if broadcast.strategy != Strategy::Rs || broadcast.coding != Coding::default() {
         let why = "a node of Horn sends Reed-Solomon shards: strategy = \"rs\" without coding";
         return Err(invalid("protocol.broadcast.strategy", "given", why));

@@ -154,6 +154,12 @@ pub struct Broadcast {
     /// Pieces on the way to a peer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
+    /// Time without a new piece after which pieces are asked for, if not that of a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_ms: Option<u32>,
+    /// Peers that are asked at a time, if not as many as a node asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_peers: Option<u32>,
     /// How ranks are counted.
     #[serde(default)]
     pub coding: Coding,
