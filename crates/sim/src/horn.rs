@@ -31,6 +31,7 @@
 //! | `station` | a topic at a node |
 //! | `cast` | what travels in coded pieces |
 //! | `node` | a node |
+//! | `own` | what it publishes |
 //! | `build` | the graph |
 //! | `watch` | who checks and measures a run |
 //! | `run` | from a scenario to a world that stopped |
@@ -45,6 +46,7 @@ mod harm;
 mod harvest;
 mod message;
 pub(crate) mod node;
+mod own;
 mod paid;
 mod plan;
 mod posts;

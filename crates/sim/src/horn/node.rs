@@ -6,6 +6,7 @@
 
 use super::cast::{Casts, Unsent};
 use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item, Parts};
+use super::own::Own;
 use super::plan::{Plan, TopicId, Way};
 use super::station::{Origin, Pending, Station};
 use super::work::{NodeProduct, NodeWork};
@@ -16,10 +17,10 @@ use crate::slab::Slab;
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::horn::cast::{JOBS, SOURCES};
-use alphorn_proto::wire::{Aggregate, Block, Entry, Kind, Topic, Vote, VoteMsg};
+use alphorn_proto::wire::{Kind, Topic};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
 use alphorn_scheme::{Bytes, Outcome, Part, Product, Statement, Work};
-use alphorn_types::{Bitfield, Slot, Support, Time, Unit, Validator};
+use alphorn_types::{Slot, Support, Time, Unit};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -44,15 +45,6 @@ pub(crate) enum HornDelivery {
 
 /// Stands for messages whose verdict nobody waits for.
 const NOBODY: Token = Token(u64::MAX);
-
-/// A message as its topic knows it: its number there, and who publishes it.
-struct Own {
-    /// The slot of its votes, or of the block.
-    slot: Slot,
-    id: DenseId,
-    publisher: Validator,
-    item: Item,
-}
 
 /// What a job summed.
 struct Summed {
@@ -344,7 +336,7 @@ impl HornNode {
     }
 
     /// What the evidence of a unit is the sum of.
-    fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
+    pub(super) fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
         let layout = &self.plan.config.layout;
         let range = layout.unit_range(unit);
         let is_of = |one: &&Summed| one.slot == slot && one.range == range;
@@ -400,89 +392,6 @@ impl HornNode {
             message: HornMessage { topic, inner },
             priority: gossip::Priority::Own as u8,
         });
-    }
-
-    /// What an own message says.
-    fn read(&self, topic: Topic, data: &Bytes) -> Option<Own> {
-        let (plan, format) = (&self.plan, &self.plan.format);
-        let chain = self.machine.chain();
-        let references = |vote: &Vote, committee| chain.reference(vote, committee);
-        let data = data.clone();
-        match topic {
-            Topic::Vote { cell } => {
-                let message = VoteMsg::decode(&data, format).ok()?;
-                let (publisher, slot) = (message.validator, message.vote.slot);
-                Some(Own {
-                    slot,
-                    id: plan.vote_id(cell, publisher)?,
-                    publisher,
-                    item: Item::Vote(data),
-                })
-            }
-            Topic::Aggregate { .. } => {
-                let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, unit) = (message.sender, message.unit);
-                let slot = message.vote.slot;
-                let body = AggregateBody {
-                    slot,
-                    post: plan.post(unit),
-                    sender: publisher.0,
-                    signers: message.evidence.support.signers(),
-                    support: message.evidence.support,
-                    parts: self.parts_of(slot, unit),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
-                    publisher,
-                    item: Item::Aggregate(Arc::new(body)),
-                })
-            }
-            Topic::Collection => {
-                let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, unit) = (message.sender, message.unit);
-                let slot = message.vote.slot;
-                let signers = message.evidence.support.signers();
-                let body = CollectionBody {
-                    slot,
-                    committee: unit.committee,
-                    sender: publisher.0,
-                    support: message.evidence.support,
-                    votes: signers.count_ones() as u32,
-                    signers,
-                    parts: self.parts_of(slot, unit),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
-                    publisher,
-                    item: Item::Collection(Arc::new(body)),
-                })
-            }
-            Topic::Block => {
-                let block = Block::decode(&data, format, &references).ok()?;
-                let entries = block.body.entries.iter();
-                let entry = |entry: &Entry| -> (Slot, u16, Bitfield) {
-                    let signers = entry.evidence.support.signers();
-                    (entry.vote.slot, entry.committee, signers)
-                };
-                let slot = block.header.slot;
-                let body = BlockBody {
-                    slot,
-                    root: block.header.root(),
-                    entries: entries.map(entry).collect(),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.block_id(slot)?,
-                    publisher: block.header.proposer,
-                    item: Item::Block(Arc::new(body)),
-                })
-            }
-        }
     }
 
     /// Shows an own message, which the node has as well.
