@@ -10,34 +10,32 @@
 //! source signed a header over just these bytes, so if the protocol rejects them, the source answers
 //! for it, and nobody who forwarded shards.
 
-mod config;
 mod job;
+mod memory;
 mod peers;
 
 use crate::engine::Spawn;
 use alphorn_proto::broadcast::{
     Blame, Broadcast, ConfigError, Input, Message, Output, Priority, Reject, Schedule,
 };
+use alphorn_proto::horn::cast::{self, subject};
+pub use alphorn_proto::horn::cast::{ABOVE_BYTES, JOBS, SOURCES, Settings};
 use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
 use alphorn_proto::rlnc::{Id, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
-use alphorn_proto::wire::{Aggregate, Header, Kind, Topic, WireFormat};
+use alphorn_proto::wire::{Topic, WireFormat};
 use alphorn_proto::{Evidence, Peer, Token, Verdict};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product};
 use alphorn_types::{Slot, Time};
-pub use config::{ABOVE_BYTES, Settings, memory_max};
 use job::Begun;
+pub use memory::memory_max;
 use peers::Peers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Jobs from here on are those of broadcasts; a trace's reader may have numbers of 53 bits only.
-pub(crate) const JOBS: u64 = 1 << 52;
 /// Tokens from here on name messages that came by broadcast.
 pub(crate) const TOKENS: u64 = 3 << 62;
-/// Messages that came by broadcast are from peers from here on: from their source, as a number.
-pub(crate) const SOURCES: u64 = 1 << 63;
 
 /// Messages that came by broadcast and wait for the protocol's verdict, at most.
 const AWAITED_MAX: usize = 1_024;
@@ -130,7 +128,7 @@ impl Cast {
     /// # Errors
     /// If a network's messages or signatures are longer than a broadcast carries.
     pub(crate) fn new(horn: &Horn, secret: [u8; 32]) -> Result<Self, ConfigError> {
-        let config = config::of(horn);
+        let config = cast::config(horn);
         config.validate()?;
         let sources = horn.sources();
         let code = Rs::new(config.payload_bytes_max);
@@ -387,7 +385,7 @@ impl Cast {
             // No such duty is scheduled.
             _ => return,
         };
-        if self::subject(topic, &payload, &self.format) != Some(subject) {
+        if cast::subject(topic, &payload, &self.format) != Some(subject) {
             return self.blame(blamed, carrier);
         }
         let token = Token(self.token_next);
@@ -432,25 +430,4 @@ fn frame_id(id: &Id, is_piece: bool) -> u64 {
         true => u64::from_le_bytes(*head),
         false => 0,
     }
-}
-
-/// Which duty's message these bytes are, by what they say of themselves.
-fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
-    let kind = topic.kind().broadcast_kind()?;
-    let (slot, index, source) = match topic.kind() {
-        Kind::Block => {
-            let header = Header::peek(data, format).ok()?;
-            (header.slot, 0, header.proposer)
-        }
-        _ => {
-            let head = Aggregate::peek(data, format).ok()?;
-            (head.vote.slot, u32::from(head.unit.committee), head.sender)
-        }
-    };
-    Some(Subject {
-        kind,
-        slot: slot.0,
-        source: source.0,
-        index,
-    })
 }

@@ -20,6 +20,7 @@
 //! | `local` | whose duties a machine does |
 //! | `held` | how many bytes a machine holds, and how many they can become |
 //! | `duties` | what local validators had to do in a slot, and did |
+//! | `cast` | which messages travel as coded broadcasts, and with which parameters |
 //! | `sources` | who may send which message as a coded broadcast |
 //! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
@@ -28,6 +29,7 @@ mod aggregator;
 pub mod alone;
 mod ballot;
 mod batch;
+pub mod cast;
 mod cell_votes;
 mod combiner;
 pub mod committee;

@@ -1,7 +1,8 @@
 //! Reed-Solomon shards without bytes: what a simulation of many nodes runs.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_chacha::rand_core::Rng;
 
@@ -12,6 +13,9 @@ use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::pedersen::{Verdicts, Weights};
 use crate::rs::{decode_header, decode_no_anchor, shard_bytes};
 
+/// Lengths of which payloads are kept; when there are more, all are made anew.
+const LENGTHS_MAX: usize = 256;
+
 /// The code of [`Rs`](crate::Rs) as indices and sizes: any k distinct shards of K are the payload.
 ///
 /// That is all that the real code adds to a simulation, so orders of events, bytes and ranks are those
@@ -20,8 +24,8 @@ use crate::rs::{decode_header, decode_no_anchor, shard_bytes};
 #[derive(Clone)]
 pub struct ModelRs {
     payload_bytes_max: u32,
-    /// The payload of greatest length, made when it is first recovered and shared by all nodes.
-    zeros: Arc<OnceLock<Arc<[u8]>>>,
+    /// Payloads by length, each made when it is first recovered and shared by all nodes.
+    zeros: Arc<Mutex<BTreeMap<u32, Arc<[u8]>>>>,
 }
 
 /// A modelled shard.
@@ -84,6 +88,21 @@ impl ModelRs {
             payload_bytes_max,
             zeros: Arc::default(),
         }
+    }
+
+    /// The payload of a length.
+    fn payload(&self, len: u32) -> Arc<[u8]> {
+        // Nothing that could panic is done under the lock.
+        let mut zeros = self.zeros.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = zeros.get(&len) {
+            return known.clone();
+        }
+        if zeros.len() >= LENGTHS_MAX {
+            zeros.clear();
+        }
+        let payload: Arc<[u8]> = vec![0; len as usize].into();
+        zeros.insert(len, payload.clone());
+        payload
     }
 
     /// Checks what decoding checks.
@@ -294,12 +313,7 @@ impl Coding for ModelRs {
         basket: &ModelShards,
     ) -> Result<(Arc<[u8]>, ModelShards), DecodeError> {
         let complete = ModelRs::solve(header, basket)?;
-        let zeros = || vec![0; header.len as usize].into();
-        let payload = match header.len == self.payload_bytes_max {
-            true => self.zeros.get_or_init(zeros).clone(),
-            false => zeros(),
-        };
-        Ok((payload, complete))
+        Ok((self.payload(header.len), complete))
     }
 }
 

@@ -29,7 +29,9 @@
 //! | `message` | what is sent |
 //! | `work` | what is computed, and what of it all nodes share |
 //! | `station` | a topic at a node |
+//! | `cast` | what travels in coded pieces |
 //! | `node` | a node |
+//! | `own` | what it publishes |
 //! | `build` | the graph |
 //! | `watch` | who checks and measures a run |
 //! | `run` | from a scenario to a world that stopped |
@@ -38,11 +40,13 @@
 //! | `posts` | whose nodes a fault has |
 
 pub(crate) mod build;
+mod cast;
 mod floor;
 mod harm;
 mod harvest;
 mod message;
 pub(crate) mod node;
+mod own;
 mod paid;
 mod plan;
 mod posts;
@@ -53,13 +57,14 @@ mod tests;
 mod watch;
 mod work;
 
+pub(crate) use cast::Code;
 pub use harm::Harm;
-pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
+pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item};
 pub use paid::{PaidBlock, pay};
 pub(crate) use plan::{Plan, Server, TopicId};
 pub use run::{HornRun, SlotVotes, run};
 pub use watch::{Milestones, Violation};
-pub(crate) use work::HornWork;
+pub(crate) use work::{HornWork, NodeProduct, NodeWork};
 
 use crate::graph::GraphError;
 use crate::scenario::CostsError;
@@ -81,11 +86,37 @@ pub enum HornError {
         /// How many there can be.
         max: u64,
     },
+    /// Whoever takes a broadcast would have to know whom the lottery chose.
+    #[error(
+        "protocol.collection_dissemination = coded: with protocol.selection = lottery nobody knows the \
+         collectors beforehand, so their broadcasts are refused; give selection = \"rank\""
+    )]
+    UnknownSources,
+    /// There is no table of what coding costs.
+    #[error(
+        "compute.code_costs is missing: what is coded is charged by a table of the code's costs"
+    )]
+    CodeCosts,
+    /// An attack on messages that travel whole.
+    #[error(
+        "fault {fault}: it is for {topic}s that travel whole, not for {topic}_dissemination = coded"
+    )]
+    FaultWhole {
+        /// The fault.
+        fault: &'static str,
+        /// `collection` or `block`.
+        topic: &'static str,
+    },
+    /// Parameters that no machine of broadcasts can have.
+    #[error("protocol.broadcast: {0}")]
+    Broadcast(#[from] alphorn_proto::broadcast::ConfigError),
     /// Who votes is given by a file.
     #[error("protocol.participation_file: a run draws who votes, give protocol.participation_ppm")]
     ParticipationFile,
     /// A topic travels in a way that there is not.
-    #[error("{key} = {value}: Horn's topics travel by gossip, direct or grid")]
+    #[error(
+        "{key} = {value}: Horn's topics travel by gossip, direct or grid, collections and blocks also coded"
+    )]
     Dissemination {
         /// Dotted path of the key.
         key: &'static str,

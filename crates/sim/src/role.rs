@@ -6,10 +6,12 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | [`caster`] | the state machine of broadcasts in coded pieces, and what its jobs cost |
 //! | [`coded`] | a payload in coded pieces |
 //! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
 //! | [`ideal`] | a code that counts, to compare with |
 
+pub(crate) mod caster;
 pub(crate) mod coded;
 pub(crate) mod flood;
 pub(crate) mod ideal;

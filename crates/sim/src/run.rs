@@ -1,6 +1,6 @@
 //! A run: from a scenario and a seed to an outcome.
 
-mod coded;
+pub(crate) mod coded;
 mod faults;
 mod floods;
 mod setup;

@@ -2,7 +2,8 @@
 
 use super::{Adversary, Deficient, Interval, NoPayload, Pace, Parameters, Spoil, Twin, Wrap};
 use crate::gossip::Peers;
-use crate::role::coded::{Coded, FORGED};
+use crate::role::caster::FORGED;
+use crate::role::coded::Coded;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;

@@ -2,22 +2,23 @@
 //!
 //! | file | who |
 //! |---|---|
-//! | here | voters |
+//! | here | voters, and sources of broadcasts |
 //! | `aggregators`, `collectors`, `proposers` | whoever serves |
 
 mod aggregators;
 mod collectors;
 mod proposers;
 
-use super::{Adversary, Interval, Pace, Parameters, Wrap};
+use super::{Adversary, Interval, Pace, Parameters, Spoil as _, Wrap};
 use crate::gossip::Message;
 use crate::horn::node::HornNode;
-use crate::horn::{HornMessage, Item, Plan};
+use crate::horn::{Code, Inner, Item, NodeProduct, Plan};
 use crate::latency::mix;
-use crate::role::Output;
+use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
 use alphorn_proto::Peer;
+use alphorn_proto::broadcast::Product;
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role};
 use alphorn_types::Time;
@@ -40,6 +41,9 @@ impl Adversary for HornNode {
                 interval,
             }),
             (FaultKind::Equivocate, _) => Box::new(TwoBlocks { plan, node }),
+            (FaultKind::NonCodewordSource, _) => Box::new(NoPayloads {
+                code: self.code()?.clone(),
+            }),
             (FaultKind::InvalidFlood, FailsAt::Payload) => Box::new(InventedHeads {
                 plan,
                 node,
@@ -57,17 +61,33 @@ impl Adversary for HornNode {
     }
 }
 
+/// Its sources commit to what is no payload.
+#[derive(Debug)]
+struct NoPayloads {
+    code: Code,
+}
+
+impl Wrap<HornNode> for NoPayloads {
+    fn input(
+        &mut self,
+        _: Time,
+        mut input: Input<HornNode>,
+        _: &mut Vec<Output<HornNode>>,
+    ) -> Option<Input<HornNode>> {
+        if let Input::Finished {
+            product: Some(NodeProduct::Code(Some(Product::Published(Ok(published))))),
+            ..
+        } = &mut input
+        {
+            *published = self.code.no_payload(published.clone());
+        }
+        Some(input)
+    }
+}
+
 /// All neighbours.
 fn peers(parameters: &Parameters) -> Arc<[Peer]> {
     (0..parameters.peers).map(Peer).collect()
-}
-
-/// What a message brings.
-fn payload(message: &HornMessage) -> Option<&Item> {
-    match &message.inner {
-        Message::Data { payload, .. } | Message::Relay { payload, .. } => Some(payload),
-        _ => None,
-    }
 }
 
 /// Some of so many numbers, in percent and at least one, drawn by a key; ascending.
@@ -114,7 +134,7 @@ impl Wrap<HornNode> for InventedHeads {
     ) {
         if self.interval.contains(now)
             && let Output::Send { message, .. } = &mut output
-            && let Message::Data { payload, .. } | Message::Relay { payload, .. } =
+            && let Inner::Whole(Message::Data { payload, .. } | Message::Relay { payload, .. }) =
                 &mut message.inner
             && let Item::Vote(data) = payload
             && let Some(invented) = self.invented(data)

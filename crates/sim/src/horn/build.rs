@@ -1,6 +1,7 @@
 //! Connections: those of each topic among its members, and those of publishers who are none.
 
 use super::HornError;
+use super::cast::{Casting, Casts};
 use super::message::Item;
 use super::node::HornNode;
 use super::plan::{Plan, Topic, TopicId, Way};
@@ -8,7 +9,7 @@ use super::station::{LINKS_MAX, Neighbours, Station};
 use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
-use crate::scenario::Scenario;
+use crate::scenario::{Horn as Chosen, Scenario};
 use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub(crate) struct End {
 /// refuses.
 pub(super) fn build(
     plan: Arc<Plan>,
-    scenario: &Scenario,
+    (scenario, chosen): (&Scenario, &Chosen),
     seed: u64,
     regions: &[u8],
 ) -> Result<(Arc<Graph>, Vec<HornNode>), HornError> {
@@ -74,22 +75,72 @@ pub(super) fn build(
         let key = mix([seed, SEED, node.into(), topic.0.into()]);
         let config = match way {
             Way::Direct => &plan.direct,
-            Way::Gossip | Way::Grid => &plan.gossip,
+            Way::Gossip | Way::Grid | Way::Coded => &plan.gossip,
         };
         stations[node as usize].push(Station::new(topic, way, neighbours, config, key));
     }
-    let nodes = (0..).zip(stations).map(|(node, stations)| {
-        let machine = machine(&plan, node)?;
-        Ok(HornNode::new(
-            plan.clone(),
-            graph.clone(),
-            node,
-            stations,
-            machine,
-        ))
-    });
-    let nodes = nodes.collect::<Result<Vec<_>, HornError>>()?;
+    let machines = (0..plan.nodes).map(|node| machine(&plan, node));
+    let machines = machines.collect::<Result<Vec<Horn>, HornError>>()?;
+    let mut casts = casts(&plan, (scenario, chosen), (&stations, &machines), seed)?;
+    shake_hands(&graph, &mut casts);
+    casts.resize_with(stations.len(), || None);
+    let parts = stations.into_iter().zip(casts).zip(machines);
+    let node =
+        |(node, (parts, machine))| HornNode::new(plan.clone(), graph.clone(), node, parts, machine);
+    let nodes = (0..).zip(parts).map(node).collect();
     Ok((graph, nodes))
+}
+
+/// The broadcasts of all nodes, with the neighbours that they have on a coded topic; none if no topic is.
+fn casts(
+    plan: &Plan,
+    scenario: (&Scenario, &Chosen),
+    (stations, machines): (&[Vec<Station<Item>>], &[Horn]),
+    seed: u64,
+) -> Result<Vec<Option<Box<Casts>>>, HornError> {
+    let links = |stations: &[Station<Item>]| {
+        let coded = stations.iter().find(|station| plan.is_coded(station.id));
+        coded.map_or_else(Vec::new, |station| station.links().to_vec())
+    };
+    let links: Vec<Vec<u32>> = stations.iter().map(|own| links(own)).collect();
+    let mean = links
+        .iter()
+        .map(Vec::len)
+        .sum::<usize>()
+        .div_ceil(links.len().max(1));
+    let Some(first) = machines.first() else {
+        return Ok(Vec::new());
+    };
+    let Some(shared) = Casting::of(plan, scenario, (first, mean), seed)? else {
+        return Ok(Vec::new());
+    };
+    let of = |((node, links), machine)| Some(Casts::new(shared.clone(), node, links, machine));
+    Ok((0..).zip(links).zip(machines).map(of).collect())
+}
+
+/// What the handshakes of neighbours tell, where nodes deal places: where each stands in the order of the
+/// other.
+fn shake_hands(graph: &Graph, casts: &mut [Option<Box<Casts>>]) {
+    let mut told = Vec::new();
+    for (node, own) in (0u32..).zip(casts.iter()) {
+        let numbers = own.iter().flat_map(|own| own.links()).enumerate();
+        for (index, number) in numbers {
+            let Some(end) = graph.end(node, u64::from(*number)) else {
+                continue;
+            };
+            let peer = casts[graph.peer(end) as usize].as_ref();
+            let place = peer.and_then(|peer| {
+                let back = peer.links().binary_search(&graph.back(end)).ok()?;
+                peer.place_of(back)
+            });
+            told.extend(place.map(|place| (node, index, place)));
+        }
+    }
+    for (node, index, place) in told {
+        if let Some(own) = &mut casts[node as usize] {
+            own.placed(index, place);
+        }
+    }
 }
 
 /// The machine of the validators that a node hosts.
@@ -125,7 +176,7 @@ pub(crate) fn neighbours(own: &[End], graph: &Graph, way: Way) -> Result<Neighbo
     let Some(first) = own.first() else {
         return Ok(Neighbours::default());
     };
-    if way == Way::Gossip && all.len() > LINKS_MAX {
+    if matches!(way, Way::Gossip | Way::Coded) && all.len() > LINKS_MAX {
         return Err(HornError::Links {
             node: first.node,
             value: all.len(),
@@ -141,7 +192,7 @@ pub(crate) fn neighbours(own: &[End], graph: &Graph, way: Way) -> Result<Neighbo
     Ok(Neighbours {
         // Of a mesh there are at most LINKS_MAX.
         mesh: match way {
-            Way::Gossip => places(true).map(|index| index as u8).collect(),
+            Way::Gossip | Way::Coded => places(true).map(|index| index as u8).collect(),
             Way::Direct | Way::Grid => Vec::new(),
         },
         grid: (way == Way::Grid).then(|| Links {
@@ -183,7 +234,7 @@ pub(crate) fn among_members(
                 }
             }
         }
-        Way::Gossip if members.len() <= 2 * degree + 1 => {
+        Way::Gossip | Way::Coded if members.len() <= 2 * degree + 1 => {
             // Everybody is a neighbour; with few, everybody is in the mesh.
             for (i, a) in members.iter().enumerate() {
                 for (distance, b) in (1..).zip(members[..i].iter().rev()) {
@@ -193,7 +244,7 @@ pub(crate) fn among_members(
                 }
             }
         }
-        Way::Gossip => {
+        Way::Gossip | Way::Coded => {
             // Twice as many neighbours as the mesh has: rings in drawn orders, half of them mesh.
             for ring in 0..degree as u64 {
                 let key =
@@ -234,7 +285,7 @@ fn among_all(
     (scenario, seed, regions): (&Scenario, u64, &[u8]),
 ) -> Result<(), HornError> {
     match plan.topics[topic.0 as usize].way {
-        Way::Gossip => {
+        Way::Gossip | Way::Coded => {
             let graph = Graph::of(scenario, seed, regions)?;
             let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
             for node in 0..plan.nodes {

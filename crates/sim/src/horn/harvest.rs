@@ -324,6 +324,7 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         Way::Gossip => "gossip",
         Way::Direct => "direct",
         Way::Grid => "grid",
+        Way::Coded => "coded",
     };
     let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
     let cell = Unit::new(1, 0, 0);

@@ -1,9 +1,11 @@
 //! What nodes of a Horn network send each other: the protocol's messages on topics, each encoded once and
 //! shared by all who hold it.
 
+use super::cast::Code;
 use super::plan::TopicId;
 use crate::gossip::{Message, Payload};
 use crate::role::Wire;
+use alphorn_proto::broadcast;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Support};
@@ -99,13 +101,39 @@ impl Payload for Item {
     }
 }
 
-/// A message of a topic's state machine.
+/// What a message brings.
+#[derive(Clone, Debug)]
+pub(crate) enum Inner {
+    /// Of a topic's state machine, which carries messages whole.
+    Whole(Message<Item>),
+    /// Of a broadcast in coded pieces.
+    Coded {
+        /// The message.
+        message: Box<broadcast::Message<Code>>,
+        /// Whether the payload is a block, not a collection.
+        is_block: bool,
+    },
+}
+
+/// A message of a topic.
 #[derive(Clone, Debug)]
 pub(crate) struct HornMessage {
     /// The topic.
     pub topic: TopicId,
     /// The message.
-    pub inner: Message<Item>,
+    pub inner: Inner,
+}
+
+impl HornMessage {
+    /// What it brings whole, if it does.
+    pub(crate) fn item(&self) -> Option<&Item> {
+        match &self.inner {
+            Inner::Whole(Message::Data { payload, .. } | Message::Relay { payload, .. }) => {
+                Some(payload)
+            }
+            Inner::Whole(_) | Inner::Coded { .. } => None,
+        }
+    }
 }
 
 impl Wire for HornMessage {
@@ -113,25 +141,44 @@ impl Wire for HornMessage {
 
     #[inline]
     fn wire_bytes(&self) -> u64 {
-        self.inner.wire_bytes()
+        match &self.inner {
+            Inner::Whole(message) => message.wire_bytes(),
+            Inner::Coded { message, .. } => message.wire_bytes(),
+        }
     }
 
     #[inline]
     fn kind(&self) -> usize {
+        use broadcast::Message::{Commits, Header, Piece};
+        match self.item() {
+            Some(Item::Vote(_)) => return 0,
+            Some(Item::Aggregate(_)) => return 1,
+            Some(Item::Collection(_)) => return 2,
+            Some(Item::Block(_)) => return 3,
+            None => {}
+        }
         match &self.inner {
-            Message::Data { payload, .. } | Message::Relay { payload, .. } => match payload {
-                Item::Vote(_) => 0,
-                Item::Aggregate(_) => 1,
-                Item::Collection(_) => 2,
-                Item::Block(_) => 3,
-            },
-            _ => 4,
+            // Pieces, and what they are verified with.
+            Inner::Coded { message, is_block }
+                if matches!(**message, Header(_) | Commits { .. } | Piece { .. }) =>
+            {
+                2 + usize::from(*is_block)
+            }
+            Inner::Coded { .. } | Inner::Whole(_) => 4,
         }
     }
 
     #[inline]
     fn has_payload(&self) -> bool {
-        matches!(self.inner, Message::Data { .. } | Message::Relay { .. })
+        match &self.inner {
+            Inner::Whole(_) => self.item().is_some(),
+            Inner::Coded { message, .. } => message.has_payload(),
+        }
+    }
+
+    #[inline]
+    fn is_paced(&self) -> bool {
+        matches!(&self.inner, Inner::Coded { message, .. } if message.is_paced())
     }
 }
 
@@ -153,14 +200,14 @@ mod tests {
         };
         let vote = HornMessage {
             topic: TopicId(3),
-            inner,
+            inner: Inner::Whole(inner),
         };
         assert_eq!((vote.kind(), vote.has_payload()), (0, true));
         // Version, tag and length around the vote.
         assert_eq!(vote.wire_bytes(), 222 + 6);
         let graft = HornMessage {
             topic: TopicId(3),
-            inner: Message::Graft,
+            inner: Inner::Whole(Message::Graft),
         };
         assert_eq!((graft.kind(), graft.has_payload()), (4, false));
     }

@@ -4,19 +4,23 @@
 //! The node carries messages, verdicts and jobs between them, and decides nothing. What it shows of the
 //! slot it reads from what the machine publishes and accepts.
 
-use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
+use super::cast::{Casts, Unsent};
+use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item, Parts};
+use super::own::Own;
 use super::plan::{Plan, TopicId, Way};
 use super::station::{Origin, Pending, Station};
-use super::work::HornWork;
+use super::work::{NodeProduct, NodeWork};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::graph::Graph;
-use crate::role::{Input, Labour, Output, Role};
+use crate::role::{Input, Output, Role, caster};
 use crate::slab::Slab;
+use alphorn_proto::broadcast;
 use alphorn_proto::horn::Horn;
-use alphorn_proto::wire::{Aggregate, Block, Entry, Kind, Topic, Vote, VoteMsg};
+use alphorn_proto::horn::cast::{JOBS, SOURCES};
+use alphorn_proto::wire::{Kind, Topic};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
-use alphorn_scheme::{Bytes, Outcome, Part, Statement, Work};
-use alphorn_types::{Bitfield, Slot, Support, Time, Unit, Validator};
+use alphorn_scheme::{Bytes, Outcome, Part, Product, Statement, Work};
+use alphorn_types::{Slot, Support, Time, Unit};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -42,15 +46,6 @@ pub(crate) enum HornDelivery {
 /// Stands for messages whose verdict nobody waits for.
 const NOBODY: Token = Token(u64::MAX);
 
-/// A message as its topic knows it: its number there, and who publishes it.
-struct Own {
-    /// The slot of its votes, or of the block.
-    slot: Slot,
-    id: DenseId,
-    publisher: Validator,
-    item: Item,
-}
-
 /// What a job summed.
 struct Summed {
     slot: Slot,
@@ -62,23 +57,25 @@ struct Summed {
 
 /// See the [module](self).
 pub(crate) struct HornNode {
-    plan: Arc<Plan>,
+    pub(super) plan: Arc<Plan>,
     graph: Arc<Graph>,
     node: u32,
-    now: Time,
+    pub(super) now: Time,
     /// Topics, ascending, and their stations.
     topics: Vec<TopicId>,
-    stations: Vec<Station<Item>>,
+    pub(super) stations: Vec<Station<Item>>,
+    /// What travels in coded pieces, if anything does.
+    pub(super) casts: Option<Box<Casts>>,
     /// The earliest deadline of a station, and whose.
     beat: Option<(Time, usize)>,
-    machine: Box<Horn>,
+    pub(super) machine: Box<Horn>,
     /// The machine's deadline.
     due: Option<Time>,
     /// Messages whose verdict somebody waits for, with the index of their station.
     waiting: Slab<(u32, Pending<Item>)>,
     /// What the last jobs summed.
     summed: Vec<Summed>,
-    out: VecDeque<Output<Self>>,
+    pub(super) out: VecDeque<Output<Self>>,
 }
 
 impl std::fmt::Debug for HornNode {
@@ -88,12 +85,12 @@ impl std::fmt::Debug for HornNode {
 }
 
 impl HornNode {
-    /// A node with its topics, ascending.
+    /// A node with its topics, ascending, and its broadcasts, if it has any.
     pub(crate) fn new(
         plan: Arc<Plan>,
         graph: Arc<Graph>,
         node: u32,
-        stations: Vec<Station<Item>>,
+        (stations, casts): (Vec<Station<Item>>, Option<Box<Casts>>),
         machine: Horn,
     ) -> Self {
         let mut node = HornNode {
@@ -105,6 +102,7 @@ impl HornNode {
             node,
             topics: stations.iter().map(|station| station.id).collect(),
             stations,
+            casts,
             machine: Box::new(machine),
             waiting: Slab::default(),
             summed: Vec::new(),
@@ -135,7 +133,7 @@ impl HornNode {
     }
 
     #[inline]
-    fn find(&self, topic: TopicId) -> Option<usize> {
+    pub(super) fn find(&self, topic: TopicId) -> Option<usize> {
         self.topics.binary_search(&topic).ok()
     }
 
@@ -146,7 +144,7 @@ impl HornNode {
     }
 
     /// Carries out what the state machine of a topic wants; `from` sent what it answers.
-    fn drain(&mut self, index: usize, from: Peer) {
+    pub(super) fn drain(&mut self, index: usize, from: Peer) {
         let topic = self.stations[index].id;
         while let Some(output) = self.stations[index].poll_output() {
             match output {
@@ -157,7 +155,7 @@ impl HornNode {
                 } => {
                     let to = self.stations[index].neighbours(to);
                     if !to.is_empty() {
-                        let inner = message;
+                        let inner = Inner::Whole(message);
                         self.out.push_back(Output::Send {
                             to,
                             message: HornMessage { topic, inner },
@@ -167,7 +165,7 @@ impl HornNode {
                 }
                 gossip::Output::Cancel { peer, id } => {
                     if let Some(peer) = self.stations[index].neighbour(peer) {
-                        let what = (topic, id);
+                        let what = Unsent::Whole(topic, id);
                         self.out.push_back(Output::Cancel { peer, what });
                     }
                 }
@@ -197,7 +195,12 @@ impl HornNode {
     }
 
     /// Hands a message to the machine.
-    fn validate(&mut self, index: usize, from: Peer, (origin, id, item): (Origin, DenseId, Item)) {
+    pub(super) fn validate(
+        &mut self,
+        index: usize,
+        from: Peer,
+        (origin, id, item): (Origin, DenseId, Item),
+    ) {
         let topic = self.plan.topic(self.stations[index].id);
         let data = item.data().clone();
         // What is sent directly waits for nobody, unless somebody wants to see it.
@@ -245,7 +248,11 @@ impl HornNode {
             Origin::HandedIn if verdict == Verdict::Accept => {
                 self.stations[index].publish(self.now, id, item);
             }
-            Origin::HandedIn | Origin::Direct => return,
+            // A source signed that this is a message of its own.
+            Origin::Source if verdict == Verdict::Reject => {
+                return self.out.push_back(Output::Evidence);
+            }
+            Origin::Source | Origin::HandedIn | Origin::Direct => return,
         }
         self.drain(index, NO_PEER);
     }
@@ -274,6 +281,8 @@ impl HornNode {
             proto::Output::Cancel { session } => {
                 self.out.push_back(Output::CancelSession { session });
             }
+            // That of a source is its signature's.
+            proto::Output::Report { peer, .. } if peer.0 >= SOURCES => {}
             // No honest node sends what a verdict rejects.
             proto::Output::Report { peer, .. } => {
                 let reason = "invalid";
@@ -292,6 +301,7 @@ impl HornNode {
                 self.note(&work);
                 let work = self.plan.bench.job(work);
                 let (votes, bytes) = work.work().weight();
+                let work = NodeWork::Horn(work);
                 let request = Request {
                     session,
                     group,
@@ -326,7 +336,7 @@ impl HornNode {
     }
 
     /// What the evidence of a unit is the sum of.
-    fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
+    pub(super) fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
         let layout = &self.plan.config.layout;
         let range = layout.unit_range(unit);
         let is_of = |one: &&Summed| one.slot == slot && one.range == range;
@@ -359,6 +369,9 @@ impl HornNode {
         };
         self.show_own(slot, &item);
         let topic = self.plan.topic_id(topic, place);
+        if self.is_cast(topic, &item) {
+            return self.cast(topic, id, item);
+        }
         if let Some(index) = self.find(topic) {
             self.stations[index].publish(self.now, id, item);
             return self.drain(index, NO_PEER);
@@ -373,95 +386,12 @@ impl HornNode {
             return;
         }
         let way: Way = self.plan.topics[topic.0 as usize].way;
-        let inner = Station::<Item>::handed_in(way, id, item);
+        let inner = Inner::Whole(Station::<Item>::handed_in(way, id, item));
         self.out.push_back(Output::Send {
             to: Peers::List(to),
             message: HornMessage { topic, inner },
             priority: gossip::Priority::Own as u8,
         });
-    }
-
-    /// What an own message says.
-    fn read(&self, topic: Topic, data: &Bytes) -> Option<Own> {
-        let (plan, format) = (&self.plan, &self.plan.format);
-        let chain = self.machine.chain();
-        let references = |vote: &Vote, committee| chain.reference(vote, committee);
-        let data = data.clone();
-        match topic {
-            Topic::Vote { cell } => {
-                let message = VoteMsg::decode(&data, format).ok()?;
-                let (publisher, slot) = (message.validator, message.vote.slot);
-                Some(Own {
-                    slot,
-                    id: plan.vote_id(cell, publisher)?,
-                    publisher,
-                    item: Item::Vote(data),
-                })
-            }
-            Topic::Aggregate { .. } => {
-                let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, unit) = (message.sender, message.unit);
-                let slot = message.vote.slot;
-                let body = AggregateBody {
-                    slot,
-                    post: plan.post(unit),
-                    sender: publisher.0,
-                    signers: message.evidence.support.signers(),
-                    support: message.evidence.support,
-                    parts: self.parts_of(slot, unit),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
-                    publisher,
-                    item: Item::Aggregate(Arc::new(body)),
-                })
-            }
-            Topic::Collection => {
-                let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, unit) = (message.sender, message.unit);
-                let slot = message.vote.slot;
-                let signers = message.evidence.support.signers();
-                let body = CollectionBody {
-                    slot,
-                    committee: unit.committee,
-                    sender: publisher.0,
-                    support: message.evidence.support,
-                    votes: signers.count_ones() as u32,
-                    signers,
-                    parts: self.parts_of(slot, unit),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
-                    publisher,
-                    item: Item::Collection(Arc::new(body)),
-                })
-            }
-            Topic::Block => {
-                let block = Block::decode(&data, format, &references).ok()?;
-                let entries = block.body.entries.iter();
-                let entry = |entry: &Entry| -> (Slot, u16, Bitfield) {
-                    let signers = entry.evidence.support.signers();
-                    (entry.vote.slot, entry.committee, signers)
-                };
-                let slot = block.header.slot;
-                let body = BlockBody {
-                    slot,
-                    root: block.header.root(),
-                    entries: entries.map(entry).collect(),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.block_id(slot)?,
-                    publisher: block.header.proposer,
-                    item: Item::Block(Arc::new(body)),
-                })
-            }
-        }
     }
 
     /// Shows an own message, which the node has as well.
@@ -493,12 +423,17 @@ impl HornNode {
             self.drain(index, NO_PEER);
             self.find_beat();
         }
+        self.keep_casts();
         if self.due.is_some_and(|due| due <= self.now) {
             self.tell(proto::Input::Deadline);
         }
     }
 
     fn receive(&mut self, from: Peer, HornMessage { topic, inner }: HornMessage) {
+        let inner = match inner {
+            Inner::Whole(inner) => inner,
+            Inner::Coded { message, .. } => return self.receive_coded(from, *message),
+        };
         let Some(index) = self.find(topic) else {
             return;
         };
@@ -529,15 +464,15 @@ impl HornNode {
 }
 
 /// Nobody sent anything.
-const NO_PEER: Peer = Peer(u64::MAX);
+pub(super) const NO_PEER: Peer = Peer(u64::MAX);
 
 /// How a job ended, as the machine is told.
-fn outcome(
-    end: End,
-    product: Option<<HornWork as Labour>::Product>,
-) -> <HornWork as Labour>::Product {
+fn outcome(end: End, product: Option<NodeProduct>) -> Outcome<Product> {
     match end {
-        End::Ran => product.unwrap_or(Outcome::Crashed),
+        End::Ran => match product {
+            Some(NodeProduct::Horn(outcome)) => outcome,
+            Some(NodeProduct::Code(_)) | None => Outcome::Crashed,
+        },
         End::Superseded => Outcome::Superseded,
         End::Cancelled => Outcome::Cancelled,
         End::Refused(refused) => Outcome::Refused(refused.to_string()),
@@ -548,23 +483,41 @@ fn outcome(
 impl Role for HornNode {
     type Message = HornMessage;
     type Command = std::convert::Infallible;
-    type Cancel = (TopicId, DenseId);
-    type Work = HornWork;
+    type Cancel = Unsent;
+    type Work = NodeWork;
     type Delivery = HornDelivery;
 
     fn handle(&mut self, now: Time, input: Input<Self>) {
         self.now = self.now.max(now);
         match input {
             Input::Message { from, message } => self.receive(from, message),
+            Input::Finished { job, product, .. } if job.0 >= JOBS => {
+                let product = match product {
+                    Some(NodeProduct::Code(product)) => product,
+                    Some(NodeProduct::Horn(_)) | None => None,
+                };
+                self.coding_ended(job, product);
+            }
             Input::Finished {
                 job, end, product, ..
             } => {
                 let outcome = outcome(end, product);
                 self.tell(proto::Input::Finished { job, outcome });
+                if let Some(casts) = &mut self.casts {
+                    casts.learned();
+                }
             }
             Input::Deadline => self.keep_time(),
-            // Connections are those of the plan, for the whole run.
-            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => return,
+            // Connections are those of the plan, for the whole run; broadcasts wait for nobody who is gone.
+            Input::PeerUp { peer } => {
+                self.tell_of_peer(peer, |peer| broadcast::Input::PeerUp { peer })
+            }
+            Input::PeerDown { peer } => {
+                self.tell_of_peer(peer, |peer| broadcast::Input::PeerDown { peer });
+            }
+            Input::SendReady { peer } => {
+                self.tell_of_peer(peer, |peer| broadcast::Input::SendReady { peer });
+            }
             Input::Command(never) => match never {},
         }
         self.settle();
@@ -582,26 +535,42 @@ impl Role for HornNode {
 
     fn next_deadline(&self) -> Option<Time> {
         let beat = self.beat.map(|(at, _)| at);
-        [self.due, beat].into_iter().flatten().min()
+        let casts = self.casts.as_ref().and_then(|casts| casts.next_deadline());
+        [self.due, beat, casts].into_iter().flatten().min()
     }
 
     #[inline]
     fn absorb(&mut self, from: Peer, message: &HornMessage) -> bool {
         // A graph has fewer than 2^32 ends.
+        let Inner::Whole(inner) = &message.inner else {
+            return false;
+        };
         let index = self.find(message.topic);
-        index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, &message.inner))
+        index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, inner))
     }
 
-    fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {
-        let named = matches!(&message.inner, Message::Data { id: named, .. } if named == id);
-        message.topic == *topic && named
+    fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool {
+        match (what, &message.inner) {
+            (Unsent::Whole(topic, id), Inner::Whole(Message::Data { id: named, .. })) => {
+                message.topic == *topic && named == id
+            }
+            (Unsent::Pieces(id), Inner::Coded { message, .. }) => caster::is_piece_of(message, id),
+            _ => false,
+        }
     }
 
     fn is_proof(reason: &str) -> bool {
-        ["malformed", "invalid", "beyond"].contains(&reason)
+        ["malformed", "invalid", "beyond"].contains(&reason) || caster::is_proof(reason)
     }
 
     fn duplicate_bytes(&self) -> u64 {
-        self.stations.iter().map(Station::duplicate_bytes).sum()
+        let whole: u64 = self.stations.iter().map(Station::duplicate_bytes).sum();
+        let casts = self.casts.as_ref();
+        whole + casts.map_or(0, |casts| casts.duplicate_bytes())
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        let casts = self.casts.iter();
+        casts.flat_map(|casts| casts.refusals())
     }
 }

@@ -45,11 +45,15 @@ pub(crate) enum Way {
     Direct,
     /// Along rows and columns of the members; publishers that are none hand a message to one.
     Grid,
+    /// In coded pieces if it is long, else by a mesh.
+    Coded,
 }
 
 impl Way {
-    fn of(key: &'static str, text: &str) -> Result<Way, HornError> {
+    /// The way of this name; `coded` is one for topics of all nodes.
+    fn of(key: &'static str, text: &str, of_all: bool) -> Result<Way, HornError> {
         match text {
+            "coded" if of_all => Ok(Way::Coded),
             "gossip" => Ok(Way::Gossip),
             "direct" => Ok(Way::Direct),
             "grid" => Ok(Way::Grid),
@@ -259,16 +263,26 @@ impl Plan {
     }
 
     fn draw_topics(&self, horn: &scenario::Horn) -> Result<Vec<Topic>, HornError> {
-        let vote = Way::of("protocol.vote_dissemination", &horn.vote_dissemination)?;
+        let vote = Way::of(
+            "protocol.vote_dissemination",
+            &horn.vote_dissemination,
+            false,
+        )?;
         let aggregate = Way::of(
             "protocol.aggregate_dissemination",
             &horn.aggregate_dissemination,
+            false,
         )?;
         let collection = Way::of(
             "protocol.collection_dissemination",
             &horn.collection_dissemination,
+            true,
         )?;
-        let block = Way::of("protocol.block_dissemination", &horn.block_dissemination)?;
+        let block = Way::of(
+            "protocol.block_dissemination",
+            &horn.block_dissemination,
+            true,
+        )?;
         // A ticket of the lottery is known to its owner alone until it is used: nobody can send to those
         // whom it chose, or place them in a grid.
         if self.config.selection == Selection::Lottery {
@@ -276,6 +290,9 @@ impl Plan {
                 if matches!(way, Way::Direct | Way::Grid) {
                     return Err(HornError::UnknownReceivers { topic: key });
                 }
+            }
+            if collection == Way::Coded {
+                return Err(HornError::UnknownSources);
             }
         }
         let levels = 1..=self.config.layout.levels();
@@ -313,6 +330,21 @@ impl Plan {
             });
         }
         Ok(topics)
+    }
+
+    /// Whether long messages of a topic travel in coded pieces.
+    pub(crate) fn is_coded(&self, topic: TopicId) -> bool {
+        self.topics[topic.0 as usize].way == Way::Coded
+    }
+
+    /// Whether any topic's do.
+    pub(crate) fn casts(&self) -> bool {
+        self.is_coded(self.collection_topic()) || self.is_coded(self.block_topic())
+    }
+
+    /// What signing or verifying one message of a duty takes.
+    pub(crate) fn duty_ns(&self, op: alphorn_scheme::Op) -> u64 {
+        self.table.cost(op, 1, 0).ns
     }
 
     /// The node that hosts a validator.
@@ -383,7 +415,7 @@ impl Plan {
         let Topic { way, members } = &self.topics[topic.0 as usize];
         let count = match way {
             Way::Direct => members.len(),
-            Way::Gossip => members.len().min(self.gossip.degree.into()),
+            Way::Gossip | Way::Coded => members.len().min(self.gossip.degree.into()),
             Way::Grid => members.len().min(1),
         };
         let draw = mix([self.seed, draw::ENTRY, topic.0.into(), publisher.into()]);

@@ -101,7 +101,7 @@ pub fn run(
     }
     let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-    let (graph, roles) = build(plan.clone(), scenario, seed, &regions)?;
+    let (graph, roles) = build(plan.clone(), (scenario, horn), seed, &regions)?;
     let class = scenario.classes(seed);
     let latency = Latency::new(&scenario.latency, regions.clone());
     let mut honest = vec![true; nodes as usize];

@@ -29,6 +29,8 @@ pub(crate) enum Origin {
     Machine(Token),
     /// Nobody: it was sent directly, and is forwarded to nobody.
     Direct,
+    /// Nobody: it came in pieces, and what it is its source answers for.
+    Source,
     /// Nobody yet: a publisher handed it in, and it is published if it is valid.
     HandedIn,
 }
@@ -93,7 +95,7 @@ impl<P: Payload> Station<P> {
                 });
                 Machine::Grid(Box::new(Grid::new(config.clone(), links.map(number))))
             }
-            Way::Gossip => {
+            Way::Gossip | Way::Coded => {
                 assert!(all.len() <= LINKS_MAX, "{} neighbours", all.len());
                 let mut machine = Gossip::new(config.clone(), seed);
                 for peer in (0..all.len() as u64).map(Peer).chain([OUTSIDE]) {
@@ -173,8 +175,13 @@ impl<P: Payload> Station<P> {
     pub(crate) fn handed_in(way: Way, id: DenseId, payload: P) -> Message<P> {
         match way {
             Way::Grid => Message::Relay { id, payload },
-            Way::Gossip | Way::Direct => Message::Data { id, payload },
+            Way::Gossip | Way::Coded | Way::Direct => Message::Data { id, payload },
         }
+    }
+
+    /// The neighbours' numbers.
+    pub(crate) fn links(&self) -> &[u32] {
+        &self.links
     }
 
     /// Whether messages come directly: what it delivers is not verified yet.

@@ -8,6 +8,7 @@ use alphorn_scheme::model::CostTable;
 use alphorn_types::{Slot, Time, Validator};
 
 mod attacks;
+mod coded;
 mod griefing;
 mod levels;
 
@@ -267,10 +268,6 @@ fn what_cannot_be_is_named() {
         (
             ("protocol.slots", "33"),
             "protocol.slots = 33: must be at most 32, the slots of an epoch",
-        ),
-        (
-            ("protocol.vote_dissemination", "\"rlnc\""),
-            "protocol.vote_dissemination = rlnc: Horn's topics travel by gossip, direct or grid",
         ),
         (
             ("protocol.selection", "\"fate\""),

@@ -4,7 +4,10 @@
 //! All nodes share one bench. What is the same for all of them is made once: committees and key tables by
 //! what they are drawn from, verdicts on evidence by its bytes.
 
+use super::cast::Code;
 use crate::role::Labour;
+use crate::role::caster::CodedWork;
+use alphorn_proto::broadcast;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
 use alphorn_scheme::{
@@ -288,10 +291,63 @@ impl Schedulable for HornWork {
     }
 }
 
-impl Labour for HornWork {
-    type Product = Outcome<Product>;
-
+impl HornWork {
     fn run(self) -> Outcome<Product> {
         self.bench.run(&self.work)
+    }
+}
+
+/// A job of a node: of the protocol, or of its broadcasts.
+#[derive(Debug)]
+pub(crate) enum NodeWork {
+    /// Of the protocol.
+    Horn(HornWork),
+    /// Of a broadcast in coded pieces.
+    Code(CodedWork<Code>),
+}
+
+/// What a job of a node yields.
+#[derive(Debug)]
+pub(crate) enum NodeProduct {
+    /// Of the protocol.
+    Horn(Outcome<Product>),
+    /// Of a broadcast.
+    Code(Option<broadcast::Product<Code>>),
+}
+
+impl NodeWork {
+    /// What the protocol wants to be done.
+    pub(crate) fn work(&self) -> Option<&Work> {
+        match self {
+            NodeWork::Horn(horn) => Some(horn.work()),
+            NodeWork::Code(_) => None,
+        }
+    }
+}
+
+impl Schedulable for NodeWork {
+    fn features(&self) -> Features {
+        match self {
+            NodeWork::Horn(horn) => horn.features(),
+            NodeWork::Code(code) => code.features(),
+        }
+    }
+
+    fn isolated(&self) -> bool {
+        match self {
+            NodeWork::Horn(horn) => horn.isolated(),
+            NodeWork::Code(code) => code.isolated(),
+        }
+    }
+}
+
+impl Labour for NodeWork {
+    type Product = NodeProduct;
+
+    fn run(self) -> NodeProduct {
+        match self {
+            NodeWork::Horn(horn) => NodeProduct::Horn(horn.run()),
+            NodeWork::Code(code) => NodeProduct::Code(code.run()),
+        }
     }
 }

@@ -1,80 +1,31 @@
-//! A payload in coded pieces: [`Broadcast`] with any code, jobs charged from tables.
+//! A payload in coded pieces: the [`Caster`] of any code, and payloads by their number.
 
-use super::{Delivery, Input, Labour, Output, Publish, Role, Wire};
+use super::caster::{self, Cast, Caster, CodedWork, Coder};
+use super::{Delivery, Input, Output, Publish, Role};
 use crate::gossip::Peers;
 use crate::latency::mix;
-use alphorn_proto::broadcast::{self, Broadcast, Message, Place, Product, Reject, Work};
+use alphorn_proto::Peer;
+use alphorn_proto::broadcast::{self, Message, Place};
 use alphorn_proto::rlnc::{Coding, Id, Subject};
-use alphorn_scheme::model::{CodeOp, CodeTable};
-use alphorn_scheme::{Bytes, Features, JobId, Schedulable, SessionId};
-use alphorn_types::{Slot, Time};
-use alphorn_worker::Request;
+use alphorn_scheme::Bytes;
+use alphorn_types::Time;
 use std::sync::Arc;
 
 /// The kind of payload in the headers of a run.
 const KIND: u8 = 1;
-/// What an authenticator begins with that does not verify.
-pub(crate) const FORGED: u8 = 1;
 
-impl<C: Coding> Wire for Message<C> {
-    const KINDS: &'static [&'static str] = &[
-        "header", "commits", "piece", "rank", "done", "need", "unread", "ask",
-    ];
-
-    #[inline]
-    fn wire_bytes(&self) -> u64 {
-        Message::wire_bytes(self)
-    }
-
-    #[inline]
-    fn kind(&self) -> usize {
-        match self {
-            Message::Header(_) => 0,
-            Message::Commits { .. } => 1,
-            Message::Piece { .. } => 2,
-            Message::Rank { .. } => 3,
-            Message::Done { .. } => 4,
-            Message::Need { .. } => 5,
-            Message::Unread(_) => 6,
-            Message::Ask { .. } => 7,
-        }
-    }
-
-    #[inline]
-    fn has_payload(&self) -> bool {
-        matches!(self, Message::Piece { .. })
-    }
-
-    #[inline]
-    fn is_paced(&self) -> bool {
-        matches!(self, Message::Piece { .. })
-    }
-}
-
-/// What all nodes of a run share: the code, what work costs, what is published.
+/// What is published in a run.
 #[derive(Debug)]
-pub(crate) struct Coder<C> {
-    /// The code.
-    pub code: C,
-    /// What coding costs; nothing without.
-    pub table: Option<CodeTable>,
-    /// What signing a header costs, and verifying one.
-    pub sign_ns: u64,
-    /// See [`Coder::sign_ns`].
-    pub verify_ns: u64,
-    /// Bytes of a header's authenticator.
-    pub auth_bytes: usize,
-    /// Bytes of a generation of the payload.
-    pub generation_bytes: u64,
+pub(crate) struct Payloads {
     /// Source of each payload.
     pub sources: Vec<u32>,
     /// Bytes of a payload.
-    pub payload_bytes: u64,
+    pub bytes: u64,
     /// Whether payloads have content; else they are zeros, which only models take.
     pub real: bool,
 }
 
-impl<C> Coder<C> {
+impl Payloads {
     /// The payload of a number.
     pub(crate) fn payload(&self, item: u32, bytes: u64) -> Bytes {
         let byte = |i: u64| match self.real {
@@ -90,68 +41,14 @@ impl<C> Coder<C> {
         let source = source.and_then(|item| self.sources.get(item));
         subject.kind == KIND && source == Some(&subject.source)
     }
-
-    fn cost_ns(&self, op: CodeOp, n: u64, payload_bytes: u64) -> u64 {
-        let table = self.table.as_ref();
-        table.map_or(0, |table| table.cost(op, n, payload_bytes).ns)
-    }
-}
-
-/// A job of a broadcast, and the code that does it.
-#[derive(Clone, Debug)]
-pub(crate) struct CodedWork<C: Coding> {
-    /// Not in place: outputs are moved, and most of them are no jobs.
-    work: Box<Work<C>>,
-    coder: Arc<Coder<C>>,
-    cost_ns: u64,
-}
-
-impl<C: Coding> Schedulable for CodedWork<C> {
-    fn features(&self) -> Features {
-        let size = self.work.size();
-        let kind = size.map_or(CodeOp::ALL.len(), |size| size.op as usize);
-        let class = size.map_or(0, |size| size.payload_bytes.max(1).ilog2() as u8);
-        Features {
-            // Above the operations of a scheme.
-            kind: 0x100 + kind as u16,
-            class,
-            inputs: 1,
-            prior_ns: self.cost_ns,
-            memory_bytes: 0,
-        }
-    }
-}
-
-impl<C: Coding> Labour for CodedWork<C> {
-    type Product = Option<Product<C>>;
-
-    fn run(self) -> Self::Product {
-        match &*self.work {
-            Work::Sign { .. } => {
-                let auth = vec![0; self.coder.auth_bytes];
-                Some(Product::Signed(auth.into()))
-            }
-            Work::VerifyHeader { announce, .. } => {
-                let genuine = announce.auth.len() == self.coder.auth_bytes
-                    && announce.auth.first() != Some(&FORGED);
-                Some(Product::Header(genuine))
-            }
-            work => work.run(&self.coder.code),
-        }
-    }
 }
 
 /// A node that broadcasts in pieces.
 pub(crate) struct Coded<C: Coding> {
-    machine: Broadcast<C>,
-    coder: Arc<Coder<C>>,
+    caster: Caster<C>,
+    payloads: Arc<Payloads>,
     config: Arc<broadcast::Config>,
     node: u32,
-    /// Its jobs have numbers from here on, so that results for a node before it are none for this one.
-    first_job: u64,
-    /// Waits behind the time that it took.
-    next: Option<Output<Self>>,
-    duplicate_bytes: u64,
     /// What the handshakes with its neighbours tell.
     places: Arc<[Option<Place>]>,
 }
@@ -163,26 +60,25 @@ impl<C: Coding> std::fmt::Debug for Coded<C> {
 }
 
 impl<C: Coding> Coded<C> {
-    /// A node of a run; `secret` is drawn from its seed.
+    /// A node of a run after so many restarts; `secret` is drawn from its seed.
     ///
     /// # Panics
     /// If the configuration does not pass its check.
     pub(crate) fn new(
-        coder: Arc<Coder<C>>,
+        (coder, payloads): (Arc<Coder<C>>, Arc<Payloads>),
         config: Arc<broadcast::Config>,
         node: u32,
-        secret: [u8; 32],
+        (secret, restarts): ([u8; 32], u32),
     ) -> Self {
-        let table = coder.clone();
-        let schedule = Arc::new(move |subject: &Subject| table.is_scheduled(subject));
+        let due = payloads.clone();
+        let schedule = Arc::new(move |subject: &Subject| due.is_scheduled(subject));
+        // Results for a node before it are none for this one.
+        let chance = (secret, super::first_job(restarts));
         Coded {
-            machine: Broadcast::new(coder.code.clone(), config.clone(), schedule, secret),
-            coder,
+            caster: Caster::new(coder, config.clone(), schedule, chance),
+            payloads,
             config,
             node,
-            first_job: 0,
-            next: None,
-            duplicate_bytes: 0,
             places: Arc::new([]),
         }
     }
@@ -193,33 +89,20 @@ impl<C: Coding> Coded<C> {
         self.places = places;
     }
 
-    /// The same as the node that it is after so many restarts.
-    #[must_use]
-    pub(crate) fn restarted(mut self, times: u32) -> Self {
-        self.first_job = super::first_job(times);
-        self
-    }
-
     /// Another node like this one, as it was at the begin.
     pub(crate) fn twin(&self, seed: u64) -> Self {
         let secret = crate::random::bytes(seed, "twin", self.node);
-        Coded::new(self.coder.clone(), self.config.clone(), self.node, secret)
+        let shared = (self.caster.coder().clone(), self.payloads.clone());
+        Coded::new(shared, self.config.clone(), self.node, (secret, 0))
     }
 
     pub(crate) fn clone_code(&self) -> C {
-        self.coder.code.clone()
+        self.caster.coder().code.clone()
     }
 
-    /// The state machine.
-    pub(crate) fn machine(&self) -> &Broadcast<C> {
-        &self.machine
-    }
-
-    /// Pieces so far that told nothing.
-    fn useless(&self) -> u32 {
-        let refused = self.machine.refused();
-        let count = |reason| refused.count(reason);
-        count(Reject::Dependent) + count(Reject::GenerationFull) + count(Reject::Expired)
+    /// Where a neighbour stands in the order of this node.
+    pub(crate) fn place_of(&self, peer: Peer) -> Option<Place> {
+        self.caster.place_of(peer)
     }
 
     fn publish(&self, publish: Publish) -> broadcast::Input<C> {
@@ -231,7 +114,7 @@ impl<C: Coding> Coded<C> {
                 source: self.node,
                 index: 0,
             },
-            payload: self.coder.payload(item, bytes),
+            payload: self.payloads.payload(item, bytes),
         }
     }
 
@@ -239,37 +122,13 @@ impl<C: Coding> Coded<C> {
     fn delivery(&self, subject: &Subject, payload: &Bytes) -> Delivery {
         let item = u32::try_from(subject.slot).unwrap_or(u32::MAX);
         let bytes = payload.len() as u64;
-        let genuine = !self.coder.real || *payload == self.coder.payload(item, bytes);
+        let genuine = !self.payloads.real || *payload == self.payloads.payload(item, bytes);
         // The second payload of a source that equivocates.
-        let second = bytes + 1 == self.coder.payload_bytes;
-        let items = u32::try_from(self.coder.sources.len()).unwrap_or(u32::MAX);
+        let second = bytes + 1 == self.payloads.bytes;
+        let items = u32::try_from(self.payloads.sources.len()).unwrap_or(u32::MAX);
         Delivery {
             item: item.saturating_add(if second { items } else { 0 }),
             bytes: if genuine { bytes } else { u64::MAX },
-        }
-    }
-
-    fn spawn(&self, work: Box<Work<C>>, expires: Time) -> Request<CodedWork<C>> {
-        let cost_ns = match (&*work, work.size()) {
-            (_, Some(size)) => self.coder.cost_ns(size.op, size.n, size.payload_bytes),
-            (Work::Sign { .. }, None) => self.coder.sign_ns,
-            (_, None) => self.coder.verify_ns,
-        };
-        let class = work.class();
-        let work = CodedWork {
-            work,
-            coder: self.coder.clone(),
-            cost_ns,
-        };
-        let session = SessionId {
-            slot: Slot(0),
-            seq: 0,
-        };
-        Request {
-            soft: expires,
-            hard: expires,
-            votes: 1,
-            ..super::request(session, class, work)
         }
     }
 }
@@ -283,22 +142,10 @@ impl<C: Coding> Role for Coded<C> {
 
     fn handle(&mut self, now: Time, input: Input<Self>) {
         let input = match input {
-            Input::Message { from, message } => {
-                let bytes = match &message {
-                    Message::Piece { wire_bytes, .. } => u64::from(*wire_bytes),
-                    _ => 0,
-                };
-                let before = self.useless();
-                let input = broadcast::Input::Message { from, message };
-                self.machine.handle(now, input);
-                if self.useless() != before {
-                    self.duplicate_bytes += bytes;
-                }
-                return;
-            }
+            Input::Message { from, message } => broadcast::Input::Message { from, message },
             Input::SendReady { peer } => broadcast::Input::SendReady { peer },
             Input::PeerUp { peer } => {
-                self.machine.handle(now, broadcast::Input::PeerUp { peer });
+                self.caster.handle(now, broadcast::Input::PeerUp { peer });
                 let place = self.places.get(peer.0 as usize).copied().flatten();
                 let Some(place) = place else {
                     return;
@@ -307,101 +154,64 @@ impl<C: Coding> Role for Coded<C> {
             }
             Input::PeerDown { peer } => broadcast::Input::PeerDown { peer },
             Input::Finished { job, product, .. } => {
-                let Some(job) = job.0.checked_sub(self.first_job) else {
-                    return;
-                };
-                broadcast::Input::Finished {
-                    job: JobId(job),
-                    product: product.flatten(),
-                }
+                return self.caster.finished(now, job, product.flatten());
             }
             Input::Deadline => broadcast::Input::Deadline,
             Input::Command(command) => self.publish(command),
         };
-        self.machine.handle(now, input);
+        self.caster.handle(now, input);
     }
 
     fn poll_output(&mut self) -> Option<Output<Self>> {
-        if self.next.is_some() {
-            return self.next.take();
-        }
         loop {
-            return Some(match self.machine.poll_output()? {
-                broadcast::Output::Send {
+            return Some(match self.caster.poll()? {
+                Cast::Send {
                     peer,
                     message,
                     priority,
-                    drawn,
-                } => {
-                    let send = Output::Send {
-                        to: Peers::One(peer),
-                        message,
-                        priority: priority as u8,
-                    };
-                    let bytes = self.coder.generation_bytes;
-                    let cost_ns = match drawn {
-                        0 => 0,
-                        rows => self.coder.cost_ns(CodeOp::RlncRecode, rows.into(), bytes),
-                    };
-                    if cost_ns > 0 {
-                        self.next = Some(send);
-                        return Some(Output::Spend { cost_ns });
-                    }
-                    send
-                }
-                broadcast::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
-                broadcast::Output::Spawn { job, expires, work } => Output::Spawn {
-                    job: JobId(self.first_job + job.0),
-                    request: self.spawn(work, expires),
+                } => Output::Send {
+                    to: Peers::One(peer),
+                    message,
+                    priority,
                 },
-                broadcast::Output::Deliver {
-                    subject, payload, ..
-                } => Output::Deliver(self.delivery(&subject, &payload)),
-                broadcast::Output::Report { peer, reason } => Output::Report {
+                Cast::Cancel { peer, id } => Output::Cancel { peer, what: id },
+                Cast::Spawn { job, request, work } => Output::Spawn {
+                    job,
+                    request: request.with(work),
+                },
+                Cast::Spend { cost_ns } => Output::Spend { cost_ns },
+                Cast::Deliver { subject, payload } => {
+                    Output::Deliver(self.delivery(&subject, &payload))
+                }
+                Cast::Report { peer, reason } => Output::Report {
                     peer,
                     reason: reason.name(),
                 },
-                broadcast::Output::InvalidSource(_) | broadcast::Output::Evidence { .. } => {
-                    Output::Evidence
-                }
+                Cast::Evidence => Output::Evidence,
                 // The ledger sees what is delivered and what is not.
-                broadcast::Output::Published { .. }
-                | broadcast::Output::Unpublished { .. }
-                | broadcast::Output::Withheld { .. }
-                | broadcast::Output::Progress { .. } => continue,
+                Cast::Published(_) | Cast::Unpublished(_) => continue,
             });
         }
     }
 
     #[inline]
     fn next_deadline(&self) -> Option<Time> {
-        self.machine.next_deadline()
+        self.caster.next_deadline()
     }
 
     fn cancels(what: &Id, message: &Message<C>) -> bool {
-        matches!(message, Message::Piece { id, .. } if id == what)
+        caster::is_piece_of(message, what)
     }
 
     fn is_proof(reason: &str) -> bool {
-        const PROOFS: [Reject; 9] = [
-            Reject::Malformed,
-            Reject::TooLong,
-            Reject::BadLength,
-            Reject::BadAuth,
-            Reject::NonCanonicalScalar,
-            Reject::NonCanonicalPoint,
-            Reject::ZeroRow,
-            Reject::InvalidChunk,
-            Reject::BadPath,
-        ];
-        PROOFS.iter().any(|proof| proof.name() == reason)
+        caster::is_proof(reason)
     }
 
     fn duplicate_bytes(&self) -> u64 {
-        self.duplicate_bytes
+        self.caster.duplicate_bytes()
     }
 
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        self.machine.refused().reasons()
+        self.caster.refused().reasons()
     }
 }

@@ -6,7 +6,8 @@ use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
 use crate::report::Outcome;
-use crate::role::coded::{Coded, Coder};
+use crate::role::caster::Coder;
+use crate::role::coded::{Coded, Payloads};
 use crate::role::flood::TooManyPeers;
 use crate::role::ideal::Ideal;
 use crate::scenario::{Broadcast, Coding, Latency, Mode, Scenario, SourcePrivacy, Strategy};
@@ -84,10 +85,14 @@ fn with<C: rlnc::Coding + Spoil>(
     })?;
     let len = scenario.traffic.bytes as u32;
     let choice = policy(scenario, broadcast, code.strategy(), len)?;
-    let generations = u64::from(cut(scenario, broadcast, len)?.generations.max(1));
-    let coder = Arc::new(coder(scenario, &setup, (code, real), generations)?);
+    let coder = Arc::new(coder(scenario, code)?);
+    let payloads = Arc::new(Payloads {
+        sources: setup.sources.clone(),
+        bytes: scenario.traffic.bytes,
+        real,
+    });
     // As many as most nodes have neighbours.
-    let places = match broadcast.places {
+    let places = match broadcast.places.unwrap_or(true) {
         true => u16::try_from(setup.mean_degree()).unwrap_or(PEERS_MAX),
         false => 0,
     };
@@ -103,7 +108,8 @@ fn with<C: rlnc::Coding + Spoil>(
         }
         let config = configs[usize::from(setup.class[node as usize])].clone();
         let secret = random::bytes(seed, "broadcast", node);
-        roles.push(Coded::new(coder.clone(), config, node, secret));
+        let shared = (coder.clone(), payloads.clone());
+        roles.push(Coded::new(shared, config, node, (secret, 0)));
     }
     let places = handshakes(&setup.graph, &roles);
     for (role, places) in roles.iter_mut().zip(&places) {
@@ -117,7 +123,8 @@ fn with<C: rlnc::Coding + Spoil>(
     ready.world.set_restart(move |_, node, times| {
         let config = configs[usize::from(class[node as usize])].clone();
         let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
-        let mut role = Coded::new(coder.clone(), config, node, secret).restarted(times);
+        let shared = (coder.clone(), payloads.clone());
+        let mut role = Coded::new(shared, config, node, (secret, times));
         role.set_places(places[node as usize].clone());
         role
     });
@@ -131,19 +138,14 @@ fn handshakes<C: rlnc::Coding>(graph: &Graph, roles: &[Coded<C>]) -> Vec<Arc<[Op
     let told = |node: u32| {
         let place = |(number, &peer): (u64, &u32)| {
             let back = graph.back(graph.end(node, number)?);
-            roles[peer as usize].machine().place_of(Peer(back.into()))
+            roles[peer as usize].place_of(Peer(back.into()))
         };
         (0..).zip(graph.peers(node)).map(place).collect()
     };
     nodes.map(told).collect()
 }
 
-fn coder<C: rlnc::Coding>(
-    scenario: &Scenario,
-    setup: &Setup,
-    (code, real): (C, bool),
-    generations: u64,
-) -> Result<Coder<C>, RunError> {
+fn coder<C: rlnc::Coding>(scenario: &Scenario, code: C) -> Result<Coder<C>, RunError> {
     let duty = duty(scenario)?;
     Ok(Coder {
         code,
@@ -151,10 +153,6 @@ fn coder<C: rlnc::Coding>(
         sign_ns: duty.sign_ns,
         verify_ns: duty.verify_ns,
         auth_bytes: duty.signature_bytes.unwrap_or(AUTH_BYTES),
-        generation_bytes: scenario.traffic.bytes.div_ceil(generations),
-        sources: setup.sources.clone(),
-        payload_bytes: scenario.traffic.bytes,
-        real,
     })
 }
 
@@ -176,25 +174,25 @@ fn policy(
     strategy: rlnc::Strategy,
     len: u32,
 ) -> Result<PolicyChoice, RunError> {
-    let numbers = [
-        broadcast.chunks,
-        broadcast.credit_milli,
-        broadcast.source_chunks,
-        broadcast.headers,
-        broadcast.source_run,
-        broadcast.chunk_bytes_max,
-        broadcast.push_pct,
-    ];
-    let own = numbers.iter().any(|number| number.is_some())
-        || broadcast.burst.is_some()
-        || broadcast.feedback.is_some();
+    let (up_bps, latency_ns) = reference(scenario);
+    policy_of(broadcast, strategy, Policy::auto(len, up_bps, latency_ns))
+}
+
+/// The policy by name, with what is replaced; `auto` is the one that it stands for where something is.
+///
+/// # Errors
+/// [`RunError::Policy`], [`RunError::Chunks`].
+pub(crate) fn policy_of(
+    broadcast: &Broadcast,
+    strategy: rlnc::Strategy,
+    auto: Policy,
+) -> Result<PolicyChoice, RunError> {
     let known = Policy::NAMED
         .iter()
         .find(|(name, _)| *name == broadcast.policy);
-    let (up_bps, latency_ns) = reference(scenario);
     let mut policy = match (broadcast.policy.as_str(), known) {
-        ("auto", _) if !own => return Ok(PolicyChoice::Auto),
-        ("auto", _) => Policy::auto(len, up_bps, latency_ns),
+        ("auto", _) if !broadcast.replaces() => return Ok(PolicyChoice::Auto),
+        ("auto", _) => auto,
         (_, Some((_, policy))) => *policy,
         (name, None) => {
             return Err(RunError::Policy { name: name.into() });
@@ -238,6 +236,25 @@ fn policy(
     Ok(PolicyChoice::Fixed(policy))
 }
 
+/// Replaces when and of whom pieces are asked for.
+pub(crate) fn replace_needs(config: &mut Config, chosen: &Broadcast) {
+    if let Some(ms) = chosen.quiet_ms {
+        config.need_after_quiet_ns = u64::from(ms) * 1_000_000;
+    }
+    if let Some(peers) = chosen.need_peers {
+        config.need_peers = u8::try_from(peers).unwrap_or(u8::MAX);
+    }
+}
+
+/// How a source hides.
+pub(crate) fn privacy(chosen: SourcePrivacy) -> broadcast::SourcePrivacy {
+    match chosen {
+        SourcePrivacy::None => broadcast::SourcePrivacy::None,
+        SourcePrivacy::Blend => broadcast::SourcePrivacy::Blend,
+        SourcePrivacy::Stem => broadcast::SourcePrivacy::Stem,
+    }
+}
+
 /// The configuration of the nodes of a class.
 fn config(
     scenario: &Scenario,
@@ -246,7 +263,8 @@ fn config(
     class: usize,
     places: u16,
 ) -> Result<Config, RunError> {
-    let defaults = Config::default();
+    let mut defaults = Config::default();
+    replace_needs(&mut defaults, chosen);
     let (reference_uplink_bps, reference_latency_ns) = reference(scenario);
     let in_flight = chosen
         .in_flight
@@ -263,11 +281,7 @@ fn config(
         reference_latency_ns,
         peers_max: PEERS_MAX,
         places,
-        source_privacy: match chosen.source_privacy {
-            SourcePrivacy::None => broadcast::SourcePrivacy::None,
-            SourcePrivacy::Blend => broadcast::SourcePrivacy::Blend,
-            SourcePrivacy::Stem => broadcast::SourcePrivacy::Stem,
-        },
+        source_privacy: privacy(chosen.source_privacy.unwrap_or_default()),
         memory_bytes_max: u64::MAX,
         sends_in_flight_peer_max: in_flight.unwrap_or(defaults.sends_in_flight_peer_max),
         ..defaults

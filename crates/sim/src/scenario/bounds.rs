@@ -3,7 +3,7 @@
 mod fault;
 mod unread;
 
-use super::parts::{Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
+use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
@@ -256,38 +256,7 @@ fn mesh(path: &str, gossip: &Gossip) -> Checked {
 fn protocol(scenario: &Scenario) -> Checked {
     match &scenario.protocol {
         Protocol::Gossip(gossip) => mesh("protocol", gossip),
-        Protocol::Broadcast(broadcast) => {
-            let most = u64::from(u16::MAX);
-            let numbers = [
-                ("protocol.chunks", broadcast.chunks, 1, 1024),
-                ("protocol.headers", broadcast.headers, 0, most),
-                ("protocol.source_run", broadcast.source_run, 1, 255),
-                ("protocol.credit_milli", broadcast.credit_milli, 0, 1 << 20),
-                ("protocol.source_chunks", broadcast.source_chunks, 1, most),
-                (
-                    "protocol.chunk_bytes_max",
-                    broadcast.chunk_bytes_max,
-                    1,
-                    u64::from(CHUNK_BYTES_MAX),
-                ),
-                ("protocol.push_pct", broadcast.push_pct, 0, 10_000),
-                (
-                    "protocol.in_flight",
-                    broadcast.in_flight,
-                    1,
-                    u64::from(SENDS_IN_FLIGHT_MAX),
-                ),
-            ];
-            for (key, value, min, max) in numbers {
-                if let Some(value) = value {
-                    range(key, u64::from(value), min, max)?;
-                }
-            }
-            for burst in broadcast.burst.iter().flat_map(|burst| burst.by_hop()) {
-                range("protocol.burst", u64::from(burst), 0, most)?;
-            }
-            Ok(())
-        }
+        Protocol::Broadcast(parameters) => broadcast("protocol", parameters),
         Protocol::Horn(parameters) => horn(parameters),
         Protocol::Tree(model) => {
             let checked = model.check().map_err(|error| error.to_string());
@@ -295,6 +264,34 @@ fn protocol(scenario: &Scenario) -> Checked {
         }
         Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
+}
+
+/// How pieces travel, at a path.
+fn broadcast(path: &str, broadcast: &Broadcast) -> Checked {
+    let most = u64::from(u16::MAX);
+    let chunk_bytes = u64::from(CHUNK_BYTES_MAX);
+    let in_flight = u64::from(SENDS_IN_FLIGHT_MAX);
+    let numbers = [
+        ("chunks", broadcast.chunks, 1, 1024),
+        ("headers", broadcast.headers, 0, most),
+        ("source_run", broadcast.source_run, 1, 255),
+        ("credit_milli", broadcast.credit_milli, 0, 1 << 20),
+        ("source_chunks", broadcast.source_chunks, 1, most),
+        ("chunk_bytes_max", broadcast.chunk_bytes_max, 1, chunk_bytes),
+        ("push_pct", broadcast.push_pct, 0, 10_000),
+        ("in_flight", broadcast.in_flight, 1, in_flight),
+        ("quiet_ms", broadcast.quiet_ms, 1, 60_000),
+        ("need_peers", broadcast.need_peers, 1, 16),
+    ];
+    for (key, value, min, max) in numbers {
+        if let Some(value) = value {
+            range(&format!("{path}.{key}"), u64::from(value), min, max)?;
+        }
+    }
+    for burst in broadcast.burst.iter().flat_map(|burst| burst.by_hop()) {
+        range(&format!("{path}.burst"), u64::from(burst), 0, most)?;
+    }
+    Ok(())
 }
 
 fn horn(horn: &Horn) -> Checked {
@@ -315,6 +312,13 @@ fn horn(horn: &Horn) -> Checked {
     supports(horn)?;
     if let Some(gossip) = &horn.gossip {
         mesh("protocol.gossip", gossip)?;
+    }
+    if let Some(pieces) = &horn.broadcast {
+        broadcast("protocol.broadcast", pieces)?;
+    }
+    let above_max = u64::from(alphorn_proto::rlnc::PAYLOAD_BYTES_MAX);
+    if let Some(bytes) = horn.broadcast_above {
+        range("protocol.broadcast_above", bytes.into(), 0, above_max)?;
     }
     let numbers = [
         ("protocol.committees", horn.committees, 512),
@@ -357,21 +361,22 @@ fn horn(horn: &Horn) -> Checked {
             "give slot, or slot_ms and offsets_ms",
         ));
     }
+    let whole = ["gossip", "direct", "grid"].as_slice();
+    let all = ["gossip", "direct", "grid", "coded"].as_slice();
     let ways = [
-        ("protocol.vote_dissemination", &horn.vote_dissemination),
-        (
-            "protocol.aggregate_dissemination",
-            &horn.aggregate_dissemination,
-        ),
-        (
-            "protocol.collection_dissemination",
-            &horn.collection_dissemination,
-        ),
-        ("protocol.block_dissemination", &horn.block_dissemination),
+        ("vote", &horn.vote_dissemination, whole),
+        ("aggregate", &horn.aggregate_dissemination, whole),
+        ("collection", &horn.collection_dissemination, all),
+        ("block", &horn.block_dissemination, all),
     ];
-    for (key, way) in ways {
-        if !["gossip", "direct", "grid", "rlnc", "rs"].contains(&way.as_str()) {
-            return Err(invalid(key, way, "one of gossip, direct, grid, rlnc, rs"));
+    for (topic, way, known) in ways {
+        if !known.contains(&way.as_str()) {
+            let why = format!("one of {}", known.join(", "));
+            return Err(invalid(
+                &format!("protocol.{topic}_dissemination"),
+                way,
+                why,
+            ));
         }
     }
     Ok(())

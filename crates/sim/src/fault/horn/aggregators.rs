@@ -1,11 +1,10 @@
 //! Aggregators that leave out votes.
 
-use super::payload;
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::Peers;
 use crate::graph::Graph;
 use crate::horn::node::HornNode;
-use crate::horn::{HornMessage, HornWork, Item, Plan};
+use crate::horn::{HornMessage, HornWork, Item, NodeWork, Plan};
 use crate::latency::mix;
 use crate::role::Output;
 use alphorn_proto::Peer;
@@ -78,7 +77,7 @@ impl DropVotes {
 
     /// Whether a message is a vote of an ally for a cell in which allies aggregate.
     fn is_hidden(&self, message: &HornMessage) -> bool {
-        let Some(Item::Vote(data)) = payload(message) else {
+        let Some(Item::Vote(data)) = message.item() else {
             return false;
         };
         let Ok(vote) = VoteMsg::decode(data, &self.plan.format) else {
@@ -115,10 +114,10 @@ impl Wrap<HornNode> for DropVotes {
         }
         match &mut output {
             Output::Spawn { request, .. } => {
-                if let Work::Aggregate(job) = request.work.work()
+                if let Some(Work::Aggregate(job)) = request.work.work()
                     && let Some(fewer) = self.without(job)
                 {
-                    request.work = fewer;
+                    request.work = NodeWork::Horn(fewer);
                 }
             }
             Output::Send { to, message, .. } if self.hides && self.is_hidden(message) => {

@@ -1,10 +1,12 @@
 //! Collectors that leave out votes, or publish before their time.
 
-use super::{drawn, payload, peers};
+use super::{drawn, peers};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{AggregateBody, CollectionBody, HornMessage, HornWork, Item, Plan};
+use crate::horn::{
+    AggregateBody, CollectionBody, HornMessage, HornWork, Inner, Item, NodeWork, Plan,
+};
 use crate::role::{Input, Output};
 use alphorn_proto::Peer;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
@@ -71,10 +73,10 @@ impl Wrap<HornNode> for LoneVotes {
     ) {
         if self.interval.contains(now)
             && let Output::Spawn { request, .. } = &mut output
-            && let Work::Combine(job) = request.work.work()
+            && let Some(Work::Combine(job)) = request.work.work()
             && let Some(alone) = self.alone(job)
         {
-            request.work = alone;
+            request.work = NodeWork::Horn(alone);
         }
         outputs.push(output);
     }
@@ -125,10 +127,10 @@ impl Wrap<HornNode> for LeaveCells {
     ) {
         if self.interval.contains(now)
             && let Output::Spawn { request, .. } = &mut output
-            && let Work::Combine(job) = request.work.work()
+            && let Some(Work::Combine(job)) = request.work.work()
             && let Some(fewer) = self.without(job)
         {
-            request.work = fewer;
+            request.work = NodeWork::Horn(fewer);
         }
         outputs.push(output);
     }
@@ -172,7 +174,7 @@ impl EarlyCollection {
     }
 
     fn see(&mut self, message: &HornMessage) {
-        if let Some(Item::Aggregate(body)) = payload(message) {
+        if let Some(Item::Aggregate(body)) = message.item() {
             let largest = self.largest.entry((body.slot, body.post));
             let largest = largest.or_insert_with(|| body.clone());
             if largest.signers.count_ones() < body.signers.count_ones() {
@@ -279,7 +281,7 @@ impl EarlyCollection {
                     to: Peers::List(self.peers.clone()),
                     message: HornMessage {
                         topic: plan.collection_topic(),
-                        inner: Message::Data { id, payload },
+                        inner: Inner::Whole(Message::Data { id, payload }),
                     },
                     priority: gossip::Priority::Own as u8,
                 });
@@ -309,7 +311,7 @@ impl Wrap<HornNode> for EarlyCollection {
     fn output(&mut self, _: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
         match &output {
             Output::Send { message, .. } => {
-                let again = matches!(payload(message), Some(Item::Collection(body)) if self.is_published(body));
+                let again = matches!(message.item(), Some(Item::Collection(body)) if self.is_published(body));
                 if again {
                     return;
                 }

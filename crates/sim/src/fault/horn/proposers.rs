@@ -1,10 +1,10 @@
 //! Proposers that censor, propose twice, or are none.
 
-use super::{Pace, drawn, payload};
+use super::{Pace, drawn};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::node::HornNode;
-use crate::horn::{BlockBody, HornMessage, Item, Plan, TopicId};
+use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan, TopicId};
 use crate::role::{Input, Output};
 use alphorn_proto::Peer;
 use alphorn_proto::wire::{Block, Body, Header, Root, digest, no_references};
@@ -36,7 +36,7 @@ impl Censor {
     }
 
     fn leaves_out(&self, message: &HornMessage) -> bool {
-        let Some(Item::Collection(body)) = payload(message) else {
+        let Some(Item::Collection(body)) = message.item() else {
             return false;
         };
         let plan = &self.plan;
@@ -130,13 +130,13 @@ impl Wrap<HornNode> for TwoBlocks {
             return outputs.push(output);
         };
         let second = match &message.inner {
-            Message::Data {
+            Inner::Whole(Message::Data {
                 id,
                 payload: Item::Block(body),
-            } => self.second(*id, body),
+            }) => self.second(*id, body),
             _ => None,
         };
-        let Some(inner) = second else {
+        let Some(inner) = second.map(Inner::Whole) else {
             return outputs.push(output);
         };
         let topic = message.topic;
@@ -167,10 +167,10 @@ pub(super) struct ForgedBlocks {
 
 impl ForgedBlocks {
     fn see(&mut self, message: &HornMessage) {
-        if let Message::Data {
+        if let Inner::Whole(Message::Data {
             payload: Item::Block(body),
             ..
-        } = &message.inner
+        }) = &message.inner
         {
             self.parent = self.parent.max(Some((body.slot, body.root)));
         }
@@ -193,7 +193,7 @@ impl ForgedBlocks {
         };
         let none = Bytes::from(vec![before.0 as u8; plan.format.duty_signature_bytes]);
         let (root, data) = empty_block(plan, header, number, |_| Some(none))?;
-        let inner = Message::Data {
+        let inner = Inner::Whole(Message::Data {
             id: DenseId(2 * plan.blocks().count() as u32 + self.forged),
             payload: Item::Block(Arc::new(BlockBody {
                 slot,
@@ -201,7 +201,7 @@ impl ForgedBlocks {
                 entries: Vec::new(),
                 data,
             })),
-        };
+        });
         let topic: TopicId = plan.block_topic();
         Some(HornMessage { topic, inner })
     }

@@ -5,7 +5,7 @@ use alphorn_scheme::model::Merged;
 use alphorn_scheme::{Form, Overlap};
 
 /// Proofs that merge, also those of a block.
-fn proofs() -> CostTable {
+pub(super) fn proofs() -> CostTable {
     let mut table = CostTable::example();
     table.abilities.layers = [Form::Proof; 2];
     table.abilities.overlap = [Overlap::Union; 2];
@@ -18,7 +18,7 @@ fn proofs() -> CostTable {
 }
 
 /// The scenario without its number of cells.
-fn levels(table: &CostTable, changes: &[(&str, &str)]) -> Scenario {
+pub(super) fn levels(table: &CostTable, changes: &[(&str, &str)]) -> Scenario {
     let text = TEXT.replace("subcommittees = 4\n", "");
     let mut scenario = scenario_of(&text, changes);
     let table = serde_json::to_string(table).unwrap();
@@ -36,7 +36,7 @@ fn run_of(table: &CostTable, changes: &[(&str, &str)]) -> Result<HornRun, HornEr
 
 /// Every vote that was cast is in the block and in every chain.
 #[track_caller]
-fn counts_all(run: &HornRun) {
+pub(super) fn counts_all(run: &HornRun) {
     let cast = run.votes[0];
     assert_eq!(run.votes, [cast; 5]);
     for of in &run.slots {

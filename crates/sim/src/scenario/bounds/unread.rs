@@ -2,7 +2,7 @@
 
 use super::{Checked, invalid};
 use crate::scenario::{
-    Broadcast, Coding, Mode, Protocol, Restart, Scenario, SourcePrivacy, Stop, Strategy, Traffic,
+    Broadcast, Coding, Horn, Mode, Protocol, Restart, Scenario, Stop, Strategy, Traffic,
     TrafficKind,
 };
 
@@ -15,7 +15,11 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     }
     match &scenario.protocol {
         Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
-        Protocol::Horn(_) | Protocol::Tree(_) => own_traffic(scenario),
+        Protocol::Horn(horn) => {
+            pieces(horn)?;
+            own_traffic(scenario)
+        }
+        Protocol::Tree(_) => own_traffic(scenario),
         Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
 }
@@ -37,6 +41,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         places,
         source_privacy,
         in_flight,
+        quiet_ms,
+        need_peers,
         coding,
     } = broadcast;
     let numbers = [
@@ -48,22 +54,43 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         headers,
         source_run,
         in_flight,
+        quiet_ms,
+        need_peers,
     ];
     let own = policy != "auto"
         || numbers.iter().any(|number| number.is_some())
         || burst.is_some()
         || feedback.is_some()
-        || !places
-        || *source_privacy != SourcePrivacy::None;
+        || places.is_some()
+        || source_privacy.is_some();
     if *strategy == Strategy::Gossip && own {
         let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
-                   source_chunks, headers, source_run, feedback, places, source_privacy and in_flight";
+                   source_chunks, headers, source_run, feedback, places, source_privacy, in_flight, \
+                   quiet_ms and need_peers";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
     let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;
     if *coding == Coding::Ideal && !counted {
         let why = "combinations are counted for strategy rlnc in mode rank alone";
         return Err(invalid("protocol.coding", "ideal", why));
+    }
+    Ok(())
+}
+
+/// What nodes of Horn do not read of how pieces travel. It may stand where nothing is coded, so that a sweep
+/// can compare.
+fn pieces(horn: &Horn) -> Checked {
+    let Some(broadcast) = &horn.broadcast else {
+        return Ok(());
+    };
+    if broadcast.strategy != Strategy::Rs || broadcast.coding != Coding::default() {
+        let why = "a node of Horn sends Reed-Solomon shards: strategy = \"rs\" without coding";
+        return Err(invalid("protocol.broadcast.strategy", "given", why));
+    }
+    if broadcast.policy == "auto" && broadcast.replaces() {
+        let why =
+            "what replaces numbers of a policy needs its name: the one of auto hangs on the length";
+        return Err(invalid("protocol.broadcast.policy", "auto", why));
     }
     Ok(())
 }

@@ -144,26 +144,46 @@ pub struct Broadcast {
     /// Whether nodes tell each other their ranks, if not the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<bool>,
-    /// Whether each node deals its peers places in its order; else bursts are drawn by their senders.
-    #[serde(default = "yes")]
-    pub places: bool,
-    /// How the source hides.
-    #[serde(default)]
-    pub source_privacy: SourcePrivacy,
+    /// Whether each node deals its peers places in its order; else bursts are drawn by their senders. If
+    /// absent they do, but for nodes of Horn, which deal none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<bool>,
+    /// How the source hides. If absent it does not, but for nodes of Horn, which blend in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_privacy: Option<SourcePrivacy>,
     /// Pieces on the way to a peer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
+    /// Time without a new piece after which pieces are asked for, if not that of a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_ms: Option<u32>,
+    /// Peers that are asked at a time, if not as many as a node asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_peers: Option<u32>,
     /// How ranks are counted.
     #[serde(default)]
     pub coding: Coding,
 }
 
-fn auto() -> String {
-    "auto".into()
+impl Broadcast {
+    /// Whether it replaces numbers of the policy.
+    pub(crate) fn replaces(&self) -> bool {
+        let numbers = [
+            self.chunks,
+            self.credit_milli,
+            self.source_chunks,
+            self.headers,
+            self.source_run,
+            self.chunk_bytes_max,
+            self.push_pct,
+        ];
+        let own = numbers.iter().any(|number| number.is_some());
+        own || self.burst.is_some() || self.feedback.is_some()
+    }
 }
 
-fn yes() -> bool {
-    true
+fn auto() -> String {
+    "auto".into()
 }
 
 /// How many peers push to a node.
@@ -274,12 +294,19 @@ pub struct Horn {
     /// How aggregates travel.
     #[serde(default = "gossip")]
     pub aggregate_dissemination: String,
-    /// How collections travel.
+    /// How collections travel: also `coded`, as a node sends them: in coded pieces if they are long, else by
+    /// gossip.
     #[serde(default = "gossip")]
     pub collection_dissemination: String,
-    /// How blocks travel.
+    /// How blocks travel, as for collections.
     #[serde(default = "gossip")]
     pub block_dissemination: String,
+    /// Bytes above which what is `coded` travels in pieces; as a node has it if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcast_above: Option<u32>,
+    /// How pieces travel, if not as a node sends them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcast: Option<Broadcast>,
     /// The meshes, if not the default ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gossip: Option<Gossip>,

@@ -1,11 +1,17 @@
-//! What is broadcast, and the parameters of the machine that does it.
+//! What of Horn travels as coded broadcasts: which messages, under which subjects, with which parameters.
+//! Nodes and the simulation of a network do the same by it.
 
-use alphorn_proto::broadcast::{Config, Limits};
-use alphorn_proto::horn::Horn;
-use alphorn_proto::wire::{Kind, Topic};
+use super::machine::Horn;
+use crate::broadcast::{Config, Limits};
+use crate::rlnc::Subject;
+use crate::wire::{Aggregate, Header, Kind, Topic, WireFormat};
 
 /// Messages above so many bytes are broadcast, unless configured otherwise.
 pub const ABOVE_BYTES: usize = 256 << 10;
+/// Jobs from here on are those of broadcasts; a trace's reader may have numbers of 53 bits only.
+pub const JOBS: u64 = 1 << 52;
+/// Messages that came by broadcast are from peers from here on: from their source, as a number.
+pub const SOURCES: u64 = 1 << 63;
 
 /// Broadcasts alive, at most, and slots that each lives.
 const LIVE_MAX: u16 = 64;
@@ -19,8 +25,6 @@ const UNVERIFIED_PEER_MAX: u8 = 64;
 /// Pieces that wait for their header, which is verified meanwhile: of one peer and of all.
 const ORPHANS_PEER_MAX: u8 = 32;
 const ORPHANS_MAX: u16 = 256;
-/// The longest frame.
-const FRAME_BYTES: u64 = 320 << 10;
 
 /// What is told to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +43,13 @@ impl Default for Settings {
 
 impl Settings {
     /// Whether a message is to be broadcast.
-    pub(crate) fn takes(self, topic: Topic, bytes: usize) -> bool {
+    pub fn takes(self, topic: Topic, bytes: usize) -> bool {
         bytes > self.above_bytes && topic.kind().broadcast_kind().is_some()
     }
 }
 
-/// The machine's parameters in the network of a protocol.
-pub(super) fn of(horn: &Horn) -> Config {
+/// The parameters of [`Broadcast`](crate::broadcast::Broadcast) in the network of a protocol.
+pub fn config(horn: &Horn) -> Config {
     let format = horn.format();
     let payload = format
         .bytes_max(Kind::Block)
@@ -66,10 +70,23 @@ pub(super) fn of(horn: &Horn) -> Config {
     }
 }
 
-/// Most bytes that broadcasts hold: those alive, pieces that wait for their header, and a payload on
-/// its way in and out.
-pub fn memory_max(horn: &Horn) -> u64 {
-    let config = of(horn);
-    let orphans = u64::from(config.orphans_max) * FRAME_BYTES;
-    config.memory_bytes() + orphans + 2 * u64::from(config.payload_bytes_max)
+/// Which duty's message these bytes are, by what they say of themselves.
+pub fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
+    let kind = topic.kind().broadcast_kind()?;
+    let (slot, index, source) = match topic.kind() {
+        Kind::Block => {
+            let header = Header::peek(data, format).ok()?;
+            (header.slot, 0, header.proposer)
+        }
+        _ => {
+            let head = Aggregate::peek(data, format).ok()?;
+            (head.vote.slot, u32::from(head.unit.committee), head.sender)
+        }
+    };
+    Some(Subject {
+        kind,
+        slot: slot.0,
+        source: source.0,
+        index,
+    })
 }

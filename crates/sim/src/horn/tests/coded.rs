@@ -1,0 +1,274 @@
+//! Collections and blocks in coded pieces.
+
+use super::levels::{counts_all, levels, proofs};
+use super::*;
+use crate::horn::Plan;
+
+/// What coding takes, in round figures.
+const CODE_COSTS: &str = r#"{ "schema": 1, "machine": "none: round figures", "kind": "modelled", "ops": [
+    { "op": "rs_encode", "n": 64, "m": 150000, "ns": 1000000, "memory_bytes": 1 },
+    { "op": "rs_verify", "n": 1, "m": 150000, "ns": 4000, "memory_bytes": 1 },
+    { "op": "rs_decode", "n": 64, "m": 150000, "ns": 2000000, "memory_bytes": 1 } ] }"#;
+
+/// A slot of two committees whose proofs have 150 kB, without committees' turns.
+const CHANGES: [(&str, &str); 5] = [
+    ("protocol.fan_out", "[4]"),
+    ("protocol.collectors", "4"),
+    ("protocol.publish", "\"staged\""),
+    ("protocol.stage_ms", "[150, 1500]"),
+    ("compute.code_costs", "\"codes.json\""),
+];
+/// Collections in pieces, by the policy for as few neighbours as there are here.
+const CODED: [(&str, &str); 4] = [
+    ("protocol.collection_dissemination", "\"coded\""),
+    ("protocol.broadcast_above", "65536"),
+    ("protocol.broadcast.strategy", "\"rs\""),
+    ("protocol.broadcast.policy", "\"large\""),
+];
+
+fn scenario_with(more: &[(&str, &str)]) -> Scenario {
+    let mut table = proofs();
+    table.sizes.evidence[1].bytes = 150_000;
+    let mut scenario = levels(&table, &[&CHANGES[..], more].concat());
+    scenario
+        .inputs
+        .insert("codes.json".into(), CODE_COSTS.into());
+    scenario
+}
+
+fn run_plain(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+    let scenario = scenario_with(more);
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        unreachable!("the test's protocol");
+    };
+    run(&scenario, horn, 3, &mut ())
+}
+
+fn run_coded(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+    run_plain(&[&CODED[..], more].concat())
+}
+
+/// Bytes that all nodes sent of a kind.
+fn sent(run: &HornRun, kind: &str) -> u64 {
+    let of_kind = run.outcome.series.iter().filter(|bin| bin.kind == kind);
+    of_kind.map(|bin| bin.bytes).sum()
+}
+
+#[test]
+fn coded_collections_reach_everybody_for_fewer_bytes() {
+    let gossip = run_plain(&[]).unwrap();
+    let coded = run_coded(&[]).unwrap();
+    for run in [&gossip, &coded] {
+        counts_all(run);
+    }
+    let [whole, pieces] = [&gossip, &coded].map(|run| sent(run, "collection"));
+    assert!(5 * pieces < 4 * whole, "{pieces} {whole}");
+    // Of two committees one collector each published, to 95 nodes.
+    let (_, published) = coded.published;
+    let least = 95 * published * 150_000;
+    assert!(pieces > least && pieces < 2 * least, "{pieces} {least}");
+    let told = &coded.outcome.verdict;
+    assert!(told.contains("collections coded, block gossip"), "{told}");
+    let all = coded.outcome.loads.all().unwrap();
+    assert!(all.mean.cores_ns > gossip.outcome.loads.all().unwrap().mean.cores_ns);
+}
+
+#[test]
+fn blocks_travel_in_pieces_as_well_and_short_messages_by_gossip() {
+    let blocks = [
+        ("protocol.block_dissemination", "\"coded\""),
+        ("protocol.slots", "3"),
+        ("protocol.bundled", "false"),
+    ];
+    let run = run_coded(&blocks).unwrap();
+    counts_all(&run);
+    assert_eq!(run.finalised, 1);
+    let (_, bytes) = run.block;
+    assert!(bytes > 300_000, "{bytes}");
+    let spent = sent(&run, "block");
+    assert!(spent > 95 * 3 * bytes * 9 / 10, "{spent}");
+    assert!(spent < 2 * 95 * 3 * bytes, "{spent}");
+    // What is not above the bound travels as without pieces.
+    let short = run_coded(&[("protocol.broadcast_above", "1000000")]).unwrap();
+    let gossip = run_plain(&[]).unwrap();
+    assert_eq!(short.outcome.event_hash, gossip.outcome.event_hash);
+}
+
+#[test]
+fn whoever_withholds_pieces_does_not_stop_them() {
+    let fault = "[{ kind = \"withhold\", share_pct = 20 }]";
+    let run = run_coded(&[("fault", fault)]).unwrap();
+    let of = run.slots[0];
+    assert!(of.cast > 1500 && of.in_block == of.cast, "{of:?}");
+    assert!(of.imported >= 77, "{of:?}");
+}
+
+#[test]
+fn a_collector_whose_pieces_are_no_codeword_is_replaced_by_the_next() {
+    let scenario = scenario_with(&CODED);
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        unreachable!("the test's protocol");
+    };
+    let table = scenario.costs_for("horn").unwrap();
+    let plan = Plan::new(&scenario, horn, table, 3).unwrap();
+    let first = plan.serving(2)[0][0];
+    let node = plan.host(first.validator);
+    let fault = format!("[{{ kind = \"non_codeword_source\", nodes = [{node}] }}]");
+    let run = run_coded(&[("fault", &fault)]).unwrap();
+    let of = run.slots[0];
+    assert!(of.cast > 1900 && of.in_block == of.cast, "{of:?}");
+    // Both of the first committee, one of the second.
+    let honest = run_coded(&[]).unwrap();
+    assert_eq!(run.published.1, honest.published.1 + 1);
+    // Its own collection was accepted by nobody else, all others by everybody but itself at most.
+    let useful = |run: &HornRun| run.outcome.useful_bytes / 150_000;
+    assert!(useful(&run) <= useful(&honest), "{}", useful(&run));
+    assert!(useful(&run) + 3 > useful(&honest), "{}", useful(&run));
+}
+
+#[test]
+fn coded_runs_are_the_same_each_time_and_their_bytes_add_up() {
+    let one = run_coded(&[]).unwrap().outcome;
+    let two = run_coded(&[]).unwrap().outcome;
+    let narrow = narrow(16, || run_plain(&CODED).unwrap().outcome);
+    assert_eq!(one, two);
+    assert_eq!(one, narrow);
+    let up: u64 = one.nodes.iter().map(|node| node.bytes_up).sum();
+    let down: u64 = one.nodes.iter().map(|node| node.bytes_down).sum();
+    let by_kind: u64 = one.series.iter().map(|bin| bin.bytes).sum();
+    assert_eq!(up, by_kind);
+    assert!(!one.sent_truncated && up == down, "{up} {down}");
+}
+
+#[test]
+fn places_and_numbers_are_those_that_are_named() {
+    let more = [
+        ("protocol.broadcast.places", "true"),
+        ("protocol.broadcast.source_privacy", "\"none\""),
+        ("protocol.broadcast.in_flight", "4"),
+        ("protocol.broadcast.push_pct", "110"),
+    ];
+    let run = run_coded(&more).unwrap();
+    counts_all(&run);
+    let patient = [
+        ("protocol.broadcast.quiet_ms", "200"),
+        ("protocol.broadcast.need_peers", "1"),
+        ("protocol.broadcast.feedback", "false"),
+    ];
+    let waited = run_coded(&patient).unwrap();
+    counts_all(&waited);
+    // Nobody is told what is here but who sends for nothing.
+    assert!(4 * sent(&waited, "control") < sent(&run, "control"));
+    assert_ne!(
+        run.outcome.event_hash,
+        run_coded(&[]).unwrap().outcome.event_hash
+    );
+}
+
+#[test]
+fn coded_topics_that_cannot_be_are_named() {
+    let lottery = [
+        ("protocol.selection", "\"lottery\""),
+        ("protocol.vote_dissemination", "\"gossip\""),
+    ];
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (
+            &lottery,
+            "protocol.collection_dissemination = coded: with protocol.selection = lottery nobody knows the \
+             collectors beforehand, so their broadcasts are refused; give selection = \"rank\"",
+        ),
+        (
+            &[("fault", "[{ kind = \"censor\", posts_pct = 100 }]")],
+            "fault censor: it is for collections that travel whole, not for collection_dissemination = coded",
+        ),
+        (
+            &[
+                ("protocol.block_dissemination", "\"coded\""),
+                ("fault", "[{ kind = \"equivocate\", nodes = [2] }]"),
+            ],
+            "fault equivocate: it is for blocks that travel whole, not for block_dissemination = coded",
+        ),
+        (
+            &[("protocol.broadcast.policy", "\"tiny\"")],
+            "protocol.broadcast.policy = tiny: protocol.policy = \"tiny\", known are auto and small, \
+             small_many_peers, medium, medium_frugal, large",
+        ),
+    ];
+    for (more, text) in cases {
+        let error = run_coded(more).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
+    let mut scenario = scenario_with(&CODED);
+    scenario.compute.code_costs = None;
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        unreachable!("the test's protocol");
+    };
+    let error = run(&scenario, horn, 3, &mut ()).unwrap_err();
+    assert!(matches!(error, HornError::CodeCosts), "{error}");
+    // Only a source of pieces can commit to what is no payload.
+    let fault = [("fault", "[{ kind = \"non_codeword_source\", nodes = [2] }]")];
+    let error = slot(&fault, 3).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "fault non_codeword_source does not exist for protocol horn"
+    );
+}
+
+/// What is changed, and why it cannot be.
+type Refused<'a> = (&'a [(&'a str, &'a str)], &'a str);
+
+#[test]
+fn settings_of_pieces_have_bounds() {
+    let coded = ("protocol.collection_dissemination", "\"coded\"");
+    let strategy = ("protocol.broadcast.strategy", "\"rs\"");
+    let large = ("protocol.broadcast.policy", "\"large\"");
+    let cases: [Refused<'_>; 8] = [
+        (
+            &[("protocol.vote_dissemination", "\"coded\"")],
+            "protocol.vote_dissemination = coded: one of gossip, direct, grid",
+        ),
+        (
+            &[("protocol.collection_dissemination", "\"rs\"")],
+            "protocol.collection_dissemination = rs: one of gossip, direct, grid, coded",
+        ),
+        (
+            &[coded, ("protocol.broadcast_above", "33554433")],
+            "protocol.broadcast_above = 33554433, allowed 0 to 33554432",
+        ),
+        (
+            &[coded, ("protocol.broadcast.strategy", "\"rlnc\"")],
+            "protocol.broadcast.strategy = given: a node of Horn sends Reed-Solomon shards: strategy = \
+             \"rs\" without coding",
+        ),
+        (
+            &[coded, strategy, ("protocol.broadcast.chunks", "32")],
+            "protocol.broadcast.policy = auto: what replaces numbers of a policy needs its name: the one \
+             of auto hangs on the length",
+        ),
+        (
+            &[
+                coded,
+                strategy,
+                large,
+                ("protocol.broadcast.in_flight", "9"),
+            ],
+            "protocol.broadcast.in_flight = 9, allowed 1 to 8",
+        ),
+        (
+            &[coded, strategy, ("protocol.broadcast.quiet_ms", "0")],
+            "protocol.broadcast.quiet_ms = 0, allowed 1 to 60000",
+        ),
+        (
+            &[coded, strategy, ("protocol.broadcast.need_peers", "17")],
+            "protocol.broadcast.need_peers = 17, allowed 1 to 16",
+        ),
+    ];
+    for (changes, text) in cases {
+        let changes: Vec<Override> = changes
+            .iter()
+            .map(|(key, value)| crate::scenario::parse_override(&format!("{key}={value}")).unwrap())
+            .collect();
+        let error = Scenario::parse(TEXT, &changes).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
+}
