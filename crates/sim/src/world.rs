@@ -1,6 +1,6 @@
 //! The world of a run: all nodes, the network between them, one virtual clock.
 //!
-//! The loop: open a window of the least latency ([`crate::windows`]); for each node in it take the node's
+//! The loop: open a window of the least latency (`windows.rs`); for each node in it take the node's
 //! first event, hand its input to the node's state machine, carry out the effects, and set its timer if the
 //! deadline moved. What concerns several nodes at once, a change of the world or what a witness sees, is in
 //! the order of time between the windows. Nothing is allocated for an event.
