@@ -10,6 +10,7 @@ mod lanes;
 mod tests;
 
 use crate::net::{Hot, Loads, Tally, event};
+use crate::numbered::Numbered;
 use crate::role::Labour;
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
@@ -96,17 +97,17 @@ pub(crate) struct At<'a> {
 #[derive(Debug)]
 pub(crate) struct Compute<W> {
     kinds: Vec<Processor>,
-    kind: Vec<u16>,
-    /// Lanes of nodes that ever had a long job.
-    lanes: Vec<Option<Box<Lanes<W>>>>,
+    kind: Numbered<u16>,
+    /// Lanes of nodes that ever had a long job; empty if none had.
+    lanes: Numbered<Option<Box<Lanes<W>>>>,
     inline: Slab<(JobId, W)>,
 }
 
 impl<W: Labour> Compute<W> {
     /// Processors by kind, and the kind of each node's.
-    pub(crate) fn new(kinds: Vec<Processor>, kind: Vec<u16>) -> Self {
+    pub(crate) fn new(kinds: Vec<Processor>, kind: Numbered<u16>) -> Self {
         Compute {
-            lanes: Vec::new(),
+            lanes: Numbered::new(kind.numbers().start, Vec::new()),
             inline: Slab::default(),
             kinds,
             kind,
@@ -115,24 +116,24 @@ impl<W: Labour> Compute<W> {
 
     /// Changes the processor of a node; what runs ends as foreseen.
     pub(crate) fn set_factor(&mut self, node: u32, factor_pct: u64) {
-        let kind = self.kinds[usize::from(self.kind[node as usize])];
+        let kind = self.kinds[usize::from(self.kind[node])];
         let changed = Processor { factor_pct, ..kind };
         let found = self.kinds.iter().position(|kind| *kind == changed);
         let index = found.unwrap_or_else(|| {
             self.kinds.push(changed);
             self.kinds.len() - 1
         });
-        self.kind[node as usize] = index as u16;
+        self.kind[node] = index as u16;
     }
 
     /// The factor of a node's processor.
     pub(crate) fn factor_pct(&self, node: u32) -> u64 {
-        self.kinds[usize::from(self.kind[node as usize])].factor_pct
+        self.kinds[usize::from(self.kind[node])].factor_pct
     }
 
     /// What work of a cost takes on a core of a node.
     pub(crate) fn time_ns(&self, node: u32, cost_ns: u64) -> u64 {
-        self.kinds[usize::from(self.kind[node as usize])].time_ns(cost_ns)
+        self.kinds[usize::from(self.kind[node])].time_ns(cost_ns)
     }
 
     /// Takes a job; what ended meanwhile is appended to `done`.
@@ -142,7 +143,7 @@ impl<W: Labour> Compute<W> {
         (job, request): (JobId, Request<W>),
         done: &mut Vec<Done<W>>,
     ) {
-        let processor = self.kinds[usize::from(self.kind[at.node as usize])];
+        let processor = self.kinds[usize::from(self.kind[at.node])];
         let time_ns = processor.time_ns(request.work.features().prior_ns);
         if time_ns == 0 {
             return done.push(Done::ran(job, request.work));
@@ -157,11 +158,12 @@ impl<W: Labour> Compute<W> {
                 None => done.push(Done::not_run(job, End::Crashed)),
             };
         }
-        let node = at.node as usize;
         if self.lanes.is_empty() {
-            self.lanes.resize_with(self.kind.len(), || None);
+            let nodes = self.kind.numbers();
+            let none = nodes.clone().map(|_| None);
+            self.lanes = Numbered::new(nodes.start, none.collect());
         }
-        let lanes = self.lanes[node].get_or_insert_with(|| {
+        let lanes = self.lanes[at.node].get_or_insert_with(|| {
             let config = Config::for_cores(processor.cores);
             Box::new(Lanes::new(config, processor.cores))
         });
@@ -170,8 +172,8 @@ impl<W: Labour> Compute<W> {
 
     /// Gives up the jobs of a session.
     pub(crate) fn cancel(&mut self, at: At<'_>, session: SessionId, done: &mut Vec<Done<W>>) {
-        let processor = self.kinds[usize::from(self.kind[at.node as usize])];
-        if let Some(Some(lanes)) = self.lanes.get_mut(at.node as usize) {
+        let processor = self.kinds[usize::from(self.kind[at.node])];
+        if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
             lanes.cancel(at, processor, session, done);
         }
     }
@@ -184,8 +186,8 @@ impl<W: Labour> Compute<W> {
             }
             return;
         }
-        let processor = self.kinds[usize::from(self.kind[at.node as usize])];
-        if let Some(Some(lanes)) = self.lanes.get_mut(at.node as usize) {
+        let processor = self.kinds[usize::from(self.kind[at.node])];
+        if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
             lanes.happen(at, processor, (what, arg), done);
         }
     }

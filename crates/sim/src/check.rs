@@ -7,7 +7,7 @@
 mod tests;
 
 use crate::bounds::Laws;
-use crate::role::{Delivery, Role, Wire};
+use crate::role::{Delivery, Role};
 use crate::world::Witness;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -111,10 +111,7 @@ pub(crate) struct Ledger {
     delays_ns: Vec<u64>,
     /// Receivers of each payload so far.
     receivers: Vec<u64>,
-    /// When each node first received a part of a payload, and delivered last.
-    first_ns: Vec<u64>,
-    /// Who has received one, a bit for each node: all that most arrivals look at.
-    begun: Vec<u64>,
+    /// When each node delivered last.
     last_ns: Vec<u64>,
     /// When each node was last down.
     down_ns: Vec<Option<u64>>,
@@ -163,8 +160,6 @@ impl Ledger {
         Ledger {
             delays_ns: vec![NEVER; places],
             receivers: vec![0; items.len()],
-            first_ns: vec![NEVER; nodes],
-            begun: vec![0; nodes.div_ceil(64)],
             last_ns: vec![NEVER; nodes],
             down_ns: vec![None; nodes],
             items,
@@ -213,11 +208,6 @@ impl Ledger {
     /// Payload bytes delivered.
     pub(crate) fn useful_bytes(&self) -> u64 {
         self.useful_bytes
-    }
-
-    /// When a node first received a part of a payload.
-    pub(crate) fn first_ns(&self, node: u32) -> Option<u64> {
-        Some(self.first_ns[node as usize]).filter(|&ns| ns != NEVER)
     }
 
     /// From publication to delivery of the payload that a node delivered last.
@@ -343,15 +333,6 @@ impl<R: Role> Witness<R> for Ledger
 where
     R::Delivery: Into<Delivery> + Copy,
 {
-    #[inline]
-    fn arrived(&mut self, now_ns: u64, node: u32, message: &R::Message) {
-        let (word, bit) = (&mut self.begun[node as usize / 64], 1 << (node % 64));
-        if *word & bit == 0 && message.has_payload() {
-            *word |= bit;
-            self.first_ns[node as usize] = now_ns;
-        }
-    }
-
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &R::Delivery) {
         self.deliver(now_ns, node, (*delivery).into());
     }

@@ -23,7 +23,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 /// Stands before a state machine.
-pub trait Wrap<R: Role>: Debug {
+pub trait Wrap<R: Role>: Debug + Send {
     /// Sees an input first: gives on what the role is to see of it. What goes into `own` is sent past the
     /// role and past other wrappers.
     fn input(

@@ -195,6 +195,14 @@ impl Graph {
         (peer < u64::from(count)).then(|| first as usize + peer as usize)
     }
 
+    /// The first end of a node, or of one behind it if it has none; of the number of nodes the end of all.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub(crate) fn first_end(&self, node: u32) -> u32 {
+        self.offsets[node as usize]
+    }
+
     /// Whom an end leads to.
     ///
     /// # Panics

@@ -24,7 +24,7 @@
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
 //! | [`tree`] | votes gathered up a tree, to compare with two layers |
 //! | `windows` | the events that wait: windows of the least latency, node by node |
-//! | [`world`] | all nodes under one virtual clock |
+//! | [`world`] | all nodes under one virtual clock, in spans of a thread each |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
 //! whatever the number of threads, because virtual time comes from cost formulas and never from a
@@ -45,6 +45,7 @@ pub mod horn;
 pub mod latency;
 mod net;
 mod network;
+mod numbered;
 mod progress;
 mod random;
 pub mod report;

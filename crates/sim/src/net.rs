@@ -19,17 +19,20 @@ mod tests;
 mod window;
 
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
-pub(crate) use parts::{BIN_NS, Cut, Hot, Parcel, Sent};
+pub(crate) use parts::{BIN_NS, Cut, Hot, Leaving, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
 pub(crate) use queue::PRIORITIES;
 
 use crate::graph::Graph;
 use crate::latency::Latency;
+use crate::numbered::Numbered;
 use crate::scenario::{Link, Uplink};
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
-use queue::{Flight, Flights, Queue, mark};
-use std::collections::VecDeque;
+use queue::{Flight, Flights, mark};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
 use window::Connection;
 
 /// No flight, or no message.
@@ -59,45 +62,52 @@ pub(crate) mod event {
     pub(crate) use crate::windows::ARRIVAL;
 }
 
-/// The network and all that is in it.
+/// The network as the nodes of one span see it, and all that is on the way from or to them.
 #[derive(Debug)]
 pub(crate) struct Net<M> {
-    pub(crate) graph: Graph,
-    pub(crate) latency: Latency,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) latency: Arc<Latency>,
     pub(crate) link: Link,
     pub(crate) rates: Vec<Rate>,
-    pub(crate) hot: Vec<Hot>,
-    pub(crate) tally: Vec<Tally>,
+    pub(crate) hot: Numbered<Hot>,
+    pub(crate) tally: Numbered<Tally>,
     pub(crate) flights: Flights,
     pub(crate) messages: Slab<M>,
+    /// What leaves for other spans, by span.
+    pub(crate) leaving: Vec<Vec<Leaving<M>>>,
+    /// When the first of it arrives; `u64::MAX` if there is none.
+    pub(crate) leaving_ns: u64,
+    /// Nodes of a span; the last may have fewer.
+    span_nodes: u32,
     /// The message that was handed over last, which its receiver may send on.
     pub(crate) at_hand: u32,
     pub(crate) balance: Balance,
-    pub(crate) cuts: Vec<Cut>,
+    pub(crate) cuts: Vec<Arc<Cut>>,
     /// What was sent, by bin and kind.
     pub(crate) series: Vec<Sent>,
     /// What classes carry and compute; those of nodes are the bandwidths that they begin with.
     pub(crate) loads: Loads,
     /// A flight or message found no place: the run cannot go on.
     pub(crate) full: bool,
-    /// Nodes that are down.
-    pub(crate) down: u32,
+    /// All nodes that are down.
+    pub(crate) down: Arc<BTreeSet<u32>>,
     pub(crate) handle_ns: u64,
     kinds: usize,
     seed: u64,
     /// Draws of each end; empty if nothing is drawn.
-    draws: Vec<u32>,
+    draws: Numbered<u32>,
     /// State of each end; empty if connections have none.
-    connections: Vec<Connection>,
+    connections: Numbered<Connection>,
     /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
-    turns: Vec<VecDeque<u32>>,
+    turns: Numbered<VecDeque<u32>>,
     windowed: bool,
     /// No message is on its way for less.
     least_ns: u64,
 }
 
-impl<M> Net<M> {
-    pub(crate) fn new(config: NetConfig) -> Self {
+impl<M: Clone> Net<M> {
+    /// The network of these nodes, of spans of `span_nodes`.
+    pub(crate) fn new(config: &NetConfig, nodes: Range<u32>, span_nodes: u32) -> Self {
         let NetConfig {
             graph,
             latency,
@@ -106,49 +116,44 @@ impl<M> Net<M> {
             rate,
             ..
         } = config;
-        let nodes = graph.nodes() as usize;
-        assert_eq!(nodes, rate.len(), "a bandwidth for each node");
         let windowed = link.transport == crate::scenario::Transport::Window;
         let fair = link.uplink == Uplink::Fair;
         let drawn = latency.jitter_pct() > 0 || link.loss_ppm > 0;
-        let ends = graph.ends();
-        let count = |needed: bool| if needed { ends } else { 0 };
-        let hot = |rate| Hot {
-            up_free_ns: 0,
-            down_free_ns: 0,
-            cpu_free_ns: 0,
-            armed_ns: u64::MAX,
-            queue: Queue::EMPTY,
-            timer: 0,
-            rate,
-            called: false,
-            down: false,
-            wrapped: false,
-        };
+        let (first, count) = (nodes.start, nodes.len());
+        let ends = graph.first_end(nodes.start)..graph.first_end(nodes.end);
+        let of_ends = |needed: bool| if needed { ends.len() } else { 0 };
+        let connection = Connection::new(link.initial_window_bytes);
+        let connections = vec![connection; of_ends(windowed || fair)];
+        let turns = vec![VecDeque::new(); if fair { count } else { 0 }];
+        let hot = |node: u32| Hot::new(rate[node as usize]);
+        let spans = graph.nodes().div_ceil(span_nodes);
         Net {
             loads: Loads::new(rate.clone(), rates.len()),
-            hot: rate.into_iter().map(hot).collect(),
-            tally: vec![Tally::default(); nodes],
+            hot: Numbered::new(first, nodes.map(hot).collect()),
+            tally: Numbered::new(first, vec![Tally::default(); count]),
             flights: Flights::new(ARG_MAX),
             messages: Slab::default(),
+            leaving: (0..spans).map(|_| Vec::new()).collect(),
+            leaving_ns: u64::MAX,
+            span_nodes,
             at_hand: NONE,
             balance: Balance::default(),
             cuts: Vec::new(),
             series: Vec::new(),
             full: false,
-            down: 0,
+            down: Arc::default(),
             handle_ns: config.handle_ns,
             kinds: config.kinds,
             seed: config.seed,
-            draws: vec![0; count(drawn)],
-            connections: vec![Connection::new(link.initial_window_bytes); count(windowed || fair)],
-            turns: vec![VecDeque::new(); if fair { nodes } else { 0 }],
+            draws: Numbered::new(ends.start, vec![0; of_ends(drawn)]),
+            connections: Numbered::new(ends.start, connections),
+            turns: Numbered::new(first, turns),
             windowed,
             least_ns: latency.least_ns(),
-            graph,
-            latency,
-            link,
-            rates,
+            graph: graph.clone(),
+            latency: latency.clone(),
+            link: link.clone(),
+            rates: rates.clone(),
         }
     }
 
@@ -172,12 +177,12 @@ impl<M> Net<M> {
             kind: parcel.kind,
             marks: if parcel.paced { mark::PACED } else { 0 },
         };
-        let hot = &self.hot[from as usize];
+        let hot = &self.hot[from];
         let is_free = !hot.called && hot.up_free_ns <= now && hot.queue.is_empty();
         if is_free && self.connections.is_empty() {
             return self.launch(queue, now, from, &flight);
         }
-        let tally = &mut self.tally[from as usize];
+        let tally = &mut self.tally[from];
         if tally.queue_bytes.saturating_add(bytes) > self.link.node_queue_bytes_max {
             self.balance.dropped += bytes;
             return self.forget(queue, now, from, &flight);
@@ -189,7 +194,7 @@ impl<M> Net<M> {
         tally.queue_bytes += bytes;
         tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
         if self.connections.is_empty() {
-            let hot = &mut self.hot[from as usize];
+            let hot = &mut self.hot[from];
             hot.queue.push(&mut self.flights, index);
         } else {
             self.wait(from, index);
@@ -218,7 +223,7 @@ impl<M> Net<M> {
     /// Serves the uplink now if it is free, or asks for an event when it is.
     #[inline]
     pub(crate) fn wake(&mut self, queue: &mut Windows, now: u64, from: u32) {
-        let hot = &mut self.hot[from as usize];
+        let hot = &mut self.hot[from];
         if hot.called {
             return;
         }
@@ -237,8 +242,8 @@ impl<M> Net<M> {
     pub(crate) fn serve(&mut self, queue: &mut Windows, now: u64, from: u32) -> Option<u64> {
         let flight = self.next_flight(now, from)?;
         self.launch(queue, now, from, &flight);
-        let hot = &mut self.hot[from as usize];
-        let more = match self.turns.get(from as usize) {
+        let hot = &mut self.hot[from];
+        let more = match self.turns.get_mut(from) {
             Some(turns) => !turns.is_empty(),
             None => !hot.queue.is_empty(),
         };
@@ -255,9 +260,9 @@ impl<M> Net<M> {
         if !self.connections.is_empty() {
             return self.next_part(now, from);
         }
-        let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
+        let index = self.hot[from].queue.pop(&mut self.flights)?;
         let flight = self.flights.remove(index);
-        self.tally[from as usize].queue_bytes -= flight.bytes;
+        self.tally[from].queue_bytes -= flight.bytes;
         Some(flight)
     }
 
@@ -275,11 +280,11 @@ impl<M> Net<M> {
                 && flight.marks & mark::STARTED == 0
                 && fits(messages.get(flight.message))
         };
-        let own = &mut self.hot[from as usize].queue;
+        let own = &mut self.hot[from].queue;
         let mut taken = own.take_all(&mut self.flights, NONE, matches);
         // Where connections have a state, what is in the node's queue is the turn of one of them.
         let lost_turn = taken != NONE && !self.connections.is_empty();
-        if let Some(connection) = self.connections.get_mut(end) {
+        if let Some(connection) = self.connections.get_mut(end as u32) {
             connection.listed &= !lost_turn;
             let waiting = &mut connection.waiting;
             taken = waiting.take_all(&mut self.flights, taken, matches);
@@ -289,7 +294,7 @@ impl<M> Net<M> {
             let Flight { next, bytes, .. } = self.flights[index];
             taken = next;
             self.balance.cancelled += bytes;
-            self.tally[from as usize].queue_bytes -= bytes;
+            self.tally[from].queue_bytes -= bytes;
             let flight = self.flights.remove(index);
             self.forget(queue, now, from, &flight);
         }
@@ -301,25 +306,26 @@ impl<M> Net<M> {
     /// Drops everything that waits at a node: it is down.
     pub(crate) fn clear(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let mut taken = Vec::new();
-        while let Some(index) = self.hot[from as usize].queue.pop(&mut self.flights) {
+        while let Some(index) = self.hot[from].queue.pop(&mut self.flights) {
             taken.push(index);
         }
         if !self.connections.is_empty() {
             let first = self.graph.end(from, 0).unwrap_or(0);
             for end in first..first + self.graph.peers(from).len() {
-                while let Some(index) = self.connections[end].waiting.pop(&mut self.flights) {
+                while let Some(index) = self.connections[end as u32].waiting.pop(&mut self.flights)
+                {
                     taken.push(index);
                 }
-                self.connections[end].listed = false;
+                self.connections[end as u32].listed = false;
             }
         }
-        if let Some(turns) = self.turns.get_mut(from as usize) {
+        if let Some(turns) = self.turns.get_mut(from) {
             turns.clear();
         }
         for index in taken {
             let flight = self.flights.remove(index);
             self.balance.dropped += flight.bytes;
-            self.tally[from as usize].queue_bytes -= flight.bytes;
+            self.tally[from].queue_bytes -= flight.bytes;
             self.forget(queue, now, from, &flight);
         }
     }
@@ -327,19 +333,14 @@ impl<M> Net<M> {
     /// Whether both ends of a connection know of each other: neither is down, nothing has broken it.
     #[inline]
     pub(crate) fn is_connected(&self, now: u64, node: u32, end: usize) -> bool {
-        if self.down == 0 && self.cuts.is_empty() {
+        if self.down.is_empty() && self.cuts.is_empty() {
             return true;
         }
         let peer = self.graph.peer(end);
         let broken =
-            |cut: &Cut| cut.parts(node, peer) && (cut.break_ns..cut.until_ns).contains(&now);
-        let down = self.hot[node as usize].down || self.hot[peer as usize].down;
+            |cut: &Arc<Cut>| cut.parts(node, peer) && (cut.break_ns..cut.until_ns).contains(&now);
+        let down = self.down.contains(&node) || self.down.contains(&peer);
         !down && !self.cuts.iter().any(broken)
-    }
-
-    /// Bytes on the wire.
-    pub(crate) fn flying_bytes(&self) -> u64 {
-        self.balance.started - self.balance.delivered - self.balance.lost
     }
 
     /// Bytes that wait in uplinks.

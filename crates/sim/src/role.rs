@@ -24,7 +24,7 @@ use alphorn_worker::{End, Request};
 use std::fmt::Debug;
 
 /// What nodes send each other, as the network sees it. A copy is cheap: what is large is shared.
-pub trait Wire: Clone + Debug {
+pub trait Wire: Clone + Debug + Send {
     /// Names of the kinds of messages, at most 64.
     const KINDS: &'static [&'static str];
 
@@ -53,7 +53,7 @@ pub trait Wire: Clone + Debug {
 /// What a job does, and what it costs.
 ///
 /// Virtual time is charged by [`Features::prior_ns`] alone, 0 for work that is done at once.
-pub trait Labour: Schedulable + Debug {
+pub trait Labour: Schedulable + Debug + Send {
     /// What it yields.
     type Product: Debug;
 
@@ -168,17 +168,17 @@ pub enum Output<R: Role> {
 }
 
 /// One simulated node under the contract of the protocol.
-pub trait Role: Debug + Sized {
+pub trait Role: Debug + Send + Sized {
     /// What is sent.
     type Message: Wire;
     /// What is asked of it from above.
-    type Command: Debug;
+    type Command: Debug + Send;
     /// Names messages that need not be sent any more.
-    type Cancel: Debug;
+    type Cancel: Debug + Send;
     /// Its jobs.
     type Work: Labour;
     /// What it delivers.
-    type Delivery: Debug;
+    type Delivery: Debug + Send;
 
     /// Takes an input. Time never goes back. Never blocks, never fails.
     fn handle(&mut self, now: Time, input: Input<Self>);

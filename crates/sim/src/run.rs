@@ -52,6 +52,11 @@ pub trait Observe {
     /// its real time is over, which only the caller knows.
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
 
+    /// Threads that the run may take; what comes of it does not depend on them.
+    fn threads(&self) -> usize {
+        1
+    }
+
     /// Of which nodes everything is told to [`Observe::trace`]; asked again before each look.
     fn traces(&self) -> Option<Traced> {
         None
@@ -210,6 +215,7 @@ fn prepare<R>(
     setup: Setup,
     roles: Vec<R>,
     (degree, chunks): (u64, u64),
+    threads: usize,
 ) -> Result<Ready<R>, RunError>
 where
     R: Adversary + Role<Command = Publish>,
@@ -239,8 +245,8 @@ where
         Stop::T99 => ledger.end_after(99),
     }
     let items = ledger.items().to_vec();
-    let config = setup.world::<R>(scenario);
-    let mut world = World::new(roles, config, ledger);
+    let config = setup.world::<R>(scenario, threads);
+    let mut world = World::new(roles, &config, ledger);
     for (item, published) in (0..).zip(&items) {
         let at = Time::from_nanos(published.published_ns);
         let bytes = published.bytes;
@@ -300,6 +306,15 @@ where
     Ok(outcome(scenario, &setup, &world, bounds, pause))
 }
 
+/// Threads of a run: one where it may have to stop at any event, or tells its events by number.
+pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
+    match scenario.sim.stop {
+        Stop::Events(_) => 1,
+        _ if observe.traces().is_some() => 1,
+        _ => observe.threads(),
+    }
+}
+
 /// Runs on to the next look of an observer ([`Pause::Events`]), or to the end: that of the scenario, or
 /// `until` if it names no time.
 pub(crate) fn step<R: Role, W: Witness<R>>(
@@ -348,14 +363,14 @@ where
     let ledger = world.witness();
     let begin_ns = ledger.items().first().map_or(0, |item| item.published_ns);
     let record = |node: u32| {
-        let tally = &world.tallies()[node as usize];
+        let tally = world.tally(node);
         let is_source = ledger.items().iter().any(|item| item.source == node);
         let role = match setup.fault[node as usize] {
             Some(fault) => fault.name(),
             None if is_source => "source",
             None => "relay",
         };
-        let first_ns = ledger.first_ns(node);
+        let first_ns = world.first_ns(node);
         NodeRecord {
             class: setup.class[node as usize],
             region: setup.latency.region(node),
@@ -400,13 +415,14 @@ where
 }
 
 /// What honest nodes refused, reported and found out.
-fn adversity<R: Role>(roles: &[R], setup: &Setup, ledger: &Ledger) -> Adversity {
+fn adversity<'a, R: Role + 'a>(
+    roles: impl Iterator<Item = &'a R>,
+    setup: &Setup,
+    ledger: &Ledger,
+) -> Adversity {
     let mut refused = BTreeMap::new();
-    for (role, _) in roles
-        .iter()
-        .zip(&setup.honest)
-        .filter(|(_, honest)| **honest)
-    {
+    let honest = roles.zip(&setup.honest).filter(|(_, honest)| **honest);
+    for (role, _) in honest {
         for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
             *refused.entry(reason).or_default() += u64::from(count);
         }

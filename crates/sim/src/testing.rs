@@ -1,6 +1,7 @@
 //! A small world around the scheme without cryptography, and a protocol that follows a script.
 
 use crate::compute::{Compute, ComputeConfig};
+use crate::run::{Observe, Progress};
 use alphorn_proto::wire::Topic;
 use alphorn_proto::{Input, Output, Protocol, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
@@ -11,6 +12,7 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Validators of the small world.
@@ -199,5 +201,19 @@ impl Protocol for Scripted {
 
     fn next_deadline(&self) -> Option<Time> {
         self.script.front().map(|(at, _)| Time::from_nanos(*at))
+    }
+}
+
+/// Nobody waits, and a run takes so many threads.
+#[derive(Debug)]
+pub(crate) struct OnThreads(pub(crate) usize);
+
+impl Observe for OnThreads {
+    fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn threads(&self) -> usize {
+        self.0
     }
 }

@@ -7,8 +7,8 @@
 //! parallel computations", CACM 24, 1981).
 //!
 //! The events of one node and time come in an order that neither the width of a window nor the order of the
-//! nodes decides: first its own, as it scheduled them, then arrivals by the node's numbers for their senders.
-//! So a run is the same whatever the width.
+//! nodes decides: first its own, as it scheduled them, then arrivals by the node's numbers for their senders, of
+//! one sender by their time on the wire, then as they left. So a run is the same whatever the width.
 
 mod pool;
 #[cfg(test)]
@@ -16,6 +16,7 @@ pub(crate) mod tests;
 
 use pool::{NONE, Pool};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// Bits of an event's argument.
 pub(crate) const ARG_BITS: u32 = 28;
@@ -25,6 +26,9 @@ pub(crate) const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
 pub(crate) const KIND_MAX: u8 = 15;
 /// The kind of events that come from another node.
 pub(crate) const ARRIVAL: u8 = KIND_MAX;
+
+/// Bits of the number of an arrival among those of its sender: what arrives at one instant was sent together.
+const NUMBER_BITS: u32 = u16::BITS;
 
 /// Windows of the ring; what is later waits in a map.
 const RING: u64 = 1 << 12;
@@ -38,8 +42,8 @@ pub(crate) struct Event {
     /// Virtual time.
     pub(crate) time_ns: u64,
     /// Of a node's own event its number in the order of scheduling; of an arrival for how long the sender's
-    /// uplink carries it.
-    pub(crate) order: u64,
+    /// uplink carries it, and below that the low bits of its number there.
+    order: u64,
     /// Where.
     pub(crate) node: u32,
     tag: u32,
@@ -75,6 +79,12 @@ impl Event {
         self.tag & ARG_MAX
     }
 
+    /// For how long the sender's uplink carries what arrives, at most 78 hours.
+    #[inline]
+    pub(crate) fn wire_ns(&self) -> u64 {
+        self.order >> NUMBER_BITS
+    }
+
     /// Its place among the events of its node.
     #[inline]
     fn key(&self) -> (u64, u64, u64) {
@@ -106,7 +116,7 @@ impl Ord for Event {
 pub(crate) struct Windows {
     /// A window is 2^bits ns long.
     bits: u32,
-    nodes: usize,
+    nodes: Range<u32>,
     /// Number of the window that is open, or was last.
     window: u64,
     /// When the open window ends; 0 while none is open.
@@ -130,8 +140,8 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// No events, for so many nodes that do not reach each other in less than `least_ns`.
-    pub(crate) fn new(least_ns: u64, nodes: usize) -> Self {
+    /// No events, for these nodes, which nobody reaches in less than `least_ns`.
+    pub(crate) fn new(least_ns: u64, nodes: Range<u32>) -> Self {
         let bits = least_ns.max(1).ilog2();
         #[cfg(test)]
         let bits = bits.min(tests::BITS_MAX.get());
@@ -185,7 +195,8 @@ impl Windows {
         self.own.insert(at, event);
     }
 
-    /// Schedules what comes to a node from another one, whose uplink carries it for `wire_ns`.
+    /// Schedules what comes to a node from another one, whose uplink carries it for `wire_ns` and that sent so
+    /// many before it.
     ///
     /// # Panics
     /// If the argument is above its maximum, or it comes in the open window.
@@ -193,7 +204,7 @@ impl Windows {
     pub(crate) fn arrive(
         &mut self,
         time_ns: u64,
-        wire_ns: u64,
+        (wire_ns, number): (u64, u16),
         node: u32,
         arg: u32,
         more: [u32; 2],
@@ -203,7 +214,8 @@ impl Windows {
             "no node reaches another one so soon"
         );
         self.len += 1;
-        self.place(Event::new(time_ns, wire_ns, node, (ARRIVAL, arg), more));
+        let order = wire_ns.min(u64::MAX >> NUMBER_BITS) << NUMBER_BITS | u64::from(number);
+        self.place(Event::new(time_ns, order, node, (ARRIVAL, arg), more));
     }
 
     #[inline]
@@ -218,15 +230,13 @@ impl Windows {
         }
     }
 
-    /// Opens the first window with events before `until_ns`, up to then; false if there is none.
+    /// Opens a window with no earlier one before it that has events, up to `until_ns`; false if nothing is in
+    /// it until then.
     ///
     /// # Panics
     /// If one is open.
-    pub(crate) fn open(&mut self, until_ns: u64) -> bool {
+    pub(crate) fn open(&mut self, window: u64, until_ns: u64) -> bool {
         assert_eq!(self.end_ns, 0, "one window at a time");
-        let Some(window) = self.next_window() else {
-            return false;
-        };
         if window << self.bits >= until_ns {
             return false;
         }
@@ -275,15 +285,15 @@ impl Windows {
     /// Brings the events of a window together by node.
     fn group(&mut self) {
         self.events.clear();
-        if self.drained.len() < self.nodes / NODES_AN_EVENT {
+        if self.drained.len() < self.nodes.len() / NODES_AN_EVENT {
             self.drained.sort_unstable_by_key(|event| event.node);
             std::mem::swap(&mut self.events, &mut self.drained);
             return;
         }
         self.counts.clear();
-        self.counts.resize(self.nodes, 0);
+        self.counts.resize(self.nodes.len(), 0);
         for event in &self.drained {
-            self.counts[event.node as usize] += 1;
+            self.counts[(event.node - self.nodes.start) as usize] += 1;
         }
         let mut before = 0;
         for count in &mut self.counts {
@@ -292,7 +302,7 @@ impl Windows {
         let none = Event::new(0, 0, 0, (0, 0), [0; 2]);
         self.events.resize(self.drained.len(), none);
         for event in &self.drained {
-            let place = &mut self.counts[event.node as usize];
+            let place = &mut self.counts[(event.node - self.nodes.start) as usize];
             self.events[*place as usize] = *event;
             *place += 1;
         }
@@ -365,8 +375,13 @@ impl Windows {
         self.len
     }
 
+    /// In which window a time is.
+    pub(crate) fn window_of(&self, time_ns: u64) -> u64 {
+        time_ns >> self.bits
+    }
+
     /// The first window with events.
-    fn next_window(&self) -> Option<u64> {
+    pub(crate) fn next_window(&self) -> Option<u64> {
         let later = self.later.keys().next().copied();
         let mut window = self.window;
         while window < self.window + RING {

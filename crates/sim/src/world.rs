@@ -2,12 +2,15 @@
 //!
 //! The loop: open a window of the least latency (`windows.rs`); for each node in it take the node's
 //! first event, hand its input to the node's state machine, carry out the effects, and set its timer if the
-//! deadline moved. What concerns several nodes at once, a change of the world or what a witness sees, is in
-//! the order of time between the windows. Nothing is allocated for an event.
+//! deadline moved (`world/span.rs`). Nothing is allocated for an event. Spans of nodes go through a window on a
+//! thread each. What concerns several nodes at once, what spans send each other, a change of the world or what
+//! a witness sees, is in the order of time between the windows; so a run is the same whatever the number of
+//! spans.
 
 mod change;
 mod effects;
 mod seen;
+mod span;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -17,17 +20,16 @@ pub use change::Change;
 pub use trace::Traced;
 pub use witness::Witness;
 
-use crate::charge::{At, Compute, Done, Processor, kind as charge};
-use crate::fault::Wrap;
-use crate::latency::fold;
-use crate::net::{Balance, Load, Net, NetConfig, PART, Tally, event as net};
+use crate::charge::{Processor, kind as charge};
+use crate::net::{Balance, Load, Net, NetConfig, Tally, event as net};
 use crate::role::{Input, Role, Wire};
-use crate::slab::Slab;
-use crate::windows::{ARG_MAX, Event, Windows};
+use crate::windows::ARG_MAX;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
-use seen::Seen;
+use rayon::prelude::*;
+use span::Span;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Kinds of events of the world itself.
 mod kind {
@@ -103,9 +105,11 @@ pub struct WorldConfig {
     /// Processors.
     pub processors: Vec<Processor>,
     /// Index of each node's processor.
-    pub processor: Vec<u16>,
+    pub processor: Arc<[u16]>,
     /// Bounds.
     pub limits: Limits,
+    /// Threads of a run: it is the same for any number of them, but only with one does it stop at any event.
+    pub threads: usize,
 }
 
 /// All nodes of a run under one virtual clock; see the [module](self).
@@ -113,35 +117,19 @@ pub struct WorldConfig {
 /// `W` sees what happens ([`Witness`]).
 #[derive(Debug)]
 pub struct World<R: Role, W = ()> {
-    roles: Vec<R>,
-    net: Net<R::Message>,
-    compute: Compute<R::Work>,
-    queue: Windows,
-    commands: Slab<R::Command>,
+    /// At least one.
+    spans: Vec<Span<R>>,
+    /// Nodes of each span; the last may have fewer.
+    span_nodes: u32,
     /// What changes when, in the order of time, then as it was asked for.
     changes: BTreeMap<(u64, u32), Change>,
     changes_count: u32,
-    wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
+    cuts_count: usize,
     restart: change::Restart<R>,
-    /// By how much a node's clock is ahead; empty if none is.
-    skew_ns: Vec<u64>,
-    done: Vec<Done<R::Work>>,
     witness: W,
-    seen: Vec<Seen<R::Delivery>>,
     limits: Limits,
     now_ns: u64,
-    /// The latest event so far.
-    latest_ns: u64,
-    events: u64,
-    /// Messages that nodes received.
-    received: u64,
-    /// Deadlines that wait in the queue.
-    timers: usize,
-    /// When a part of a payload was last sent, a job ended, or something was asked for.
-    active_ns: u64,
-    /// Hash of the events so far, whatever their order.
-    hash: u64,
-    tracer: trace::Tracer,
+    told: trace::Told,
 }
 
 impl<R: Role, W: Witness<R>> World<R, W> {
@@ -150,48 +138,54 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is not one role, one bandwidth and one processor for each node of the graph.
-    pub fn new(roles: Vec<R>, config: WorldConfig, witness: W) -> Self {
-        let nodes = config.net.graph.nodes() as usize;
-        assert_eq!(nodes, roles.len(), "a role for each node");
-        assert_eq!(nodes, config.processor.len(), "a processor for each node");
-        let queue = Windows::new(config.net.latency.least_ns(), nodes);
-        let mut world = World {
-            roles,
-            net: Net::new(config.net),
-            compute: Compute::new(config.processors, config.processor),
-            queue,
-            commands: Slab::default(),
+    pub fn new(roles: Vec<R>, config: &WorldConfig, witness: W) -> Self {
+        let nodes = config.net.graph.nodes();
+        assert_eq!(nodes as usize, roles.len(), "a role for each node");
+        assert_eq!(roles.len(), config.net.rate.len(), "a bandwidth each");
+        assert_eq!(roles.len(), config.processor.len(), "a processor each");
+        let threads = u32::try_from(config.threads).unwrap_or(u32::MAX);
+        let span_nodes = nodes.div_ceil(threads.max(1)).max(1);
+        let mut roles = roles.into_iter();
+        let firsts = (0..nodes.max(1)).step_by(span_nodes as usize);
+        let span = |first: u32| {
+            let nodes = first..nodes.min(first + span_nodes);
+            let roles = roles.by_ref().take(nodes.len()).collect();
+            Span::new(roles, &nodes, config, span_nodes)
+        };
+        World {
+            spans: firsts.map(span).collect(),
+            span_nodes,
             changes: BTreeMap::new(),
             changes_count: 0,
-            wraps: BTreeMap::new(),
+            cuts_count: 0,
             restart: change::Restart::default(),
-            skew_ns: Vec::new(),
-            done: Vec::new(),
             witness,
-            seen: Vec::new(),
             limits: config.limits,
             now_ns: 0,
-            latest_ns: 0,
-            events: 0,
-            received: 0,
-            timers: 0,
-            active_ns: 0,
-            hash: 0,
-            tracer: trace::Tracer::default(),
-        };
-        for node in 0..nodes as u32 {
-            world.settle(node);
+            told: trace::Told::default(),
         }
-        world
     }
 
     /// Tells every node of all its neighbours, now.
     pub fn connect(&mut self) {
-        for node in 0..self.roles.len() as u32 {
-            for peer in 0..self.net.graph.peers(node).len() as u64 {
+        for node in 0..self.graph().nodes() {
+            for peer in 0..self.graph().peers(node).len() as u64 {
                 self.input(node, Input::PeerUp { peer: Peer(peer) });
             }
         }
+    }
+
+    fn span(&self, node: u32) -> &Span<R> {
+        &self.spans[(node / self.span_nodes) as usize]
+    }
+
+    fn span_mut(&mut self, node: u32) -> &mut Span<R> {
+        &mut self.spans[(node / self.span_nodes) as usize]
+    }
+
+    /// Hands a node an input between two windows.
+    fn input(&mut self, node: u32, input: Input<R>) {
+        self.span_mut(node).input(node, input);
     }
 
     /// Virtual time.
@@ -204,12 +198,12 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     /// # Panics
     /// If there is no such node.
     pub fn role(&self, node: u32) -> &R {
-        &self.roles[node as usize]
+        &self.span(node).roles[node]
     }
 
     /// All state machines by node.
-    pub fn roles(&self) -> &[R] {
-        &self.roles
+    pub fn roles(&self) -> impl Iterator<Item = &R> {
+        self.spans.iter().flat_map(|span| span.roles.iter())
     }
 
     /// What saw the run.
@@ -217,64 +211,92 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         &self.witness
     }
 
-    /// What saw the run.
-    #[cfg(test)]
-    pub(crate) fn witness_mut(&mut self) -> &mut W {
-        &mut self.witness
-    }
-
     /// The connections.
     pub fn graph(&self) -> &crate::graph::Graph {
-        &self.net.graph
+        &self.spans[0].net.graph
+    }
+
+    /// What a node has sent and received.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn tally(&self, node: u32) -> &Tally {
+        &self.span(node).net.tally[node]
     }
 
     /// What each node has sent and received.
-    pub fn tallies(&self) -> &[Tally] {
-        &self.net.tally
+    pub fn tallies(&self) -> impl Iterator<Item = &Tally> {
+        self.nets().flat_map(|net| net.tally.iter())
+    }
+
+    /// When the first part of a payload was at a node.
+    pub(crate) fn first_ns(&self, node: u32) -> Option<u64> {
+        self.span(node).begun.first_ns(node)
+    }
+
+    fn nets(&self) -> impl Iterator<Item = &Net<R::Message>> {
+        self.spans.iter().map(|span| &span.net)
     }
 
     /// What each class carried and computed, by the number of a bin.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = (u64, u16, Load)> + '_ {
-        self.net.loads.iter()
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u64, u16, Load)> {
+        let mut all = self.spans[0].net.loads.clone();
+        for net in self.nets().skip(1) {
+            all.add(&net.loads);
+        }
+        all.into_iter()
     }
 
     /// What became of the bytes.
     pub fn balance(&self) -> Balance {
-        self.net.balance
+        let mut all = Balance::default();
+        for net in self.nets() {
+            all += net.balance;
+        }
+        all
     }
 
     /// Bytes that wait in uplinks, and those on the wire.
     pub(crate) fn bytes_on_the_way(&self) -> (u64, u64) {
-        (self.net.waiting_bytes(), self.net.flying_bytes())
+        let waiting = self.nets().map(Net::waiting_bytes).sum();
+        (waiting, self.balance().flying())
     }
 
     /// Messages and receipts on the way.
     #[cfg(test)]
     pub(crate) fn flights_count(&self) -> usize {
-        self.net.flights.len()
+        self.nets().map(|net| net.flights.len()).sum()
     }
 
     /// Messages and bytes sent, in bins of 10 ms by kind: `(bin, kind, messages, bytes)`.
     pub fn series(&self) -> impl Iterator<Item = (u64, usize, u64, u64)> {
         let kinds = R::Message::KINDS.len();
-        let bins = self.net.series.iter().enumerate();
-        bins.filter(|(_, sent)| sent.bytes > 0)
-            .map(move |(i, sent)| ((i / kinds) as u64, i % kinds, sent.messages, sent.bytes))
+        let bins = self.nets().map(|net| net.series.len()).max();
+        let at = move |i: usize| {
+            let sent = self.nets().filter_map(|net| net.series.get(i));
+            let (messages, bytes) = sent.fold((0, 0), |(messages, bytes), sent| {
+                (messages + sent.messages, bytes + sent.bytes)
+            });
+            ((i / kinds) as u64, i % kinds, messages, bytes)
+        };
+        let all = (0..bins.unwrap_or(0)).map(at);
+        all.filter(|(.., bytes)| *bytes > 0)
     }
 
     /// Events handled so far.
     pub fn events(&self) -> u64 {
-        self.events
+        self.spans.iter().map(|span| span.events).sum()
     }
 
     /// Messages that nodes received so far.
     pub fn received(&self) -> u64 {
-        self.received
+        self.spans.iter().map(|span| span.received).sum()
     }
 
     /// Hash of the events so far, whatever the order in which nodes were handled.
     pub fn event_hash(&self) -> u64 {
-        self.hash
+        let hashes = self.spans.iter().map(|span| span.hash);
+        hashes.fold(0, u64::wrapping_add)
     }
 
     /// Gives a node a command at a time, now or later.
@@ -282,122 +304,83 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     /// # Panics
     /// If there is no such node, or the time is over, or 2^28 commands wait.
     pub fn command(&mut self, at: Time, node: u32, command: R::Command) {
-        assert!((node as usize) < self.roles.len(), "node {node}");
+        assert!(node < self.graph().nodes(), "node {node}");
         assert!(at >= self.now(), "a command for a time that is over");
-        let index = self.commands.insert(command, 1);
+        let span = self.span_mut(node);
+        let index = span.commands.insert(command, 1);
         let index = index.expect("commands are fewer than an event can name");
-        self.queue.push(at.as_nanos(), node, kind::COMMAND, index);
+        span.queue.push(at.as_nanos(), node, kind::COMMAND, index);
     }
 
-    /// Hands an input over and carries out the effects.
-    #[inline]
-    fn input(&mut self, node: u32, input: Input<R>) {
-        let now = self.time_at(node);
-        self.trace_input(node, &input);
-        if self.net.hot[node as usize].wrapped {
-            return self.input_wrapped(node, input);
-        }
-        self.roles[node as usize].handle(now, input);
-        self.settle(node);
-    }
-
-    /// The time that a node's clock shows.
-    #[inline]
-    fn time_at(&self, node: u32) -> Time {
-        let skew_ns = self.skew_ns.get(node as usize).copied().unwrap_or(0);
-        Time::from_nanos(self.now_ns.saturating_add(skew_ns))
-    }
-
-    /// Carries out all effects of a node, then sets its timer.
-    #[inline]
-    fn settle(&mut self, node: u32) {
-        loop {
-            while let Some(output) = self.roles[node as usize].poll_output() {
-                self.perform(node, output);
-            }
-            if self.done.is_empty() {
-                break;
-            }
-            self.finish_jobs(node);
-        }
-        let deadline = self.roles[node as usize].next_deadline();
-        self.arm(node, deadline);
-    }
-
-    /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
-    #[inline]
-    fn arm(&mut self, node: u32, deadline: Option<Time>) {
-        let Some(deadline) = deadline.filter(|_| !self.net.hot[node as usize].down) else {
-            return;
-        };
-        let skew_ns = self.skew_ns.get(node as usize).copied().unwrap_or(0);
-        let due_ns = deadline.saturating_sub_ns(skew_ns).as_nanos();
-        let hot = &mut self.net.hot[node as usize];
-        if due_ns < hot.armed_ns {
-            let due_ns = due_ns.max(self.now_ns);
-            hot.armed_ns = due_ns;
-            hot.timer = (hot.timer + 1) & ARG_MAX;
-            self.queue.push(due_ns, node, kind::TIMER, hot.timer);
-            self.timers += 1;
-        }
-    }
-
-    /// Handles events until virtual time is `until`, or `events` of them, or until the witness is done.
+    /// Handles events until virtual time is `until`, or `events` of them (with several threads up to the end of
+    /// a window more), or until the witness is done.
     ///
     /// # Errors
     /// [`WorldError`] where a bound is passed; the run cannot go on then.
     pub fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
         let until_ns = until.as_nanos();
-        let last = self
-            .events
-            .saturating_add(events)
-            .min(self.limits.events_max);
+        let last = self.events().saturating_add(events);
+        let last = last.min(self.limits.events_max);
         let most_ns = until_ns.min(self.limits.sim_time_max_ns);
         loop {
-            if !self.queue.is_open() {
+            if !self.is_open() {
                 if self.witness.is_done() {
                     return Ok(Pause::Done);
                 }
                 if self.is_quiet() {
                     return Ok(Pause::Quiet);
                 }
-                if !self.open(most_ns) {
-                    return self.at_end(until_ns);
+                if self.events() >= last {
+                    return self.at_last();
                 }
             }
-            while self.events < last {
-                let Some(event) = self.queue.pop() else {
-                    break;
-                };
-                self.happen(&event, last);
+            if !self.advance(most_ns, last) {
+                return self.at_end(until_ns);
             }
-            if self.net.full {
+            if self.nets().any(|net| net.full) {
                 return Err(WorldError::Flights {
                     max: ARG_MAX,
                     at_ns: self.now_ns,
                 });
             }
-            if self.queue.is_open() {
+            if self.is_open() {
                 return self.at_last();
             }
             self.close();
         }
     }
 
-    /// Whether nothing but deadlines waits, and has for long.
-    fn is_quiet(&self) -> bool {
-        let idle_ns = self.latest_ns.saturating_sub(self.active_ns);
-        let waits = self.queue.len() > self.timers || !self.changes.is_empty();
-        idle_ns > self.limits.quiet_ns && !waits
+    /// Whether a window is open: one thread can stop in it.
+    fn is_open(&self) -> bool {
+        self.spans[0].queue.is_open()
     }
 
-    /// Opens the next window, up to the next change of the world, which comes first if nothing happens
-    /// before it; false if neither is there by `most_ns`.
-    fn open(&mut self, most_ns: u64) -> bool {
+    /// Whether nothing but deadlines waits, and has for long.
+    fn is_quiet(&self) -> bool {
+        let (mut latest_ns, mut active_ns, mut waiting) = (0, 0, self.changes.len());
+        for span in &self.spans {
+            latest_ns = span.latest_ns.max(latest_ns);
+            active_ns = span.active_ns.max(active_ns);
+            let leaving: usize = span.net.leaving.iter().map(Vec::len).sum();
+            waiting += leaving + span.queue.len() - span.timers;
+        }
+        latest_ns.saturating_sub(active_ns) > self.limits.quiet_ns && waiting == 0
+    }
+
+    /// Goes through the next window, or the rest of an open one, up to the next change of the world; a change
+    /// before all that is made first. False if nothing happens by `most_ns`.
+    fn advance(&mut self, most_ns: u64, last: u64) -> bool {
         loop {
+            let (before, rest) = (self.events(), self.is_open());
             let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
             let until_ns = most_ns.saturating_add(1).min(change.unwrap_or(u64::MAX));
-            if self.queue.open(until_ns) {
+            let window = self.exchange();
+            if window.is_some() || self.is_open() {
+                self.go(window.unwrap_or(0), until_ns, last);
+            }
+            let now_ns = self.spans.iter().map(|span| span.now_ns);
+            self.now_ns = now_ns.fold(self.now_ns, u64::max);
+            if self.events() > before || rest || self.is_open() {
                 return true;
             }
             if change.is_none_or(|at_ns| at_ns > most_ns) {
@@ -407,9 +390,53 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         }
     }
 
+    /// Hands over what spans sent each other; the number of the next window.
+    fn exchange(&mut self) -> Option<u64> {
+        let mut first = self
+            .spans
+            .iter()
+            .filter_map(|span| span.queue.next_window())
+            .min();
+        if self.spans.len() > 1 {
+            for to in 0..self.spans.len() {
+                for from in 0..self.spans.len() {
+                    let leaving = std::mem::take(&mut self.spans[from].net.leaving[to]);
+                    if !leaving.is_empty() {
+                        self.spans[to].came.push(leaving);
+                    }
+                }
+            }
+            for span in &mut self.spans {
+                let first_ns = std::mem::replace(&mut span.net.leaving_ns, u64::MAX);
+                if first_ns < u64::MAX {
+                    let window = span.queue.window_of(first_ns);
+                    first = Some(first.map_or(window, |first| first.min(window)));
+                }
+            }
+        }
+        first
+    }
+
+    /// Goes through a window up to `until_ns`: one thread up to the event `last`, several to its end.
+    fn go(&mut self, window: u64, until_ns: u64, last: u64) {
+        if let [span] = &mut *self.spans {
+            if span.queue.is_open() || span.queue.open(window, until_ns) {
+                span.go(last);
+            }
+            return;
+        }
+        self.spans.par_iter_mut().for_each(|span| {
+            span.take_in();
+            if span.queue.open(window, until_ns) {
+                span.go(u64::MAX);
+            }
+        });
+    }
+
     /// Ends a window, or the part of it that has happened: shows what was seen in it.
     pub(crate) fn close(&mut self) {
-        self.now_ns = self.latest_ns;
+        let latest_ns = self.spans.iter().map(|span| span.latest_ns).max();
+        self.now_ns = latest_ns.unwrap_or(0);
         self.show();
         self.close_trace();
     }
@@ -417,7 +444,14 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     /// Nothing more happens by the time asked for.
     fn at_end(&mut self, until_ns: u64) -> Result<Pause, WorldError> {
         let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
-        match self.queue.next_time_ns().into_iter().chain(change).min() {
+        for span in &mut self.spans {
+            span.take_in();
+        }
+        let next = self
+            .spans
+            .iter_mut()
+            .filter_map(|span| span.queue.next_time_ns());
+        match next.chain(change).min() {
             None => Ok(Pause::Quiet),
             Some(time_ns) if time_ns > until_ns => {
                 self.now_ns = self.now_ns.max(until_ns);
@@ -433,160 +467,9 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     fn at_last(&self) -> Result<Pause, WorldError> {
         let max = self.limits.events_max;
         let at_ns = self.now_ns;
-        match self.events < max {
+        match self.events() < max {
             true => Ok(Pause::Events),
             false => Err(WorldError::Events { max, at_ns }),
         }
-    }
-
-    /// Turns to an event of a node: counts it and hashes what it is.
-    #[inline(always)]
-    fn enter(&mut self, time_ns: u64, node: u32, kind: u8, bytes: u32) {
-        self.now_ns = time_ns;
-        self.latest_ns = self.latest_ns.max(time_ns);
-        self.events += 1;
-        let what = u64::from(node) << 8 | u64::from(kind);
-        let draw = fold(
-            time_ns ^ 0x9e37_79b9_7f4a_7c15,
-            what ^ u64::from(bytes) << 40,
-        );
-        self.hash = self.hash.wrapping_add(draw);
-    }
-
-    /// What happens; and what follows from it at once, if it is the node's next event and not beyond the event
-    /// `last`.
-    #[inline]
-    fn happen(&mut self, event: &Event, last: u64) {
-        let (node, arg) = (event.node, event.arg());
-        self.enter(event.time_ns, node, event.kind(), event.more[1]);
-        match event.kind() {
-            net::UPLINK => {
-                self.uplink(node, arg, last);
-            }
-            net::ARRIVAL => {
-                let at_ns = self.net.settle(event);
-                if self.events >= last || !self.queue.comes_next(at_ns) {
-                    let what = (net::DELIVERY, arg);
-                    return self.queue.push_with(at_ns, node, what, event.more);
-                }
-                self.enter(at_ns, node, net::DELIVERY, event.more[1]);
-                self.deliver(event, net::DELIVERY);
-            }
-            what @ (net::DELIVERY | net::RESERVED) => self.deliver(event, what),
-            net::ACKNOWLEDGED => self.net.acknowledged(&mut self.queue, event),
-            net::READY => self.send_ready(node, arg),
-            what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
-                if what == charge::LANE {
-                    self.active_ns = self.active_ns.max(self.now_ns);
-                }
-                let at = At {
-                    now: self.now_ns,
-                    node,
-                    hot: &mut self.net.hot[node as usize],
-                    tally: &mut self.net.tally[node as usize],
-                    loads: &mut self.net.loads,
-                    queue: &mut self.queue,
-                };
-                self.compute.happen(at, (what, arg), &mut self.done);
-                self.settle_any(node);
-            }
-            kind::TIMER => {
-                self.timers -= 1;
-                self.ring(node, arg);
-            }
-            _ => {
-                self.active_ns = self.active_ns.max(self.now_ns);
-                if let Some(command) = self.commands.release(arg) {
-                    self.input(node, Input::Command(command));
-                }
-            }
-        }
-    }
-
-    /// An uplink is free: it goes on, and who waited for that is told.
-    #[inline]
-    fn uplink(&mut self, node: u32, ready: u32, last: u64) {
-        loop {
-            self.net.hot[node as usize].called = false;
-            let Some(free_ns) = self.net.serve(&mut self.queue, self.now_ns, node) else {
-                break;
-            };
-            if ready > 0 || self.events >= last || !self.queue.comes_next(free_ns) {
-                self.queue.push(free_ns, node, net::UPLINK, 0);
-                break;
-            }
-            self.enter(free_ns, node, net::UPLINK, 0);
-        }
-        if ready > 0 {
-            self.send_ready(node, ready - 1);
-        }
-    }
-
-    /// A paced message has left: told unless the neighbour is gone.
-    fn send_ready(&mut self, node: u32, number: u32) {
-        let peer = Peer(u64::from(number));
-        let end = self.net.graph.end(node, peer.0);
-        if end.is_some_and(|end| self.net.is_connected(self.now_ns, node, end)) {
-            self.input(node, Input::SendReady { peer });
-        }
-    }
-
-    /// A timer comes: the deadline, or a look at one that moved.
-    fn ring(&mut self, node: u32, generation: u32) {
-        let hot = &mut self.net.hot[node as usize];
-        if hot.timer != generation || hot.armed_ns == u64::MAX {
-            return;
-        }
-        hot.armed_ns = u64::MAX;
-        if hot.down {
-            return;
-        }
-        let now = self.time_at(node);
-        if self.net.hot[node as usize].wrapped {
-            return self.ring_wrapped(node);
-        }
-        match self.roles[node as usize].next_deadline() {
-            Some(deadline) if deadline <= now => self.input(node, Input::Deadline),
-            later => self.arm(node, later),
-        }
-    }
-
-    /// A transmission is there, as of an event of this kind.
-    #[inline]
-    fn deliver(&mut self, event: &Event, kind: u8) {
-        let (now, node, index) = (self.now_ns, event.node, event.arg());
-        let bytes = event.more[1].into();
-        if self.net.hot[node as usize].down {
-            return self.net.lose(index, bytes);
-        }
-        if kind == net::DELIVERY
-            && let Some(at_ns) = self.net.reserve(now, node)
-        {
-            let what = (net::RESERVED, index);
-            return self.queue.push_with(at_ns, node, what, event.more);
-        }
-        self.net.received(now, node, bytes);
-        if index < PART {
-            self.hand_over(node, event.more[0], index);
-        }
-    }
-
-    /// Hands over a message that is there and that the node holds.
-    #[inline]
-    fn hand_over(&mut self, node: u32, from: u32, index: u32) {
-        let from = Peer(u64::from(from));
-        let plain = !self.net.hot[node as usize].wrapped && !self.is_traced(node);
-        let message = self.net.messages.get(index);
-        self.received += 1;
-        self.witness.arrived(self.now_ns, node, message);
-        let role = &mut self.roles[node as usize];
-        if plain && role.absorb(from, message) {
-            let deadline = role.next_deadline();
-            self.net.messages.release(index);
-            return self.arm(node, deadline);
-        }
-        let message = self.net.messages.redeem(index);
-        self.net.at_hand = index;
-        self.input(node, Input::Message { from, message });
     }
 }

@@ -23,8 +23,8 @@ use alphorn_falcon::{
     Aggregator, COMMITTEE_MAX, Item, PROOF_BYTES_MAX, PUBLIC_KEY_BYTES, PublicKey, Signed,
     split_salts, verify_batch,
 };
-use alphorn_labrador::HEADER_BYTES;
 use alphorn_labrador::sis::Profile;
+use alphorn_labrador::{HEADER_BYTES, MAGIC};
 use alphorn_scheme::Role;
 use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
 use alphorn_types::Support;
@@ -109,7 +109,9 @@ impl<F: FlavourType> Falcon<F> {
 /// Names the profile of a proof that is of another one; the verifier would only say that its header
 /// differs.
 fn check_profile(proof: &[u8], expected: Profile) -> std::result::Result<(), String> {
-    let id = proof.get(HEADER_BYTES - 1);
+    // What does not begin like a proof has no profile, whatever stands in its place.
+    let after = proof.strip_prefix(MAGIC.as_slice());
+    let id = after.and_then(|rest| rest.get(HEADER_BYTES - MAGIC.len() - 1));
     let found = (Profile::ALL.into_iter()).find(|profile| Some(&profile.id()) == id);
     match found {
         Some(found) if found != expected => Err(format!(

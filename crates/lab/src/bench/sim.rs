@@ -1,7 +1,8 @@
 //! `alphorn bench sim`: messages and events a second of the simulator.
 
 use crate::error::{Error, Result};
-use crate::machine::{Machine, peak_rss_bytes};
+use crate::machine::{Machine, cores, peak_rss_bytes};
+use crate::options::pool;
 use crate::report::{Report, Sink, json_target, table};
 use crate::sim::source::load;
 use crate::text;
@@ -22,9 +23,10 @@ use std::time::Instant;
   alphorn bench sim --nodes 1000 --runs 3
   alphorn bench sim --large --json sim.json
 
-One thread. Received are messages that a node is handed, copies of what it has included; an event is one that
-is taken from the queue. Making the graph and the nodes is not in the time. The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65
-validators a node. Exit code 1 is for a run that delivers less than everything.")]
+Each on one thread, and again on --threads. Received are messages that a node is handed, copies of what it
+has included; an event is one that is taken from the queue. Making the graph and the nodes is not in the time.
+The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65 validators a node.
+Exit code 1 is for a run that delivers less than everything, or that is another one on more threads.")]
 pub(crate) struct Args {
     /// Nodes
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(200..=1_000_000))]
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// Runs of each workload; the least time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
+    /// Threads of the second run of each workload; all cores of this process by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Also 100,000 nodes with a code
     #[arg(long)]
     large: bool,
@@ -56,6 +61,8 @@ struct Case {
     events: u64,
     event_hash: u64,
     wall_s: f64,
+    /// The same on all threads; absent if one is all.
+    threads_s: Option<f64>,
     complete: bool,
 }
 
@@ -73,6 +80,7 @@ impl Case {
             "event_hash": format!("{:016x}", self.event_hash),
             "events_per_s": self.per_s(self.events),
             "wall_ms": self.wall_s * 1e3,
+            "threads_ms": self.threads_s.map(|s| s * 1e3),
             "rss_bytes": peak_rss_bytes(),
         })
     }
@@ -129,11 +137,18 @@ fn slot(nodes: u32) -> Result<Workload> {
 }
 
 /// Looks at the clock when the nodes stand.
-struct Clock(Instant);
+struct Clock {
+    begun: Instant,
+    threads: usize,
+}
 
 impl Observe for Clock {
     fn begins(&mut self) {
-        self.0 = Instant::now();
+        self.begun = Instant::now();
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 
     fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
@@ -141,16 +156,32 @@ impl Observe for Clock {
     }
 }
 
-fn timed(scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
-    let mut clock = Clock(Instant::now());
-    let outcome = simulate(scenario, seed, &mut clock)?;
-    Ok((clock.0.elapsed().as_secs_f64(), outcome))
+/// The least time of some runs on so many threads, and what came of each.
+fn timed(scenario: &Scenario, args: &Args, threads: usize) -> Result<(f64, Outcome)> {
+    let once = || -> Result<(f64, Outcome)> {
+        let begun = Instant::now();
+        let mut clock = Clock { begun, threads };
+        let outcome = simulate(scenario, args.seed, &mut clock)?;
+        Ok((clock.begun.elapsed().as_secs_f64(), outcome))
+    };
+    let (mut wall_s, outcome) = once()?;
+    for _ in 1..args.runs {
+        wall_s = wall_s.min(once()?.0);
+    }
+    Ok((wall_s, outcome))
 }
 
-fn measure(workload: Workload, args: &Args) -> Result<Case> {
-    let (mut wall_s, outcome) = timed(&workload.scenario, args.seed)?;
-    for _ in 1..args.runs {
-        wall_s = wall_s.min(timed(&workload.scenario, args.seed)?.0);
+fn measure(workload: Workload, args: &Args, threads: usize) -> Result<Case> {
+    let (wall_s, outcome) = timed(&workload.scenario, args, 1)?;
+    let mut threads_s = None;
+    if threads > 1 {
+        let (all_s, again) = pool(threads)?.install(|| timed(&workload.scenario, args, threads))?;
+        if again != outcome {
+            let name = workload.name;
+            let what = format!("{name}: {threads} threads do not do what one does");
+            return Err(Error::Check(what));
+        }
+        threads_s = Some(all_s);
     }
     Ok(Case {
         received: outcome.received,
@@ -158,31 +189,36 @@ fn measure(workload: Workload, args: &Args) -> Result<Case> {
         event_hash: outcome.event_hash,
         workload,
         wall_s,
+        threads_s,
         complete: outcome.delays_ns.iter().all(Option::is_some),
     })
 }
 
-fn print(cases: &[Case]) -> String {
+fn print(cases: &[Case], threads: usize) -> String {
     let row = |case: &Case| {
-        vec![
+        let mut row = vec![
             case.workload.name.clone(),
             text::count(case.received),
             format!("{:.2} M/s", case.per_s(case.received) / 1e6),
             text::count(case.events),
             format!("{:.2} M/s", case.per_s(case.events) / 1e6),
             text::seconds(case.wall_s),
-        ]
+        ];
+        row.extend(case.threads_s.map(text::seconds));
+        row
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    table(
-        &["workload", "received", "rate", "events", "rate", "time"],
-        &rows,
-    )
+    let all = format!("on {threads} threads");
+    let heads = [
+        "workload", "received", "rate", "events", "rate", "time", &all,
+    ];
+    table(&heads[..6 + usize::from(threads > 1)], &rows)
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench sim", args.seed);
-    let machine = Machine::here(1, BTreeMap::new());
+    let threads = args.threads.map_or_else(cores, usize::from);
+    let machine = Machine::here(threads, BTreeMap::new());
     let sink = Sink::new(args.json.clone());
     sink.say(&machine.line());
     let mut workloads = vec![
@@ -196,9 +232,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let cases = workloads
         .into_iter()
-        .map(|workload| measure(workload, args));
+        .map(|workload| measure(workload, args, threads));
     let cases: Vec<Case> = cases.collect::<Result<_>>()?;
-    sink.say(&print(&cases));
+    sink.say(&print(&cases, threads));
     sink.say(&format!("peak memory {}", text::bytes(peak_rss_bytes())));
     let fields = Map::from_iter([
         ("bench".to_owned(), json!("sim")),

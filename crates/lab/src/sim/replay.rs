@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Some(node) => Some(Traced::Node(node)),
         None => full.then_some(Traced::All),
     };
-    let mut ran = work::one(&scenario, &item(&manifest), command, None, traced)?;
+    let mut ran = work::one(&scenario, &item(&manifest), command, None, traced, 1)?;
     ran.manifest.set.clone_from(&manifest.set);
     println!("{}", print(&Merged::of(vec![ran.manifest.clone()])));
     if let (Some(node), Some(outcome)) = (args.node, &ran.outcome) {

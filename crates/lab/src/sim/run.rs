@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Every K-th run from number I on
     #[arg(long, value_name = "I/K", value_parser = shard)]
     shard: Option<(u64, u64)>,
-    /// Runs at a time, one thread each; all cores that this process may use by default
+    /// Threads: runs at a time, or those of a run that is alone; all cores of this process by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// Memory for all runs together in megabytes; four fifths of the machine's by default

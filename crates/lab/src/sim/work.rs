@@ -36,6 +36,7 @@ struct Watch<'a> {
     wall_max: Duration,
     bars: Option<&'a Mutex<Bars>>,
     spool: Option<Spool>,
+    threads: usize,
 }
 
 impl Observe for Watch<'_> {
@@ -49,6 +50,10 @@ impl Observe for Watch<'_> {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 
     fn traces(&self) -> Option<Traced> {
@@ -72,6 +77,7 @@ pub(crate) fn one(
     command: String,
     bars: Option<&Mutex<Bars>>,
     traced: Option<Traced>,
+    threads: usize,
 ) -> Result<Ran> {
     let spool = |of| Spool::new(of, scenario.output.trace_bytes_max);
     let spool = traced
@@ -84,6 +90,7 @@ pub(crate) fn one(
         wall_max: Duration::from_secs(scenario.sim.wall_time_max_s),
         bars,
         spool,
+        threads,
     };
     let result = run(scenario, item.seed, &mut watch);
     let wall_s = clock.elapsed().as_secs_f64();
@@ -104,6 +111,7 @@ pub(crate) fn one(
         costs: costs(scenario),
         kind: "modelled".into(),
         host: host(),
+        threads,
         wall_s,
         rss_bytes: crate::machine::peak_rss_bytes(),
         ..Manifest::default()
@@ -171,7 +179,7 @@ fn costs(scenario: &Scenario) -> Vec<CostSource> {
 
 /// How and where the runs of a plan are done.
 pub(crate) struct Work<'a> {
-    /// Threads at most; all cores if absent.
+    /// Threads of all runs together; all cores if absent.
     pub(crate) jobs: Option<u16>,
     /// Bytes of memory for all runs together; four fifths of the machine's if absent.
     pub(crate) memory_bytes: Option<u64>,
@@ -196,12 +204,19 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
     let fit = usize::try_from(memory_bytes / largest)
         .unwrap_or(usize::MAX)
         .max(1);
-    let threads = threads.min(fit).min(plan.items.len().max(1));
+    // Runs side by side are one thread each: they need not wait for one another. One alone takes them all.
+    let runs = threads.min(fit).min(plan.items.len().max(1));
+    let (threads, each) = if runs == 1 {
+        (threads, threads)
+    } else {
+        (runs, 1)
+    };
     let bars = Mutex::new(Bars::new());
     let done = Mutex::new(0u64);
     let total = plan.items.len() as u64;
     let run = |item: &Item| -> Result<Ran> {
-        let ran = kept_or_run(plan, item, work, (total == 1).then_some(&bars))?;
+        let bars_of = (total == 1).then_some(&bars);
+        let ran = kept_or_run(plan, item, work, bars_of, each)?;
         if let (Ok(mut done), Ok(mut bars)) = (done.lock(), bars.lock()) {
             *done += 1;
             bars.show("runs", *done, total);
@@ -209,9 +224,12 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
         Ok(ran)
     };
     // Runs differ in length: each is taken for itself.
-    let runs = pool(threads)?.install(|| {
-        let items = plan.items.par_iter().with_max_len(1);
-        items.map(run).collect::<Result<Vec<Ran>>>()
+    let runs = pool(threads)?.install(|| match runs {
+        1 => plan.items.iter().map(run).collect::<Result<Vec<Ran>>>(),
+        _ => {
+            let items = plan.items.par_iter().with_max_len(1);
+            items.map(run).collect()
+        }
     });
     if let Ok(bars) = bars.lock() {
         bars.clear();
@@ -224,6 +242,7 @@ fn kept_or_run(
     item: &Item,
     work: &Work<'_>,
     bars: Option<&Mutex<Bars>>,
+    threads: usize,
 ) -> Result<Ran> {
     let target = work.folder.map(|folder| folder(item));
     if let Some(target) = &target
@@ -240,7 +259,8 @@ fn kept_or_run(
     let scenario = plan.scenario(item)?;
     let full = target.is_some() && scenario.output.trace == TraceLevel::Full;
     let traced = full.then_some(Traced::All);
-    let mut ran = one(&scenario, item, (work.command)(item), bars, traced)?;
+    let command = (work.command)(item);
+    let mut ran = one(&scenario, item, command, bars, traced, threads)?;
     if let Some(target) = target {
         keep(&target, &scenario, &ran)?;
     }

@@ -41,22 +41,27 @@ impl Bench {
             jitter_pct: 0,
         };
         let net = NetConfig {
-            graph: crate::graph::Graph::from_edges(1, Vec::new()).unwrap(),
-            latency: crate::latency::Latency::new(&scenario, vec![0]),
+            graph: crate::graph::Graph::from_edges(1, Vec::new())
+                .unwrap()
+                .into(),
+            latency: crate::latency::Latency::new(&scenario, vec![0]).into(),
             link: crate::scenario::Link::default(),
             rates: vec![Rate {
                 up_bps: 1,
                 down_bps: 1,
             }],
-            rate: vec![0],
+            rate: [0].into(),
             handle_ns: 0,
             seed: 0,
             kinds: 1,
         };
         Bench {
-            compute: Compute::new(vec![Processor { cores, factor_pct }], vec![0]),
-            net: crate::net::Net::new(net),
-            queue: Windows::new(1 << 40, 1),
+            compute: Compute::new(
+                vec![Processor { cores, factor_pct }],
+                Numbered::new(0, vec![0]),
+            ),
+            net: crate::net::Net::new(&net, 0..1, 1),
+            queue: Windows::new(1 << 40, 0..1),
         }
     }
 

@@ -38,7 +38,7 @@ impl Harvest<'_> {
     pub(super) fn run(&self, pause: Pause) -> HornRun {
         let last = self.last();
         let (aggregates, collections, _) = last.published();
-        let roles = self.world.roles().iter();
+        let roles = self.world.roles();
         let mut run = HornRun {
             votes: last.votes(self.plan.last()),
             slots: self.slots(),
@@ -88,7 +88,7 @@ impl Harvest<'_> {
 
     /// What came of each slot's votes.
     fn slots(&self) -> Vec<SlotVotes> {
-        let honest = self.world.roles().iter().zip(self.honest);
+        let honest = self.world.roles().zip(self.honest);
         let machines = honest.filter(|(_, honest)| **honest);
         let chains: Vec<&Chain> = machines.map(|(role, _)| role.machine().chain()).collect();
         let voters: Vec<Bitfield> = self.honest_members();
@@ -142,7 +142,7 @@ impl Harvest<'_> {
 
     /// The blocks of the first honest node's chain.
     fn blocks(&self) -> Vec<PaidBlock> {
-        let mut honest = self.world.roles().iter().zip(self.honest);
+        let mut honest = self.world.roles().zip(self.honest);
         let first = honest.find(|(_, honest)| **honest);
         first.map_or_else(Vec::new, |(role, _)| {
             paid_blocks(self.plan, self.world.witness(), role.machine().chain())
@@ -151,7 +151,7 @@ impl Harvest<'_> {
 
     /// The newest slot that is final at every honest node.
     fn finalised(&self) -> u64 {
-        let honest = self.world.roles().iter().zip(self.honest);
+        let honest = self.world.roles().zip(self.honest);
         let machines = honest.filter(|(_, honest)| **honest);
         let final_at = machines.map(|(role, _)| role.machine().chain().finalised().slot.0);
         final_at.min().unwrap_or(0)
@@ -233,7 +233,7 @@ impl Harvest<'_> {
 
     fn record(&self, node: u32, role: &'static str) -> NodeRecord {
         let at = node as usize;
-        let tally = &self.world.tallies()[at];
+        let tally = self.world.tally(node);
         let times = &self.last().milestones[at].at_ns;
         let since = |at: u64| at.saturating_sub(self.begin_ns());
         NodeRecord {

@@ -103,19 +103,20 @@ pub fn run(
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
     let (graph, roles) = build(plan.clone(), (scenario, horn), seed, &regions)?;
     let class = scenario.classes(seed);
-    let latency = Latency::new(&scenario.latency, regions.clone());
+    let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let mut honest = vec![true; nodes as usize];
     for node in faulty.iter().flatten() {
         honest[*node as usize] = false;
     }
     let place = Place {
-        graph: (*graph).clone(),
+        graph: graph.clone(),
         latency: latency.clone(),
         class: class.clone(),
+        threads: crate::run::threads(scenario, observe),
     };
     let config = scenario.world(place, HornMessage::KINDS.len(), seed);
     let watch = Watch::new(plan.clone(), honest.clone());
-    let mut world: World<HornNode, Watch> = World::new(roles, config, watch);
+    let mut world: World<HornNode, Watch> = World::new(roles, &config, watch);
     for (index, (fault, members)) in (0..).zip(scenario.fault.iter().zip(&faulty)) {
         let key = mix([seed, FAULT, index, u64::MAX]);
         let place = (&members.as_slice().into(), &*class, &*graph);

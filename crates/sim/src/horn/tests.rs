@@ -2,6 +2,7 @@
 
 use super::{HornError, HornRun, SlotVotes, pay, run};
 use crate::scenario::{Override, Protocol, Scenario};
+use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
 use alphorn_proto::rewards::{Account, Ledger, Schedule};
 use alphorn_scheme::model::CostTable;
@@ -194,7 +195,7 @@ fn a_late_block_costs_the_votes_of_its_slot_and_no_others() {
 }
 
 #[test]
-fn a_seed_is_one_run_in_windows_of_any_width() {
+fn a_seed_is_one_run_in_windows_of_any_width_and_on_any_threads() {
     let scenario = scenario(&[("protocol.participation_ppm", "900000")]);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
@@ -204,6 +205,8 @@ fn a_seed_is_one_run_in_windows_of_any_width() {
     let narrow = narrow(16, || run(&scenario, horn, 5, &mut ()).unwrap());
     assert_eq!(once.outcome, again.outcome);
     assert_eq!(once.outcome, narrow.outcome);
+    let threads = run(&scenario, horn, 5, &mut OnThreads(3)).unwrap();
+    assert_eq!(once.outcome, threads.outcome);
     let other = run(&scenario, horn, 6, &mut ()).unwrap();
     assert_ne!(once.outcome.event_hash, other.outcome.event_hash);
     // Who votes is drawn: 1843 of 2048 expected, standard deviation 13.6.

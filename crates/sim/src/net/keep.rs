@@ -3,7 +3,7 @@
 use super::{NONE, Net};
 use crate::role::Wire;
 
-impl<M> Net<M> {
+impl<M: Clone> Net<M> {
     /// Keeps a message for its receivers. One that its sender has just received is kept already, by all
     /// that are on their way: a payload that is flooded stays in the cache.
     #[inline]
@@ -13,7 +13,7 @@ impl<M> Net<M> {
     {
         let known = self.at_hand;
         // What waits in one queue is told apart by its place.
-        let waits = match self.hot[from as usize].queue.head {
+        let waits = match self.hot[from].queue.head {
             NONE => false,
             head => self.flights[head].message == known,
         };

@@ -1,7 +1,7 @@
 //! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
-use super::{BIN_NS, NONE, Net, PART, Rate, Sent, event};
+use super::{BIN_NS, Leaving, NONE, Net, PART, Rate, Sent, event};
 use crate::latency::mix;
 use crate::windows::{Event, Windows};
 
@@ -19,7 +19,7 @@ enum Way {
     Lost,
 }
 
-impl<M> Net<M> {
+impl<M: Clone> Net<M> {
     /// Puts a flight onto the wire.
     #[inline]
     pub(super) fn launch(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) {
@@ -48,18 +48,55 @@ impl<M> Net<M> {
         }
         let back = self.graph.back(end as usize);
         let bytes = u32::try_from(bytes).expect("messages are bounded below 4 GiB");
-        queue.arrive(first_ns, wire_ns, to, message.min(PART), [back, bytes]);
+        let hot = &mut self.hot[from];
+        hot.number = hot.number.wrapping_add(1);
+        let sent = (wire_ns, hot.number);
+        if self.hot.numbers().contains(&to) {
+            return queue.arrive(first_ns, sent, to, message.min(PART), [back, bytes]);
+        }
+        self.leaving_ns = self.leaving_ns.min(first_ns);
+        let message = (message != NONE).then(|| self.messages.redeem(message));
+        self.leaving[(to / self.span_nodes) as usize].push(Leaving {
+            time_ns: first_ns,
+            sent,
+            node: to,
+            back,
+            bytes,
+            message,
+        });
+    }
+
+    /// Takes in what left other spans for this one.
+    pub(crate) fn take_in(&mut self, queue: &mut Windows, came: impl Iterator<Item = Leaving<M>>) {
+        for Leaving {
+            time_ns,
+            sent,
+            node,
+            back,
+            bytes,
+            message,
+        } in came
+        {
+            let index = match message {
+                None => Some(PART),
+                Some(message) => self.messages.insert(message, 1),
+            };
+            match index {
+                Some(index) => queue.arrive(time_ns, sent, node, index, [back, bytes]),
+                None => self.full = true,
+            }
+        }
     }
 
     /// Takes the uplink for a transmission; for how long.
     #[inline]
     fn occupy(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) -> u64 {
         let bytes = flight.bytes;
-        let hot = &mut self.hot[from as usize];
+        let hot = &mut self.hot[from];
         let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].up_bps);
         let free_ns = now.saturating_add(wire_ns);
         hot.up_free_ns = free_ns;
-        self.tally[from as usize].transmit(now, wire_ns, bytes);
+        self.tally[from].transmit(now, wire_ns, bytes);
         self.loads.at(now, from).up += bytes;
         self.balance.started += bytes;
         if flight.marks & mark::PACED != 0 && flight.message != NONE {
@@ -74,7 +111,7 @@ impl<M> Net<M> {
     /// the earliest; when it ends.
     #[inline]
     fn take_place(&mut self, now: u64, to: u32, bytes: u64) -> u64 {
-        let hot = &mut self.hot[to as usize];
+        let hot = &mut self.hot[to];
         let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].down_bps);
         hot.down_free_ns = hot.down_free_ns.max(now).saturating_add(wire_ns);
         hot.down_free_ns
@@ -95,7 +132,7 @@ impl<M> Net<M> {
         let to = self.graph.peer(end);
         let base_ns = self.latency.base_ns(from, to);
         let mut delay_ns = base_ns;
-        if let Some(draws) = self.draws.get_mut(end) {
+        if let Some(draws) = self.draws.get_mut(end as u32) {
             let count = u64::from(*draws);
             *draws = draws.wrapping_add(1);
             let link = u64::from(from) << 32 | u64::from(to);
@@ -116,7 +153,7 @@ impl<M> Net<M> {
                 let round_ns = base_ns + self.latency.base_ns(to, from);
                 let halves = if tail { 5 } else { 2 };
                 delay_ns = delay_ns.saturating_add(round_ns * halves / 2);
-                self.connections[end].cut(2 * PACKET_BYTES);
+                self.connections[end as u32].cut(2 * PACKET_BYTES);
             }
         }
         let arrives = |delay_ns: u64| now.saturating_add(delay_ns).saturating_add(wire_ns);
@@ -146,7 +183,7 @@ impl<M> Net<M> {
     /// A first bit arrives: takes the place in the receiver's downlink. When the message is there and looked at.
     #[inline]
     pub(crate) fn settle(&mut self, event: &Event) -> u64 {
-        let last_ns = event.time_ns.saturating_add(event.order);
+        let last_ns = event.time_ns.saturating_add(event.wire_ns());
         let done_ns = self.take_place(event.time_ns, event.node, event.more[1].into());
         done_ns.max(last_ns).saturating_add(self.handle_ns)
     }
@@ -155,7 +192,7 @@ impl<M> Net<M> {
     /// delivery ends instead.
     #[inline]
     pub(crate) fn reserve(&mut self, now: u64, node: u32) -> Option<u64> {
-        let hot = &mut self.hot[node as usize];
+        let hot = &mut self.hot[node];
         if hot.cpu_free_ns > now - self.handle_ns {
             hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(self.handle_ns);
             return Some(hot.cpu_free_ns);

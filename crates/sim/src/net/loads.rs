@@ -2,6 +2,7 @@
 
 use super::Net;
 use super::parts::Tally;
+use std::sync::Arc;
 
 /// Bins of the loads of classes, in nanoseconds.
 pub(crate) const LOAD_BIN_NS: u64 = 100_000_000;
@@ -20,16 +21,16 @@ pub(crate) struct Load {
 }
 
 /// The loads of all classes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Loads {
-    class: Vec<u16>,
+    class: Arc<[u16]>,
     classes: usize,
     /// By bin, and there by class.
     bins: Vec<Load>,
 }
 
 impl Loads {
-    pub(super) fn new(class: Vec<u16>, classes: usize) -> Self {
+    pub(crate) fn new(class: Arc<[u16]>, classes: usize) -> Self {
         Loads {
             class,
             classes,
@@ -38,12 +39,22 @@ impl Loads {
     }
 
     /// Loads by the number of their bin and by class.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u16, Load)> + '_ {
-        let bins = (0..).zip(self.bins.chunks(self.classes.max(1)));
-        bins.flat_map(|(bin, classes)| {
-            let classes = (0..).zip(classes.iter().copied());
-            classes.map(move |(class, load)| (bin, class, load))
-        })
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = (u64, u16, Load)> {
+        let classes = self.classes.max(1);
+        let loads = self.bins.into_iter().enumerate();
+        loads.map(move |(i, load)| ((i / classes) as u64, (i % classes) as u16, load))
+    }
+
+    /// Adds those of other nodes.
+    pub(crate) fn add(&mut self, other: &Loads) {
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), Load::default());
+        }
+        for (load, other) in self.bins.iter_mut().zip(&other.bins) {
+            load.up += other.up;
+            load.down += other.down;
+            load.cpu_ns += other.cpu_ns;
+        }
     }
 
     /// What a node's class did at a time.
@@ -75,12 +86,12 @@ impl Loads {
     }
 }
 
-impl<M> Net<M> {
+impl<M: Clone> Net<M> {
     /// Counts what arrived at a node and was handled.
     #[inline]
     pub(crate) fn received(&mut self, now: u64, node: u32, bytes: u64) {
         self.balance.delivered += bytes;
-        let tally = &mut self.tally[node as usize];
+        let tally = &mut self.tally[node];
         tally.receive(now, bytes);
         tally.cpu_ns += self.handle_ns;
         let load = self.loads.at(now, node);
@@ -145,13 +156,13 @@ mod tests {
 
     #[test]
     fn work_lies_in_the_bins_in_which_it_is_done() {
-        let mut loads = Loads::new(vec![0, 1], 2);
+        let mut loads = Loads::new([0, 1].into(), 2);
         let mut tally = Tally::default();
         // Two cores from 0.95 to 1.15 s.
         loads.work(1, (950 * MS, 1150 * MS), 400 * MS, &mut tally);
         loads.at(1199 * MS, 0).down += 7;
         let busy: Vec<_> = loads
-            .iter()
+            .into_iter()
             .filter(|(.., load)| *load != Load::default())
             .map(|(bin, class, load)| (bin, class, load.cpu_ns / MS, load.down))
             .collect();

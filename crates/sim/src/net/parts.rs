@@ -5,6 +5,7 @@ use super::queue::Queue;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::scenario::Link;
+use std::sync::Arc;
 
 /// Bandwidth of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub(crate) struct Hot {
     /// Tells the timer that counts from those before it.
     pub(crate) timer: u32,
     pub(crate) rate: u16,
+    /// Transmissions that it began; wraps.
+    pub(crate) number: u16,
     /// Whether an event comes when the uplink is free.
     pub(crate) called: bool,
     /// Neither sends nor receives.
@@ -54,6 +57,25 @@ pub(crate) struct Hot {
 }
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
+
+impl Hot {
+    /// A node of which nothing is known but its bandwidth.
+    pub(crate) fn new(rate: u16) -> Self {
+        Hot {
+            up_free_ns: 0,
+            down_free_ns: 0,
+            cpu_free_ns: 0,
+            armed_ns: u64::MAX,
+            queue: Queue::EMPTY,
+            timer: 0,
+            rate,
+            number: 0,
+            called: false,
+            down: false,
+            wrapped: false,
+        }
+    }
+}
 
 /// What a node has sent and received: one cache line of what a delivery counts, one of what sending does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +149,40 @@ pub struct Balance {
     pub dropped: u64,
 }
 
+impl Balance {
+    /// Bytes on the wire.
+    pub(crate) fn flying(&self) -> u64 {
+        self.started - self.delivered - self.lost
+    }
+}
+
+impl std::ops::AddAssign for Balance {
+    fn add_assign(&mut self, other: Self) {
+        self.offered += other.offered;
+        self.started += other.started;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.cancelled += other.cancelled;
+        self.dropped += other.dropped;
+    }
+}
+
+/// What leaves for a node of another span.
+#[derive(Debug)]
+pub(crate) struct Leaving<M> {
+    /// When its first bit arrives.
+    pub(crate) time_ns: u64,
+    /// For how long the sender's uplink carries it, and its number there.
+    pub(crate) sent: (u64, u16),
+    /// Where.
+    pub(crate) node: u32,
+    /// The receiver's number for the sender.
+    pub(crate) back: u32,
+    pub(crate) bytes: u32,
+    /// The message; none with a part that is not the last.
+    pub(crate) message: Option<M>,
+}
+
 /// A message to be sent to one peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parcel {
@@ -173,15 +229,15 @@ pub(crate) const BIN_NS: u64 = 10_000_000;
 #[derive(Clone, Debug)]
 pub struct NetConfig {
     /// Who is connected to whom.
-    pub graph: Graph,
+    pub graph: Arc<Graph>,
     /// How long a bit is on its way.
-    pub latency: Latency,
+    pub latency: Arc<Latency>,
     /// Queues, transport and loss.
     pub link: Link,
     /// Bandwidths.
     pub rates: Vec<Rate>,
     /// Index of each node's bandwidth.
-    pub rate: Vec<u16>,
+    pub rate: Arc<[u16]>,
     /// What handling a message takes at its receiver.
     pub handle_ns: u64,
     /// Keys what is drawn.

@@ -4,9 +4,9 @@
 use super::*;
 use crate::charge::Processor;
 use crate::fault::Interval;
-use crate::gossip::{Config, Direct, Message};
-use crate::role::Publish;
-use crate::role::flood::{Flood, FloodMessage, directs};
+use crate::gossip::{Config, Direct};
+use crate::role::flood::{Flood, directs};
+use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Transport};
 use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
 use alphorn_types::Time;
@@ -23,10 +23,8 @@ type Node = Flood<Direct<crate::role::flood::Blob>>;
 struct Log(Vec<(u64, u32, u32)>);
 
 impl Witness<Node> for Log {
-    fn arrived(&mut self, now_ns: u64, node: u32, message: &FloodMessage) {
-        if let Message::Data { id, .. } = message {
-            self.0.push((now_ns, node, id.0));
-        }
+    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
+        self.0.push((now_ns, node, delivered.item));
     }
 }
 
@@ -64,8 +62,8 @@ impl Setup {
     fn config(&self, kinds: usize) -> NetConfig {
         let rate = |&(up_bps, down_bps): &(u64, u64)| Rate { up_bps, down_bps };
         NetConfig {
-            graph: self.graph(),
-            latency: Latency::new(&self.latency, self.regions.clone()),
+            graph: self.graph().into(),
+            latency: Latency::new(&self.latency, self.regions.clone()).into(),
             link: self.link.clone(),
             rates: self.rates.iter().map(rate).collect(),
             rate: (0..self.rates.len() as u16).collect(),
@@ -88,14 +86,15 @@ impl Setup {
                 cores: 1,
                 factor_pct: 100,
             }],
-            processor: vec![0; nodes],
+            processor: vec![0; nodes].into(),
             limits: Limits {
                 events_max: 1_000_000,
                 sim_time_max_ns: 1 << 60,
                 quiet_ns: u64::MAX,
             },
+            threads: 1,
         };
-        World::new(roles, config, Log::default())
+        World::new(roles, &config, Log::default())
     }
 
     /// The arrivals of messages of so many bytes, sent at (ms, node, bytes).
@@ -109,7 +108,7 @@ impl Setup {
 
 /// What arrived, by time.
 fn take(world: &mut World<Node, Log>) -> Vec<(u64, u32, u32)> {
-    let mut arrived = std::mem::take(&mut world.witness_mut().0);
+    let mut arrived = world.witness().0.clone();
     arrived.sort_unstable();
     arrived
 }
@@ -208,7 +207,7 @@ fn a_full_queue_drops() {
     // One is on the wire, two wait, two are dropped.
     let times: Vec<u64> = world.witness().0.iter().map(|(ns, ..)| ns / MS).collect();
     assert_eq!((times, world.balance().dropped), (vec![11, 12, 13], 2000));
-    assert_eq!(world.tallies()[0].queue_peak_bytes, 2000);
+    assert_eq!(world.tally(0).queue_peak_bytes, 2000);
 }
 
 #[test]
@@ -353,7 +352,7 @@ fn partitions_delay_or_lose() {
             ],
         );
         run(&mut world);
-        let arrivals = std::mem::take(&mut world.witness_mut().0);
+        let arrivals = world.witness().0.clone();
         arrivals.iter().map(|(ns, ..)| ns / MS).collect::<Vec<_>>()
     };
     assert_eq!(with_break(10_000), [900, 2100, 2100, 2100]);
@@ -422,8 +421,8 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
         },
         ..Setup::constant(&[(8 * MBIT, 8 * MBIT); 3], 10, &[(0, 1), (0, 2)])
     };
-    let mut net: Net<u32> = Net::new(setup.config(1));
-    let mut queue = Windows::new(net.latency.least_ns(), 3);
+    let mut net: Net<u32> = Net::new(&setup.config(1), 0..3, 3);
+    let mut queue = Windows::new(net.latency.least_ns(), 0..3);
     let end = |net: &Net<u32>, peer| net.graph.end(0, peer).unwrap();
     for (number, &(bytes, peer)) in (0..).zip(messages) {
         let parcel = Parcel {
@@ -443,7 +442,7 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
     while let Some(event) = queue.next() {
         match event.kind() {
             event::UPLINK => {
-                net.hot[event.node as usize].called = false;
+                net.hot[event.node].called = false;
                 if let Some(free_ns) = net.serve(&mut queue, event.time_ns, event.node) {
                     queue.push(free_ns, event.node, event::UPLINK, 0);
                 }

@@ -42,11 +42,11 @@ impl Connection {
     }
 }
 
-impl<M> Net<M> {
+impl<M: Clone> Net<M> {
     /// Queues a flight at its connection, and the connection for its turn.
     pub(super) fn wait(&mut self, from: u32, index: u32) {
         let end = self.flights[index].end as usize;
-        let connection = &mut self.connections[end];
+        let connection = &mut self.connections[end as u32];
         connection.waiting.push(&mut self.flights, index);
         if !connection.listed {
             self.list(from, end);
@@ -56,16 +56,16 @@ impl<M> Net<M> {
     /// Lets a connection have its next turn: in the ring of a fair uplink, or by its first flight in
     /// the queue of priorities. False if nothing of it waits.
     pub(super) fn list(&mut self, from: u32, end: usize) -> bool {
-        let connection = &mut self.connections[end];
+        let connection = &mut self.connections[end as u32];
         if connection.waiting.is_empty() {
             return false;
         }
         connection.listed = true;
-        match self.turns.get_mut(from as usize) {
+        match self.turns.get_mut(from) {
             Some(turns) => turns.push_back(end as u32),
             None => {
                 if let Some(index) = connection.waiting.pop(&mut self.flights) {
-                    let queue = &mut self.hot[from as usize].queue;
+                    let queue = &mut self.hot[from].queue;
                     match self.flights[index].marks & mark::STARTED {
                         0 => queue.push(&mut self.flights, index),
                         _ => queue.push_front(&mut self.flights, index),
@@ -79,10 +79,10 @@ impl<M> Net<M> {
     /// The next part that a window has room for. What has no room waits for an acknowledgement.
     pub(super) fn next_part(&mut self, now: u64, from: u32) -> Option<Flight> {
         loop {
-            let index = match self.turns.get_mut(from as usize) {
+            let index = match self.turns.get_mut(from) {
                 Some(turns) => {
                     let end = turns.pop_front()?;
-                    let connection = &mut self.connections[end as usize];
+                    let connection = &mut self.connections[end];
                     connection.listed = false;
                     match connection.waiting.pop(&mut self.flights) {
                         Some(index) => index,
@@ -91,9 +91,9 @@ impl<M> Net<M> {
                     }
                 }
                 None => {
-                    let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
+                    let index = self.hot[from].queue.pop(&mut self.flights)?;
                     let end = self.flights[index].end as usize;
-                    self.connections[end].listed = false;
+                    self.connections[end as u32].listed = false;
                     index
                 }
             };
@@ -109,7 +109,7 @@ impl<M> Net<M> {
         let end = flight.end as usize;
         let fair = !self.turns.is_empty();
         let mut most = if fair { FAIR_PART_BYTES } else { u64::MAX };
-        let connection = &mut self.connections[end];
+        let connection = &mut self.connections[end as u32];
         if self.windowed {
             let idle_ns = self.link.idle_reset_ms.saturating_mul(1_000_000);
             let first = self.link.initial_window_bytes;
@@ -124,14 +124,14 @@ impl<M> Net<M> {
             }
         }
         let bytes = flight.bytes.min(most);
-        self.tally[from as usize].queue_bytes -= bytes;
+        self.tally[from].queue_bytes -= bytes;
         let part = if bytes == flight.bytes {
             self.flights.remove(index)
         } else {
             let rest = &mut self.flights[index];
             rest.bytes -= bytes;
             rest.marks |= mark::STARTED;
-            let waiting = &mut self.connections[end].waiting;
+            let waiting = &mut self.connections[end as u32].waiting;
             waiting.push_front(&mut self.flights, index);
             Flight {
                 bytes,
@@ -139,7 +139,7 @@ impl<M> Net<M> {
                 ..flight
             }
         };
-        let connection = &self.connections[end];
+        let connection = &self.connections[end as u32];
         let room = !self.windowed || connection.window > connection.flying + bytes;
         if room {
             self.list(from, end);
@@ -157,7 +157,7 @@ impl<M> Net<M> {
         bytes: u64,
     ) -> u64 {
         let to = self.graph.peer(end as usize);
-        let connection = &mut self.connections[end as usize];
+        let connection = &mut self.connections[end];
         connection.flying += bytes;
         connection.active_ns = now.saturating_add(wire_ns);
         let first_ns = first_ns.max(connection.arrives_ns.saturating_sub(wire_ns));
@@ -174,12 +174,12 @@ impl<M> Net<M> {
     pub(crate) fn acknowledged(&mut self, queue: &mut Windows, receipt: &Event) {
         let (now, from, end) = (receipt.time_ns, receipt.node, receipt.more[0]);
         let bytes = u64::from(receipt.more[1]);
-        let connection = &mut self.connections[end as usize];
+        let connection = &mut self.connections[end];
         connection.flying -= bytes;
         connection.active_ns = connection.active_ns.max(now);
         let grown = connection.window.saturating_add(bytes);
         connection.window = grown.min(self.link.window_bytes_max).max(connection.window);
-        if !connection.listed && !self.hot[from as usize].down {
+        if !connection.listed && !self.hot[from].down {
             self.list(from, end as usize);
             self.wake(queue, now, from);
         }

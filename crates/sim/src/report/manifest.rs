@@ -301,6 +301,9 @@ pub struct Manifest {
     /// What became of bad messages.
     #[serde(default)]
     pub refusals: Refusals,
+    /// Threads that it could take, 0 if unknown.
+    #[serde(default)]
+    pub threads: usize,
     /// Seconds that it took.
     pub wall_s: f64,
     /// Events a second.

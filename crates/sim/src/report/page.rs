@@ -210,7 +210,10 @@ pub(super) fn about(page: &mut Page, manifest: &Manifest) {
     put("machine", host.cpu.clone());
     put(
         "wall time, measured",
-        format!("{} s", number(manifest.wall_s)),
+        match manifest.threads {
+            0 | 1 => format!("{} s", number(manifest.wall_s)),
+            threads => format!("{} s on {threads} threads", number(manifest.wall_s)),
+        },
     );
     put(
         "peak memory, measured",

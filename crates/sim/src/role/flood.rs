@@ -103,7 +103,7 @@ impl super::Labour for Validation {
 }
 
 /// A state machine of [`crate::gossip`]: what the three have in common.
-pub(crate) trait Machine: std::fmt::Debug {
+pub(crate) trait Machine: std::fmt::Debug + Send {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: gossip::Input<Blob>);
     /// The next effect.

@@ -1,7 +1,7 @@
 //! Payloads in coded pieces.
 
 use super::setup::{Setup, duty};
-use super::{Observe, RunError, finish, prepare};
+use super::{Observe, RunError, finish, prepare, threads};
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
@@ -118,7 +118,13 @@ fn with<C: rlnc::Coding + Spoil>(
     let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
     let degree = setup.mean_degree();
     let class = setup.class.clone();
-    let mut ready = prepare::<_>(scenario, setup, roles, (degree, chunks))?;
+    let mut ready = prepare::<_>(
+        scenario,
+        setup,
+        roles,
+        (degree, chunks),
+        threads(scenario, observe),
+    )?;
     ready.world.connect();
     ready.world.set_restart(move |_, node, times| {
         let config = configs[usize::from(class[node as usize])].clone();

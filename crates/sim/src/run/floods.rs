@@ -1,7 +1,7 @@
 //! Payloads that travel whole: mesh, direct, grid.
 
 use super::setup::{Setup, duty};
-use super::{Observe, RunError, finish, prepare};
+use super::{Observe, RunError, finish, prepare, threads};
 use crate::fault::needs_validation;
 use crate::gossip::{Config, ConfigError};
 use crate::graph::Graph;
@@ -36,7 +36,13 @@ pub(super) fn gossip(
     })?;
     let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
     let degree = u64::from(config.degree).min(setup.mean_degree());
-    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(
+        scenario,
+        setup,
+        roles,
+        (degree, 1),
+        threads(scenario, observe),
+    )?;
     ready.world.set_restart(move |_, node, times| {
         mesh(&config, validation_ns, (seed, node, times)).restarted(times)
     });
@@ -56,7 +62,13 @@ pub(super) fn direct(
     })?;
     let roles = directs(&setup.graph, &config, validation_ns);
     let degree = u64::from(scenario.sim.nodes);
-    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(
+        scenario,
+        setup,
+        roles,
+        (degree, 1),
+        threads(scenario, observe),
+    )?;
     ready.world.set_restart(move |graph, node, times| {
         direct_node(graph, &config, validation_ns, node).restarted(times)
     });
@@ -74,7 +86,13 @@ pub(super) fn grid(
     let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
     let roles = grids(&setup.graph, &config, validation_ns);
     let degree = setup.mean_degree();
-    let mut ready = prepare::<_>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_>(
+        scenario,
+        setup,
+        roles,
+        (degree, 1),
+        threads(scenario, observe),
+    )?;
     ready.world.set_restart(move |graph, node, times| {
         member(graph, &config, validation_ns, node).restarted(times)
     });

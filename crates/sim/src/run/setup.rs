@@ -10,6 +10,7 @@ use crate::role::{Role, Wire};
 use crate::scenario::{Fault, FaultKind, Place, Scenario, ordered};
 use crate::world::WorldConfig;
 use alphorn_scheme::Op;
+use std::sync::Arc;
 
 const FAULT: u64 = 11;
 const SOURCE: u64 = 12;
@@ -27,8 +28,8 @@ const LAWS_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) seed: u64,
-    pub(super) graph: Graph,
-    pub(super) latency: Latency,
+    pub(super) graph: Arc<Graph>,
+    pub(super) latency: Arc<Latency>,
     /// Class of each node.
     pub(super) class: Vec<u16>,
     /// The most bandwidth that each node has.
@@ -105,8 +106,8 @@ impl Setup {
         }
         Ok(Setup {
             seed,
-            latency: Latency::new(&scenario.latency, regions),
-            graph,
+            latency: Arc::new(Latency::new(&scenario.latency, regions)),
+            graph: Arc::new(graph),
             class,
             rates,
             fault,
@@ -175,12 +176,13 @@ impl Setup {
         (last_ns + CHURN_AFTER_NS).min(most_ns)
     }
 
-    /// Network, processors and bounds.
-    pub(super) fn world<R: Role>(&self, scenario: &Scenario) -> WorldConfig {
+    /// Network, processors and bounds of a run on so many threads.
+    pub(super) fn world<R: Role>(&self, scenario: &Scenario, threads: usize) -> WorldConfig {
         let place = Place {
             graph: self.graph.clone(),
             latency: self.latency.clone(),
             class: self.class.clone(),
+            threads,
         };
         let mut config = scenario.world(place, <R::Message as Wire>::KINDS.len(), self.seed);
         config.limits.quiet_ns = QUIET_NS;

@@ -3,6 +3,7 @@ mod modes;
 
 use super::*;
 use crate::graph::Graph;
+use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
 use alphorn_scheme::model::CostTable;
 
@@ -53,7 +54,7 @@ fn every_protocol_delivers_everything() {
 }
 
 #[test]
-fn a_seed_is_a_run_in_windows_of_any_width() {
+fn a_seed_is_a_run_in_windows_of_any_width_and_on_any_threads() {
     let loss = "[link]\nloss_ppm = 2000\ntransport = \"window\"\nuplink = \"fair\"\n";
     let scenario = scenario(60, "gossip", &format!("{TRAFFIC}{REGIONS}{loss}"));
     let first = run(&scenario, 7, &mut ()).unwrap();
@@ -64,6 +65,9 @@ fn a_seed_is_a_run_in_windows_of_any_width() {
     );
     let narrow = narrow(0, || run(&scenario, 7, &mut ()).unwrap());
     assert!(first == narrow);
+    for threads in [2, 5] {
+        assert!(first == run(&scenario, 7, &mut OnThreads(threads)).unwrap());
+    }
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn bandwidth_for_each_connection_is_faster_than_light() {
         ..gossip::Config::default()
     });
     let roles = crate::role::flood::directs(&setup.graph, &config, 0);
-    let ready = prepare(&scenario, setup, roles, (8, 1)).unwrap();
+    let ready = prepare(&scenario, setup, roles, (8, 1), 1).unwrap();
     let error = finish(&scenario, ready, &mut ()).unwrap_err();
     let fast = matches!(
         &error,

@@ -9,6 +9,7 @@ use crate::net::{NetConfig, Rate};
 use crate::world::{Limits, WorldConfig};
 use alphorn_scheme::model::{CodeTable, CostTable, TableError};
 use alphorn_types::Time;
+use std::sync::Arc;
 
 /// Why there are no costs of a scheme.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +39,12 @@ pub enum CostsError {
 /// Where nodes are and who is connected to whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) graph: Graph,
-    pub(crate) latency: Latency,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) latency: Arc<Latency>,
     /// Class of each node.
     pub(crate) class: Vec<u16>,
+    /// Threads of the run.
+    pub(crate) threads: usize,
 }
 
 impl Class {
@@ -136,24 +139,26 @@ impl Scenario {
             cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
             factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
         };
+        let class: Arc<[u16]> = place.class.into();
         WorldConfig {
             net: NetConfig {
                 graph: place.graph,
                 latency: place.latency,
                 link: self.link.clone(),
                 rates: self.class.iter().map(|class| class.rate(100)).collect(),
-                rate: place.class.clone(),
+                rate: class.clone(),
                 handle_ns: self.compute.handle_ns,
                 seed,
                 kinds,
             },
             processors: self.class.iter().map(processor).collect(),
-            processor: place.class,
+            processor: class,
             limits: Limits {
                 events_max: self.sim.events_max,
                 sim_time_max_ns: self.sim.sim_time_max_ms.saturating_mul(1_000_000),
                 quiet_ns: u64::MAX,
             },
+            threads: place.threads,
         }
     }
 }

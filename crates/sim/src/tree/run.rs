@@ -85,12 +85,13 @@ pub fn run(
         found: None,
     };
     let place = Place {
-        graph,
-        latency: Latency::new(&scenario.latency, regions.clone()),
+        graph: Arc::new(graph),
+        latency: Arc::new(Latency::new(&scenario.latency, regions.clone())),
         class: class.clone(),
+        threads: crate::run::threads(scenario, observe),
     };
     let config = scenario.world(place, TreeMessage::KINDS.len(), seed);
-    let mut world: TreeWorld = World::new(roles, config, first);
+    let mut world: TreeWorld = World::new(roles, &config, first);
     for (node, wrap) in faulty {
         world.wrap(node, Box::new(wrap));
     }
@@ -180,7 +181,7 @@ fn harvest(
     let at = |node: u32| node as usize;
     let stands = |node: u32| plan.places.iter().flatten().flatten().any(|n| *n == node);
     let record = |node: u32| {
-        let tally = &world.tallies()[at(node)];
+        let tally = world.tally(node);
         let role = match () {
             () if !honest[at(node)] => "faulty",
             () if plan
@@ -212,7 +213,7 @@ fn harvest(
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
-    let nodes: Vec<NodeRecord> = (0..world.roles().len() as u32).map(record).collect();
+    let nodes: Vec<NodeRecord> = (0..world.graph().nodes()).map(record).collect();
     let series: Vec<Bin> = world.series().map(bin).collect();
     let frame = Frame::run(world.now().as_nanos());
     let outcome = Outcome {

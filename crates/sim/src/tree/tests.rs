@@ -2,6 +2,7 @@
 
 use super::{TreeRun, run};
 use crate::scenario::{Override, Protocol, Scenario, parse_override};
+use crate::testing::OnThreads;
 use alphorn_scheme::model::{CostTable, Merged, OpCost};
 use alphorn_scheme::{Op, Overlap};
 
@@ -40,7 +41,10 @@ fn tree_of(changes: &[&str], table: &CostTable) -> TreeRun {
     let Protocol::Tree(config) = &scenario.protocol else {
         unreachable!("the test's protocol");
     };
-    run(&scenario, config, 1, &mut ()).unwrap()
+    let one = run(&scenario, config, 1, &mut ()).unwrap();
+    let three = run(&scenario, config, 1, &mut OnThreads(3)).unwrap();
+    assert_eq!(one.outcome, three.outcome);
+    one
 }
 
 fn tree(changes: &[&str]) -> TreeRun {

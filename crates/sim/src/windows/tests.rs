@@ -17,10 +17,16 @@ pub(crate) fn narrow<T>(bits: u32, of: impl FnOnce() -> T) -> T {
 }
 
 impl Windows {
+    /// Opens the next window.
+    fn open_next(&mut self, until_ns: u64) -> bool {
+        let window = self.next_window();
+        window.is_some_and(|window| self.open(window, until_ns))
+    }
+
     /// The next event in any window.
     pub(crate) fn next(&mut self) -> Option<Event> {
         loop {
-            if !self.is_open() && !self.open(u64::MAX) {
+            if !self.is_open() && !self.open_next(u64::MAX) {
                 return None;
             }
             if let Some(event) = self.pop() {
@@ -44,7 +50,7 @@ const NODES: u32 = 60;
 /// Nodes that schedule for themselves, at any time, and for others, `least_ns` later or more. What each of
 /// them sees: the times, and whether another one sent it.
 fn play(seed: u64, least_ns: u64, pause_ns: u64) -> Vec<Vec<(u64, u8, u32)>> {
-    let mut windows = Windows::new(least_ns, NODES as usize);
+    let mut windows = Windows::new(least_ns, 0..NODES);
     let mut seen = vec![Vec::new(); NODES as usize];
     // A node draws by itself: the order of the nodes changes nothing.
     let mut states: Vec<u64> = (0..NODES)
@@ -56,7 +62,7 @@ fn play(seed: u64, least_ns: u64, pause_ns: u64) -> Vec<Vec<(u64, u8, u32)>> {
     let mut left = vec![300; NODES as usize];
     let mut until_ns = pause_ns;
     while windows.len() > 0 {
-        if !windows.is_open() && !windows.open(until_ns) {
+        if !windows.is_open() && !windows.open_next(until_ns) {
             assert!(windows.next_time_ns() >= Some(until_ns));
             until_ns = until_ns.saturating_add(pause_ns);
             continue;
@@ -81,9 +87,8 @@ fn play(seed: u64, least_ns: u64, pause_ns: u64) -> Vec<Vec<(u64, u8, u32)>> {
                 windows.push(now + delay, node, 2, arg);
             } else {
                 let to = (draw(state) % u64::from(NODES)) as u32;
-                // Two messages of one sender are not there at once.
-                let wire_ns = draw(state) % 1_000_000;
-                windows.arrive(now + least_ns + delay, wire_ns, to, arg, [node, 0]);
+                let sent = (draw(state) % 2, 300 - *left as u16);
+                windows.arrive(now + least_ns + delay, sent, to, arg, [node, 0]);
             }
         }
     }
@@ -110,9 +115,9 @@ proptest! {
 
 #[test]
 fn own_events_come_before_those_of_others_and_these_by_their_senders() {
-    let mut windows = Windows::new(100, 4);
-    windows.arrive(500, 7, 2, 0, [9, 0]);
-    windows.arrive(500, 7, 2, 1, [3, 0]);
+    let mut windows = Windows::new(100, 0..4);
+    windows.arrive(500, (7, 0), 2, 0, [9, 0]);
+    windows.arrive(500, (7, 1), 2, 1, [3, 0]);
     windows.push(500, 2, 4, 2);
     windows.push(500, 2, 4, 3);
     windows.push(499, 2, 4, 4);
@@ -127,17 +132,17 @@ fn own_events_come_before_those_of_others_and_these_by_their_senders() {
 #[test]
 #[should_panic(expected = "no node reaches another one so soon")]
 fn nobody_is_faster_than_the_least_latency() {
-    let mut windows = Windows::new(100, 4);
+    let mut windows = Windows::new(100, 0..4);
     windows.push(70, 1, 0, 0);
-    assert!(windows.open(u64::MAX));
-    windows.arrive(127, 0, 2, 0, [0, 0]);
+    assert!(windows.open_next(u64::MAX));
+    windows.arrive(127, (0, 0), 2, 0, [0, 0]);
 }
 
 #[test]
 #[should_panic(expected = "a node schedules for itself")]
 fn a_node_schedules_for_itself() {
-    let mut windows = Windows::new(100, 4);
+    let mut windows = Windows::new(100, 0..4);
     windows.push(70, 1, 0, 0);
-    assert!(windows.open(u64::MAX));
+    assert!(windows.open_next(u64::MAX));
     windows.push(71, 2, 0, 0);
 }

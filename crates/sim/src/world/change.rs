@@ -5,11 +5,13 @@ use crate::fault::{Interval, Wrap};
 use crate::graph::Graph;
 use crate::latency::fold;
 use crate::net::{Cut, Rate};
+use crate::numbered::Numbered;
 use crate::role::{Input, Role};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// What changes at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,17 +88,22 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     fn cut(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64, eclipse: bool) {
-        assert_eq!(side.len(), self.roles.len(), "a side for each node");
+        let nodes = self.graph().nodes() as usize;
+        assert_eq!(side.len(), nodes, "a side for each node");
         let Interval { from, until } = interval;
         let broken = from.saturating_add_ns(break_ns);
-        let index = self.net.cuts.len();
-        self.net.cuts.push(Cut {
+        let index = self.cuts_count;
+        self.cuts_count += 1;
+        let cut = Arc::new(Cut {
             side,
             eclipse,
             from_ns: from.as_nanos(),
             until_ns: until.as_nanos(),
             break_ns: broken.as_nanos(),
         });
+        for span in &mut self.spans {
+            span.net.cuts.push(cut.clone());
+        }
         if until > broken {
             self.change(broken, Change::Across(index, false));
             if until < Time::MAX {
@@ -107,9 +114,10 @@ impl<R: Role, W: Witness<R>> World<R, W> {
 
     /// Puts a wrapper before a node's state machine, outside of those that are there.
     pub fn wrap(&mut self, node: u32, wrap: Box<dyn Wrap<R>>) {
-        self.net.hot[node as usize].wrapped = true;
-        self.wraps.entry(node).or_default().push(wrap);
-        self.settle_any(node);
+        let span = self.span_mut(node);
+        span.net.hot[node].wrapped = true;
+        span.wraps.entry(node).or_default().push(wrap);
+        span.settle_any(node);
     }
 
     /// Sets a node's clock ahead, before anything happens.
@@ -117,11 +125,15 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     /// # Panics
     /// If something has happened.
     pub(crate) fn skew(&mut self, node: u32, ahead_ns: u64) {
-        assert_eq!(self.events, 0, "clocks are set before a run");
-        self.skew_ns.resize(self.roles.len(), 0);
-        self.skew_ns[node as usize] = ahead_ns;
-        self.net.hot[node as usize].armed_ns = u64::MAX;
-        self.settle_any(node);
+        assert_eq!(self.events(), 0, "clocks are set before a run");
+        let span = self.span_mut(node);
+        if span.skew_ns.is_empty() {
+            let nodes = span.roles.numbers();
+            span.skew_ns = Numbered::new(nodes.start, vec![0; nodes.len()]);
+        }
+        span.skew_ns[node] = ahead_ns;
+        span.net.hot[node].armed_ns = u64::MAX;
+        span.settle_any(node);
     }
 
     /// Sets how a node begins anew: its connections, its number, and which restart of it this is.
@@ -133,14 +145,14 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     fn begin_anew(&mut self, node: u32) {
-        let restart = &mut self.restart;
-        let Some(role) = &restart.role else {
+        let Some(role) = &self.restart.role else {
             return;
         };
-        let count = restart.counts.entry(node).or_default();
+        let count = self.restart.counts.entry(node).or_default();
         *count += 1;
-        self.roles[node as usize] = role(&self.net.graph, node, *count);
-        self.net.hot[node as usize].armed_ns = u64::MAX;
+        let span = &mut self.spans[(node / self.span_nodes) as usize];
+        span.roles[node] = role(&span.net.graph, node, *count);
+        span.net.hot[node].armed_ns = u64::MAX;
         self.witness.restarted(self.now_ns, node);
     }
 
@@ -149,74 +161,118 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         let Some(((now_ns, _), change)) = self.changes.pop_first() else {
             return;
         };
-        (self.now_ns, self.latest_ns, self.active_ns) = (now_ns, now_ns, now_ns);
-        self.events += 1;
-        self.hash = self.hash.wrapping_add(fold(now_ns, u64::MAX));
+        self.now_ns = now_ns;
+        for span in &mut self.spans {
+            (span.now_ns, span.latest_ns, span.active_ns) = (now_ns, now_ns, now_ns);
+        }
+        let first = &mut self.spans[0];
+        first.events += 1;
+        first.hash = first.hash.wrapping_add(fold(now_ns, u64::MAX));
         match change {
             Change::Down(node) => {
-                if !self.net.hot[node as usize].down {
+                if !self.is_down(node) {
                     self.witness.changed(self.now_ns, node, false);
                     self.tell_neighbours(node, false);
-                    self.net.clear(&mut self.queue, self.now_ns, node);
-                    self.net.hot[node as usize].down = true;
-                    self.net.down += 1;
+                    let span = self.span_mut(node);
+                    span.net.clear(&mut span.queue, now_ns, node);
+                    self.set_down(node, true);
                 }
             }
             Change::Up(node) | Change::UpAnew(node) => {
-                if self.net.hot[node as usize].down {
+                if self.is_down(node) {
                     if matches!(change, Change::UpAnew(_)) {
                         self.begin_anew(node);
                     }
-                    self.net.hot[node as usize].down = false;
-                    self.net.down -= 1;
+                    self.set_down(node, false);
                     self.witness.changed(self.now_ns, node, true);
                     self.tell_neighbours(node, true);
                 }
             }
             Change::Link(node, rate) => {
-                let rates = &mut self.net.rates;
-                let found = rates.iter().position(|known| *known == rate);
+                let net = &mut self.span_mut(node).net;
+                let found = net.rates.iter().position(|known| *known == rate);
                 let index = found.unwrap_or_else(|| {
-                    rates.push(rate);
-                    rates.len() - 1
+                    net.rates.push(rate);
+                    net.rates.len() - 1
                 });
-                self.net.hot[node as usize].rate = index as u16;
+                net.hot[node].rate = index as u16;
             }
-            Change::Speed(node, factor_pct) => self.compute.set_factor(node, factor_pct),
+            Change::Speed(node, factor_pct) => {
+                self.span_mut(node).compute.set_factor(node, factor_pct);
+            }
             Change::Across(cut, up) => self.tell_across(cut, up),
         }
         self.show();
     }
 
+    fn is_down(&self, node: u32) -> bool {
+        self.span(node).net.hot[node].down
+    }
+
+    /// A node is down, or up again: everybody sees it in its connections.
+    fn set_down(&mut self, node: u32, down: bool) {
+        self.span_mut(node).net.hot[node].down = down;
+        let mut all = (*self.spans[0].net.down).clone();
+        match down {
+            true => all.insert(node),
+            false => all.remove(&node),
+        };
+        let all = Arc::new(all);
+        for span in &mut self.spans {
+            span.net.down = all.clone();
+        }
+    }
+
     /// Tells both ends of all connections that a cut parts.
     fn tell_across(&mut self, cut: usize, up: bool) {
-        for node in 0..self.roles.len() as u32 {
-            for number in 0..self.net.graph.peers(node).len() as u32 {
-                let across = self.net.graph.peers(node)[number as usize];
-                let cut = self.net.cuts.get(cut);
-                if !cut.is_some_and(|cut| cut.parts(node, across)) {
+        let Some(cut) = self.spans[0].net.cuts.get(cut).cloned() else {
+            return;
+        };
+        for node in 0..self.graph().nodes() {
+            for number in 0..self.graph().peers(node).len() as u32 {
+                let across = self.graph().peers(node)[number as usize];
+                if !cut.parts(node, across) || self.is_down(node) || self.is_down(across) {
                     continue;
                 }
                 let peer = Peer(u64::from(number));
-                let down = self.net.hot[node as usize].down || self.net.hot[across as usize].down;
-                if !down {
-                    let input = match up {
-                        true => Input::PeerUp { peer },
-                        false => Input::PeerDown { peer },
-                    };
-                    self.input(node, input);
-                }
+                let input = match up {
+                    true => Input::PeerUp { peer },
+                    false => Input::PeerDown { peer },
+                };
+                self.input(node, input);
             }
         }
     }
 
     /// The bandwidth of a node.
     pub fn rate(&self, node: u32) -> Rate {
-        self.net.rates[usize::from(self.net.hot[node as usize].rate)]
+        let net = &self.span(node).net;
+        net.rates[usize::from(net.hot[node].rate)]
     }
 
     /// What work takes at a node, in percent of its cost.
     pub fn factor_pct(&self, node: u32) -> u64 {
-        self.compute.factor_pct(node)
+        self.span(node).compute.factor_pct(node)
+    }
+
+    /// Tells both ends of all connections of a node that they are gone, or there again.
+    fn tell_neighbours(&mut self, node: u32, up: bool) {
+        let input = |peer: u32| {
+            let peer = Peer(u64::from(peer));
+            match up {
+                true => Input::PeerUp { peer },
+                false => Input::PeerDown { peer },
+            }
+        };
+        for number in 0..self.graph().peers(node).len() as u32 {
+            let Some(end) = self.graph().end(node, number.into()) else {
+                return;
+            };
+            let (peer, back) = (self.graph().peer(end), self.graph().back(end));
+            if !self.is_down(peer) {
+                self.input(peer, input(back));
+                self.input(node, input(number));
+            }
+        }
     }
 }

@@ -1,13 +1,12 @@
 //! What roles want done, and the slow way of nodes with a wrapper.
 
 use super::seen::Sight;
-use super::{Witness, World};
+use super::span::Span;
 use crate::charge::{At, Done};
 use crate::fault::Wrap;
 use crate::gossip::Peers;
 use crate::net::Parcel;
 use crate::role::{Input, Labour, Output, Role, Wire};
-use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 /// What a role is told of a job that ended.
@@ -20,7 +19,7 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     }
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role> Span<R> {
     #[inline]
     pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
         self.trace_output(node, &output);
@@ -41,8 +40,8 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 let at = At {
                     now: self.now_ns,
                     node,
-                    hot: &mut self.net.hot[node as usize],
-                    tally: &mut self.net.tally[node as usize],
+                    hot: &mut self.net.hot[node],
+                    tally: &mut self.net.tally[node],
                     loads: &mut self.net.loads,
                     queue: &mut self.queue,
                 };
@@ -50,17 +49,17 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             }
             Output::Spend { cost_ns } => {
                 let time_ns = self.compute.time_ns(node, cost_ns);
-                let hot = &mut self.net.hot[node as usize];
+                let hot = &mut self.net.hot[node];
                 hot.cpu_free_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
-                self.net.tally[node as usize].cpu_ns += time_ns;
+                self.net.tally[node].cpu_ns += time_ns;
                 self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
             }
             Output::CancelSession { session } => {
                 let at = At {
                     now: self.now_ns,
                     node,
-                    hot: &mut self.net.hot[node as usize],
-                    tally: &mut self.net.tally[node as usize],
+                    hot: &mut self.net.hot[node],
+                    tally: &mut self.net.tally[node],
                     loads: &mut self.net.loads,
                     queue: &mut self.queue,
                 };
@@ -81,7 +80,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     #[inline]
     fn send(&mut self, node: u32, to: &Peers, message: R::Message, priority: u8) {
         let holders = to.len() as u32;
-        if holders == 0 || self.net.hot[node as usize].down {
+        if holders == 0 || self.net.hot[node].down {
             return;
         }
         let (bytes, kind, paced) = (message.wire_bytes(), message.kind(), message.is_paced());
@@ -92,7 +91,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             self.net.full = true;
             return;
         };
-        self.net.tally[node as usize].messages += holders;
+        self.net.tally[node].messages += holders;
         let parcel = Parcel {
             message,
             bytes,
@@ -120,7 +119,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         for done in ended.drain(..) {
             let input = finished(done);
             self.trace_input(node, &input);
-            self.roles[node as usize].handle(now, input);
+            self.roles[node].handle(now, input);
         }
         self.done = ended;
     }
@@ -137,7 +136,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 left = left.and_then(|input| wrap.input(now, input, &mut own));
             }
             if let Some(input) = left {
-                self.roles[node as usize].handle(now, input);
+                self.roles[node].handle(now, input);
             }
         }
         for output in own {
@@ -147,7 +146,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
 
     /// Carries out the effects of a node, whether it has a wrapper or not.
     pub(super) fn settle_any(&mut self, node: u32) {
-        match self.net.hot[node as usize].wrapped {
+        match self.net.hot[node].wrapped {
             true => self.settle_wrapped(node, Vec::new()),
             false => self.settle(node),
         }
@@ -165,7 +164,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         }
         self.wraps.insert(node, wraps);
         if let Some(input) = left {
-            self.roles[node as usize].handle(now, input);
+            self.roles[node].handle(now, input);
         }
         self.settle_wrapped(node, own);
     }
@@ -181,8 +180,8 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 wrap.deadline(now, &mut own);
             }
         }
-        if due(self.roles[node as usize].next_deadline()) {
-            self.roles[node as usize].handle(now, Input::Deadline);
+        if due(self.roles[node].next_deadline()) {
+            self.roles[node].handle(now, Input::Deadline);
         }
         self.settle_wrapped(node, own);
     }
@@ -195,7 +194,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             self.perform(node, output);
         }
         loop {
-            while let Some(output) = self.roles[node as usize].poll_output() {
+            while let Some(output) = self.roles[node].poll_output() {
                 let mut outputs = vec![output];
                 for wrap in &mut wraps {
                     let before = std::mem::take(&mut outputs);
@@ -213,30 +212,9 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             self.finish_jobs_wrapped(node, &mut wraps);
         }
         let deadlines = wraps.iter().filter_map(|wrap| wrap.next_deadline());
-        let deadline = deadlines.chain(self.roles[node as usize].next_deadline());
+        let deadline = deadlines.chain(self.roles[node].next_deadline());
         let deadline = deadline.min();
         self.wraps.insert(node, wraps);
         self.arm(node, deadline);
-    }
-
-    /// Tells both ends of all connections of a node that they are gone, or there again.
-    pub(super) fn tell_neighbours(&mut self, node: u32, up: bool) {
-        let input = |peer: u32| {
-            let peer = Peer(u64::from(peer));
-            match up {
-                true => Input::PeerUp { peer },
-                false => Input::PeerDown { peer },
-            }
-        };
-        for number in 0..self.net.graph.peers(node).len() as u32 {
-            let Some(end) = self.net.graph.end(node, number.into()) else {
-                return;
-            };
-            let (peer, back) = (self.net.graph.peer(end), self.net.graph.back(end));
-            if !self.net.hot[peer as usize].down {
-                self.input(peer, input(back));
-                self.input(node, input(number));
-            }
-        }
     }
 }

@@ -1,8 +1,11 @@
 //! What a witness is to see: kept during a window, whose nodes come one after the other, and shown in the
 //! order of time.
 
+use super::span::Span;
 use super::{Witness, World};
-use crate::role::Role;
+use crate::numbered::Numbered;
+use crate::role::{Role, Wire};
+use std::ops::Range;
 
 /// Something that was seen of a node.
 #[derive(Debug)]
@@ -28,7 +31,40 @@ pub(super) struct Seen<D> {
     sight: Sight<D>,
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+/// When the first part of a payload came to each node.
+#[derive(Debug)]
+pub(super) struct Begun {
+    first_ns: Numbered<u64>,
+    /// A bit for each node that has something: all that most arrivals read.
+    bits: Vec<u64>,
+}
+
+impl Begun {
+    pub(super) fn new(nodes: Range<u32>) -> Self {
+        Begun {
+            bits: vec![0; nodes.len().div_ceil(64)],
+            first_ns: Numbered::new(nodes.start, vec![u64::MAX; nodes.len()]),
+        }
+    }
+
+    /// A message is at a node.
+    #[inline]
+    pub(super) fn look(&mut self, now_ns: u64, node: u32, message: &impl Wire) {
+        let place = node - self.first_ns.numbers().start;
+        let (word, bit) = (&mut self.bits[place as usize / 64], 1 << (place % 64));
+        if *word & bit == 0 && message.has_payload() {
+            *word |= bit;
+            self.first_ns[node] = now_ns;
+        }
+    }
+
+    pub(super) fn first_ns(&self, node: u32) -> Option<u64> {
+        let first_ns = self.first_ns[node];
+        (first_ns < u64::MAX).then_some(first_ns)
+    }
+}
+
+impl<R: Role> Span<R> {
     /// Keeps what is seen of a node now.
     pub(super) fn see(&mut self, node: u32, sight: Sight<R::Delivery>) {
         self.seen.push(Seen {
@@ -37,10 +73,15 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             sight,
         });
     }
+}
 
+impl<R: Role, W: Witness<R>> World<R, W> {
     /// Shows the witness what was seen since the last time: by time, then by node.
     pub(crate) fn show(&mut self) {
-        let mut seen = std::mem::take(&mut self.seen);
+        let mut seen = std::mem::take(&mut self.spans[0].seen);
+        for span in &mut self.spans[1..] {
+            seen.append(&mut span.seen);
+        }
         seen.sort_by_key(|seen| (seen.now_ns, seen.node));
         for Seen {
             now_ns,
@@ -56,6 +97,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 Sight::Evidence => self.witness.evidence(now_ns, node),
             }
         }
-        self.seen = seen;
+        self.spans[0].seen = seen;
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::fault::Interval;
 use crate::gossip::{Config, Gossip};
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -35,6 +36,7 @@ struct Setup {
     handle_ns: u64,
     bytes: u64,
     link: Link,
+    threads: usize,
 }
 
 impl Default for Setup {
@@ -48,6 +50,7 @@ impl Default for Setup {
             handle_ns: 2000,
             bytes: 10_000,
             link: Link::default(),
+            threads: 1,
         }
     }
 }
@@ -62,11 +65,11 @@ impl Setup {
         let regions = Latency::regions_of(&self.latency, 3, NODES);
         let config = WorldConfig {
             net: NetConfig {
-                graph,
-                latency: Latency::new(&self.latency, regions),
+                graph: graph.into(),
+                latency: Latency::new(&self.latency, regions).into(),
                 link: self.link.clone(),
                 rates: vec![RATE],
-                rate: vec![0; NODES as usize],
+                rate: vec![0; NODES as usize].into(),
                 handle_ns: self.handle_ns,
                 seed: 3,
                 kinds: FloodMessage::KINDS.len(),
@@ -75,14 +78,15 @@ impl Setup {
                 cores: 4,
                 factor_pct: 100,
             }],
-            processor: vec![0; NODES as usize],
+            processor: vec![0; NODES as usize].into(),
             limits: Limits {
                 events_max: 10_000_000,
                 sim_time_max_ns: 100_000_000_000,
                 quiet_ns: u64::MAX,
             },
+            threads: self.threads,
         };
-        let mut world = World::new(roles, config, Log::default());
+        let mut world = World::new(roles, &config, Log::default());
         for item in 0..ITEMS {
             let publish = Publish {
                 item,
@@ -123,9 +127,9 @@ fn every_payload_reaches_everyone_once() {
         deliveries.len(),
         expected.len()
     );
-    let duplicates: u64 = world.roles().iter().map(Role::duplicate_bytes).sum();
+    let duplicates: u64 = world.roles().map(Role::duplicate_bytes).sum();
     assert!(duplicates > 0);
-    let received: u64 = world.tallies().iter().map(|tally| tally.bytes_down).sum();
+    let received: u64 = world.tallies().map(|tally| tally.bytes_down).sum();
     assert_eq!(received, world.balance().delivered);
     let series: u64 = world.series().map(|(.., bytes)| bytes).sum();
     assert_eq!(series, world.balance().started);
@@ -145,9 +149,72 @@ fn the_width_of_windows_decides_nothing() {
             assert!(wide.witness().0 == narrow.witness().0);
             assert_eq!(wide.event_hash(), narrow.event_hash());
             assert_eq!(wide.events(), narrow.events());
-            assert_eq!(wide.tallies(), narrow.tallies());
+            assert!(wide.tallies().eq(narrow.tallies()));
         }
         assert_eq!(wide.event_hash(), setup.run().event_hash());
+    }
+}
+
+/// A run in which a node falls silent and returns, another one forgets everything, and a cut parts the rest.
+fn disturbed(setup: &Setup) -> World<Mesh, Log> {
+    let mut world = setup.world();
+    for (ms, change) in [
+        (60, Change::Down(3)),
+        (140, Change::Up(3)),
+        (90, Change::Down(150)),
+        (200, Change::UpAnew(150)),
+        (100, Change::Speed(8, 400)),
+    ] {
+        world.change(Time::from_millis(ms), change);
+    }
+    let interval = Interval {
+        from: Time::from_millis(150),
+        until: Time::from_millis(400),
+    };
+    let side = (0..NODES).map(|node| node % 3 == 0).collect();
+    world.partition(side, interval, 50_000_000);
+    world.skew(77, 1_000_000);
+    while world.run_until(Time::MAX, 10_000).unwrap() != Pause::Quiet {}
+    world
+}
+
+#[test]
+fn the_number_of_threads_decides_nothing() {
+    let windows = Link {
+        transport: scenario::Transport::Window,
+        loss_ppm: 5000,
+        ..Link::default()
+    };
+    let fair = Link {
+        uplink: scenario::Uplink::Fair,
+        ..Link::default()
+    };
+    for link in [Link::default(), windows, fair] {
+        let setup = |threads| Setup {
+            latency: regions(),
+            validation_ns: 300_000,
+            link: link.clone(),
+            threads,
+            ..Setup::default()
+        };
+        let one = disturbed(&setup(1));
+        for threads in [2, 3, 7, NODES as usize, 1000] {
+            let many = disturbed(&setup(threads));
+            assert_eq!(many.spans.len(), threads.min(NODES as usize));
+            assert!(one.witness().0 == many.witness().0);
+            assert_eq!(one.event_hash(), many.event_hash());
+            assert_eq!(
+                (one.events(), one.received(), one.now(), one.balance()),
+                (many.events(), many.received(), many.now(), many.balance())
+            );
+            assert!(one.tallies().eq(many.tallies()));
+            assert!(one.series().eq(many.series()));
+            assert!(one.loads().eq(many.loads()));
+            assert_eq!(one.bytes_on_the_way(), many.bytes_on_the_way());
+            let first = |world: &World<Mesh, Log>| (0..NODES).map(|n| world.first_ns(n)).collect();
+            let (one, many): (Vec<_>, Vec<_>) = (first(&one), first(&many));
+            assert!(one == many && one.iter().flatten().count() > 100);
+        }
     }
 }
 
@@ -161,8 +228,8 @@ fn validation_takes_its_time_at_every_hop() {
         };
         let world = setup.run();
         let first = world.witness().0.iter().filter(|(.., item)| *item == 0);
-        let cpu_ns: u64 = world.tallies().iter().map(|tally| tally.cpu_ns).sum();
-        let messages: u64 = world.tallies().iter().map(|t| u64::from(t.messages)).sum();
+        let cpu_ns: u64 = world.tallies().map(|tally| tally.cpu_ns).sum();
+        let messages: u64 = world.tallies().map(|t| u64::from(t.messages)).sum();
         let jobs_ns = cpu_ns - 2000 * messages;
         (first.map(|(ns, ..)| *ns).min().unwrap(), jobs_ns)
     };
@@ -200,20 +267,20 @@ fn bounds_end_a_run() {
 /// window every byte is accounted for.
 fn busiest_windows(world: &mut World<Mesh, Log>) -> (u64, u64) {
     let (mut up, mut down) = (0, 0);
-    let mut before = world.tallies().to_vec();
+    let mut before = world.tallies().copied().collect::<Vec<Tally>>();
     for window in 1.. {
         let pause = world.run_until(Time::from_millis(10 * window), u64::MAX);
         for (before, now) in before.iter().zip(world.tallies()) {
             up = up.max(now.bytes_up - before.bytes_up);
             down = down.max(now.bytes_down - before.bytes_down);
         }
-        before = world.tallies().to_vec();
+        before = world.tallies().copied().collect::<Vec<Tally>>();
         let balance = world.balance();
         let (waiting, flying) = world.bytes_on_the_way();
         let left = balance.started + balance.cancelled + balance.dropped + waiting;
         assert_eq!(balance.offered, left, "window {window}");
         assert_eq!(balance.started, balance.delivered + balance.lost + flying);
-        let all = |bytes: fn(&Tally) -> u64| world.tallies().iter().map(bytes).sum::<u64>();
+        let all = |bytes: fn(&Tally) -> u64| world.tallies().map(bytes).sum::<u64>();
         assert_eq!(all(|tally| tally.bytes_up), balance.started);
         assert_eq!(all(|tally| tally.bytes_down), balance.delivered);
         if pause == Ok(Pause::Quiet) {

@@ -1,5 +1,6 @@
 //! What happens to nodes and what they want done, line by line.
 
+use super::span::Span;
 use super::{Witness, World};
 use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
@@ -23,36 +24,41 @@ impl Traced {
     }
 }
 
-/// What was told since it was last taken.
+/// What is told of the nodes of a span.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
     of: Option<Traced>,
     records: Vec<Record>,
-    /// Those of windows that are closed, in the order of time.
-    closed: usize,
 }
+
+/// What was told up to the last window that is closed, in the order of time.
+#[derive(Debug, Default)]
+pub(super) struct Told(Vec<Record>);
 
 impl<R: Role, W: Witness<R>> World<R, W> {
     /// From now on tells everything of these nodes, until none are given.
     pub fn trace(&mut self, of: Option<Traced>) {
-        self.tracer.of = of;
+        for span in &mut self.spans {
+            span.tracer.of = of;
+        }
     }
 
     /// What was told since this was last asked for, up to the last window that is closed; in the order of time.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
-        let closed = std::mem::take(&mut self.tracer.closed);
-        self.tracer.records.drain(..closed).collect()
+        std::mem::take(&mut self.told.0)
     }
 
     /// Brings what was told in a window into the order of time.
     pub(super) fn close_trace(&mut self) {
-        let Tracer {
-            records, closed, ..
-        } = &mut self.tracer;
-        records[*closed..].sort_by_key(|record| record.t);
-        *closed = records.len();
+        let before = self.told.0.len();
+        for span in &mut self.spans {
+            self.told.0.append(&mut span.tracer.records);
+        }
+        self.told.0[before..].sort_by_key(|record| record.t);
     }
+}
 
+impl<R: Role> Span<R> {
     #[inline]
     pub(super) fn is_traced(&self, node: u32) -> bool {
         self.tracer.of.is_some_and(|of| of.contains(node))

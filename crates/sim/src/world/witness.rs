@@ -2,13 +2,9 @@
 
 use crate::role::Role;
 
-/// Sees what happens in a world, in the order of time where it is not said otherwise; what it does with it
-/// never changes a run, but for its end.
+/// Sees what happens in a world, in the order of time; what it does with it never changes a run, but for its
+/// end.
 pub trait Witness<R: Role> {
-    /// A message is there. Those of one node come in the order of time.
-    #[inline]
-    fn arrived(&mut self, _now_ns: u64, _node: u32, _message: &R::Message) {}
-
     /// A node delivers.
     fn delivered(&mut self, _now_ns: u64, _node: u32, _delivery: &R::Delivery) {}
 

@@ -37,11 +37,15 @@ fn scenario_with(more: &[(&str, &str)]) -> Scenario {
 }
 
 fn run_plain(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+    run_on(1, more)
+}
+
+fn run_on(threads: usize, more: &[(&str, &str)]) -> Result<HornRun, HornError> {
     let scenario = scenario_with(more);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
     };
-    run(&scenario, horn, 3, &mut ())
+    run(&scenario, horn, 3, &mut OnThreads(threads))
 }
 
 fn run_coded(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
@@ -58,6 +62,7 @@ fn sent(run: &HornRun, kind: &str) -> u64 {
 fn coded_collections_reach_everybody_for_fewer_bytes() {
     let gossip = run_plain(&[]).unwrap();
     let coded = run_coded(&[]).unwrap();
+    assert_eq!(run_on(4, &CODED).unwrap().outcome, coded.outcome);
     for run in [&gossip, &coded] {
         counts_all(run);
     }

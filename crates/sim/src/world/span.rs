@@ -1,0 +1,320 @@
+//! The nodes of a run that one thread handles: consecutive ones.
+//!
+//! In an open window no node depends on what another one does in it, so spans go through it side by side. What
+//! they send each other waits until it is closed.
+
+use super::WorldConfig;
+use super::kind;
+use super::seen::{Begun, Seen};
+use super::trace::Tracer;
+use crate::charge::{At, Compute, Done, kind as charge};
+use crate::fault::Wrap;
+use crate::latency::fold;
+use crate::net::{Leaving, Net, PART, event as net};
+use crate::numbered::Numbered;
+use crate::role::{Input, Role};
+use crate::slab::Slab;
+use crate::windows::{ARG_MAX, Event, Windows};
+use alphorn_proto::Peer;
+use alphorn_types::Time;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Consecutive nodes, what waits for them and what they are at; see the [module](self).
+#[derive(Debug)]
+pub(super) struct Span<R: Role> {
+    pub(super) roles: Numbered<R>,
+    pub(super) net: Net<R::Message>,
+    pub(super) compute: Compute<R::Work>,
+    pub(super) queue: Windows,
+    pub(super) commands: Slab<R::Command>,
+    pub(super) wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
+    /// By how much a node's clock is ahead; empty if none is.
+    pub(super) skew_ns: Numbered<u64>,
+    pub(super) done: Vec<Done<R::Work>>,
+    pub(super) seen: Vec<Seen<R::Delivery>>,
+    pub(super) begun: Begun,
+    /// What came from other spans in the window before.
+    pub(super) came: Vec<Vec<Leaving<R::Message>>>,
+    pub(super) now_ns: u64,
+    /// The latest event so far.
+    pub(super) latest_ns: u64,
+    pub(super) events: u64,
+    /// Messages that nodes received.
+    pub(super) received: u64,
+    /// Deadlines that wait in the queue.
+    pub(super) timers: usize,
+    /// When a part of a payload was last sent, a job ended, or something was asked for.
+    pub(super) active_ns: u64,
+    /// Hash of the events so far, whatever their order.
+    pub(super) hash: u64,
+    pub(super) tracer: Tracer,
+}
+
+impl<R: Role> Span<R> {
+    /// These nodes, one role each, of spans of `span_nodes`.
+    pub(super) fn new(
+        roles: Vec<R>,
+        nodes: &Range<u32>,
+        config: &WorldConfig,
+        span_nodes: u32,
+    ) -> Self {
+        let kinds = &config.processor[nodes.start as usize..nodes.end as usize];
+        let kinds = Numbered::new(nodes.start, kinds.to_vec());
+        let mut span = Span {
+            roles: Numbered::new(nodes.start, roles),
+            net: Net::new(&config.net, nodes.clone(), span_nodes),
+            compute: Compute::new(config.processors.clone(), kinds),
+            queue: Windows::new(config.net.latency.least_ns(), nodes.clone()),
+            commands: Slab::default(),
+            wraps: BTreeMap::new(),
+            skew_ns: Numbered::new(nodes.start, Vec::new()),
+            done: Vec::new(),
+            seen: Vec::new(),
+            begun: Begun::new(nodes.clone()),
+            came: Vec::new(),
+            now_ns: 0,
+            latest_ns: 0,
+            events: 0,
+            received: 0,
+            timers: 0,
+            active_ns: 0,
+            hash: 0,
+            tracer: Tracer::default(),
+        };
+        for node in nodes.clone() {
+            span.settle(node);
+        }
+        span
+    }
+
+    /// Goes through the open window, or through as many events of it as take all events to `last`.
+    pub(super) fn go(&mut self, last: u64) {
+        while self.events < last {
+            let Some(event) = self.queue.pop() else {
+                break;
+            };
+            self.happen(&event, last);
+        }
+    }
+
+    /// Takes in what came in the window before.
+    pub(super) fn take_in(&mut self) {
+        let came = std::mem::take(&mut self.came);
+        self.net
+            .take_in(&mut self.queue, came.into_iter().flatten());
+    }
+
+    /// Hands an input over and carries out the effects.
+    #[inline]
+    pub(super) fn input(&mut self, node: u32, input: Input<R>) {
+        let now = self.time_at(node);
+        self.trace_input(node, &input);
+        if self.net.hot[node].wrapped {
+            return self.input_wrapped(node, input);
+        }
+        self.roles[node].handle(now, input);
+        self.settle(node);
+    }
+
+    /// By how much a node's clock is ahead.
+    #[inline]
+    fn ahead_ns(&self, node: u32) -> u64 {
+        match self.skew_ns.is_empty() {
+            true => 0,
+            false => self.skew_ns[node],
+        }
+    }
+
+    /// The time that a node's clock shows.
+    #[inline]
+    pub(super) fn time_at(&self, node: u32) -> Time {
+        let skew_ns = self.ahead_ns(node);
+        Time::from_nanos(self.now_ns.saturating_add(skew_ns))
+    }
+
+    /// Carries out all effects of a node, then sets its timer.
+    #[inline]
+    pub(super) fn settle(&mut self, node: u32) {
+        loop {
+            while let Some(output) = self.roles[node].poll_output() {
+                self.perform(node, output);
+            }
+            if self.done.is_empty() {
+                break;
+            }
+            self.finish_jobs(node);
+        }
+        let deadline = self.roles[node].next_deadline();
+        self.arm(node, deadline);
+    }
+
+    /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
+    #[inline]
+    pub(super) fn arm(&mut self, node: u32, deadline: Option<Time>) {
+        let Some(deadline) = deadline.filter(|_| !self.net.hot[node].down) else {
+            return;
+        };
+        let skew_ns = self.ahead_ns(node);
+        let due_ns = deadline.saturating_sub_ns(skew_ns).as_nanos();
+        let hot = &mut self.net.hot[node];
+        if due_ns < hot.armed_ns {
+            let due_ns = due_ns.max(self.now_ns);
+            hot.armed_ns = due_ns;
+            hot.timer = (hot.timer + 1) & ARG_MAX;
+            self.queue.push(due_ns, node, kind::TIMER, hot.timer);
+            self.timers += 1;
+        }
+    }
+
+    /// Turns to an event of a node: counts it and hashes what it is.
+    #[inline(always)]
+    fn enter(&mut self, time_ns: u64, node: u32, kind: u8, bytes: u32) {
+        self.now_ns = time_ns;
+        self.latest_ns = self.latest_ns.max(time_ns);
+        self.events += 1;
+        let what = u64::from(node) << 8 | u64::from(kind);
+        let draw = fold(
+            time_ns ^ 0x9e37_79b9_7f4a_7c15,
+            what ^ u64::from(bytes) << 40,
+        );
+        self.hash = self.hash.wrapping_add(draw);
+    }
+
+    /// What happens; and what follows from it at once, if it is the node's next event and not beyond the event
+    /// `last`.
+    #[inline]
+    pub(super) fn happen(&mut self, event: &Event, last: u64) {
+        let (node, arg) = (event.node, event.arg());
+        self.enter(event.time_ns, node, event.kind(), event.more[1]);
+        match event.kind() {
+            net::UPLINK => {
+                self.uplink(node, arg, last);
+            }
+            net::ARRIVAL => {
+                let at_ns = self.net.settle(event);
+                if self.events >= last || !self.queue.comes_next(at_ns) {
+                    let what = (net::DELIVERY, arg);
+                    return self.queue.push_with(at_ns, node, what, event.more);
+                }
+                self.enter(at_ns, node, net::DELIVERY, event.more[1]);
+                self.deliver(event, net::DELIVERY);
+            }
+            what @ (net::DELIVERY | net::RESERVED) => self.deliver(event, what),
+            net::ACKNOWLEDGED => self.net.acknowledged(&mut self.queue, event),
+            net::READY => self.send_ready(node, arg),
+            what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
+                if what == charge::LANE {
+                    self.active_ns = self.active_ns.max(self.now_ns);
+                }
+                let at = At {
+                    now: self.now_ns,
+                    node,
+                    hot: &mut self.net.hot[node],
+                    tally: &mut self.net.tally[node],
+                    loads: &mut self.net.loads,
+                    queue: &mut self.queue,
+                };
+                self.compute.happen(at, (what, arg), &mut self.done);
+                self.settle_any(node);
+            }
+            kind::TIMER => {
+                self.timers -= 1;
+                self.ring(node, arg);
+            }
+            _ => {
+                self.active_ns = self.active_ns.max(self.now_ns);
+                if let Some(command) = self.commands.release(arg) {
+                    self.input(node, Input::Command(command));
+                }
+            }
+        }
+    }
+
+    /// An uplink is free: it goes on, and who waited for that is told.
+    #[inline]
+    fn uplink(&mut self, node: u32, ready: u32, last: u64) {
+        loop {
+            self.net.hot[node].called = false;
+            let Some(free_ns) = self.net.serve(&mut self.queue, self.now_ns, node) else {
+                break;
+            };
+            if ready > 0 || self.events >= last || !self.queue.comes_next(free_ns) {
+                self.queue.push(free_ns, node, net::UPLINK, 0);
+                break;
+            }
+            self.enter(free_ns, node, net::UPLINK, 0);
+        }
+        if ready > 0 {
+            self.send_ready(node, ready - 1);
+        }
+    }
+
+    /// A paced message has left: told unless the neighbour is gone.
+    fn send_ready(&mut self, node: u32, number: u32) {
+        let peer = Peer(u64::from(number));
+        let end = self.net.graph.end(node, peer.0);
+        if end.is_some_and(|end| self.net.is_connected(self.now_ns, node, end)) {
+            self.input(node, Input::SendReady { peer });
+        }
+    }
+
+    /// A timer comes: the deadline, or a look at one that moved.
+    fn ring(&mut self, node: u32, generation: u32) {
+        let hot = &mut self.net.hot[node];
+        if hot.timer != generation || hot.armed_ns == u64::MAX {
+            return;
+        }
+        hot.armed_ns = u64::MAX;
+        if hot.down {
+            return;
+        }
+        let now = self.time_at(node);
+        if self.net.hot[node].wrapped {
+            return self.ring_wrapped(node);
+        }
+        match self.roles[node].next_deadline() {
+            Some(deadline) if deadline <= now => self.input(node, Input::Deadline),
+            later => self.arm(node, later),
+        }
+    }
+
+    /// A transmission is there, as of an event of this kind.
+    #[inline]
+    fn deliver(&mut self, event: &Event, kind: u8) {
+        let (now, node, index) = (self.now_ns, event.node, event.arg());
+        let bytes = event.more[1].into();
+        if self.net.hot[node].down {
+            return self.net.lose(index, bytes);
+        }
+        if kind == net::DELIVERY
+            && let Some(at_ns) = self.net.reserve(now, node)
+        {
+            let what = (net::RESERVED, index);
+            return self.queue.push_with(at_ns, node, what, event.more);
+        }
+        self.net.received(now, node, bytes);
+        if index < PART {
+            self.hand_over(node, event.more[0], index);
+        }
+    }
+
+    /// Hands over a message that is there and that the node holds.
+    #[inline]
+    fn hand_over(&mut self, node: u32, from: u32, index: u32) {
+        let from = Peer(u64::from(from));
+        let plain = !self.net.hot[node].wrapped && !self.is_traced(node);
+        let message = self.net.messages.get(index);
+        self.received += 1;
+        self.begun.look(self.now_ns, node, message);
+        let role = &mut self.roles[node];
+        if plain && role.absorb(from, message) {
+            let deadline = role.next_deadline();
+            self.net.messages.release(index);
+            return self.arm(node, deadline);
+        }
+        let message = self.net.messages.redeem(index);
+        self.net.at_hand = index;
+        self.input(node, Input::Message { from, message });
+    }
+}
