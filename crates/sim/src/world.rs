@@ -43,6 +43,9 @@ mod kind {
 // No own event has the kind of those that come from another node.
 const _: () = assert!(kind::COMMAND < net::ARRIVAL);
 
+/// Threads share a window if the one before it had so many events: waking one takes as long as some hundred.
+const EVENTS_SHARED: u64 = 512;
+
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -129,6 +132,8 @@ pub struct World<R: Role, W = ()> {
     witness: W,
     limits: Limits,
     now_ns: u64,
+    /// The last window had enough events to share.
+    is_busy: bool,
     told: trace::Told,
 }
 
@@ -162,6 +167,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             witness,
             limits: config.limits,
             now_ns: 0,
+            is_busy: true,
             told: trace::Told::default(),
         }
     }
@@ -380,6 +386,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             }
             let now_ns = self.spans.iter().map(|span| span.now_ns);
             self.now_ns = now_ns.fold(self.now_ns, u64::max);
+            self.is_busy = self.events() - before >= EVENTS_SHARED;
             if self.events() > before || rest || self.is_open() {
                 return true;
             }
@@ -425,12 +432,16 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             }
             return;
         }
-        self.spans.par_iter_mut().for_each(|span| {
+        let all = |span: &mut Span<R>| {
             span.take_in();
             if span.queue.open(window, until_ns) {
                 span.go(u64::MAX);
             }
-        });
+        };
+        match self.is_busy {
+            true => self.spans.par_iter_mut().for_each(all),
+            false => self.spans.iter_mut().for_each(all),
+        }
     }
 
     /// Ends a window, or the part of it that has happened: shows what was seen in it.
