@@ -5,8 +5,7 @@ use super::combine::{About, Combination, combined, read_as, refused};
 use super::document::{
     Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
 };
-use super::input::expand;
-use super::scheme::{Claim, Command, FileScheme, Refusal, ToProve, dispatch};
+use super::scheme::{Claim, Command, FileScheme, Refusal, ToProve, dispatch, with_keys};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{anyhow, bail, ensure};
@@ -81,9 +80,7 @@ impl Command for Args {
     }
 
     fn sources(&self) -> Result<Vec<PathBuf>> {
-        let mut sources = expand(&self.files)?;
-        sources.extend(self.keys.iter().cloned());
-        Ok(sources)
+        with_keys(&self.files, &self.keys)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {

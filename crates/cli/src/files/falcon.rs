@@ -12,6 +12,7 @@ use super::marks::{self, asked, ready, reserve};
 use super::output::Staged;
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
+    decode_each,
 };
 use super::secret::Secret;
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use alphorn_falcon::{
 use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{HEADER_BYTES, MAGIC};
 use alphorn_scheme::Role;
-use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
+use alphorn_scheme::list::{self, TAG_PROOF};
 use alphorn_types::Support;
 use alphorn_xmss::FileWatermark;
 use anyhow::Context;
@@ -331,27 +332,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
     }
 
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
-        let decode = |(index, bytes): (usize, &&[u8])| {
-            PublicKey::from_bytes(F::FLAVOUR, bytes).map_err(|error| Refusal::Malformed {
-                index,
-                reason: error.to_string(),
-            })
-        };
-        encoded.iter().enumerate().map(decode).collect()
-    }
-
-    fn decode_proven(
-        &self,
-        encoded: &[(&[u8], &[u8])],
-    ) -> std::result::Result<Vec<PublicKey>, Refusal> {
-        let keys: Vec<&[u8]> = encoded.iter().map(|(key, _)| *key).collect();
-        self.decode_keys(&keys)
-    }
-
-    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
-        let mut evidence = vec![TAG_LIST];
-        evidence.extend(parts.concat());
-        Ok(Some(evidence))
+        decode_each(encoded, |bytes| PublicKey::from_bytes(F::FLAVOUR, bytes))
     }
 
     fn prove(&self, what: &ToProve<'_, PublicKey>) -> Result<Vec<u8>> {

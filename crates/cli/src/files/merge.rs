@@ -6,8 +6,7 @@ use super::combine::{About, Combination, combined, read_as};
 use super::document::{
     AggregateFile, Document, Hex, Signed, Signers, check_signers, registry_digest,
 };
-use super::input::expand;
-use super::scheme::{Command, FileScheme, Form, Refusal, ToMerge, dispatch};
+use super::scheme::{Command, FileScheme, Form, Refusal, ToMerge, dispatch, with_keys};
 use crate::error::Result;
 use alphorn_scheme::list::{self, TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
@@ -55,9 +54,7 @@ impl Command for Args {
     }
 
     fn sources(&self) -> Result<Vec<PathBuf>> {
-        let mut sources = expand(&self.files)?;
-        sources.extend(self.keys.iter().cloned());
-        Ok(sources)
+        with_keys(&self.files, &self.keys)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {

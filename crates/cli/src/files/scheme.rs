@@ -6,6 +6,7 @@ use super::bundle::Entry;
 use super::choice::Choice;
 use super::falcon::Falcon;
 use super::falcon_flavours::{FnDsa04, NoSalts, Round3};
+use super::input::expand;
 use super::keystore::{About, Contents, Declared};
 use super::output::Staged;
 use super::secret::Secret;
@@ -13,6 +14,7 @@ use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
 use crate::error::Result;
 use crate::progress::Bars;
 use alphorn_falcon::Flavour;
+use alphorn_scheme::list::TAG_LIST;
 use alphorn_types::Support;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
@@ -42,6 +44,30 @@ pub(super) trait Command {
 
     /// Runs it.
     fn run_with<S: FileScheme>(&self) -> Result<()>;
+}
+
+/// Decodes each; names the first that cannot be.
+pub(super) fn decode_each<T, E: ToString>(
+    encoded: &[&[u8]],
+    decode: impl Fn(&[u8]) -> std::result::Result<T, E>,
+) -> std::result::Result<Vec<T>, Refusal> {
+    let decode = |(index, bytes): (usize, &&[u8])| {
+        decode(bytes).map_err(|error| Refusal::Malformed {
+            index,
+            reason: error.to_string(),
+        })
+    };
+    encoded.iter().enumerate().map(decode).collect()
+}
+
+/// The files of a command, then those of keys.
+pub(super) fn with_keys<'a>(
+    files: &[PathBuf],
+    keys: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<Vec<PathBuf>> {
+    let mut sources = expand(files)?;
+    sources.extend(keys.into_iter().cloned());
+    Ok(sources)
 }
 
 /// Runs a command with the scheme that its options or its files name.
@@ -316,15 +342,22 @@ pub(super) trait FileScheme: Sized {
     /// Decodes public keys; names the first that is none.
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<Self::Key>, Refusal>;
 
-    /// As [`FileScheme::decode_keys`], and every proof of possession holds.
+    /// As [`FileScheme::decode_keys`], and every proof of possession holds, where the scheme has them.
     fn decode_proven(
         &self,
         encoded: &[(&[u8], &[u8])],
-    ) -> std::result::Result<Vec<Self::Key>, Refusal>;
+    ) -> std::result::Result<Vec<Self::Key>, Refusal> {
+        let keys: Vec<&[u8]> = encoded.iter().map(|(key, _)| *key).collect();
+        self.decode_keys(&keys)
+    }
 
     /// The evidence of an aggregate from one signature or evidence of each part, in the order of
-    /// the signers; `None` if they cancel, which no honest ones do.
-    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal>;
+    /// the signers: a list of them, where they are not added. `None` if they cancel, which no honest ones do.
+    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
+        let mut evidence = vec![TAG_LIST];
+        evidence.extend(parts.concat());
+        Ok(Some(evidence))
+    }
 
     /// The evidence of a proof that all signatures exist. They hold: who calls this verified them.
     fn prove(&self, _what: &ToProve<'_, Self::Key>) -> Result<Vec<u8>> {

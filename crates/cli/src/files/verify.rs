@@ -7,7 +7,7 @@ use super::document::{
     AggregateFile, Document, Hex, PublicKeysFile, SignatureFile, Signers, registry_digest,
 };
 use super::input::expand;
-use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch};
+use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch, with_keys};
 use super::verdict::{Checked, Verdict, verdict_table};
 use crate::error::{Error, Result};
 use crate::report::Report;
@@ -99,9 +99,7 @@ impl Command for Args {
     }
 
     fn sources(&self) -> Result<Vec<PathBuf>> {
-        let mut sources = expand(&self.files)?;
-        sources.extend(self.keys.iter().cloned());
-        Ok(sources)
+        with_keys(&self.files, &self.keys)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {

@@ -13,7 +13,7 @@ use super::marks::{self, asked, beside, hold, ready, reserve};
 use super::output::{Access, Staged};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, SlotRanges, ToMerge,
-    ToProve, ToSign,
+    ToProve, ToSign, decode_each,
 };
 use super::secret::Secret;
 use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
@@ -367,27 +367,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
     }
 
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
-        let decode = |(index, bytes): (usize, &&[u8])| {
-            PublicKey::from_bytes(P::SET, bytes).map_err(|error| Refusal::Malformed {
-                index,
-                reason: error.to_string(),
-            })
-        };
-        encoded.iter().enumerate().map(decode).collect()
-    }
-
-    fn decode_proven(
-        &self,
-        encoded: &[(&[u8], &[u8])],
-    ) -> std::result::Result<Vec<PublicKey>, Refusal> {
-        let keys: Vec<&[u8]> = encoded.iter().map(|(key, _)| *key).collect();
-        self.decode_keys(&keys)
-    }
-
-    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
-        let mut evidence = vec![list::TAG_LIST];
-        evidence.extend(parts.concat());
-        Ok(Some(evidence))
+        decode_each(encoded, |bytes| PublicKey::from_bytes(P::SET, bytes))
     }
 
     fn merge_proofs(&self, what: &ToMerge<'_, PublicKey>) -> Result<Vec<u8>> {
