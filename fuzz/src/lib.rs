@@ -34,7 +34,7 @@ pub use key_cache::key_cache;
 pub use lattice::lattice_proof;
 pub use locate::bad_items;
 pub use mutate::Mutator;
-pub use net::{broadcast_frame, reqresp_frame, topic_parse};
+pub use net::{broadcast_frame, reqresp_frame};
 pub use proofs::{stark_proof, xmss_evidence, xmss_merge, xmss_proof};
 pub use proto::{proto_message, topic_name};
 pub use record::node_inputs;
@@ -214,12 +214,6 @@ pub const TARGETS: &[Target] = &[
         run: topic_name,
         seeds: proto::topic_name_seeds,
         mutations: 200_000,
-    },
-    Target {
-        name: "topic_parse",
-        run: topic_parse,
-        seeds: net::topic_parse_seeds,
-        mutations: 100_000,
     },
     Target {
         name: "trace_line",

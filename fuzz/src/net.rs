@@ -1,50 +1,9 @@
 //! Targets of `alphorn-net`.
 
 use alphorn_net::frame::{Deframer, Frame, FrameError, head};
-use alphorn_net::{NetworkDigest, Topic, TopicKind};
-use alphorn_proto::wire::TopicName;
 
 /// Limit of the frames below, in bytes: short enough for mutations to reach it.
 const FRAME_BYTES_MAX: usize = 300;
-
-/// Parses the name of a topic as the network does before it looks at a message; what is accepted must
-/// print as it was, and the protocol must know it too.
-///
-/// # Panics
-///
-/// If a name has a second spelling, or the network lets a name pass that the protocol does not know.
-pub fn topic_parse(data: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(data) else {
-        return false;
-    };
-    let Ok(topic) = text.parse::<Topic>() else {
-        return false;
-    };
-    assert_eq!(topic.to_string(), text);
-    assert!(text.parse::<TopicName>().is_ok(), "{text}");
-    true
-}
-
-pub(crate) fn topic_parse_seeds() -> Vec<Vec<u8>> {
-    let topic = |(kind, level, committee, subcommittee)| {
-        let topic = Topic {
-            network: NetworkDigest([0x0a, 0x1b, 0xff, 0x00]),
-            kind,
-            level,
-            committee,
-            subcommittee,
-        };
-        topic.to_string().into_bytes()
-    };
-    [
-        (TopicKind::Block, 0, 0, 0),
-        (TopicKind::Collection, 0, 0, 0),
-        (TopicKind::Aggregate, 2, 511, 0),
-        (TopicKind::Vote, 0, 10, 255),
-    ]
-    .map(topic)
-    .to_vec()
-}
 
 /// Takes the chunks of a response out of a stream.
 ///

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::address::{Address, Transport};
 use crate::frame::{CHUNK_BYTES_LIMIT, REQUEST_BYTES_LIMIT};
 use crate::key::NodeKey;
-use crate::topic::{NetworkDigest, TopicKind};
+use alphorn_types::{Kind, NetworkDigest};
 
 /// One value for each kind of topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ impl<T: Copy> PerKind<T> {
     }
 
     /// The value of a kind.
-    pub(crate) const fn get(&self, kind: TopicKind) -> T {
+    pub(crate) const fn get(&self, kind: Kind) -> T {
         match kind {
-            TopicKind::Block => self.block,
-            TopicKind::Collection => self.collection,
-            TopicKind::Aggregate => self.aggregate,
-            TopicKind::Vote => self.vote,
+            Kind::Block => self.block,
+            Kind::Collection => self.collection,
+            Kind::Aggregate => self.aggregate,
+            Kind::Vote => self.vote,
         }
     }
 }
@@ -327,7 +327,7 @@ impl Config {
 
     /// The longest message of any kind, in bytes.
     pub(crate) fn message_bytes_max(&self) -> usize {
-        let lengths = TopicKind::ALL.map(|kind| self.topic_bytes_max.get(kind));
+        let lengths = Kind::ALL.map(|kind| self.topic_bytes_max.get(kind));
         lengths.into_iter().fold(1, usize::max)
     }
 

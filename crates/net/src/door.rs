@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, ConfigError};
     use crate::key::NodeKey;
-    use crate::topic::NetworkDigest;
+    use alphorn_types::NetworkDigest;
 
     fn config(knocks_per_s_max: u32) -> Config {
         let mut config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::address::Transport;
 use crate::key::NodeId;
-use crate::topic::Topic;
+use alphorn_types::TopicName;
 
 /// A peer, numbered for the time of its connection; no number is used twice.
 pub type Peer = u64;
@@ -21,7 +21,7 @@ pub struct Message {
     /// The topic, as text.
     pub topic: Arc<str>,
     /// The topic, parsed; its network, committee and subcommittee exist.
-    pub parsed: Topic,
+    pub parsed: TopicName,
     /// Names it in [`Handle::verdict`](crate::Handle::verdict).
     pub token: u64,
     /// When it came; gossip forgets it `Config::verdict_time` later.

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::handle::Shared;
 use crate::service::NetError;
 use crate::status::{DropReason, add};
-use crate::topic::{NAME_BYTES_MAX, Topic, TopicKind};
+use alphorn_types::{Kind, TOPIC_BYTES_MAX, TopicName};
 
 /// Separates the names of messages from other uses of SHA-256.
 const MESSAGE_DOMAIN: &[u8; 4] = b"aph1";
@@ -77,12 +77,14 @@ pub(crate) struct Limiter(Arc<Shared>);
 impl DataTransform for Limiter {
     fn inbound_transform(&self, raw: RawMessage) -> io::Result<Message> {
         let topic = parse(&raw.topic, &self.0);
-        let fits = |topic: Topic| raw.data.len() <= self.0.config.topic_bytes_max.get(topic.kind);
+        let fits = |topic: TopicName| {
+            raw.data.len() <= self.0.config.topic_bytes_max.get(topic.topic.kind())
+        };
         let Some(topic) = topic.filter(|topic| fits(*topic)) else {
             self.0.counters.dropped(DropReason::Malformed);
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let kind = &self.0.counters.kinds[topic.kind as usize];
+        let kind = &self.0.counters.kinds[topic.topic.kind() as usize];
         add(&kind.messages_in, 1);
         add(&kind.bytes_in, raw.data.len() as u64);
         Ok(Message {
@@ -99,13 +101,13 @@ impl DataTransform for Limiter {
 }
 
 /// The topic that a name on the wire stands for, none if it is none of this network's.
-pub(crate) fn parse(name: &TopicHash, shared: &Shared) -> Option<Topic> {
+pub(crate) fn parse(name: &TopicHash, shared: &Shared) -> Option<TopicName> {
     let topic = name.as_str().parse().ok()?;
     shared.knows(topic).then_some(topic)
 }
 
 /// A topic as gossipsub takes it.
-pub(crate) fn ident(topic: Topic) -> IdentTopic {
+pub(crate) fn ident(topic: TopicName) -> IdentTopic {
     IdentTopic::new(topic.to_string())
 }
 
@@ -135,13 +137,13 @@ pub(crate) fn queue_messages(config: &Config) -> usize {
 fn control_bytes(config: &Config) -> usize {
     let units = usize::from(config.combining_units) + usize::from(config.subcommittees);
     let layout = 2 + usize::from(config.committees) * units;
-    let subscriptions = layout.min(config.limits.subscriptions_max) * (NAME_BYTES_MAX + 8);
+    let subscriptions = layout.min(config.limits.subscriptions_max) * (TOPIC_BYTES_MAX + 8);
     CONTROL_BYTES_MIN.max(subscriptions)
 }
 
 /// The longest packet, in bytes.
 pub(crate) fn packet_bytes(config: &Config) -> usize {
-    let message = config.message_bytes_max() + NAME_BYTES_MAX + READ_AHEAD_BYTES;
+    let message = config.message_bytes_max() + TOPIC_BYTES_MAX + READ_AHEAD_BYTES;
     message.max(control_bytes(config))
 }
 
@@ -250,7 +252,7 @@ pub(crate) fn behaviour(shared: &Arc<Shared>) -> Result<Behaviour, NetError> {
 /// # Errors
 ///
 /// If the filter refuses a topic that [`parse`] lets through, which cannot be.
-pub(crate) fn subscribe(behaviour: &mut Behaviour, topic: Topic) -> Result<(), NetError> {
+pub(crate) fn subscribe(behaviour: &mut Behaviour, topic: TopicName) -> Result<(), NetError> {
     let gossip = |error: &dyn std::fmt::Display| NetError::Gossip(error.to_string());
     behaviour
         .set_topic_params(ident(topic), topic_score())
@@ -262,10 +264,11 @@ pub(crate) fn subscribe(behaviour: &mut Behaviour, topic: Topic) -> Result<(), N
 }
 
 /// Peers in the meshes of the subscribed topics, by kind.
-pub(crate) fn mesh_peers(behaviour: &Behaviour, topics: &[Topic]) -> [u64; TopicKind::ALL.len()] {
-    let mut sums = [0; TopicKind::ALL.len()];
+pub(crate) fn mesh_peers(behaviour: &Behaviour, topics: &[TopicName]) -> [u64; Kind::ALL.len()] {
+    let mut sums = [0; Kind::ALL.len()];
     for topic in topics {
-        sums[topic.kind as usize] += behaviour.mesh_peers(&ident(*topic).hash()).count() as u64;
+        sums[topic.topic.kind() as usize] +=
+            behaviour.mesh_peers(&ident(*topic).hash()).count() as u64;
     }
     sums
 }
@@ -274,7 +277,7 @@ pub(crate) fn mesh_peers(behaviour: &Behaviour, topics: &[Topic]) -> [u64; Topic
 mod tests {
     use super::*;
     use crate::key::NodeKey;
-    use crate::topic::NetworkDigest;
+    use alphorn_types::NetworkDigest;
 
     fn shared() -> Arc<Shared> {
         let mut config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));
@@ -319,7 +322,7 @@ mod tests {
         assert!(limiter.inbound_transform(raw("elsewhere", 1)).is_err());
         let status = shared.counters.status();
         assert_eq!(status.dropped(DropReason::Malformed), 2);
-        assert_eq!(status.kind(TopicKind::Vote).bytes_in, 10);
+        assert_eq!(status.kind(Kind::Vote).bytes_in, 10);
     }
 
     /// Computed with Python's hashlib: `sha256(b"aph1" + (27).to_bytes(8, "little") + topic + b"abc")`.

@@ -13,7 +13,7 @@ use crate::key::NodeId;
 use crate::outbox::{Bounds, Command, Outbox, Publication};
 use crate::requests::{Asked, Asking, Question, Ticket};
 use crate::status::{Counters, Status};
-use crate::topic::{Topic, TopicError};
+use alphorn_types::{TopicError, TopicName};
 
 /// Which publications give way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,10 +126,11 @@ impl Shared {
     }
 
     /// Whether a topic belongs to this network and its layout.
-    pub(crate) fn knows(&self, topic: Topic) -> bool {
+    pub(crate) fn knows(&self, topic: TopicName) -> bool {
+        let (committee, part) = topic.topic.place();
         topic.network == self.config.network
-            && topic.committee < self.config.committees
-            && topic.subcommittee < self.config.subcommittees
+            && committee < self.config.committees
+            && part < self.config.subcommittees
     }
 }
 
@@ -146,7 +147,7 @@ impl Handle {
         self.shared.config.key.id()
     }
 
-    fn topic(&self, text: &str) -> Result<Topic, Refused> {
+    fn topic(&self, text: &str) -> Result<TopicName, Refused> {
         let topic = text.parse()?;
         if self.shared.knows(topic) {
             Ok(topic)
@@ -165,7 +166,7 @@ impl Handle {
         let topic = self.topic(topic)?;
         within(
             data.len(),
-            self.shared.config.topic_bytes_max.get(topic.kind),
+            self.shared.config.topic_bytes_max.get(topic.topic.kind()),
         )?;
         let publication = Publication { topic, data };
         let (outbox, counters) = (&self.shared.outbox, &self.shared.counters);

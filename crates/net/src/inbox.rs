@@ -130,7 +130,7 @@ impl Inbox {
 
     /// Puts a message in; returns what gave way, which may be the message itself.
     pub(crate) fn push_message(&self, message: Message) -> Vec<Dropped> {
-        let key = (message.peer, message.parsed.kind as usize);
+        let key = (message.peer, message.parsed.topic.kind() as usize);
         self.push(key, Item::Message(message))
     }
 
@@ -340,17 +340,25 @@ mod tests {
     use super::*;
     use crate::event::DownReason;
     use crate::key::NodeKey;
-    use crate::topic::{NetworkDigest, Topic, TopicKind};
+    use alphorn_types::{Cell, Kind, NetworkDigest, Topic};
     use proptest::prelude::*;
 
-    fn message(peer: Peer, kind: TopicKind, token: u64, bytes: usize) -> Message {
-        let parsed = Topic {
-            network: NetworkDigest([0; 4]),
-            kind,
-            level: 0,
-            committee: 0,
-            subcommittee: 0,
+    fn votes() -> Topic {
+        Topic::Vote {
+            cell: Cell {
+                committee: 0,
+                subcommittee: 0,
+            },
+        }
+    }
+
+    fn message(peer: Peer, kind: Kind, token: u64, bytes: usize) -> Message {
+        let topic = match kind {
+            Kind::Block => Topic::Block,
+            Kind::Collection => Topic::Collection,
+            Kind::Aggregate | Kind::Vote => votes(),
         };
+        let parsed = topic.named(NetworkDigest([0; 4]));
         Message {
             peer,
             topic: parsed.to_string().into(),
@@ -379,11 +387,11 @@ mod tests {
     fn a_flood_displaces_itself_and_not_the_others() {
         let inbox = inbox(16, 1 << 20);
         for token in 0..5 {
-            inbox.push_message(message(1, TopicKind::Vote, token, 10));
+            inbox.push_message(message(1, Kind::Vote, token, 10));
         }
         let mut displaced = 0;
         for token in 100..1000 {
-            for dropped in inbox.push_message(message(2, TopicKind::Vote, token, 10)) {
+            for dropped in inbox.push_message(message(2, Kind::Vote, token, 10)) {
                 assert!(dropped.token >= Some(100), "{dropped:?}");
                 assert_eq!(dropped.reason, DropReason::KindShare);
                 displaced += 1;
@@ -401,12 +409,12 @@ mod tests {
     fn votes_leave_room_for_a_block() {
         let inbox = inbox(16, 1000);
         for token in 0..100 {
-            inbox.push_message(message(token % 3, TopicKind::Vote, token, 50));
+            inbox.push_message(message(token % 3, Kind::Vote, token, 50));
         }
         assert_eq!(inbox.load(), (12, 600));
-        let dropped = inbox.push_message(message(9, TopicKind::Block, 1000, 400));
+        let dropped = inbox.push_message(message(9, Kind::Block, 1000, 400));
         assert_eq!(dropped, []);
-        let dropped = inbox.push_message(message(9, TopicKind::Collection, 1001, 300));
+        let dropped = inbox.push_message(message(9, Kind::Collection, 1001, 300));
         // The peer that has most gives way, not the votes of others.
         assert!(!dropped.is_empty());
         assert!(dropped.iter().all(|d| d.token >= Some(1000)), "{dropped:?}");
@@ -416,9 +424,9 @@ mod tests {
     #[test]
     fn what_is_too_old_for_a_verdict_is_not_delivered() {
         let inbox = Inbox::new(16, 1000, Duration::from_millis(5));
-        inbox.push_message(message(1, TopicKind::Vote, 1, 50));
+        inbox.push_message(message(1, Kind::Vote, 1, 50));
         std::thread::sleep(Duration::from_millis(10));
-        inbox.push_message(message(1, TopicKind::Vote, 2, 50));
+        inbox.push_message(message(1, Kind::Vote, 2, 50));
         let event = inbox.pop();
         // On a machine that stands still for 5 ms the second one is too old as well.
         assert!(
@@ -471,7 +479,7 @@ mod tests {
             for (token, (peer, kind, bytes, pop)) in pushes.into_iter().enumerate() {
                 let token = token as u64;
                 open.insert(token);
-                for dropped in inbox.push_message(message(peer, TopicKind::ALL[kind], token, bytes)) {
+                for dropped in inbox.push_message(message(peer, Kind::ALL[kind], token, bytes)) {
                     take(&mut open, dropped.token.expect("a message"));
                 }
                 let (count, load) = inbox.load();

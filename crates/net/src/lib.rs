@@ -57,10 +57,10 @@ mod status;
 mod throttle;
 #[cfg(feature = "swarm")]
 mod tokens;
-mod topic;
 
 #[cfg(feature = "swarm")]
 pub use address::{Address, AddressError, Transport};
+pub use alphorn_types::{Kind, NetworkDigest, Topic, TopicError, TopicName};
 #[cfg(feature = "swarm")]
 pub use config::{
     AGENT_BYTES_MAX, Config, ConfigError, Gossip, Limits, Listen, PerKind, RequestProtocol,
@@ -77,7 +77,6 @@ pub use requests::{CODE_BUSY, CODE_END};
 pub use service::{NetError, start};
 #[cfg(feature = "swarm")]
 pub use status::{DropReason, KindStatus, PeerStatus, Status};
-pub use topic::{NetworkDigest, Topic, TopicError, TopicKind};
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use crate::door::Door;
 use crate::gossip::{self, CONTROL_NAMES_MAX, FADE_TIME};
 use crate::link::CONNECTION_WINDOW_BYTES;
 use crate::service::PACKETS_WAITING;
-use crate::topic::TopicKind;
+use alphorn_types::Kind;
 
 /// Seconds for which gossipsub remembers who brought a message; a constant of the library.
 const DELIVERIES_S: u64 = 120;
@@ -50,7 +50,7 @@ impl Config {
     pub fn memory_max(&self, topics: PerKind<u64>, held_bytes: u64) -> Vec<(&'static str, u64)> {
         let limits = &self.limits;
         let peers = u64::from(limits.peers_max);
-        let all_topics: u64 = TopicKind::ALL.map(|kind| topics.get(kind)).iter().sum();
+        let all_topics: u64 = Kind::ALL.map(|kind| topics.get(kind)).iter().sum();
         let bytes = |count: usize| count as u64;
         let heartbeats = |ms: u64| ms.div_ceil(self.gossip.heartbeat_ms.max(1)) + 1;
         let seen_ms = self.slot_ms * u64::from(self.gossip.seen_slots);
@@ -108,7 +108,7 @@ impl Config {
     /// Messages that all places for peers let pass within a time.
     fn admitted(&self, topics: PerKind<u64>, ms: u64) -> u64 {
         let burst = |kind| self.burst(kind, topics.get(kind));
-        let bursts: u64 = TopicKind::ALL.map(burst).iter().sum();
+        let bursts: u64 = Kind::ALL.map(burst).iter().sum();
         // A full bucket, and what flows in.
         let slots = 1 + ms.div_ceil(self.slot_ms.max(1));
         u64::from(self.limits.peers_max) * bursts * slots
@@ -119,7 +119,7 @@ impl Config {
 mod tests {
     use super::*;
     use crate::key::NodeKey;
-    use crate::topic::NetworkDigest;
+    use alphorn_types::NetworkDigest;
 
     fn sum(config: &Config, topics: u64, held: u64) -> u64 {
         let parts = config.memory_max(PerKind::all(topics), held);

@@ -11,7 +11,7 @@ use crate::handle::{Priority, Refused, Verdict};
 use crate::key::NodeId;
 use crate::requests::Question;
 use crate::status::{Counters, DropReason};
-use crate::topic::Topic;
+use alphorn_types::TopicName;
 
 /// Commands that are neither publications, verdicts nor frames.
 pub(crate) const CONTROL_MAX: usize = 8192;
@@ -19,15 +19,15 @@ pub(crate) const CONTROL_MAX: usize = 8192;
 /// A message to publish.
 #[derive(Debug)]
 pub(crate) struct Publication {
-    pub(crate) topic: Topic,
+    pub(crate) topic: TopicName,
     pub(crate) data: Arc<[u8]>,
 }
 
 /// What the driver wants done, beside publications and verdicts.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Subscribe(Topic),
-    Unsubscribe(Topic),
+    Subscribe(TopicName),
+    Unsubscribe(TopicName),
     Request(Peer, Question),
     Report { peer: Peer, points: u32 },
     Ban(Peer),
@@ -245,7 +245,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topic::{NetworkDigest, TopicKind};
+    use alphorn_types::{NetworkDigest, Topic};
 
     fn outbox() -> Outbox {
         Outbox::new(Bounds {
@@ -258,13 +258,7 @@ mod tests {
 
     fn publication(bytes: usize) -> Publication {
         Publication {
-            topic: Topic {
-                network: NetworkDigest([0; 4]),
-                kind: TopicKind::Vote,
-                level: 0,
-                committee: 0,
-                subcommittee: 0,
-            },
+            topic: Topic::Block.named(NetworkDigest([0; 4])),
             data: vec![bytes as u8; bytes].into(),
         }
     }

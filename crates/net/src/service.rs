@@ -31,8 +31,8 @@ use crate::link::{Link, Links, transport};
 use crate::status::{DropReason, PeerStatus};
 use crate::throttle::Throttle;
 use crate::tokens::Tokens;
-use crate::topic::Topic;
 use crate::{exchange, gossip};
+use alphorn_types::TopicName;
 
 /// Between two looks at clocks: dials, tokens, bans.
 const TICK: Duration = Duration::from_millis(100);
@@ -150,7 +150,7 @@ struct Service {
     dialer: Dialer,
     peers: BTreeMap<PeerId, Connected>,
     ids: BTreeMap<Peer, PeerId>,
-    topics: BTreeSet<Topic>,
+    topics: BTreeSet<TopicName>,
     ticks: u64,
 }
 
@@ -391,7 +391,7 @@ impl Service {
                 bytes_out,
             });
         }
-        let topics: Vec<Topic> = self.topics.iter().copied().collect();
+        let topics: Vec<TopicName> = self.topics.iter().copied().collect();
         let mesh_peers = gossip::mesh_peers(gossip, &topics);
         for (kind, peers) in self.shared.counters.kinds.iter().zip(mesh_peers) {
             kind.mesh_peers.store(peers, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event::{DownReason, Peer};
 use crate::key::NodeId;
-use crate::topic::TopicKind;
+use alphorn_types::Kind;
 
 /// Why something was not carried. Every drop is counted under one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,8 +120,8 @@ pub struct PeerStatus {
 /// A picture of the counters.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// By kind of topic, in the order of [`TopicKind::ALL`].
-    pub kinds: [KindStatus; TopicKind::ALL.len()],
+    /// By kind of topic, in the order of [`Kind::ALL`].
+    pub kinds: [KindStatus; Kind::ALL.len()],
     /// By [`DropReason`], in the order of [`DropReason::ALL`].
     pub drops: [u64; DropReason::ALL.len()],
     /// Connections that came up: dialled by this machine, by others.
@@ -151,7 +151,7 @@ impl Status {
     }
 
     /// What a kind of topic moved.
-    pub fn kind(&self, kind: TopicKind) -> KindStatus {
+    pub fn kind(&self, kind: Kind) -> KindStatus {
         self.kinds[kind as usize]
     }
 }
@@ -171,7 +171,7 @@ pub(crate) struct KindCounters {
 /// needed, so every access is relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) kinds: [KindCounters; TopicKind::ALL.len()],
+    pub(crate) kinds: [KindCounters; Kind::ALL.len()],
     drops: [AtomicU64; DropReason::ALL.len()],
     pub(crate) connections: [AtomicU64; 2],
     pub(crate) disconnections: [AtomicU64; DownReason::ALL.len()],
@@ -253,7 +253,7 @@ mod tests {
         for (index, reason) in DownReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index);
         }
-        for (index, kind) in TopicKind::ALL.into_iter().enumerate() {
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
         }
     }
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn what_came_but_was_not_new_is_a_duplicate() {
         let counters = Counters::default();
-        add(&counters.kinds[TopicKind::Vote as usize].messages_in, 5);
-        add(&counters.kinds[TopicKind::Vote as usize].first, 3);
-        assert_eq!(counters.status().kind(TopicKind::Vote).duplicates, 2);
-        assert_eq!(counters.status().kind(TopicKind::Block).duplicates, 0);
+        add(&counters.kinds[Kind::Vote as usize].messages_in, 5);
+        add(&counters.kinds[Kind::Vote as usize].first, 3);
+        assert_eq!(counters.status().kind(Kind::Vote).duplicates, 2);
+        assert_eq!(counters.status().kind(Kind::Block).duplicates, 0);
     }
 }

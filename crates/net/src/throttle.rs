@@ -29,13 +29,13 @@ use crate::config::{Config, PerKind};
 use crate::gossip;
 use crate::handle::Shared;
 use crate::status::DropReason;
-use crate::topic::{Topic, TopicKind};
+use alphorn_types::{Kind, TopicName};
 
 /// A message costs so much of its bucket, so that slow rates have whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
 
 /// Kinds of topics.
-const KINDS: usize = TopicKind::ALL.len();
+const KINDS: usize = Kind::ALL.len();
 
 /// What the handler of a connection tells gossipsub.
 type Told = THandlerOutEvent<gossip::Behaviour>;
@@ -43,7 +43,7 @@ type Told = THandlerOutEvent<gossip::Behaviour>;
 impl Config {
     /// Messages of a kind that a peer may bring at once, and again in each slot, where so many topics
     /// of the kind are subscribed: twice what is expected.
-    pub(crate) fn burst(&self, kind: TopicKind, topics: u64) -> u64 {
+    pub(crate) fn burst(&self, kind: Kind, topics: u64) -> u64 {
         2 * u64::from(self.topic_messages_per_slot.get(kind)) * topics.max(1)
     }
 }
@@ -85,7 +85,7 @@ impl Places {
     }
 
     /// Whether a peer may bring a message of a kind now.
-    fn admit(&mut self, peer: &PeerId, kind: TopicKind, now: Instant) -> bool {
+    fn admit(&mut self, peer: &PeerId, kind: Kind, now: Instant) -> bool {
         let place = self.taken.get_mut(peer);
         place.is_some_and(|place| place[kind as usize].try_take(MESSAGE_UNITS, now))
     }
@@ -105,7 +105,7 @@ pub(crate) struct Throttle {
     gossip: gossip::Behaviour,
     shared: Arc<Shared>,
     places: Places,
-    subscribed: BTreeMap<TopicHash, TopicKind>,
+    subscribed: BTreeMap<TopicHash, Kind>,
 }
 
 impl Throttle {
@@ -122,15 +122,15 @@ impl Throttle {
     }
 
     /// From now on lets messages of these topics pass, at the rates that follow from their number.
-    pub(crate) fn subscribed<'a>(&mut self, topics: impl Iterator<Item = &'a Topic>) {
-        let named = topics.map(|topic| (gossip::ident(*topic).hash(), topic.kind));
+    pub(crate) fn subscribed<'a>(&mut self, topics: impl Iterator<Item = &'a TopicName>) {
+        let named = topics.map(|topic| (gossip::ident(*topic).hash(), topic.topic.kind()));
         self.subscribed = named.collect();
         let count = |kind| self.subscribed.values().filter(|one| **one == kind).count() as u64;
         let topics = PerKind {
-            block: count(TopicKind::Block),
-            collection: count(TopicKind::Collection),
-            aggregate: count(TopicKind::Aggregate),
-            vote: count(TopicKind::Vote),
+            block: count(Kind::Block),
+            collection: count(Kind::Collection),
+            aggregate: count(Kind::Aggregate),
+            vote: count(Kind::Vote),
         };
         let rates = rates(&self.shared.config, topics);
         self.places.resize(rates, Instant::now());
@@ -152,7 +152,7 @@ impl Throttle {
 
 /// Units in a second and at once, of each kind.
 fn rates(config: &Config, topics: PerKind<u64>) -> [(u64, u64); KINDS] {
-    TopicKind::ALL.map(|kind| {
+    Kind::ALL.map(|kind| {
         let burst = config.burst(kind, topics.get(kind)) * MESSAGE_UNITS;
         ((burst * 1000 / config.slot_ms).max(1), burst)
     })
@@ -266,7 +266,7 @@ mod tests {
             let (peer, now) = (PeerId::random(), start + Duration::from_secs(second));
             places.take(peer, now);
             places.take(peer, now);
-            while places.admit(&peer, TopicKind::Vote, now) {
+            while places.admit(&peer, Kind::Vote, now) {
                 brought += 1;
             }
             places.leave(&peer, now);
@@ -278,15 +278,15 @@ mod tests {
         assert_eq!((places.free.len(), places.taken.len()), (2, 0));
         // Kinds have rates of their own, and whoever has no place brings nothing.
         let peer = PeerId::random();
-        assert!(!places.admit(&peer, TopicKind::Block, start));
+        assert!(!places.admit(&peer, Kind::Block, start));
         places.take(peer, start);
-        assert!(places.admit(&peer, TopicKind::Block, start));
+        assert!(places.admit(&peer, Kind::Block, start));
         // Larger buckets hold more by what they grew.
         let later = start + Duration::from_millis(1);
         places.resize([(1, 12 * MESSAGE_UNITS); KINDS], later);
         let votes = |places: &mut Places| {
             (0..20)
-                .filter(|_| places.admit(&peer, TopicKind::Vote, later))
+                .filter(|_| places.admit(&peer, Kind::Vote, later))
                 .count()
         };
         assert_eq!(votes(&mut places), 2);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use libp2p::PeerId;
 use libp2p::gossipsub::MessageId;
 
-use crate::topic::TopicKind;
+use alphorn_types::Kind;
 
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub(crate) struct Waiting {
     pub(crate) id: MessageId,
     /// Who handed it over first.
     pub(crate) source: PeerId,
-    pub(crate) kind: TopicKind,
+    pub(crate) kind: Kind,
     pub(crate) bytes: usize,
     pub(crate) arrival: Instant,
 }
@@ -83,7 +83,7 @@ mod tests {
         let at = |ms| Waiting {
             id: MessageId::new(&[1]),
             source,
-            kind: TopicKind::Vote,
+            kind: Kind::Vote,
             bytes: 5,
             arrival: start + Duration::from_millis(ms),
         };

@@ -13,7 +13,7 @@ use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
-use alphorn_types::{Cell, Slot, Unit, Validator};
+use alphorn_types::{Slot, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -262,24 +262,6 @@ pub(crate) fn points(reason: Reject) -> u32 {
         Reject::BadSelection | Reject::BadEnvelope => 20,
         Reject::BadEvidence => 50,
         _ => 5,
-    }
-}
-
-/// The protocol's topic of a name that the network has parsed.
-pub(crate) fn topic_of(parsed: alphorn_net::Topic) -> Topic {
-    let committee = parsed.committee;
-    match parsed.kind {
-        alphorn_net::TopicKind::Block => Topic::Block,
-        alphorn_net::TopicKind::Collection => Topic::Collection,
-        alphorn_net::TopicKind::Aggregate => Topic::Aggregate {
-            unit: Unit::new(parsed.level, committee, parsed.subcommittee),
-        },
-        alphorn_net::TopicKind::Vote => Topic::Vote {
-            cell: Cell {
-                committee,
-                subcommittee: parsed.subcommittee,
-            },
-        },
     }
 }
 

@@ -17,7 +17,7 @@ use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::memory;
-use crate::ports::{Disks, Ports, REQUESTED, topic_of};
+use crate::ports::{Disks, Ports, REQUESTED};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
@@ -364,7 +364,7 @@ impl<C: Source> Node<C> {
     fn take_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Message(message) => {
-                let topic = topic_of(message.parsed);
+                let topic = message.parsed.topic;
                 let token = Token(message.token);
                 let bytes = message.data.len();
                 self.emit(telemetry::Event::Received {

@@ -22,20 +22,17 @@ pub mod digest;
 mod evidence;
 mod message;
 mod reject;
-mod topic;
 
 use alphorn_scheme::EvidenceLength;
 use alphorn_types::support_code::{self, Coding};
 use alphorn_types::{Bitfield, DecodeError, Layout, Reader, Writer};
-use std::fmt;
-use std::str::FromStr;
 use thiserror::Error;
 
+pub use alphorn_types::{Kind, NetworkDigest, Topic, TopicError, TopicName};
 pub(crate) use block::BLOCK_ENTRIES_MAX;
 pub use block::{Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
 pub use message::{Aggregate, Checkpoint, Head, VOTE_BYTES, Vote, VoteMsg};
 pub use reject::Reject;
-pub use topic::{Topic, TopicError, TopicName};
 
 /// A SHA-256 digest that names a block.
 pub type Root = [u8; 32];
@@ -59,80 +56,22 @@ pub(crate) const COLLECTION_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of a block.
 pub(crate) const BLOCK_BYTES_MAX: usize = 16 << 20;
 
-/// What a message is to those who carry it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// A [`VoteMsg`].
-    Vote = 1,
-    /// An [`Aggregate`] of a level below the top one, for those who combine it.
-    Aggregate = 2,
-    /// An [`Aggregate`] of the top level, a committee's, for everybody.
-    Collection = 3,
-    /// A [`Block`].
-    Block = 4,
-}
-
-impl Kind {
-    /// All kinds in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Vote, Self::Aggregate, Self::Collection, Self::Block];
-
-    /// The name in traces, metrics and topics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vote => "vote",
-            Self::Aggregate => "aggregate",
-            Self::Collection => "collection",
-            Self::Block => "block",
-        }
-    }
-
-    /// The second byte of its messages: aggregates of all levels are one message.
-    const fn tag(self) -> u8 {
-        match self {
-            Self::Collection => Self::Aggregate as u8,
-            kind => kind as u8,
-        }
-    }
-
-    /// Most bytes that a message of this kind ever has, whatever the scheme.
-    pub(crate) const fn cap_bytes(self) -> usize {
-        match self {
-            Self::Vote => VOTE_BYTES_MAX,
-            Self::Aggregate => AGGREGATE_BYTES_MAX,
-            Self::Collection => COLLECTION_BYTES_MAX,
-            Self::Block => BLOCK_BYTES_MAX,
-        }
+/// The second byte of a kind's messages: aggregates of all levels are one message.
+const fn tag_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Vote => 1,
+        Kind::Aggregate | Kind::Collection => 2,
+        Kind::Block => 4,
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// First four bytes of SHA-256 of the canonical genesis parameters; keeps networks apart in
-/// topics and in everything that is signed. As text: eight lower-case hexadecimal digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NetworkDigest(pub [u8; 4]);
-
-impl fmt::Display for NetworkDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", u32::from_be_bytes(self.0))
-    }
-}
-
-impl FromStr for NetworkDigest {
-    type Err = TopicError;
-
-    fn from_str(text: &str) -> Result<Self, TopicError> {
-        let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        if text.len() != 8 || !text.bytes().all(digit) {
-            return Err(TopicError::Digest);
-        }
-        let value = u32::from_str_radix(text, 16).map_err(|_| TopicError::Digest)?;
-        Ok(Self(value.to_be_bytes()))
+/// Most bytes that a message of a kind ever has, whatever the scheme.
+pub(crate) const fn cap_bytes(kind: Kind) -> usize {
+    match kind {
+        Kind::Vote => VOTE_BYTES_MAX,
+        Kind::Aggregate => AGGREGATE_BYTES_MAX,
+        Kind::Collection => COLLECTION_BYTES_MAX,
+        Kind::Block => BLOCK_BYTES_MAX,
     }
 }
 
@@ -257,7 +196,7 @@ impl WireFormat {
         });
         let others = [Kind::Vote, Kind::Block].map(|kind| (kind, self.fixed_bytes(kind)));
         for (kind, value) in others.into_iter().chain(levels) {
-            let max = kind.cap_bytes();
+            let max = cap_bytes(kind);
             if value > max {
                 return Err(FormatError::TooLong { kind, value, max });
             }
@@ -270,13 +209,13 @@ impl WireFormat {
     pub fn bytes_max(&self, kind: Kind) -> usize {
         let top = self.layout.levels();
         match kind {
-            Kind::Vote => self.fixed_bytes(kind).min(kind.cap_bytes()),
+            Kind::Vote => self.fixed_bytes(kind).min(cap_bytes(kind)),
             Kind::Aggregate => {
                 let below = (1..top.max(2)).map(|level| self.level_bytes_max(level));
                 below.max().unwrap_or(0)
             }
             Kind::Collection => self.level_bytes_max(top),
-            Kind::Block => kind.cap_bytes(),
+            Kind::Block => cap_bytes(kind),
         }
     }
 
@@ -285,7 +224,7 @@ impl WireFormat {
         self.aggregate_fixed_bytes(level)
             .saturating_add(self.support_bytes_max(level))
             .saturating_add(variable_bytes(self.evidence(level)))
-            .min(self.kind(level).cap_bytes())
+            .min(cap_bytes(self.kind(level)))
     }
 
     /// Bytes of the fields whose length is the same in all votes or blocks.
@@ -360,11 +299,11 @@ fn write_fixed(writer: &mut Writer, bytes: &[u8], expected: usize, what: &str) {
 
 /// Begins to read a message: its length against the cap, its version and its kind.
 fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
-    if bytes.len() > kind.cap_bytes() {
+    if bytes.len() > cap_bytes(kind) {
         return Err(DecodeError::TooLong {
             what: kind.name(),
             value: bytes.len() as u64,
-            max: kind.cap_bytes() as u64,
+            max: cap_bytes(kind) as u64,
         });
     }
     let mut reader = Reader::new(bytes);
@@ -376,7 +315,7 @@ fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
         });
     }
     let tag = reader.u8()?;
-    if tag != kind.tag() {
+    if tag != tag_of(kind) {
         return Err(DecodeError::UnknownTag {
             what: "message kind",
             value: u64::from(tag),

@@ -1,4 +1,4 @@
-//! Names what every crate speaks of: time, slots, indices, layouts, bitfields, support vectors and their codes, trace records.
+//! Names what every crate speaks of: time, slots, indices, layouts, bitfields, support vectors and their codes, topics, trace records.
 #![forbid(unsafe_code)]
 
 mod assignment;
@@ -11,6 +11,7 @@ mod support;
 pub mod support_code;
 mod supports;
 mod time;
+mod topic;
 pub mod trace;
 
 pub use assignment::{Assignment, AssignmentError};
@@ -24,6 +25,7 @@ pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
 pub use support_code::Coding;
 pub use supports::Supports;
 pub use time::Time;
+pub use topic::{Kind, NetworkDigest, TOPIC_BYTES_MAX, Topic, TopicError, TopicName};
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -10,10 +10,11 @@ use super::process::Told;
 use super::resident::Resident;
 use crate::error::{Error, Result};
 use alphorn_net::{
-    Address, Config, Event, Handle, Listen, Message, NetworkDigest, NodeKey, Priority, Topic,
-    TopicKind, Transport, Verdict, start,
+    Address, Config, Event, Handle, Kind, Listen, Message, NetworkDigest, NodeKey, Priority, Topic,
+    Transport, Verdict, start,
 };
 use alphorn_proto::wire::{Checkpoint, Vote, VoteMsg, WireFormat};
+use alphorn_types::Cell;
 use anyhow::anyhow;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -200,15 +201,11 @@ async fn life(
     let _ = handle.dial(target.address.clone());
     for committee in 0..layout.committees() {
         for subcommittee in 0..layout.subcommittees() {
-            let kind = TopicKind::Vote;
-            let network = target.network;
-            let topic = Topic {
-                network,
-                kind,
-                level: 0,
+            let cell = Cell {
                 committee,
                 subcommittee,
             };
+            let topic = Topic::Vote { cell }.named(target.network);
             let _ = handle.subscribe(&topic.to_string());
         }
     }
@@ -227,7 +224,7 @@ async fn life(
         // The network has a thread of its own, the clock of this one wants a turn.
         tokio::task::yield_now().await;
     }
-    let votes = handle.status().kind(TopicKind::Vote);
+    let votes = handle.status().kind(Kind::Vote);
     sent.votes += votes.messages_out;
     sent.bytes += votes.bytes_out;
     sent.ended += u64::from(!is_here);

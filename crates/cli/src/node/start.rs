@@ -291,7 +291,7 @@ fn net_config(
     own: &NodeEntry,
 ) -> Result<alphorn_net::Config> {
     let key = NodeKey::read(&args.node_key, false)?;
-    let network = alphorn_net::NetworkDigest(horn.network().0);
+    let network = horn.network();
     let mut config = alphorn_net::Config::new(key, network);
     let port = match args.gossipsub_port {
         Some(port) => port,

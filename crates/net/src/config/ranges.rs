@@ -4,7 +4,7 @@ use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 
 use super::{Config, KIB, MIB};
 use crate::frame::CHUNK_BYTES_LIMIT;
-use crate::topic::TopicKind;
+use alphorn_types::Kind;
 
 /// A number: its name, its value, and the least and the most that it may be.
 type Range = (&'static str, u64, u64, u64);
@@ -45,7 +45,7 @@ impl Config {
             ),
             ("slot_ms", self.slot_ms, 100, 3_600_000),
         ];
-        for kind in TopicKind::ALL {
+        for kind in Kind::ALL {
             let bytes = self.topic_bytes_max.get(kind) as u64;
             ranges.push((kind.name(), bytes, 1, 64 * MIB as u64));
             let messages = self.topic_messages_per_slot.get(kind).into();

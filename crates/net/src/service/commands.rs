@@ -15,7 +15,7 @@ use crate::judge::Sentence;
 use crate::outbox::{Batch, Command, Publication};
 use crate::requests::Question;
 use crate::status::{DropReason, add};
-use crate::topic::{Topic, TopicKind};
+use alphorn_types::{Kind, TopicName};
 
 impl Service {
     pub(super) fn on_batch(&mut self, batch: Batch) {
@@ -57,7 +57,7 @@ impl Service {
         }
     }
 
-    fn on_subscribe(&mut self, topic: Topic) {
+    fn on_subscribe(&mut self, topic: TopicName) {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         match gossip::subscribe(gossip, topic) {
             Ok(()) => {
@@ -118,7 +118,7 @@ impl Service {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         let counters = &self.shared.counters;
         match gossip.publish(hash, publication.data.to_vec()) {
-            Ok(_) => self.count_out(topic.kind, publication.data.len()),
+            Ok(_) => self.count_out(topic.topic.kind(), publication.data.len()),
             Err(PublishError::Duplicate) => counters.dropped(DropReason::Republished),
             Err(PublishError::NoPeersSubscribedToTopic | PublishError::AllQueuesFull(_)) => {
                 counters.dropped(DropReason::NoPeers);
@@ -127,7 +127,7 @@ impl Service {
         }
     }
 
-    fn count_out(&self, kind: TopicKind, bytes: usize) {
+    fn count_out(&self, kind: Kind, bytes: usize) {
         let kind = &self.shared.counters.kinds[kind as usize];
         add(&kind.messages_out, 1);
         add(&kind.bytes_out, bytes as u64);

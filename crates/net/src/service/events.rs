@@ -17,7 +17,7 @@ use crate::gossip::parse;
 use crate::key::NodeId;
 use crate::status::{DropReason, add};
 use crate::tokens::Waiting;
-use crate::topic::Topic;
+use alphorn_types::TopicName;
 
 impl Service {
     pub(super) fn on_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
@@ -172,7 +172,10 @@ impl Service {
         let Some(topic) = parse(&message.topic, &self.shared) else {
             return;
         };
-        add(&self.shared.counters.kinds[topic.kind as usize].first, 1);
+        add(
+            &self.shared.counters.kinds[topic.topic.kind() as usize].first,
+            1,
+        );
         match self.admit(source, &id, topic, message.data.len()) {
             Ok((peer, token, arrival)) => {
                 let digest = Sha256::digest(&message.data).into();
@@ -203,7 +206,7 @@ impl Service {
         &mut self,
         source: PeerId,
         id: &MessageId,
-        topic: Topic,
+        topic: TopicName,
         bytes: usize,
     ) -> Result<(event::Peer, u64, Instant), DropReason> {
         let arrival = Instant::now();
@@ -212,7 +215,7 @@ impl Service {
         let waiting = Waiting {
             id: id.clone(),
             source,
-            kind: topic.kind,
+            kind: topic.topic.kind(),
             bytes,
             arrival,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use alphorn_net::{DropReason, Priority, Refused, TopicKind, Verdict};
+use alphorn_net::{DropReason, Kind, Priority, Refused, Verdict};
 
 use crate::machine::{BLOCKS, Machine, VOTES, bytes, connect};
 
@@ -12,10 +12,9 @@ async fn subscribe<const N: usize>(machines: &[Machine; N], peers: [u64; N]) {
         machine.handle.subscribe(VOTES).expect("a topic of ours");
     }
     for (machine, peers) in machines.iter().zip(peers) {
-        let full = |kind: TopicKind| {
-            move |status: &alphorn_net::Status| status.kind(kind).mesh_peers == peers
-        };
-        machine.until("a full mesh", full(TopicKind::Vote)).await;
+        let full =
+            |kind: Kind| move |status: &alphorn_net::Status| status.kind(kind).mesh_peers == peers;
+        machine.until("a full mesh", full(Kind::Vote)).await;
     }
 }
 
@@ -53,7 +52,7 @@ async fn only_accepted_messages_go_on_and_rejected_ones_count_against_their_brin
     })
     .await;
     let status = b.handle.status();
-    let votes = status.kind(TopicKind::Vote);
+    let votes = status.kind(Kind::Vote);
     assert_eq!((votes.messages_in, votes.bytes_in), (3, 300));
     assert_eq!((votes.messages_out, votes.bytes_out), (1, 100));
     assert_eq!(status.tokens, 0);
@@ -84,7 +83,7 @@ async fn a_long_message_comes_once_and_a_short_one_as_often_as_it_is_forwarded()
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     for machine in [&b, &c] {
-        let votes = machine.handle.status().kind(TopicKind::Vote);
+        let votes = machine.handle.status().kind(Kind::Vote);
         assert_eq!(votes.messages_in - votes.duplicates, 2);
         assert_eq!(votes.bytes_in, 4000 + 100 * (1 + votes.duplicates));
         assert!(votes.duplicates <= 1, "{votes:?}");
@@ -118,7 +117,7 @@ async fn without_a_verdict_in_time_nothing_is_forwarded() {
     .await;
     assert_eq!(b.handle.verdict(message.token, Verdict::Accept), Ok(()));
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let votes = b.handle.status().kind(TopicKind::Vote);
+    let votes = b.handle.status().kind(Kind::Vote);
     assert_eq!(votes.messages_out, 0);
 }
 
@@ -209,10 +208,7 @@ async fn a_burst_of_votes_and_of_verdicts_loses_nothing() {
         c.message().await;
     }
     let status = b.handle.status();
-    assert_eq!(
-        status.kind(TopicKind::Vote).messages_out,
-        u64::from(VOTES_MAX)
-    );
+    assert_eq!(status.kind(Kind::Vote).messages_out, u64::from(VOTES_MAX));
     assert_eq!(status.drops.iter().sum::<u64>(), 0, "{status:?}");
 }
 

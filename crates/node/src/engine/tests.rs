@@ -530,7 +530,7 @@ fn votes_and_aggregates_are_kept_once_each() {
         let own: usize = node.votes.values().map(Vec::len).sum();
         let own = own as u64;
         assert_eq!(count(Kind::Vote, true), own);
-        let accepted = counters.accepted[Kind::Vote as usize - 1];
+        let accepted = counters.accepted[Kind::Vote as usize];
         assert_eq!(count(Kind::Vote, false), accepted - own);
         assert!(count(Kind::Aggregate, true) > 0 && count(Kind::Aggregate, false) > 0);
         assert_eq!(count(Kind::Block, true) + count(Kind::Collection, true), 0);

@@ -8,7 +8,7 @@ use crate::memory;
 use crate::ports::Ports;
 use crate::record::Recorded;
 use crate::sync::Standing;
-use alphorn_net::{DropReason, TopicKind};
+use alphorn_net::{DropReason, Kind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -309,7 +309,7 @@ impl Summary {
 
     fn add_network(&mut self, ports: &Ports) {
         let status = ports.net.status();
-        for kind in TopicKind::ALL {
+        for kind in Kind::ALL {
             let moved = status.kind(kind);
             let counts = TopicCounts {
                 bytes_in: moved.bytes_in,

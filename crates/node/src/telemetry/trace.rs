@@ -6,7 +6,7 @@
 use super::event::{self, Finality, outcome};
 use crate::engine::{Judged, Spawn};
 use crate::lanes::Ended;
-use alphorn_net::{PeerStatus, Status, TopicKind};
+use alphorn_net::{Kind, PeerStatus, Status};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, SlotView};
 use alphorn_proto::slot::Boundary;
@@ -39,7 +39,7 @@ pub(super) struct Tracer {
     sessions: BTreeSet<SessionId>,
     order: VecDeque<SessionId>,
     traffic_at: Time,
-    traffic: BTreeMap<TopicKind, (u64, u64)>,
+    traffic: BTreeMap<Kind, (u64, u64)>,
     peers: BTreeMap<u64, (String, i64)>,
     /// Records that a trace cannot hold.
     pub(super) refused: u64,
@@ -377,7 +377,7 @@ impl Tracer {
         }
         self.traffic_at = self.now.saturating_add_ns(TRAFFIC_NS);
         let status = status();
-        for kind in TopicKind::ALL {
+        for kind in Kind::ALL {
             let moved = status.kind(kind);
             let (received, sent) = (moved.bytes_in, moved.bytes_out);
             let before = self.traffic.insert(kind, (received, sent));

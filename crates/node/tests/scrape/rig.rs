@@ -80,7 +80,7 @@ fn horn(index: u32, genesis: Time) -> Horn {
 }
 
 fn network(horn: &Horn) -> alphorn_net::Config {
-    let digest = alphorn_net::NetworkDigest(horn.config().network().0);
+    let digest = horn.config().network();
     let mut config = alphorn_net::Config::new(NodeKey::generate(), digest);
     config.listen = vec![Listen {
         address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),

@@ -2,6 +2,7 @@
 //! Nodes and the simulation of a network do the same by it.
 
 use super::machine::Horn;
+use super::sources::broadcast_kind;
 use crate::broadcast::{Config, Limits};
 use crate::rlnc::Subject;
 use crate::wire::{Aggregate, Header, Kind, Topic, WireFormat};
@@ -44,7 +45,7 @@ impl Default for Settings {
 impl Settings {
     /// Whether a message is to be broadcast.
     pub fn takes(self, topic: Topic, bytes: usize) -> bool {
-        bytes > self.above_bytes && topic.kind().broadcast_kind().is_some()
+        bytes > self.above_bytes && broadcast_kind(topic.kind()).is_some()
     }
 }
 
@@ -72,7 +73,7 @@ pub fn config(horn: &Horn) -> Config {
 
 /// Which duty's message these bytes are, by what they say of themselves.
 pub fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
-    let kind = topic.kind().broadcast_kind()?;
+    let kind = broadcast_kind(topic.kind())?;
     let (slot, index, source) = match topic.kind() {
         Kind::Block => {
             let header = Header::peek(data, format).ok()?;

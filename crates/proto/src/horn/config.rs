@@ -9,7 +9,9 @@ use super::cover::Rule as Cover;
 use super::state::Serving;
 use crate::chain::{Policy, Weights};
 use crate::slot::Timing;
-use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
+use crate::wire::{
+    BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat, cap_bytes,
+};
 
 mod check;
 mod choice;
@@ -313,7 +315,7 @@ impl Config {
             collections_per_block_max: (2 * layout.committees())
                 .clamp(64, BLOCK_ENTRIES_MAX as u16),
             bundled: false,
-            block_bytes_max: Kind::Block.cap_bytes(),
+            block_bytes_max: cap_bytes(Kind::Block),
             filler_bytes: 0,
             vote_data_per_slot_max: 16,
             subset_rule: SubsetRule::Global,

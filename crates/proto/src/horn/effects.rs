@@ -179,5 +179,5 @@ impl Effects {
 
 /// Place of a kind in the arrays of [`Counters`].
 pub(super) fn index(kind: Kind) -> usize {
-    kind as usize - 1
+    kind as usize
 }

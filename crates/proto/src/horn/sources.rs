@@ -113,13 +113,11 @@ impl Horn {
     }
 }
 
-impl Kind {
-    /// What [`Subject::kind`] is for messages of this kind; none for those that are never broadcast.
-    pub const fn broadcast_kind(self) -> Option<u8> {
-        match self {
-            Kind::Block => Some(KIND_BLOCK),
-            Kind::Collection => Some(KIND_COLLECTION),
-            Kind::Vote | Kind::Aggregate => None,
-        }
+/// What [`Subject::kind`] is for messages of a kind; none for those that are never broadcast.
+pub(crate) const fn broadcast_kind(kind: Kind) -> Option<u8> {
+    match kind {
+        Kind::Block => Some(KIND_BLOCK),
+        Kind::Collection => Some(KIND_COLLECTION),
+        Kind::Vote | Kind::Aggregate => None,
     }
 }

@@ -7,7 +7,7 @@ use super::evidence::{read_proof, write_proof};
 use super::message::{read_committee, read_validator};
 use super::{
     Aggregate, BLOCK_BYTES_MAX, Kind, MissingReference, References, Root, VERSION, VOTE_BYTES,
-    Vote, WireFormat, digest, index, open, write_fixed,
+    Vote, WireFormat, digest, index, open, tag_of, write_fixed,
 };
 
 /// Bytes of an encoded [`Header`].
@@ -281,7 +281,7 @@ impl Block {
     ) -> Result<Vec<u8>, MissingReference> {
         let mut writer = Writer::new();
         writer.u8(VERSION);
-        writer.u8(Kind::Block.tag());
+        writer.u8(tag_of(Kind::Block));
         writer.bytes(&self.header.encode());
         let signature_bytes = format.duty_signature_bytes;
         write_fixed(

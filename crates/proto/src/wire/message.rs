@@ -4,7 +4,8 @@ use alphorn_scheme::{Bytes, Evidence};
 use alphorn_types::{DecodeError, Reader, Slot, Unit, Validator, Writer};
 
 use super::{
-    Kind, MissingReference, References, Root, VERSION, WireFormat, index, open, write_fixed,
+    Kind, MissingReference, References, Root, VERSION, WireFormat, cap_bytes, index, open, tag_of,
+    write_fixed,
 };
 
 /// Bytes of an encoded [`Vote`].
@@ -107,7 +108,7 @@ impl VoteMsg {
     pub fn encode(&self, format: &WireFormat) -> Vec<u8> {
         let mut writer = Writer::with_capacity(format.bytes_max(Kind::Vote));
         writer.u8(VERSION);
-        writer.u8(Kind::Vote.tag());
+        writer.u8(tag_of(Kind::Vote));
         writer.bytes(&self.vote.encode());
         writer.u32(self.validator.0);
         write_fixed(
@@ -211,7 +212,7 @@ impl Aggregate {
     /// The fields before the support.
     pub(super) fn write_head(&self, writer: &mut Writer, format: &WireFormat) {
         writer.u8(VERSION);
-        writer.u8(Kind::Aggregate.tag());
+        writer.u8(tag_of(Kind::Aggregate));
         writer.bytes(&self.vote.encode());
         writer.u8(self.unit.level);
         writer.u16(self.unit.committee);
@@ -227,7 +228,7 @@ impl Aggregate {
         let vote = Vote::read(&mut reader)?;
         let unit = read_unit(&mut reader, format)?;
         let (kind, value) = (format.kind(unit.level), bytes.len() as u64);
-        let max = kind.cap_bytes() as u64;
+        let max = cap_bytes(kind) as u64;
         if value > max {
             let what = kind.name();
             return Err(DecodeError::TooLong { what, value, max });

@@ -302,7 +302,7 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), kind in 0usize..4) {
         for format in formats() {
             let kind = Kind::ALL[kind];
-            let mut framed = vec![VERSION, kind.tag()];
+            let mut framed = vec![VERSION, tag_of(kind)];
             framed.extend_from_slice(&bytes);
             for bytes in [&bytes, &framed] {
                 if let Ok(again) = recode(kind, bytes, &format) {
@@ -482,7 +482,7 @@ fn bombs_are_refused() {
     body.u32(BLOCK_ENTRIES_MAX as u32);
     header.body = digest::body_digest(body.as_slice());
     let block = [
-        &[VERSION, Kind::Block as u8][..],
+        &[VERSION, tag_of(Kind::Block)][..],
         &header.encode(),
         &[0; 96],
         body.as_slice(),
@@ -593,7 +593,7 @@ fn evidence_of_all_entries_is_bounded_and_stands_where_entries_are() {
             ..Header::default()
         };
         let block = [
-            &[VERSION, Kind::Block as u8][..],
+            &[VERSION, tag_of(Kind::Block)][..],
             &header.encode(),
             &[0; 96],
             &encoded,

@@ -200,7 +200,7 @@ fn own_messages_that_are_not_trusted_pass_all_checks() {
     let block = net.nodes[0].horn.view(Slot(1)).unwrap().block.unwrap();
     assert_eq!(block.entries, 2);
     let counters = net.nodes[0].horn.counters();
-    assert_eq!(counters.accepted[Message::Vote as usize - 1], 600);
+    assert_eq!(counters.accepted[Message::Vote as usize], 600);
     assert_eq!(counters.rejects().collect::<Vec<_>>(), [("subset", 30)]);
 }
 

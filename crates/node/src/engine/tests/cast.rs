@@ -396,7 +396,7 @@ fn collection_like(subject: &Subject, node: &Node) -> Bytes {
         slot: Slot(subject.slot),
         ..Vote::default()
     };
-    let mut bytes = vec![alphorn_proto::wire::VERSION, Kind::Aggregate as u8];
+    let mut bytes = vec![alphorn_proto::wire::VERSION, 2];
     bytes.extend(vote.encode());
     // A committee of two levels, which has no index beside it.
     bytes.push(2);

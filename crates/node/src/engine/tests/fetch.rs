@@ -237,7 +237,7 @@ fn a_block_that_gossip_lost_is_asked_for_and_the_votes_that_waited_count() {
     }
     let [gone, waited] = [&deaf, &world].map(|world| world.counters(0).parked_expired);
     assert!(gone > 0 && waited == 0, "{gone} and {waited} expired");
-    let accepted = |world: &World| world.counters(0).accepted[Kind::Vote as usize - 1];
+    let accepted = |world: &World| world.counters(0).accepted[Kind::Vote as usize];
     let [deaf, fetched, whole] = [&deaf, &world, &whole].map(accepted);
     assert!(
         deaf < whole && fetched == whole,

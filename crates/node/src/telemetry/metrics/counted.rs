@@ -286,7 +286,7 @@ fn histogram(bounds: &[f64]) -> Histogram {
 
 /// The place of a kind in arrays.
 fn place(kind: Kind) -> usize {
-    kind as usize - 1
+    kind as usize
 }
 
 /// From arrival to verdict, by kind; two kinds have names of the ecosystem beside.

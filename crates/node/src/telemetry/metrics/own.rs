@@ -3,7 +3,7 @@
 use super::super::{Snapshot, Summary};
 use super::page::{Labels, Page, by, label, labels, put};
 use crate::lanes::Troubles;
-use alphorn_net::{DropReason, KindStatus, TopicKind};
+use alphorn_net::{DropReason, Kind, KindStatus};
 use alphorn_proto::wire::Reject;
 use prometheus_client::metrics::counter::Counter;
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ fn reasons<'a>(
 }
 
 fn network(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
-    let bytes = TopicKind::ALL.into_iter().flat_map(|kind| {
+    let bytes = Kind::ALL.into_iter().flat_map(|kind| {
         let moved = snapshot.net.kind(kind);
         [("in", moved.bytes_in), ("out", moved.bytes_out)].map(|(direction, bytes)| {
             (
@@ -188,7 +188,7 @@ fn network(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
     });
     page.totals("alphorn_net_bytes", "Bytes of gossip messages", bytes);
     let by_kind = |of: fn(KindStatus) -> u64| {
-        let kinds = TopicKind::ALL.map(|kind| (kind.name(), of(snapshot.net.kind(kind))));
+        let kinds = Kind::ALL.map(|kind| (kind.name(), of(snapshot.net.kind(kind))));
         by("topic_kind", kinds)
     };
     page.totals(

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::horn::cover::Rule as Cover;
 use crate::horn::proposer::BLOCK_FIXED_BYTES;
-use crate::wire::{BLOCK_ENTRIES_MAX, Kind, WireFormat};
+use crate::wire::{BLOCK_ENTRIES_MAX, Kind, WireFormat, cap_bytes};
 
 impl Config {
     /// Refuses what cannot work, naming the value and the nearest legal one.
@@ -103,7 +103,7 @@ impl Config {
         let entries_max = BLOCK_ENTRIES_MAX as u64;
         let entries = self.collections_per_block_max.into();
         check("collections_per_block_max", entries, 1, entries_max)?;
-        let (bytes, bytes_max) = (self.block_bytes_max as u64, Kind::Block.cap_bytes() as u64);
+        let (bytes, bytes_max) = (self.block_bytes_max as u64, cap_bytes(Kind::Block) as u64);
         check("block_bytes_max", bytes, 1 << 10, bytes_max)?;
         check("filler_bytes", self.filler_bytes as u64, 0, bytes / 2)?;
         let votes = self.vote_data_per_slot_max.into();
@@ -132,7 +132,7 @@ impl Config {
                 what: "block_bytes_max",
                 value: self.block_bytes_max as u64,
                 min: one as u64,
-                max: Kind::Block.cap_bytes() as u64,
+                max: cap_bytes(Kind::Block) as u64,
             }),
             false => Ok(()),
         }
@@ -188,7 +188,7 @@ impl Config {
 /// Refuses a format whose largest aggregate of a level passes the cap.
 fn check_fit(format: &WireFormat, level: u8) -> Result<(), ConfigError> {
     let (kind, members) = (format.kind(level), format.layout.unit_len_max(level));
-    let max = kind.cap_bytes();
+    let max = cap_bytes(kind);
     let evidence = format.evidence(level).max_bytes();
     // The support's code and the fields around it stay below this part of the cap.
     let value = evidence

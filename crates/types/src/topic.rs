@@ -1,14 +1,71 @@
-//! Names of gossip topics.
+//! What is published where: kinds of messages, topics, and their names on the wire,
+//! `/alphorn/{digest8}/{topic}/raw`.
 
-use alphorn_types::{Cell, LEVELS_MAX, Layout, Unit};
+use crate::{COMMITTEES_MAX, Cell, LEVELS_MAX, Layout, SUBCOMMITTEES_MAX, Unit};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-use super::{Kind, NetworkDigest};
-
 /// Longest name of a topic, in bytes; longer text is not parsed.
-const NAME_BYTES_MAX: usize = 64;
+pub const TOPIC_BYTES_MAX: usize = 64;
+
+/// What a message is to those who carry it; limits, shares and counters are kept for each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A vote, or several, of one cell.
+    Vote,
+    /// Evidence of a level below the top one, for those who combine it.
+    Aggregate,
+    /// Evidence of the top level, a committee's, for everybody.
+    Collection,
+    /// A block.
+    Block,
+}
+
+impl Kind {
+    /// All kinds, each at its number.
+    pub const ALL: [Self; 4] = [Self::Vote, Self::Aggregate, Self::Collection, Self::Block];
+
+    /// The name in traces, metrics and topics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vote => "vote",
+            Self::Aggregate => "aggregate",
+            Self::Collection => "collection",
+            Self::Block => "block",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// First four bytes of SHA-256 of the canonical genesis parameters; keeps networks apart in
+/// topics and in everything that is signed. As text: eight lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NetworkDigest(pub [u8; 4]);
+
+impl fmt::Display for NetworkDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", u32::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for NetworkDigest {
+    type Err = TopicError;
+
+    fn from_str(text: &str) -> Result<Self, TopicError> {
+        let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if text.len() != 8 || !text.bytes().all(digit) {
+            return Err(TopicError::Digest);
+        }
+        let value = u32::from_str_radix(text, 16).map_err(|_| TopicError::Digest)?;
+        Ok(Self(value.to_be_bytes()))
+    }
+}
 
 /// What is published where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +105,15 @@ impl Topic {
         }
     }
 
+    /// Committee, and number of cell or unit in it; 0 where the topic has none.
+    pub const fn place(self) -> (u16, u16) {
+        match self {
+            Self::Block | Self::Collection => (0, 0),
+            Self::Aggregate { unit } => (unit.committee, unit.index),
+            Self::Vote { cell } => (cell.committee, cell.subcommittee),
+        }
+    }
+
     /// The topic's name in a network.
     pub const fn named(self, network: NetworkDigest) -> TopicName {
         TopicName {
@@ -70,8 +136,8 @@ pub struct TopicName {
 /// Text that names no topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TopicError {
-    /// Not of the form `/alphorn/{digest8}/{topic}/raw`.
-    #[error("not of the form /alphorn/DIGEST/TOPIC/raw, or longer than {NAME_BYTES_MAX} bytes")]
+    /// Not of the form `/alphorn/{digest8}/{kind}/raw`.
+    #[error("not of the form /alphorn/DIGEST/TOPIC/raw, or longer than {TOPIC_BYTES_MAX} bytes")]
     Form,
     /// The digest is not eight lower-case hexadecimal digits.
     #[error("network digest must be eight lower-case hexadecimal digits")]
@@ -79,6 +145,15 @@ pub enum TopicError {
     /// The topic is none of `block`, `collection`, `aggregate_LEVEL_C_I`, `vote_C_S`.
     #[error("topic must be block, collection, aggregate_LEVEL_C_I or vote_C_S")]
     Topic,
+    /// No evidence is combined to that of the level.
+    #[error("level = {0}, must be 2 to {LEVELS_MAX}")]
+    Level(u16),
+    /// No layout has so many committees.
+    #[error("committee = {0}, must be below {COMMITTEES_MAX}")]
+    Committee(u16),
+    /// No layout has so many subcommittees.
+    #[error("subcommittee = {0}, must be below {SUBCOMMITTEES_MAX}")]
+    Subcommittee(u16),
 }
 
 impl fmt::Display for TopicName {
@@ -99,7 +174,7 @@ impl FromStr for TopicName {
     type Err = TopicError;
 
     fn from_str(text: &str) -> Result<Self, TopicError> {
-        if text.len() > NAME_BYTES_MAX {
+        if text.len() > TOPIC_BYTES_MAX {
             return Err(TopicError::Form);
         }
         let (network, topic) = text
@@ -115,12 +190,12 @@ impl FromStr for TopicName {
             Some("block") => Topic::Block,
             Some("collection") => Topic::Collection,
             Some("aggregate") => Topic::Aggregate {
-                unit: Unit::new(level(number()?)?, number()?, number()?),
+                unit: Unit::new(level(number()?)?, committee(number()?)?, part(number()?)?),
             },
             Some("vote") => Topic::Vote {
                 cell: Cell {
-                    committee: number()?,
-                    subcommittee: number()?,
+                    committee: committee(number()?)?,
+                    subcommittee: part(number()?)?,
                 },
             },
             _ => return Err(TopicError::Topic),
@@ -137,14 +212,28 @@ fn level(number: u16) -> Result<u8, TopicError> {
     let level = u8::try_from(number).ok();
     level
         .filter(|level| (2..=LEVELS_MAX).contains(level))
-        .ok_or(TopicError::Topic)
+        .ok_or(TopicError::Level(number))
+}
+
+fn committee(number: u16) -> Result<u16, TopicError> {
+    match number < COMMITTEES_MAX {
+        true => Ok(number),
+        false => Err(TopicError::Committee(number)),
+    }
+}
+
+/// A cell, or a unit of a level, of a committee.
+fn part(number: u16) -> Result<u16, TopicError> {
+    match number < SUBCOMMITTEES_MAX {
+        true => Ok(number),
+        false => Err(TopicError::Subcommittee(number)),
+    }
 }
 
 /// A number as `Display` writes it: no sign, no leading zero.
 fn number(text: &str) -> Result<u16, TopicError> {
-    let canonical =
-        text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-    if !canonical {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits || (text != "0" && text.starts_with('0')) {
         return Err(TopicError::Topic);
     }
     text.parse().map_err(|_| TopicError::Topic)
@@ -193,15 +282,29 @@ mod tests {
             ("/alphorn/0a1bff00//raw", TopicError::Topic),
             ("/alphorn/0a1bff00/block_1/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/aggregate/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_1/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_1_0_0/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_5_0_0/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_2_1/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/aggregate_2_01_0/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/aggregate_2_+1_0/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/aggregate_2__0/raw", TopicError::Topic),
             (
-                "/alphorn/0a1bff00/aggregate_2_65536_0/raw",
+                "/alphorn/0a1bff00/aggregate_65536_0_0/raw",
                 TopicError::Topic,
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_1_0_0/raw",
+                TopicError::Level(1),
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_5_0_0/raw",
+                TopicError::Level(5),
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_2_2048_0/raw",
+                TopicError::Committee(2048),
+            ),
+            (
+                "/alphorn/0a1bff00/vote_1_256/raw",
+                TopicError::Subcommittee(256),
             ),
             ("/alphorn/0a1bff00/vote_1/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/vote_1_2_3/raw", TopicError::Topic),
