@@ -128,6 +128,7 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         source: Machine::default(),
         recorder: None,
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
+        code: alphorn_node::cast::Code::Rs,
         cast: alphorn_node::cast::Settings::default(),
         cast_secret: [7; 32],
         memory: BTreeMap::from([("all".to_owned(), 1 << 30)]),

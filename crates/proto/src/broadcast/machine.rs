@@ -9,7 +9,7 @@ mod sink;
 mod source;
 
 use super::config::{Config, Schedule};
-use super::live::{Live, PeerIndex, Stats};
+use super::live::{Live, PeerIndex, Stats, memory_bytes};
 use super::message::{Known, Message};
 use super::orphans::Orphans;
 use super::place::{self, Place};
@@ -276,6 +276,12 @@ impl<C: Coding> Broadcast<C> {
     /// How many broadcasts are alive.
     pub fn live_count(&self) -> usize {
         self.live.len()
+    }
+
+    /// The most bytes that is kept of the broadcasts that are alive, whatever peers send.
+    pub fn memory_bytes(&self) -> u64 {
+        let each = self.live.iter().map(|live| memory_bytes(&live.header));
+        each.sum()
     }
 
     /// Headers and messages without header that wait.

@@ -4,7 +4,7 @@ use super::net::{Net, SUBJECT, config, payload, sign};
 use crate::Peer;
 use crate::broadcast::{
     Announce, Blame, CHUNK_BYTES_MAX, Config, Input, Message, Output, Policy, Product, Ranks,
-    Reject, Want, Work,
+    Reject, Unpublished, Want, Work,
 };
 use crate::rlnc::{
     Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
@@ -357,6 +357,34 @@ fn trap_17_floods_are_bounded() {
 
 /// Trap 18: both headers of an equivocating source reach everybody as evidence; pieces of only one
 /// of them are taken, and there is no third.
+/// Room is counted by what a header allows, before anything is kept.
+#[test]
+fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
+    let config = Config {
+        memory_bytes_max: 16 << 20,
+        ..config(POLICY)
+    };
+    let mut net = Net::new(model(), config, 2, 1, 1);
+    for index in 0..8 {
+        let subject = Subject { index, ..SUBJECT };
+        let announce = net.announce(&published(&net.code, subject, 1_000_000));
+        net.receive(0, 1, Message::Header(announce));
+        net.run_ms(1);
+    }
+    let live = net.nodes[0].live_count();
+    assert!((2..6).contains(&live), "{live}");
+    assert!(net.nodes[0].memory_bytes() <= 16 << 20);
+    assert_eq!(net.refused(Reject::LiveFull), 8 - live as u32);
+    let subject = Subject {
+        index: 9,
+        ..SUBJECT
+    };
+    let payload = payload(1_000_000);
+    net.input(0, Input::Publish { subject, payload });
+    net.run_ms(1);
+    assert_eq!(net.seen[0].unpublished, [Unpublished::LiveFull]);
+}
+
 #[test]
 fn trap_18_equivocation_is_seen_by_everybody() {
     let mut net = Net::new(model(), config(POLICY), 20, 8, 18);
