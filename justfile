@@ -92,16 +92,23 @@ lag SLOTS="80":
 
 # Collections of 430 kB on eight real nodes of this machine in three ways, one network after the other, and
 # the same payload over a simulated network: by how much later than their publication they came to all
-# others (`arrivals` of target/three-ways-*.json; modelled in target/three-ways-model.json), and bytes.
+# others (`arrivals` of target/three-ways-*.json; modelled in target/three-ways-*-model.json), and bytes.
 three-ways SLOTS="20":
     cargo build --release --package alphorn
-    for way in gossip reed-solomon rlnc; do \
-        case $way in gossip) how="--broadcast-above 16777216";; *) how="--broadcast-code $way";; esac; \
+    node="--set protocol.policy=medium --set protocol.places=false --set protocol.source_privacy=blend \
+        --set protocol.unverified=64"; \
+    for way in gossip rs rlnc; do \
+        case $way in \
+            gossip) how="--broadcast-above 16777216"; model="";; \
+            rs) how="--broadcast-code reed-solomon"; model="$node";; \
+            rlnc) how="--broadcast-code rlnc"; model="$node";; \
+        esac; \
         TMPDIR={{nodes}} target/release/alphorn devnet --nodes 8 --scheme falcon --validators 640 --committees 1 \
             --preset custom:6000:0,1200,2400,3600,4800 --slots {{SLOTS}} --allow-missed 1000000000 $how \
             --json target/three-ways-$way.json || exit 1; \
+        target/release/alphorn sim run coded-devnet --set protocol.strategy=$way $model \
+            --json target/three-ways-$way-model.json || exit 1; \
     done
-    target/release/alphorn sim run coded-devnet --json target/three-ways-model.json
 
 # Every byte of a proof changed, every kernel: about an hour on two cores.
 soak-proofs:
