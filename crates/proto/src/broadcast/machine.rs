@@ -502,6 +502,12 @@ impl<C: Coding> Known for Broadcast<C> {
         live.or_else(|| self.gate.header(id))
     }
 
+    fn has_anchor(&self, id: &Id, generation: u16) -> bool {
+        let live = self.find(id).map(|index| &self.live[index]);
+        let flow = live.and_then(|live| live.flows.get(usize::from(generation)));
+        flow.is_some_and(|flow| flow.anchor.is_some())
+    }
+
     fn admits(&self, header: &Header) -> Result<(), Reject> {
         if self.schedule.is_scheduled(&header.subject) {
             Ok(())
