@@ -90,6 +90,26 @@ lag SLOTS="80":
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --json target/lag-idle.json
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --saturate --json target/lag-busy.json
 
+# Collections of 430 kB on eight real nodes of this machine in three ways, one network after the other, and
+# the same payload over a simulated network: by how much later than their publication they came to all
+# others (`arrivals` of target/three-ways-*.json; modelled in target/three-ways-*-model.json), and bytes.
+three-ways SLOTS="20":
+    cargo build --release --package alphorn
+    node="--set protocol.policy=medium --set protocol.places=false --set protocol.source_privacy=blend \
+        --set protocol.unverified=64"; \
+    for way in gossip rs rlnc; do \
+        case $way in \
+            gossip) how="--broadcast-above 16777216"; model="";; \
+            rs) how="--broadcast-code reed-solomon"; model="$node";; \
+            rlnc) how="--broadcast-code rlnc"; model="$node";; \
+        esac; \
+        TMPDIR={{nodes}} target/release/alphorn devnet --nodes 8 --scheme falcon --validators 640 --committees 1 \
+            --preset custom:6000:0,1200,2400,3600,4800 --slots {{SLOTS}} --allow-missed 1000000000 $how \
+            --json target/three-ways-$way.json || exit 1; \
+        target/release/alphorn sim run coded-devnet --set protocol.strategy=$way $model \
+            --json target/three-ways-$way-model.json || exit 1; \
+    done
+
 # Every byte of a proof changed, every kernel: about an hour on two cores.
 soak-proofs:
     cargo test --package alphorn-xmss --features soak proof::

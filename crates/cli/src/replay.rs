@@ -81,6 +81,7 @@ pub(crate) fn machines(
     let genesis = Genesis {
         scheme: &scheme,
         keys,
+        code: network.alphorn_broadcast_code.strategy(),
     };
     horn.network_id = network_id(&horn, &genesis);
     let mut validators = Bitfield::new(layout.validators() as usize);

@@ -208,6 +208,13 @@ fn three_levels_of_evidence_come_into_blocks() {
 /// signed with duty keys, verified and coded on the lanes, over real connections.
 #[test]
 fn large_messages_are_broadcast_and_nobody_is_blamed() {
+    let networks = ["reed-solomon", "rlnc"].map(broadcasts_all);
+    assert_ne!(networks[0]["ALPHORN_BROADCAST_CODE"], "rlnc");
+    assert_eq!(networks[1]["ALPHORN_BROADCAST_CODE"], "rlnc");
+}
+
+/// A network of one code, as its `config.yaml` has it.
+fn broadcasts_all(way: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("devnet.json").display().to_string();
     let output = alphorn(&[
@@ -220,6 +227,8 @@ fn large_messages_are_broadcast_and_nobody_is_blamed() {
         "--slots=4",
         "--preset=custom:1500:0,300,600,900,1200",
         "--broadcast-above=0",
+        "--broadcast-code",
+        way,
         "--allow-missed=1000000",
         "--json",
         &json,
@@ -248,7 +257,15 @@ fn large_messages_are_broadcast_and_nobody_is_blamed() {
         let credited = node["credited"].as_object().unwrap();
         let votes: u64 = credited.values().filter_map(Value::as_u64).sum();
         assert!(votes > 0, "no vote came into a block: {node}");
+        assert_eq!(node["kernels"].get("rlnc").is_some(), way == "rlnc");
     }
+    // Each message is followed from its own node to the three others.
+    let spread = &report["arrivals"]["collection"];
+    let count = |name: &str| spread[name].as_u64().unwrap();
+    assert!(count("messages") > 0, "{spread}");
+    assert_eq!(3 * count("messages"), count("came") + count("lacking"));
+    assert!(spread["max_ms"].as_f64() > Some(0.0), "{spread}");
+    report["config"]["network"].clone()
 }
 
 /// A node is killed and comes back: whatever else the machine does, it signs nothing twice, loses
@@ -355,6 +372,10 @@ fn wrong_files_are_named() {
         (config.replace("COUNT: 1\n", "COUNT: 0\n"), "committees"),
         (format!("{config}ALPHORN_FAN_OUT: 2,2\n"), "SUBCOMMITTEES"),
         (format!("{config}ALPHORN_FAN_OUT: 2x2\n"), "numbers from 1"),
+        (
+            format!("{config}ALPHORN_BROADCAST_CODE: gossip\n"),
+            "reed-solomon",
+        ),
     ] {
         std::fs::write(at("config.yaml"), &wrong).unwrap();
         let output = node();
@@ -377,6 +398,7 @@ fn options_out_of_bounds_are_usage_errors() {
         &["devnet", "--scheme=dsa"],
         &["devnet", "--slots=0"],
         &["devnet", "--broadcast-above=16777217"],
+        &["devnet", "--broadcast-code=gossip"],
         &["devnet", "--slots=5", "--faults=kill"],
         &["devnet", "--nodes=1", "--faults=partition"],
         &["devnet", "--faults=flood"],

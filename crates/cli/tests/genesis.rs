@@ -36,7 +36,9 @@ fn the_files_say_what_was_asked_for() {
         config.contains("ATTESTATION_COMMITTEE_COUNT: 4"),
         "{config}"
     );
-    assert!(!config.contains("ALPHORN_KEYS"), "{config}");
+    for absent in ["ALPHORN_KEYS", "ALPHORN_BROADCAST_CODE"] {
+        assert!(!config.contains(absent), "{config}");
+    }
     let nodes = fs::read_to_string(bench.path("net/nodes.yaml")).unwrap();
     // Ports count up among the nodes of one address.
     for place in [

@@ -40,6 +40,22 @@ fn a_dry_run_shows_where_each_option_comes_from_and_writes_nothing() {
     assert!(!bench.path("data").exists());
 }
 
+/// The code of large messages is the network's, not a node's.
+#[test]
+fn the_code_of_a_network_stands_in_its_files() {
+    let bench = Bench::new();
+    bench
+        .run("genesis --out net --nodes 2 --broadcast-code rlnc --genesis-time 4000000000")
+        .expect(0, "256 validators");
+    let config = std::fs::read_to_string(bench.path("net/config.yaml")).unwrap();
+    assert!(config.contains("ALPHORN_BROADCAST_CODE: rlnc"), "{config}");
+    let line = format!("{NODE} --genesis net --dry-run");
+    bench.run(&line).expect(0, "large messages in rlnc");
+    bench
+        .run(&format!("{line} --broadcast-code rlnc"))
+        .expect(2, "--broadcast-code");
+}
+
 #[test]
 fn options_that_no_node_can_have_are_refused() {
     let bench = network();

@@ -1,15 +1,16 @@
 //! Large messages: blocks and collections above a length go to peers as coded broadcasts, not as
 //! gossip.
 //!
-//! A cast drives [`Broadcast`] with Reed-Solomon shards under a Merkle root, the specification's default
-//! for a node: a shard is verified by a few hashes, and nothing depends on recoding. Like an engine it
-//! has no thread, no clock and no socket: time is an argument, and what it wants done goes to a
-//! `Carrier`.
+//! A cast drives [`Broadcast`] in the code of its network: Reed-Solomon shards under a Merkle root, the
+//! specification's default for a node, or random linear combinations under commitments, which relays
+//! mix again. Like an engine it has no thread, no clock and no socket: time is an argument, and what it
+//! wants done goes to a `Carrier`.
 //!
 //! A payload that is complete is a message for the protocol, on its topic and from its source: the
 //! source signed a header over just these bytes, so if the protocol rejects them, the source answers
 //! for it, and nobody who forwarded shards.
 
+mod code;
 mod job;
 mod memory;
 mod peers;
@@ -19,15 +20,17 @@ use alphorn_proto::broadcast::{
     Blame, Broadcast, ConfigError, Input, Message, Output, Priority, Reject, Schedule,
 };
 use alphorn_proto::horn::cast::{self, subject};
-pub use alphorn_proto::horn::cast::{ABOVE_BYTES, JOBS, SOURCES, Settings};
+pub use alphorn_proto::horn::cast::{ABOVE_BYTES, ELEMENTS, JOBS, SOURCES, Settings};
 use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
-use alphorn_proto::rlnc::{Id, Rs, Subject};
+use alphorn_proto::rlnc::{Coding, Id, Ristretto, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::{Topic, WireFormat};
 use alphorn_proto::{Evidence, Peer, Token, Verdict};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product};
 use alphorn_types::{Slot, Time};
+pub use code::Code;
 use job::Begun;
+pub(crate) use memory::job_bytes_max;
 pub use memory::memory_max;
 use peers::Peers;
 use serde::{Deserialize, Serialize};
@@ -105,9 +108,63 @@ pub struct Counts {
     pub refused: BTreeMap<String, u64>,
 }
 
-/// The broadcasts of a node.
-pub(crate) struct Cast {
-    machine: Broadcast<Rs>,
+/// The broadcasts of a node, whichever code they are in.
+pub(crate) trait Broadcasts: Send {
+    /// Takes over who has which duty; to be called before anything else of a turn.
+    fn follow(&mut self, now: Time, horn: &Horn);
+    /// Broadcasts an own message. What cannot be broadcast goes to gossip.
+    fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier);
+    /// A peer is connected. One beyond as many as a machine takes has no part in broadcasts.
+    fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier);
+    /// A peer is gone.
+    fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier);
+    /// A frame of a peer.
+    fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier);
+    /// So many frames have left the queue to a peer.
+    fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier);
+    /// A job ended.
+    fn finished(
+        &mut self,
+        now: Time,
+        job: JobId,
+        outcome: Outcome<Product>,
+        carrier: &mut dyn Carrier,
+    );
+    /// What the protocol found of a message that was delivered.
+    fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier);
+    /// The time given by [`next_deadline`](Self::next_deadline) has come.
+    fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier);
+    /// When [`deadline`](Self::deadline) is due.
+    fn next_deadline(&self) -> Option<Time>;
+    /// What was counted.
+    fn counts(&self) -> Counts;
+    /// The last sources that signed what is no message.
+    #[cfg(test)]
+    fn blamed(&self) -> &VecDeque<Blamed>;
+}
+
+/// Broadcasts without peers, for the network of a protocol. `secret` must be known to nobody else.
+///
+/// # Errors
+/// If a network's messages or signatures are longer than a broadcast carries.
+pub(crate) fn broadcasts(
+    horn: &Horn,
+    code: &Code,
+    secret: [u8; 32],
+) -> Result<Box<dyn Broadcasts>, ConfigError> {
+    let payload_max = cast::config(horn).payload_bytes_max;
+    Ok(match code {
+        Code::Rs => Box::new(Cast::new(horn, Rs::new(payload_max), secret)?),
+        Code::Rlnc(generators) => {
+            let code = Ristretto::new(generators.clone(), payload_max);
+            Box::new(Cast::new(horn, code, secret)?)
+        }
+    })
+}
+
+/// The broadcasts of a node in one code.
+struct Cast<C: Coding> {
+    machine: Broadcast<C>,
     format: WireFormat,
     clock: SlotClock,
     sources: Sources,
@@ -122,16 +179,128 @@ pub(crate) struct Cast {
     counts: Counts,
 }
 
-impl Cast {
-    /// A cast without peers, for the network of a protocol. `secret` must be known to nobody else.
-    ///
-    /// # Errors
-    /// If a network's messages or signatures are longer than a broadcast carries.
-    pub(crate) fn new(horn: &Horn, secret: [u8; 32]) -> Result<Self, ConfigError> {
+impl<C: Coding> Broadcasts for Cast<C> {
+    fn follow(&mut self, now: Time, horn: &Horn) {
+        let slot = self.clock.slot_at(now).unwrap_or(Slot(0));
+        if slot != self.slot {
+            self.slot = slot;
+            self.peers.begin_slot();
+        }
+        let sources = horn.sources();
+        if !sources.is_same(&self.sources) {
+            self.machine.set_schedule(Arc::new(sources.clone()));
+            self.sources = sources;
+        }
+    }
+
+    fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier) {
+        let subject = subject(topic, &data, &self.format);
+        let can = |subject: &Subject| {
+            let begun = self.own.iter().any(|(other, ..)| other == subject);
+            !begun && self.sources.is_scheduled(subject)
+        };
+        let Some(subject) = subject.filter(can) else {
+            self.counts.gossiped += 1;
+            return carrier.gossip(topic, data);
+        };
+        self.own.push((subject, topic, data.clone()));
+        let payload = data;
+        self.handle(now, Input::Publish { subject, payload }, carrier);
+    }
+
+    fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+        if let Some(peer) = self.peers.up(peer) {
+            self.handle(now, Input::PeerUp { peer }, carrier);
+        }
+    }
+
+    fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+        if let Some(peer) = self.peers.down(peer) {
+            self.handle(now, Input::PeerDown { peer }, carrier);
+        }
+    }
+
+    fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier) {
+        self.counts.frames[0] += 1;
+        self.counts.frame_bytes[0] += data.len() as u64;
+        let Some((from, link)) = self.peers.get_mut(from) else {
+            self.counts.frames_dropped += 1;
+            return;
+        };
+        let input = match self.machine.decode(data) {
+            // Where commitments travel beside a header, the duty is looked up before they are read.
+            Ok(Message::Header(_)) | Err(Reject::NotScheduled)
+                if link.unscheduled >= UNSCHEDULED_MAX =>
+            {
+                self.counts.frames_dropped += 1;
+                return;
+            }
+            Ok(message) => Input::Message { from, message },
+            Err(reason) => Input::Malformed { from, reason },
+        };
+        self.handle(now, input, carrier);
+    }
+
+    fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier) {
+        let Some((peer, link)) = self.peers.get_mut(peer) else {
+            return;
+        };
+        for _ in 0..link.left(frames) {
+            self.handle(now, Input::SendReady { peer }, carrier);
+        }
+    }
+
+    fn finished(
+        &mut self,
+        now: Time,
+        job: JobId,
+        outcome: Outcome<Product>,
+        carrier: &mut dyn Carrier,
+    ) {
+        let input = Input::Finished {
+            job: JobId(job.0 & !JOBS),
+            product: job::product(outcome),
+        };
+        self.handle(now, input, carrier);
+    }
+
+    fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier) {
+        if let Some(blamed) = self.awaited.remove(&token)
+            && verdict == Verdict::Reject
+        {
+            self.blame(blamed, carrier);
+        }
+    }
+
+    fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier) {
+        self.handle(now, Input::Deadline, carrier);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.machine.next_deadline()
+    }
+
+    fn counts(&self) -> Counts {
+        let refused = self.machine.refused().reasons();
+        let refused = refused.filter(|(_, count)| *count > 0);
+        let named = |(name, count): (&str, u32)| (name.to_owned(), u64::from(count));
+        Counts {
+            refused: refused.map(named).collect(),
+            ..self.counts.clone()
+        }
+    }
+
+    #[cfg(test)]
+    fn blamed(&self) -> &VecDeque<Blamed> {
+        &self.blamed
+    }
+}
+
+impl<C: Coding> Cast<C> {
+    fn new(horn: &Horn, code: C, secret: [u8; 32]) -> Result<Self, ConfigError> {
         let config = cast::config(horn);
         config.validate()?;
         let sources = horn.sources();
-        let code = Rs::new(config.payload_bytes_max);
         let peers = Peers::new(config.peers_max);
         let schedule = Arc::new(sources.clone());
         Ok(Cast {
@@ -149,144 +318,14 @@ impl Cast {
         })
     }
 
-    /// Takes over who has which duty; to be called before anything else of a turn.
-    pub(crate) fn follow(&mut self, now: Time, horn: &Horn) {
-        let slot = self.clock.slot_at(now).unwrap_or(Slot(0));
-        if slot != self.slot {
-            self.slot = slot;
-            self.peers.begin_slot();
-        }
-        let sources = horn.sources();
-        if !sources.is_same(&self.sources) {
-            self.machine.set_schedule(Arc::new(sources.clone()));
-            self.sources = sources;
-        }
-    }
-
-    /// Broadcasts an own message. What cannot be broadcast goes to gossip.
-    pub(crate) fn publish(
-        &mut self,
-        now: Time,
-        topic: Topic,
-        data: Bytes,
-        carrier: &mut dyn Carrier,
-    ) {
-        let subject = subject(topic, &data, &self.format);
-        let can = |subject: &Subject| {
-            let begun = self.own.iter().any(|(other, ..)| other == subject);
-            !begun && self.sources.is_scheduled(subject)
-        };
-        let Some(subject) = subject.filter(can) else {
-            self.counts.gossiped += 1;
-            return carrier.gossip(topic, data);
-        };
-        self.own.push((subject, topic, data.clone()));
-        let payload = data;
-        self.handle(now, Input::Publish { subject, payload }, carrier);
-    }
-
-    /// A peer is connected. One beyond as many as a machine takes has no part in broadcasts.
-    pub(crate) fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
-        if let Some(peer) = self.peers.up(peer) {
-            self.handle(now, Input::PeerUp { peer }, carrier);
-        }
-    }
-
-    /// A peer is gone.
-    pub(crate) fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
-        if let Some(peer) = self.peers.down(peer) {
-            self.handle(now, Input::PeerDown { peer }, carrier);
-        }
-    }
-
-    /// A frame of a peer.
-    pub(crate) fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier) {
-        self.counts.frames[0] += 1;
-        self.counts.frame_bytes[0] += data.len() as u64;
-        let Some((from, link)) = self.peers.get_mut(from) else {
-            self.counts.frames_dropped += 1;
-            return;
-        };
-        let input = match self.machine.decode(data) {
-            Ok(Message::Header(_)) if link.unscheduled >= UNSCHEDULED_MAX => {
-                self.counts.frames_dropped += 1;
-                return;
-            }
-            Ok(message) => Input::Message { from, message },
-            Err(reason) => Input::Malformed { from, reason },
-        };
-        self.handle(now, input, carrier);
-    }
-
-    /// So many frames have left the queue to a peer.
-    pub(crate) fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier) {
-        let Some((peer, link)) = self.peers.get_mut(peer) else {
-            return;
-        };
-        for _ in 0..link.left(frames) {
-            self.handle(now, Input::SendReady { peer }, carrier);
-        }
-    }
-
-    /// A job ended.
-    pub(crate) fn finished(
-        &mut self,
-        now: Time,
-        job: JobId,
-        outcome: Outcome<Product>,
-        carrier: &mut dyn Carrier,
-    ) {
-        let input = Input::Finished {
-            job: JobId(job.0 & !JOBS),
-            product: job::product(outcome),
-        };
-        self.handle(now, input, carrier);
-    }
-
-    /// What the protocol found of a message that was delivered.
-    pub(crate) fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier) {
-        if let Some(blamed) = self.awaited.remove(&token)
-            && verdict == Verdict::Reject
-        {
-            self.blame(blamed, carrier);
-        }
-    }
-
-    /// The time given by [`next_deadline`](Self::next_deadline) has come.
-    pub(crate) fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier) {
-        self.handle(now, Input::Deadline, carrier);
-    }
-
-    /// When [`deadline`](Self::deadline) is due.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.machine.next_deadline()
-    }
-
-    /// What was counted.
-    pub(crate) fn counts(&self) -> Counts {
-        let refused = self.machine.refused().reasons();
-        let refused = refused.filter(|(_, count)| *count > 0);
-        let named = |(name, count): (&str, u32)| (name.to_owned(), u64::from(count));
-        Counts {
-            refused: refused.map(named).collect(),
-            ..self.counts.clone()
-        }
-    }
-
-    /// The last sources that signed what is no message.
-    #[cfg(test)]
-    pub(crate) fn blamed(&self) -> impl Iterator<Item = &Blamed> {
-        self.blamed.iter()
-    }
-
-    fn handle(&mut self, now: Time, input: Input<Rs>, carrier: &mut dyn Carrier) {
+    fn handle(&mut self, now: Time, input: Input<C>, carrier: &mut dyn Carrier) {
         self.machine.handle(now, input);
         while let Some(output) = self.machine.poll_output() {
             self.carry_out(now, output, carrier);
         }
     }
 
-    fn carry_out(&mut self, now: Time, output: Output<Rs>, carrier: &mut dyn Carrier) {
+    fn carry_out(&mut self, now: Time, output: Output<C>, carrier: &mut dyn Carrier) {
         match output {
             Output::Send {
                 peer,
@@ -341,7 +380,7 @@ impl Cast {
         &mut self,
         now: Time,
         to: Peer,
-        message: &Message<Rs>,
+        message: &Message<C>,
         priority: Priority,
         carrier: &mut dyn Carrier,
     ) {

@@ -1,6 +1,7 @@
 //! What all nodes of a network agree on before its first slot, and the identity that follows.
 
 use alphorn_proto::horn::Config;
+use alphorn_proto::rlnc::Strategy;
 use sha2::{Digest, Sha256};
 
 /// First bytes of what is hashed: the version of the canonical form.
@@ -13,6 +14,8 @@ pub struct Genesis<'a> {
     pub scheme: &'a str,
     /// SHA-256 over all public keys in the order of the validators.
     pub keys: [u8; 32],
+    /// The code of broadcasts: nodes of another one cannot read each other's pieces.
+    pub code: Strategy,
 }
 
 /// SHA-256 of the canonical genesis parameters: everything on which nodes must agree to
@@ -70,6 +73,11 @@ pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
     let weights = config.weights.increments().unwrap_or_default();
     let weights: Vec<u8> = weights.iter().flat_map(|one| one.to_le_bytes()).collect();
     field(&weights);
+    // The default has no word, so that networks keep the identity that they had before there were two.
+    match genesis.code {
+        Strategy::Rs => {}
+        Strategy::Rlnc => field(b"rlnc"),
+    }
     hash.finalize().into()
 }
 
@@ -100,8 +108,12 @@ mod tests {
     }
 
     fn id(config: &Config) -> [u8; 32] {
+        id_in(config, Strategy::Rs)
+    }
+
+    fn id_in(config: &Config, code: Strategy) -> [u8; 32] {
         let (scheme, keys) = ("model", [3; 32]);
-        network_id(config, &Genesis { scheme, keys })
+        network_id(config, &Genesis { scheme, keys, code })
     }
 
     #[test]
@@ -125,6 +137,7 @@ mod tests {
         });
         let all: BTreeSet<_> = changed.into_iter().chain([id(&base)]).collect();
         assert_eq!(all.len(), 9);
+        assert!(!all.contains(&id_in(&base, Strategy::Rlnc)));
         let mut local = base.clone();
         local.levels[1].cover = Cover::Best1;
         local.block_bytes_max /= 2;

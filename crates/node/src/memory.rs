@@ -6,7 +6,7 @@
 
 use crate::archive;
 use crate::blocks::{self, RANGE_BYTES_MAX};
-use crate::cast;
+use crate::cast::{self, Code};
 use crate::http;
 use crate::message_store::RESTORED_BYTES_MAX;
 use crate::safety;
@@ -39,6 +39,8 @@ pub struct Sources<'a> {
     pub horn: &'a Horn,
     /// What the roles know of the scheme.
     pub info: &'a SchemeInfo,
+    /// The code of broadcasts.
+    pub code: &'a Code,
     /// The network.
     pub net: &'a alphorn_net::Config,
     /// The lanes.
@@ -60,7 +62,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
     let validators = u64::from(config.layout.validators());
     let keys = env.cost(Op::Prepare, validators, 0).memory_bytes;
     let places = http::Limits::default().connections_max as u64;
-    let (jobs, queued) = jobs(env, config, sources.lanes);
+    let (jobs, queued) = jobs(env, sources);
     parts.extend([
         ("the process when it is ready", sources.resident_bytes),
         ("messages in the protocol", messages),
@@ -83,7 +85,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
             "caches of files",
             (blocks::CACHE_BYTES + safety::CACHE_BYTES) as u64,
         ),
-        ("broadcasts", cast::memory_max(horn)),
+        ("broadcasts", cast::memory_max(horn, sources.code)),
         ("trace", ring_bytes(&RingLimits::default())),
         // One for each interface.
         ("events", 2 * ring_bytes(&STREAM_LIMITS)),
@@ -123,9 +125,10 @@ fn topics(horn: &Horn) -> PerKind<u64> {
     }
 }
 
-/// What jobs take that run in this process, as the scheme says of its largest ones, and what those
-/// take that wait.
-fn jobs(env: &Env, config: &alphorn_proto::horn::Config, lanes: &WorkerConfig) -> (u64, u64) {
+/// What jobs take that run in this process, as the scheme says of its largest ones, or what coding takes
+/// where that is more, and what those take that wait.
+fn jobs(env: &Env, sources: &Sources<'_>) -> (u64, u64) {
+    let (config, lanes) = (sources.horn.config(), sources.lanes);
     let validators = u64::from(config.layout.validators());
     let committee = u64::from(config.layout.committee_len_max());
     let items = ITEMS_PER_JOB_MAX as u64;
@@ -143,7 +146,10 @@ fn jobs(env: &Env, config: &alphorn_proto::horn::Config, lanes: &WorkerConfig) -
     let elsewhere =
         |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge | Op::Bundle);
     let here = Op::ALL.into_iter().filter(|op| !elsewhere(op));
-    let each = here.map(|op| largest(op).memory_bytes).max().unwrap_or(0);
+    let coding = cast::job_bytes_max(sources.horn, sources.code);
+    let each = here
+        .map(|op| largest(op).memory_bytes)
+        .fold(coding, u64::max);
     let count = lanes.plan.lanes() as u64;
     let jobs = each.saturating_mul(count);
     (
@@ -191,6 +197,7 @@ mod tests {
         let sources = Sources {
             horn: &horn,
             info: &info,
+            code: &Code::Rs,
             net: &net,
             lanes: &lanes,
             resident_bytes: 1,

@@ -98,6 +98,7 @@ impl Ports {
 impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
         self.telemetry.emit(&Event::Published { topic });
+        self.telemetry.arrived(topic, &data, true);
         match self.cast.takes(topic, data.len()) {
             true => self.large.push_back((topic, data)),
             false => self.gossip(topic, data),
@@ -228,6 +229,7 @@ impl Carrier for Ports {
 
     fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes) {
         self.telemetry.emit(&Event::Delivered { topic });
+        self.telemetry.arrived(topic, &data, false);
         self.delivered.push_back(Input::Message {
             from,
             topic,

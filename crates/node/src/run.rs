@@ -11,7 +11,7 @@ mod locals;
 
 use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
-use crate::cast::{self, Cast};
+use crate::cast::{self, Broadcasts, Code};
 use crate::clock::{Clock, Source};
 use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::Lanes;
@@ -96,6 +96,8 @@ pub struct Parts<C: Source> {
     pub wake: Arc<Notify>,
     /// Where the time comes from.
     pub source: C,
+    /// The code in which the network broadcasts.
+    pub code: Code,
     /// What is broadcast, and not gossiped.
     pub cast: cast::Settings,
     /// What keys the chance of broadcasts: nobody else may know it.
@@ -111,7 +113,7 @@ pub struct Parts<C: Source> {
 /// A node that runs.
 pub struct Node<C: Source> {
     engine: Engine,
-    cast: Cast,
+    cast: Box<dyn Broadcasts>,
     ports: Ports,
     clock: Clock<C>,
     slots: SlotClock,
@@ -143,7 +145,7 @@ impl<C: Source> Node<C> {
         let mut recorder = parts.recorder;
         let restored = locals::restore(&mut horn, &parts.blocks, recorder.as_mut())?;
         let returning = parts.blocks.messages()?;
-        let cast = Cast::new(&horn, parts.cast_secret)?;
+        let cast = cast::broadcasts(&horn, &parts.code, parts.cast_secret)?;
         let network = horn.config().network();
         let slots = *horn.clock();
         let wake = parts.wake.clone();
@@ -367,6 +369,7 @@ impl<C: Source> Node<C> {
                 let topic = message.parsed.topic;
                 let token = Token(message.token);
                 let bytes = message.data.len();
+                self.ports.telemetry.arrived(topic, &message.data, false);
                 self.emit(telemetry::Event::Received {
                     topic,
                     token,
@@ -438,6 +441,7 @@ impl<C: Source> Node<C> {
     fn end(mut self) -> Arc<Summary> {
         let (now, _) = self.clock.now();
         let mut summary = self.summary(now);
+        summary.arrivals = self.ports.telemetry.arrivals();
         summary.recorded = self.recorder.take().map(Recorder::finish);
         let summary = Arc::new(summary);
         self.snapshot.send_replace(summary.clone());

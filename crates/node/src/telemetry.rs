@@ -14,6 +14,7 @@
 //! The loop writes and never waits; what others read is a [`Snapshot`] that it gives away four times
 //! a second, the registry of the metrics, and rings of lines.
 
+mod arrivals;
 mod buckets_table;
 mod event;
 mod jobs;
@@ -30,7 +31,7 @@ use crate::lanes::Ended;
 use alphorn_net::{Address, NodeId, Status, Transport};
 use alphorn_proto::horn::{Config, Horn, SlotView};
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::Checkpoint;
+use alphorn_proto::wire::{Checkpoint, Topic};
 use alphorn_types::trace::Ring;
 use alphorn_types::{Layout, Slot, Time};
 use metrics::Counted;
@@ -42,6 +43,7 @@ use tokio::sync::watch;
 use totals::Totals;
 use trace::Tracer;
 
+pub use arrivals::Arrival;
 pub(crate) use buckets_table::RATIO;
 pub(crate) use event::{Event, Finality, Turn};
 pub(crate) use jobs::{EndedJob, InFlight, Session};
@@ -153,6 +155,7 @@ pub(crate) struct Telemetry {
     layout: Layout,
     epoch_slots: u64,
     totals: Totals,
+    arrivals: arrivals::Arrivals,
     counted: Counted,
     trace: Tracer,
     streams: Streams,
@@ -196,6 +199,7 @@ impl Telemetry {
             layout: config.layout,
             epoch_slots: config.epoch_slots,
             totals: Totals::default(),
+            arrivals: arrivals::Arrivals::new(horn.format().clone()),
             counted,
             trace: Tracer::new(&info.name, &info.scheme, config, now),
             jobs: jobs::Jobs::default(),
@@ -264,6 +268,16 @@ impl Telemetry {
         self.trace.record(self.now, event);
         self.streams.record(event, &self.layout);
         self.chain.has_block |= matches!(event, Event::BlockAccepted { .. });
+    }
+
+    /// A message was published here (`is_own`), or came.
+    pub(crate) fn arrived(&mut self, topic: Topic, data: &[u8], is_own: bool) {
+        self.arrivals.note(self.now, topic, data, is_own);
+    }
+
+    /// When the last blocks and collections came.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        self.arrivals.all()
     }
 
     /// A job is handed out.

@@ -6,7 +6,9 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::merkle::Hash;
+use crate::kernel::table::TableRow;
+use crate::merkle::{Hash, path_len};
+use crate::row::row_bytes;
 
 /// Bytes of an encoded header.
 pub const HEADER_BYTES: usize = 100;
@@ -26,6 +28,11 @@ pub const SHARDS_TOTAL_MAX: u16 = 1024;
 pub const SHARD_BYTES_MAX: u32 = 262_144;
 /// Payload bytes of an element: each 31-byte string is below ℓ, so nothing is reduced or shifted.
 pub const ELEMENT_PAYLOAD_BYTES: u32 = 31;
+
+/// Bytes of a piece in memory beside its rows or its shard: lengths, counts, what allocators add.
+const PIECE_BYTES: u64 = 256;
+/// Bytes of a commitment in memory: its encoding, eight multiples of it.
+const COMMITMENT_BYTES: usize = 32 + 8 * size_of::<TableRow>();
 
 const VERSION: u8 = 1;
 const SIGNING_DOMAIN: &[u8] = b"alphorn/broadcast/v1\0";
@@ -290,6 +297,27 @@ impl Header {
     /// The name of the broadcast. It covers no signature, because signatures need not be unique.
     pub fn id(&self, network_id: &Hash) -> Id {
         Id(self.signing_root(network_id))
+    }
+
+    /// Bytes that a chunk with its coefficients, or a shard with its path, takes in memory.
+    pub fn piece_memory_bytes(&self) -> u64 {
+        let bytes = match self.strategy {
+            Strategy::Rlnc => row_bytes(self.unit as usize) + row_bytes(usize::from(self.chunks)),
+            Strategy::Rs => self.unit as usize + 32 * path_len(usize::from(self.shards_total)),
+        };
+        PIECE_BYTES + bytes as u64
+    }
+
+    /// Bytes that the spans of all generations and the tables of their commitments take in memory, beside
+    /// pieces; nothing for shards.
+    pub fn span_memory_bytes(&self) -> u64 {
+        let chunks = usize::from(self.chunks);
+        // A row with its history, one of the inverse, a commitment and its multiples.
+        let each = row_bytes(2 * chunks) + 32 * chunks + COMMITMENT_BYTES;
+        match self.strategy {
+            Strategy::Rlnc => usize::from(self.generations) as u64 * (chunks * each) as u64,
+            Strategy::Rs => 0,
+        }
     }
 
     fn check_counts(&self) -> Result<(), HeaderError> {

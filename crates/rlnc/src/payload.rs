@@ -28,7 +28,9 @@ pub(crate) fn join<'a>(
     header: &Header,
     chunks: impl Iterator<Item = &'a Row>,
 ) -> Result<Vec<u8>, InvalidSource> {
-    let mut payload = Vec::new();
+    let elements =
+        usize::from(header.chunks) * usize::from(header.generations) * header.unit as usize;
+    let mut payload = Vec::with_capacity(elements * ELEMENT_PAYLOAD_BYTES as usize);
     for (chunk, row) in chunks.enumerate() {
         let written = row.write_payload(&mut payload);
         written.map_err(|element| InvalidSource::Element { chunk, element })?;

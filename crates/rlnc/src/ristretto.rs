@@ -71,7 +71,9 @@ impl Anchor {
 #[derive(Clone, Debug)]
 pub struct Basket {
     mode: Mode,
-    generations: Vec<Generation>,
+    /// Each by itself: a job that combines holds on to one as it was, and a chunk of another one copies
+    /// nothing.
+    generations: Vec<Arc<Generation>>,
 }
 
 #[derive(Clone, Debug)]
@@ -122,7 +124,7 @@ impl Ristretto {
     }
 
     fn complete(&self, header: &Header, source: Vec<Vec<Row>>) -> Basket {
-        let complete = |rows| Generation::complete(self.backend(), rows);
+        let complete = |rows| Arc::new(Generation::complete(self.backend(), rows));
         Basket {
             mode: Mode::of(header.chunks, header.unit),
             generations: source.into_iter().map(complete).collect(),
@@ -269,7 +271,8 @@ impl Coding for Ristretto {
     }
 
     fn basket(&self, header: &Header) -> Basket {
-        let empty = || Generation::empty(self.backend(), usize::from(header.chunks));
+        let chunks = usize::from(header.chunks);
+        let empty = || Arc::new(Generation::empty(self.backend(), chunks));
         Basket {
             mode: Mode::of(header.chunks, header.unit),
             generations: (0..header.generations).map(|_| empty()).collect(),
@@ -281,12 +284,12 @@ impl Coding for Ristretto {
         if generation.is_full() {
             return Standing::Full;
         }
-        generation.rows.offer(&piece.coefficients)
+        Arc::make_mut(generation).rows.offer(&piece.coefficients)
     }
 
     fn withdraw(&self, basket: &mut Basket) {
         for generation in &mut basket.generations {
-            generation.rows.withdraw();
+            Arc::make_mut(generation).rows.withdraw();
         }
     }
 
@@ -304,7 +307,11 @@ impl Coding for Ristretto {
 
     fn accept(&self, basket: &mut Basket, piece: Arc<Chunk>) -> bool {
         let generation = &mut basket.generations[usize::from(piece.generation)];
-        if generation.source.is_some() || !generation.rows.insert(&piece.coefficients) {
+        if generation.source.is_some() {
+            return false;
+        }
+        let generation = Arc::make_mut(generation);
+        if !generation.rows.insert(&piece.coefficients) {
             return false;
         }
         generation.chunks.push(piece);
@@ -320,7 +327,10 @@ impl Coding for Ristretto {
     }
 
     fn is_full(&self, basket: &Basket) -> bool {
-        basket.generations.iter().all(Generation::is_full)
+        basket
+            .generations
+            .iter()
+            .all(|generation| generation.is_full())
     }
 
     fn draw<R: Rng + ?Sized>(

@@ -48,6 +48,11 @@ pub struct Row {
     pub(crate) blocks: Vec<Block>,
 }
 
+/// Bytes of a vector of so many elements in memory.
+pub(crate) fn row_bytes(elements: usize) -> usize {
+    size_of::<Row>() + elements.div_ceil(LANES) * size_of::<Block>()
+}
+
 impl Row {
     /// The zero vector of `len` elements.
     pub fn zero(len: usize) -> Row {

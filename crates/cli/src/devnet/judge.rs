@@ -1,5 +1,6 @@
 //! Whether a devnet did what it should.
 
+use super::arrivals::{Spread, spreads};
 use super::faults::Kind;
 use super::load;
 use super::process::{Happened, Told};
@@ -10,7 +11,7 @@ use crate::report::table;
 use alphorn_node::lanes::Troubles;
 use alphorn_node::telemetry::{DutyCounts, Summary};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Slots by which finality may lie behind.
@@ -39,6 +40,8 @@ pub(super) struct Verdict {
     coverage_mean: f64,
     two_thirds_p50_ms: f64,
     two_thirds_max_ms: f64,
+    /// How blocks and collections came to all nodes, by kind.
+    arrivals: BTreeMap<String, Spread>,
     finalised_min: u64,
     finalised_wanted: u64,
     /// Different finalised blocks of the least slot that any node finalised.
@@ -51,7 +54,10 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) fn new(plan: &Plan, told: &Told, faults: Vec<Happened>, load: Load) -> Self {
         let disturbed = disturbed(plan, told, &faults);
-        let nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
+        let mut nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
+        let arrivals = spreads(&nodes, &plan.judged());
+        // What was made of them is told, not each.
+        nodes.iter_mut().for_each(|node| node.arrivals.clear());
         let noise = &disturbed;
         let in_peace = move || plan.judged().filter(move |slot| !noise.contains(slot));
         let missed = |slots: &mut dyn Iterator<Item = u64>| -> u64 {
@@ -94,6 +100,7 @@ impl Verdict {
             coverage_mean: shares.iter().sum::<f64>() / (shares.len().max(1)) as f64,
             two_thirds_p50_ms: two_thirds.get(two_thirds.len() / 2).copied().unwrap_or(0.0),
             two_thirds_max_ms: two_thirds.last().copied().unwrap_or(0.0),
+            arrivals,
             finalised_min: slots.first().copied().unwrap_or(0),
             finalised_wanted: plan.judged().end.saturating_sub(FINALITY_SLOTS),
             disagreement: finalised.len() > slots.len(),
@@ -125,8 +132,10 @@ impl Verdict {
         if self.judged.is_empty() {
             return format!("{table}\n{faults}{verdict}");
         }
+        let arrivals = self.arrivals.iter().map(|(kind, spread)| spread.line(kind));
+        let arrivals: String = arrivals.collect();
         format!(
-            "{table}\n{faults}{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
+            "{table}\n{arrivals}{faults}{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
              (median; most {:.0} ms), finalised {} (wanted {})\n{verdict}",
             self.judged.end - self.judged.start,
             self.coverage_mean * 100.0,
@@ -239,6 +248,8 @@ impl Verdict {
             "coverage_min": self.coverage_min,
             "coverage_mean": self.coverage_mean,
             "time_to_two_thirds_ms": {"p50": self.two_thirds_p50_ms, "max": self.two_thirds_max_ms},
+            "arrivals": self.arrivals,
+            "link_bytes_mean": self.link_bytes_mean(),
             "finalised_min": self.finalised_min,
             "finalised_wanted": self.finalised_wanted,
             "agreement": !self.disagreement,
@@ -252,6 +263,14 @@ impl Verdict {
             all.extend(fields);
         }
         all
+    }
+
+    /// Bytes on all connections of a node, in and out: the mean.
+    fn link_bytes_mean(&self) -> [u64; 2] {
+        [0, 1].map(|way| {
+            let bytes = self.nodes.iter().map(|node| node.link_bytes[way]);
+            bytes.sum::<u64>() / self.nodes.len().max(1) as u64
+        })
     }
 
     /// What went wrong in lanes of all nodes.

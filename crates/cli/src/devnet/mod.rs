@@ -1,6 +1,7 @@
 //! `alphorn devnet`: a network of real processes on loopback, and what became of its duties.
 
 mod api;
+mod arrivals;
 mod faults;
 mod flood;
 mod folder;
@@ -96,7 +97,8 @@ pub(crate) struct Args {
     network: NetworkOptions,
     /// Run the network of a folder that `alphorn genesis` made, instead of a new one
     #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "scheme", "layers", "preset",
-          "validators", "committees", "subcommittees", "fan_out", "aggregators", "collectors", "dir"])]
+          "validators", "committees", "subcommittees", "fan_out", "aggregators", "collectors",
+          "broadcast_code", "dir"])]
     genesis: Option<PathBuf>,
     /// Slots that are judged, after those to warm up
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=SLOTS_MAX))]

@@ -3,6 +3,7 @@
 //! `config.yaml` holds what all nodes agree on, `nodes.yaml` who they are, where, and which
 //! validators each of them hosts. Unknown keys are errors, so that a slip is not silently a default.
 
+use super::code::BroadcastCode;
 use super::scheme::Layers;
 use crate::error::Result;
 use alphorn_lab::fan_out::FanOut;
@@ -40,6 +41,9 @@ pub(crate) struct NetworkFile {
     /// What aggregates and collections are: `list/list`, `list/proof` or `proof/proof`.
     #[serde(default)]
     pub(crate) alphorn_layers: Layers,
+    /// The code of blocks and collections that are too long for gossip: `reed-solomon` or `rlnc`.
+    #[serde(default, skip_serializing_if = "BroadcastCode::is_default")]
+    pub(crate) alphorn_broadcast_code: BroadcastCode,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
     pub(crate) alphorn_preset: String,
     /// Slots for which interop keys with one-time indices are made.

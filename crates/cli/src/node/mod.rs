@@ -1,5 +1,6 @@
 //! `alphorn node`: one node of a network, in this process.
 
+pub(crate) mod code;
 pub(crate) mod files;
 pub(crate) mod lane;
 pub(crate) mod lines;

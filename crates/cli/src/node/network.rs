@@ -1,5 +1,6 @@
 //! The options that say what a network is, and the files that follow from them.
 
+use super::code::BroadcastCode;
 use super::files::{NetworkFile, NodeEntry, write};
 use super::scheme::{Layers, info};
 use crate::error::Result;
@@ -44,6 +45,9 @@ pub(crate) struct NetworkOptions {
     /// Collectors of a committee
     #[arg(long, default_value_t = 2)]
     pub(crate) collectors: u16,
+    /// How blocks and collections are coded that are too long for gossip
+    #[arg(long, value_enum, value_name = "CODE", default_value_t)]
+    pub(crate) broadcast_code: BroadcastCode,
 }
 
 impl NetworkOptions {
@@ -105,6 +109,7 @@ impl NetworkOptions {
             collectors_per_committee: self.collectors,
             alphorn_scheme: self.scheme.clone(),
             alphorn_layers: self.layers,
+            alphorn_broadcast_code: self.broadcast_code,
             alphorn_preset: self.timing()?.to_string(),
             alphorn_key_slots: key_slots,
             alphorn_keys: None,

@@ -122,10 +122,13 @@ async fn live(
     if args.saturate {
         pool.saturate()?;
     }
-    let kernels = calibration::chosen(&parts.kernels);
+    let (code, of_code) = network.alphorn_broadcast_code.make(&args.common)?;
+    let measured = [&parts.kernels[..], &of_code].concat();
+    let kernels = calibration::chosen(&measured);
     let sources = Sources {
         horn: &machine,
         info: &info,
+        code: &code,
         net: &net_config,
         lanes: &lanes,
         resident_bytes: memory::resident_bytes(),
@@ -146,6 +149,7 @@ async fn live(
             events,
             wake,
             source: Machine::default(),
+            code,
             cast: args.broadcast.into(),
             cast_secret: secret()?,
             recorder: recorder.transpose()?,
@@ -162,13 +166,17 @@ async fn live(
         control: control.clone(),
         token,
         clients: Clients::new(),
-        doctor: Arc::new(doctor(&parts.kernels)),
+        doctor: Arc::new(doctor(&measured)),
     };
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
     info!("{}", hosts(network, own));
     let (peers, begins) = (nodes.len() - 1, lines::beginning(network.genesis_time));
     info!("{peers} peers to dial, {begins}, {}", links(api));
-    info!("{}", calibration::line(&parts.kernels));
+    for kernels in [&parts.kernels, &of_code] {
+        if !kernels.is_empty() {
+            info!("{}", calibration::line(kernels));
+        }
+    }
     ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
     let last = node.run(commands).await;
@@ -187,11 +195,12 @@ fn finish(args: &Args, last: &Summary) -> Result<()> {
 /// What a node is in its network.
 fn hosts(network: &NetworkFile, own: &NodeEntry) -> String {
     format!(
-        "{}: {} of {} validators of {}; for peers at {}",
+        "{}: {} of {} validators of {}, large messages in {}; for peers at {}",
         own.name,
         own.validators,
         network.validator_count,
         network.scheme(),
+        network.alphorn_broadcast_code.name(),
         own.address
     )
 }

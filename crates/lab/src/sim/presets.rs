@@ -33,6 +33,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "coded-20",
     "coded-20-16mb",
     "coded-20-1mb",
+    "coded-devnet",
     "direct-uplink",
     "horn-1m-10k",
     "horn-collectors",

@@ -4,7 +4,7 @@ use super::{Cast, JOBS};
 use crate::engine::Spawn;
 use alphorn_proto::broadcast::{self, CodeJob};
 use alphorn_proto::horn::KIND_BLOCK;
-use alphorn_proto::rlnc::{Rs, Subject};
+use alphorn_proto::rlnc::{Coding, Subject};
 use alphorn_scheme::{
     Claim, Group, Item, JobId, Op, Outcome, Product, Role, SessionId, SignItem, SignJob, VerifyJob,
     Work,
@@ -15,23 +15,23 @@ use alphorn_types::{Slot, Time, Validator};
 const SESSION: u32 = u32::MAX - 1;
 
 /// A job as the machine asks for it.
-pub(super) struct Asked {
+pub(super) struct Asked<C: Coding> {
     pub(super) job: JobId,
     pub(super) expires: Time,
-    pub(super) work: Box<broadcast::Work<Rs>>,
+    pub(super) work: Box<broadcast::Work<C>>,
 }
 
 /// What becomes of it.
-pub(super) enum Begun {
+pub(super) enum Begun<C: Coding> {
     /// A job for signer or lanes.
     Job(Spawn),
     /// None is needed: what comes of it.
-    Ended(Option<broadcast::Product<Rs>>),
+    Ended(Option<broadcast::Product<C>>),
 }
 
-impl Asked {
+impl<C: Coding> Asked<C> {
     /// Makes it a job, if it needs one.
-    pub(super) fn begin(self, now: Time, cast: &Cast) -> Begun {
+    pub(super) fn begin(self, now: Time, cast: &Cast<C>) -> Begun<C> {
         let Asked { job, expires, work } = self;
         let (subject, class) = (subject(&work), work.class());
         let work = match *work {
@@ -69,7 +69,7 @@ impl Asked {
                 })
             }
             work => {
-                let code = *cast.machine.code();
+                let code = cast.machine.code().clone();
                 Work::Foreign(Box::new(CodeJob { code, work }))
             }
         };
@@ -98,7 +98,7 @@ impl Asked {
 }
 
 /// What a job of the machine is about.
-fn subject(work: &broadcast::Work<Rs>) -> Subject {
+fn subject<C: Coding>(work: &broadcast::Work<C>) -> Subject {
     match work {
         broadcast::Work::Commit { subject, .. } | broadcast::Work::Sign { subject, .. } => *subject,
         broadcast::Work::VerifyHeader { announce, .. } => announce.header.subject,
@@ -117,7 +117,7 @@ fn role(subject: &Subject) -> Role {
 }
 
 /// What came of a job; none if it was not run or failed.
-pub(super) fn product(outcome: Outcome<Product>) -> Option<broadcast::Product<Rs>> {
+pub(super) fn product<C: Coding>(outcome: Outcome<Product>) -> Option<broadcast::Product<C>> {
     match outcome {
         Outcome::Done(Product::Foreign(product)) => product.take(),
         Outcome::Done(Product::Signed(signatures)) => {

@@ -1,14 +1,32 @@
 //! What broadcasts take of a node.
 
+use super::Code;
 use alphorn_proto::horn::{Horn, cast};
+use alphorn_proto::rlnc::{SHARD_BYTES_MAX, SHARDS_TOTAL_MAX};
 
 /// The longest frame.
 const FRAME_BYTES: u64 = 320 << 10;
+/// Bytes of what combinations are drawn from that jobs hold while more is accepted: as many as uplink
+/// and the least length of such a job allow, each with the rows of a generation.
+const DRAWN_FROM_BYTES: u64 = 17 * (64 * 128 * 40);
 
-/// Most bytes that broadcasts hold: those alive, pieces that wait for their header, and a payload on
-/// its way in and out.
-pub fn memory_max(horn: &Horn) -> u64 {
+/// Most bytes that broadcasts hold: those alive, pieces that wait for their header, and a payload on its
+/// way in and out. The generators of the random linear code are there when the node is ready.
+pub fn memory_max(horn: &Horn, code: &Code) -> u64 {
     let config = cast::config(horn);
     let orphans = u64::from(config.orphans_max) * FRAME_BYTES;
-    config.memory_bytes() + orphans + 2 * u64::from(config.payload_bytes_max)
+    let of_code = match code {
+        Code::Rs => 0,
+        Code::Rlnc(_) => DRAWN_FROM_BYTES,
+    };
+    config.memory_bytes_max + orphans + 2 * u64::from(config.payload_bytes_max) + of_code
+}
+
+/// Most bytes that a job of coding takes beside what is kept: shards have a transform as long as all of
+/// them, combinations the payload as it grows.
+pub(crate) fn job_bytes_max(horn: &Horn, code: &Code) -> u64 {
+    match code {
+        Code::Rs => u64::from(SHARDS_TOTAL_MAX) * u64::from(SHARD_BYTES_MAX),
+        Code::Rlnc(_) => 2 * u64::from(cast::config(horn).payload_bytes_max),
+    }
 }

@@ -1,7 +1,7 @@
 //! Broadcasts beside the protocol: what each has for the other.
 
 use super::Node;
-use crate::cast::Cast;
+use crate::cast::Broadcasts;
 use crate::clock::Source;
 use crate::ports::Ports;
 use alphorn_proto::Peer;
@@ -9,9 +9,9 @@ use alphorn_types::Time;
 
 impl<C: Source> Node<C> {
     /// Has the broadcasts take an input, and the protocol what came of it.
-    pub(super) fn cast(&mut self, now: Time, act: impl FnOnce(&mut Cast, &mut Ports)) {
+    pub(super) fn cast(&mut self, now: Time, act: impl FnOnce(&mut dyn Broadcasts, &mut Ports)) {
         self.cast.follow(now, self.engine.horn());
-        act(&mut self.cast, &mut self.ports);
+        act(self.cast.as_mut(), &mut self.ports);
         self.settle(now);
     }
 

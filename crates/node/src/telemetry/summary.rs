@@ -1,5 +1,6 @@
 //! A node's figures, as its interface and the devnet read them.
 
+use super::arrivals::Arrival;
 use super::totals::{Jobs, Times};
 use crate::cast;
 use crate::engine::{Engine, Tally};
@@ -226,6 +227,9 @@ pub struct Summary {
     pub memory_bound_bytes: u64,
     /// The most bytes that each part of the node takes.
     pub memory_parts: BTreeMap<String, u64>,
+    /// At its end: the last blocks and collections, and when they came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrivals: Vec<Arrival>,
     /// Of a node that recorded its inputs, at its end.
     pub recorded: Option<Recorded>,
 }

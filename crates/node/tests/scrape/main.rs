@@ -1,7 +1,8 @@
 //! What a node that has run some slots tells: its metrics by name, type, label and bucket, its last
 //! slots, its events; and that the dashboard and the alerts of `deploy/` ask for nothing else. And that a
-//! node gets the blocks that gossip does not bring it.
+//! node gets the blocks that gossip does not bring it, and those that come in either code.
 
+mod codes;
 mod deploy;
 mod fetch;
 mod page;

@@ -3,6 +3,7 @@
 use alphorn_dashboard::Clients;
 use alphorn_net::{Listen, NodeKey, Transport};
 use alphorn_node::blocks::Blocks;
+use alphorn_node::cast::{self, Code};
 use alphorn_node::clock::Machine;
 use alphorn_node::engine::Settings;
 use alphorn_node::lanes::Pool;
@@ -94,7 +95,7 @@ fn network(horn: &Horn) -> alphorn_net::Config {
     config
 }
 
-fn start(index: u32, genesis: Time, folder: &Path) -> Running {
+fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
     let horn = horn(index, genesis);
     let own = horn.local().validators();
     let ids = own.map(|v| (v, [v.0 as u8; 32])).collect();
@@ -128,7 +129,8 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         source: Machine::default(),
         recorder: None,
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
-        cast: alphorn_node::cast::Settings::default(),
+        code: way.code.clone(),
+        cast: way.settings,
         cast_secret: [7; 32],
         memory: BTreeMap::from([("all".to_owned(), 1 << 30)]),
     };
@@ -176,13 +178,28 @@ pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// How large messages travel.
+pub(crate) struct Way {
+    pub(crate) code: Code,
+    pub(crate) settings: cast::Settings,
+}
+
 /// Runs two nodes that know each other, has something looked at, and ends them.
 pub(crate) fn with_two<T>(look: impl FnOnce(&[Running]) -> T) -> T {
+    let way = Way {
+        code: Code::Rs,
+        settings: cast::Settings::default(),
+    };
+    with_two_in(&way, look)
+}
+
+/// Runs two nodes with large messages of one way.
+pub(crate) fn with_two_in<T>(way: &Way, look: impl FnOnce(&[Running]) -> T) -> T {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let genesis = now().saturating_add_ns(3_000_000_000);
     let nodes: Vec<Running> = (0..NODES)
         .zip(&folders)
-        .map(|(index, folder)| start(index, genesis, folder.path()))
+        .map(|(index, folder)| start(index, genesis, folder.path(), way))
         .collect();
     let first = &nodes[0];
     let address = wait("an address", || {

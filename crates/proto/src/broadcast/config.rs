@@ -14,6 +14,9 @@ pub const SENDS_IN_FLIGHT_MAX: u8 = 8;
 /// Most bytes of a header's authenticator, whatever the configuration.
 pub const AUTH_BYTES_MAX: u16 = 32 << 10;
 
+/// Payloads of memory that a machine must have at least: the cuts of [`Policy`] take up to eleven.
+const PAYLOADS_PER_BROADCAST: u64 = 16;
+
 /// Which broadcasts are due: the table of duties, as the driver knows it.
 ///
 /// Asked once for each new header, before any signature is checked.
@@ -75,7 +78,8 @@ pub struct Config {
     pub live_max: u16,
     /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
     pub live_subject_max: u8,
-    /// Bytes that all live broadcasts may take, see [`Config::memory_bytes`].
+    /// Bytes that all live broadcasts may take: one that could not have all that may be kept of it is
+    /// not taken.
     pub memory_bytes_max: u64,
     /// Messages without header that wait, of one peer and of all, at most.
     pub orphans_peer_max: u8,
@@ -112,7 +116,7 @@ pub struct Config {
     /// Nanoseconds from the header to the end of a broadcast.
     pub broadcast_ttl_ns: u64,
     /// Combinations of at most so many elements (rows times elements) are drawn by the machine
-    /// itself, larger ones by a job: 2^16 take some 20 µs.
+    /// itself, larger ones by a job: 2^16 take 0.16 ms (EPYC Zen 4, AVX-512), without vectors 1 ms.
     pub draw_elements_max: u32,
 }
 
@@ -171,19 +175,6 @@ pub enum ConfigError {
         /// Greatest legal value.
         max: u64,
     },
-    /// All live broadcasts together may take more than is allowed.
-    #[error(
-        "live_max broadcasts of payload_bytes_max take {bytes} bytes, memory_bytes_max is {max}; \
-         at most {live_max} fit"
-    )]
-    Memory {
-        /// What they take.
-        bytes: u64,
-        /// The limit.
-        max: u64,
-        /// The greatest `live_max` that fits.
-        live_max: u64,
-    },
 }
 
 fn range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
@@ -200,17 +191,6 @@ fn range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), Confi
 }
 
 impl Config {
-    /// Bytes that a live broadcast takes at most: 1.25 payloads of accepted pieces and two of
-    /// buffers.
-    const fn live_bytes(&self) -> u64 {
-        self.payload_bytes_max as u64 * 13 / 4
-    }
-
-    /// Bytes that all live broadcasts take at most.
-    pub const fn memory_bytes(&self) -> u64 {
-        self.live_bytes() * self.live_max as u64
-    }
-
     /// Checks every parameter.
     ///
     /// # Errors
@@ -274,14 +254,9 @@ impl Config {
             16,
         )?;
         range("broadcast_ttl_ns", self.broadcast_ttl_ns, 1, hour_ns)?;
-        if self.memory_bytes() > self.memory_bytes_max {
-            return Err(ConfigError::Memory {
-                bytes: self.memory_bytes(),
-                max: self.memory_bytes_max,
-                live_max: self.memory_bytes_max / self.live_bytes().max(1),
-            });
-        }
-        Ok(())
+        // One of the longest payload, however its source cuts it.
+        let least = payload * PAYLOADS_PER_BROADCAST;
+        range("memory_bytes_max", self.memory_bytes_max, least, u64::MAX)
     }
 
     /// The policy for a payload of `len` bytes, scaled to the own uplink.
@@ -317,7 +292,8 @@ mod tests {
         assert!(error(|c| c.payload_bytes_max = 0).starts_with("payload_bytes_max = 0, must be 1"));
         assert!(error(|c| c.verify_batch_max = 65).contains("1 to 64"));
         assert!(error(|c| c.sends_in_flight_peer_max = 9).contains("1 to 8"));
-        assert!(error(|c| c.live_max = 1024).contains("at most 78 fit"));
+        assert!(error(|c| c.live_max = 1025).contains("1 to 1024"));
+        assert!(error(|c| c.memory_bytes_max = 1 << 20).contains("must be 268435456"));
         assert!(error(|c| c.peers_max = 1025).contains("peers_max"));
         assert!(error(|c| c.live_subject_max = 3).contains("live_subject_max"));
     }

@@ -135,6 +135,21 @@ pub struct Stats {
     pub sums: u32,
 }
 
+/// The most bytes that is kept of a broadcast at a time.
+pub(super) fn memory_bytes(header: &Header) -> u64 {
+    let each = header.piece_memory_bytes();
+    let needed = u64::from(header.chunks) * u64::from(header.generations);
+    let pieces = match header.strategy {
+        // What is accepted or may raise the rank, with what is held behind it or waits for commitments:
+        // of one generation each. When all is there, what was accepted and what comes of it.
+        Strategy::Rlnc => 2 * needed,
+        // Each shard may wait once, and as many as are needed are held behind them. When all is there,
+        // those, the padded payload, and every shard.
+        Strategy::Rs => u64::from(header.shards_total) + 2 * needed,
+    };
+    pieces * each + header.span_memory_bytes() + u64::from(header.len)
+}
+
 /// A broadcast whose header is verified.
 #[derive(Debug)]
 pub(super) struct Live<C: Coding> {

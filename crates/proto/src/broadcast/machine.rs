@@ -9,7 +9,7 @@ mod sink;
 mod source;
 
 use super::config::{Config, Schedule};
-use super::live::{Live, PeerIndex, Stats};
+use super::live::{Live, PeerIndex, Stats, memory_bytes};
 use super::message::{Known, Message};
 use super::orphans::Orphans;
 use super::place::{self, Place};
@@ -278,6 +278,12 @@ impl<C: Coding> Broadcast<C> {
         self.live.len()
     }
 
+    /// The most bytes that is kept of the broadcasts that are alive, whatever peers send.
+    pub fn memory_bytes(&self) -> u64 {
+        let each = self.live.iter().map(|live| memory_bytes(&live.header));
+        each.sum()
+    }
+
     /// Headers and messages without header that wait.
     pub fn waiting_count(&self) -> usize {
         self.gate.len() + self.orphans.len()
@@ -494,6 +500,12 @@ impl<C: Coding> Known for Broadcast<C> {
     fn header(&self, id: &Id) -> Option<&Header> {
         let live = self.find(id).map(|index| &*self.live[index].header);
         live.or_else(|| self.gate.header(id))
+    }
+
+    fn has_anchor(&self, id: &Id, generation: u16) -> bool {
+        let live = self.find(id).map(|index| &self.live[index]);
+        let flow = live.and_then(|live| live.flows.get(usize::from(generation)));
+        flow.is_some_and(|flow| flow.anchor.is_some())
     }
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {

@@ -131,8 +131,8 @@ pub enum Message<C: Coding> {
         id: Id,
         /// The generation.
         generation: u16,
-        /// Its anchor.
-        anchor: C::Anchor,
+        /// Its anchor; none where the receiver had it already.
+        anchor: Option<C::Anchor>,
         /// Bytes of the encoding.
         wire_bytes: u32,
     },
@@ -180,6 +180,11 @@ pub trait Known {
     /// The header of a broadcast.
     fn header(&self, id: &Id) -> Option<&Header>;
 
+    /// Whether the anchor of a generation is here: another peer's is then not worth the decoding.
+    fn has_anchor(&self, _id: &Id, _generation: u16) -> bool {
+        false
+    }
+
     /// Whether a new header may be worth the decoding of its commitments.
     ///
     /// # Errors
@@ -219,7 +224,7 @@ impl<C: Coding> Message<C> {
         Message::Commits {
             id,
             generation,
-            anchor,
+            anchor: Some(anchor),
             wire_bytes: (HEAD_BYTES + 2) as u32 + code.anchor_bytes(header) as u32,
         }
     }
@@ -317,7 +322,9 @@ impl<C: Coding> Message<C> {
             } => {
                 head(TAG_COMMITS, id);
                 writer.u16(*generation);
-                code.encode_anchor(anchor, &mut body);
+                if let Some(anchor) = anchor {
+                    code.encode_anchor(anchor, &mut body);
+                }
             }
             Message::Piece { id, piece, .. } => {
                 head(piece_tag(code), id);

@@ -242,13 +242,16 @@ pub(crate) fn policy_of(
     Ok(PolicyChoice::Fixed(policy))
 }
 
-/// Replaces when and of whom pieces are asked for.
+/// Replaces how many pieces wait, and when and of whom they are asked for.
 pub(crate) fn replace_needs(config: &mut Config, chosen: &Broadcast) {
     if let Some(ms) = chosen.quiet_ms {
         config.need_after_quiet_ns = u64::from(ms) * 1_000_000;
     }
     if let Some(peers) = chosen.need_peers {
         config.need_peers = u8::try_from(peers).unwrap_or(u8::MAX);
+    }
+    if let Some(pieces) = chosen.unverified {
+        config.unverified_peer_max = u8::try_from(pieces).unwrap_or(u8::MAX);
     }
 }
 

@@ -290,6 +290,32 @@ fn faults_of_machines_harm_no_broadcast() {
     }
 }
 
+/// Pieces come faster than they are verified: those for which there is no room are asked for again, after
+/// a quiet time that is longer than all the rest.
+#[test]
+fn on_fast_links_pieces_need_room_to_wait() {
+    let text = include_str!("../../../../scenarios/coded-devnet.toml");
+    let costs = include_str!("../../../../scenarios/costs/codes-sapphire-rapids.json");
+    let last_ns = |unverified: u32| {
+        let set = [
+            "protocol.strategy=rlnc",
+            "protocol.policy=medium",
+            "protocol.places=false",
+            "protocol.source_privacy=blend",
+            &format!("protocol.unverified={unverified}"),
+        ];
+        let set = set.map(|one| crate::scenario::parse_override(one).unwrap());
+        let mut scenario = Scenario::parse(text, &set).unwrap();
+        let table = scenario.compute.code_costs.clone().unwrap();
+        scenario.inputs.insert(table, costs.to_owned());
+        let outcome = run(&scenario, 1, &mut ()).unwrap();
+        assert_eq!(outcome.summary().delivered_pct, 100.0);
+        outcome.summary().t100_ns.unwrap()
+    };
+    let (few, many) = (last_ns(8), last_ns(64));
+    assert!(many < 100_000_000 && few > 2 * many, "{few} {many}");
+}
+
 #[test]
 fn a_count_without_rows_is_faster_than_any_code() {
     let outcome = |coding: &str| {

@@ -280,6 +280,7 @@ fn broadcast(path: &str, broadcast: &Broadcast) -> Checked {
         ("chunk_bytes_max", broadcast.chunk_bytes_max, 1, chunk_bytes),
         ("push_pct", broadcast.push_pct, 0, 10_000),
         ("in_flight", broadcast.in_flight, 1, in_flight),
+        ("unverified", broadcast.unverified, 1, 64),
         ("quiet_ms", broadcast.quiet_ms, 1, 60_000),
         ("need_peers", broadcast.need_peers, 1, 16),
     ];

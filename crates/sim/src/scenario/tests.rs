@@ -231,6 +231,11 @@ fn what_would_be_ignored_is_refused() {
             "",
             "protocol.in_flight = 9, allowed 1 to 8",
         ),
+        (
+            &*format!("{broadcast}\"rlnc\"\nunverified = 65"),
+            "",
+            "protocol.unverified = 65, allowed 1 to 64",
+        ),
         (horn, slot, "taken"),
         (
             horn,

@@ -3,13 +3,16 @@
 mod attacks;
 
 use super::*;
-use crate::cast::{Blamed, Carrier, Cast, Settings as CastSettings};
+use crate::cast::{
+    Blamed, Broadcasts, Carrier, Code, ELEMENTS, Settings as CastSettings, broadcasts,
+};
 use crate::record::{Record, replay};
 use alphorn_proto::broadcast::{self, Broadcast, Schedule};
 use alphorn_proto::horn::{KIND_COLLECTION, Selection};
-use alphorn_proto::rlnc::{Coding, Rs, Subject};
+use alphorn_proto::rlnc::{Coding, Generators, Header, KERNELS, Ristretto, Rs, Subject};
 use alphorn_scheme::{Role, SignItem, SignJob};
 use alphorn_types::Validator;
+use std::sync::LazyLock;
 
 const CASTERS: u32 = 5;
 /// Bytes of a collection's evidence: too long for gossip.
@@ -21,6 +24,20 @@ const LOST_ONE_IN: u64 = 10;
 /// Nodes see each other under these numbers, and a stranger under another one.
 const FIRST_PEER: u64 = 100;
 const MALLORY: Peer = Peer(7);
+
+/// Every code; generators are made once.
+static CODES: LazyLock<[Code; 2]> = LazyLock::new(|| {
+    let generators = Generators::new(KERNELS.measured(), ELEMENTS);
+    [Code::Rs, Code::Rlnc(generators)]
+});
+
+/// Runs a test in every code; a failure shows which it was behind the last line.
+fn in_each_code(test: impl Fn(&Code)) {
+    for code in &*CODES {
+        eprintln!("in {:?}", code.strategy());
+        test(code);
+    }
+}
 
 /// Frames that a node remembers to have sent.
 const LOG_MAX: usize = 300;
@@ -35,7 +52,7 @@ fn draw(state: &mut u64) -> u64 {
 
 /// The broadcasts of a node, and what they want done.
 pub(super) struct Caster {
-    cast: Option<Cast>,
+    cast: Option<Box<dyn Broadcasts>>,
     pub(super) settings: CastSettings,
     pub(super) large: VecDeque<(Topic, Bytes)>,
     pub(super) verdicts: VecDeque<(Token, Verdict)>,
@@ -112,11 +129,15 @@ impl Node {
         self.caster.as_ref()?.cast.as_ref()?.next_deadline()
     }
 
-    fn with_cast(&mut self, engine: &Engine, act: impl FnOnce(&mut Cast, Time, &mut Node)) {
+    fn with_cast(
+        &mut self,
+        engine: &Engine,
+        act: impl FnOnce(&mut dyn Broadcasts, Time, &mut Node),
+    ) {
         let now = self.now;
         if let Some(mut cast) = self.caster.as_mut().and_then(|one| one.cast.take()) {
             cast.follow(now, engine.horn());
-            act(&mut cast, now, self);
+            act(cast.as_mut(), now, self);
             self.caster.as_mut().unwrap().cast = Some(cast);
         }
     }
@@ -170,11 +191,11 @@ fn large_collections() -> (Model, Config, SchemeInfo) {
 
 impl World {
     /// Nodes that broadcast what is above a length, with collections of some hundred kilobytes.
-    fn casting(above_bytes: usize) -> World {
+    fn casting(code: &Code, above_bytes: usize) -> World {
         let (scheme, config, info) = large_collections();
         let node = |index: u32| {
             let horn = horn_of((config.clone(), info.clone()), index, CASTERS);
-            let cast = Cast::new(&horn, [index as u8; 32]).unwrap();
+            let cast = broadcasts(&horn, code, [index as u8; 32]).unwrap();
             let mut node = node_of(scheme.clone(), horn);
             node.caster = Some(Caster {
                 cast: Some(cast),
@@ -209,7 +230,11 @@ impl World {
         world
     }
 
-    pub(super) fn cast(&mut self, index: usize, act: impl FnOnce(&mut Cast, Time, &mut Node)) {
+    pub(super) fn cast(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut dyn Broadcasts, Time, &mut Node),
+    ) {
         let node = &mut self.nodes[index];
         node.now = node.now.max(shifted(self.now, node.skew_ns));
         let Some(mut engine) = node.engine.take() else {
@@ -259,37 +284,39 @@ impl World {
 
 #[test]
 fn large_messages_reach_all_by_broadcast_although_frames_are_lost() {
-    let mut world = World::casting(crate::cast::ABOVE_BYTES);
-    world.run_until(slot_start(8).saturating_sub_ns(1));
-    let all = |pick: fn(&crate::cast::Counts) -> u64| {
-        let counts = world.nodes.iter().map(|node| pick(&node.counts()));
-        counts.sum::<u64>()
-    };
-    let published = all(|counts| counts.published);
-    // Two committees with two collectors each in eight slots, and blocks that include them.
-    assert!(published > 2 * 2 * 8, "{published}");
-    for node in &world.nodes {
-        let counts = node.counts();
-        assert_eq!(counts.delivered, published - counts.published, "{counts:?}");
-        assert_eq!((counts.withheld, counts.gossiped), (0, 0), "{counts:?}");
-        assert_eq!(counts.sources_blamed, 0);
-        assert!(counts.payload_bytes[0] >= EVIDENCE_BYTES * counts.delivered);
-        assert_eq!(node.caster().peers, [], "an honest peer is blamed");
-        assert_eq!(node.caster().gossiped, []);
-        assert_eq!(node.verdicts.get("reject"), None);
-        assert_eq!(node.judged.len(), 5);
-        for judged in &node.judged {
-            assert_eq!(judged.all().missed, 0, "{judged:?}");
-            assert_eq!(judged.credited, u64::from(VALIDATORS), "{judged:?}");
+    in_each_code(|code| {
+        let mut world = World::casting(code, crate::cast::ABOVE_BYTES);
+        world.run_until(slot_start(8).saturating_sub_ns(1));
+        let all = |pick: fn(&crate::cast::Counts) -> u64| {
+            let counts = world.nodes.iter().map(|node| pick(&node.counts()));
+            counts.sum::<u64>()
+        };
+        let published = all(|counts| counts.published);
+        // Two committees with two collectors each in eight slots, and blocks that include them.
+        assert!(published > 2 * 2 * 8, "{published}");
+        for node in &world.nodes {
+            let counts = node.counts();
+            assert_eq!(counts.delivered, published - counts.published, "{counts:?}");
+            assert_eq!((counts.withheld, counts.gossiped), (0, 0), "{counts:?}");
+            assert_eq!(counts.sources_blamed, 0);
+            assert!(counts.payload_bytes[0] >= EVIDENCE_BYTES * counts.delivered);
+            assert_eq!(node.caster().peers, [], "an honest peer is blamed");
+            assert_eq!(node.caster().gossiped, []);
+            assert_eq!(node.verdicts.get("reject"), None);
+            assert_eq!(node.judged.len(), 5);
+            for judged in &node.judged {
+                assert_eq!(judged.all().missed, 0, "{judged:?}");
+                assert_eq!(judged.credited, u64::from(VALIDATORS), "{judged:?}");
+            }
+            let chain = node.engine.as_ref().unwrap().horn().chain();
+            assert!(chain.finalised().slot >= Slot(4), "{:?}", chain.finalised());
         }
-        let chain = node.engine.as_ref().unwrap().horn().chain();
-        assert!(chain.finalised().slot >= Slot(4), "{:?}", chain.finalised());
-    }
+    });
 }
 
 #[test]
 fn what_is_short_enough_is_gossiped() {
-    let mut world = World::casting(16 << 20);
+    let mut world = World::casting(&Code::Rs, 16 << 20);
     world.run_until(slot_start(4).saturating_sub_ns(1));
     for node in &world.nodes {
         let counts = node.counts();
@@ -300,81 +327,87 @@ fn what_is_short_enough_is_gossiped() {
 
 #[test]
 fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
-    let mut world = World::casting(crate::cast::ABOVE_BYTES);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("inputs");
-    world.nodes[1].recorder = Some(Recorder::create(&path, b"head").unwrap());
-    world.run_until(slot_start(4));
-    assert!(world.nodes[1].counts().delivered > 0);
-    let told = world.nodes[1].recorder.take().unwrap().finish();
-    assert!(told.whole);
-    let bytes = std::fs::read(&path).unwrap();
-    let record = Record::open(bytes.as_slice()).unwrap();
-    let (_, config, info) = large_collections();
-    let first = Settings {
-        first_slot: Slot(0),
-        started: None,
-    };
-    let again = replay(record, horn_of((config, info), 1, CASTERS), first).unwrap();
-    assert_eq!(again.mark.inputs, told.inputs);
-    assert_eq!((again.end, again.differs), (Some(again.mark), None));
+    in_each_code(|code| {
+        let mut world = World::casting(code, crate::cast::ABOVE_BYTES);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inputs");
+        world.nodes[1].recorder = Some(Recorder::create(&path, b"head").unwrap());
+        world.run_until(slot_start(4));
+        assert!(world.nodes[1].counts().delivered > 0);
+        let told = world.nodes[1].recorder.take().unwrap().finish();
+        assert!(told.whole);
+        let bytes = std::fs::read(&path).unwrap();
+        let record = Record::open(bytes.as_slice()).unwrap();
+        let (_, config, info) = large_collections();
+        let first = Settings {
+            first_slot: Slot(0),
+            started: None,
+        };
+        let again = replay(record, horn_of((config, info), 1, CASTERS), first).unwrap();
+        assert_eq!(again.mark.inputs, told.inputs);
+        assert_eq!((again.end, again.differs), (Some(again.mark), None));
+    });
 }
 
 /// Who signs what does not hold answers for it; whoever forwarded shards of it does not.
 #[test]
 fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
-    let mut world = World::casting(crate::cast::ABOVE_BYTES);
-    world.nodes[4].caster.as_mut().unwrap().is_bent = true;
-    world.run_until(slot_start(12).saturating_sub_ns(1));
-    let is_bent = |source: u32| source % CASTERS == 4;
-    let sent = world.nodes[4].counts().published;
-    assert!(sent > 0);
-    for node in &world.nodes[..4] {
-        let caster = node.caster();
-        assert!(!caster.blamed.is_empty());
-        for Blamed { subject, header } in &caster.blamed {
-            assert!(is_bent(subject.source), "{subject:?} is honest");
-            // Tag, header and signature: what proves it to others.
-            assert!(header.len() > 100, "{} bytes", header.len());
+    in_each_code(|code| {
+        let mut world = World::casting(code, crate::cast::ABOVE_BYTES);
+        world.nodes[4].caster.as_mut().unwrap().is_bent = true;
+        world.run_until(slot_start(12).saturating_sub_ns(1));
+        let is_bent = |source: u32| source % CASTERS == 4;
+        let sent = world.nodes[4].counts().published;
+        assert!(sent > 0);
+        for node in &world.nodes[..4] {
+            let caster = node.caster();
+            assert!(!caster.blamed.is_empty());
+            for Blamed { subject, header } in &caster.blamed {
+                assert!(is_bent(subject.source), "{subject:?} is honest");
+                // Tag, header and signature: what proves it to others.
+                assert!(header.len() > 100, "{} bytes", header.len());
+            }
+            let kept = caster.cast.as_ref().unwrap().blamed();
+            assert!(kept.iter().eq(&caster.blamed), "the headers are kept");
+            assert_eq!(caster.peers, [], "a forwarder is blamed");
+            assert_eq!(node.points, BTreeMap::new(), "a forwarder is blamed");
+            assert!(node.verdicts.get("reject") > Some(&0));
+            // All others' collections are there.
+            assert!(node.judged.iter().all(|judged| judged.credited > 0));
         }
-        let kept = caster.cast.as_ref().unwrap().blamed();
-        assert!(kept.eq(&caster.blamed), "the headers are kept");
-        assert_eq!(caster.peers, [], "a forwarder is blamed");
-        assert_eq!(node.points, BTreeMap::new(), "a forwarder is blamed");
-        assert!(node.verdicts.get("reject") > Some(&0));
-        // All others' collections are there.
-        assert!(node.judged.iter().all(|judged| judged.credited > 0));
-    }
+    });
 }
 
 #[test]
 fn without_the_right_to_sign_the_header_a_message_is_gossiped() {
-    let mut world = World::casting(crate::cast::ABOVE_BYTES);
-    world.run_until(slot_start(3).saturating_add_ns(1_000_000));
-    let subject = scheduled(&world.nodes[0], 3);
-    // As if the disk had failed: nothing of the slot is durable.
-    world.nodes[0].reserved.remove(&Slot(3));
-    let data = collection_like(&subject, &world.nodes[0]);
-    world.cast(0, |cast, now, node| {
-        cast.publish(now, Topic::Collection, data, node)
+    in_each_code(|code| {
+        let mut world = World::casting(code, crate::cast::ABOVE_BYTES);
+        world.run_until(slot_start(3).saturating_add_ns(1_000_000));
+        let subject = scheduled(&world.nodes[0], 3);
+        // As if the disk had failed: nothing of the slot is durable.
+        world.nodes[0].reserved.remove(&Slot(3));
+        let data = collection_like(&subject, &world.nodes[0]);
+        world.cast(0, |cast, now, node| {
+            cast.publish(now, Topic::Collection, data, node)
+        });
+        world.run_until(slot_start(3).saturating_add_ns(500_000_000));
+        let node = &world.nodes[0];
+        assert_eq!(node.caster().gossiped, [Topic::Collection]);
+        assert_eq!(node.counts().gossiped, 1);
+        // And one of a validator without that duty is not even tried.
+        let sources = node.sources();
+        let mut others = (0..VALIDATORS).map(|source| Subject { source, ..subject });
+        let other = others.find(|other| !sources.is_scheduled(other)).unwrap();
+        let data = collection_like(&other, node);
+        world.cast(0, |cast, now, node| {
+            cast.publish(now, Topic::Collection, data, node);
+        });
+        let node = &world.nodes[0];
+        assert_eq!(node.caster().gossiped, [Topic::Collection; 2]);
+        let is_asked = |event: &Event| matches!(event, Event::Finished(job, _) if job.0 >= JOBS);
+        let mut jobs = world.queue.values().filter(|(index, _)| *index == 0);
+        assert!(!jobs.any(|(_, event)| is_asked(event)), "a job runs for it");
     });
-    world.run_until(slot_start(3).saturating_add_ns(500_000_000));
-    let node = &world.nodes[0];
-    assert_eq!(node.caster().gossiped, [Topic::Collection]);
-    assert_eq!(node.counts().gossiped, 1);
-    // And one of a validator without that duty is not even tried.
-    let sources = node.sources();
-    let mut others = (0..VALIDATORS).map(|source| Subject { source, ..subject });
-    let other = others.find(|other| !sources.is_scheduled(other)).unwrap();
-    let data = collection_like(&other, node);
-    world.cast(0, |cast, now, node| {
-        cast.publish(now, Topic::Collection, data, node);
-    });
-    let node = &world.nodes[0];
-    assert_eq!(node.caster().gossiped, [Topic::Collection; 2]);
-    let is_asked = |event: &Event| matches!(event, Event::Finished(job, _) if job.0 >= JOBS);
-    let mut jobs = world.queue.values().filter(|(index, _)| *index == 0);
-    assert!(!jobs.any(|(_, event)| is_asked(event)), "a job runs for it");
 }
 
 /// A collector of the first committee in a slot.

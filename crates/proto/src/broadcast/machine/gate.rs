@@ -167,7 +167,7 @@ impl<C: Coding> Broadcast<C> {
         if others >= usize::from(self.config.live_subject_max) {
             return self.refused.add(Reject::Equivocation);
         }
-        if self.live.len() >= usize::from(self.config.live_max) {
+        if !self.has_room_for(&announce.header) {
             return self.refused.add(Reject::LiveFull);
         }
         let first = self.live.iter().position(same);

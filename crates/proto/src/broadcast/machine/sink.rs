@@ -117,7 +117,7 @@ impl<C: Coding> Broadcast<C> {
         index: usize,
         from: PeerIndex,
         generation: u16,
-        anchor: C::Anchor,
+        anchor: Option<C::Anchor>,
     ) {
         let live = &mut self.live[index];
         if generation >= live.header.generations {
@@ -125,10 +125,10 @@ impl<C: Coding> Broadcast<C> {
         }
         live.share(from, generation).anchor = true;
         let flow = &mut live.flows[usize::from(generation)];
-        if flow.anchor.is_some() {
+        if flow.anchor.is_some() || anchor.is_none() {
             return;
         }
-        flow.anchor = Some(anchor);
+        flow.anchor = anchor;
         let waiting = std::mem::take(&mut live.unanchored);
         for Waiting { from, piece, hop } in waiting {
             let live = &mut self.live[index];

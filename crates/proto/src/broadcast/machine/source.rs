@@ -2,11 +2,11 @@
 
 use super::{Broadcast, Task, below};
 use crate::broadcast::config::SourcePrivacy;
-use crate::broadcast::live::{Live, Phase};
+use crate::broadcast::live::{Live, Phase, memory_bytes};
 use crate::broadcast::message::{Announce, rides_along};
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Output, Step, Unpublished};
-use crate::rlnc::{Coding, Id, Published, Subject};
+use crate::rlnc::{Coding, Header, Id, Published, Subject};
 use alphorn_scheme::Bytes;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl<C: Coding> Broadcast<C> {
         if self.find(&id).is_some() {
             return self.unpublished(subject, Unpublished::Twice);
         }
-        if self.live.len() >= usize::from(self.config.live_max) {
+        if !self.has_room_for(&header) {
             return self.unpublished(subject, Unpublished::LiveFull);
         }
         let first = anchors.first().filter(|_| rides_along(&self.code, &header));
@@ -105,6 +105,12 @@ impl<C: Coding> Broadcast<C> {
         self.progress(id, Step::Header);
         self.begin_sending(self.live.len() - 1);
         self.adopt(now, &id);
+    }
+
+    /// Whether one more broadcast may be alive.
+    pub(super) fn has_room_for(&self, header: &Header) -> bool {
+        self.live.len() < usize::from(self.config.live_max)
+            && self.memory_bytes() + memory_bytes(header) <= self.config.memory_bytes_max
     }
 
     pub(super) fn insert(&mut self, live: Live<C>) {

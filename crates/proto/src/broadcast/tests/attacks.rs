@@ -4,7 +4,7 @@ use super::net::{Net, SUBJECT, config, payload, sign};
 use crate::Peer;
 use crate::broadcast::{
     Announce, Blame, CHUNK_BYTES_MAX, Config, Input, Message, Output, Policy, Product, Ranks,
-    Reject, Want, Work,
+    Reject, Unpublished, Want, Work,
 };
 use crate::rlnc::{
     Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
@@ -357,6 +357,66 @@ fn trap_17_floods_are_bounded() {
 
 /// Trap 18: both headers of an equivocating source reach everybody as evidence; pieces of only one
 /// of them are taken, and there is no third.
+/// Points are decoded once for each generation, however often its commitments come.
+#[test]
+fn trap_17_commitments_that_are_here_are_not_read_again() {
+    let mut net = star(2);
+    let cut = Cut {
+        generations: 2,
+        ..POLICY.cut(net.code.strategy(), 10_000)
+    };
+    let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
+    let announce = net.announce(&published);
+    let (id, header) = (announce.id, &published.header);
+    net.receive(0, 1, Message::Header(announce));
+    net.run_ms(1);
+    let anchor = published.anchors[1];
+    let bytes = Message::commits(&net.code, header, id, 1, anchor).encode(&net.code, header);
+    let is_read = |net: &Net<Model16>| match net.nodes[0].decode(&bytes) {
+        Ok(Message::Commits {
+            anchor, wire_bytes, ..
+        }) => {
+            assert_eq!(wire_bytes as usize, bytes.len());
+            anchor.is_some()
+        }
+        other => panic!("{other:?}"),
+    };
+    for (from, is_first) in [(1, true), (2, false), (1, false)] {
+        assert_eq!(is_read(&net), is_first);
+        let message = net.nodes[0].decode(&bytes).unwrap();
+        net.receive(0, from, message);
+    }
+    assert_eq!(net.reports, []);
+}
+
+/// Room is counted by what a header allows, before anything is kept.
+#[test]
+fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
+    let config = Config {
+        memory_bytes_max: 16 << 20,
+        ..config(POLICY)
+    };
+    let mut net = Net::new(model(), config, 2, 1, 1);
+    for index in 0..8 {
+        let subject = Subject { index, ..SUBJECT };
+        let announce = net.announce(&published(&net.code, subject, 1_000_000));
+        net.receive(0, 1, Message::Header(announce));
+        net.run_ms(1);
+    }
+    let live = net.nodes[0].live_count();
+    assert!((2..6).contains(&live), "{live}");
+    assert!(net.nodes[0].memory_bytes() <= 16 << 20);
+    assert_eq!(net.refused(Reject::LiveFull), 8 - live as u32);
+    let subject = Subject {
+        index: 9,
+        ..SUBJECT
+    };
+    let payload = payload(1_000_000);
+    net.input(0, Input::Publish { subject, payload });
+    net.run_ms(1);
+    assert_eq!(net.seen[0].unpublished, [Unpublished::LiveFull]);
+}
+
 #[test]
 fn trap_18_equivocation_is_seen_by_everybody() {
     let mut net = Net::new(model(), config(POLICY), 20, 8, 18);

@@ -41,6 +41,7 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         places,
         source_privacy,
         in_flight,
+        unverified,
         quiet_ms,
         need_peers,
         coding,
@@ -54,6 +55,7 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         headers,
         source_run,
         in_flight,
+        unverified,
         quiet_ms,
         need_peers,
     ];
@@ -66,7 +68,7 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     if *strategy == Strategy::Gossip && own {
         let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
                    source_chunks, headers, source_run, feedback, places, source_privacy, in_flight, \
-                   quiet_ms and need_peers";
+                   unverified, quiet_ms and need_peers";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
     let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;

@@ -154,6 +154,9 @@ pub struct Broadcast {
     /// Pieces on the way to a peer at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
+    /// Pieces of a peer that wait for verification at most, 8 if absent. A node of Horn takes 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<u32>,
     /// Time without a new piece after which pieces are asked for, if not that of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<u32>,

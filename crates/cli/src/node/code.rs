@@ -1,0 +1,53 @@
+//! The code in which a network broadcasts.
+
+use crate::calibration::{self, Kernel};
+use crate::error::Result;
+use crate::options::Common;
+use alphorn_node::cast::{Code, ELEMENTS};
+use alphorn_proto::rlnc::{Generators, KERNELS, Strategy};
+use serde::{Deserialize, Serialize};
+
+/// How blocks and collections are coded that are too long for gossip; all nodes of a network do it alike.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BroadcastCode {
+    /// Reed-Solomon shards under a Merkle root, which relays forward
+    #[default]
+    ReedSolomon,
+    /// Random linear combinations under Pedersen commitments, which relays mix again
+    Rlnc,
+}
+
+impl BroadcastCode {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == BroadcastCode::default()
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BroadcastCode::ReedSolomon => "reed-solomon",
+            BroadcastCode::Rlnc => "rlnc",
+        }
+    }
+
+    /// What headers call it.
+    pub(crate) fn strategy(self) -> Strategy {
+        match self {
+            BroadcastCode::ReedSolomon => Strategy::Rs,
+            BroadcastCode::Rlnc => Strategy::Rlnc,
+        }
+    }
+
+    /// The code with what it needs, and the kernels that it chose from: generators are made for a network
+    /// that uses them, once, some 0.1 s.
+    pub(super) fn make(self, common: &Common) -> Result<(Code, Vec<Kernel>)> {
+        match self {
+            BroadcastCode::ReedSolomon => Ok((Code::Rs, Vec::new())),
+            BroadcastCode::Rlnc => {
+                let common = common.for_crate(KERNELS.of);
+                let generators = Generators::new(common.kernel(&KERNELS)?, ELEMENTS);
+                Ok((Code::Rlnc(generators), calibration::of(&KERNELS, &common)?))
+            }
+        }
+    }
+}
