@@ -124,6 +124,7 @@ impl<M> Net<M> {
             called: false,
             down: false,
             wrapped: false,
+            followed: false,
         };
         Net {
             loads: Loads::new(rate.clone(), rates.len()),

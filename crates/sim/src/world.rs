@@ -7,6 +7,7 @@
 
 mod change;
 mod effects;
+pub(crate) mod follow;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -142,6 +143,7 @@ pub struct World<R: Role, W = ()> {
     /// Hash of the events so far, whatever their order.
     hash: u64,
     tracer: trace::Tracer,
+    follower: follow::Follower,
 }
 
 impl<R: Role, W: Witness<R>> World<R, W> {
@@ -178,6 +180,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             active_ns: 0,
             hash: 0,
             tracer: trace::Tracer::default(),
+            follower: follow::Follower::default(),
         };
         for node in 0..nodes as u32 {
             world.settle(node);
@@ -218,7 +221,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     /// What saw the run.
-    #[cfg(test)]
     pub(crate) fn witness_mut(&mut self) -> &mut W {
         &mut self.witness
     }
@@ -411,6 +413,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     pub(crate) fn close(&mut self) {
         self.now_ns = self.latest_ns;
         self.show();
+        self.tell_traffic();
         self.close_trace();
     }
 
@@ -576,8 +579,11 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     fn hand_over(&mut self, node: u32, from: u32, index: u32) {
         let from = Peer(u64::from(from));
         let plain = !self.net.hot[node as usize].wrapped && !self.is_traced(node);
-        let message = self.net.messages.get(index);
         self.received += 1;
+        if self.net.hot[node as usize].followed {
+            self.follow_received(node, index);
+        }
+        let message = self.net.messages.get(index);
         self.witness.arrived(self.now_ns, node, message);
         let role = &mut self.roles[node as usize];
         if plain && role.absorb(from, message) {

@@ -34,6 +34,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "coded-20-16mb",
     "coded-20-1mb",
     "direct-uplink",
+    "horn-16k",
     "horn-1m-10k",
     "horn-collectors",
     "horn-committees",

@@ -51,6 +51,8 @@ pub(crate) struct Hot {
     pub(crate) down: bool,
     /// A wrapper stands before its state machine.
     pub(crate) wrapped: bool,
+    /// What it does is told.
+    pub(crate) followed: bool,
 }
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");

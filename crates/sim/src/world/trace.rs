@@ -30,6 +30,10 @@ pub(super) struct Tracer {
     records: Vec<Record>,
     /// Those of windows that are closed, in the order of time.
     closed: usize,
+    /// When the run begins, from genesis: times are told from there.
+    pub(super) begin_ns: u64,
+    /// The end of the last window that is closed.
+    closed_ns: u64,
 }
 
 impl<R: Role, W: Witness<R>> World<R, W> {
@@ -38,14 +42,29 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         self.tracer.of = of;
     }
 
-    /// What was told since this was last asked for, up to the last window that is closed; in the order of time.
+    /// From now on times are told from a genesis so long before the begin of the run.
+    pub(crate) fn trace_from(&mut self, begin_ns: u64) {
+        self.tracer.begin_ns = begin_ns;
+    }
+
+    /// Until when all that happens is told.
+    pub(crate) fn told_ns(&self) -> u64 {
+        self.tracer.closed_ns
+    }
+
+    /// What was told since this was last asked for, by nodes and by the witness, up to the last window that is
+    /// closed; in the order of time.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
+        let mut told = self.witness.told(self.tracer.closed_ns);
         let closed = std::mem::take(&mut self.tracer.closed);
-        self.tracer.records.drain(..closed).collect()
+        told.extend(self.tracer.records.drain(..closed));
+        told.sort_by_key(|record| record.t);
+        told
     }
 
     /// Brings what was told in a window into the order of time.
     pub(super) fn close_trace(&mut self) {
+        self.tracer.closed_ns = self.now_ns;
         let Tracer {
             records, closed, ..
         } = &mut self.tracer;
@@ -129,14 +148,14 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     /// The node that a node's number for a neighbour means.
-    fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
+    pub(super) fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
         let end = self.net.graph.end(node, peer.0)?;
         Some(self.net.graph.peer(end))
     }
 
-    fn tell(&mut self, node: u32, event: Event) {
+    pub(super) fn tell(&mut self, node: u32, event: Event) {
         self.tracer.records.push(Record {
-            t: i64::try_from(self.now_ns).unwrap_or(i64::MAX),
+            t: i64::try_from(self.now_ns.saturating_add(self.tracer.begin_ns)).unwrap_or(i64::MAX),
             n: format!("node-{node}").into(),
             event,
         });

@@ -1,6 +1,7 @@
 //! Who looks at a run: sees the stream of events and what is published, and no state of a node.
 
 use crate::role::Role;
+use alphorn_types::trace::Record;
 
 /// Sees what happens in a world, in the order of time where it is not said otherwise; what it does with it
 /// never changes a run, but for its end.
@@ -23,6 +24,11 @@ pub trait Witness<R: Role> {
 
     /// A node that comes back has forgotten everything.
     fn restarted(&mut self, _now_ns: u64, _node: u32) {}
+
+    /// What it has to tell of the time until now that it has not told, in the order of time from genesis.
+    fn told(&mut self, _now_ns: u64) -> Vec<Record> {
+        Vec::new()
+    }
 
     /// Whether nothing more need happen; asked after each window.
     #[inline]
