@@ -26,6 +26,7 @@ let folder;
 let text;
 let records;
 let manifest;
+let scheme;
 
 before(() => {
   folder = mkdtempSync(join(tmpdir(), "alphorn-slot-"));
@@ -33,6 +34,7 @@ before(() => {
   execFileSync(PROGRAM, ["sim", "run", "horn-16k", "--seed", "7", ...set, "--out", join(folder, "run")], { stdio: "ignore" });
   text = readFileSync(join(folder, "run", "trace.jsonl"), "utf8");
   records = new LineReader().push(text);
+  [, scheme] = /^scheme = "(.+)"$/m.exec(readFileSync(join(folder, "run", "scenario.toml"), "utf8"));
   manifest = JSON.parse(readFileSync(join(folder, "run", "manifest.json"), "utf8"));
 });
 
@@ -45,7 +47,7 @@ test("a simulated slot has what a live one has", () => {
   const state = records.reduce(reduce, INITIAL);
   assert.deepEqual(
     [state.genesis.validators, state.genesis.committees, state.genesis.subs, state.genesis.scheme],
-    [4096, COMMITTEES, CELLS, "bls"],
+    [4096, COMMITTEES, CELLS, scheme],
   );
   const slot = shownSlot(state);
   assert.equal(slot.slot, 0);
