@@ -212,7 +212,6 @@ mod tests {
     #[test]
     fn lines_have_so_many_cells_and_no_more() {
         let mut counts = CellCounts::new(Layout::new(1 << 20, 256, 64).unwrap());
-        counts.see(cell(0, 0));
         for c in [0, 255] {
             counts.collect(cell(c, 63), 64);
         }
