@@ -77,7 +77,8 @@ export function drawProgress({ canvas, table, empty, state, slot, isTableOpen })
     g.fillStyle = colours.ink;
     g.fillRect(mark, FRAME.top, 1, HEIGHT - FRAME.top - FRAME.bottom);
     g.textAlign = mark > width - 110 ? "right" : "left";
-    g.fillText(format.milliseconds(slot.twoThirdsMs), mark + (mark > width - 110 ? -5 : 5), FRAME.top + 4);
+    // Below the line of two thirds, where the curves have passed.
+    g.fillText(format.milliseconds(slot.twoThirdsMs), mark + (mark > width - 110 ? -5 : 5), y(200 / 3) + 12);
   }
   const end = points.at(-1);
   canvas.setAttribute("aria-label", `Votes of slot ${slot.slot}: ${format.percent(end.seen)} seen, `

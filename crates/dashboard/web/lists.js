@@ -17,13 +17,16 @@ function scoreBar(score) {
   return make("span", { class: "track", "aria-hidden": "true" }, inner);
 }
 
-/** Fills the table of peers: the lowest score first. */
+/** Fills the table of peers: the lowest score first. Whose they are is said where several nodes tell of theirs. */
 export function drawPeers({ table, state }) {
   const peers = Object.entries(state.peers).sort(([a, one], [b, other]) => one.score - other.score || (a < b ? -1 : 1));
-  const rows = peers.slice(0, PEERS_SHOWN).map(([short, peer]) => [
-    format.short(short), peer.event, right(String(peer.score).replace("-", "−")), scoreBar(peer.score), right(format.moment(peer.t)),
+  const isOfSeveral = peers.some(([, peer]) => peer.n !== peers[0][1].n);
+  const whose = (words) => (isOfSeveral ? [words] : []);
+  const rows = peers.slice(0, PEERS_SHOWN).map(([, peer]) => [
+    ...whose(peer.n), format.short(peer.short), peer.event,
+    right(String(peer.score).replace("-", "−")), scoreBar(peer.score), right(format.moment(peer.t)),
   ]);
-  fillTable(table, ["Peer", "Last event", right("Score"), "", right("At")], rows);
+  fillTable(table, [...whose("Of"), "Peer", "Last event", right("Score"), "", right("At")], rows);
 }
 
 /** Fills the list of faults: the newest first. */

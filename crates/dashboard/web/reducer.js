@@ -8,8 +8,8 @@ import { append, emptyLog, emptySet, has, insert, replaced } from "./log.js";
 
 /** Slots that are kept; older ones are forgotten. */
 export const SLOTS_KEPT = 64;
-/** Jobs and sessions that are kept. */
-export const JOBS_KEPT = 2048;
+/** Jobs and sessions that are kept: all that a simulated slot tells of. */
+export const JOBS_KEPT = 16384;
 export const SESSIONS_KEPT = 256;
 /** Faults that are kept, and aggregates of one cell. */
 export const FAULTS_KEPT = 512;
@@ -24,6 +24,9 @@ export const RECEIVERS_KEPT = 16384;
 /** Points of a slot's curves, and seconds of traffic. */
 export const POINTS_KEPT = 512;
 export const SECONDS_KEPT = 120;
+
+/** Kinds that may be told of the whole network, under a name that is no node's. */
+const OF_ALL = new Set(["genesis", "fault", "slot", "cells", "finality"]);
 
 /** Under this name goes what is beyond a bound on names. */
 export const OTHERS = "(others)";
@@ -63,9 +66,7 @@ export function reduce(state, record) {
   next.t = state.t === null ? record.t : Math.max(state.t, record.t);
   next.first = state.first === null ? record.t : Math.min(state.first, record.t);
   next.counts = { ...state.counts, [record.k]: (state.counts[record.k] ?? 0) + 1 };
-  // What a scenario says of itself is of no node.
-  const isNode = record.k !== "genesis" && record.k !== "fault";
-  if (isNode && state.nodes.size < NODES_KEPT && !has(state.nodes, record.n)) {
+  if (!OF_ALL.has(record.k) && state.nodes.size < NODES_KEPT && !has(state.nodes, record.n)) {
     next.nodes = insert(state.nodes, record.n);
   }
   REDUCERS[record.k](next, record);
@@ -198,10 +199,12 @@ const REDUCERS = {
 
   peer(next, r) {
     // A peer that is told of again moves to the end: the front is who was silent longest.
-    const { [r.short]: _, ...others } = next.peers;
+    // Two nodes may be connected to one.
+    const name = `${r.n}\u0000${r.short}`;
+    const { [name]: _, ...others } = next.peers;
     const [oldest, ...newer] = Object.entries(others);
     const kept = oldest !== undefined && newer.length + 1 >= PEERS_KEPT ? Object.fromEntries(newer) : others;
-    next.peers = { ...kept, [r.short]: { n: r.n, t: r.t, event: r.event, score: r.score } };
+    next.peers = { ...kept, [name]: { n: r.n, short: r.short, t: r.t, event: r.event, score: r.score } };
   },
 
   finality(next, r) {

@@ -8,7 +8,7 @@ import { itemsOf } from "./log.js";
 const leftOf = (width) => (width < 600 ? 96 : 132);
 const RIGHT = 14;
 const ROW = 20;
-const LANES_MAX = 12;
+const LANES_MAX = 24;
 const SESSIONS_MAX = 6;
 
 /** Begin and end of a slot in nanoseconds from genesis. */
@@ -40,14 +40,18 @@ export function kindOfJob(job) {
   return job.over ? "late" : "aggregated";
 }
 
-/** The names of the phases where the trace gives only their times. */
-const PHASE_NAMES = ["propose", "vote", "aggregate", "collect", "decide"];
+/** The names of the phases, of which the trace gives only the times: one for each level of evidence in the middle. */
+function phaseNames(count) {
+  const levels = ["aggregate", "collect", "collect_3", "collect_4"].slice(0, Math.max(0, count - 3));
+  return ["propose", "vote", ...levels, "decide"];
+}
 
 /** The phases of a slot, in order: name, planned begin, lag. */
 export function phasesOf(state, slot) {
   const offsets = state.genesis?.offsetsMs ?? [];
+  const names = phaseNames(offsets.length);
   return offsets.map((ms, i) => {
-    const name = PHASE_NAMES[i] ?? `phase ${i}`;
+    const name = names[i] ?? `phase ${i}`;
     const told = Object.hasOwn(slot.phases, name) ? slot.phases[name] : null;
     return { name, ms, lagUs: told?.lagUs ?? null, node: told?.node ?? null };
   });

@@ -45,7 +45,7 @@ use trace::Tracer;
 
 pub use arrivals::Arrival;
 pub(crate) use buckets_table::RATIO;
-pub(crate) use event::{Event, Finality, Turn};
+pub(crate) use event::{Event, Turn};
 pub(crate) use jobs::{EndedJob, InFlight, Session};
 pub(crate) use metrics::CONTENT_TYPE;
 pub use metrics::text as metrics_text;
@@ -359,7 +359,7 @@ impl Telemetry {
             self.emit(&Event::TwoThirds {
                 slot,
                 ms: self.now.since_ns(self.clock.slot_start(slot)) as f64 / 1e6,
-                finality: Finality::of(horn),
+                finality: horn.finality(),
             });
         }
     }
@@ -369,7 +369,7 @@ impl Telemetry {
         if let Some(slot) = self.clock.slot_at(self.now) {
             let view = horn.view(slot);
             self.trace.slot(self.now, slot, horn.chain(), view.as_ref());
-            self.trace.finality(Finality::of(horn), None);
+            self.trace.finality(horn.finality(), None);
             self.look_at_chain(horn);
             if self.now >= self.chain.before_at {
                 self.chain.before_at = self.now.saturating_add_ns(BEFORE_NS);

@@ -56,6 +56,14 @@ pub struct SessionId {
     pub seq: u32,
 }
 
+impl SessionId {
+    /// One number for both, as traces have it.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        (self.slot.0 << 32) | u64::from(self.seq)
+    }
+}
+
 /// What a task is about. Two queued tasks of one role and group never wait at the same time: the
 /// newer one replaces the older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

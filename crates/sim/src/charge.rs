@@ -53,10 +53,19 @@ impl Processor {
     }
 }
 
+/// Where and since when a job ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnLane {
+    pub(crate) lane: u16,
+    pub(crate) begun_ns: u64,
+}
+
 /// A job that ended.
 #[derive(Debug)]
 pub(crate) struct Done<W> {
     pub(crate) job: JobId,
+    /// Absent if it had no lane: it was done in line or at once, or never began.
+    pub(crate) ran: Option<OnLane>,
     pub(crate) end: End,
     /// What to run for its product, if it ran.
     pub(crate) work: Option<W>,
@@ -67,6 +76,7 @@ impl<W> Done<W> {
     fn ran(job: JobId, work: W) -> Self {
         Done {
             job,
+            ran: None,
             end: End::Ran,
             work: Some(work),
             leftover: 0,
@@ -76,6 +86,7 @@ impl<W> Done<W> {
     fn not_run(job: JobId, end: End) -> Self {
         Done {
             job,
+            ran: None,
             end,
             work: None,
             leftover: 0,

@@ -33,7 +33,7 @@
 //! | `node` | a node |
 //! | `own` | what it publishes |
 //! | `build` | the graph |
-//! | `watch` | who checks and measures a run |
+//! | `watch`, `followed`, `tell` | who checks and measures a run, what is seen of a slot, and who tells of it |
 //! | `run` | from a scenario to a world that stopped |
 //! | `harvest`, `floor` | what it comes to, and what it cannot beat |
 //! | `paid`, `harm` | what its blocks pay for, and what that is less than in another run |
@@ -42,6 +42,7 @@
 pub(crate) mod build;
 mod cast;
 mod floor;
+mod followed;
 mod harm;
 mod harvest;
 mod message;
@@ -52,6 +53,7 @@ mod plan;
 mod posts;
 mod run;
 mod station;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod watch;

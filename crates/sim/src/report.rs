@@ -246,43 +246,67 @@ impl Outcome {
     }
 }
 
+/// What was expected of a figure, and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The figure.
+    pub name: &'static str,
+    /// What was expected of it.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+    /// Whether that is as expected.
+    pub holds: bool,
+}
+
 impl Summary {
-    /// What was expected and does not hold, a line each.
-    pub fn failures(&self, expect: &Expect) -> Vec<String> {
+    /// All that was expected of figures.
+    pub fn expected(&self, expect: &Expect) -> Vec<Expected> {
         let times = [
             ("t50", self.t50_ns, expect.t50_ms_max),
             ("t90", self.t90_ns, expect.t90_ms_max),
             ("t99", self.t99_ns, expect.t99_ms_max),
             ("t100", self.t100_ns, expect.t100_ms_max),
         ];
-        let mut failures = Vec::new();
-        for (name, time, most) in times {
-            match (time, most) {
-                (None, Some(most)) => failures.push(format!("{name} = none, expected {most} ms")),
-                (Some(ns), Some(most)) if ns > most.saturating_mul(1_000_000) => {
-                    let ms = ns.div_ceil(1_000_000);
-                    failures.push(format!("{name} = {ms} ms, expected {most} ms"));
-                }
-                _ => {}
-            }
-        }
         let ratios = [
             ("sent", self.sent_ratio, expect.sent_max),
             ("waste", self.waste_ratio, expect.waste_max),
         ];
-        for (name, value, most) in ratios {
-            if let Some(most) = most.filter(|&most| value > most) {
-                failures.push(format!("{name} = {value:.3}, expected at most {most}"));
-            }
-        }
-        if let Some(least) = expect
-            .delivered_pct_min
-            .filter(|&pct| self.delivered_pct < pct)
-        {
-            let value = self.delivered_pct;
-            failures.push(format!("delivered = {value:.3} %, expected {least} %"));
-        }
-        failures
+        let time = |(name, ns, most_ms): (&'static str, Option<u64>, Option<u64>)| {
+            let most_ms = most_ms?;
+            Some(Expected {
+                name,
+                expected: format!("{most_ms} ms"),
+                found: ns.map_or("none".into(), |ns| format!("{} ms", ns.div_ceil(1_000_000))),
+                holds: ns.is_some_and(|ns| ns <= most_ms.saturating_mul(1_000_000)),
+            })
+        };
+        let ratio = |(name, value, most): (&'static str, f64, Option<f64>)| {
+            let most = most?;
+            Some(Expected {
+                name,
+                expected: format!("at most {most}"),
+                found: format!("{value:.3}"),
+                holds: value <= most,
+            })
+        };
+        let delivered = expect.delivered_pct_min.map(|least| Expected {
+            name: "delivered",
+            expected: format!("{least} %"),
+            found: format!("{:.3} %", self.delivered_pct),
+            holds: self.delivered_pct >= least,
+        });
+        let times = times.into_iter().filter_map(time);
+        let ratios = ratios.into_iter().filter_map(ratio);
+        times.chain(ratios).chain(delivered).collect()
+    }
+
+    /// What was expected and does not hold, a line each.
+    pub fn failures(&self, expect: &Expect) -> Vec<String> {
+        let all = self.expected(expect).into_iter();
+        let line =
+            |one: Expected| format!("{} = {}, expected {}", one.name, one.found, one.expected);
+        all.filter(|one| !one.holds).map(line).collect()
     }
 }
 

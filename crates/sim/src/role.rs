@@ -57,6 +57,9 @@ pub trait Labour: Schedulable + Debug + Send {
     /// What it yields.
     type Product: Debug;
 
+    /// Its name in traces.
+    fn name(&self) -> &'static str;
+
     /// Does it.
     fn run(self) -> Self::Product;
 }

@@ -15,7 +15,7 @@ use crate::graph::GraphError;
 use crate::report::{Adversity, Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role, Wire};
-use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, Strategy};
+use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, Strategy, TraceLevel};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
@@ -62,7 +62,13 @@ pub trait Observe {
         None
     }
 
-    /// What happened to these nodes, in the order of time.
+    /// How much of a run of slots is told to [`Observe::trace`], as a live node tells of them; the same for the
+    /// whole run.
+    fn slots(&self) -> TraceLevel {
+        TraceLevel::None
+    }
+
+    /// What happened since the last time, in the order of time.
     fn trace(&mut self, _records: Vec<Record>) {}
 }
 
@@ -339,8 +345,9 @@ pub(crate) fn step<R: Role, W: Witness<R>>(
     if world.events() >= last {
         world.close();
     }
-    if traces.is_some() {
-        observe.trace(world.take_trace());
+    let told = world.take_trace();
+    if !told.is_empty() {
+        observe.trace(told);
     }
     match pause? {
         Pause::Events if world.events() >= last => Ok(Pause::Until),

@@ -9,6 +9,7 @@
 
 mod change;
 mod effects;
+pub(crate) mod follow;
 mod seen;
 mod span;
 #[cfg(test)]
@@ -215,6 +216,11 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     /// What saw the run.
     pub fn witness(&self) -> &W {
         &self.witness
+    }
+
+    /// What saw the run.
+    pub(crate) fn witness_mut(&mut self) -> &mut W {
+        &mut self.witness
     }
 
     /// The connections.
@@ -449,6 +455,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         let latest_ns = self.spans.iter().map(|span| span.latest_ns).max();
         self.now_ns = latest_ns.unwrap_or(0);
         self.show();
+        self.tell_traffic();
         self.close_trace();
     }
 

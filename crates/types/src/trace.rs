@@ -11,10 +11,14 @@ use std::io::{BufRead, Read};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Layout;
+
+mod cells;
 mod check;
 mod percents;
 mod ring;
 
+pub use cells::CellCounts;
 pub use check::PHASES_MAX;
 pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
@@ -267,6 +271,19 @@ pub enum Event {
 }
 
 impl Event {
+    /// The first line of a trace of the slots of a layout.
+    #[must_use]
+    pub fn genesis(scheme: Name, layout: &Layout, slot_ms: u64, offsets_ms: &[u64]) -> Self {
+        Event::Genesis {
+            scheme,
+            validators: layout.validators(),
+            committees: layout.committees(),
+            subs: layout.subcommittees(),
+            slot_ms,
+            offsets_ms: offsets_ms.to_vec(),
+        }
+    }
+
     /// Name of the kind: the value of `k`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

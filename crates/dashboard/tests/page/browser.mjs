@@ -12,6 +12,8 @@ const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
 /** The server of synthetic traces: `cargo build -p alphorn-dashboard --example page`. */
 export const PAGE = join(TARGET, "debug", "examples", "page");
+/** The program, whose simulations make traces. */
+export const PROGRAM = join(TARGET, "debug", "alphorn");
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 

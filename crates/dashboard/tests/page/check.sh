@@ -12,7 +12,7 @@ if [ "${ALPHORN_NO_BROWSER:-}" = 1 ]; then
     exit
 fi
 # With the features of the whole workspace, so that what its tests have compiled serves here too.
-cargo build --locked --workspace --example page
+cargo build --locked --workspace --example page --bin alphorn
 npm ci --no-audit --no-fund --silent
-node --test --test-concurrency=1 tests/page/reducer.test.mjs tests/page/page.test.mjs
+node --test --test-concurrency=1 tests/page/*.test.mjs
 echo "page: modules and browser tested"

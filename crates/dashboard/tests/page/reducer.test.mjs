@@ -177,7 +177,8 @@ test("everything that grows is bounded", () => {
   assert.equal(topics.seconds.length, SECONDS_KEPT);
   const peers = many(500, (i) => record("peer", { short: `p${i}`, event: "up", score: i }));
   assert.equal(Object.keys(peers.peers).length, PEERS_KEPT);
-  assert.ok(Object.hasOwn(peers.peers, "p499") && !Object.hasOwn(peers.peers, "p0"));
+  const shorts = Object.values(peers.peers).map((peer) => peer.short);
+  assert.ok(shorts.includes("p499") && !shorts.includes("p0"));
   const broadcasts = many(99, (i) => record("broadcast", { id: `b${i}`, kind: 1, slot: 0, bytes: 1, dependent: 0, invalid: 0 }));
   assert.equal(broadcasts.broadcasts.length, BROADCASTS_KEPT);
   const votes = many(99, (i) => record("aggregate", aggregate({ votes: i })));
@@ -220,6 +221,24 @@ test("the timeline has the jobs of its slot by lane, and their kinds", () => {
   const kinds = [{}, { over: true }, { outcome: "crashed", over: true }].map((fields) => kindOfJob({ outcome: "done", over: false, ...fields }));
   assert.deepEqual(kinds, ["aggregated", "late", "bad"]);
   assert.deepEqual([4e6, 4e6 + 1].map((end) => isOver({ t_start: 0, t_end: end, predicted_ms: 4 })), [false, true]);
+});
+
+test("each level of evidence has its phase, and each node its peers", () => {
+  const names = (count) => phasesOf(run([record("genesis", { ...GENESIS, offsets_ms: Array.from({ length: count }, (_, i) => i) })]), { phases: {} }).map(({ name }) => name);
+  assert.deepEqual(names(4), ["propose", "vote", "aggregate", "decide"]);
+  assert.deepEqual(names(5), ["propose", "vote", "aggregate", "collect", "decide"]);
+  assert.deepEqual(names(7), ["propose", "vote", "aggregate", "collect", "collect_3", "collect_4", "decide"]);
+  const peer = (n, score) => record("peer", { short: "node-3", event: "score", score }, 0, n);
+  const { peers } = run([peer("node-1", 5), peer("node-2", 7), peer("node-1", 6)]);
+  assert.deepEqual(Object.values(peers).map(({ n, score }) => [n, score]), [["node-2", 7], ["node-1", 6]]);
+});
+
+test("what is told of the whole network is of no node", () => {
+  const { nodes } = summary(run([
+    record("genesis", GENESIS, 0, "run"), record("slot", { slot: 1, proposer: 0, root: "" }, 0, "run"), record("cells", cells(1, 0, [1]), 0, "run"),
+    record("finality", { head: 0, justified: 0, finalised: 0 }, 0, "run"), record("phase", { slot: 1, phase: "vote", lag_us: 0 }, 0, "node-1"),
+  ]));
+  assert.equal(nodes, 1);
 });
 
 test("a player is at any place in the state of the records before it", () => {

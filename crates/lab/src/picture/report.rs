@@ -1,8 +1,11 @@
 //! What of a report's JSON is drawn.
 
+mod million;
+
+pub use million::million;
+
 use super::{Level, Slot, Span};
 use crate::text::{bytes, count, seconds, sentence, significant};
-use anyhow::Context;
 use serde_json::Value;
 
 fn number(value: &Value, key: &str) -> Option<f64> {
@@ -88,15 +91,26 @@ pub(crate) fn of_compare(cases: &Value, million: &Value) -> Vec<Slot> {
 
 fn form(case: &Value, line: &Value) -> Option<Slot> {
     let name = word(line, "form")?;
+    let votes = count(number(case, "votes")? as u64);
+    Some(Slot {
+        title: format!("{name}, committees of {votes}"),
+        levels: form_levels(case, line)?,
+        times: sequence(form_steps(case, line)?),
+        pays: form_pays(case, line)?,
+        source: String::new(),
+    })
+}
+
+/// How many parts each level of a form sums, from the top down.
+fn fan_out(of: &Value) -> Option<Vec<u64>> {
+    let found = list(of, "fan_out")?;
+    Some(found.iter().filter_map(Value::as_u64).collect())
+}
+
+fn form_levels(case: &Value, line: &Value) -> Option<Vec<Level>> {
     let (votes, committees) = (number(case, "votes")?, whole(line, "committees")?);
-    let fan_out: Vec<u64> = list(case, "fan_out")?
-        .iter()
-        .filter_map(Value::as_u64)
-        .collect();
+    let fan_out = fan_out(case)?;
     let last = *fan_out.first()?;
-    let (aggregator_s, last_s) = (number(line, "aggregator_s")?, number(line, "collector_s")?);
-    let between_s = number(line, "path_s")? - aggregator_s - last_s;
-    let signature = size(number(case, "signature_bytes")?);
     let cells = committees * whole(case, "cells")?;
     // What the last step takes in is what the level below gives.
     let part = format!(
@@ -106,7 +120,10 @@ fn form(case: &Value, line: &Value) -> Option<Slot> {
     let mut levels = vec![
         Level {
             name: format!("{} votes", count(votes as u64 * committees)),
-            gives: format!("{signature} each, to its cell"),
+            gives: format!(
+                "{} each, to its cell",
+                size(number(case, "signature_bytes")?)
+            ),
         },
         Level {
             name: format!("{} cells", count(cells)),
@@ -135,60 +152,58 @@ fn form(case: &Value, line: &Value) -> Option<Slot> {
             size(number(line, "topic_bytes")?)
         ),
     });
+    Some(levels)
+}
+
+/// Seconds in which one vote of a form is signed.
+fn form_sign_s(case: &Value) -> Option<f64> {
     let one = list(case, "times")?
         .iter()
         .find(|times| times["threads"] == 1)?;
-    let sign_s = number(one, "sign_ms")? / 1e3 / votes;
-    let core_s = number(line, "core_s")?;
+    Some(number(one, "sign_ms")? / 1e3 / number(case, "votes")?)
+}
+
+fn form_steps(case: &Value, line: &Value) -> Option<Vec<(String, f64, String)>> {
+    let (aggregator_s, last_s) = (number(line, "aggregator_s")?, number(line, "collector_s")?);
+    let between_s = number(line, "path_s")? - aggregator_s - last_s;
     let step = |name: &str, length_s: f64| (name.to_owned(), length_s, seconds(length_s));
     let mut steps = vec![
-        step("a vote signed", sign_s),
+        step("a vote signed", form_sign_s(case)?),
         step("a cell, from its votes", aggregator_s),
     ];
-    if fan_out.len() > 1 {
+    if fan_out(case)?.len() > 1 {
         steps.push(step("a group of each level", between_s));
     }
     steps.push(step("a committee", last_s));
+    let core_s = number(line, "core_s")?;
     steps.push(step("all committees verified, one core", core_s));
+    Some(steps)
+}
+
+fn form_pays(case: &Value, line: &Value) -> Option<Vec<(String, String)>> {
+    let taken = |bytes: &str, time_s: &str| {
+        let (bytes, time_s) = (number(line, bytes)?, number(line, time_s)?);
+        Some(format!("{} in, {}", size(bytes), seconds(time_s)))
+    };
+    let signature = size(number(case, "signature_bytes")?);
+    let sign_s = form_sign_s(case)?;
+    let node = format!(
+        "{} in, {} of a core: {} Mbit/s, {} cores",
+        size(number(line, "topic_bytes")?),
+        seconds(number(line, "core_s")?),
+        significant(number(line, "mbps")?),
+        significant(number(line, "cores")?)
+    );
     let pays = [
         (
             "voter",
             format!("{signature} out, {} of a core", seconds(sign_s)),
         ),
-        (
-            "aggregator",
-            format!(
-                "{} in, {}",
-                size(number(line, "aggregator_bytes")?),
-                seconds(aggregator_s)
-            ),
-        ),
-        (
-            "collector",
-            format!(
-                "{} in, {}",
-                size(number(line, "collector_bytes")?),
-                seconds(last_s)
-            ),
-        ),
-        (
-            "every node",
-            format!(
-                "{} in, {} of a core: {} Mbit/s, {} cores",
-                size(number(line, "topic_bytes")?),
-                seconds(core_s),
-                significant(number(line, "mbps")?),
-                significant(number(line, "cores")?)
-            ),
-        ),
+        ("aggregator", taken("aggregator_bytes", "aggregator_s")?),
+        ("collector", taken("collector_bytes", "collector_s")?),
+        ("every node", node),
     ];
-    Some(Slot {
-        title: format!("{name}, committees of {}", count(votes as u64)),
-        levels,
-        times: sequence(steps),
-        pays: pays.map(|(role, text)| (role.to_owned(), text)).into(),
-        source: String::new(),
-    })
+    Some(pays.map(|(role, text)| (role.to_owned(), text)).into())
 }
 
 /// Topologies that have levels, in the order in which one is drawn.
@@ -225,75 +240,6 @@ pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
 
 fn simulated(case: &Value) -> Option<Slot> {
     let slot = case.get("slot").filter(|slot| !slot.is_null())?;
-    let found = list(case, "levels")?;
-    let level = |(at, level): (usize, &Value)| {
-        let to = match at + 1 == found.len() {
-            true => "each, to every node",
-            false => "each",
-        };
-        Some(Level {
-            name: many(whole(level, "count")?, word(level, "what")?),
-            // What was never sent has no length.
-            gives: whole(level, "message_bytes")
-                .map_or(String::new(), |each| format!("{} {to}", bytes(each))),
-        })
-    };
-    let phase = |phase: &Value| {
-        let mean = phase.get("mean")?;
-        Some(Span {
-            name: match word(phase, "phase")? {
-                "propose" => "block of the slot before",
-                "vote" => "votes",
-                "aggregate" => "evidence of cells",
-                "collect" => "evidence above cells",
-                "collect_3" | "collect_4" => "the next level",
-                other => other,
-            }
-            .to_owned(),
-            begin_s: number(phase, "begin_s")?,
-            end_s: number(phase, "end_s")?,
-            text: format!(
-                "{} Mbit/s, {} cores",
-                significant(number(mean, "down_mbps")?),
-                significant(number(mean, "cores")?)
-            ),
-        })
-    };
-    let mut times: Vec<Span> = list(case, "phases")?.iter().filter_map(phase).collect();
-    for (name, key) in [
-        ("2/3 of the votes at the proposer", "two_thirds_s"),
-        ("99 % at 99 % of the nodes", "everywhere_s"),
-    ] {
-        let at_s = number(slot, key);
-        times.push(Span {
-            name: name.into(),
-            begin_s: 0.0,
-            end_s: at_s.unwrap_or(0.0),
-            text: at_s.map_or("never".into(), |at_s| format!("after {}", seconds(at_s))),
-        });
-    }
-    let pay = |pay: &Value| {
-        let role = word(pay, "role")?;
-        if role == "node" {
-            let (mean, peak) = (pay.get("mean")?, pay.get("peak")?);
-            return Some((
-                word(pay, "class")?.to_owned(),
-                format!(
-                    "{} Mbit/s, peak {}; {} cores",
-                    significant(number(mean, "down_mbps")?),
-                    significant(number(peak, "down_mbps")?),
-                    significant(number(mean, "cores")?)
-                ),
-            ));
-        }
-        let way = [("sent_bytes", "out"), ("received_bytes", "in")].into_iter();
-        let way = way.filter_map(|(key, way)| Some(format!("{} {way}, ", bytes(whole(pay, key)?))));
-        let way: String = way.collect();
-        Some((
-            role.to_owned(),
-            format!("{way}{} of a core", seconds(number(pay, "core_s")?)),
-        ))
-    };
     let verdict = match word(case, "why") {
         Some(why) => sentence(&format!("{why}.")),
         None => format!(
@@ -309,176 +255,93 @@ fn simulated(case: &Value) -> Option<Slot> {
             word(case, "topology")?,
             word(case, "units")?
         ),
-        levels: found.iter().enumerate().filter_map(level).collect(),
-        times,
-        pays: list(case, "pays")?.iter().filter_map(pay).collect(),
+        levels: simulated_levels(list(case, "levels")?),
+        times: simulated_times(list(case, "phases")?, slot),
+        pays: list(case, "pays")?
+            .iter()
+            .filter_map(simulated_pay)
+            .collect(),
         source: verdict,
     })
 }
 
-/// The picture of a slot of merging proofs, as a file: from the JSON of `alphorn slot` with a block of one proof,
-/// and from that of `alphorn slot --verify` of this block.
-///
-/// # Errors
-/// If a figure is missing.
-pub fn million(slot: &Value, verified: &Value) -> anyhow::Result<String> {
-    let run = |value: &Value| {
-        value
-            .get("runs")
-            .map_or(value.clone(), |runs| runs[0].clone())
+fn simulated_levels(found: &[Value]) -> Vec<Level> {
+    let level = |(at, level): (usize, &Value)| {
+        let to = match at + 1 == found.len() {
+            true => "each, to every node",
+            false => "each",
+        };
+        Some(Level {
+            name: many(whole(level, "count")?, word(level, "what")?),
+            // What was never sent has no length.
+            gives: whole(level, "message_bytes")
+                .map_or(String::new(), |each| format!("{} {to}", bytes(each))),
+        })
     };
-    let drawn =
-        measured(&run(slot), &run(verified)).context("no slot with a block of one proof")?;
-    let file = drawn.picture(drawn.end_s()).file();
-    Ok(file.replacen("<svg ", "<svg width=\"480\" ", 1))
+    found.iter().enumerate().filter_map(level).collect()
 }
 
-fn measured(slot: &Value, verified: &Value) -> Option<Slot> {
-    let step = |stage: &str, op: &str| {
-        let found = list(slot, "steps")?
-            .iter()
-            .find(|step| step["stage"] == stage && step["op"] == op);
-        let found = found?;
-        Some((
-            number(found, "wall_s")?,
-            number(found, "cpu_s")?,
-            number(found, "computed_jobs")?,
-            number(found, "computed_items")?,
-        ))
+/// The phases with their loads, then when the votes were there.
+fn simulated_times(phases: &[Value], slot: &Value) -> Vec<Span> {
+    let mut times: Vec<Span> = phases.iter().filter_map(simulated_phase).collect();
+    for (name, key) in [
+        ("2/3 of the votes at the proposer", "two_thirds_s"),
+        ("99 % at 99 % of the nodes", "everywhere_s"),
+    ] {
+        let at_s = number(slot, key);
+        times.push(Span {
+            name: name.into(),
+            begin_s: 0.0,
+            end_s: at_s.unwrap_or(0.0),
+            text: at_s.map_or("never".into(), |at_s| format!("after {}", seconds(at_s))),
+        });
+    }
+    times
+}
+
+fn simulated_phase(phase: &Value) -> Option<Span> {
+    let mean = phase.get("mean")?;
+    let name = match word(phase, "phase")? {
+        "propose" => "block of the slot before",
+        "vote" => "votes",
+        "aggregate" => "evidence of cells",
+        "collect" => "evidence above cells",
+        "collect_3" | "collect_4" => "the next level",
+        other => other,
     };
-    let each = |stage: &str, kind: &str| {
-        let stages = list(slot, "traffic")?;
-        let sent = stages
-            .iter()
-            .find(|of| of["stage"] == stage)?
-            .get("published")?
-            .get(kind)?;
-        Some(number(sent, "bytes")? / number(sent, "messages")?)
-    };
-    let fan_out: Vec<u64> = list(slot.get("config")?, "fan_out")?
-        .iter()
-        .filter_map(Value::as_u64)
-        .collect();
-    let [groups, cells] = fan_out[..] else {
-        return None;
-    };
-    let (sign, verify) = (step("vote", "sign")?, step("vote", "verify_votes")?);
-    let (cell, group) = (step("aggregate", "aggregate")?, step("collect", "collect")?);
-    let (committee, block) = (step("collect_3", "collect")?, step("block", "bundle")?);
-    let (vote_bytes, cell_bytes) = (each("vote", "vote")?, each("aggregate", "aggregate")?);
-    let (group_bytes, committee_bytes) = (
-        each("collect", "aggregate")?,
-        each("collect_3", "collection")?,
-    );
-    let proof_bytes = number(slot.get("block")?, "bundle_bytes")?;
-    let verify_s = number(verified, "verify_s")?;
-    let votes = whole(slot, "votes_signed")?;
-    let level = |name: String, gives: String| Level { name, gives };
-    let levels = vec![
-        level(
-            format!("{} votes", count(votes)),
-            format!("{} each, to its cell", size(vote_bytes)),
-        ),
-        level(
-            format!("{} cells", count(cell.2 as u64)),
-            format!("{}, a proof of each", size(cell_bytes)),
-        ),
-        level(
-            format!("{} groups of {cells} cells", count(group.2 as u64)),
-            format!("{}, a proof of each", size(group_bytes)),
-        ),
-        level(
-            format!(
-                "{} committees of {groups} groups",
-                count(committee.2 as u64)
-            ),
-            format!("{} each, to every node", size(committee_bytes)),
-        ),
-        level(
-            "1 block".into(),
-            format!("one proof of all: {}", size(proof_bytes)),
-        ),
-    ];
-    type Step = (f64, f64, f64, f64);
-    let job_s = |step: Step| step.1 / step.2;
-    let span = |name: &str, step: Step, each_s: f64| {
-        (
-            name.to_owned(),
-            step.0,
-            format!("{}; {} each", seconds(step.0), seconds(each_s)),
-        )
-    };
-    let times = [
-        span("votes signed", sign, sign.1 / sign.3),
-        span("votes verified", verify, verify.1 / verify.3),
-        span("proofs of cells", cell, job_s(cell)),
-        span("proofs of groups", group, job_s(group)),
-        span("proofs of committees", committee, job_s(committee)),
-        span("the proof of the block", block, job_s(block)),
-    ];
-    let of_core = |step: Step| format!("{} of a core", seconds(job_s(step)));
-    let cell_votes = votes as f64 / cell.2;
-    let pays = [
-        (
-            "voter",
-            format!(
-                "{} out, {} of a core",
-                size(vote_bytes),
-                seconds(sign.1 / sign.3)
-            ),
-        ),
-        (
-            "aggregator",
-            format!("{} in, {}", size(cell_votes * vote_bytes), of_core(cell)),
-        ),
-        (
-            "combiner",
-            format!("{} in, {}", size(cells as f64 * cell_bytes), of_core(group)),
-        ),
-        (
-            "collector",
-            format!(
-                "{} in, {}",
-                size(groups as f64 * group_bytes),
-                of_core(committee)
-            ),
-        ),
-        (
-            "proposer",
-            format!(
-                "{} in, {}",
-                size(committee.2 * committee_bytes),
-                of_core(block)
-            ),
-        ),
-        (
-            "every node",
-            format!(
-                "a proof of {} verified in {}",
-                size(proof_bytes),
-                seconds(verify_s)
-            ),
-        ),
-    ];
-    let machine = slot.get("machine")?;
-    Some(Slot {
-        title: format!(
-            "{} post-quantum votes in one proof",
-            match votes {
-                1_048_576 => "A million".to_owned(),
-                votes => count(votes),
-            }
-        ),
-        levels,
-        times: sequence(times),
-        pays: pays.map(|(role, text)| (role.to_owned(), text)).into(),
-        source: format!(
-            "Measured: {}, {} threads, all steps one after the other; commit {}.",
-            word(machine, "cpu")?,
-            whole(machine, "threads")?,
-            &word(slot, "commit")?.get(..9)?
+    Some(Span {
+        name: name.to_owned(),
+        begin_s: number(phase, "begin_s")?,
+        end_s: number(phase, "end_s")?,
+        text: format!(
+            "{} Mbit/s, {} cores",
+            significant(number(mean, "down_mbps")?),
+            significant(number(mean, "cores")?)
         ),
     })
+}
+
+fn simulated_pay(pay: &Value) -> Option<(String, String)> {
+    let role = word(pay, "role")?;
+    if role == "node" {
+        let (mean, peak) = (pay.get("mean")?, pay.get("peak")?);
+        return Some((
+            word(pay, "class")?.to_owned(),
+            format!(
+                "{} Mbit/s, peak {}; {} cores",
+                significant(number(mean, "down_mbps")?),
+                significant(number(peak, "down_mbps")?),
+                significant(number(mean, "cores")?)
+            ),
+        ));
+    }
+    let way = [("sent_bytes", "out"), ("received_bytes", "in")].into_iter();
+    let way = way.filter_map(|(key, way)| Some(format!("{} {way}, ", bytes(whole(pay, key)?))));
+    let way: String = way.collect();
+    Some((
+        role.to_owned(),
+        format!("{way}{} of a core", seconds(number(pay, "core_s")?)),
+    ))
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "coded-20-1mb",
     "coded-devnet",
     "direct-uplink",
+    "horn-16k",
     "horn-1m-10k",
     "horn-collectors",
     "horn-committees",

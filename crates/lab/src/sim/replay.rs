@@ -3,7 +3,7 @@
 use super::folder;
 use super::print::print;
 use super::source::shell;
-use super::trace::Told;
+use super::trace::{Told, Wanted};
 use super::work::{self, Ran};
 use crate::error::{Error, Result};
 use crate::machine::commit;
@@ -11,7 +11,7 @@ use crate::report::table;
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{NodeRecord, Outcome};
-use alphorn_sim::scenario::{Scenario, Stop, TraceLevel};
+use alphorn_sim::scenario::{Scenario, Stop};
 use alphorn_sim::sweep::{Item, Merged};
 use alphorn_sim::world::Traced;
 use alphorn_types::trace::{Event, Record};
@@ -67,13 +67,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "alphorn sim replay {}",
         shell(&args.manifest.display().to_string())
     );
-    let full =
-        args.trace.is_some() || args.out.is_some() && scenario.output.trace == TraceLevel::Full;
-    let traced = match args.node {
-        Some(node) => Some(Traced::Node(node)),
-        None => full.then_some(Traced::All),
+    let mut wanted = match args.out {
+        Some(_) => Wanted::of(&scenario),
+        None => Wanted::NOTHING,
     };
-    let mut ran = work::one(&scenario, &item(&manifest), command, None, traced, 1)?;
+    wanted.nodes = match args.node {
+        Some(node) => Some(Traced::Node(node)),
+        None => wanted.nodes.or(args.trace.is_some().then_some(Traced::All)),
+    };
+    let mut ran = work::one(&scenario, &item(&manifest), command, None, wanted, 1)?;
     ran.manifest.set.clone_from(&manifest.set);
     println!("{}", print(&Merged::of(vec![ran.manifest.clone()])));
     if let (Some(node), Some(outcome)) = (args.node, &ran.outcome) {
@@ -102,16 +104,19 @@ fn last_of(told: &Told) -> Result<String> {
     const LINES: usize = 24;
     let mut last: VecDeque<String> = VecDeque::new();
     for record in told.records()? {
+        let Some(line) = line_of(&record?) else {
+            continue;
+        };
         if last.len() == LINES {
             last.pop_front();
         }
-        last.push_back(line_of(&record?));
+        last.push_back(line);
     }
     Ok(Vec::from(last).join("\n"))
 }
 
-/// What happened, for a person.
-fn line_of(record: &Record) -> String {
+/// What happened to the node, for a person; nothing of what is told of slots.
+fn line_of(record: &Record) -> Option<String> {
     let (event, words) = match &record.event {
         Event::Input {
             event,
@@ -137,10 +142,11 @@ fn line_of(record: &Record) -> String {
             };
             (event, format!("  > {what}{to} {kind} {amount}"))
         }
-        _ => return String::new(),
+        _ => return None,
     };
     let words = words.trim_end_matches(" 0").trim_end();
-    format!("{event:>10} {:>12.3} ms {words}", record.t as f64 / 1e6)
+    let ms = record.t as f64 / 1e6;
+    Some(format!("{event:>10} {ms:>12.3} ms {words}"))
 }
 
 /// Whether the run is what its manifest says.

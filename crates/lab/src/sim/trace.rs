@@ -1,7 +1,7 @@
 //! The trace of a run: kept in a file without a name while it runs, then written in the order of time.
 
 use alphorn_sim::report::{Outcome, trace};
-use alphorn_sim::scenario::Scenario;
+use alphorn_sim::scenario::{Protocol, Scenario, TraceLevel};
 use alphorn_sim::world::Traced;
 use alphorn_types::trace::{Event, Record, TraceReader};
 use anyhow::Result;
@@ -9,10 +9,47 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::path::Path;
 
+/// What of a run is told while it goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Slots of Horn, as a live node tells of them.
+    pub(crate) slots: TraceLevel,
+    /// Everything that happens to some nodes.
+    pub(crate) nodes: Option<Traced>,
+}
+
+impl Wanted {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Wanted {
+        slots: TraceLevel::None,
+        nodes: None,
+    };
+
+    /// What the trace of a scenario's folder has of it: slots as a live node tells of them, or all that happens to
+    /// all nodes of another protocol.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let level = scenario.output.trace;
+        match scenario.protocol {
+            Protocol::Horn(_) => Wanted {
+                slots: level,
+                nodes: None,
+            },
+            _ => Wanted {
+                nodes: (level == TraceLevel::Full).then_some(Traced::All),
+                ..Wanted::NOTHING
+            },
+        }
+    }
+
+    fn is_nothing(self) -> bool {
+        self.slots == TraceLevel::None && self.nodes.is_none()
+    }
+}
+
 /// What is told while a run goes on, up to so many bytes.
 #[derive(Debug)]
 pub(super) struct Spool {
-    of: Traced,
+    wanted: Wanted,
     file: BufWriter<File>,
     bytes: u64,
     bytes_max: u64,
@@ -22,21 +59,30 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Keeps what is told of some nodes.
-    pub(super) fn new(of: Traced, bytes_max: u64) -> io::Result<Self> {
-        Ok(Spool {
-            of,
+    /// Keeps what is told, of what is wanted; none if nothing is.
+    pub(super) fn new(wanted: Wanted, bytes_max: u64) -> io::Result<Option<Self>> {
+        if wanted.is_nothing() {
+            return Ok(None);
+        }
+        Ok(Some(Spool {
+            wanted,
             file: BufWriter::new(tempfile::tempfile()?),
             bytes: 0,
             bytes_max,
             full: false,
             error: None,
-        })
+        }))
     }
 
     /// Of which nodes more is wanted.
-    pub(super) fn wants(&self) -> Option<Traced> {
-        (!self.full && self.error.is_none()).then_some(self.of)
+    pub(super) fn nodes(&self) -> Option<Traced> {
+        let nodes = self.wanted.nodes;
+        nodes.filter(|_| !self.full && self.error.is_none())
+    }
+
+    /// How much is wanted of a run of slots.
+    pub(super) fn slots(&self) -> TraceLevel {
+        self.wanted.slots
     }
 
     pub(super) fn keep(&mut self, records: &[Record]) {
@@ -201,7 +247,11 @@ mod tests {
     }
 
     fn told(times: &[i64], bytes_max: u64) -> Told {
-        let mut spool = Spool::new(Traced::All, bytes_max).unwrap();
+        let wanted = Wanted {
+            nodes: Some(Traced::All),
+            ..Wanted::NOTHING
+        };
+        let mut spool = Spool::new(wanted, bytes_max).unwrap().unwrap();
         let record = |t: &i64| Record {
             t: *t,
             n: "node-1".into(),

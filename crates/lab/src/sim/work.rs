@@ -1,7 +1,7 @@
 //! Runs of a plan on the cores of this machine: one thread each, no more at once than fit into memory.
 
 use super::folder::{self, Finished, sha256};
-use super::trace::{Spool, Told};
+use super::trace::{Spool, Told, Wanted};
 use crate::error::Result;
 use crate::machine::{Build, Machine};
 use crate::options::pool;
@@ -57,7 +57,11 @@ impl Observe for Watch<'_> {
     }
 
     fn traces(&self) -> Option<Traced> {
-        self.spool.as_ref().and_then(Spool::wants)
+        self.spool.as_ref().and_then(Spool::nodes)
+    }
+
+    fn slots(&self) -> TraceLevel {
+        self.spool.as_ref().map_or(TraceLevel::None, Spool::slots)
     }
 
     fn trace(&mut self, records: Vec<Record>) {
@@ -76,14 +80,11 @@ pub(crate) fn one(
     item: &Item,
     command: String,
     bars: Option<&Mutex<Bars>>,
-    traced: Option<Traced>,
+    wanted: Wanted,
     threads: usize,
 ) -> Result<Ran> {
-    let spool = |of| Spool::new(of, scenario.output.trace_bytes_max);
-    let spool = traced
-        .map(spool)
-        .transpose()
-        .context("cannot keep a trace")?;
+    let spool = Spool::new(wanted, scenario.output.trace_bytes_max);
+    let spool = spool.context("cannot keep a trace")?;
     let clock = Instant::now();
     let mut watch = Watch {
         clock,
@@ -257,10 +258,12 @@ fn kept_or_run(
         });
     }
     let scenario = plan.scenario(item)?;
-    let full = target.is_some() && scenario.output.trace == TraceLevel::Full;
-    let traced = full.then_some(Traced::All);
+    let wanted = match &target {
+        Some(_) => Wanted::of(&scenario),
+        None => Wanted::NOTHING,
+    };
     let command = (work.command)(item);
-    let mut ran = one(&scenario, item, command, bars, traced, threads)?;
+    let mut ran = one(&scenario, item, command, bars, wanted, threads)?;
     if let Some(target) = target {
         keep(&target, &scenario, &ran)?;
     }

@@ -5,7 +5,7 @@ use crate::clock::Step;
 use crate::engine::{Judged, Spawn, Stranger};
 use crate::lanes::Ended;
 use alphorn_net::{DownReason, NodeId};
-use alphorn_proto::horn::{CollectionView, Horn};
+use alphorn_proto::horn::{CollectionView, Finality};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::{Checkpoint, Root, Topic};
 use alphorn_proto::{Peer, Token, Verdict};
@@ -86,27 +86,6 @@ pub(crate) enum Event<'a> {
         ms: f64,
         finality: Finality,
     },
-}
-
-/// Slots of the head, the justified and the finalised checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Finality {
-    pub(crate) head: u64,
-    pub(crate) justified: u64,
-    pub(crate) finalised: u64,
-}
-
-impl Finality {
-    pub(crate) fn of(horn: &Horn) -> Self {
-        let chain = horn.chain();
-        // A chain has the header of its head.
-        let head = chain.header(&horn.head()).map_or(0, |head| head.slot.0);
-        Finality {
-            head,
-            justified: chain.justified().slot.0,
-            finalised: chain.finalised().slot.0,
-        }
-    }
 }
 
 /// What a turn of the loop was for.

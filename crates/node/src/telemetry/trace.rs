@@ -3,17 +3,17 @@
 //! The loop pushes, readers share what was pushed; see [`Ring`]. A record that cannot be told (a
 //! layout beyond the bounds of a trace) is counted and left out.
 
-use super::event::{self, Finality, outcome};
+use super::event::{self, outcome};
 use crate::engine::{Judged, Spawn};
 use crate::lanes::Ended;
 use alphorn_net::{Kind, PeerStatus, Status};
 use alphorn_proto::chain::Chain;
-use alphorn_proto::horn::{Config, SlotView};
+use alphorn_proto::horn::{Config, Finality, SlotView};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::Topic;
 use alphorn_scheme::{Class, Group, Op, Outcome, Product, SessionId};
-use alphorn_types::trace::{CELLS_PER_LINE_MAX, Event, Name, Percents, Record, Ring, RingLimits};
-use alphorn_types::{Cell, Layout, Slot, Time};
+use alphorn_types::trace::{CellCounts, Event, Name, Record, Ring, RingLimits};
+use alphorn_types::{Cell, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,11 +27,10 @@ pub(super) struct Tracer {
     ring: Arc<Mutex<Ring>>,
     name: Name,
     genesis: Time,
-    layout: Layout,
     now: Time,
     /// The slot that is told of, and the state of its cells.
     slot: Option<Slot>,
-    cells: Vec<CellState>,
+    cells: CellCounts,
     /// Accepted collections of it that were told.
     collections: usize,
     has_block: bool,
@@ -45,16 +44,6 @@ pub(super) struct Tracer {
     pub(super) refused: u64,
 }
 
-#[derive(Clone, Copy, Default)]
-struct CellState {
-    /// Votes that came, or were sent from here.
-    seen: u32,
-    /// Signers of the best aggregate that was made here.
-    aggregated: u32,
-    /// Positions in accepted collections.
-    collected: u32,
-}
-
 impl Tracer {
     /// A trace that begins now.
     pub(super) fn new(name: &str, scheme: &str, config: &Config, now: Time) -> Self {
@@ -64,8 +53,7 @@ impl Tracer {
             ring: Arc::new(Mutex::new(ring)),
             name: name.to_owned().into(),
             genesis: config.genesis,
-            cells: vec![CellState::default(); layout.cells().count()],
-            layout,
+            cells: CellCounts::new(layout),
             now,
             slot: None,
             collections: 0,
@@ -78,14 +66,9 @@ impl Tracer {
             peers: BTreeMap::new(),
             refused: 0,
         };
-        tracer.push(Event::Genesis {
-            scheme: scheme.to_owned().into(),
-            validators: layout.validators(),
-            committees: layout.committees(),
-            subs: layout.subcommittees(),
-            slot_ms: config.timing.slot_ms(),
-            offsets_ms: config.timing.offsets_ms().to_vec(),
-        });
+        let (scheme, timing) = (scheme.to_owned().into(), &config.timing);
+        let genesis = Event::genesis(scheme, &layout, timing.slot_ms(), timing.offsets_ms());
+        tracer.push(genesis);
         tracer
     }
 
@@ -140,7 +123,7 @@ impl Tracer {
     /// A slot began: cells begin anew.
     fn begin(&mut self, slot: Slot, chain: &Chain) {
         self.slot = Some(slot);
-        self.cells.fill(CellState::default());
+        self.cells.clear();
         (self.collections, self.has_block) = (0, false);
         self.push(Event::Slot {
             slot: slot.0,
@@ -160,17 +143,9 @@ impl Tracer {
 
     /// A message came or went: votes are counted by their cell.
     fn message(&mut self, topic: Topic) {
-        if let Topic::Vote { cell } = topic
-            && let Some(state) = self.cell(cell.committee, cell.subcommittee)
-        {
-            state.seen += 1;
+        if let Topic::Vote { cell } = topic {
+            self.cells.see(cell);
         }
-    }
-
-    fn cell(&mut self, committee: u16, subcommittee: u16) -> Option<&mut CellState> {
-        let subs = self.layout.subcommittees();
-        let at = usize::from(committee) * usize::from(subs) + usize::from(subcommittee);
-        self.cells.get_mut(at).filter(|_| subcommittee < subs)
     }
 
     /// A job is about to be handed out: the first of a session of this slot opens it.
@@ -186,7 +161,7 @@ impl Tracer {
         self.order.push_back(spawn.session);
         let soft = self.since_genesis(spawn.soft);
         self.push(Event::Session {
-            id: (spawn.session.slot.0 << 32) | u64::from(spawn.session.seq),
+            id: spawn.session.number(),
             open: self.since_genesis(self.now).min(soft),
             soft,
             hard: self.since_genesis(spawn.hard).max(soft),
@@ -228,10 +203,12 @@ impl Tracer {
             return;
         };
         let votes = u32::try_from(votes).unwrap_or(u32::MAX);
-        if self.slot == Some(group.slot)
-            && let Some(cell) = self.cell(c, s)
-        {
-            cell.aggregated = cell.aggregated.max(votes);
+        if self.slot == Some(group.slot) {
+            let cell = Cell {
+                committee: c,
+                subcommittee: s,
+            };
+            self.cells.aggregate(cell, votes);
         }
         self.push(Event::Aggregate {
             slot: group.slot.0,
@@ -277,29 +254,7 @@ impl Tracer {
         if let Some(view) = view {
             self.take_view(slot, chain, view);
         }
-        let layout = self.layout;
-        let cells: Vec<(Cell, CellState)> =
-            layout.cells().zip(self.cells.iter().copied()).collect();
-        let share = |cell: &Cell, count: u32| {
-            let len = layout.cell_len(*cell).max(1);
-            // At most 100, so it fits.
-            (u64::from(count.min(len)) * 100 / u64::from(len)) as u8
-        };
-        let mut from = 0;
-        for part in cells.chunks(CELLS_PER_LINE_MAX) {
-            let of = |stage: fn(&CellState) -> u32| {
-                let shares = part.iter().map(|(cell, state)| share(cell, stage(state)));
-                Percents::new(shares.collect())
-            };
-            let event = Event::Cells {
-                slot: slot.0,
-                from,
-                // What others collected was seen and aggregated by them.
-                seen: of(|cell| cell.seen.max(cell.aggregated).max(cell.collected)),
-                aggregated: of(|cell| cell.aggregated.max(cell.collected)),
-                collected: of(|cell| cell.collected),
-            };
-            from += part.len() as u32;
+        for event in self.cells.all(slot.0) {
             self.push(event);
         }
     }
@@ -322,12 +277,8 @@ impl Tracer {
             });
         }
         self.collections = view.collections.len();
-        for (cell, state) in self.layout.cells().zip(&mut self.cells) {
-            let range = self.layout.cell_in_committee(cell);
-            if let Some(bits) = view.coverage.get(usize::from(cell.committee)) {
-                let set = range.filter(|position| bits.get(*position as usize));
-                state.collected = u32::try_from(set.count()).unwrap_or(u32::MAX);
-            }
+        for (c, signers) in (0..).zip(&view.coverage) {
+            self.cells.collect_committee(c, signers);
         }
     }
 
@@ -335,12 +286,7 @@ impl Tracer {
     pub(super) fn finality(&mut self, standing: Finality, two_thirds_ms: Option<f64>) {
         if standing != self.finality || two_thirds_ms.is_some() {
             self.finality = standing;
-            self.push(Event::Finality {
-                head: standing.head,
-                justified: standing.justified,
-                finalised: standing.finalised,
-                two_thirds_ms: two_thirds_ms.map(|ms| ms as u64),
-            });
+            self.push(standing.event(two_thirds_ms.map(|ms| ms as u64)));
         }
     }
 
@@ -418,6 +364,7 @@ mod tests {
     use alphorn_proto::horn::{Horn, Local, SchemeInfo};
     use alphorn_scheme::JobId;
     use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_types::Layout;
     use alphorn_worker::Run;
 
     /// A trace that begins a second before genesis: two committees of two cells of twelve.

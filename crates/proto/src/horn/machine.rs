@@ -17,7 +17,7 @@ use super::roles::Roles;
 use super::state::{SlotState, Slots};
 use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
-use super::view::{Counters, SlotView};
+use super::view::{Counters, Finality, SlotView};
 use super::{maker, proposer, voter};
 use crate::chain::{Cast, Chain};
 use crate::contract::{Input, Output, Peer, Protocol};
@@ -114,6 +114,17 @@ impl Horn {
     /// The root of the head block.
     pub fn head(&self) -> Root {
         self.chain.head()
+    }
+
+    /// Where the chain stands.
+    pub fn finality(&self) -> Finality {
+        // A chain has the header of its head.
+        let head = self.chain.header(&self.head());
+        Finality {
+            head: head.map_or(Slot(0), |head| head.slot),
+            justified: self.chain.justified().slot,
+            finalised: self.chain.finalised().slot,
+        }
     }
 
     /// What the network agreed on.

@@ -1,9 +1,34 @@
 //! What a machine shows of itself: counts, and the state of a slot.
 
+use alphorn_types::trace::Event;
 use alphorn_types::{Bitfield, Slot, Support, Validator};
 use std::sync::Arc;
 
 use crate::wire::{Kind, Reject, Root, Vote};
+
+/// Slots of the head, the justified and the finalised checkpoint of a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finality {
+    /// The head.
+    pub head: Slot,
+    /// The highest justified checkpoint.
+    pub justified: Slot,
+    /// The highest finalised checkpoint.
+    pub finalised: Slot,
+}
+
+impl Finality {
+    /// As a trace has it, with the milliseconds after which two thirds had voted if that is told of.
+    #[must_use]
+    pub fn event(self, two_thirds_ms: Option<u64>) -> Event {
+        Event::Finality {
+            head: self.head.0,
+            justified: self.justified.0,
+            finalised: self.finalised.0,
+            two_thirds_ms,
+        }
+    }
+}
 
 /// Counts since the start. All of them only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

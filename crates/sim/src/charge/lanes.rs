@@ -1,6 +1,6 @@
 //! The lanes of one node: which job runs where, and how far it is.
 
-use super::{At, Done, Processor, kind, lane_arg, time};
+use super::{At, Done, OnLane, Processor, kind, lane_arg, time};
 use crate::role::Labour;
 use crate::windows::{ARG_MAX, Windows};
 use alphorn_scheme::{JobId, SessionId};
@@ -105,7 +105,8 @@ impl<W: Labour> Lanes<W> {
             };
             let ran_ns = at.now - run.begun_ns;
             self.spent_ns += run.time_ns;
-            self.end(at.now, lane, Ran::Through { ran_ns }, Some(run.work), done);
+            let through = Ran::Through { ran_ns };
+            self.end(at.now, (lane, run.begun_ns), through, Some(run.work), done);
         }
         self.settle(at, processor, done);
     }
@@ -114,7 +115,7 @@ impl<W: Labour> Lanes<W> {
     fn end(
         &mut self,
         now: u64,
-        lane: usize,
+        (lane, begun_ns): (usize, u64),
         ran: Ran,
         mut work: Option<W>,
         done: &mut Vec<Done<W>>,
@@ -127,11 +128,17 @@ impl<W: Labour> Lanes<W> {
                     let Some(job) = self.jobs.remove(&finished.job) else {
                         continue;
                     };
-                    let own = running == Some(finished.job) && finished.end == End::Ran;
+                    let is_own = running == Some(finished.job);
+                    let has_work = is_own && finished.end == End::Ran;
                     done.push(Done {
                         job,
+                        // There are fewer than 64 lanes.
+                        ran: is_own.then_some(OnLane {
+                            lane: lane as u16,
+                            begun_ns,
+                        }),
                         end: finished.end,
-                        work: if own { work.take() } else { None },
+                        work: if has_work { work.take() } else { None },
                         leftover: finished.leftover,
                     });
                 }
@@ -144,7 +151,7 @@ impl<W: Labour> Lanes<W> {
     fn stop(&mut self, now: u64, lane: usize, done: &mut Vec<Done<W>>) {
         if let Some(run) = self.runs[lane].take() {
             self.spent_ns += run.time_ns - run.left_ns;
-            self.end(now, lane, Ran::Stopped, None, done);
+            self.end(now, (lane, run.begun_ns), Ran::Stopped, None, done);
         }
     }
 

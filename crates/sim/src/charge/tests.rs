@@ -22,6 +22,10 @@ impl Schedulable for Toil {
 impl Labour for Toil {
     type Product = ();
 
+    fn name(&self) -> &'static str {
+        "toil"
+    }
+
     fn run(self) {}
 }
 

@@ -1,11 +1,12 @@
 //! What a slot comes to: records, times and the verdict.
 
+use super::followed::Followed;
 use super::message::HornMessage;
 use super::node::HornNode;
 use super::paid::{PaidBlock, paid_blocks};
 use super::plan::{Plan, Way};
 use super::run::{HornRun, SlotVotes};
-use super::watch::{Followed, Milestones, Watch};
+use super::watch::{Milestones, Watch};
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
 use crate::role::{Role, Wire};
 use crate::scenario::Scenario;

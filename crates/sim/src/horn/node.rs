@@ -20,7 +20,7 @@ use alphorn_proto::horn::cast::{JOBS, SOURCES};
 use alphorn_proto::wire::{Kind, Topic};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
 use alphorn_scheme::{Bytes, Outcome, Part, Product, Statement, Work};
-use alphorn_types::{Slot, Support, Time, Unit};
+use alphorn_types::{Slot, Support, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,8 +29,8 @@ use std::sync::Arc;
 /// What a node shows of the slot.
 #[derive(Clone, Debug)]
 pub(crate) enum HornDelivery {
-    /// A hosted validator publishes its vote of a slot.
-    Voted(Slot, u64),
+    /// A hosted validator publishes its vote of a slot, of so many bytes.
+    Voted(Slot, Validator, u64),
     /// A hosted aggregator publishes.
     Aggregated(Arc<AggregateBody>),
     /// A hosted collector publishes.
@@ -125,6 +125,12 @@ impl HornNode {
     /// Its number.
     pub(crate) fn node(&self) -> u32 {
         self.node
+    }
+
+    /// The neighbours from which it has blocks, by its numbers for them.
+    pub(crate) fn block_peers(&self) -> Vec<u32> {
+        let station = self.find(self.plan.block_topic());
+        station.map_or_else(Vec::new, |index| self.stations[index].links().to_vec())
     }
 
     /// The machine.
@@ -367,7 +373,7 @@ impl HornNode {
                 None => return,
             },
         };
-        self.show_own(slot, &item);
+        self.show_own((slot, publisher), &item);
         let topic = self.plan.topic_id(topic, place);
         if self.is_cast(topic, &item) {
             return self.cast(topic, id, item);
@@ -395,9 +401,9 @@ impl HornNode {
     }
 
     /// Shows an own message, which the node has as well.
-    fn show_own(&mut self, slot: Slot, item: &Item) {
+    fn show_own(&mut self, (slot, publisher): (Slot, Validator), item: &Item) {
         match item {
-            Item::Vote(data) => self.show(HornDelivery::Voted(slot, data.len() as u64)),
+            Item::Vote(data) => self.show(HornDelivery::Voted(slot, publisher, data.len() as u64)),
             Item::Aggregate(body) => self.show(HornDelivery::Aggregated(body.clone())),
             Item::Collection(body) => {
                 self.show(HornDelivery::Collected(body.clone()));

@@ -3,9 +3,10 @@
 //! A block says whose votes it has. Who made the collection and the aggregates is what was seen of the
 //! run: the first that was published with exactly these signers.
 
+use super::followed::Followed;
 use super::message::{BlockBody, CollectionBody, Parts};
 use super::plan::Plan;
-use super::watch::{Followed, Watch};
+use super::watch::Watch;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::rewards::{Inclusion, Ledger, Matches, RewardsError};
 use alphorn_types::{Bitfield, Slot, Validator};

@@ -347,6 +347,11 @@ impl Plan {
         self.table.cost(op, 1, 0).ns
     }
 
+    /// What making evidence of so many votes takes on one core, at the speed of the table.
+    pub(crate) fn evidence_ns(&self, op: alphorn_scheme::Op, votes: u64) -> u64 {
+        self.table.cost(op, votes, 0).ns
+    }
+
     /// The node that hosts a validator.
     #[inline]
     pub(crate) fn host(&self, validator: u32) -> u32 {
@@ -446,6 +451,11 @@ impl Plan {
     /// When a phase begins, from the begin of its slot.
     pub(crate) fn phase_start(&self, phase: Phase) -> Time {
         self.of_run(self.clock.phase_start(self.slot, phase))
+    }
+
+    /// When a phase of a slot begins.
+    pub(crate) fn phase_of(&self, slot: Slot, phase: Phase) -> Time {
+        self.of_run(self.clock.phase_start(slot, phase))
     }
 
     /// How long a slot is.

@@ -8,6 +8,7 @@ use super::message::HornMessage;
 use super::node::HornNode;
 use super::paid::PaidBlock;
 use super::plan::Plan;
+use super::tell::{self, Teller};
 use super::watch::{Milestones, Watch};
 use crate::fault::{Adversary as _, Parameters};
 use crate::graph::Graph;
@@ -15,7 +16,7 @@ use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
 use crate::run::{Observe, Progress};
-use crate::scenario::{self, Fault, FaultKind, Place, Scenario, Stop};
+use crate::scenario::{self, Fault, FaultKind, Place, Scenario, Stop, TraceLevel};
 use crate::world::{Change, Pause, World};
 use alphorn_types::{Bitfield, Time};
 use std::ops::ControlFlow;
@@ -123,6 +124,7 @@ pub fn run(
         apply(scenario, fault, place, (seed, key), &mut world)?;
     }
     observe.begins();
+    trace(scenario, observe.slots(), (&class, &honest), &mut world);
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
     let rate_of = |class: &u16| scenario.class[usize::from(*class)].rate(100);
     let ground = Ground {
@@ -149,6 +151,31 @@ pub fn run(
         bounds: floor.bounds(),
     };
     Ok(harvest.run(pause))
+}
+
+/// Has the slots of a run told: what the network does, and in full what a few nodes do.
+fn trace(
+    scenario: &Scenario,
+    level: TraceLevel,
+    (class, honest): (&[u16], &[bool]),
+    world: &mut World<HornNode, Watch>,
+) {
+    if level == TraceLevel::None {
+        return;
+    }
+    let plan = world.role(0).plan().clone();
+    world.trace_from(plan.since_genesis(Time::ZERO).as_nanos());
+    if level == TraceLevel::Full {
+        let nodes = tell::sample(&plan, class, honest);
+        world.follow(&nodes);
+        for node in nodes {
+            let peers = world.role(node).block_peers();
+            world.tell_peers(node, &peers);
+        }
+    }
+    let teller = Teller::new(plan, scenario);
+    world.witness_mut().tell(teller);
+    world.show_arrivals();
 }
 
 /// Puts a fault into the world.
@@ -217,6 +244,11 @@ fn go(
     let until = plan.end();
     loop {
         let pause = crate::run::step(world, stop, until, observe)?;
+        if observe.slots() != TraceLevel::None {
+            let finality = world.role(tell::observer(plan)).machine().finality();
+            let told_ns = world.told_ns();
+            world.witness_mut().stands(told_ns, finality);
+        }
         if let Some(violation) = world.witness().violation() {
             return Err(HornError::Violation {
                 seed,
@@ -225,6 +257,13 @@ fn go(
             });
         }
         if pause != Pause::Events {
+            let told_ns = world.told_ns();
+            world.witness_mut().end(told_ns);
+            world.end_trace();
+            let told = world.take_trace();
+            if !told.is_empty() {
+                observe.trace(told);
+            }
             return Ok(pause);
         }
         let progress = Progress {

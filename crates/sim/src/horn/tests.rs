@@ -12,6 +12,7 @@ mod attacks;
 mod coded;
 mod griefing;
 mod levels;
+mod tell;
 
 const TEXT: &str = r#"
     name = "horn-test"

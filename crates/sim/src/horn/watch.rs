@@ -4,10 +4,14 @@
 //! aggregate has voted. Multiplicities are exact: evidence of a unit is the sum of what was published of
 //! its parts. A vote is counted once: each collection of a block credits somebody anew.
 
-use super::message::{AggregateBody, BlockBody, CollectionBody, Parts};
+use super::followed::Followed;
+use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Parts};
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
+use super::tell::Teller;
 use crate::world::Witness;
+use alphorn_proto::horn::Finality;
+use alphorn_types::trace::Record;
 use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support, Unit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,138 +88,11 @@ pub struct Milestones {
 }
 
 impl Milestones {
-    fn note(&mut self, now_ns: u64, votes: u64, all: u64) {
+    pub(super) fn note(&mut self, now_ns: u64, votes: u64, all: u64) {
         for (at, share) in self.at_ns.iter_mut().zip(SHARES_PERMILLE) {
             let enough = u128::from(votes) * 1000 >= u128::from(all) * u128::from(share);
             if at.is_none() && enough {
                 *at = Some(now_ns);
-            }
-        }
-    }
-}
-
-/// What is seen of the votes of a slot. Times are from the begin of the slot.
-#[derive(Debug)]
-pub(super) struct Followed {
-    begin_ns: u64,
-    /// Who hosts the proposer of the block that is to carry them.
-    proposer: u32,
-    /// Votes in all.
-    votes: u64,
-    /// Published evidence by unit below the committees.
-    pub(super) aggregates: Vec<Vec<Arc<AggregateBody>>>,
-    /// Votes in published aggregates, by cell; none where these are collections.
-    aggregated: Option<Vec<Bitfield>>,
-    /// Published collections by committee.
-    pub(super) collections: Vec<Vec<Arc<CollectionBody>>>,
-    /// Votes in published collections, by committee.
-    collected: Vec<Bitfield>,
-    /// Votes of the best accepted collection of each committee, node by node.
-    best: Vec<u32>,
-    /// Their sums.
-    held: Vec<u64>,
-    /// When a node had which share of the votes, by the best collection of each committee.
-    pub(super) milestones: Vec<Milestones>,
-    /// Votes that the proposer can credit, by committee; exact.
-    credited: Vec<Bitfield>,
-    /// When the proposer could credit more votes, and how many.
-    pub(super) curve: Vec<(u64, u64)>,
-    /// When the proposer had which share, exactly.
-    pub(super) at_proposer: Milestones,
-    /// The block that is to carry them.
-    pub(super) block: Option<Arc<BlockBody>>,
-    /// When each node had it.
-    pub(super) imported: Vec<Option<u64>>,
-    voted: u64,
-    /// Votes of validators of honest nodes.
-    pub(super) honest_voted: u64,
-    /// The longest message of a vote.
-    pub(super) vote_bytes: u64,
-    /// When the last votes, aggregates and collections were published.
-    pub(super) last_ns: [u64; 3],
-}
-
-impl Followed {
-    fn new(plan: &Plan, slot: Slot) -> Followed {
-        let layout = plan.config.layout;
-        let nodes = plan.nodes as usize;
-        let committees = 0..layout.committees();
-        let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
-        let cells = layout.cells().map(|cell| layout.cell_range(cell).len());
-        let aggregated = (layout.levels() > 1).then(|| cells.map(Bitfield::new).collect());
-        Followed {
-            begin_ns: plan.slot_start(slot).as_nanos(),
-            proposer: plan.host(plan.proposer(slot)),
-            votes: plan.votes_count(),
-            aggregates: vec![Vec::new(); plan.posts_below_top() as usize],
-            aggregated,
-            collections: vec![Vec::new(); committees.len()],
-            collected: committees.clone().map(committee).collect(),
-            best: vec![0; nodes * committees.len()],
-            held: vec![0; nodes],
-            milestones: vec![Milestones::default(); nodes],
-            credited: committees.map(committee).collect(),
-            curve: Vec::new(),
-            at_proposer: Milestones::default(),
-            block: None,
-            imported: vec![None; nodes],
-            voted: 0,
-            honest_voted: 0,
-            vote_bytes: 0,
-            last_ns: [0; 3],
-        }
-    }
-
-    /// Votes signed, in aggregates, in collections, at the proposer, in the block.
-    pub(super) fn votes(&self, slot: Slot) -> [u64; 5] {
-        let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
-        let committees = (0..).zip(&self.collected);
-        let block: Vec<Bitfield> = committees.map(|(c, _)| self.in_block(slot, c)).collect();
-        let aggregated = self.aggregated.as_ref().unwrap_or(&self.collected);
-        let stages = [aggregated, &self.collected, &self.credited, &block];
-        let [aggregated, collected, credited, block] = stages.map(|bits| count(bits));
-        [self.voted, aggregated, collected, credited, block]
-    }
-
-    /// Who of a committee has a vote of the slot in its block.
-    pub(super) fn in_block(&self, slot: Slot, committee: u16) -> Bitfield {
-        let mut bits = Bitfield::new(self.collected[usize::from(committee)].len());
-        let entries = self.block.iter().flat_map(|block| &block.entries);
-        let own = entries.filter(|(of, c, _)| (*of, *c) == (slot, committee));
-        own.for_each(|(.., signers)| bits.union_with(signers));
-        bits
-    }
-
-    /// Messages published: aggregates, collections; and the bytes of all collections and the block.
-    pub(super) fn published(&self) -> (u64, u64, u64) {
-        let aggregates = self.aggregates.iter().map(|row| row.len() as u64).sum();
-        let collections = self.collections.iter().flatten();
-        let bytes: u64 = collections.clone().map(|body| body.data.len() as u64).sum();
-        let block = self
-            .block
-            .as_ref()
-            .map_or(0, |block| block.data.len() as u64);
-        (aggregates, collections.count() as u64, bytes + block)
-    }
-
-    fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) {
-        let committee = usize::from(body.committee);
-        let all = self.votes;
-        let best = &mut self.best[node as usize * self.collections.len() + committee];
-        if body.votes > *best {
-            let held = &mut self.held[node as usize];
-            *held += u64::from(body.votes - *best);
-            *best = body.votes;
-            self.milestones[node as usize].note(now_ns, *held, all);
-        }
-        if node == self.proposer {
-            let credited = &mut self.credited[committee];
-            if body.signers.count_and_not(credited) > 0 {
-                credited.union_with(&body.signers);
-                let votes = self.credited.iter().map(|bits| bits.count_ones() as u64);
-                let votes = votes.sum();
-                self.curve.push((now_ns, votes));
-                self.at_proposer.note(now_ns, votes, all);
             }
         }
     }
@@ -232,6 +109,8 @@ pub(super) struct Watch {
     useful_bytes: u64,
     accepted: u64,
     violation: Option<Violation>,
+    /// Who tells of the slots, if anybody does.
+    teller: Option<Box<Teller>>,
 }
 
 impl Watch {
@@ -256,7 +135,37 @@ impl Watch {
             useful_bytes: 0,
             accepted: 0,
             violation: None,
+            teller: None,
             plan,
+        }
+    }
+
+    /// From now on what is seen is told.
+    pub(super) fn tell(&mut self, teller: Teller) {
+        self.teller = Some(Box::new(teller));
+    }
+
+    /// Where the chain of the observer stands, if anybody tells of it.
+    pub(super) fn stands(&mut self, now_ns: u64, finality: Finality) {
+        if let Some(teller) = &mut self.teller {
+            teller.stands(now_ns, finality);
+        }
+    }
+
+    /// The run is over: tells which nodes have no block.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        let Some(teller) = &mut self.teller else {
+            return;
+        };
+        teller.end(now_ns);
+        for followed in &self.slots {
+            let Some(block) = &followed.block else {
+                continue;
+            };
+            let nodes = (0..).zip(&followed.imported);
+            for (node, _) in nodes.filter(|(_, at)| at.is_none()) {
+                teller.missed(now_ns, node, block);
+            }
         }
     }
 
@@ -310,10 +219,15 @@ impl Watch {
         self.check(unit, body.sender, (body.slot, &body.support, &body.parts));
         if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
             followed.last_ns[1] = since_ns;
-            if let Some(aggregated) = followed.aggregated.as_mut().filter(|_| unit.level == 1) {
-                aggregated[post].union_with(&body.signers);
-            }
+            let cells = followed.aggregated.as_mut().filter(|_| unit.level == 1);
+            let votes = cells.map(|cells| {
+                cells[post].union_with(&body.signers);
+                cells[post].count_ones()
+            });
             followed.aggregates[post].push(body.clone());
+            if let (Some(teller), Some(votes)) = (&mut self.teller, votes) {
+                teller.aggregated(now_ns, body, votes);
+            }
         }
     }
 
@@ -344,6 +258,9 @@ impl Watch {
             followed.last_ns[2] = since_ns;
             followed.collected[committee].union_with(&body.signers);
             followed.collections[committee].push(body.clone());
+            if let Some(teller) = &mut self.teller {
+                teller.published(now_ns, body);
+            }
         }
     }
 
@@ -382,7 +299,12 @@ impl Watch {
         let Some((followed, since_ns)) = self.at(body.slot, now_ns) else {
             return;
         };
-        followed.accept(since_ns, node, body);
+        if followed.accept(since_ns, node, body) {
+            self.credit(now_ns, body);
+        }
+        let Some((followed, _)) = self.at(body.slot, now_ns) else {
+            return;
+        };
         let published = &followed.collections[usize::from(body.committee)];
         let is_published = published.iter().any(|other| Arc::ptr_eq(other, body));
         if !is_published && self.is_honest(body.sender) {
@@ -391,7 +313,22 @@ impl Watch {
         }
     }
 
-    fn propose(&mut self, node: u32, block: &Arc<BlockBody>) {
+    /// Tells what the proposer has of a committee.
+    fn credit(&mut self, now_ns: u64, body: &CollectionBody) {
+        let place = self.plan.place(body.slot).map(|place| place as usize);
+        let (Some(teller), Some(place)) = (&mut self.teller, place) else {
+            return;
+        };
+        let followed = &self.slots[place];
+        let signers = &followed.credited[usize::from(body.committee)];
+        let votes = followed.curve.last().map_or(0, |(_, votes)| *votes);
+        teller.credited(now_ns, (body.slot, body.committee), signers, votes);
+    }
+
+    fn propose(&mut self, now_ns: u64, node: u32, block: &Arc<BlockBody>) {
+        if let Some(teller) = &mut self.teller {
+            teller.proposed(now_ns, node, block);
+        }
         let mut seen: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         for (slot, committee, signers) in &block.entries {
             let row = seen.entry((*slot, *committee));
@@ -415,6 +352,9 @@ impl Watch {
     }
 
     fn import(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
+        if let Some(teller) = &mut self.teller {
+            teller.imported(now_ns, node, block);
+        }
         if let Some((followed, since_ns)) = self.for_block(block.slot, now_ns) {
             followed.imported[node as usize] = Some(since_ns);
             if node != followed.proposer {
@@ -425,9 +365,22 @@ impl Watch {
 }
 
 impl Witness<HornNode> for Watch {
+    #[inline]
+    fn arrived(&mut self, message: &HornMessage) {
+        if let Some(teller) = &mut self.teller {
+            teller.arrived(message);
+        }
+    }
+
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
+        if let Some(teller) = &mut self.teller {
+            teller.until(now_ns);
+        }
         match delivery {
-            HornDelivery::Voted(slot, bytes) => {
+            HornDelivery::Voted(slot, validator, bytes) => {
+                if let Some(teller) = &mut self.teller {
+                    teller.voted(node, *slot, *validator);
+                }
                 let honest = u64::from(self.honest[node as usize]);
                 if let Some((followed, since_ns)) = self.at(*slot, now_ns) {
                     followed.honest_voted += honest;
@@ -439,7 +392,7 @@ impl Witness<HornNode> for Watch {
             HornDelivery::Aggregated(body) => self.aggregate(now_ns, body),
             HornDelivery::Collected(body) => self.collection(now_ns, body),
             HornDelivery::Accepted(body) => self.accept(now_ns, node, body),
-            HornDelivery::Proposed(block) => self.propose(node, block),
+            HornDelivery::Proposed(block) => self.propose(now_ns, node, block),
             HornDelivery::Imported(block) => self.import(now_ns, node, block),
         }
     }
@@ -454,6 +407,14 @@ impl Witness<HornNode> for Watch {
                 reason,
             });
         }
+    }
+
+    fn told(&mut self, now_ns: u64) -> Vec<Record> {
+        let Some(teller) = &mut self.teller else {
+            return Vec::new();
+        };
+        teller.until(now_ns);
+        teller.take()
     }
 
     fn is_done(&self) -> bool {

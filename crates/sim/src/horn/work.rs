@@ -344,6 +344,13 @@ impl Schedulable for NodeWork {
 impl Labour for NodeWork {
     type Product = NodeProduct;
 
+    fn name(&self) -> &'static str {
+        match self {
+            NodeWork::Horn(horn) => horn.work().name(),
+            NodeWork::Code(code) => code.name(),
+        }
+    }
+
     fn run(self) -> NodeProduct {
         match self {
             NodeWork::Horn(horn) => NodeProduct::Horn(horn.run()),

@@ -54,6 +54,8 @@ pub(crate) struct Hot {
     pub(crate) down: bool,
     /// A wrapper stands before its state machine.
     pub(crate) wrapped: bool,
+    /// What it does is told.
+    pub(crate) followed: bool,
 }
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
@@ -73,6 +75,7 @@ impl Hot {
             called: false,
             down: false,
             wrapped: false,
+            followed: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::manifest::{Figures, LOAD_COLUMNS, Manifest, RateFigures, VoteFigures}
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome};
-use crate::scenario::{Protocol, Scenario};
+use crate::scenario::{Protocol, Scenario, TraceLevel};
 
 /// What a page is made from.
 #[derive(Clone, Copy, Debug)]
@@ -23,31 +23,12 @@ pub struct Run<'a> {
 /// `report.html` of one run.
 pub fn run_page(run: &Run<'_>) -> String {
     let Run {
-        scenario,
-        outcome,
-        manifest,
-        ..
+        scenario, outcome, ..
     } = run;
     let figures = Figures::of(outcome);
-    // What a scenario says of itself stays when its values are replaced, so it names none.
-    let said = match scenario.about.trim_end_matches('.') {
-        "" => String::new(),
-        about => format!("{about}. "),
-    };
-    let validators = match &scenario.protocol {
-        Protocol::Horn(horn) => format!("{} validators on ", number(f64::from(horn.validators))),
-        _ => String::new(),
-    };
-    let nodes = number(outcome.nodes.len() as f64);
-    let lead = format!("{said}{validators}{nodes} nodes, seed {}.", outcome.seed);
-    let mut page = Page::new(&scenario.name, &lead);
-    if !manifest.verdict.is_empty() {
-        page.note(&manifest.verdict);
-    }
-    match manifest.holds {
-        true => page.verdict("All that was expected holds.", true),
-        false => page.verdict(&manifest.failures.join("; "), false),
-    }
+    let mut page = Page::new(&scenario.name, &setting(scenario, outcome));
+    question(&mut page, scenario);
+    answer(&mut page, run);
     page.tiles(&tiles(&figures));
     if figures.sent_truncated {
         page.text(
@@ -60,9 +41,76 @@ pub fn run_page(run: &Run<'_>) -> String {
     }
     loads(&mut page, &figures);
     adversity(&mut page, outcome);
-    about(&mut page, manifest);
+    about(&mut page, run);
     page.source("The scenario, with every default", run.text);
     page.finish()
+}
+
+/// How large the run is.
+fn setting(scenario: &Scenario, outcome: &Outcome) -> String {
+    let validators = match &scenario.protocol {
+        Protocol::Horn(horn) => format!("{} validators on ", number(f64::from(horn.validators))),
+        _ => String::new(),
+    };
+    let nodes = number(outcome.nodes.len() as f64);
+    format!("{validators}{nodes} nodes, seed {}.", outcome.seed)
+}
+
+/// What was asked: the scenario in a sentence, and its nodes. What a scenario says of itself stays when its values
+/// are replaced, so it names none.
+fn question(page: &mut Page, scenario: &Scenario) {
+    page.heading("The question");
+    match scenario.about.is_empty() {
+        true => page.text("The scenario does not say what it is to show (about)."),
+        false => page.text(&scenario.about),
+    }
+    let head = [
+        "class",
+        "% of the nodes",
+        "Mbit/s down",
+        "Mbit/s up",
+        "cores",
+    ];
+    let mut classes = Table::new("Nodes", &head);
+    for class in &scenario.class {
+        let numbers = [class.share_pct.into(), class.down_mbps, class.up_mbps];
+        let numbers = numbers.into_iter().chain([class.cores.into()]);
+        let cells = numbers.map(|value| number(value as f64));
+        classes.row([class.name.clone()].into_iter().chain(cells).collect());
+    }
+    page.table(&classes);
+}
+
+/// How that was answered: in a sentence, and against what was expected.
+fn answer(page: &mut Page, run: &Run<'_>) {
+    let Run {
+        scenario,
+        outcome,
+        manifest,
+        ..
+    } = run;
+    page.heading("The answer");
+    if !manifest.verdict.is_empty() {
+        page.note(&manifest.verdict);
+    }
+    let expected = outcome.summary().expected(&scenario.expect);
+    match manifest.holds {
+        true if expected.is_empty() => {
+            page.text("The scenario expects nothing of its figures: they are the answer.");
+        }
+        true => page.verdict("All that was expected holds.", true),
+        false => page.verdict(&manifest.failures.join("; "), false),
+    }
+    if expected.is_empty() {
+        return;
+    }
+    let mut table = Table::words("What was expected ([expect] of the scenario)");
+    for one in expected {
+        let word = if one.holds { "holds" } else { "does not hold" };
+        let found = format!("{}, expected {}: {word}", one.found, one.expected);
+        table.row(vec![one.name.to_owned(), found]);
+    }
+    page.table(&table);
 }
 
 /// Main figures of a slot, whose messages are no payloads.
@@ -189,23 +237,31 @@ fn adversity(page: &mut Page, outcome: &Outcome) {
     page.table(&table);
 }
 
-/// How the figures came about.
-pub(super) fn about(page: &mut Page, manifest: &Manifest) {
+/// How the figures came about: what made them, where, and how to make them again.
+fn about(page: &mut Page, run: &Run<'_>) {
+    let (scenario, manifest) = (run.scenario, run.manifest);
     page.heading("How these figures came about");
     page.text(
         "All times and bytes are modelled: the protocol's own code ran under a virtual clock over modelled links. \
          Costs of computing are taken from the tables below.",
     );
+    again(page, scenario, manifest);
     let mut table = Table::words("The run");
     let host = &manifest.host;
     let mut put = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
-    put("run again", manifest.command.clone());
+    put("seed", manifest.seed.to_string());
     put("scenario hash", manifest.scenario_hash.clone());
     if let Some(figures) = &manifest.figures {
         put("events", number(figures.events as f64));
         put("event hash", figures.event_hash.clone());
     }
-    put("commit", host.commit.clone());
+    let changed = if host.dirty {
+        ", with changes beside it"
+    } else {
+        ""
+    };
+    put("commit", format!("{}{changed}", host.commit));
+    put("version", manifest.version.clone());
     put("compiler", host.compiler.clone());
     put("machine", host.cpu.clone());
     put(
@@ -234,9 +290,24 @@ pub(super) fn about(page: &mut Page, manifest: &Manifest) {
     page.table(&table);
 }
 
+/// Commands: the run again, whether it is the same, and what happened in it.
+fn again(page: &mut Page, scenario: &Scenario, manifest: &Manifest) {
+    let mut table = Table::words("Again, in the folder of this page");
+    let mut put = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
+    put("the run from its scenario", manifest.command.clone());
+    let replay = "alphorn sim replay .".to_owned();
+    put("the same run, event by event, or an error", replay);
+    if scenario.output.trace != TraceLevel::None {
+        let show = "alphorn dashboard --trace trace.jsonl".to_owned();
+        put("what happened, on the page", show);
+    }
+    page.table(&table);
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Votes;
+    use super::super::manifest::Host;
     use super::super::plot::well_formed;
     use super::super::tests::outcome;
     use super::*;
@@ -247,9 +318,15 @@ mod tests {
                     down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n";
         let scenario = Scenario::parse(text, &[]).unwrap();
         let mut outcome = outcome(98, 2);
-        let mut manifest = Manifest {
+        let manifest = Manifest {
             command: "alphorn sim run t.toml --seed 1 --set 'a=<b>'".into(),
             holds: true,
+            seed: 7,
+            host: Host {
+                commit: "0123abc".into(),
+                dirty: true,
+                ..Host::default()
+            },
             figures: Some(Figures::of(&outcome)),
             ..Manifest::default()
         };
@@ -267,7 +344,13 @@ mod tests {
             ">none<",
             "p90",
             "--set &#39;a=&lt;b&gt;&#39;",
-            "All that was expected holds.",
+            "The question",
+            "The scenario does not say what it is to show",
+            "The scenario expects nothing of its figures",
+            ">seed</th><td>7</td>",
+            "0123abc, with changes beside it",
+            "alphorn sim replay .",
+            "alphorn dashboard --trace trace.jsonl",
             "Received in vain",
             "modelled",
         ] {
@@ -296,8 +379,32 @@ mod tests {
         ] {
             assert!(attacked.contains(part), "{part}");
         }
-        manifest.holds = false;
-        manifest.failures = vec!["t99 = none, expected 400 ms".into()];
-        assert!(page(&outcome, &manifest).contains("t99 = none, expected 400 ms"));
+    }
+
+    #[test]
+    fn a_page_says_what_was_asked_and_what_was_expected() {
+        let text = "name = \"t\"\nschema = 1\nabout = \"How long it takes.\"\n[sim]\nnodes = 100\n[[class]]\nname = \"full\"\n\
+                    share_pct = 100\ndown_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n\
+                    [expect]\nt50_ms_max = 400\nt99_ms_max = 400\n[output]\ntrace = \"none\"\n";
+        let scenario = Scenario::parse(text, &[]).unwrap();
+        let outcome = outcome(98, 2);
+        let failures = outcome.summary().failures(&scenario.expect);
+        let manifest = Manifest {
+            failures: failures.clone(),
+            ..Manifest::default()
+        };
+        let html = run_page(&Run {
+            scenario: &scenario,
+            outcome: &outcome,
+            manifest: &manifest,
+            text,
+        });
+        let found = |part: &str| html.matches(part).count();
+        assert_eq!(failures, ["t99 = none, expected 400 ms"]);
+        assert_eq!(found("t99 = none, expected 400 ms"), 1);
+        assert_eq!(found("none, expected 400 ms: does not hold"), 1);
+        assert_eq!(found("expected 400 ms: holds"), 1);
+        assert_eq!(found("<p>How long it takes.</p>"), 1);
+        assert_eq!(found("alphorn dashboard"), 0);
     }
 }

@@ -9,13 +9,13 @@ const FILLER: u8 = 3;
 
 /// A run in the order of time: what is run, its faults, and what each node received; with
 /// [`TraceLevel::Full`] also the bytes that each node received and sent. Nothing with
-/// [`TraceLevel::None`].
+/// [`TraceLevel::None`], and nothing of slots of Horn, which are told while they run.
 ///
 /// Times are nanoseconds from the begin of the run. A node's line has the time at which it had the
 /// last payload, or the last instant of all if it never had it.
 pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     let level = scenario.output.trace;
-    if level == TraceLevel::None {
+    if level == TraceLevel::None || matches!(scenario.protocol, Protocol::Horn(_)) {
         return Vec::new();
     }
     let last_ns = u64::from(scenario.traffic.count.saturating_sub(1))
@@ -24,7 +24,12 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     let end_ns = outcome.nodes.iter().filter_map(|node| node.done_ns).max();
     let id = format!("{:016x}", outcome.seed);
     let mut records = vec![genesis(scenario)];
-    records.extend(faults(scenario));
+    let faults = faults(scenario).map(|(from_ms, event)| Record {
+        t: signed(from_ms.saturating_mul(1_000_000)),
+        n: scenario.name.clone().into(),
+        event,
+    });
+    records.extend(faults);
     for node in &outcome.nodes {
         let done_ns = node.done_ns.map(|ns| signed(last_ns.saturating_add(ns)));
         let end_ns = signed(last_ns.saturating_add(end_ns.unwrap_or(0)));
@@ -65,35 +70,28 @@ fn signed(ns: u64) -> i64 {
 }
 
 fn genesis(scenario: &Scenario) -> Record {
-    let horn = match &scenario.protocol {
-        Protocol::Horn(horn) => Some(horn),
-        _ => None,
-    };
-    let small = |value: Option<u32>| u16::try_from(value.unwrap_or(0)).unwrap_or(u16::MAX);
     Record {
         t: 0,
         n: scenario.name.clone().into(),
         event: Event::Genesis {
             scheme: scenario.compute.scheme.clone().into(),
-            validators: horn.map_or(0, |horn| horn.validators),
-            committees: small(horn.and_then(|horn| horn.committees)),
-            subs: small(horn.and_then(|horn| horn.subcommittees)),
-            slot_ms: horn
-                .and_then(|horn| horn.slot_ms)
-                .unwrap_or(scenario.traffic.interval_ms),
-            offsets_ms: horn.map(|horn| horn.offsets_ms.clone()).unwrap_or_default(),
+            validators: 0,
+            committees: 0,
+            subs: 0,
+            slot_ms: scenario.traffic.interval_ms,
+            offsets_ms: Vec::new(),
         },
     }
 }
 
-fn faults(scenario: &Scenario) -> impl Iterator<Item = Record> {
-    scenario.fault.iter().map(|fault| Record {
-        t: signed(fault.from_ms.saturating_mul(1_000_000)),
-        n: scenario.name.clone().into(),
-        event: Event::Fault {
+/// Faults with the milliseconds after which they begin.
+pub(crate) fn faults(scenario: &Scenario) -> impl Iterator<Item = (u64, Event)> + '_ {
+    scenario.fault.iter().map(|fault| {
+        let event = Event::Fault {
             kind: fault.kind.name().into(),
             detail: serde_json::to_string(fault).unwrap_or_default(),
-        },
+        };
+        (fault.from_ms, event)
     })
 }
 

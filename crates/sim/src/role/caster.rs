@@ -101,6 +101,10 @@ impl<C: Coding> Schedulable for CodedWork<C> {
 impl<C: Coding> Labour for CodedWork<C> {
     type Product = Option<Product<C>>;
 
+    fn name(&self) -> &'static str {
+        self.work.size().map_or("code", |size| size.op.name())
+    }
+
     fn run(self) -> Self::Product {
         match &*self.work {
             Work::Sign { .. } => {

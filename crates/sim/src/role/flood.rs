@@ -93,6 +93,10 @@ impl Schedulable for Validation {
 impl super::Labour for Validation {
     type Product = (Token, Verdict);
 
+    fn name(&self) -> &'static str {
+        "validate"
+    }
+
     fn run(self) -> Self::Product {
         let verdict = match self.valid {
             true => Verdict::Accept,

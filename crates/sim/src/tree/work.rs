@@ -29,5 +29,9 @@ impl Schedulable for TreeWork {
 impl Labour for TreeWork {
     type Product = ();
 
+    fn name(&self) -> &'static str {
+        self.op.name()
+    }
+
     fn run(self) {}
 }

@@ -23,6 +23,9 @@ impl<R: Role> Span<R> {
     #[inline]
     pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
         self.trace_output(node, &output);
+        if self.net.hot[node].followed {
+            self.follow_output(node, &output);
+        }
         match output {
             Output::Send {
                 to,
@@ -111,12 +114,20 @@ impl<R: Role> Span<R> {
         }
     }
 
+    #[inline]
+    fn note_end(&mut self, node: u32, done: &Done<R::Work>) {
+        if self.net.hot[node].followed {
+            self.follow_end(node, done);
+        }
+    }
+
     /// Tells a role of the jobs that ended.
     #[cold]
     pub(super) fn finish_jobs(&mut self, node: u32) {
         let now = self.time_at(node);
         let mut ended = std::mem::take(&mut self.done);
         for done in ended.drain(..) {
+            self.note_end(node, &done);
             let input = finished(done);
             self.trace_input(node, &input);
             self.roles[node].handle(now, input);
@@ -129,6 +140,7 @@ impl<R: Role> Span<R> {
         let now = self.time_at(node);
         let mut own = Vec::new();
         for done in std::mem::take(&mut self.done) {
+            self.note_end(node, &done);
             let input = finished(done);
             self.trace_input(node, &input);
             let mut left = Some(input);

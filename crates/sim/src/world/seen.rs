@@ -76,8 +76,24 @@ impl<R: Role> Span<R> {
 }
 
 impl<R: Role, W: Witness<R>> World<R, W> {
+    /// From now on shows the witness what nodes are handed.
+    pub(crate) fn show_arrivals(&mut self) {
+        for span in &mut self.spans {
+            span.arrived = Some(Vec::new());
+        }
+    }
+
     /// Shows the witness what was seen since the last time: by time, then by node.
     pub(crate) fn show(&mut self) {
+        for span in &mut self.spans {
+            for message in span
+                .arrived
+                .iter_mut()
+                .flat_map(|arrived| arrived.drain(..))
+            {
+                self.witness.arrived(&message);
+            }
+        }
         let mut seen = std::mem::take(&mut self.spans[0].seen);
         for span in &mut self.spans[1..] {
             seen.append(&mut span.seen);

@@ -4,6 +4,7 @@
 //! they send each other waits until it is closed.
 
 use super::WorldConfig;
+use super::follow::Follower;
 use super::kind;
 use super::seen::{Begun, Seen};
 use super::trace::Tracer;
@@ -34,6 +35,8 @@ pub(super) struct Span<R: Role> {
     pub(super) done: Vec<Done<R::Work>>,
     pub(super) seen: Vec<Seen<R::Delivery>>,
     pub(super) begun: Begun,
+    /// What nodes were handed in this window, if the witness wants to see it.
+    pub(super) arrived: Option<Vec<R::Message>>,
     /// What came from other spans in the window before.
     pub(super) came: Vec<Vec<Leaving<R::Message>>>,
     pub(super) now_ns: u64,
@@ -49,6 +52,7 @@ pub(super) struct Span<R: Role> {
     /// Hash of the events so far, whatever their order.
     pub(super) hash: u64,
     pub(super) tracer: Tracer,
+    pub(super) follower: Follower,
 }
 
 impl<R: Role> Span<R> {
@@ -72,6 +76,7 @@ impl<R: Role> Span<R> {
             done: Vec::new(),
             seen: Vec::new(),
             begun: Begun::new(nodes.clone()),
+            arrived: None,
             came: Vec::new(),
             now_ns: 0,
             latest_ns: 0,
@@ -81,6 +86,7 @@ impl<R: Role> Span<R> {
             active_ns: 0,
             hash: 0,
             tracer: Tracer::default(),
+            follower: Follower::default(),
         };
         for node in nodes.clone() {
             span.settle(node);
@@ -304,9 +310,15 @@ impl<R: Role> Span<R> {
     fn hand_over(&mut self, node: u32, from: u32, index: u32) {
         let from = Peer(u64::from(from));
         let plain = !self.net.hot[node].wrapped && !self.is_traced(node);
-        let message = self.net.messages.get(index);
         self.received += 1;
+        if self.net.hot[node].followed {
+            self.follow_received(node, index);
+        }
+        let message = self.net.messages.get(index);
         self.begun.look(self.now_ns, node, message);
+        if let Some(arrived) = &mut self.arrived {
+            arrived.push(message.clone());
+        }
         let role = &mut self.roles[node];
         if plain && role.absorb(from, message) {
             let deadline = role.next_deadline();

@@ -29,11 +29,17 @@ impl Traced {
 pub(super) struct Tracer {
     of: Option<Traced>,
     records: Vec<Record>,
+    /// When the run begins, from genesis: times are told from there.
+    pub(super) begin_ns: u64,
 }
 
 /// What was told up to the last window that is closed, in the order of time.
 #[derive(Debug, Default)]
-pub(super) struct Told(Vec<Record>);
+pub(super) struct Told {
+    records: Vec<Record>,
+    /// The end of the last window that is closed.
+    closed_ns: u64,
+}
 
 impl<R: Role, W: Witness<R>> World<R, W> {
     /// From now on tells everything of these nodes, until none are given.
@@ -43,18 +49,36 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         }
     }
 
-    /// What was told since this was last asked for, up to the last window that is closed; in the order of time.
+    /// From now on times are told from a genesis so long before the begin of the run.
+    pub(crate) fn trace_from(&mut self, begin_ns: u64) {
+        for span in &mut self.spans {
+            span.tracer.begin_ns = begin_ns;
+        }
+    }
+
+    /// Until when all that happens is told.
+    pub(crate) fn told_ns(&self) -> u64 {
+        self.told.closed_ns
+    }
+
+    /// What was told since this was last asked for, by nodes and by the witness, up to the last window that is
+    /// closed; in the order of time.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
-        std::mem::take(&mut self.told.0)
+        let mut told = self.witness.told(self.told.closed_ns);
+        told.append(&mut self.told.records);
+        told.sort_by_key(|record| record.t);
+        told
     }
 
     /// Brings what was told in a window into the order of time.
     pub(super) fn close_trace(&mut self) {
-        let before = self.told.0.len();
+        self.told.closed_ns = self.now_ns;
+        let told = &mut self.told.records;
+        let before = told.len();
         for span in &mut self.spans {
-            self.told.0.append(&mut span.tracer.records);
+            told.append(&mut span.tracer.records);
         }
-        self.told.0[before..].sort_by_key(|record| record.t);
+        told[before..].sort_by_key(|record| record.t);
     }
 }
 
@@ -135,14 +159,14 @@ impl<R: Role> Span<R> {
     }
 
     /// The node that a node's number for a neighbour means.
-    fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
+    pub(super) fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
         let end = self.net.graph.end(node, peer.0)?;
         Some(self.net.graph.peer(end))
     }
 
-    fn tell(&mut self, node: u32, event: Event) {
+    pub(super) fn tell(&mut self, node: u32, event: Event) {
         self.tracer.records.push(Record {
-            t: i64::try_from(self.now_ns).unwrap_or(i64::MAX),
+            t: i64::try_from(self.now_ns.saturating_add(self.tracer.begin_ns)).unwrap_or(i64::MAX),
             n: format!("node-{node}").into(),
             event,
         });

@@ -1,10 +1,15 @@
 //! Who looks at a run: sees the stream of events and what is published, and no state of a node.
 
 use crate::role::Role;
+use alphorn_types::trace::Record;
 
 /// Sees what happens in a world, in the order of time; what it does with it never changes a run, but for its
 /// end.
 pub trait Witness<R: Role> {
+    /// Some node was handed a message, if [`World::show_arrivals`](super::World::show_arrivals) was called: those
+    /// of a window before all else that is seen of it.
+    fn arrived(&mut self, _message: &R::Message) {}
+
     /// A node delivers.
     fn delivered(&mut self, _now_ns: u64, _node: u32, _delivery: &R::Delivery) {}
 
@@ -19,6 +24,11 @@ pub trait Witness<R: Role> {
 
     /// A node that comes back has forgotten everything.
     fn restarted(&mut self, _now_ns: u64, _node: u32) {}
+
+    /// What it has to tell of the time until now that it has not told, in the order of time from genesis.
+    fn told(&mut self, _now_ns: u64) -> Vec<Record> {
+        Vec::new()
+    }
 
     /// Whether nothing more need happen; asked after each window.
     #[inline]

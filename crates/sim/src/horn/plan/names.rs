@@ -97,6 +97,11 @@ impl Plan {
         }
     }
 
+    /// The place of the slot that a topic of votes or aggregates is of.
+    pub(crate) fn place_of(&self, id: TopicId) -> u32 {
+        id.0 / self.units_below(self.config.layout.levels() + 1)
+    }
+
     /// The topic of a number, as the protocol names it.
     pub(crate) fn topic(&self, id: TopicId) -> wire::Topic {
         if id >= self.collection_topic() {

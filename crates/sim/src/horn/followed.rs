@@ -1,0 +1,137 @@
+//! What is seen of a slot whose votes are followed: which of them are where, and since when.
+
+use super::message::{AggregateBody, BlockBody, CollectionBody};
+use super::plan::Plan;
+use super::watch::Milestones;
+use alphorn_types::{Bitfield, Slot};
+use std::sync::Arc;
+
+/// What is seen of the votes of a slot. Times are from the begin of the slot.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) begin_ns: u64,
+    /// Who hosts the proposer of the block that is to carry them.
+    pub(super) proposer: u32,
+    /// Votes in all.
+    pub(super) votes: u64,
+    /// Published evidence by unit below the committees.
+    pub(super) aggregates: Vec<Vec<Arc<AggregateBody>>>,
+    /// Votes in published aggregates, by cell; none where these are collections.
+    pub(super) aggregated: Option<Vec<Bitfield>>,
+    /// Published collections by committee.
+    pub(super) collections: Vec<Vec<Arc<CollectionBody>>>,
+    /// Votes in published collections, by committee.
+    pub(super) collected: Vec<Bitfield>,
+    /// Votes of the best accepted collection of each committee, node by node.
+    best: Vec<u32>,
+    /// Their sums.
+    held: Vec<u64>,
+    /// When a node had which share of the votes, by the best collection of each committee.
+    pub(super) milestones: Vec<Milestones>,
+    /// Votes that the proposer can credit, by committee; exact.
+    pub(super) credited: Vec<Bitfield>,
+    /// When the proposer could credit more votes, and how many.
+    pub(super) curve: Vec<(u64, u64)>,
+    /// When the proposer had which share, exactly.
+    pub(super) at_proposer: Milestones,
+    /// The block that is to carry them.
+    pub(super) block: Option<Arc<BlockBody>>,
+    /// When each node had it.
+    pub(super) imported: Vec<Option<u64>>,
+    pub(super) voted: u64,
+    /// Votes of validators of honest nodes.
+    pub(super) honest_voted: u64,
+    /// The longest message of a vote.
+    pub(super) vote_bytes: u64,
+    /// When the last votes, aggregates and collections were published.
+    pub(super) last_ns: [u64; 3],
+}
+
+impl Followed {
+    pub(super) fn new(plan: &Plan, slot: Slot) -> Followed {
+        let layout = plan.config.layout;
+        let nodes = plan.nodes as usize;
+        let committees = 0..layout.committees();
+        let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
+        let cells = layout.cells().map(|cell| layout.cell_range(cell).len());
+        let aggregated = (layout.levels() > 1).then(|| cells.map(Bitfield::new).collect());
+        Followed {
+            begin_ns: plan.slot_start(slot).as_nanos(),
+            proposer: plan.host(plan.proposer(slot)),
+            votes: plan.votes_count(),
+            aggregates: vec![Vec::new(); plan.posts_below_top() as usize],
+            aggregated,
+            collections: vec![Vec::new(); committees.len()],
+            collected: committees.clone().map(committee).collect(),
+            best: vec![0; nodes * committees.len()],
+            held: vec![0; nodes],
+            milestones: vec![Milestones::default(); nodes],
+            credited: committees.map(committee).collect(),
+            curve: Vec::new(),
+            at_proposer: Milestones::default(),
+            block: None,
+            imported: vec![None; nodes],
+            voted: 0,
+            honest_voted: 0,
+            vote_bytes: 0,
+            last_ns: [0; 3],
+        }
+    }
+
+    /// Votes signed, in aggregates, in collections, at the proposer, in the block.
+    pub(super) fn votes(&self, slot: Slot) -> [u64; 5] {
+        let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
+        let committees = (0..).zip(&self.collected);
+        let block: Vec<Bitfield> = committees.map(|(c, _)| self.in_block(slot, c)).collect();
+        let aggregated = self.aggregated.as_ref().unwrap_or(&self.collected);
+        let stages = [aggregated, &self.collected, &self.credited, &block];
+        let [aggregated, collected, credited, block] = stages.map(|bits| count(bits));
+        [self.voted, aggregated, collected, credited, block]
+    }
+
+    /// Who of a committee has a vote of the slot in its block.
+    pub(super) fn in_block(&self, slot: Slot, committee: u16) -> Bitfield {
+        let mut bits = Bitfield::new(self.collected[usize::from(committee)].len());
+        let entries = self.block.iter().flat_map(|block| &block.entries);
+        let own = entries.filter(|(of, c, _)| (*of, *c) == (slot, committee));
+        own.for_each(|(.., signers)| bits.union_with(signers));
+        bits
+    }
+
+    /// Messages published: aggregates, collections; and the bytes of all collections and the block.
+    pub(super) fn published(&self) -> (u64, u64, u64) {
+        let aggregates = self.aggregates.iter().map(|row| row.len() as u64).sum();
+        let collections = self.collections.iter().flatten();
+        let bytes: u64 = collections.clone().map(|body| body.data.len() as u64).sum();
+        let block = self
+            .block
+            .as_ref()
+            .map_or(0, |block| block.data.len() as u64);
+        (aggregates, collections.count() as u64, bytes + block)
+    }
+
+    /// A node accepts a collection: whether the proposer can credit more by it.
+    pub(super) fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) -> bool {
+        let committee = usize::from(body.committee);
+        let all = self.votes;
+        let best = &mut self.best[node as usize * self.collections.len() + committee];
+        if body.votes > *best {
+            let held = &mut self.held[node as usize];
+            *held += u64::from(body.votes - *best);
+            *best = body.votes;
+            self.milestones[node as usize].note(now_ns, *held, all);
+        }
+        if node == self.proposer {
+            let credited = &mut self.credited[committee];
+            if body.signers.count_and_not(credited) > 0 {
+                credited.union_with(&body.signers);
+                let votes = self.credited.iter().map(|bits| bits.count_ones() as u64);
+                let votes = votes.sum();
+                self.curve.push((now_ns, votes));
+                self.at_proposer.note(now_ns, votes, all);
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,482 @@
+//! Tells of the slots of a run as a live node tells of them, for the page: what the network did, from the first
+//! phase to the block that carries the votes.
+//!
+//! A run of any size stays below [`BYTES_MAX`]: cells are told no more often than fits, aggregates and collections
+//! are the first of each cell and committee, a block is told of a sample of its receivers. What single nodes do
+//! is told of a few of them by the world ([`World::follow`](crate::world::World)).
+
+use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner};
+use super::plan::Plan;
+use crate::gossip::Message;
+use crate::scenario::Scenario;
+use crate::world::follow;
+use alphorn_proto::horn::Finality;
+use alphorn_proto::slot::Phase;
+use alphorn_proto::wire::Topic;
+use alphorn_scheme::Op;
+use alphorn_types::trace::{CELLS_PER_LINE_MAX, CellCounts, Event, Name, Record};
+use alphorn_types::{Bitfield, Cell, Slot, Time, Validator};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// What a trace of slots is shorter than, whatever is run.
+const BYTES_MAX: usize = 20_000_000;
+/// Bytes of all lines of cells together.
+const CELLS_BYTES_MAX: u64 = 4 << 20;
+/// What a line of cells takes, without the cells.
+const LINE_BYTES: u64 = 160;
+/// How often cells are told at most.
+const CELLS_NS: u64 = 100_000_000;
+/// Aggregates, collections, and receivers of blocks that are told.
+const AGGREGATES_MAX: u32 = 32_768;
+const COLLECTIONS_MAX: u32 = 8_192;
+const RECEIVERS_MAX: u32 = 8_192;
+/// Kind of a broadcast that is a block.
+const BLOCK: u8 = 1;
+/// Faults of the scenario that are told, and letters of what each is.
+const SCENARIO_FAULTS_MAX: usize = 256;
+const FAULT_LETTERS_MAX: usize = 400;
+/// Nodes that are followed at most.
+const FOLLOWED_MAX: usize = 8;
+
+/// Kinds of lines, most bytes of one, and how many there are at most.
+pub(super) const LINES: [(&str, usize, usize); 8] = [
+    ("aggregate", 160, AGGREGATES_MAX as usize),
+    ("collection", 140, COLLECTIONS_MAX as usize),
+    ("broadcast", 290, RECEIVERS_MAX as usize),
+    ("job", 270, follow::JOBS_MAX),
+    ("session", 170, follow::SESSIONS_MAX),
+    ("bytes", 150, follow::TRAFFIC_MAX),
+    ("fault", 170, follow::FAULTS_MAX),
+    ("peer", 140, FOLLOWED_MAX * follow::PEERS_MAX),
+];
+
+/// Room for slots, their phases, finality and the faults of the scenario.
+const OTHERS_BYTES: usize = 200_000;
+
+const fn most_bytes() -> usize {
+    let (mut sum, mut i) = (CELLS_BYTES_MAX as usize + OTHERS_BYTES, 0);
+    while i < LINES.len() {
+        sum += LINES[i].1 * LINES[i].2;
+        i += 1;
+    }
+    sum
+}
+
+const _: () = assert!(most_bytes() <= BYTES_MAX);
+
+/// A slot whose votes are followed.
+#[derive(Debug)]
+struct Told {
+    counts: CellCounts,
+    is_dirty: bool,
+    /// Aggregates of each cell and collections of each committee that were told.
+    aggregates: Vec<u32>,
+    collections: Vec<u32>,
+    has_two_thirds: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Teller {
+    plan: Arc<Plan>,
+    /// Whoever tells what is nobody's own.
+    network: Name,
+    slots: Vec<Told>,
+    records: Vec<Record>,
+    /// What comes by the clock.
+    coming: VecDeque<Record>,
+    /// Cells are told at multiples of so many nanoseconds of the run.
+    cells_ns: u64,
+    cells_at: u64,
+    /// Of each cell and committee are told so many, and of each block the receivers with these multiples.
+    aggregates_max: u32,
+    collections_max: u32,
+    stride: u32,
+    receivers_left: u32,
+    finality: Finality,
+    /// The newest block of the observer.
+    head: Slot,
+    /// Votes that have reached a node that serves them, by slot and position.
+    seen: Vec<Bitfield>,
+}
+
+/// One node of each role, and one of each class that these lack: whom a trace follows. Roles are those of the
+/// first slot, of honest nodes.
+pub(super) fn sample(plan: &Plan, class: &[u16], honest: &[bool]) -> Vec<u32> {
+    let mut nodes: Vec<u32> = Vec::new();
+    let levels = (1..=plan.config.layout.levels()).rev();
+    let first = |level: u8| {
+        let servers = plan.serving(level).iter().flatten();
+        let mut hosts = servers.map(|server| plan.host(server.validator));
+        hosts.find(|node| honest[*node as usize])
+    };
+    let proposer = Some(observer(plan));
+    for node in [proposer].into_iter().chain(levels.map(first)).flatten() {
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    let others = (0..).zip(class.iter().zip(honest));
+    for (node, (own, is_honest)) in others {
+        let has = nodes.iter().any(|node| class[*node as usize] == *own);
+        if *is_honest && !has && nodes.len() < FOLLOWED_MAX {
+            nodes.push(node);
+        }
+    }
+    nodes
+}
+
+/// The node whose phases and chain are told: that of the proposer who is to carry the last votes.
+pub(super) fn observer(plan: &Plan) -> u32 {
+    plan.host(plan.proposer(plan.last()))
+}
+
+impl Teller {
+    /// Tells of the slots of a plan.
+    pub(super) fn new(plan: Arc<Plan>, scenario: &Scenario) -> Teller {
+        let layout = plan.config.layout;
+        let (cells, slots) = (layout.cells_count(), plan.slots);
+        let told = |_: Slot| Told {
+            counts: CellCounts::new(layout),
+            is_dirty: false,
+            aggregates: vec![0; cells as usize],
+            collections: vec![0; layout.committees().into()],
+            has_two_thirds: false,
+        };
+        let mut teller = Teller {
+            slots: plan.followed().map(told).collect(),
+            network: scenario.name.clone().into(),
+            records: Vec::new(),
+            coming: VecDeque::new(),
+            cells_ns: cells_ns(cells, plan.slot_end().as_nanos() * u64::from(slots)),
+            cells_at: 0,
+            aggregates_max: AGGREGATES_MAX / (cells * slots),
+            collections_max: COLLECTIONS_MAX / (u32::from(layout.committees()) * slots),
+            stride: (plan.nodes * plan.blocks().count() as u32).div_ceil(RECEIVERS_MAX),
+            receivers_left: RECEIVERS_MAX,
+            finality: Finality::default(),
+            head: plan.slot,
+            seen: vec![Bitfield::new(layout.validators() as usize); slots as usize],
+            plan,
+        };
+        teller.by_the_clock(scenario);
+        teller
+    }
+
+    /// The names of what is told, phases and faults, at their times.
+    fn by_the_clock(&mut self, scenario: &Scenario) {
+        let plan = self.plan.clone();
+        let timing = plan.config.timing;
+        let network = self.network.clone();
+        let scheme = scenario.compute.scheme.clone().into();
+        let layout = &plan.config.layout;
+        let genesis = Event::genesis(scheme, layout, timing.slot_ms(), timing.offsets_ms());
+        let mut coming = vec![self.record(0, network.clone(), genesis)];
+        let observer = name(observer(&plan));
+        let begins = plan.followed().chain(plan.blocks());
+        let mut begins: Vec<Slot> = begins.collect();
+        begins.sort_unstable();
+        begins.dedup();
+        for slot in begins {
+            let root = String::new();
+            let event = self.slot(slot, root);
+            coming.push(self.record(plan.slot_start(slot).as_nanos(), network.clone(), event));
+            for phase in Phase::all(layout.levels()) {
+                let event = Event::Phase {
+                    slot: slot.0,
+                    phase: phase.name().into(),
+                    lag_us: 0,
+                };
+                let at = plan.phase_of(slot, phase);
+                if (plan.begin()..plan.end()).contains(&at) {
+                    coming.push(self.record(at.as_nanos(), observer.clone(), event));
+                }
+            }
+        }
+        let faults = crate::report::trace::faults(scenario);
+        for (from_ms, mut event) in faults.take(SCENARIO_FAULTS_MAX) {
+            if let Event::Fault { detail, .. } = &mut event {
+                *detail = detail.chars().take(FAULT_LETTERS_MAX).collect();
+            }
+            let from_ns = from_ms.saturating_mul(1_000_000);
+            coming.push(self.record(from_ns, network.clone(), event));
+        }
+        coming.sort_by_key(|record| record.t);
+        self.coming = coming.into();
+    }
+
+    fn slot(&self, slot: Slot, root: String) -> Event {
+        Event::Slot {
+            slot: slot.0,
+            proposer: self.plan.proposer_of(slot),
+            root,
+        }
+    }
+
+    /// A record of a time of the run.
+    fn record(&self, now_ns: u64, n: Name, event: Event) -> Record {
+        let t = self.time(now_ns);
+        Record { t, n, event }
+    }
+
+    fn time(&self, now_ns: u64) -> i64 {
+        let t = self.plan.since_genesis(Time::from_nanos(now_ns));
+        i64::try_from(t.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    fn push(&mut self, now_ns: u64, n: Name, event: Event) {
+        let record = self.record(now_ns, n, event);
+        self.records.push(record);
+    }
+
+    /// Tells what came by the clock until now, and how far the cells were meanwhile.
+    pub(super) fn until(&mut self, now_ns: u64) {
+        while self.cells_at <= now_ns.min(self.plan.end().as_nanos()) {
+            self.clock(self.cells_at);
+            self.cells(self.cells_at);
+            self.cells_at += self.cells_ns;
+        }
+        self.clock(now_ns);
+    }
+
+    fn clock(&mut self, now_ns: u64) {
+        let now = self.time(now_ns);
+        while let Some(record) = self.coming.pop_front() {
+            if record.t > now {
+                return self.coming.push_front(record);
+            }
+            self.records.push(record);
+        }
+    }
+
+    /// Tells of the cells of slots that are not over, and of those that changed.
+    fn cells(&mut self, now_ns: u64) {
+        let now = Time::from_nanos(now_ns);
+        for (place, slot) in self.plan.followed().enumerate() {
+            let is_now =
+                (self.plan.slot_start(slot)..self.plan.slot_start(slot.next())).contains(&now);
+            let told: &mut Told = &mut self.slots[place];
+            if !std::mem::take(&mut told.is_dirty) && !is_now {
+                continue;
+            }
+            for event in told.counts.changed(slot.0) {
+                self.push(now_ns, self.network.clone(), event);
+            }
+        }
+    }
+
+    fn told(&mut self, slot: Slot) -> Option<&mut Told> {
+        let place = self.plan.place(slot)?;
+        let told = &mut self.slots[place as usize];
+        told.is_dirty = true;
+        Some(told)
+    }
+
+    /// A node casts a vote, which it has seen if it is to sum votes of this cell itself.
+    pub(super) fn voted(&mut self, node: u32, slot: Slot, validator: Validator) {
+        let Some(position) = self.plan.assignment.position(validator) else {
+            return;
+        };
+        let cell = self.plan.config.layout.cell_of(position);
+        let servers = self.plan.servers_of(slot, cell.into()).iter();
+        let mut hosts = servers.map(|server| self.plan.host(server.validator));
+        if hosts.any(|host| host == node) {
+            self.see(slot, cell, position);
+        }
+    }
+
+    /// A message is there. Nodes of a window come one after the other, so what comes within the least latency
+    /// after a time may be told as of then.
+    pub(super) fn arrived(&mut self, message: &HornMessage) {
+        let Inner::Whole(Message::Data { id, .. } | Message::Relay { id, .. }) = &message.inner
+        else {
+            return;
+        };
+        let plan = &self.plan;
+        if let Topic::Vote { cell } = plan.topic(message.topic) {
+            let position = plan.config.layout.cell_range(cell).start + id.0;
+            let slot = Slot(plan.slot.0 + u64::from(plan.place_of(message.topic)));
+            self.see(slot, cell, position);
+        }
+    }
+
+    fn see(&mut self, slot: Slot, cell: Cell, position: u32) {
+        let seen = self
+            .plan
+            .place(slot)
+            .map(|place| &mut self.seen[place as usize]);
+        let position = position as usize;
+        let Some(seen) = seen.filter(|seen| position < seen.len() && !seen.get(position)) else {
+            return;
+        };
+        seen.set(position);
+        if let Some(told) = self.told(slot) {
+            told.counts.see(cell);
+        }
+    }
+
+    /// An aggregate is published; `votes` of its cell stand in one by now.
+    pub(super) fn aggregated(&mut self, now_ns: u64, body: &AggregateBody, votes: usize) {
+        let Some(cell) = self.plan.unit(body.post).cell() else {
+            return;
+        };
+        let (post, max) = (body.post as usize, self.aggregates_max);
+        let Some(told) = self.told(body.slot) else {
+            return;
+        };
+        told.counts.aggregate(cell, votes as u32);
+        if told.aggregates[post] >= max {
+            return;
+        }
+        told.aggregates[post] += 1;
+        let signers = body.signers.count_ones() as u64;
+        let wanted = self.plan.level_start(body.slot, 2);
+        let event = Event::Aggregate {
+            slot: body.slot.0,
+            c: cell.committee,
+            s: cell.subcommittee,
+            votes: signers as u32,
+            ms: self.plan.evidence_ns(Op::Aggregate, signers) / 1_000_000,
+            late: now_ns > wanted.as_nanos(),
+        };
+        self.push(now_ns, name(self.plan.host(body.sender)), event);
+    }
+
+    /// A collection is published.
+    pub(super) fn published(&mut self, now_ns: u64, body: &CollectionBody) {
+        let max = self.collections_max;
+        let Some(told) = self.told(body.slot) else {
+            return;
+        };
+        let count = &mut told.collections[usize::from(body.committee)];
+        if *count >= max {
+            return;
+        }
+        *count += 1;
+        let event = Event::Collection {
+            slot: body.slot.0,
+            c: body.committee,
+            votes: body.votes,
+            bytes: body.data.len() as u64,
+        };
+        self.push(now_ns, name(self.plan.host(body.sender)), event);
+    }
+
+    /// A collection has reached the proposer who is to carry its votes: these of the committee it can credit
+    /// now, and so many in all.
+    pub(super) fn credited(
+        &mut self,
+        now_ns: u64,
+        (slot, committee): (Slot, u16),
+        signers: &Bitfield,
+        votes: u64,
+    ) {
+        let validators = u64::from(self.plan.config.layout.validators());
+        let begin_ns = self.plan.slot_start(slot).as_nanos();
+        let Some(told) = self.told(slot) else {
+            return;
+        };
+        told.counts.collect_committee(committee, signers);
+        if 3 * votes < 2 * validators || std::mem::replace(&mut told.has_two_thirds, true) {
+            return;
+        }
+        let ms = now_ns.saturating_sub(begin_ns) / 1_000_000;
+        let finality = Finality {
+            head: self.head,
+            ..self.finality
+        };
+        self.push(now_ns, self.network.clone(), finality.event(Some(ms)));
+    }
+
+    /// A block is published.
+    pub(super) fn proposed(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
+        let event = self.slot(block.slot, hex(&block.root));
+        self.push(now_ns, name(node), event);
+    }
+
+    /// A node has a block, its own too.
+    pub(super) fn imported(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
+        let is_own = node == self.plan.host(self.plan.proposer_of(block.slot));
+        if node == observer(&self.plan) {
+            self.head = self.head.max(block.slot);
+        }
+        if is_own || node.is_multiple_of(self.stride) {
+            self.receiver(now_ns, (node, is_own), block, true);
+        }
+    }
+
+    /// The run is over: tells what changed since cells were told last.
+    pub(super) fn end(&mut self, now_ns: u64) {
+        self.until(now_ns);
+        self.cells(now_ns);
+    }
+
+    /// A node that has no block when the run ends.
+    pub(super) fn missed(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
+        if node.is_multiple_of(self.stride) {
+            self.receiver(now_ns, (node, false), block, false);
+        }
+    }
+
+    fn receiver(&mut self, now_ns: u64, (node, is_own): (u32, bool), block: &BlockBody, has: bool) {
+        if self.receivers_left == 0 {
+            return;
+        }
+        self.receivers_left -= 1;
+        let at = self.time(now_ns);
+        let event = Event::Broadcast {
+            id: hex(&block.root[..8]),
+            kind: BLOCK,
+            slot: block.slot.0,
+            header_ns: None,
+            first_ns: is_own.then_some(at),
+            done_ns: has.then_some(at),
+            deliver_ns: has.then_some(at),
+            bytes: if is_own || !has {
+                0
+            } else {
+                block.data.len() as u64
+            },
+            dependent: 0,
+            invalid: 0,
+        };
+        self.push(now_ns, name(node), event);
+    }
+
+    /// Where the chain of the observer stands, told when it has moved.
+    pub(super) fn stands(&mut self, now_ns: u64, finality: Finality) {
+        if finality != self.finality {
+            self.finality = finality;
+            self.push(now_ns, name(observer(&self.plan)), finality.event(None));
+        }
+    }
+
+    /// What was told since this was last asked for.
+    pub(super) fn take(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+}
+
+/// How often cells are told, so that all lines of them have room: of the slots that are followed, each for as long
+/// again, until its votes are in a block.
+pub(super) fn cells_ns(cells: u32, slots_ns: u64) -> u64 {
+    let lines = (cells as usize).div_ceil(CELLS_PER_LINE_MAX) as u64;
+    // Three percentages of four letters for three bytes.
+    let bytes = u64::from(cells) * 4 + LINE_BYTES * lines;
+    let times = (CELLS_BYTES_MAX / bytes).max(1);
+    (2 * slots_ns).div_ceil(times).max(CELLS_NS)
+}
+
+fn name(node: u32) -> Name {
+    format!("node-{node}").into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
