@@ -6,7 +6,7 @@ use alphorn_types::trace::Record;
 /// Sees what happens in a world, in the order of time; what it does with it never changes a run, but for its
 /// end.
 pub trait Witness<R: Role> {
-    /// Some node was handed a message, if [`World::show_arrivals`](super::World::show_arrivals) was called: those
+    /// Some node was handed a message, if arrivals are shown: those
     /// of a window before all else that is seen of it.
     fn arrived(&mut self, _message: &R::Message) {}
 
