@@ -6,9 +6,11 @@
 use thiserror::Error;
 
 /// No request is longer, in bytes.
+#[cfg(feature = "swarm")]
 pub(crate) const REQUEST_BYTES_LIMIT: usize = 64 * 1024;
 
 /// No chunk of a response is longer, in bytes.
+#[cfg(any(test, feature = "swarm"))]
 pub(crate) const CHUNK_BYTES_LIMIT: usize = 16 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of the longest length: 2^28 - 1 is far above every limit.
@@ -177,6 +179,7 @@ impl Deframer {
     }
 
     /// Changes the limit of the frames that have not begun.
+    #[cfg(feature = "swarm")]
     pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
