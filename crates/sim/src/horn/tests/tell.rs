@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 /// Keeps what is told.
 struct Listener {
     level: TraceLevel,
+    threads: usize,
     records: Vec<Record>,
 }
 
@@ -24,17 +25,26 @@ impl Observe for Listener {
         self.level
     }
 
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
     fn trace(&mut self, records: Vec<Record>) {
         self.records.extend(records);
     }
 }
 
 fn told(scenario: &Scenario, level: TraceLevel) -> (HornRun, Vec<Record>) {
+    told_on(1, scenario, level)
+}
+
+fn told_on(threads: usize, scenario: &Scenario, level: TraceLevel) -> (HornRun, Vec<Record>) {
     let Protocol::Horn(horn) = &scenario.protocol else {
         panic!("no slot");
     };
     let mut listener = Listener {
         level,
+        threads,
         records: Vec::new(),
     };
     let run = run(scenario, horn, 1, &mut listener).unwrap();
@@ -185,4 +195,22 @@ fn a_trace_is_bounded_by_construction() {
             "{cells} cells, {slots} slots: {bytes} bytes"
         );
     }
+}
+
+#[test]
+fn a_trace_is_the_same_on_any_threads() {
+    let scenario = super::scenario_of(TEXT, &[("protocol.slots", "2")]);
+    // Where a chain stands is looked at when the observer is.
+    let lines = |threads| {
+        let (run, records) = told_on(threads, &scenario, TraceLevel::Full);
+        let told = records
+            .iter()
+            .filter(|of| !matches!(of.event, Event::Finality { .. }));
+        let mut lines: Vec<String> = told.map(|record| record.to_line().unwrap()).collect();
+        lines.sort_unstable();
+        (run.outcome.event_hash, lines)
+    };
+    let one = lines(1);
+    assert!(one.1.len() > 500, "{} lines", one.1.len());
+    assert!(one == lines(3));
 }
