@@ -97,8 +97,7 @@ impl Ports {
 
 impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
-        self.telemetry.emit(&Event::Published { topic });
-        self.telemetry.arrived(topic, &data, true);
+        self.telemetry.published(topic, &data);
         match self.cast.takes(topic, data.len()) {
             true => self.large.push_back((topic, data)),
             false => self.gossip(topic, data),
@@ -229,7 +228,7 @@ impl Carrier for Ports {
 
     fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes) {
         self.telemetry.emit(&Event::Delivered { topic });
-        self.telemetry.arrived(topic, &data, false);
+        self.telemetry.arrived(topic, &data, token);
         self.delivered.push_back(Input::Message {
             from,
             topic,

@@ -369,7 +369,7 @@ impl<C: Source> Node<C> {
                 let topic = message.parsed.topic;
                 let token = Token(message.token);
                 let bytes = message.data.len();
-                self.ports.telemetry.arrived(topic, &message.data, false);
+                self.ports.telemetry.arrived(topic, &message.data, token);
                 self.emit(telemetry::Event::Received {
                     topic,
                     token,

@@ -29,6 +29,7 @@ mod trace;
 use crate::engine::Spawn;
 use crate::lanes::Ended;
 use alphorn_net::{Address, NodeId, Status, Transport};
+use alphorn_proto::Token;
 use alphorn_proto::horn::{Config, Horn, SlotView};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Checkpoint, Topic};
@@ -268,14 +269,23 @@ impl Telemetry {
         self.trace.record(self.now, event);
         self.streams.record(event, &self.layout);
         self.chain.has_block |= matches!(event, Event::BlockAccepted { .. });
+        if let Event::Verdict { token, verdict } = *event {
+            self.arrivals.verdict(token, verdict);
+        }
     }
 
-    /// A message was published here (`is_own`), or came.
-    pub(crate) fn arrived(&mut self, topic: Topic, data: &[u8], is_own: bool) {
-        self.arrivals.note(self.now, topic, data, is_own);
+    /// A message is published here.
+    pub(crate) fn published(&mut self, topic: Topic, data: &[u8]) {
+        self.arrivals.published(self.now, topic, data);
+        self.emit(&Event::Published { topic });
     }
 
-    /// When the last blocks and collections came.
+    /// A message arrived, by gossip or by broadcast, and goes to the protocol.
+    pub(crate) fn arrived(&mut self, topic: Topic, data: &[u8], token: Token) {
+        self.arrivals.received(self.now, topic, data, token);
+    }
+
+    /// When the last blocks and collections arrived.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.arrivals.all()
     }

@@ -19,10 +19,11 @@ mod tests;
 mod window;
 
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
-pub(crate) use parts::{BIN_NS, Cut, Hot, Leaving, Parcel, Sent};
+pub(crate) use parts::{BIN_NS, Cut, Hot, Outgoing, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
 pub(crate) use queue::PRIORITIES;
 
+use crate::charge::At;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::numbered::Numbered;
@@ -74,9 +75,9 @@ pub(crate) struct Net<M> {
     pub(crate) flights: Flights,
     pub(crate) messages: Slab<M>,
     /// What leaves for other spans, by span.
-    pub(crate) leaving: Vec<Vec<Leaving<M>>>,
+    pub(crate) outgoing: Vec<Vec<Outgoing<M>>>,
     /// When the first of it arrives; `u64::MAX` if there is none.
-    pub(crate) leaving_ns: u64,
+    pub(crate) outgoing_ns: u64,
     /// Nodes of a span; the last may have fewer.
     span_nodes: u32,
     /// The message that was handed over last, which its receiver may send on.
@@ -133,8 +134,8 @@ impl<M: Clone> Net<M> {
             tally: Numbered::new(first, vec![Tally::default(); count]),
             flights: Flights::new(ARG_MAX),
             messages: Slab::default(),
-            leaving: (0..spans).map(|_| Vec::new()).collect(),
-            leaving_ns: u64::MAX,
+            outgoing: (0..spans).map(|_| Vec::new()).collect(),
+            outgoing_ns: u64::MAX,
             span_nodes,
             at_hand: NONE,
             balance: Balance::default(),
@@ -154,6 +155,19 @@ impl<M: Clone> Net<M> {
             latency: latency.clone(),
             link: link.clone(),
             rates: rates.clone(),
+        }
+    }
+
+    /// Where and when something of a node is computed.
+    #[inline]
+    pub(crate) fn at<'a>(&'a mut self, queue: &'a mut Windows, now: u64, node: u32) -> At<'a> {
+        At {
+            now,
+            node,
+            hot: &mut self.hot[node],
+            tally: &mut self.tally[node],
+            loads: &mut self.loads,
+            queue,
         }
     }
 

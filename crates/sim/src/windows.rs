@@ -230,8 +230,7 @@ impl Windows {
         }
     }
 
-    /// Opens a window with no earlier one before it that has events, up to `until_ns`; false if nothing is in
-    /// it until then.
+    /// Opens a window up to `until_ns`; false if nothing happens in it by then. No earlier window has events.
     ///
     /// # Panics
     /// If one is open.

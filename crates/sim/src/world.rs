@@ -373,8 +373,8 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         for span in &self.spans {
             latest_ns = span.latest_ns.max(latest_ns);
             active_ns = span.active_ns.max(active_ns);
-            let leaving: usize = span.net.leaving.iter().map(Vec::len).sum();
-            waiting += leaving + span.queue.len() - span.timers;
+            let outgoing: usize = span.net.outgoing.iter().map(Vec::len).sum();
+            waiting += outgoing + span.queue.len() - span.timers;
         }
         latest_ns.saturating_sub(active_ns) > self.limits.quiet_ns && waiting == 0
     }
@@ -413,14 +413,14 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         if self.spans.len() > 1 {
             for to in 0..self.spans.len() {
                 for from in 0..self.spans.len() {
-                    let leaving = std::mem::take(&mut self.spans[from].net.leaving[to]);
-                    if !leaving.is_empty() {
-                        self.spans[to].came.push(leaving);
+                    let outgoing = std::mem::take(&mut self.spans[from].net.outgoing[to]);
+                    if !outgoing.is_empty() {
+                        self.spans[to].incoming.push(outgoing);
                     }
                 }
             }
             for span in &mut self.spans {
-                let first_ns = std::mem::replace(&mut span.net.leaving_ns, u64::MAX);
+                let first_ns = std::mem::replace(&mut span.net.outgoing_ns, u64::MAX);
                 if first_ns < u64::MAX {
                     let window = span.queue.window_of(first_ns);
                     first = Some(first.map_or(window, |first| first.min(window)));
@@ -439,7 +439,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             return;
         }
         let all = |span: &mut Span<R>| {
-            span.take_in();
+            span.enqueue();
             if span.queue.open(window, until_ns) {
                 span.go(u64::MAX);
             }
@@ -463,7 +463,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     fn at_end(&mut self, until_ns: u64) -> Result<Pause, WorldError> {
         let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
         for span in &mut self.spans {
-            span.take_in();
+            span.enqueue();
         }
         let next = self
             .spans

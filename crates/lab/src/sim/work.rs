@@ -85,6 +85,9 @@ pub(crate) fn one(
 ) -> Result<Ran> {
     let spool = Spool::new(wanted, scenario.output.trace_bytes_max);
     let spool = spool.context("cannot keep a trace")?;
+    let threads = threads
+        .min(scenario.sim.nodes as usize / NODES_A_THREAD)
+        .max(1);
     let clock = Instant::now();
     let mut watch = Watch {
         clock,
@@ -177,6 +180,9 @@ fn costs(scenario: &Scenario) -> Vec<CostSource> {
     });
     tables.collect()
 }
+
+/// Nodes of a run for one thread at least: what fewer do in a window is less than waking a thread.
+const NODES_A_THREAD: usize = 64;
 
 /// How and where the runs of a plan are done.
 pub(crate) struct Work<'a> {

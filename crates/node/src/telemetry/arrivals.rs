@@ -1,16 +1,19 @@
-//! When blocks and collections came, by which whoever has the figures of all nodes compares the ways on
-//! which they travel: nodes of one machine have one clock.
+//! When blocks and collections arrived. Whoever has the summaries of several nodes of one machine, which share
+//! a clock, compares by it how fast messages travel.
 
 use alphorn_proto::horn::cast;
 use alphorn_proto::wire::{Topic, WireFormat};
+use alphorn_proto::{Token, Verdict};
 use alphorn_types::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Messages that are remembered; the oldest slots go first.
+/// Messages that are remembered of each verdict; the oldest slots go first.
 const ARRIVALS_MAX: usize = 1_024;
+/// Messages that wait for their verdict; the oldest are forgotten first.
+const WAITING_MAX: usize = 8_192;
 
-/// A block or a collection, as it says of itself, before anything of it is verified.
+/// A block or a collection, by what it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// `block` or `collection`.
@@ -25,34 +28,70 @@ pub struct Arrival {
     pub bytes: u64,
     /// Whether this node made it.
     pub is_own: bool,
-    /// When it was published, or came first: nanoseconds since 1970 by the clock of the node.
+    /// When it was published, or arrived first: nanoseconds since 1970 by the clock of the node.
     pub at_ns: u64,
 }
 
 /// Which message: slot, kind, source, index.
-type Name = (u64, u8, u32, u32);
+type Name = (u64, String, u32, u32);
+
+fn name(arrival: &Arrival) -> Name {
+    let kind = arrival.kind.clone();
+    (arrival.slot, kind, arrival.source, arrival.index)
+}
 
 /// The first arrival of each of the last messages.
 pub(super) struct Arrivals {
     format: WireFormat,
-    first: BTreeMap<Name, Arrival>,
+    waiting: BTreeMap<Token, Arrival>,
+    /// Own messages, and those that the protocol accepted.
+    accepted: BTreeMap<Name, Arrival>,
+    /// Those that it ignored, verified or not: they may claim any slot and source, and displace only each other.
+    ignored: BTreeMap<Name, Arrival>,
 }
 
 impl Arrivals {
     pub(super) fn new(format: WireFormat) -> Self {
         Arrivals {
             format,
-            first: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            ignored: BTreeMap::new(),
         }
     }
 
-    /// A message was published here, or came.
-    pub(super) fn note(&mut self, now: Time, topic: Topic, data: &[u8], is_own: bool) {
-        let Some(subject) = cast::subject(topic, data, &self.format) else {
+    /// A message was published here.
+    pub(super) fn published(&mut self, now: Time, topic: Topic, data: &[u8]) {
+        if let Some(arrival) = self.read(now, topic, data, true) {
+            keep(&mut self.accepted, arrival);
+        }
+    }
+
+    /// A message arrived, and waits for its verdict.
+    pub(super) fn received(&mut self, now: Time, topic: Topic, data: &[u8], token: Token) {
+        if let Some(arrival) = self.read(now, topic, data, false) {
+            self.waiting.insert(token, arrival);
+            if self.waiting.len() > WAITING_MAX {
+                self.waiting.pop_first();
+            }
+        }
+    }
+
+    /// What the protocol found of a message.
+    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) {
+        let Some(arrival) = self.waiting.remove(&token) else {
             return;
         };
-        let name = (subject.slot, subject.kind, subject.source, subject.index);
-        self.first.entry(name).or_insert_with(|| Arrival {
+        match verdict {
+            Verdict::Accept => keep(&mut self.accepted, arrival),
+            Verdict::Ignore => keep(&mut self.ignored, arrival),
+            Verdict::Reject => {}
+        }
+    }
+
+    fn read(&self, now: Time, topic: Topic, data: &[u8], is_own: bool) -> Option<Arrival> {
+        let subject = cast::subject(topic, data, &self.format)?;
+        Some(Arrival {
             kind: topic.kind().name().to_owned(),
             slot: subject.slot,
             source: subject.source,
@@ -60,14 +99,97 @@ impl Arrivals {
             bytes: data.len() as u64,
             is_own,
             at_ns: now.as_nanos(),
-        });
-        if self.first.len() > ARRIVALS_MAX {
-            self.first.pop_first();
-        }
+        })
     }
 
     /// All that are remembered, by slot.
     pub(super) fn all(&self) -> Vec<Arrival> {
-        self.first.values().cloned().collect()
+        let mut all = self.ignored.clone();
+        all.extend(self.accepted.clone());
+        all.into_values().collect()
+    }
+}
+
+fn keep(arrivals: &mut BTreeMap<Name, Arrival>, arrival: Arrival) {
+    arrivals.entry(name(&arrival)).or_insert(arrival);
+    if arrivals.len() > ARRIVALS_MAX {
+        arrivals.pop_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::wire::{Context, VERSION};
+    use alphorn_scheme::EvidenceLength;
+    use alphorn_types::{Coding, Layout};
+
+    fn arrivals() -> Arrivals {
+        Arrivals::new(WireFormat {
+            layout: Layout::new(64, 2, 2).unwrap(),
+            signature_bytes: 96,
+            duty_signature_bytes: 96,
+            selection_proof_bytes: None,
+            evidence: vec![EvidenceLength::Fixed(96); 2],
+            multiplicity_max: 1,
+            coding: Coding::Raw,
+            context: Context::None,
+            bundle: None,
+        })
+    }
+
+    /// Bytes that begin as the block of a slot.
+    fn block(slot: u64) -> Vec<u8> {
+        let mut bytes = vec![VERSION, 4];
+        bytes.extend(slot.to_le_bytes());
+        bytes.extend(7_u32.to_le_bytes());
+        bytes.resize(200, 0);
+        bytes
+    }
+
+    fn of_slots(arrivals: &Arrivals) -> Vec<(u64, u64)> {
+        let all = arrivals.all();
+        all.iter().map(|one| (one.slot, one.at_ns)).collect()
+    }
+
+    #[test]
+    fn the_first_arrival_of_what_is_accepted_counts() {
+        let mut arrivals = arrivals();
+        for (at, verdict) in [
+            (1, Verdict::Reject),
+            (2, Verdict::Ignore),
+            (3, Verdict::Accept),
+            (4, Verdict::Accept),
+        ] {
+            let token = Token(at);
+            arrivals.received(Time::from_nanos(at), Topic::Block, &block(5), token);
+            arrivals.verdict(token, verdict);
+        }
+        arrivals.received(Time::from_nanos(9), Topic::Block, &block(6), Token(9));
+        assert_eq!(of_slots(&arrivals), [(5, 3)], "what waits is not counted");
+        arrivals.published(Time::from_nanos(8), Topic::Block, &block(7));
+        arrivals.verdict(Token(9), Verdict::Ignore);
+        assert_eq!(of_slots(&arrivals), [(5, 3), (6, 9), (7, 8)]);
+        assert!(arrivals.all()[2].is_own);
+    }
+
+    #[test]
+    fn invented_messages_displace_none_that_was_accepted() {
+        let mut arrivals = arrivals();
+        arrivals.received(Time::from_nanos(1), Topic::Block, &block(5), Token(1));
+        arrivals.verdict(Token(1), Verdict::Accept);
+        for forged in 0..3 * ARRIVALS_MAX as u64 {
+            let token = Token(10 + forged);
+            let data = block(1_000_000 + forged);
+            arrivals.received(Time::from_nanos(2), Topic::Block, &data, token);
+            arrivals.verdict(token, Verdict::Ignore);
+        }
+        let all = of_slots(&arrivals);
+        assert_eq!((all[0], all.len()), ((5, 1), 1 + ARRIVALS_MAX));
+        for unanswered in 0..2 * WAITING_MAX as u64 {
+            let token = Token(100_000 + unanswered);
+            arrivals.received(Time::from_nanos(3), Topic::Block, &block(6), token);
+        }
+        assert_eq!(arrivals.waiting.len(), WAITING_MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
-use super::{BIN_NS, Leaving, NONE, Net, PART, Rate, Sent, event};
+use super::{BIN_NS, NONE, Net, Outgoing, PART, Rate, Sent, event};
 use crate::latency::mix;
 use crate::windows::{Event, Windows};
 
@@ -54,9 +54,9 @@ impl<M: Clone> Net<M> {
         if self.hot.numbers().contains(&to) {
             return queue.arrive(first_ns, sent, to, message.min(PART), [back, bytes]);
         }
-        self.leaving_ns = self.leaving_ns.min(first_ns);
+        self.outgoing_ns = self.outgoing_ns.min(first_ns);
         let message = (message != NONE).then(|| self.messages.redeem(message));
-        self.leaving[(to / self.span_nodes) as usize].push(Leaving {
+        self.outgoing[(to / self.span_nodes) as usize].push(Outgoing {
             time_ns: first_ns,
             sent,
             node: to,
@@ -66,16 +66,20 @@ impl<M: Clone> Net<M> {
         });
     }
 
-    /// Takes in what left other spans for this one.
-    pub(crate) fn take_in(&mut self, queue: &mut Windows, came: impl Iterator<Item = Leaving<M>>) {
-        for Leaving {
+    /// Queues what other spans sent to nodes of this one.
+    pub(crate) fn enqueue(
+        &mut self,
+        queue: &mut Windows,
+        incoming: impl Iterator<Item = Outgoing<M>>,
+    ) {
+        for Outgoing {
             time_ns,
             sent,
             node,
             back,
             bytes,
             message,
-        } in came
+        } in incoming
         {
             let index = match message {
                 None => Some(PART),

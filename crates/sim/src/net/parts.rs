@@ -172,7 +172,7 @@ impl std::ops::AddAssign for Balance {
 
 /// What leaves for a node of another span.
 #[derive(Debug)]
-pub(crate) struct Leaving<M> {
+pub(crate) struct Outgoing<M> {
     /// When its first bit arrives.
     pub(crate) time_ns: u64,
     /// For how long the sender's uplink carries it, and its number there.

@@ -2,7 +2,7 @@
 
 use super::seen::Sight;
 use super::span::Span;
-use crate::charge::{At, Done};
+use crate::charge::Done;
 use crate::fault::Wrap;
 use crate::gossip::Peers;
 use crate::net::Parcel;
@@ -40,14 +40,7 @@ impl<R: Role> Span<R> {
                 }
             }
             Output::Spawn { job, request } => {
-                let at = At {
-                    now: self.now_ns,
-                    node,
-                    hot: &mut self.net.hot[node],
-                    tally: &mut self.net.tally[node],
-                    loads: &mut self.net.loads,
-                    queue: &mut self.queue,
-                };
+                let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.spawn(at, (job, request), &mut self.done);
             }
             Output::Spend { cost_ns } => {
@@ -58,14 +51,7 @@ impl<R: Role> Span<R> {
                 self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
             }
             Output::CancelSession { session } => {
-                let at = At {
-                    now: self.now_ns,
-                    node,
-                    hot: &mut self.net.hot[node],
-                    tally: &mut self.net.tally[node],
-                    loads: &mut self.net.loads,
-                    queue: &mut self.queue,
-                };
+                let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.cancel(at, session, &mut self.done);
             }
             Output::Deliver(delivery) => self.see(node, Sight::Delivered(delivery)),

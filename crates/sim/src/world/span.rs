@@ -8,10 +8,10 @@ use super::follow::Follower;
 use super::kind;
 use super::seen::{Begun, Seen};
 use super::trace::Tracer;
-use crate::charge::{At, Compute, Done, kind as charge};
+use crate::charge::{Compute, Done, kind as charge};
 use crate::fault::Wrap;
 use crate::latency::fold;
-use crate::net::{Leaving, Net, PART, event as net};
+use crate::net::{Net, Outgoing, PART, event as net};
 use crate::numbered::Numbered;
 use crate::role::{Input, Role};
 use crate::slab::Slab;
@@ -37,8 +37,8 @@ pub(super) struct Span<R: Role> {
     pub(super) begun: Begun,
     /// What nodes were handed in this window, if the witness wants to see it.
     pub(super) arrived: Option<Vec<R::Message>>,
-    /// What came from other spans in the window before.
-    pub(super) came: Vec<Vec<Leaving<R::Message>>>,
+    /// What other spans sent in the window before.
+    pub(super) incoming: Vec<Vec<Outgoing<R::Message>>>,
     pub(super) now_ns: u64,
     /// The latest event so far.
     pub(super) latest_ns: u64,
@@ -77,7 +77,7 @@ impl<R: Role> Span<R> {
             seen: Vec::new(),
             begun: Begun::new(nodes.clone()),
             arrived: None,
-            came: Vec::new(),
+            incoming: Vec::new(),
             now_ns: 0,
             latest_ns: 0,
             events: 0,
@@ -104,11 +104,11 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Takes in what came in the window before.
-    pub(super) fn take_in(&mut self) {
-        let came = std::mem::take(&mut self.came);
+    /// Queues what other spans sent in the window before.
+    pub(super) fn enqueue(&mut self) {
+        let incoming = std::mem::take(&mut self.incoming);
         self.net
-            .take_in(&mut self.queue, came.into_iter().flatten());
+            .enqueue(&mut self.queue, incoming.into_iter().flatten());
     }
 
     /// Hands an input over and carries out the effects.
@@ -213,14 +213,7 @@ impl<R: Role> Span<R> {
                 if what == charge::LANE {
                     self.active_ns = self.active_ns.max(self.now_ns);
                 }
-                let at = At {
-                    now: self.now_ns,
-                    node,
-                    hot: &mut self.net.hot[node],
-                    tally: &mut self.net.tally[node],
-                    loads: &mut self.net.loads,
-                    queue: &mut self.queue,
-                };
+                let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.happen(at, (what, arg), &mut self.done);
                 self.settle_any(node);
             }
