@@ -29,7 +29,7 @@ const ROOMS: &[Room] = &[
         "lab",
         4,
         &[
-            "bls", "exec", "falcon", "labrador", "proto", "rlnc", "scheme", "sim", "stark",
+            "bls", "exec", "falcon", "labrador", "net", "proto", "rlnc", "scheme", "sim", "stark",
             "types", "worker", "xmss",
         ],
     ),
@@ -63,7 +63,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("libp2p*", &["net"]),
     ("redb", &["node"]),
     ("reed-solomon*", &["rlnc", "lab"]),
-    ("tokio*", &["cli", "dashboard", "net", "node"]),
+    ("tokio*", &["cli", "dashboard", "lab", "net", "node"]),
 ];
 
 /// Names of crates that say where code lies instead of what it does.

@@ -5,6 +5,7 @@ mod bls_verify;
 mod broadcast;
 mod codec;
 mod columns;
+pub mod gossip;
 mod lattice;
 mod proof;
 mod sim;
@@ -29,6 +30,8 @@ enum What {
     Codec(codec::Args),
     /// Coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
+    /// Gossip among real nodes, beside the simulator's
+    Gossip(gossip::Args),
     /// Events a second of the simulator
     Sim(sim::Args),
     /// Proofs of Falcon signatures, beside verifying them plainly
@@ -62,6 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::Bls(bls) => bls,
         What::Codec(args) => return codec::run(args),
         What::Broadcast(args) => return broadcast::run(args),
+        What::Gossip(args) => return gossip::run(args),
         What::Sim(args) => return sim::run(args),
         What::Lattice(args) => return lattice::run(args),
         What::Proof(args) => return proof::run(args),

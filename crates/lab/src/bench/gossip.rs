@@ -1,0 +1,297 @@
+//! `alphorn bench gossip`: the simulator's gossip beside that of real nodes.
+//!
+//! Both have the same connections, the same delay on each and the same messages. Real nodes are those of
+//! `alphorn-net` in one process, with every byte on the loopback interface held back for the delay; so what
+//! takes time is what takes time in the model, and not the cores that they share.
+
+mod delay;
+mod real;
+
+use crate::error::Result;
+use crate::machine::{Machine, cores};
+use crate::report::{Report, Sink, json_target, table};
+use crate::text;
+use alphorn_scheme::Op;
+use alphorn_scheme::model::CostTable;
+use alphorn_sim::run::run as simulate;
+use alphorn_sim::scenario::Scenario;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs of the model for one of the real nodes: it costs nothing.
+const MODEL_RUNS: u64 = 16;
+
+/// Gossip among real nodes, beside the simulator's
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn bench gossip
+  alphorn bench gossip --nodes 64 --degree 16 --delay-ms 100
+  alphorn bench gossip --bytes 500,20000 --json gossip.json
+
+Real nodes run gossip as a node of this program does, all in one process, over connections of the loopback
+interface on which every byte takes --delay-ms. The model has the same connections, delays and messages; what
+its nodes compute takes no core of another.
+Copies are messages of a payload that came, those that a node had included.")]
+pub struct Args {
+    /// Nodes
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=256))]
+    nodes: u32,
+    /// Connections of each node, about; even
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=64))]
+    degree: u32,
+    /// How long a byte is on its way to a neighbour
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    delay_ms: u32,
+    /// Bytes of a message: a case each
+    #[arg(long, default_value = "500,20000", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(8..=200_000))]
+    bytes: Vec<u32>,
+    /// Messages of a case, one every ten delays, from one node after the other
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    messages: u32,
+    /// How long a node validates a message before it forwards it
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    validate_ms: u32,
+    /// Networks of real nodes, side by side: no two find the same meshes
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=16))]
+    networks: u32,
+    /// Seed of the connections, and of the model
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+/// What is sent over which connections.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Nodes.
+    pub nodes: u32,
+    /// Connections: who dials, and whom.
+    pub edges: Vec<(u32, u32)>,
+    /// How long a byte is on its way, in whole milliseconds.
+    pub delay: Duration,
+    /// How long a node validates a message before it forwards it.
+    pub validation: Duration,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// Messages.
+    pub messages: u32,
+    /// Time between messages.
+    pub interval: Duration,
+}
+
+impl Plan {
+    /// A plan in which each node is connected with its images under `degree / 2` permutations.
+    pub fn draw(nodes: u32, degree: u32, delay: Duration, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut edges = BTreeSet::new();
+        for _ in 0..degree / 2 {
+            let mut image: Vec<u32> = (0..nodes).collect();
+            for i in (1..image.len()).rev() {
+                image.swap(i, random.next_u32() as usize % (i + 1));
+            }
+            let pairs = (0..nodes).zip(image).filter(|(a, b)| a != b);
+            edges.extend(pairs.map(|(a, b)| (a.min(b), a.max(b))));
+        }
+        Plan {
+            nodes,
+            edges: edges.into_iter().collect(),
+            delay,
+            validation: Duration::from_millis(10),
+            bytes: 500,
+            messages: 16,
+            interval: delay * 10,
+        }
+    }
+
+    /// The same for the simulator; links are wide and processors idle.
+    fn scenario(&self) -> Result<Scenario> {
+        let text = format!(
+            "name = \"gossip\"\nschema = 1\n[sim]\nnodes = {}\n\
+             [graph]\nkind = \"file\"\npath = \"edges\"\n[latency]\nkind = \"constant\"\nms = {}\n\
+             [[class]]\nname = \"wide\"\nshare_pct = 100\ndown_mbps = 10000\nup_mbps = 10000\n\
+             [protocol]\nkind = \"gossip\"\n[compute]\ncosts = \"costs\"\n[traffic]\nbytes = {}\ncount = {}\ninterval_ms = {}\n",
+            self.nodes,
+            self.delay.as_millis(),
+            self.bytes,
+            self.messages,
+            self.interval.as_millis(),
+        );
+        let mut scenario = Scenario::parse(&text, &[])?;
+        let line = |(a, b): &(u32, u32)| format!("{a} {b}\n");
+        let edges = self.edges.iter().map(line).collect();
+        scenario.inputs.insert("edges".to_owned(), edges);
+        let mut costs = CostTable::example();
+        let validations = costs.ops.iter_mut().filter(|row| row.op == Op::DutyVerify);
+        validations.for_each(|row| row.ns = row.n * self.validation.as_nanos() as u64);
+        let costs = serde_json::to_string(&costs)?;
+        scenario.inputs.insert("costs".to_owned(), costs);
+        Ok(scenario)
+    }
+}
+
+/// When messages came, and how many copies of them.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals {
+    /// For each message the times from its publication to its arrival, at every node but its source.
+    delays: Vec<Vec<Duration>>,
+    /// Messages that came to all nodes together, known ones included.
+    copies: u64,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Share of the nodes to which a message came.
+    pub delivered: f64,
+    /// Copies of a message that a node received.
+    pub copies: f64,
+    /// Connections that a message went over to a node, on average.
+    pub hops: f64,
+    /// Milliseconds to half of the nodes.
+    pub half_ms: f64,
+    /// Milliseconds to the last node, on average over the messages.
+    pub last_ms: f64,
+}
+
+impl Arrivals {
+    fn figures(&self, plan: &Plan) -> Figures {
+        let messages = self.delays.len() as f64;
+        let expected = messages * f64::from(plan.nodes - 1);
+        let ms = |delay: &Duration| delay.as_secs_f64() * 1e3;
+        let mut all: Vec<f64> = self.delays.iter().flatten().map(ms).collect();
+        all.sort_by(f64::total_cmp);
+        let delay_ms = ms(&plan.delay);
+        let hops: f64 = all.iter().map(|at| (at / delay_ms).floor()).sum();
+        let last = |delays: &Vec<Duration>| delays.iter().max().map_or(f64::NAN, ms);
+        Figures {
+            delivered: all.len() as f64 / expected,
+            copies: self.copies as f64 / (messages * f64::from(plan.nodes)),
+            hops: hops / all.len() as f64,
+            half_ms: all.get(all.len() / 2).copied().unwrap_or(f64::NAN),
+            last_ms: self.delays.iter().map(last).sum::<f64>() / messages,
+        }
+    }
+}
+
+impl Figures {
+    fn json(self) -> Value {
+        json!({
+            "delivered": self.delivered,
+            "copies": self.copies,
+            "hops": self.hops,
+            "half_ms": self.half_ms,
+            "last_ms": self.last_ms,
+        })
+    }
+
+    /// By how much of the real figures the model's differ.
+    fn difference(self, real: Figures) -> Value {
+        let of = |of: fn(&Figures) -> f64| of(&self) / of(&real) - 1.0;
+        json!({
+            "copies": of(|f| f.copies),
+            "hops": of(|f| f.hops),
+            "half": of(|f| f.half_ms),
+            "last": of(|f| f.last_ms),
+        })
+    }
+
+    fn row(self, bytes: usize, what: &str) -> Vec<String> {
+        vec![
+            text::count(bytes as u64),
+            what.to_owned(),
+            format!("{:.1} %", self.delivered * 100.0),
+            format!("{:.2}", self.copies),
+            format!("{:.2}", self.hops),
+            format!("{:.0} ms", self.half_ms),
+            format!("{:.0} ms", self.last_ms),
+        ]
+    }
+}
+
+/// The plan among real nodes, in so many networks side by side.
+///
+/// # Errors
+/// If nodes cannot be started, or do not find each other.
+pub fn real(plan: &Plan, networks: u32) -> Result<Figures> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build()?;
+    let arrivals = runtime.block_on(real::run(plan, networks))?;
+    Ok(arrivals.figures(plan))
+}
+
+/// The plan in the simulator, with the seeds of some runs.
+///
+/// # Errors
+/// If the simulator refuses it.
+pub fn modelled(plan: &Plan, seed: u64) -> Result<Figures> {
+    let scenario = plan.scenario()?;
+    let mut arrivals = Arrivals::default();
+    for seed in seed..seed + MODEL_RUNS {
+        let outcome = simulate(&scenario, seed, &mut ())?;
+        let data = |bin: &&alphorn_sim::report::Bin| bin.kind == "data";
+        let copies = outcome.series.iter().filter(data).map(|bin| bin.msgs);
+        arrivals.copies += copies.sum::<u64>();
+        let messages = outcome.delays_ns.chunks(plan.nodes as usize - 1);
+        let came = |delays: &[Option<u64>]| {
+            let delays = delays.iter().flatten();
+            delays.copied().map(Duration::from_nanos).collect()
+        };
+        arrivals.delays.extend(messages.map(came));
+    }
+    Ok(arrivals.figures(plan))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If nodes cannot be started.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("bench gossip", args.seed);
+    let machine = Machine::here(cores(), BTreeMap::new());
+    let sink = Sink::new(args.json.clone());
+    sink.say(&machine.line());
+    let delay = Duration::from_millis(args.delay_ms.into());
+    let plan = Plan::draw(args.nodes, args.degree, delay, args.seed);
+    let (mut rows, mut cases) = (Vec::new(), Vec::new());
+    for &bytes in &args.bytes {
+        let plan = Plan {
+            bytes: bytes as usize,
+            messages: args.messages,
+            validation: Duration::from_millis(args.validate_ms.into()),
+            ..plan.clone()
+        };
+        let (real, modelled) = (real(&plan, args.networks)?, modelled(&plan, args.seed)?);
+        rows.push(real.row(plan.bytes, "real nodes"));
+        rows.push(modelled.row(plan.bytes, "model"));
+        cases.push(json!({
+            "bytes": bytes,
+            "real": real.json(),
+            "model": modelled.json(),
+            "difference": modelled.difference(real),
+        }));
+    }
+    let heads = ["bytes", "", "delivered", "copies", "hops", "half", "last"];
+    sink.say(&table(&heads, &rows));
+    let fields = Map::from_iter([
+        ("bench".to_owned(), json!("gossip")),
+        ("connections".to_owned(), json!(plan.edges.len())),
+        ("cases".to_owned(), cases.into()),
+    ]);
+    let config = json!({
+        "nodes": args.nodes,
+        "degree": args.degree,
+        "delay_ms": args.delay_ms,
+        "validate_ms": args.validate_ms,
+        "messages": args.messages,
+        "networks": args.networks,
+    });
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
