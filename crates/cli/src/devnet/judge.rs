@@ -56,7 +56,7 @@ impl Verdict {
         let disturbed = disturbed(plan, told, &faults);
         let mut nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
         let arrivals = spreads(&nodes, &plan.judged());
-        // What was made of them is told, not each.
+        // The report has one summary of all latencies, and not each of them.
         nodes.iter_mut().for_each(|node| node.arrivals.clear());
         let noise = &disturbed;
         let in_peace = move || plan.judged().filter(move |slot| !noise.contains(slot));
