@@ -103,6 +103,8 @@ pub struct BundleProof {
 fn digest(level: u32, listed: impl ExactSizeIterator<Item = Digest>) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[..3].copy_from_slice(&[tag(b"many"), Fp::new(listed.len() as u32), Fp::new(level)]);
+    // Always as many blocks as there is room for: the circuit hashes a list of fixed length, and
+    // the count stands in the first block.
     let filling = std::iter::repeat([Fp::ZERO; DIGEST]);
     chain(start, listed.chain(filling).take(CHILDREN_MAX))
 }
@@ -140,6 +142,7 @@ fn left_of_entries(
             continue;
         };
         let left = of_bundles.next().ok_or(VerifyError::Left)?;
+        // The list behind the proof is nobody's word until it hashes to what the proof left.
         if left_digest(left) != point[..DIGEST_EXTS] {
             return Err(VerifyError::Left);
         }

@@ -111,6 +111,8 @@ pub(super) fn record<'a>(
     let mut recorder = recorder;
     let at = setting.dimensions;
     let one = recorder.input(input(0), Fp::ONE);
+    // Whole rows of inputs, also behind the last one: a cell of the row that were no input would be
+    // free, and enter the claim on inputs.
     let given = (1..at.input_rows() << LANES_LOG2).map(|i| {
         let value = told.inputs.get(i - 1).copied().unwrap_or_default();
         recorder.input(input(i), value)
@@ -122,6 +124,8 @@ pub(super) fn record<'a>(
     let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
         .map(|w| recorder.input(word(w), told.words.get(w).copied().unwrap_or_default()))
         .collect();
+    // The bitfield enters by its words, hashed here; that the words are those of the column of bits
+    // is one claim of the parent (`words` of the verifier).
     let bitfield = bitfield(&mut recorder, &words);
     let entry = entry(&mut recorder, setting, &given, bitfield);
     let outputs = match &told.header {
@@ -137,6 +141,8 @@ pub(super) fn record<'a>(
             let digest = statement(&mut recorder, level, entry);
             let [merged, bundled] = kind_marks(&mut recorder, &used, kinds)?;
             let mut inputs = given.inputs.clone();
+            // A child's children see the child's level, not the parent's: everything else they have
+            // is what the child has.
             inputs[at.level()] = level;
             let known = MergeKnown {
                 form: Form::Merge,
@@ -167,6 +173,7 @@ pub(super) fn flags<'a>(
     max: usize,
 ) -> Result<Vec<Wire<'a>>, VerifyError> {
     let one = recorder.base(Fp::ONE);
+    // The first is no hint: a proof of no child would have no row that fails.
     let mut flags = vec![one];
     for i in 1..max {
         let flag = recorder.hint(Fp::new(u32::from(i < used)));
@@ -191,6 +198,7 @@ pub(super) fn marks<'a>(
         let marked = marked.get(i).is_some_and(|marked| *marked);
         let mark = recorder.hint(Fp::new(u32::from(marked)));
         recorder.assert_bit(mark)?;
+        // A mark on a child that is not there would give its zeros a weight among the circuits.
         let excess = mark * (one - *used);
         recorder.assert_zero(excess, VerifyError::Flag)?;
         marks.push(mark);
@@ -225,6 +233,8 @@ pub(super) fn level_below<'a>(
     let one = recorder.base(Fp::ONE);
     // What is no leaf is of level 1 at least: otherwise levels could go down below zero for ever.
     for difference in [level - one, parent - level - one] {
+        // Three bits of either difference: one below zero is a large number modulo p, and has no
+        // three bits.
         let value = difference.value().0[0].canonical();
         let mut sum = recorder.base(Fp::ZERO);
         for k in (0..LEVEL_BITS).rev() {
@@ -305,6 +315,8 @@ fn leaf<'a>(
             Ok(())
         })?;
     // A point of the registry's columns as well: its values there are one value.
+    // A proof of instances leaves one value for each column of the registry, outputs have room for
+    // one: they are joined at a random point of the columns, drawn after they were read.
     let columns = channel.challenges(setting.dimensions.key_log2);
     let (zero, one) = (channel.arith.ext(Ext::ZERO), channel.arith.ext(Ext::ONE));
     let weights = eq_table(one, &columns);
@@ -361,6 +373,8 @@ fn first_rows<'a>(
     width: impl Fn(usize) -> usize,
 ) -> FirstRows<'a> {
     let zero = recorder.base(Fp::ZERO);
+    // Flags are ones, then zeros: the difference of neighbours is one exactly at the number of
+    // parts.
     let is = |parts: usize| flags[parts - 1] - flags.get(parts).copied().unwrap_or(zero);
     let one = Ext::ONE;
     let used = flags.iter().filter(|flag| flag.value() == one).count();

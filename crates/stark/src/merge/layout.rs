@@ -110,6 +110,8 @@ impl Dimensions {
     /// elements, or of 56 where there are permutations of two widths to verify.
     pub(super) fn of(relation: &Relation) -> Dimensions {
         let (leaf_groups, slices) = match relation.parts(0).len() {
+            // The largest that fit, found by recording the circuits and asserted when they are
+            // made: the next size of either is twice the work for every merge.
             1 => (12, 9),
             _ => (7, 10),
         };

@@ -113,6 +113,8 @@ impl Numbering {
         let mut terms: BTreeMap<(u32, u8), Vec<(Value, Fp)>> = BTreeMap::new();
         let mut rest = entries;
         while let Some(first) = rest.first() {
+            // The recorder writes a variable of F as five entries with the factors f, X·f, …,
+            // X^4·f. Found again here, they are one term, and a fifth of the products.
             let of_variable = rest.get(..DEGREE).filter(|five| {
                 let mut factor = first.factor;
                 five.iter().enumerate().all(|(t, entry)| {
@@ -187,6 +189,9 @@ impl Matrix {
         let batch = |((power, terms), mut rows): (Shape, Rows)| {
             // Rows of the same signs together.
             let signs = |terms: &[Term]| terms.iter().map(|t| Sign::of(t.1)).collect::<Vec<Sign>>();
+            // Rows of the same signs together: sixteen that add and subtract alike need no
+            // coefficient at all. Then by number, so that most sixteens are neighbours and are
+            // loaded, not gathered.
             rows.sort_by_cached_key(|(row, terms)| (signs(terms), *row));
             let mut batch = Batch {
                 power,
@@ -198,6 +203,8 @@ impl Matrix {
                 scales: Vec::new(),
             };
             // What fills up takes the value behind the last, which is zero.
+            // A filled lane must read something, and must not change row 0 that it is written to:
+            // it reads a zero.
             let filling = (sources.len() as u32, Fp::ZERO);
             for rows in rows.chunks(LANES) {
                 let of_rows: [u32; LANES] =

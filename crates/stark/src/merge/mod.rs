@@ -425,6 +425,8 @@ impl<'a> Merges<'a> {
                 return Err(ProveError::Statement(VerifyError::Level));
             }
         }
+        // A bit that no child has makes a proof that fails; found here before seconds are spent on
+        // it.
         let missing =
             |x: &usize| statement.bitfield[*x] && !children.iter().any(|child| child.bitfield[*x]);
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
@@ -514,6 +516,8 @@ impl<'a> Merges<'a> {
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
+        // At most, not exactly: paths that share nodes are shorter. Reading ends in `finish`, which
+        // refuses what is left over.
         let most = self.elements(preset, Form::Merge, &proof.kinds);
         check_length(&proof.elements, most)?;
         crate::proof::check_bitfield(registry, &statement.bitfield)?;

@@ -30,6 +30,8 @@ impl Prover<'_> {
             .filter(|(part, _)| matrix(part).is_some())
             .collect();
         // What a matrix weighs cells with is one for all children of a kind.
+        // Rows · matrix is the costly step, and the same for all children of a kind up to a factor;
+        // only the last one, from values to cells, is done for each.
         let kinds: Vec<usize> = (0..CIRCUITS)
             .filter(|circuit| witness.iter().any(|child| child.circuit == *circuit))
             .collect();

@@ -135,6 +135,8 @@ impl Prover<'_> {
         let committer = Committer::new(&mut sender, exec, preset, SLICE_LOG2, &slices, &numbers)?;
         self.argue(&mut sender, &trace, &witness, &columns, bitfield)?;
         exec.step("own reading")?;
+        // The prover reads its own proof with the verifier's code to learn what it claimed: claims
+        // are written down once, and prover and verifier cannot disagree about them.
         let arith = Native::new(sender.proof());
         let argued = read_argued(arith, self.setting.relation.id, preset, &self.known)?;
         let (claims, outputs) = (argued.claims, argued.children);
@@ -208,6 +210,8 @@ impl Prover<'_> {
             let element = |j: usize| Ext(dimensions.output(j).map(|cell| child.cells[cell]));
             sender.send(&(0..outputs).map(element).collect::<Vec<Ext>>());
         }
+        // Absorbed but not sent: the transcript has the same form for every number of children, so
+        // one circuit reads all of them.
         let absent = vec![Fp::ZERO; outputs * DEGREE];
         for _ in witness.len()..self.known.used.len() {
             sender.absorb(&absent);
@@ -248,6 +252,7 @@ impl Prover<'_> {
 fn fill_cubes(trace: &Trace, child: usize, cells: &mut [Fp]) {
     let lanes = 1 << LANES_LOG2;
     for row in 0..1 << ROWS_LOG2 {
+        // Sixteen rows make a place, because the permutation argument binds sixteen at a time.
         let block = (child << PLACES_LOG2) + row / ROWS;
         for k in 0..Kind::Own.cubes() {
             let from = ((block * ROWS + row % ROWS) * Kind::Own.cubes() + k) * lanes;
@@ -284,6 +289,8 @@ fn columns(children: &[Verified], bitfield: &[bool]) -> Vec<Vec<Fp>> {
     let inverses = (0..bitfield.len()).map(|x| {
         let sum: Fp = columns.iter().map(|column| column[x]).sum();
         match bitfield[x] {
+            // A sum of zero under a set bit has no inverse: a lying prover's proof is then refused
+            // by the union, and an honest one was refused before it began.
             true => sum.inverse().unwrap_or_default(),
             false => Fp::ZERO,
         }

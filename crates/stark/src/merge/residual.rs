@@ -71,6 +71,8 @@ pub(super) fn wiring_weights<A: Arith>(
         let (Some(matrix), Some(groups)) = (matrix(part), groups(part)) else {
             continue;
         };
+        // Children of one kind have one circuit, so their weights add up before the matrix is
+        // touched: three coefficients for seven children.
         let all = groups.iter().zip(&children[1..]).map(|(g, e)| *g * *e);
         let all: Vec<A::Ext> = all.collect();
         let of_kind = |flags: &[A::Base]| {
@@ -78,6 +80,8 @@ pub(super) fn wiring_weights<A: Arith>(
             sum(arith, terms.map(|(x, flag)| *x * *flag))
         };
         let [merged, bundled] = [of_kind(&known.merged), of_kind(&known.bundled)];
+        // What is neither merge nor bundle is a leaf: no third list of flags, which could
+        // contradict the two.
         let leaves = sum(arith, all.iter().copied()) - merged - bundled;
         parts.push(WiringPart {
             matrix,
@@ -179,12 +183,16 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     ) -> Result<(A::Ext, Vec<A::Ext>), VerifyError> {
         let one = channel.arith.base(Fp::ONE);
         let wired = self.wired.iter();
+        // Computed, not told: inside a circuit the kinds of a child's children are hints, and a
+        // round left out where one is needed would prove nothing.
         let any = one - wired.fold(one, |none, wired| none * (one - *wired));
         let (mut claim, mut point) = (claim, Vec::with_capacity(WIRING_LOG2));
         for _ in 0..CIRCUITS_LOG2 {
             let rest = channel.read_where(any, ROUND_DEGREE)?;
             let x = channel.challenge();
             let next = next_claim(&channel.arith, claim, &rest, x);
+            // Without such a child the round is read as zeros and changes nothing; a circuit cannot
+            // skip it.
             claim = claim + (next - claim) * any;
             point.push(x * any);
         }
@@ -208,6 +216,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         let (claim, mut row) = self.read_circuit(channel, claim)?;
         let (claim, within) = read_rounds(channel, claim, WIRING_LOG2 - CIRCUITS_LOG2)?;
         row.extend(within);
+        // At the random row all claims are about one polynomial of cells each; sent one by one,
+        // because they were made at different points of cells.
         let own = channel.read_one()?;
         let mut of_children = Vec::with_capacity(self.children.len());
         for wired in &self.wired {
@@ -220,6 +230,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
             terms.map(|((f, child), value)| *f * eq_points(one, &child.wiring_row, &row) * *value);
         let excess = weights.at(arith, &row) * own + sum(arith, terms) - claim;
         arith.assert_zero(excess, VerifyError::WiringClaims)?;
+        // Drawn after the values were read: with eta, which the prover knew, two false ones could
+        // cancel each other in both sums.
         let theta = channel.challenge();
         let factors = self.factors(theta);
         let values = factors.iter().zip(&of_children).map(|(f, v)| *f * *v);
@@ -269,6 +281,8 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
         &self,
         channel: &mut Channel<A>,
     ) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
+        // A child that is not there has the factor zero: its outputs count for nothing, whatever
+        // was read for them.
         let eta = channel.challenge();
         let one = channel.arith.ext(Ext::ONE);
         let factors = powers(one, eta, self.children.len());

@@ -19,6 +19,8 @@ impl Prover<'_> {
         let point = sender.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
         let (rows, child) = point.split_at(PRODUCTS_LOG2);
         let children = eq_table(Ext::ONE, child);
+        // Rows are bound first, child by child: tables of different children never mix until each
+        // is one value.
         let mut tables = exec.try_map(witness.len(), |c| {
             let child = &witness[c];
             self.wiring.products(exec, child.circuit, &child.cells)
@@ -127,6 +129,8 @@ impl Pass for UnionSums<'_> {
                     totals[k] = totals[k].add(points[k]);
                     let square = points[k].mul(points[k]);
                     // The leading coefficient has no linear term.
+                    // bit² − bit has degree two in the round's variable: at 0 and 1 it is a value,
+                    // as leading coefficient only the square counts.
                     let value = if k < 2 { square.sub(points[k]) } else { square };
                     booleans[k] = booleans[k].add(lambda.mul(value));
                 }

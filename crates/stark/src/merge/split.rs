@@ -99,6 +99,8 @@ fn choice<'a>(
 ) -> Result<Vec<Wire<'a>>, VerifyError> {
     let chosen: Vec<bool> = (0..used.len()).map(|i| i == kept).collect();
     let flags = marks(recorder, used, &chosen)?;
+    // Boolean and of sum one: exactly one flag is set. Without the sum a prover could keep two
+    // entries, or none, and state their sum of digests.
     let none = recorder.base(Fp::ZERO) - recorder.base(Fp::ONE);
     let excess = flags.iter().fold(none, |sum, flag| sum + *flag);
     recorder.assert_zero(excess, VerifyError::Flag)?;
@@ -130,6 +132,8 @@ fn assert_same<'a>(
     let [a, b] = digests;
     let difference: [Wire<'a>; DIGEST] = std::array::from_fn(|i| a[i] - b[i]);
     for part in difference.chunks(DEGREE) {
+        // Five differences in one row: elements of F_p are independent coordinates of F, so the
+        // packed value is zero only if all are.
         let part = recorder.pack(part) * flag;
         recorder.assert_zero(part, error)?;
     }
@@ -140,6 +144,8 @@ fn assert_same<'a>(
 fn first_bit<'a>(recorder: &mut Recorder<'a>, word: Wire<'a>) -> Result<Wire<'a>, VerifyError> {
     let value = word.value().0[0].canonical();
     let mut bits = Vec::with_capacity(1 << WORD_LOG2);
+    // All sixteen bits, though one is wanted: fewer would leave the rest of the word free to make
+    // up for a wrong one.
     for k in 0..1 << WORD_LOG2 {
         let bit = recorder.hint(Fp::new(value >> k & 1));
         recorder.assert_bit(bit)?;
@@ -177,6 +183,8 @@ fn list<'a>(
         let hints = (1..at.level()).map(|i| recorder.hint(value(i).unwrap_or_default()));
         let mut inputs = vec![recorder.base(Fp::ONE)];
         inputs.extend(hints);
+        // What a bundle's children saw as level of their parent is the bundle's, which
+        // `level_below` bound to this circuit's own.
         inputs.push(known.level);
         inputs.extend(given.digest(at.key()));
         inputs.push(*bundled);
@@ -186,10 +194,13 @@ fn list<'a>(
         let entry = entry(recorder, setting, &of_child, bitfield);
         let of_entry = listed(recorder, &of_child, entry);
         // A bundle is listed by the digest that is its message.
+        // A listed bundle has its digest in the place of its message, where its own circuit
+        // compares it: see the end of `split`.
         let message = of_child.digest(at.message().start);
         let difference = std::array::from_fn(|i| message[i] - of_entry[i]);
         let difference = recorder.scaled(*bundled, difference);
         let digest = std::array::from_fn(|i| of_entry[i] + difference[i]);
+        // What is not there is listed as zeros, as the native hash of the list has it.
         known.listed.push(recorder.scaled(known.used[c], digest));
         known.inputs.push(of_child.inputs);
     }
@@ -233,6 +244,8 @@ fn keep<'a>(
             recorder.assert_zero(part, VerifyError::Flag)?;
         }
     }
+    // The level is part of that digest and is one below: so a bundle inside is of the level that it
+    // was made for, and not of a lower one with the same entries.
     let digest = statement(recorder, &used, known.level - one, &listed);
     assert_same(recorder, deep, [child, digest], VerifyError::Entry)?;
     let within = chosen(recorder, &entries, &listed);
@@ -262,6 +275,8 @@ pub(super) fn split<'a>(
     let level = level_below(&mut recorder, parent, told.level)?;
     let [merged, bundled] = kind_marks(&mut recorder, &used, &told.kinds)?;
     // A bundle in a bundle is of the level just below, and has no bundles.
+    // Where one entry is kept, the bundle may be of any lower level: the entry does not say of
+    // which.
     recorder.assert_zero(whole * (parent - level - one), VerifyError::Level)?;
     let bundles = bundled.iter().fold(zero, |sum, flag| sum + *flag);
     recorder.assert_zero(whole * bundles, VerifyError::Bundle)?;
@@ -278,6 +293,8 @@ pub(super) fn split<'a>(
     let digest = statement(&mut recorder, &known.used, level, &known.listed);
     let message = given.digest(at.message().start);
     assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
+    // The circuit has to leave something about its bitfield, as leaves and merges do; the value at
+    // the point zero is its first bit.
     let first_bit = first_bit(&mut recorder, first_word)?;
     let numbers = open_first(&mut recorder, setting, &known.used);
     let known = MergeKnown {
@@ -342,6 +359,9 @@ fn registry<'a>(
         let terms = flags.iter().zip(lists);
         terms.fold(zero, |sum, (flag, x)| sum + *flag * x)
     };
+    // Element by element: the slot of the child that was chosen, the one inside it if that child is
+    // a bundle, and the digest of all in place of the first elements if the bundle is proved as a
+    // whole.
     let outputs = at.registry_outputs();
     let mut out = Vec::with_capacity(outputs);
     for k in 0..outputs {

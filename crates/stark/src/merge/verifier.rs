@@ -63,6 +63,8 @@ pub(super) fn read_argued<A: Arith>(
     known: &MergeKnown<A::Base>,
 ) -> Result<Argued<A>, VerifyError> {
     let mut channel = Channel::new(arith, parameters(relation, preset.id, known.form));
+    // Circuits, statement and header come before the commitment: nothing of what is proved may be
+    // chosen after the first challenge.
     channel.absorb(&known.key);
     channel.absorb(&known.digest);
     let header = known.header(|x| channel.arith.base(x));
@@ -116,6 +118,8 @@ fn read_opened<A: Arith>(
         commitment,
         &values,
     )?;
+    // What the wiring adds to the weight is the prover's word here, and a claim on the wiring
+    // polynomial below: evaluating that polynomial is what a merge must not do for each child.
     let wired = channel.read_one()?;
     let weight = claims.at(&channel.arith, &remaining) + wired;
     remaining.close(&mut channel.arith, weight)?;
@@ -181,6 +185,8 @@ pub(super) fn read_bundle<A: Arith>(
         bitfield: (_, bitfield),
         wiring: (wiring_row, wiring_cell, wiring),
     } = read_opened(arith, relation, preset, numbers, known)?;
+    // The argument of the union runs with an empty bitfield, which shows that columns are bits; a
+    // prover that gave it a bit would state more than the bundle's list says.
     channel.arith.assert_zero(bitfield, VerifyError::Bundle)?;
     let registries = children.into_iter();
     let outputs = BundleOutputs {
@@ -228,6 +234,8 @@ impl<A: Arith> Reader<'_, A> {
         let channel = &mut self.channel;
         let child = channel.challenges(CHILD_LOG2);
         let lanes = channel.challenges(LANES_LOG2);
+        // Rows of inputs and outputs by powers of one challenge, lanes by eq of a point: a table of
+        // 2^6 and a short list in place of one weight for each cell.
         let sigma = channel.challenge();
         let arith = &channel.arith;
         let one = arith.ext(Ext::ONE);
@@ -246,6 +254,8 @@ impl<A: Arith> Reader<'_, A> {
             sum(arith, rows)
         };
         let inputs = &self.known.inputs;
+        // Children of a merge have the same inputs, so their sum is computed once; children of a
+        // bundle have their own.
         let mut value = match self.known.form {
             Form::Merge => of_inputs(&inputs[0]) * sum(arith, groups.iter().copied()),
             Form::Bundle => {
@@ -298,6 +308,8 @@ impl<A: Arith> Reader<'_, A> {
         let place = channel.challenges(ROWS_LOG2);
         let lanes = channel.challenges(LANES_LOG2);
         let digest = channel.challenges(DIGEST.ilog2() as usize);
+        // The claim on outputs is read, not computed: outputs are wires of rows, so it becomes a
+        // claim on the wiring like every other.
         let value = channel.read_one()?;
         let arith = &channel.arith;
         let one = arith.ext(Ext::ONE);
@@ -385,6 +397,8 @@ impl<A: Arith> Reader<'_, A> {
     fn rows(&mut self) -> Result<(), VerifyError> {
         let channel = &mut self.channel;
         let mut point = channel.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
+        // The rows are equations, so the sum over all of them with random weights is zero: there is
+        // no claim to read.
         let mut claim = channel.arith.ext(Ext::ZERO);
         for coordinate in &mut point {
             (claim, *coordinate) = read_round(channel, claim, *coordinate, ROUND_DEGREE)?;
@@ -392,6 +406,8 @@ impl<A: Arith> Reader<'_, A> {
         let values = channel.read(3)?;
         let excess = values[0] * values[1] - values[2] - claim;
         channel.arith.assert_zero(excess, VerifyError::Rows)?;
+        // Rows of absent children are 0·0 = 0; their weight is zero, so that the claim is on what
+        // was committed.
         let (row, child) = point.split_at(PRODUCTS_LOG2);
         let groups = child_weights(&channel.arith, &self.known.used, child);
         for (matrix, value) in values.into_iter().enumerate() {
@@ -426,6 +442,8 @@ impl<A: Arith> Reader<'_, A> {
         let arith = &mut channel.arith;
         let one = arith.ext(Ext::ONE);
         let lambdas = powers(lambda, lambda, bits.len());
+        // Powers from lambda on, not from one: the union itself has the factor one, and neither sum
+        // may cancel the other.
         let booleans = bits.iter().zip(&lambdas);
         let booleans = booleans.map(|(bit, lambda)| *lambda * (*bit * *bit - *bit));
         let value = inverse * sum(arith, bits.iter().copied()) + sum(arith, booleans);
@@ -452,6 +470,8 @@ impl<A: Arith> Reader<'_, A> {
         let arith = &channel.arith;
         let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
         let (row, lanes) = omega.split_at(WORDS_LOG2 - LANES_LOG2);
+        // One claim for all children, by powers of mu: words hashed in the circuit minus words made
+        // of the column's bits, which is zero.
         let factors = powers(one, mu, CHILDREN_MAX);
         let factors = factors.iter().zip(&self.known.used);
         let groups: Vec<A::Ext> = factors.map(|(mu, used)| *mu * *used).collect();

@@ -186,6 +186,8 @@ impl Wiring {
                 words: Vec::new(),
                 header,
             };
+            // Recorded from no proof at all: what is read is zero, and since the verifier never
+            // branches on a value, the rows are those of every proof.
             let recorded = record(Recorder::new(&circuit, &[]), setting, &told);
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
@@ -196,6 +198,8 @@ impl Wiring {
         distances.sort_unstable();
         distances.dedup();
         let mut pinned = PINNED.iter();
+        // The digest stands for three and a half million coefficients; hashing them takes longer
+        // than a verification, so those in use are constants that a test computes.
         let key = match pinned.find(|(relation, _)| *relation == setting.relation.id) {
             Some((_, key)) => key.map(Fp::new),
             None => digest(&plans),
@@ -292,6 +296,8 @@ impl Wiring {
         let (of_matrix, of_row) = point.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
+        // The root of leaves alone has a point whose circuit coordinates are zero: two of three
+        // circuits weigh nothing and are not evaluated.
         let circuits = circuits(&matrices);
         let weighed = exec.try_map(circuits.len() * MATRICES, |i| {
             self.weighed(exec, circuits[i / MATRICES], i % MATRICES, &rows)
@@ -366,6 +372,8 @@ pub(super) fn digest(plans: &[Plan]) -> Digest {
             return ([Fp::ZERO; DIGEST], [Fp::ZERO; DIGEST]);
         };
         // A cell that each lane has is followed by those of the other lanes; a shared one is the same in all.
+        // The digest covers what lanes share only once, so it must say whether a cell moves on with
+        // the lane: both readings would have the same entries.
         let step = entry.cell & IN_LANE != 0;
         let place = [
             tag(b"wire"),

@@ -79,6 +79,7 @@ impl Blocks {
     }
 
     fn pairs(&self) -> Vec<(usize, Halves<'_>)> {
+        // A block whose partner is absent is still one pair: its partner is zero, in both vectors.
         let half = 1 << (self.coordinates - 1);
         let mut numbers: Vec<usize> = self.blocks.keys().map(|number| number % half).collect();
         numbers.sort_unstable();
@@ -143,7 +144,10 @@ impl Halves<'_> {
                 let slopes = SlopeProduct([&low[0], &high[0]], [&low[1], &high[1]]);
                 [product(exec, low), backend.run(slopes)]
             }
+            // With the other half zero the round is (1 − X)²·⟨low⟩: value at 0 and leading
+            // coefficient are the same sum.
             Halves(Some(low), None) => [product(exec, low); 2],
+            // X²·⟨high⟩: nothing at 0.
             Halves(None, Some(high)) => [Ext::ZERO, product(exec, high)],
             Halves(None, None) => [Ext::ZERO; 2],
         }
@@ -184,6 +188,8 @@ impl OpenSlices for Blocks {
             });
             within.collect()
         };
+        // Weights that all blocks share are summed over block numbers only, from products taken
+        // once: blocks that are absent have a weight there, and no memory.
         let outer = self.outer.iter().map(Outer::totals);
         let zero = [Ext::ZERO; 2];
         Ok(sums

@@ -68,6 +68,8 @@ impl Level {
             }
             return Ok(above);
         }
+        // Siblings lie half a level apart, so two vectors are hashed without moving an element
+        // between lanes.
         let (low, high) = self.elements.split_at(half * DIGEST);
         let size = TASK * BLOCK * DIGEST;
         exec.try_fill(&mut above.elements, size, |i, out| {
@@ -248,6 +250,8 @@ impl Oracle {
     pub(super) fn cap(&self) -> Vec<Fp> {
         let cap = &self.levels[self.levels.len() - 1];
         let cap_log2 = cap.nodes.ilog2();
+        // The cap is sent by number of the row, as the verifier walks paths; only memory has the
+        // transform's order.
         let node = |i: usize| cap.get(reversed(i, cap_log2 as usize));
         (0..cap.nodes).flat_map(node).collect()
     }

@@ -67,6 +67,8 @@ impl Pass for PowerSums<'_> {
         let mut out = Planes::zero(self.len);
         let mut buffer = vec![Fp::ZERO; self.len];
         for (weight, x) in self.points {
+            // Powers by doubling the part that is there: products are independent of each other
+            // within a step, where x·x·x… would wait for each.
             buffer[0] = x.pow(self.start as u64);
             let (mut filled, mut step) = (1, *x);
             while filled < self.len {
@@ -117,6 +119,8 @@ impl<'a> Committer<'a> {
         exec.step("samples")?;
         sender.send_base(&oracle.cap());
         let point = sender.challenges(parameters.slices_log2 + slice_log2);
+        // The sample over a slice is a sum in base elements, the expensive half; it is kept by
+        // slice, because the rounds over slices sum it up once more with other weights.
         let (top, low) = point.split_at(parameters.slices_log2);
         let weights = eq_planes(exec, Ext::ONE, low);
         let backend = exec.backend().fitting(weights.len());
@@ -196,6 +200,8 @@ pub(crate) fn open(
     let (mut oracle, mut slices) = (committer.oracle, Slices::Base(committer.numbers));
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
         let before = &preset.oracles[number - 1];
+        // Commit, sample, query, join: the order in which the verifier reads. Each draws challenges
+        // that the one before must not know.
         let next = opening.commit(parameters, number)?;
         let (point, value) = opening.sample()?;
         let rows = opening.query(before, &oracle, preset.query_bits)?;
@@ -247,11 +253,15 @@ impl Opening<'_> {
         oracle: &Oracle,
         bits: u32,
     ) -> Result<Vec<(Fp, Vec<Fp>)>, Stopped> {
+        // Work before the indices: 14 or 20 bits that a prover who wants better rows pays for every
+        // attempt.
         self.sender.grind(self.exec, bits)?;
         self.exec.step("opened rows")?;
         let indices = self
             .sender
             .queries(parameters.queries, parameters.rows_log2);
+        // Rows that are asked for twice are sent once, and of all paths only the nodes that do not
+        // follow from others: the verifier derives which from the indices.
         let root = Fp::root_of_unity(parameters.rows_log2 as u32);
         let sent = Sent::new(&indices, oracle.height());
         for row in &sent.rows {
@@ -293,6 +303,8 @@ impl Opening<'_> {
             .copied()
             .zip(rows.iter().map(|r| r.0))
             .collect();
+        // The weights of all rows are added in stretches of one task: a table for each row would be
+        // a hundred times what is left of the vector.
         let len = TASK.min(self.weights.len());
         let backend = self.exec.backend().fitting(len);
         let parts = self.exec.try_map(self.weights.len() / len, |i| {

@@ -68,6 +68,8 @@ fn gather(
                 lanes,
             } => {
                 let scaled = cells.iter().map(|w| factor * *w);
+                // Claims at one point of groups and lanes differ in their cells alone: joined
+                // before any sum is taken, they cost one pass over the slices together.
                 let same = |t: &&mut Tensor| t.groups == *groups && t.lanes == *lanes;
                 match tensors.iter_mut().find(same) {
                     Some(tensor) => tensor
@@ -115,6 +117,8 @@ impl<'a> Rounds<'a> {
     ) -> Result<Rounds<'a>, Stopped> {
         let (top, low) = committer.point.split_at(shape.slices_log2);
         let (tensors, dense) = gather(shape, claims, factors);
+        // A term has a number for each slice that could be there, so that binding a coordinate
+        // halves all terms alike; the absent ones stay zero.
         let all = 1 << shape.slices_log2;
         let mut terms = vec![Term {
             weights: eq_table(Ext::ONE, top),
@@ -163,6 +167,8 @@ impl<'a> Rounds<'a> {
                 [Planes::from_exts(&t.cells), eq]
             })
             .collect();
+        // The one pass over everything that is committed. A slice is read once and all vectors are
+        // applied while it is in a near cache.
         let sums = exec.try_map(self.slices.len(), |i| {
             let slice = &self.slices[i];
             let mut sums = Vec::with_capacity(self.terms.len() - 1);
@@ -212,6 +218,8 @@ impl OpenSlices for Rounds<'_> {
 
     fn finish(self, exec: Exec<'_>, alphas: &[Ext]) -> Result<[Planes; 2], Stopped> {
         let eq = eq_table(Ext::ONE, alphas);
+        // Only now is the vector folded, by all coordinates of the slices at once: folding round by
+        // round would write half of it, a quarter of it, and so on.
         let of_slices: Vec<Ext> = self.numbers.iter().map(|number| eq[*number]).collect();
         let chunks: Vec<Words> = of_slices.chunks(DOT_MAX).map(words).collect();
         let size = TASK.min(self.shape.slice());

@@ -66,6 +66,8 @@ pub(crate) fn read_commitment<A: Arith>(
     let (cap, _) = cap.as_chunks::<DIGEST>();
     Ok(Commitment {
         cap: cap.to_vec(),
+        // Drawn only after the cap is absorbed: a prover that knew the point could commit to a word
+        // near two codewords that agree there, and decide between them later.
         point: channel.challenges(coordinates),
         value: channel.read_one()?,
     })
@@ -129,6 +131,8 @@ pub(crate) fn verify<A: Arith>(
     commitment: Commitment<A>,
     values: &[A::Ext],
 ) -> Result<Remaining<A::Ext>, VerifyError> {
+    // The factors begin at gamma, not at one: the value of the sample has the factor one, so that
+    // it can be told from every claim.
     let gamma = channel.challenge();
     let factors = powers(gamma, gamma, values.len());
     let values = values.iter().zip(&factors).map(|(v, g)| *g * *v);
@@ -145,6 +149,8 @@ pub(crate) fn verify<A: Arith>(
     state.fold(first.slices_log2, Some(first.fold_bits))?;
     let (mut before, mut before_cap) = (first, cap);
     let mut slices = Slices::Base(numbers);
+    // The next oracle is read before rows of the one before are asked for. The other way round a
+    // prover could choose what it folds to after it saw which rows are compared.
     for parameters in &preset.oracles[1..] {
         let left = first.slices_log2 + slice_log2 - state.point.len();
         let next = read_commitment(state.channel, parameters, left)?;
@@ -156,6 +162,8 @@ pub(crate) fn verify<A: Arith>(
         slices = Slices::Extension;
     }
     let last_log2 = preset.last_log2(slice_log2);
+    // The last polynomial is no oracle but all of its coefficients: nothing has to be near a code,
+    // and its queries are claims that are checked with everything else at the end.
     let last = state.channel.read(1 << last_log2)?;
     let rows = state.query(before, &before_cap, slices, preset.query_bits)?;
     state.join(None, rows);
@@ -165,10 +173,13 @@ pub(crate) fn verify<A: Arith>(
     let arith = &mut state.channel.arith;
     let mut weight = arith.ext(Ext::ZERO);
     for (from, term) in &state.weights {
+        // A weight that joined later is a polynomial in the coordinates that were still free then.
         let rest = &state.point[*from..];
         weight = match term {
             Weight::Point(scale, point) => weight + *scale * eq_points(one, point, rest),
             Weight::Powers(scales, points) => {
+                // One lane a row: in a circuit these powers are the same computation for each row,
+                // which the recorder then writes down once.
                 let powers = arith.each(points.len(), |_, i| {
                     (Vec::new(), vec![power_at(one, rest, points[i])])
                 });
@@ -212,12 +223,15 @@ impl<A: Arith> State<'_, A> {
         bits: u32,
     ) -> Result<Rows<A>, VerifyError> {
         self.channel.check_work(bits, VerifyError::Pow)?;
+        // The work is checked before the indices are drawn, and absorbed with its nonce: whoever
+        // wants other rows pays for it again.
         let indices = self
             .channel
             .queries(parameters.queries, parameters.rows_log2);
         let folded = self.point.len() - parameters.slices_log2;
         let arith = &mut self.channel.arith;
         let eq = eq_table(arith.ext(Ext::ONE), &self.point[folded..]);
+        // Slices that were not committed are zero, so their weights are simply left out.
         let weights = slices.weights(&eq);
         let width = match slices {
             Slices::Base(numbers) => numbers.len(),
@@ -225,6 +239,8 @@ impl<A: Arith> State<'_, A> {
         };
         let tree = Opened {
             cap,
+            // Width and number of the oracle are hashed into each leaf: a row of one oracle is no
+            // row of another.
             start: leaf_start(width, self.number),
             width,
             error: VerifyError::Merkle {
@@ -256,6 +272,8 @@ impl<A: Arith> State<'_, A> {
             false => rows,
         };
         let (points, values) = rows;
+        // One challenge for the sample and all rows, drawn after the rows were read: their sum is
+        // false for it if one of them is.
         let gamma = self.channel.challenge();
         let mut gammas = powers(gamma, gamma, points.len() + 1).into_iter();
         let bound = self.point.len();
@@ -277,6 +295,8 @@ fn point_of<A: Arith>(arith: &A, index: &[A::Base]) -> A::Base {
     let root = Fp::root_of_unity(index.len() as u32);
     index.iter().enumerate().fold(one, |x, (t, bit)| {
         let power = root.pow(1 << t);
+        // A bit chooses between 1 and ω^(2^t) without a branch, so that the same line is circuit
+        // and verifier.
         x * (one + *bit * arith.base(power - Fp::ONE))
     })
 }
