@@ -4,7 +4,8 @@ use alphorn_exec::Exec;
 
 #[cfg(test)]
 use super::cells::CellLie;
-use super::cells::Cells;
+use super::cells::{Cells, Step, steps};
+use super::opening_layout::OpeningLayout;
 use crate::error::ProveError;
 use crate::field::Fp;
 use crate::poseidon::RowTrace;
@@ -50,14 +51,95 @@ pub struct Opened {
     pub holds: Vec<bool>,
 }
 
-/// A relation of chains whose groups can be filled.
+/// A group that is being filled.
+pub(super) struct Filling<'a> {
+    pub(super) cells: Cells<'a>,
+    /// Whether each lane's digits are those of a code.
+    pub(super) coded: Vec<bool>,
+}
+
+/// A relation of chains whose groups can be filled: it says where cells are and how it hashes, what is
+/// provided walks the chains and shares the groups out to threads.
 pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
     fn relation(&self) -> &Relation;
 
-    /// Chains of an opening, and levels of its tree.
-    fn shape(&self) -> (usize, usize);
+    /// Where cells and rows are.
+    fn at(&self) -> &OpeningLayout;
+
+    /// Chain steps of an opening, over all chains, and levels of its tree.
+    fn steps(&self) -> usize;
+    fn levels(&self) -> usize;
 
     fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp>;
+
+    /// The cells of element x of the randomness, and of a chain's end: inputs of the sponge.
+    fn randomness(&self, x: usize) -> usize;
+    fn end(&self, chain: usize, x: usize) -> usize;
+
+    /// Sets what the row of step t has beside the digest: its place, and what follows from the place.
+    fn set_place(&self, cells: &mut Cells<'_>, lane: usize, t: usize, step: Step);
+
+    /// Hashes message and randomness to digits.
+    fn encode(&self, filling: &mut Filling<'_>);
+
+    /// Hashes the ends to a leaf and climbs the path; returns the roots.
+    fn climb(
+        &self,
+        cells: &mut Cells<'_>,
+        slot: u32,
+        openings: &[&KeyOpening<D, P, R>],
+    ) -> Vec<[Fp; D]>;
+
+    /// Sets what openings give.
+    fn set_given(&self, cells: &mut Cells<'_>, openings: &[&KeyOpening<D, P, R>]) {
+        let at = self.at();
+        for (lane, opening) in openings.iter().enumerate() {
+            cells.set_all(lane, &opening.root, |x| at.root(x));
+            cells.set_all(lane, &opening.parameter, |x| at.parameter(x));
+            for (i, tip) in opening.tips.iter().enumerate() {
+                cells.set_all(lane, tip, |x| at.tip(i, x));
+            }
+            cells.set(at.index(), lane, Fp::new(opening.index as u32));
+            cells.set_all(lane, &opening.randomness, |x| self.randomness(x));
+        }
+    }
+
+    /// Walks all chains to their ends. The rows of steps are filled in order of the chains, whatever digits
+    /// a lane has: only their number is the relation's, which is what enforces the sum of the digits.
+    fn walk(&self, filling: &mut Filling<'_>) {
+        let Filling { cells, coded } = filling;
+        let (at, chains, rows) = (self.at(), self.at().chains(), self.steps());
+        let mut asked = Vec::with_capacity(cells.lanes());
+        for (lane, coded) in coded.iter_mut().enumerate() {
+            for i in 0..chains {
+                // The end of a chain that is not walked; the others come below.
+                let tip: [Fp; D] = cells.get_all(lane, |x| at.tip(i, x));
+                cells.set_all(lane, &tip, |x| self.end(i, x));
+            }
+            let digit = |i| cells.get(at.digit(i), lane).canonical() as usize;
+            let steps = steps((0..chains).map(digit));
+            *coded &= steps.len() == rows;
+            asked.push(steps);
+        }
+        let mut digests = vec![[Fp::ZERO; D]; cells.lanes()];
+        for t in 0..rows {
+            for (lane, steps) in asked.iter().enumerate() {
+                // Too few steps: rows of zeros, which nothing asks for.
+                let Some(step) = steps.get(t) else { continue };
+                if step.tip {
+                    digests[lane] = cells.get_all(lane, |x| at.tip(step.chain, x));
+                }
+                self.set_place(cells, lane, t, *step);
+                cells.set_all(lane, &digests[lane], |x| at.step(x, t));
+            }
+            for (lane, state) in cells.narrow(t).iter().enumerate() {
+                digests[lane].copy_from_slice(&state[..D]);
+                if let Some(step) = asked[lane].get(t).filter(|step| step.end) {
+                    cells.set_all(lane, &state[..D], |x| self.end(step.chain, x));
+                }
+            }
+        }
+    }
 
     /// Fills the cells of a group whose lanes all have an opening.
     fn fill_group(
@@ -65,7 +147,23 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         cells: Cells<'_>,
         slot: u32,
         openings: &[&KeyOpening<D, P, R>],
-    ) -> Filled<D>;
+    ) -> Filled<D> {
+        let mut filling = Filling {
+            coded: vec![true; cells.lanes()],
+            cells,
+        };
+        self.set_given(&mut filling.cells, openings);
+        self.encode(&mut filling);
+        self.walk(&mut filling);
+        let roots = self.climb(&mut filling.cells, slot, openings);
+        let (cells, rows) = filling.cells.finish();
+        Filled {
+            cells,
+            rows,
+            roots,
+            coded: filling.coded,
+        }
+    }
 
     /// The cells of all groups as a witness with its trace, and which openings lead to their roots.
     fn witness_of(
@@ -121,7 +219,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
     }
 
     fn check(&self, openings: &[KeyOpening<D, P, R>]) -> Result<(), ProveError> {
-        let (chains, levels) = self.shape();
+        let (chains, levels) = (self.at().chains(), self.levels());
         let capacity = |what, got, max| match got == max {
             true => Ok(()),
             false => Err(ProveError::Capacity { what, got, max }),

@@ -1,5 +1,6 @@
 //! Where everything of an opening lies: cells, rows, bus positions, public values.
 
+use super::opening_layout::{OpeningLayout, Sizes};
 use super::{HALF, LIMB_DIGITS, LIMBS, RANDOMNESS, kind};
 use crate::arith::DIGEST;
 use crate::field::Fp;
@@ -65,18 +66,8 @@ const LEVEL_VALUES: usize = 4;
 pub struct Chains {
     parameters: Parameters,
     relation: Relation,
-    /// First cells of the three kinds of rows.
-    nodes_at: usize,
-    sponge_at: usize,
-    /// Rows that a column of each kind has.
-    step_rows: usize,
-    level_rows: usize,
-    sponge_rows: usize,
-    /// First rows of tree and sponge.
-    node_row: usize,
-    sponge_row: usize,
-    /// Cells that no row needs, in the order tips, digits, quotients, root, parameter, index.
-    free: Vec<usize>,
+    /// Where cells and rows are.
+    pub(crate) at: OpeningLayout,
 }
 
 impl Chains {
@@ -93,33 +84,22 @@ impl Chains {
             id,
         } = parameters;
         assert!(chains.is_multiple_of(2) && chains <= LIMBS * LIMB_DIGITS && levels <= 32);
-        let sponge = chains / 2 + 3;
-        let units = |rows: usize| rows.div_ceil(UNIT_ROWS);
-        let node_row = units(steps).next_power_of_two() * UNIT_ROWS;
-        let (step_rows, level_rows) = (steps.next_power_of_two(), levels.next_power_of_two());
-        let sponge_rows = sponge.next_power_of_two();
-        let nodes_at = CHAIN_COLUMNS * step_rows;
-        let sponge_at = nodes_at + NODE_COLUMNS * level_rows;
-        let end = sponge_at + SPONGE_COLUMNS * sponge_rows;
-        let free_cells = HALF * chains + LIMBS * (LIMB_DIGITS + 1) + 2 * HALF + 1;
-        let unused = (0..CHAIN_COLUMNS)
-            .flat_map(|column| (steps..step_rows).map(move |row| column * step_rows + row));
-        let free: Vec<usize> = unused.chain(end..).take(free_cells).collect();
-        let last = free.iter().copied().max().unwrap_or_default().max(end - 1);
+        let at = OpeningLayout::new(&Sizes {
+            digest: HALF,
+            parameter: HALF,
+            chains,
+            digits: LIMBS * LIMB_DIGITS,
+            limbs: LIMBS,
+            rows: [steps, levels, chains / 2 + 3],
+            columns: [CHAIN_COLUMNS, NODE_COLUMNS, SPONGE_COLUMNS],
+            node_row: steps.div_ceil(UNIT_ROWS).next_power_of_two() * UNIT_ROWS,
+        });
         let mut chains = Chains {
             parameters,
-            nodes_at,
-            sponge_at,
-            step_rows,
-            level_rows,
-            sponge_rows,
-            node_row,
-            sponge_row: node_row + units(levels) * UNIT_ROWS,
-            free,
             relation: Relation {
                 shape,
                 id,
-                cells: (last + 1).next_multiple_of(shape.slice() / shape.lanes()),
+                cells: at.end.next_multiple_of(shape.slice() / shape.lanes()),
                 rows: vec![None; UNIT_ROWS << shape.places_log2],
                 wires: Vec::new(),
                 bus: vec![None; 1 << shape.positions_log2],
@@ -132,6 +112,7 @@ impl Chains {
                 publics: LEVELS_AT + LEVEL_VALUES * levels,
                 message: DIGEST,
             },
+            at,
         };
         chains.add_rows();
         chains.add_wires();
@@ -155,56 +136,10 @@ impl Chains {
         &mut self.relation
     }
 
-    /// Digest column `column` (0 to 3), place (4) or cube (5 to 23) of chain row t.
-    pub(crate) fn step(&self, column: usize, t: usize) -> usize {
-        column * self.step_rows + t
-    }
-
-    /// Left (0 to 3), right (4 to 7) or cube of tree row l.
-    pub(crate) fn node(&self, column: usize, level: usize) -> usize {
-        self.nodes_at + column * self.level_rows + level
-    }
-
-    /// Input (0 to 15) or cube of row k of the sponge, then of the encoding.
-    pub(crate) fn sponge(&self, column: usize, k: usize) -> usize {
-        self.sponge_at + column * self.sponge_rows + k
-    }
-
-    pub(crate) fn tip(&self, chain: usize, x: usize) -> usize {
-        self.free[HALF * chain + x]
-    }
-
-    pub(crate) fn digit(&self, i: usize) -> usize {
-        self.free[HALF * self.parameters.chains + i]
-    }
-
-    pub(crate) fn quotient(&self, limb: usize) -> usize {
-        self.digit(LIMBS * LIMB_DIGITS + limb)
-    }
-
-    pub(crate) fn root(&self, x: usize) -> usize {
-        self.quotient(LIMBS + x)
-    }
-
-    pub(crate) fn parameter(&self, x: usize) -> usize {
-        self.root(HALF + x)
-    }
-
-    pub(crate) fn index(&self) -> usize {
-        self.parameter(HALF)
-    }
-
     /// The cell of end x of a chain: an input of the sponge.
     pub(crate) fn end(&self, chain: usize, x: usize) -> usize {
-        self.sponge(DIGEST + HALF * (chain % 2) + x, 1 + chain / 2)
-    }
-
-    pub(crate) fn node_row(&self, level: usize) -> usize {
-        self.node_row + level
-    }
-
-    pub(crate) fn sponge_row(&self, k: usize) -> usize {
-        self.sponge_row + k
+        self.at
+            .sponge(DIGEST + HALF * (chain % 2) + x, 1 + chain / 2)
     }
 
     /// Row k of the sponge's last block, and of the two calls of the encoding.
@@ -215,8 +150,8 @@ impl Chains {
     /// The node that the path passes at a level: left or right by the slot's bit.
     fn current(&self, level: usize, x: usize) -> Form {
         let bit = LEVELS_AT + LEVEL_VALUES * level + 2;
-        let left = Form::cell(self.node(x, level)).times_public(bit + 1);
-        left.plus(Form::cell(self.node(HALF + x, level)).times_public(bit))
+        let left = Form::cell(self.at.node(x, level)).times_public(bit + 1);
+        left.plus(Form::cell(self.at.node(HALF + x, level)).times_public(bit))
     }
 
     fn add_row(&mut self, row: usize, inputs: Vec<Form>, cube: impl Fn(usize) -> usize) {
@@ -231,27 +166,27 @@ impl Chains {
         let zeros = |count| vec![Form::default(); count];
         let cells = |cells: Vec<usize>| cells.into_iter().map(Form::cell).collect::<Vec<_>>();
         let publics = |at: usize, count| (at..at + count).map(Form::public).collect::<Vec<_>>();
-        let parameter = cells((0..HALF).map(|x| self.parameter(x)).collect());
+        let parameter = cells((0..HALF).map(|x| self.at.parameter(x)).collect());
         for t in 0..self.parameters.steps {
-            let place = Form::public(1).plus(Form::cell(self.step(HALF, t)));
-            let digest = cells((0..HALF).map(|x| self.step(x, t)).collect());
+            let place = Form::public(1).plus(Form::cell(self.at.step(HALF, t)));
+            let digest = cells((0..HALF).map(|x| self.at.step(x, t)).collect());
             let head = vec![place, Form::public(0)];
             let parts = [head, zeros(2), digest, parameter.clone(), zeros(HALF)];
-            let at = self.step(HALF + 1, t);
-            let rows = self.step_rows;
+            let at = self.at.step(HALF + 1, t);
+            let [rows, _, _] = self.at.column();
             self.add_row(t, parts.concat(), |k| at + k * rows);
         }
         for level in 0..self.parameters.levels {
             let tweak = publics(LEVELS_AT + LEVEL_VALUES * level, 2);
-            let children = cells((0..2 * HALF).map(|x| self.node(x, level)).collect());
+            let children = cells((0..2 * HALF).map(|x| self.at.node(x, level)).collect());
             let parts = [tweak, zeros(2), parameter.clone(), children];
-            let (at, rows) = (self.node(2 * HALF, level), self.level_rows);
-            self.add_row(self.node_row(level), parts.concat(), |k| at + k * rows);
+            let (at, rows) = (self.at.node(2 * HALF, level), self.at.column()[1]);
+            self.add_row(self.at.node_row(level), parts.concat(), |k| at + k * rows);
         }
         let last = self.last_sponge();
         for k in 0..last + 3 {
             let inputs =
-                |from: usize, to: usize| cells((from..to).map(|x| self.sponge(x, k)).collect());
+                |from: usize, to: usize| cells((from..to).map(|x| self.at.sponge(x, k)).collect());
             let parts = if k == 0 {
                 vec![
                     publics(LEAF_TWEAK_AT, 2),
@@ -268,8 +203,8 @@ impl Chains {
             } else {
                 vec![inputs(0, DIGEST), parameter.clone(), zeros(HALF)]
             };
-            let (at, rows) = (self.sponge(2 * DIGEST, k), self.sponge_rows);
-            self.add_row(self.sponge_row(k), parts.concat(), |c| at + c * rows);
+            let (at, rows) = (self.at.sponge(2 * DIGEST, k), self.at.column()[2]);
+            self.add_row(self.at.sponge_row(k), parts.concat(), |c| at + c * rows);
         }
     }
 
@@ -281,30 +216,34 @@ impl Chains {
             for x in 0..HALF {
                 let form = match level + 1 < levels {
                     true => self.current(level + 1, x),
-                    false => Form::cell(self.root(x)),
+                    false => Form::cell(self.at.root(x)),
                 };
-                wire(self.node_row(level), x, form);
+                wire(self.at.node_row(level), x, form);
             }
         }
         for k in 0..last {
             for x in 0..DIGEST {
-                wire(self.sponge_row(k), x, Form::cell(self.sponge(x, k + 1)));
+                wire(
+                    self.at.sponge_row(k),
+                    x,
+                    Form::cell(self.at.sponge(x, k + 1)),
+                );
             }
         }
         for x in 0..HALF {
-            wire(self.sponge_row(last), x, self.current(0, x));
+            wire(self.at.sponge_row(last), x, self.current(0, x));
         }
         for x in 0..DIGEST {
-            let pre = Form::cell(self.sponge(x, last + 2));
-            wire(self.sponge_row(last + 1), x, pre);
+            let pre = Form::cell(self.at.sponge(x, last + 2));
+            wire(self.at.sponge_row(last + 1), x, pre);
         }
         for limb in 0..LIMBS {
-            let quotient = Form::cell(self.quotient(limb)).times(Fp::new(1 << 24));
+            let quotient = Form::cell(self.at.limb(limb)).times(Fp::new(1 << 24));
             let form = (0..LIMB_DIGITS).fold(quotient, |form, t| {
-                let digit = Form::cell(self.digit(LIMB_DIGITS * limb + t));
+                let digit = Form::cell(self.at.digit(LIMB_DIGITS * limb + t));
                 form.plus(digit.times(Fp::new(1 << (3 * t))))
             });
-            wire(self.sponge_row(last + 2), limb, form);
+            wire(self.at.sponge_row(last + 2), limb, form);
         }
         self.relation.wires = wires;
     }
@@ -323,40 +262,44 @@ impl Chains {
         };
         let mut bus = vec![None; self.relation.bus.len()];
         let Parameters { chains, steps, .. } = self.parameters;
+        let [step_rows, _, _] = self.at.column();
         for t in 0..steps {
-            let place = Form::cell(self.step(HALF, t));
+            let place = Form::cell(self.at.step(HALF, t));
             let next = place.clone().plus(Form::constant(Fp::ONE));
             let output = |lane| Entry::Output { row: t, lane };
             bus[t] = Some(chain(false, next, (0..HALF).map(output).collect()));
-            let digest = (0..HALF).map(|x| form(self.step(x, t))).collect();
-            bus[self.step_rows + t] = Some(chain(true, place, digest));
+            let digest = (0..HALF).map(|x| form(self.at.step(x, t))).collect();
+            bus[step_rows + t] = Some(chain(true, place, digest));
         }
-        let tips = 2 * self.step_rows;
+        let tips = 2 * step_rows;
         let ends = tips + chains.next_power_of_two();
         for i in 0..chains {
             let start = Form::constant(Fp::new(BASE * i as u32));
             let end = Form::constant(Fp::new(BASE * i as u32 + BASE - 1));
-            let tip = (0..HALF).map(|x| form(self.tip(i, x))).collect();
-            let first = start.plus(Form::cell(self.digit(i)));
+            let tip = (0..HALF).map(|x| form(self.at.tip(i, x))).collect();
+            let first = start.plus(Form::cell(self.at.digit(i)));
             bus[tips + i] = Some(chain(false, first, tip));
             let digest = (0..HALF).map(|x| form(self.end(i, x))).collect();
             bus[ends + i] = Some(chain(true, end, digest));
         }
         let octal = ends + chains.next_power_of_two();
         for i in 0..LIMBS * LIMB_DIGITS {
-            bus[octal + i] = Some(one(kind::OCTAL, self.digit(i)));
+            bus[octal + i] = Some(one(kind::OCTAL, self.at.digit(i)));
         }
         let quotients = octal + LIMBS * LIMB_DIGITS;
         for limb in 0..LIMBS {
-            bus[quotients + limb] = Some(one(kind::QUOTIENT, self.quotient(limb)));
+            bus[quotients + limb] = Some(one(kind::QUOTIENT, self.at.limb(limb)));
         }
         let key = (0..HALF)
-            .map(|x| self.root(x))
-            .chain((0..HALF).map(|x| self.parameter(x)));
+            .map(|x| self.at.root(x))
+            .chain((0..HALF).map(|x| self.at.parameter(x)));
         bus[quotients + LIMBS] = Some(Tuple {
             taken: false,
             tag: kind::REGISTRY,
-            entries: std::iter::once(self.index()).chain(key).map(form).collect(),
+            entries: std::iter::once(self.at.index())
+                .chain(key)
+                .map(form)
+                .collect(),
         });
         self.relation.bus = bus;
     }

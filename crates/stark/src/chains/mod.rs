@@ -19,6 +19,7 @@ mod fill;
 mod group;
 mod layout;
 pub mod lean;
+mod opening_layout;
 #[cfg(test)]
 pub(crate) mod tests;
 

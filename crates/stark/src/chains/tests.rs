@@ -210,8 +210,8 @@ fn the_compact_set_has_the_layout_of_the_specification() {
         relation.slice_numbers(1),
         [128, 137, 138, 139, 140, 141, 142]
     );
-    assert_eq!(chains.end(41, 3), chains.sponge(15, 21));
-    assert_eq!((chains.node_row(0), chains.sponge_row(0)), (128, 160));
+    assert_eq!(chains.end(41, 3), chains.at.sponge(15, 21));
+    assert_eq!((chains.at.node_row(0), chains.at.sponge_row(0)), (128, 160));
     let used = |place: usize| {
         relation.rows[16 * place..][..16]
             .iter()
@@ -314,20 +314,20 @@ fn hashes_are_those_of_the_compact_set() {
             .find(|x| start(*x) == cell)
             .map(|x| Fp::new(from + x as u32))
     };
-    let parameter = |cell: usize| find(cell, &|x| chains.parameter(x), 1);
+    let parameter = |cell: usize| find(cell, &|x| chains.at.parameter(x), 1);
     let step = output(0, &|cell| {
-        let place = (cell == chains.step(4, 0)).then(|| Fp::new(8 * 5 + 3));
-        let digest = find(cell, &|x| chains.step(x, 0), 10);
+        let place = (cell == chains.at.step(4, 0)).then(|| Fp::new(8 * 5 + 3));
+        let digest = find(cell, &|x| chains.at.step(x, 0), 10);
         place.or(digest).or(parameter(cell)).unwrap()
     });
     assert_eq!(
         step,
         [502_720_936, 1_499_463_561, 135_206_793, 1_332_917_931]
     );
-    let node = output(chains.node_row(0), &|cell| {
+    let node = output(chains.at.node_row(0), &|cell| {
         let children = [
-            find(cell, &|x| chains.node(x, 0), 1),
-            find(cell, &|x| chains.node(4 + x, 0), 5),
+            find(cell, &|x| chains.at.node(x, 0), 1),
+            find(cell, &|x| chains.at.node(4 + x, 0), 5),
         ];
         children[0].or(children[1]).or(parameter(cell)).unwrap()
     });

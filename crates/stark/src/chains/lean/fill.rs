@@ -5,8 +5,9 @@ use alphorn_exec::Exec;
 use super::{CAPACITY, DIGEST, LeanChains, PARAMETER, RANDOMNESS};
 #[cfg(test)]
 use crate::chains::cells::CellLie;
-use crate::chains::cells::{Cells, steps};
-use crate::chains::group::{Fill, Filled, KeyOpening, Opened};
+use crate::chains::cells::{Cells, Step};
+use crate::chains::group::{Fill, Filling, KeyOpening, Opened};
+use crate::chains::opening_layout::OpeningLayout;
 use crate::error::ProveError;
 use crate::field::{Fp, P};
 use crate::poseidon::WIDTH_24;
@@ -15,115 +16,9 @@ use crate::relation::Relation;
 /// An opening of a key of the lean specification.
 pub type LeanOpening = KeyOpening<DIGEST, PARAMETER, RANDOMNESS>;
 
-/// The cells of a group, being filled.
-struct Filler<'a> {
-    chains: &'a LeanChains,
-    cells: Cells<'a>,
-    /// Whether each lane's digits are those of a code.
-    coded: Vec<bool>,
-}
-
 /// Eight lanes of a state, from one on.
 fn digest(state: &[Fp; WIDTH_24], from: usize) -> [Fp; DIGEST] {
     std::array::from_fn(|x| state[from + x])
-}
-
-impl Filler<'_> {
-    fn given(&mut self, openings: &[&LeanOpening]) {
-        let (chains, cells) = (self.chains, &mut self.cells);
-        for (lane, opening) in openings.iter().enumerate() {
-            cells.set_all(lane, &opening.root, |x| chains.root(x));
-            cells.set_all(lane, &opening.parameter, |x| chains.parameter(x));
-            for (i, tip) in opening.tips.iter().enumerate() {
-                cells.set_all(lane, tip, |x| chains.tip(i, x));
-            }
-            cells.set(chains.index(), lane, Fp::new(opening.index as u32));
-            cells.set_all(lane, &opening.randomness, |x| chains.randomness(x));
-        }
-    }
-
-    fn encode(&mut self) {
-        let (chains, cells) = (self.chains, &mut self.cells);
-        let parameters = chains.parameters();
-        let hashed = cells.wide(chains.sponge_row(parameters.blocks()));
-        for (lane, state) in hashed.iter().enumerate() {
-            for (limb, value) in state[..parameters.limbs()].iter().enumerate() {
-                let value = value.canonical();
-                // No digits are those of this one.
-                self.coded[lane] &= value != P - 1;
-                cells.set(chains.remainder(limb), lane, Fp::new(value % 127));
-                let last = limb + 1 == parameters.limbs();
-                for (cell, factor) in chains.digits_of(limb) {
-                    let tail = last && (0..parameters.tails()).any(|t| chains.tail(t) == cell);
-                    let mask = if tail { 63 } else { 7 };
-                    cells.set(cell, lane, Fp::new((value / 127 / factor) & mask));
-                }
-            }
-        }
-    }
-
-    fn walk(&mut self) {
-        let (chains, cells) = (self.chains, &mut self.cells);
-        let count = chains.parameters().chains;
-        let mut asked = Vec::with_capacity(cells.lanes());
-        for lane in 0..cells.lanes() {
-            for i in 0..count {
-                // The end of a chain that is not walked; the others come below.
-                let tip: [Fp; DIGEST] = cells.get_all(lane, |x| chains.tip(i, x));
-                cells.set_all(lane, &tip, |x| chains.end(i, x));
-            }
-            let digit = |i| cells.get(chains.digit(i), lane).canonical() as usize;
-            let steps = steps((0..count).map(digit));
-            self.coded[lane] &= steps.len() == chains.parameters().steps;
-            asked.push(steps);
-        }
-        let mut digests = vec![[Fp::ZERO; DIGEST]; cells.lanes()];
-        for t in 0..chains.parameters().steps {
-            for (lane, steps) in asked.iter().enumerate() {
-                // Too few steps: rows of zeros, which nothing asks for.
-                let Some(step) = steps.get(t) else { continue };
-                if step.tip {
-                    digests[lane] = cells.get_all(lane, |x| chains.tip(step.chain, x));
-                }
-                let place = Fp::new((256 * step.chain + step.position) as u32);
-                cells.set(chains.step(DIGEST, t), lane, place);
-                let upper = cells.public(chains.upper_limb(step.chain, step.position));
-                cells.set(chains.step(DIGEST + 1, t), lane, upper);
-                cells.set_all(lane, &digests[lane], |x| chains.step(x, t));
-            }
-            for (lane, state) in cells.narrow(t).iter().enumerate() {
-                digests[lane].copy_from_slice(&state[..DIGEST]);
-                if let Some(step) = asked[lane].get(t).filter(|step| step.end) {
-                    cells.set_all(lane, &state[..DIGEST], |x| chains.end(step.chain, x));
-                }
-            }
-        }
-    }
-
-    /// Leaf and path; returns the roots.
-    fn climb(&mut self, slot: u32, openings: &[&LeanOpening]) -> Vec<[Fp; DIGEST]> {
-        let (chains, cells) = (self.chains, &mut self.cells);
-        let blocks = chains.parameters().blocks();
-        for k in 1..blocks {
-            for (lane, state) in cells.wide(chains.sponge_row(k - 1)).iter().enumerate() {
-                cells.set_all(lane, &state[..CAPACITY], |x| chains.sponge(x, k));
-            }
-        }
-        let leaves = cells.wide(chains.sponge_row(blocks - 1));
-        let mut current: Vec<_> = leaves.iter().map(|state| digest(state, CAPACITY)).collect();
-        for level in 0..chains.parameters().levels {
-            let right = slot >> level & 1 == 1;
-            let (own, other) = if right { (DIGEST, 0) } else { (0, DIGEST) };
-            for (lane, node) in current.iter().enumerate() {
-                cells.set_all(lane, node, |x| chains.node(own + x, level));
-                let sibling = &openings[lane].path[level];
-                cells.set_all(lane, sibling, |x| chains.node(other + x, level));
-            }
-            let parents = cells.wide(chains.node_row(level));
-            current = parents.iter().map(|state| digest(state, 0)).collect();
-        }
-        current
-    }
 }
 
 impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
@@ -131,31 +26,83 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
         LeanChains::relation(self)
     }
 
-    fn shape(&self) -> (usize, usize) {
-        (self.parameters().chains, self.parameters().levels)
+    fn at(&self) -> &OpeningLayout {
+        &self.at
+    }
+
+    fn steps(&self) -> usize {
+        self.parameters().steps
+    }
+
+    fn levels(&self) -> usize {
+        self.parameters().levels
     }
 
     fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
         LeanChains::publics(self, slot, message)
     }
 
-    fn fill_group(&self, cells: Cells<'_>, slot: u32, openings: &[&LeanOpening]) -> Filled<DIGEST> {
-        let mut filler = Filler {
-            chains: self,
-            coded: vec![true; cells.lanes()],
-            cells,
-        };
-        filler.given(openings);
-        filler.encode();
-        filler.walk();
-        let roots = filler.climb(slot, openings);
-        let (cells, rows) = filler.cells.finish();
-        Filled {
-            cells,
-            rows,
-            roots,
-            coded: filler.coded,
+    fn randomness(&self, x: usize) -> usize {
+        LeanChains::randomness(self, x)
+    }
+
+    fn end(&self, chain: usize, x: usize) -> usize {
+        LeanChains::end(self, chain, x)
+    }
+
+    fn set_place(&self, cells: &mut Cells<'_>, lane: usize, t: usize, step: Step) {
+        let place = Fp::new((256 * step.chain + step.position) as u32);
+        cells.set(self.at.step(DIGEST, t), lane, place);
+        let upper = cells.public(self.upper_limb(step.chain, step.position));
+        cells.set(self.at.step(DIGEST + 1, t), lane, upper);
+    }
+
+    fn encode(&self, filling: &mut Filling<'_>) {
+        let Filling { cells, coded } = filling;
+        let parameters = self.parameters();
+        let hashed = cells.wide(self.at.sponge_row(parameters.blocks()));
+        for (lane, state) in hashed.iter().enumerate() {
+            for (limb, value) in state[..parameters.limbs()].iter().enumerate() {
+                let value = value.canonical();
+                // No digits are those of this one.
+                coded[lane] &= value != P - 1;
+                cells.set(self.at.limb(limb), lane, Fp::new(value % 127));
+                let last = limb + 1 == parameters.limbs();
+                for (cell, factor) in self.digits_of(limb) {
+                    let tail = last && (0..parameters.tails()).any(|t| self.tail(t) == cell);
+                    let mask = if tail { 63 } else { 7 };
+                    cells.set(cell, lane, Fp::new((value / 127 / factor) & mask));
+                }
+            }
         }
+    }
+
+    fn climb(
+        &self,
+        cells: &mut Cells<'_>,
+        slot: u32,
+        openings: &[&LeanOpening],
+    ) -> Vec<[Fp; DIGEST]> {
+        let blocks = self.parameters().blocks();
+        for k in 1..blocks {
+            for (lane, state) in cells.wide(self.at.sponge_row(k - 1)).iter().enumerate() {
+                cells.set_all(lane, &state[..CAPACITY], |x| self.at.sponge(x, k));
+            }
+        }
+        let leaves = cells.wide(self.at.sponge_row(blocks - 1));
+        let mut current: Vec<_> = leaves.iter().map(|state| digest(state, CAPACITY)).collect();
+        for level in 0..self.parameters().levels {
+            let right = slot >> level & 1 == 1;
+            let (own, other) = if right { (DIGEST, 0) } else { (0, DIGEST) };
+            for (lane, node) in current.iter().enumerate() {
+                cells.set_all(lane, node, |x| self.at.node(own + x, level));
+                let sibling = &openings[lane].path[level];
+                cells.set_all(lane, sibling, |x| self.at.node(other + x, level));
+            }
+            let parents = cells.wide(self.at.node_row(level));
+            current = parents.iter().map(|state| digest(state, 0)).collect();
+        }
+        current
     }
 }
 

@@ -40,11 +40,11 @@ pub(crate) const SPOKEN: [Fp; MESSAGE] = [Fp::new(12); MESSAGE];
 /// What the encoding's row says: the limbs of the code, of one opening.
 fn limbs_of(chains: &LeanChains, slot: u32, opening: &LeanOpening) -> Vec<u32> {
     let publics = chains.publics(slot, &SPOKEN);
-    let row = chains.sponge_row(chains.parameters().blocks());
+    let row = chains.at.sponge_row(chains.parameters().blocks());
     let row = chains.relation().rows[row].as_ref().unwrap();
     let cell = |cell: usize| {
         let randomness = (0..RANDOMNESS).find(|x| chains.randomness(*x) == cell);
-        let parameter = (0..PARAMETER).find(|x| chains.parameter(*x) == cell);
+        let parameter = (0..PARAMETER).find(|x| chains.at.parameter(*x) == cell);
         let randomness = randomness.map(|x| opening.randomness[x]);
         randomness.unwrap_or_else(|| opening.parameter[parameter.unwrap()])
     };
@@ -185,7 +185,7 @@ fn the_production_set_has_the_layout_of_the_specification() {
     assert_eq!(relation.bus.iter().flatten().count(), 512);
     assert_eq!(relation.permutations(), 128 + 64);
     assert_eq!(chains.parameters().blocks(), 25);
-    assert_eq!(chains.end(45, 7), chains.sponge(23, 24));
+    assert_eq!(chains.end(45, 7), chains.at.sponge(23, 24));
     let test = LeanChains::new(LeanParameters::TEST);
     assert_eq!(test.relation().groups_max(), 24);
 }

@@ -38,8 +38,8 @@ fn forged(example: &Example, lies: &[CellLie]) -> (Example, Vec<Fp>) {
     let (cells, _) = chains.lying_group(SLOT, &MESSAGE, &openings, lies);
     for (lane, opening) in openings.iter_mut().enumerate() {
         for x in 0..HALF {
-            opening.root[x] = cells[chains.root(x) * 4 + lane];
-            opening.parameter[x] = cells[chains.parameter(x) * 4 + lane];
+            opening.root[x] = cells[chains.at.root(x) * 4 + lane];
+            opening.parameter[x] = cells[chains.at.parameter(x) * 4 + lane];
         }
     }
     (Example::of(chains.clone(), SLOT, openings), cells)
@@ -72,7 +72,7 @@ fn each_wire_is_needed() {
     let example = honest();
     let chains = &example.chains;
     let publics = chains.publics(SLOT, &MESSAGE);
-    let encode = chains.sponge_row(chains.last_sponge() + 1);
+    let encode = chains.at.sponge_row(chains.last_sponge() + 1);
     for (index, wire) in chains.relation().wires.iter().enumerate() {
         // The cell that the output flows into: of two, the one that the slot's bit chooses.
         let chosen = |public: Option<usize>| public.is_none_or(|i| publics[i] == Fp::ONE);
@@ -94,7 +94,7 @@ fn before_digits(example: &Example, cell: usize, instance: usize) -> Lies {
     for delta in 1.. {
         let lies = vec![lie(cell, instance, Fp::new(delta))];
         let (cells, _) = chains.lying_group(SLOT, &MESSAGE, &example.openings, &lies);
-        let digit = |i: usize| cells[chains.digit(i) * 4 + instance].canonical() as usize;
+        let digit = |i: usize| cells[chains.at.digit(i) * 4 + instance].canonical() as usize;
         if (0..MINI.chains).map(|i| 7 - digit(i)).sum::<usize>() == MINI.steps {
             return lies;
         }
@@ -119,7 +119,7 @@ fn remove_look_up(chains: &mut Chains, cell: usize) {
 fn each_digit_that_no_chain_uses_must_be_octal() {
     let example = honest();
     let (chains, cells) = (&example.chains, cells_of(&example));
-    let digit = |i: usize, lane: usize| cells[chains.digit(i) * 4 + lane].canonical();
+    let digit = |i: usize, lane: usize| cells[chains.at.digit(i) * 4 + lane].canonical();
     let mut found = 0;
     for i in (MINI.chains..63).step_by(5).filter(|i| i % 8 < 7) {
         // 8 more here and 1 less in the next digit is the same number.
@@ -127,10 +127,10 @@ fn each_digit_that_no_chain_uses_must_be_octal() {
             continue;
         };
         let lies = vec![
-            lie(chains.digit(i), lane, Fp::new(8)),
-            lie(chains.digit(i + 1), lane, -Fp::ONE),
+            lie(chains.at.digit(i), lane, Fp::new(8)),
+            lie(chains.at.digit(i + 1), lane, -Fp::ONE),
         ];
-        let cell = chains.digit(i);
+        let cell = chains.at.digit(i);
         needs(&example, &lies, VerifyError::BusSum, |chains| {
             remove_look_up(chains, cell)
         });
@@ -145,11 +145,11 @@ fn each_quotient_must_be_below_127() {
     let example = honest();
     let (chains, cells) = (&example.chains, cells_of(&example));
     for limb in 1..8 {
-        let low = chains.digit(8 * limb);
+        let low = chains.at.digit(8 * limb);
         let lane = (0..4)
             .find(|lane| cells[low * 4 + lane].canonical() < 7)
             .unwrap();
-        let quotient = chains.quotient(limb);
+        let quotient = chains.at.limb(limb);
         let lies = vec![lie(quotient, lane, Fp::new(127)), lie(low, lane, Fp::ONE)];
         needs(&example, &lies, VerifyError::BusSum, |chains| {
             remove_look_up(chains, quotient)
@@ -173,11 +173,11 @@ fn each_component_of_a_chain_tuple_is_needed() {
     for t in (0..MINI.steps).step_by(3) {
         let x = t % HALF;
         // Another digest, or another place, than the step before gave.
-        let digest = vec![lie(chains.step(x, t), t % 4, Fp::ONE)];
+        let digest = vec![lie(chains.at.step(x, t), t % 4, Fp::ONE)];
         needs(&example, &digest, VerifyError::BusSum, |chains| {
             blind(chains, 2 + x)
         });
-        let place = vec![lie(chains.step(HALF, t), t % 4, Fp::ONE)];
+        let place = vec![lie(chains.at.step(HALF, t), t % 4, Fp::ONE)];
         needs(&example, &place, VerifyError::BusSum, |chains| {
             blind(chains, 1)
         });
@@ -189,7 +189,7 @@ fn each_component_of_a_chain_tuple_is_needed() {
 fn segments_of_two_openings_cannot_be_exchanged() {
     let example = honest();
     let (chains, cells) = (&example.chains, cells_of(&example));
-    let at = |column, t, lane| cells[chains.step(column, t) * 4 + lane];
+    let at = |column, t, lane| cells[chains.at.step(column, t) * 4 + lane];
     let steps = (0..MINI.steps).flat_map(|a| (0..MINI.steps).map(move |b| (a, b)));
     let mut common = steps.filter(|(a, b)| at(HALF, *a, 0) == at(HALF, *b, 1));
     let (a, b) = common
@@ -198,8 +198,8 @@ fn segments_of_two_openings_cannot_be_exchanged() {
     let exchange = |x: usize| {
         let difference = at(x, b, 1) - at(x, a, 0);
         [
-            lie(chains.step(x, a), 0, difference),
-            lie(chains.step(x, b), 1, -difference),
+            lie(chains.at.step(x, a), 0, difference),
+            lie(chains.at.step(x, b), 1, -difference),
         ]
     };
     let lies: Lies = (0..HALF).flat_map(exchange).collect();
@@ -244,9 +244,9 @@ fn a_key_that_is_not_registered_there_is_refused() {
             "element {x}"
         );
     }
-    let wrong_index = vec![lie(example.chains.index(), 3, Fp::ONE)];
+    let wrong_index = vec![lie(example.chains.at.index(), 3, Fp::ONE)];
     assert_eq!(outcome(&example, &wrong_index), Err(VerifyError::BusSum));
-    let far_index = vec![lie(example.chains.index(), 3, Fp::new(1 << 20))];
+    let far_index = vec![lie(example.chains.at.index(), 3, Fp::new(1 << 20))];
     assert_eq!(outcome(&example, &far_index), Err(VerifyError::BusSum));
 }
 
@@ -356,7 +356,7 @@ fn each_claim_is_needed() {
     assert_eq!(names(commit(&[])), []);
     let cube = chains.relation().rows[3].as_ref().unwrap().cubes[7];
     assert_eq!(names(commit(&change(cube))), [Claimed::Cubes]);
-    let tip = change(chains.tip(2, 1));
+    let tip = change(chains.at.tip(2, 1));
     let of_tip = commit(&tip).unwrap();
     assert_eq!(of_tip.len(), 1);
     assert_eq!(of_tip[0].0, Claimed::BusCells);
@@ -375,7 +375,7 @@ fn each_claim_is_needed() {
     );
 
     // The randomness of the encoding is an input beside a lane that nobody reads.
-    let random = chains.sponge(8 + 2, chains.last_sponge() + 1);
+    let random = chains.at.sponge(8 + 2, chains.last_sponge() + 1);
     assert_eq!(names(commit(&change(random))), [Claimed::Inputs]);
 
     let table = [(1, 3, Fp::ONE)];

@@ -120,8 +120,8 @@ fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     let (cells, _) = chains.lying_group(slot, &SPOKEN, &openings, lies);
     let lanes = chains.relation().shape.lanes();
     for (lane, opening) in openings.iter_mut().enumerate() {
-        opening.root = std::array::from_fn(|x| cells[chains.root(x) * lanes + lane]);
-        opening.parameter = std::array::from_fn(|x| cells[chains.parameter(x) * lanes + lane]);
+        opening.root = std::array::from_fn(|x| cells[chains.at.root(x) * lanes + lane]);
+        opening.parameter = std::array::from_fn(|x| cells[chains.at.parameter(x) * lanes + lane]);
     }
     let example = Example::of(chains.clone(), slot, openings);
     let relation = example.chains.relation();
@@ -142,7 +142,7 @@ fn each_wire_is_needed() {
     let example = honest();
     let chains = &example.chains;
     let publics = chains.publics(SLOT, &SPOKEN);
-    let encode = chains.sponge_row(MINI.blocks());
+    let encode = chains.at.sponge_row(MINI.blocks());
     for (index, wire) in chains.relation().wires.iter().enumerate() {
         // The cell that the output flows into: of two, the one that the slot's bit chooses; of a
         // limb the remainder, whose look-up a lie of 1 passes.
@@ -197,7 +197,7 @@ fn tails_and_remainders_must_be_in_range() {
         remove_look_up(chains, low)
     });
     // 127 more in the remainder, 1 less in what is multiplied by 127: taken off the tails.
-    let remainder = chains.remainder(0);
+    let remainder = chains.at.limb(0);
     let step = Fp::new(1 << 12);
     let lies = vec![
         lie(remainder, lane, Fp::new(127) * step),
@@ -238,11 +238,11 @@ fn each_component_of_a_chain_tuple_is_needed() {
     let chains = &example.chains;
     for t in (0..MINI.steps).step_by(3) {
         let x = t % DIGEST;
-        let digest = vec![lie(chains.step(x, t), t % 4, Fp::ONE)];
+        let digest = vec![lie(chains.at.step(x, t), t % 4, Fp::ONE)];
         needs(&example, &digest, VerifyError::BusSum, |chains| {
             blind(chains, kind::CHAIN, 2 + x)
         });
-        let place = vec![lie(chains.step(DIGEST, t), t % 4, Fp::ONE)];
+        let place = vec![lie(chains.at.step(DIGEST, t), t % 4, Fp::ONE)];
         assert_eq!(outcome(&example, &place), Err(VerifyError::BusSum));
     }
 }
@@ -253,12 +253,12 @@ fn the_upper_limb_of_each_tweak_is_looked_up() {
     for slot in [SLOT, 127 * 700] {
         let example = Example::new(MINI, 4, slot);
         for t in [0, 5, MINI.steps - 1] {
-            let lies = vec![lie(example.chains.step(DIGEST + 1, t), t % 4, Fp::ONE)];
+            let lies = vec![lie(example.chains.at.step(DIGEST + 1, t), t % 4, Fp::ONE)];
             needs(&example, &lies, VerifyError::BusSum, |chains| {
                 let looks_up = |tuple: &crate::relation::Tuple| match &tuple.entries[..] {
                     [_, Entry::Form(form)] => {
                         tuple.tag == own::TWEAK
-                            && *form == Form::cell(example.chains.step(DIGEST + 1, t))
+                            && *form == Form::cell(example.chains.at.step(DIGEST + 1, t))
                     }
                     _ => false,
                 };
@@ -374,7 +374,7 @@ fn each_claim_is_needed() {
     let cube = |row: usize| relation.rows[row].as_ref().unwrap().cubes[7];
     assert_eq!(failing(&example, cube(3)), [Claimed::Cubes]);
     assert_eq!(
-        failing(&example, cube(chains.node_row(1))),
+        failing(&example, cube(chains.at.node_row(1))),
         [Claimed::WideCubes]
     );
     assert_eq!(
@@ -382,18 +382,18 @@ fn each_claim_is_needed() {
         [Claimed::WideInputs]
     );
     // A remainder is nowhere but on the bus and in what a limb is wired to.
-    let remainder = failing(&example, chains.remainder(0));
+    let remainder = failing(&example, chains.at.limb(0));
     assert_eq!(remainder, [Claimed::BusCells, Claimed::WideOutputs]);
     // A state of the sponge is an output of one row and an input of the next.
-    let state = failing(&example, chains.sponge(4, 1));
+    let state = failing(&example, chains.at.sponge(4, 1));
     assert_eq!(state, [Claimed::WideOutputs, Claimed::WideInputs]);
     // A digest of a chain is on the bus, and added to the output there.
-    let digest = failing(&example, chains.step(1, 2));
+    let digest = failing(&example, chains.at.step(1, 2));
     assert_eq!(
         digest,
         [Claimed::BusCells, Claimed::Outputs, Claimed::Inputs]
     );
     let mut random = Random::new(5);
-    let cell = chains.step(0, random.below(MINI.steps));
+    let cell = chains.at.step(0, random.below(MINI.steps));
     assert!(failing(&example, cell).contains(&Claimed::Inputs));
 }

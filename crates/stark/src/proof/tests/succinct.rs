@@ -254,8 +254,8 @@ fn what_is_committed_is_what_is_argued_about() {
         (0, 513),
         (1, 4),
         read(row.cubes[3]),
-        read(chains.tip(1, 2)),
-        read(chains.node(5, 1)),
+        read(chains.at.tip(1, 2)),
+        read(chains.at.node(5, 1)),
     ] {
         let refused = cheated(&example, &[change], Vec::new());
         assert_eq!(refused, Err(VerifyError::Weights), "{change:?}");
