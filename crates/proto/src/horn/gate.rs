@@ -246,6 +246,8 @@ impl Verified {
 /// A worker that found bad inputs by itself names no claim: then it is the last one.
 fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<usize>>> {
     match outcome {
+        // A list of another length says nothing of any message: the job counts as not run, and
+        // nobody is blamed.
         Outcome::Done(Product::Verdicts(verdicts)) if verdicts.len() == items => {
             let claim = |verdict| match verdict {
                 scheme::Verdict::Valid => None,
@@ -256,6 +258,9 @@ fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<u
         Outcome::Invalid(bad) => {
             let mut claims = vec![None; items];
             for i in bad {
+                // The worker split the batch until single items failed; which claim of an item it
+                // was is not known, and the last one blames the envelope or evidence, not the
+                // selection.
                 *claims.get_mut(i)? = Some(usize::MAX);
             }
             Some(claims)
@@ -433,6 +438,8 @@ impl Gate {
 
 /// Check 2.
 fn check_window(lent: &Lent<'_>, slot: Slot) -> Result<(), Reject> {
+    // Clocks of honest nodes differ: what is early by no more than the tolerance is taken as if it
+    // were on time.
     let early = lent.now.saturating_add_ns(TOLERANCE_NS);
     if early < lent.clock.slot_start(slot) {
         Err(Reject::TooEarly)

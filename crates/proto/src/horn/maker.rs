@@ -187,6 +187,8 @@ impl Maker {
     fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let start = shared.clock.phase_start(slot, self.phase());
         let wanted = shared.deadlines(self.phase(), slot).wanted;
+        // At half of the phase with whatever is there: what is missing must not cost the others
+        // their votes, and making, signing and the network need the second half.
         let half = start.saturating_add_ns(wanted.since_ns(start) / 2);
         self.timers.insert((half, Timer::Hurry(slot)));
         for committee in 0..shared.config.layout.committees() {
@@ -210,6 +212,8 @@ impl Maker {
         }
         let mut groups: BTreeMap<(Unit, u16), Vec<Member>> = BTreeMap::new();
         for serving in serving {
+            // A validator aggregates what it voted for itself, whatever the others of this node
+            // saw; one that has not voted, what this node would vote for.
             let ballot = state.vote_of(serving.validator).unwrap_or(own);
             let member = Member {
                 serving: serving.clone(),
@@ -319,6 +323,7 @@ impl Maker {
                 plan.stage = Stage::Made(evidence);
                 self.publish(shared, slot, unit);
             }
+            // Tried again once: a job that named other inputs each time would go on for ever.
             Err(bad) if !bad.is_empty() && plan.without.is_none() => {
                 let name = |i: usize| plan.inputs.get(i).copied();
                 plan.without = Some(bad.into_iter().filter_map(name).collect());
@@ -377,6 +382,8 @@ impl Maker {
                     self.timers.insert((due, Timer::Turn(slot, unit)));
                     break;
                 }
+                // Done also if it is held back: what was accepted only grows, so it would add no
+                // more later.
                 member.done = true;
                 let signers = evidence.support.signers();
                 if !adds_enough(state, shared.config, unit, plan.ballot, &signers) {
@@ -450,6 +457,8 @@ impl Role for Maker {
 
     fn poll_output(&mut self, shared: &mut Shared<'_>) -> Option<Made> {
         while let Some(signed) = self.signed.pop_front() {
+            // Judged when it leaves and not when it was planned: a signature may have waited behind
+            // a long job, and what others published meanwhile counts.
             let gain = gain(shared.slot(signed.vote.slot), &signed);
             let is_top = self.level == shared.config.layout.levels();
             match shared.lateness(self.phase(), &signed.vote, gain) {
@@ -546,6 +555,8 @@ fn spawn(
 /// A number of a unit that no unit of its committee shares, of whatever level: that of the subcommittee
 /// for a cell.
 fn number(config: &Config, unit: Unit) -> u16 {
+    // The worker replaces a waiting job by a newer one of its group, so a cell and a group of cells
+    // must not have one number.
     let below = (1..unit.level).map(|level| config.layout.units_of_committee(level));
     below.sum::<u16>() + unit.index
 }
