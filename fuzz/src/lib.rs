@@ -6,6 +6,7 @@
 //! and a three-line file in `fuzz_targets/` gives each to libFuzzer.
 #![forbid(unsafe_code)]
 
+mod anchor;
 mod bls;
 mod broadcast;
 mod falcon;
@@ -25,6 +26,7 @@ mod types;
 mod worker;
 mod xmss;
 
+pub use anchor::chain_anchor;
 pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
 pub use falcon::{falcon_bytes, falcon_evidence};
@@ -94,6 +96,12 @@ pub const TARGETS: &[Target] = &[
         run: broadcast_roles,
         seeds: broadcast::broadcast_roles_seeds,
         mutations: 20_000,
+    },
+    Target {
+        name: "chain_anchor",
+        run: chain_anchor,
+        seeds: anchor::chain_anchor_seeds,
+        mutations: 5_000,
     },
     Target {
         name: "child_frame",

@@ -2,7 +2,8 @@
 
 use alphorn_node::engine::{Engine, Host, Judged, Kept, Settings, Spawn, Stranger};
 use alphorn_node::record::{Record, Recorder, Replayed, replay};
-use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection};
+use alphorn_proto::chain::Anchor;
+use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection, Shown};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict};
@@ -59,6 +60,7 @@ fn settings() -> Settings {
     Settings {
         first_slot: Slot(0),
         started: None,
+        used: Slot(0),
     }
 }
 
@@ -133,6 +135,10 @@ impl Host for Desk {
     fn keep_message(&mut self, _: Option<Token>, _: Kept) {}
 
     fn stranger(&mut self, _: Stranger) {}
+
+    fn raise(&mut self, _: Shown) {}
+
+    fn keep_anchor(&mut self, _: Anchor) {}
 
     fn judged(&mut self, _: Judged) {}
 }

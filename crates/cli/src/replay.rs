@@ -52,6 +52,9 @@ pub(crate) struct Header {
     /// The slot of its start, none before genesis.
     #[serde(default)]
     pub(crate) started: Option<u64>,
+    /// The first slot that no earlier life of the node can have signed.
+    #[serde(default)]
+    pub(crate) used: u64,
 }
 
 impl Header {
@@ -110,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let settings = Settings {
         first_slot: Slot(header.first_slot),
         started: header.started.map(Slot),
+        used: Slot(header.used),
     };
     let clock = Instant::now();
     let replayed = replay(record, horn, settings).with_context(name)?;

@@ -22,6 +22,8 @@ mod own;
 #[cfg(test)]
 mod tests;
 
+use crate::blocks::Latest;
+use crate::health::Reason;
 use crate::run::Control;
 use crate::submit;
 use crate::telemetry::{Snapshot, Summary, Window};
@@ -59,6 +61,8 @@ pub struct Api {
     pub clients: Clients,
     /// What was found out about the machine at the start.
     pub doctor: Arc<Value>,
+    /// The checkpoint that others can begin with.
+    pub checkpoint: Latest,
 }
 
 /// An error as the interface tells it.
@@ -141,15 +145,19 @@ fn distance(summary: &Summary) -> u64 {
     summary.slot.saturating_sub(summary.head_slot)
 }
 
-/// 200 ready, 206 catching up, 503 not able to do duties.
+/// 200 well, 206 catching up and well otherwise, 503 not well.
 fn health_code(summary: &Summary) -> StatusCode {
-    if !summary.can_sign {
-        StatusCode::SERVICE_UNAVAILABLE
-    } else if summary.is_behind() {
-        StatusCode::PARTIAL_CONTENT
-    } else {
-        StatusCode::OK
+    match summary.health[..] {
+        [] => StatusCode::OK,
+        [Reason::Behind] => StatusCode::PARTIAL_CONTENT,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
+}
+
+/// What is not well, by name and for people.
+fn reasons(summary: &Summary) -> Value {
+    let reason = |reason: &Reason| json!({"reason": reason.name(), "text": reason.text()});
+    summary.health.iter().map(reason).collect()
 }
 
 /// The page, which the program mounts beside these paths.

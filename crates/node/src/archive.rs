@@ -1,12 +1,14 @@
 //! The thread that keeps blocks and messages and serves blocks, so that the loop never waits for the
 //! disk.
 
-use crate::blocks::{Blocks, RANGE_MAX, Stored};
+use crate::blocks::{Blocks, BlocksError, Checkpoint, Facts, Latest, RANGE_MAX, Stored};
 use crate::engine::Kept;
+use crate::safety::Witness;
+use alphorn_proto::chain::Anchor;
 use alphorn_proto::wire::Root;
 use alphorn_types::Slot;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -50,6 +52,7 @@ pub(crate) type Told = Box<dyn FnOnce(bool) + Send>;
 enum Request {
     Keep(Stored),
     Message(Kept, Option<Told>),
+    Anchor(Box<Anchor>),
     Serve(Wanted, Answer),
     Stop,
 }
@@ -65,6 +68,14 @@ pub(crate) struct ArchiveCounters {
     pub(crate) commit_ns_max: AtomicU64,
     /// Votes and aggregates that are durable.
     pub(crate) messages: AtomicU64,
+    /// Whether the last commit failed.
+    pub(crate) broken: AtomicBool,
+    /// Files that were damaged, set aside and made anew.
+    pub(crate) rebuilt: AtomicU64,
+    /// Whether the thread has ended.
+    pub(crate) ended: AtomicBool,
+    /// The checkpoint that was kept last.
+    pub(crate) latest: Latest,
     /// Bytes that wait to be durable.
     waiting: AtomicUsize,
 }
@@ -93,23 +104,36 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Starts the thread.
+    /// Starts the thread. `witness` says how far the marks are, which is written with what else is.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub(crate) fn start(blocks: Blocks) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        blocks: Blocks,
+        witness: impl Fn() -> Option<Witness> + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (requests, inbox) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(ArchiveCounters::default());
+        // One that cannot be read is made anew with the next.
+        counters.latest.set(blocks.checkpoint().ok().flatten());
+        let rebuilt = u64::from(blocks.damaged().is_some());
+        counters.rebuilt.store(rebuilt, Ordering::Relaxed);
         let mut keeper = Keeper {
             blocks,
             counters: counters.clone(),
+            witness: Box::new(witness),
             batch: Batch::default(),
+            has_all: true,
             due: None,
             rest: COMMIT_EVERY,
         };
         let thread = std::thread::Builder::new()
             .name("alphorn-blocks".into())
-            .spawn(move || keeper.run(&inbox))?;
+            .spawn(move || {
+                // Also if it panics.
+                let _end = Ended(keeper.counters.clone());
+                keeper.run(&inbox);
+            })?;
         Ok(Archive {
             requests,
             counters,
@@ -132,6 +156,11 @@ impl Archive {
         {
             told(false);
         }
+    }
+
+    /// Keeps a state from which the next start begins, unless too much waits: then a later one.
+    pub(crate) fn keep_anchor(&self, anchor: Anchor) {
+        self.send(Request::Anchor(Box::new(anchor)));
     }
 
     /// Reads blocks for a peer; the answer is called on the archive's thread, or never if the
@@ -177,17 +206,27 @@ impl Archive {
     }
 }
 
+/// Says that the thread has ended, however it did.
+struct Ended(Arc<ArchiveCounters>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What is not durable yet; the queue bounds it.
 #[derive(Default)]
 struct Batch {
     blocks: Vec<Stored>,
     messages: Vec<Kept>,
     told: Vec<Told>,
+    anchor: Option<Box<Anchor>>,
 }
 
 impl Batch {
     fn len(&self) -> usize {
-        self.blocks.len() + self.messages.len()
+        self.blocks.len() + self.messages.len() + usize::from(self.anchor.is_some())
     }
 
     fn bytes(&self) -> usize {
@@ -200,7 +239,10 @@ impl Batch {
 struct Keeper {
     blocks: Blocks,
     counters: Arc<ArchiveCounters>,
+    witness: Box<dyn Fn() -> Option<Witness> + Send>,
     batch: Batch,
+    /// Whether the file has what was kept last: not after a commit that failed.
+    has_all: bool,
     due: Option<Instant>,
     /// How long the next batch gathers.
     rest: Duration,
@@ -221,6 +263,10 @@ impl Keeper {
                 Ok(Request::Message(message, told)) => {
                     self.batch.messages.push(message);
                     self.batch.told.extend(told);
+                    self.gather();
+                }
+                Ok(Request::Anchor(anchor)) => {
+                    self.batch.anchor = Some(anchor);
                     self.gather();
                 }
                 Ok(Request::Serve(wanted, answer)) => answer(self.read(&wanted)),
@@ -261,15 +307,42 @@ impl Keeper {
         }
     }
 
+    /// Writes a batch. A file that was damaged is made anew by the second try, and gets all that is known.
+    fn write(&self, batch: &Batch, is_fresh: bool) -> Result<(), BlocksError> {
+        let latest = self.counters.latest.get();
+        let put = |has_all: bool| {
+            let facts = Facts {
+                checkpoint: latest.as_deref().filter(|_| is_fresh || !has_all),
+                witness: (self.witness)(),
+            };
+            self.blocks.put_with(&batch.blocks, &batch.messages, facts)
+        };
+        match put(self.has_all) {
+            Err(error) if error.is_damage() => {
+                self.counters.rebuilt.fetch_add(1, Ordering::Relaxed);
+                put(false)
+            }
+            written => written,
+        }
+    }
+
     fn commit(&mut self) {
         self.due = None;
         let batch = std::mem::take(&mut self.batch);
         if batch.len() == 0 {
             return;
         }
+        let fresh = batch.anchor.as_deref().and_then(checkpoint);
+        let is_fresh = fresh.is_some();
+        if is_fresh {
+            self.counters.latest.set(fresh);
+        }
         let began = Instant::now();
-        let written = self.blocks.put(&batch.blocks, &batch.messages);
+        let written = self.write(&batch, is_fresh);
         let took = began.elapsed();
+        let failed = written.is_err();
+        self.has_all = !failed;
+        self.counters.broken.store(failed, Ordering::Relaxed);
         self.rest = COMMIT_EVERY.max(took.saturating_mul(COMMIT_REST));
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counters
@@ -287,6 +360,16 @@ impl Keeper {
     }
 }
 
+/// A state as it is kept; none of one that is too large.
+fn checkpoint(anchor: &Anchor) -> Option<Checkpoint> {
+    let bytes = anchor.encode()?;
+    Some(Checkpoint::new(
+        anchor.finalised().slot,
+        anchor.base_slot(),
+        bytes,
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,7 +380,7 @@ mod tests {
     fn what_was_kept_is_served_at_once_and_written_at_the_end() {
         let path = tempfile::tempdir().unwrap();
         let file = path.path().join("node.redb");
-        let mut archive = Archive::start(Blocks::open(&file).unwrap()).unwrap();
+        let mut archive = Archive::start(Blocks::open(&file).unwrap(), || None).unwrap();
         let block = |slot: u8| Stored {
             slot: Slot(u64::from(slot)),
             root: [slot; 32],
@@ -329,7 +412,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let mut archive = Archive::start(Blocks::open_backend(InMemoryBackend::new).unwrap());
+        let mut archive =
+            Archive::start(Blocks::open_backend(InMemoryBackend::new).unwrap(), || None);
         let archive = archive.as_mut().unwrap();
         let (hold, release) = sync_channel::<()>(0);
         let blocked = move |_| {

@@ -1,22 +1,35 @@
-//! The file `node.redb`: blocks for peers that ask and for the next start, and the messages
-//! of the last slots.
+//! The file `node.redb`: the checkpoint from which the next start begins, blocks for peers that ask and
+//! for that start, and the messages of the last slots.
 //!
 //! A block is durable some tenths of a second after it was accepted: several share a commit. What
-//! a crash loses is asked of peers again.
+//! a crash loses is asked of peers again. The file is a cache: what is damaged is set aside, a new one
+//! is made, and the node goes on.
+//!
+//! It also remembers how far the marks of `safety.redb` were ([`Witness`]), so that an older copy of
+//! that file is noticed.
 
 use crate::engine::Kept;
-use crate::file::DataFile;
+use crate::file::{DataFile, is_damage, set_aside};
 use crate::message_store;
+use crate::safety::Witness;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
-use redb::{Database, Durability, ReadableDatabase, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use sha2::{Digest, Sha256};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// (Slot, root) to the block as it was on the wire.
 const BLOCKS: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::new("blocks");
 
-/// Slots for which blocks are kept: a node that was away longer cannot follow from genesis.
+/// `checkpoint` to its SHA-256 and its bytes; `witness` to how far the marks were.
+const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("facts");
+const CHECKPOINT: &str = "checkpoint";
+const WITNESS: &str = "witness";
+
+/// Slots for which blocks are kept for others: who was away longer needs a checkpoint. Those on which
+/// the next start stands are kept however old they are.
 pub(crate) const SLOTS_KEPT: u64 = 8_192;
 
 /// Bytes of the file that are kept in memory.
@@ -39,6 +52,74 @@ pub(crate) struct Stored {
     pub data: Bytes,
 }
 
+/// A state from which a node can begin, as it is kept and given to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The slot of its final checkpoint.
+    pub slot: Slot,
+    /// The slot of the block on which all later ones stand.
+    pub base: Slot,
+    /// Its name: SHA-256 of the bytes.
+    pub digest: [u8; 32],
+    /// Its encoding.
+    pub bytes: Bytes,
+}
+
+impl Checkpoint {
+    /// Of an encoding with its slots.
+    pub(crate) fn new(slot: Slot, base: Slot, bytes: Vec<u8>) -> Self {
+        Checkpoint {
+            slot,
+            base,
+            digest: Sha256::digest(&bytes).into(),
+            bytes: bytes.into(),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let slots = [self.slot, self.base].map(|slot| slot.0.to_le_bytes());
+        [&self.digest[..], slots.as_flattened(), &self.bytes].concat()
+    }
+
+    /// The inverse; none for bytes that are not those that were written.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (digest, rest) = bytes.split_first_chunk::<32>()?;
+        let (slot, rest) = rest.split_first_chunk()?;
+        let (base, rest) = rest.split_first_chunk()?;
+        let slot_of = |bytes| Slot(u64::from_le_bytes(bytes));
+        let read = Self::new(slot_of(*slot), slot_of(*base), rest.to_vec());
+        (read.digest == *digest).then_some(read)
+    }
+}
+
+/// The checkpoint that was kept last, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub struct Latest(Arc<Mutex<Option<Arc<Checkpoint>>>>);
+
+impl Latest {
+    /// It, if there is one.
+    pub fn get(&self) -> Option<Arc<Checkpoint>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn set(&self, checkpoint: Option<Checkpoint>) {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = checkpoint.map(Arc::new);
+    }
+}
+
+/// What else is written with blocks and messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts<'a> {
+    /// A later checkpoint.
+    pub(crate) checkpoint: Option<&'a Checkpoint>,
+    /// How far the marks are.
+    pub(crate) witness: Option<Witness>,
+}
+
 /// The file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} failed in the store of blocks: {source}")]
@@ -48,19 +129,48 @@ pub struct BlocksError {
     source: redb::Error,
 }
 
+impl BlocksError {
+    /// Whether the file is not what was written.
+    pub(crate) fn is_damage(&self) -> bool {
+        is_damage(&self.source)
+    }
+}
+
 /// The file of blocks.
 pub struct Blocks {
     file: DataFile,
+    /// Why the one that was there was set aside.
+    damaged: Option<String>,
 }
 
 impl Blocks {
-    /// Opens or makes the file.
+    /// Opens or makes the file. One that is damaged is set aside, and a new one made.
     ///
     /// # Errors
     /// [`BlocksError`].
     pub fn open(path: &Path) -> Result<Self, BlocksError> {
-        let file = DataFile::create(path, CACHE_BYTES).map_err(|error| failed("opening", error))?;
-        Self::with(file)
+        let open = || -> Result<Self, BlocksError> {
+            let (file, damaged) = DataFile::create_cache(path, CACHE_BYTES)
+                .map_err(|error| failed("opening", error))?;
+            Ok(Blocks {
+                damaged,
+                ..Self::with(file)?
+            })
+        };
+        match open() {
+            // It opened, and its tables are not those of this version: the next use makes it anew.
+            Err(error) if error.is_damage() => {
+                set_aside(path).map_err(|error| failed("setting aside", error))?;
+                let damaged = Some(error.to_string());
+                Ok(Blocks { damaged, ..open()? })
+            }
+            opened => opened,
+        }
+    }
+
+    /// What was wrong with the file that was there, if it was set aside.
+    pub fn damaged(&self) -> Option<&str> {
+        self.damaged.as_deref()
     }
 
     /// The same on any storage; for tests.
@@ -77,11 +187,11 @@ impl Blocks {
     }
 
     fn with(file: DataFile) -> Result<Self, BlocksError> {
-        let blocks = Blocks { file };
-        blocks.write("opening", |txn| {
-            txn.open_table(BLOCKS)?;
-            message_store::open(txn)
-        })?;
+        let blocks = Blocks {
+            file,
+            damaged: None,
+        };
+        blocks.write("opening", |_| Ok(()))?;
         Ok(blocks)
     }
 
@@ -90,10 +200,51 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`]; then nothing has changed.
+    #[cfg(test)]
     pub(crate) fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
+        self.put_with(batch, messages, Facts::default())
+    }
+
+    /// The same with what else there is to write.
+    ///
+    /// # Errors
+    /// [`BlocksError`]; then nothing has changed.
+    pub(crate) fn put_with(
+        &self,
+        batch: &[Stored],
+        messages: &[Kept],
+        facts: Facts<'_>,
+    ) -> Result<(), BlocksError> {
         self.write("writing", |txn| {
+            put_facts(txn, facts)?;
             put_blocks(txn, batch)?;
             message_store::put(txn, messages)
+        })
+    }
+
+    /// The checkpoint from which a start begins: none if there is none yet, or not what was written.
+    ///
+    /// # Errors
+    /// [`BlocksError`].
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, BlocksError> {
+        let found = self.fact(CHECKPOINT)?;
+        Ok(found.and_then(|bytes| Checkpoint::decode(&bytes)))
+    }
+
+    /// How far the marks were when this file was written last.
+    ///
+    /// # Errors
+    /// [`BlocksError`].
+    pub fn witness(&self) -> Result<Option<Witness>, BlocksError> {
+        let found = self.fact(WITNESS)?;
+        Ok(found.and_then(|bytes| Witness::decode(&bytes)))
+    }
+
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, BlocksError> {
+        self.read(|database: &Database| {
+            let txn = database.begin_read()?;
+            let found = txn.open_table(FACTS)?.get(name)?;
+            Ok(found.map(|value| value.value().to_vec()))
         })
     }
 
@@ -168,7 +319,7 @@ impl Blocks {
         &self,
         act: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, BlocksError> {
-        let read = self.file.run(|database, _| act(database));
+        let read = self.file.run_cache(act);
         read.map_err(|error| failed("reading", error))
     }
 
@@ -177,17 +328,43 @@ impl Blocks {
         what: &'static str,
         fill: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), BlocksError> {
-        let write = |database: &Database, _| -> Result<(), redb::Error> {
+        let write = |database: &Database| -> Result<(), redb::Error> {
             let mut txn = database.begin_write()?;
             txn.set_durability(Durability::Immediate)?;
             txn.set_quick_repair(true);
+            // They are there, unless the file was made anew.
+            txn.open_table(BLOCKS)?;
+            txn.open_table(FACTS)?;
+            message_store::open(&txn)?;
             fill(&txn)?;
             txn.commit()?;
             Ok(())
         };
-        let written = self.file.run(write);
+        let written = self.file.run_cache(write);
         written.map_err(|error| failed(what, error))
     }
+}
+
+fn put_facts(txn: &redb::WriteTransaction, facts: Facts<'_>) -> Result<(), redb::Error> {
+    let mut table = txn.open_table(FACTS)?;
+    if let Some(checkpoint) = facts.checkpoint {
+        table.insert(CHECKPOINT, checkpoint.encode().as_slice())?;
+    }
+    if let Some(witness) = facts.witness {
+        table.insert(WITNESS, witness.encode().as_slice())?;
+    }
+    Ok(())
+}
+
+/// The oldest slot whose blocks the next start needs: without a checkpoint all.
+fn needed(txn: &redb::WriteTransaction) -> Result<u64, redb::Error> {
+    let table = txn.open_table(FACTS)?;
+    let found = table.get(CHECKPOINT)?;
+    let base = found.and_then(|bytes| {
+        let base = bytes.value().get(40..48)?;
+        Some(u64::from_le_bytes(base.try_into().ok()?))
+    });
+    Ok(base.unwrap_or(0))
 }
 
 fn put_blocks(txn: &redb::WriteTransaction, batch: &[Stored]) -> Result<(), redb::Error> {
@@ -198,7 +375,7 @@ fn put_blocks(txn: &redb::WriteTransaction, batch: &[Stored]) -> Result<(), redb
     for block in batch {
         table.insert((block.slot.0, &block.root), block.data.as_ref())?;
     }
-    let oldest = newest.saturating_sub(SLOTS_KEPT);
+    let oldest = newest.saturating_sub(SLOTS_KEPT).min(needed(txn)?);
     table.retain_in((0, &[0; 32])..(oldest, &[0; 32]), |_, _| false)?;
     Ok(())
 }
@@ -262,12 +439,42 @@ mod tests {
     }
 
     #[test]
-    fn old_blocks_are_dropped() {
+    fn old_blocks_are_dropped_unless_the_next_start_stands_on_them() {
         let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
-        blocks.put(&[block(1, 1, 1), block(9, 2, 1)], &[]).unwrap();
-        blocks.put(&[block(SLOTS_KEPT + 5, 3, 1)], &[]).unwrap();
-        let left = blocks.range(Slot(0), 10, &[]).unwrap();
-        let slots: Vec<u64> = left.iter().map(|block| block.slot.0).collect();
-        assert_eq!(slots, [9, SLOTS_KEPT + 5]);
+        let slots = || -> Vec<u64> {
+            let left = blocks.range(Slot(0), 10, &[]).unwrap();
+            left.iter().map(|block| block.slot.0).collect()
+        };
+        let put = |block: Stored, base: Option<u64>| {
+            let checkpoint = base.map(|base| Checkpoint::new(Slot(base + 1), Slot(base), vec![7]));
+            let checkpoint = checkpoint.as_ref();
+            let facts = Facts {
+                checkpoint,
+                witness: None,
+            };
+            blocks.put_with(&[block], &[], facts).unwrap();
+        };
+        put(block(1, 1, 1), None);
+        put(block(5, 2, 1), None);
+        put(block(9, 2, 1), None);
+        put(block(SLOTS_KEPT + 50, 3, 1), None);
+        assert_eq!(
+            slots(),
+            [1, 5, 9, SLOTS_KEPT + 50],
+            "a start from genesis needs all"
+        );
+        put(block(SLOTS_KEPT + 51, 3, 1), Some(5));
+        assert_eq!(slots(), [5, 9, SLOTS_KEPT + 50, SLOTS_KEPT + 51]);
+        put(block(SLOTS_KEPT + 52, 3, 1), Some(SLOTS_KEPT + 50));
+        assert_eq!(slots(), [SLOTS_KEPT + 50, SLOTS_KEPT + 51, SLOTS_KEPT + 52]);
+        let found = blocks.checkpoint().unwrap().unwrap();
+        assert_eq!(
+            (found.slot, found.base),
+            (Slot(SLOTS_KEPT + 51), Slot(SLOTS_KEPT + 50))
+        );
+        assert_eq!(&found.bytes[..], [7]);
+        let mut changed = found.encode();
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(Checkpoint::decode(&changed), None);
     }
 }

@@ -1,15 +1,27 @@
-//! Protocol time from a wall clock that may step, and a monotonic one that may not.
+//! Two clocks: the wall clock, which may be set while the node runs, and a monotonic one that may not.
 //!
-//! The wall clock decides which phase it is; protocol time never goes back. While the wall clock
-//! stands behind the last protocol time, protocol time stands still, so no phase begins twice and
-//! nothing is signed a second time. A step forward skips phases, whose duties are missed and never
-//! done late.
+//! Protocol time goes on with the monotonic clock, and follows the wall clock where the two drift
+//! apart slowly. A *step* of the wall clock is doubted first:
+//!
+//! - what peers say of the time decides at once, between the time that goes on and the time of the
+//!   wall clock; they cannot bring about a third one;
+//! - where no peer says anything, a step is believed once it has lasted as long as it is long, and
+//!   after [`DOUBT_MAX_NS`] at most.
+//!
+//! So a clock that jumps and comes back costs nothing, whatever it showed meanwhile, and a machine
+//! that slept for an hour, during which its monotonic clock stood still, is told the time by its
+//! peers. Protocol time never goes back: where a step back is believed it stands still until the
+//! wall clock has caught up, so no phase begins twice and nothing is signed a second time. A step
+//! forward skips phases, whose duties are missed and never done late.
 
 use alphorn_types::Time;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A difference between the two clocks that counts as a step.
 pub(crate) const STEP_NS: u64 = 100_000_000;
+
+/// How long a step is doubted at most where no peer says anything.
+pub(crate) const DOUBT_MAX_NS: u64 = 600_000_000_000;
 
 /// Where the time comes from; tests bring their own.
 pub trait Source: Send {
@@ -56,55 +68,127 @@ pub(crate) enum Step {
     Backward(u64),
 }
 
+/// A wall clock that shows another time than the one that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// Wall minus monotonic.
+    offset_ns: i128,
+    /// Since when, by the monotonic clock.
+    since_ns: u64,
+}
+
 /// Protocol time.
 pub(crate) struct Clock<C: Source> {
     source: C,
-    /// Wall minus monotonic, as of the last step.
+    /// Protocol time minus monotonic time.
     offset_ns: i128,
+    doubt: Option<Doubt>,
+    /// Another time was believed since somebody asked.
+    changed: bool,
     last: Time,
     steps: u64,
 }
 
 impl<C: Source> Clock<C> {
-    /// A clock that begins now.
+    /// A clock that begins now, with the time of the wall clock.
     pub(crate) fn new(source: C) -> Self {
         let offset_ns = i128::from(source.wall_ns()) - i128::from(source.monotonic_ns());
         Clock {
             last: Time::from_nanos(source.wall_ns()),
             source,
             offset_ns,
+            doubt: None,
+            changed: false,
             steps: 0,
         }
     }
 
     /// The protocol's time, and the step of the wall clock since the last call, if there was one.
-    pub(crate) fn now(&mut self) -> (Time, Option<Step>) {
-        let wall = self.source.wall_ns();
-        let offset_ns = i128::from(wall) - i128::from(self.source.monotonic_ns());
+    /// `peers` says by how much peers are ahead of protocol time, as they said it since a moment of
+    /// monotonic time: none if they said nothing since then.
+    pub(crate) fn now(&mut self, peers: impl Fn(u64) -> Option<i64>) -> (Time, Option<Step>) {
+        let monotonic = self.source.monotonic_ns();
+        let offset_ns = i128::from(self.source.wall_ns()) - i128::from(monotonic);
         let moved = offset_ns - self.offset_ns;
         let size = u64::try_from(moved.unsigned_abs()).unwrap_or(u64::MAX);
-        let step = (size > STEP_NS).then(|| {
-            self.offset_ns = offset_ns;
-            self.steps += 1;
-            match moved > 0 {
-                true => Step::Forward(size),
-                false => Step::Backward(size),
+        let step = match size <= STEP_NS {
+            true => {
+                self.offset_ns = offset_ns;
+                self.doubt = None;
+                None
             }
-        });
-        self.last = self.last.max(Time::from_nanos(wall));
+            false => self.doubt(monotonic, offset_ns, moved),
+        };
+        if let Some(doubt) = self.doubt {
+            let lasted = monotonic.saturating_sub(doubt.since_ns);
+            let is_believed = match peers(doubt.since_ns) {
+                // Whichever of the two times is nearer to theirs.
+                Some(ahead_ns) => (moved - i128::from(ahead_ns)).abs() < i128::from(ahead_ns).abs(),
+                None => lasted >= size.min(DOUBT_MAX_NS),
+            };
+            if is_believed {
+                self.offset_ns = offset_ns;
+                self.doubt = None;
+                self.changed = true;
+            }
+        }
+        self.last = self.last.max(self.running(monotonic));
         (self.last, step)
     }
 
-    /// How long to sleep until `at` by the wall clock: what is left of the standstill included.
-    pub(crate) fn until(&self, at: Time) -> Duration {
-        Duration::from_nanos(at.as_nanos().saturating_sub(self.source.wall_ns()))
+    /// Begins to doubt the wall clock, unless it is doubted for this time already.
+    fn doubt(&mut self, since_ns: u64, offset_ns: i128, moved: i128) -> Option<Step> {
+        let before = self.doubt.map(|doubt| offset_ns - doubt.offset_ns);
+        if before.is_some_and(|change| change.unsigned_abs() <= STEP_NS.into()) {
+            return None;
+        }
+        self.doubt = Some(Doubt {
+            offset_ns,
+            since_ns,
+        });
+        self.steps += 1;
+        let size = u64::try_from(moved.unsigned_abs()).unwrap_or(u64::MAX);
+        Some(match moved > 0 {
+            true => Step::Forward(size),
+            false => Step::Backward(size),
+        })
     }
 
-    /// How far the wall clock stands behind protocol time, in nanoseconds; nothing is signed
-    /// meanwhile.
-    #[cfg(test)]
-    pub(crate) fn behind_ns(&self) -> u64 {
-        self.last.as_nanos().saturating_sub(self.source.wall_ns())
+    /// Protocol time as it runs, which may be behind what was shown already.
+    fn running(&self, monotonic: u64) -> Time {
+        let nanos = i128::from(monotonic) + self.offset_ns;
+        Time::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+
+    /// Whether another time was believed since the last call: what others are ahead of is another one.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The monotonic clock.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.source.monotonic_ns()
+    }
+
+    /// How long to sleep until `at`: what is left of a standstill included.
+    pub(crate) fn until(&self, at: Time) -> Duration {
+        let running = self.running(self.source.monotonic_ns());
+        Duration::from_nanos(at.as_nanos().saturating_sub(running.as_nanos()))
+    }
+
+    /// By how many nanoseconds the wall clock is ahead of protocol time while it is doubted, or behind
+    /// it while that stands still; 0 if all is well.
+    pub(crate) fn wrong_ns(&self) -> i64 {
+        let monotonic = self.source.monotonic_ns();
+        let doubted = self.doubt.map(|doubt| doubt.offset_ns - self.offset_ns);
+        let behind = self.last.since_ns(self.running(monotonic));
+        let behind = if behind > STEP_NS {
+            -i128::from(behind)
+        } else {
+            0
+        };
+        let ns = doubted.unwrap_or(behind);
+        i64::try_from(ns).unwrap_or(if ns > 0 { i64::MAX } else { i64::MIN })
     }
 
     /// Steps seen so far.
@@ -119,6 +203,9 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+
+    const SECOND: u64 = 1_000_000_000;
+    const DAY: i64 = 86_400;
 
     #[derive(Clone, Default)]
     struct Fake(Arc<[AtomicU64; 2]>);
@@ -140,53 +227,149 @@ mod tests {
         }
     }
 
-    fn clock() -> (Fake, Clock<Fake>) {
-        let fake = Fake::default();
-        fake.set(50_000, 10);
-        (fake.clone(), Clock::new(fake))
+    fn silent(_: u64) -> Option<i64> {
+        None
     }
 
-    #[test]
-    fn time_never_goes_back() {
-        let (fake, mut clock) = clock();
-        fake.set(51_000, 1_010);
-        assert_eq!(clock.now(), (Time::from_millis(51_000), None));
-        fake.set(45_000, 1_020);
-        let (now, step) = clock.now();
-        assert_eq!(now, Time::from_millis(51_000));
-        assert_eq!(step, Some(Step::Backward(6_010_000_000)));
-        assert_eq!(clock.behind_ns(), 6_000_000_000);
-        assert_eq!(
-            clock.until(Time::from_millis(52_000)),
-            Duration::from_secs(7)
-        );
-        fake.set(51_500, 7_520);
-        assert_eq!(clock.now(), (Time::from_millis(51_500), None));
-        assert_eq!(clock.behind_ns(), 0);
+    /// A machine whose wall clock is wrong by some seconds, with its clock.
+    struct World {
+        fake: Fake,
+        clock: Clock<Fake>,
+        monotonic_ms: u64,
+        wrong_s: i64,
     }
 
-    #[test]
-    fn a_step_is_told_once_and_drift_is_none() {
-        let (fake, mut clock) = clock();
-        fake.set(60_000, 10);
-        assert_eq!(clock.now().1, Some(Step::Forward(10_000_000_000)));
-        assert_eq!(clock.now().1, None);
-        fake.set(60_990, 1_010);
-        assert_eq!(clock.now().1, None, "10 ms of drift");
-        assert_eq!(clock.steps(), 1);
-    }
+    const START_MS: u64 = 200_000_000;
 
-    #[test]
-    fn a_frozen_clock_stands_still() {
-        let (fake, mut clock) = clock();
-        for monotonic_ms in [1_000, 2_000, 3_000] {
-            fake.set(50_000, monotonic_ms);
-            assert_eq!(clock.now().0, Time::from_millis(50_000));
+    impl World {
+        fn new() -> Self {
+            let fake = Fake::default();
+            fake.set(START_MS, 0);
+            World {
+                clock: Clock::new(fake.clone()),
+                fake,
+                monotonic_ms: 0,
+                wrong_s: 0,
+            }
         }
-        assert_eq!(
-            clock.steps(),
-            3,
-            "the wall clock fell back against the other one"
-        );
+
+        /// What time it is, in milliseconds.
+        fn truth_ms(&self) -> u64 {
+            START_MS + self.monotonic_ms
+        }
+
+        /// Some seconds later, looked at ten times a second; by how many milliseconds protocol time
+        /// is ahead of the truth then, and whether it stood still.
+        fn run(&mut self, seconds: u64, peers: impl Fn(u64) -> Option<i64>) -> (i64, bool) {
+            let mut last = self.clock.last;
+            let mut stood = false;
+            for _ in 0..10 * seconds {
+                self.monotonic_ms += 100;
+                let wall = self.truth_ms() as i64 + 1_000 * self.wrong_s;
+                self.fake.set(wall as u64, self.monotonic_ms);
+                let (now, _) = self.clock.now(&peers);
+                assert!(now >= last, "time goes back");
+                stood |= now == last;
+                last = now;
+            }
+            (
+                last.as_nanos() as i64 / 1_000_000 - self.truth_ms() as i64,
+                stood,
+            )
+        }
+    }
+
+    /// Fifty glitches, of up to a day in both directions, each shorter than it is long.
+    #[test]
+    fn a_clock_that_jumps_and_comes_back_costs_nothing() {
+        for i in 1..=25 {
+            for wrong_s in [DAY * i / 25, -DAY * i / 25] {
+                let mut world = World::new();
+                world.run(10, silent);
+                world.wrong_s = wrong_s;
+                let lasted = (i as u64 * 20).min(500);
+                assert_eq!(world.run(lasted, silent), (0, false), "{wrong_s} s");
+                assert_ne!(world.clock.wrong_ns(), 0, "it says so");
+                world.wrong_s = 0;
+                assert_eq!(world.run(10, silent), (0, false), "{wrong_s} s");
+                assert_eq!(world.clock.wrong_ns(), 0);
+                assert_eq!(world.clock.steps(), 1, "a step is told once");
+            }
+        }
+    }
+
+    #[test]
+    fn peers_that_know_the_time_outweigh_a_clock_that_is_wrong_for_good() {
+        for wrong_s in [DAY, -DAY, 600, -600] {
+            let mut world = World::new();
+            world.run(5, silent);
+            world.wrong_s = wrong_s;
+            assert_eq!(world.run(2_000, |_| Some(0)), (0, false), "{wrong_s} s");
+            assert_eq!(world.clock.wrong_ns() / SECOND as i64, wrong_s);
+        }
+    }
+
+    #[test]
+    fn who_slept_is_told_the_time_by_peers_and_without_them_waits_ten_minutes_at_most() {
+        // As after a sleep: the true time went on, the monotonic clock did not.
+        let slept = |seconds: i64| {
+            let mut world = World::new();
+            world.run(5, silent);
+            world.wrong_s = seconds;
+            world
+        };
+        let peers = |ahead_s: i64| move |_| Some(ahead_s * SECOND as i64);
+        let mut world = slept(3_600);
+        assert_eq!(world.run(1, peers(3_600)), (3_600_000, false));
+        assert_eq!(world.clock.wrong_ns(), 0);
+        let mut world = slept(3_600);
+        assert_eq!(world.run(599, silent).0, 0);
+        assert_eq!(world.run(2, silent).0, 3_600_000);
+        let mut world = slept(20);
+        assert_eq!(world.run(19, silent).0, 0);
+        assert_eq!(world.run(2, silent).0, 20_000, "a short one sooner");
+    }
+
+    /// A clock that was ahead from the start, and is set right.
+    #[test]
+    fn where_a_step_back_is_believed_time_stands_still_and_then_goes_on() {
+        let mut world = World::new();
+        world.run(1, silent);
+        world.wrong_s = -6;
+        let before = world.clock.last;
+        // Half of the peers' differences tell of the other time.
+        let (ahead_ms, stood) = world.run(5, |_| Some(-6 * SECOND as i64));
+        assert!(stood && world.clock.last == before, "{ahead_ms}");
+        assert!(world.clock.wrong_ns() < 0);
+        let (ahead_ms, _) = world.run(3, |_| Some(0));
+        assert_eq!(ahead_ms, -6_000, "as the wall clock says");
+        assert_eq!(world.clock.wrong_ns(), 0);
+        let at = Time::from_millis(START_MS + world.monotonic_ms - 6_000 + 250);
+        assert_eq!(world.clock.until(at), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn drift_is_followed_and_no_step() {
+        let mut world = World::new();
+        for _ in 0..100 {
+            world.monotonic_ms += 1_000;
+            world.fake.set(
+                START_MS + world.monotonic_ms * 101 / 100,
+                world.monotonic_ms,
+            );
+            assert_eq!(world.clock.now(silent).1, None);
+        }
+        assert_eq!(world.clock.last, Time::from_millis(START_MS + 101_000));
+    }
+
+    #[test]
+    fn a_wall_clock_that_stands_still_stops_nobody() {
+        let mut world = World::new();
+        for second in 1..=100 {
+            world.fake.set(START_MS, second * 1_000);
+            let (now, _) = world.clock.now(silent);
+            assert_eq!(now, Time::from_millis(START_MS + second * 1_000));
+        }
+        assert!(world.clock.wrong_ns() < -90 * SECOND as i64);
     }
 }

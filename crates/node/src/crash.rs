@@ -27,6 +27,7 @@ fn opening(slot: u64) -> Opening {
         now_ms: 1_000 * slot,
         slot: Slot(slot),
         before_genesis: true,
+        resume: false,
     }
 }
 

@@ -6,19 +6,21 @@
 //! same code.
 
 mod judge;
+mod own;
 #[cfg(test)]
 mod tests;
 
-use alphorn_proto::horn::Horn;
+use alphorn_proto::chain::Anchor;
+use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote, VoteMsg};
+use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote};
 use alphorn_proto::{Evidence, Input, Output, Peer, Protocol, Token, Verdict};
 use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Validator};
 use judge::Judge;
+use own::{Own, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 pub use judge::{Judged, Tally};
@@ -32,6 +34,12 @@ const BLOCKS_AWAITED_MAX: usize = 64;
 /// Most votes and aggregates whose verdict is awaited; those beyond are not kept. As many as the
 /// network waits for.
 const MESSAGES_AWAITED_MAX: usize = 8_192;
+
+/// From whom messages come that neither gossip nor a peer brought: no connection has this number.
+pub(crate) const LOCAL: Peer = Peer(u64::MAX);
+
+/// Slots from one kept anchor to the next: a start takes up the blocks since the last one.
+pub(crate) const ANCHOR_SLOTS: u64 = 32;
 
 /// A vote or an aggregate, to be there again after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +97,14 @@ pub trait Host {
     /// A vote or an aggregate was published, or accepted: keep it for the next start. The token is
     /// that of the message, none for an own one.
     fn keep_message(&mut self, token: Option<Token>, kept: Kept);
-    /// Another machine signs with a local key: from here on nothing is signed.
+    /// Another process signs with a local key: from here on nothing is signed, nor after the next
+    /// start.
     fn stranger(&mut self, stranger: Stranger);
+    /// Votes of local keys from before the start, which their marks do not know of: they must, before
+    /// anything more is signed.
+    fn raise(&mut self, shown: Shown);
+    /// The state from which the next start begins.
+    fn keep_anchor(&mut self, anchor: Anchor);
     /// The duties of a slot are judged.
     fn judged(&mut self, judged: Judged);
 }
@@ -100,17 +114,20 @@ pub trait Host {
 pub struct Settings {
     /// The first slot whose duties are done, from the store of marks.
     pub first_slot: Slot,
-    /// The slot of the start, none before genesis. Whoever votes for a local validator after it and
-    /// before [`first_slot`](Self::first_slot) is somebody else with its key.
+    /// The slot of the start, none before genesis. Whoever signs for a local validator after it, and
+    /// is not this process, is somebody else with its key.
     pub started: Option<Slot>,
+    /// The first slot that no life of this node can have signed before, by its marks. What the network
+    /// shows of local keys from there to the start is of a life that the marks do not know.
+    pub used: Slot,
 }
 
-/// A vote that another machine made with a local key.
+/// Something that another process signed with a local key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger {
     /// Whose key.
     pub validator: Validator,
-    /// The slot of the vote.
+    /// The slot that it was signed for.
     pub slot: Slot,
 }
 
@@ -119,7 +136,7 @@ impl fmt::Display for Stranger {
         let Stranger { validator, slot } = self;
         write!(
             f,
-            "another machine voted for validator {validator} in slot {slot}"
+            "another process signed for validator {validator} in slot {slot}"
         )
     }
 }
@@ -140,10 +157,12 @@ pub struct Engine {
     horn: Horn,
     clock: SlotClock,
     first_slot: Slot,
-    /// Slots in which nobody may vote with a local key.
-    silent: Range<Slot>,
+    /// What was signed here, to tell it from what others sign with the same keys.
+    own: Own,
     /// Whether somebody did.
     silenced: bool,
+    /// Final slot of the state that was kept last.
+    anchored: Slot,
     /// The next slot whose marks are to be made durable.
     reserve_next: Slot,
     /// The epochs whose topics are wanted, with the committees that these follow from.
@@ -157,15 +176,15 @@ pub struct Engine {
 
 impl Engine {
     /// An engine around a protocol that has had no input yet.
-    pub fn new(horn: Horn, settings: Settings) -> Self {
+    pub fn new(mut horn: Horn, settings: Settings) -> Self {
+        horn.watch_own_keys();
         let clock = *horn.clock();
         Engine {
+            anchored: horn.chain().finalised().slot,
+            own: Own::new(settings),
             judge: Judge::new(settings.first_slot, horn.config()),
             reserve_next: settings.first_slot,
             first_slot: settings.first_slot,
-            silent: settings.started.map_or(Slot(0)..Slot(0), |started| {
-                started.next()..settings.first_slot
-            }),
             silenced: false,
             clock,
             horn,
@@ -178,6 +197,11 @@ impl Engine {
     /// The protocol.
     pub(crate) fn horn(&self) -> &Horn {
         &self.horn
+    }
+
+    /// Has no more marks made: another process signs with a key of this node.
+    pub(crate) fn silence(&mut self) {
+        self.silenced = true;
     }
 
     /// The first slot whose duties are done.
@@ -197,7 +221,10 @@ impl Engine {
     /// Takes an input, and has the host carry out what follows.
     pub(crate) fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
         if let Input::Message {
-            topic, token, data, ..
+            from,
+            topic,
+            token,
+            data,
         } = &input
         {
             match topic.kind() {
@@ -205,12 +232,45 @@ impl Engine {
                 Kind::Vote | Kind::Aggregate => self.await_message(*token, *topic, data),
                 Kind::Collection => {}
             }
+            if *from == LOCAL {
+                // Of an earlier life, or of somebody who signs elsewhere and sends from here.
+                self.own.made(*topic, data, &self.horn);
+            } else {
+                self.own.await_verdict(*token, *topic, data, &self.horn);
+            }
         }
         self.keep_marks(now, host);
         self.judge.walk(now, &self.clock, &self.horn, host);
         self.horn.handle(now, input);
         self.drain(host);
+        while let Some(shown) = self.horn.take_shown() {
+            let seen = self.own.shown(shown, &self.horn);
+            self.act_on(seen, host);
+        }
         self.keep_topics(now, host);
+        self.keep_anchor(host);
+    }
+
+    /// What an accepted message shows of local keys.
+    fn act_on(&mut self, seen: Seen, host: &mut dyn Host) {
+        match seen {
+            Seen::Known => {}
+            Seen::Earlier(shown) => host.raise(shown),
+            Seen::Stranger(_) if self.silenced => {}
+            Seen::Stranger(stranger) => {
+                self.silenced = true;
+                host.stranger(stranger);
+            }
+        }
+    }
+
+    /// Keeps a state for the next start now and then.
+    fn keep_anchor(&mut self, host: &mut dyn Host) {
+        let finalised = self.horn.chain().finalised().slot;
+        if finalised.0 >= self.anchored.0.saturating_add(ANCHOR_SLOTS) {
+            self.anchored = finalised;
+            host.keep_anchor(self.horn.anchor());
+        }
     }
 
     /// When [`Input::Deadline`] is due next.
@@ -286,27 +346,11 @@ impl Engine {
         }
     }
 
-    /// A vote with a local key before this machine signs: its key is in use elsewhere, and two who sign
-    /// contradict each other sooner or later.
-    fn look_for_strangers(&mut self, kept: &Kept, host: &mut dyn Host) {
-        if self.silenced || !self.silent.contains(&kept.slot) || kept.topic.kind() != Kind::Vote {
-            return;
-        }
-        let Ok(message) = VoteMsg::decode(&kept.data, self.horn.format()) else {
-            return;
-        };
-        let validator = message.validator;
-        if self.horn.local().hosts(validator) {
-            self.silenced = true;
-            let slot = kept.slot;
-            host.stranger(Stranger { validator, slot });
-        }
-    }
-
     fn drain(&mut self, host: &mut dyn Host) {
         while let Some(output) = self.horn.poll_output() {
             match output {
                 Output::Publish { topic, data } => {
+                    self.own.made(topic, &data, &self.horn);
                     if topic.kind() == Kind::Block
                         && let Ok(header) = Header::peek(&data, self.horn.format())
                     {
@@ -318,6 +362,8 @@ impl Engine {
                     host.publish(topic, data);
                 }
                 Output::Verdict { token, verdict } => {
+                    let seen = self.own.verdict(token, verdict, &self.horn);
+                    self.act_on(seen, host);
                     if let Some((slot, root, data)) = self.awaited.remove(&token)
                         && verdict == Verdict::Accept
                     {
@@ -326,7 +372,6 @@ impl Engine {
                     if let Some(kept) = self.messages.remove(&token)
                         && verdict == Verdict::Accept
                     {
-                        self.look_for_strangers(&kept, host);
                         host.keep_message(Some(token), kept);
                     }
                     host.verdict(token, verdict);
@@ -350,7 +395,11 @@ impl Engine {
                 }),
                 Output::Cancel { session } => host.cancel(session),
                 Output::Report { peer, reason } => host.report(peer, reason),
-                Output::Evidence(evidence) => host.evidence(evidence),
+                Output::Evidence(evidence) => {
+                    let seen = self.own.contradiction(&evidence, &self.horn);
+                    self.act_on(seen, host);
+                    host.evidence(evidence);
+                }
             }
         }
     }

@@ -3,42 +3,67 @@
 //! After a write that failed redb trusts its open file no more and refuses everything. So the file
 //! is closed then, and opened again at the next use: what was durable is there, what was not is gone,
 //! as after a crash. A disk that was full needs no restart of the node.
+//!
+//! A file that was changed behind redb's back can make it panic. So every page is verified when a file
+//! is opened, up to [`VERIFIED_BYTES_MAX`], and a panic is an error here and no end of a thread.
 
 use redb::{Database, DatabaseError, StorageError};
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
+/// Files up to this length are read whole when they are opened: a second from a fast disk. Of longer
+/// ones, which only the cache of blocks becomes, damage is noticed when it is read.
+const VERIFIED_BYTES_MAX: u64 = 1 << 30;
 
 /// An open file, or the way to open it.
 pub(crate) struct DataFile {
     open: Opener,
     state: Mutex<State>,
+    /// Where it is, if it may be made anew when it is damaged.
+    cache: Option<PathBuf>,
 }
 
 struct State {
     database: Option<Database>,
     /// Whether what the file has was not compared with what is known since it was opened again.
     is_new: bool,
+    /// It is to be set aside before it is opened again.
+    is_damaged: bool,
 }
 
 impl DataFile {
     /// Opens or makes a file; later it is only opened, so that one that vanished is an error. The
     /// library keeps at most `cache_bytes` of it in memory.
-    pub(crate) fn create(path: &Path, cache_bytes: usize) -> Result<Self, DatabaseError> {
-        let builder = move || {
-            let mut builder = Database::builder();
-            builder.set_cache_size(cache_bytes);
-            builder
-        };
+    pub(crate) fn create(path: &Path, cache_bytes: usize) -> Result<Self, redb::Error> {
         if !path.exists() {
             make(path)?;
         }
-        let database = builder().open(path)?;
+        let database = open(path, cache_bytes)?;
         let path = path.to_owned();
-        Ok(Self::with(database, move || builder().open(&path)))
+        Ok(Self::with(database, move || open(&path, cache_bytes)))
+    }
+
+    /// The same for a file that only repeats what can be had elsewhere: one that is damaged is set
+    /// aside under another name, now and later, and a new one made. Says what was wrong, if it was.
+    pub(crate) fn create_cache(
+        path: &Path,
+        cache_bytes: usize,
+    ) -> Result<(Self, Option<String>), redb::Error> {
+        let (file, why) = match Self::create(path, cache_bytes) {
+            Ok(file) => (file, None),
+            Err(error) if is_damage(&error) => {
+                set_aside(path)?;
+                (Self::create(path, cache_bytes)?, Some(error.to_string()))
+            }
+            Err(error) => return Err(error),
+        };
+        let cache = Some(path.to_owned());
+        Ok((DataFile { cache, ..file }, why))
     }
 
     /// The same over an opener.
@@ -51,8 +76,14 @@ impl DataFile {
             state: Mutex::new(State {
                 database: Some(database),
                 is_new: false,
+                is_damaged: false,
             }),
+            cache: None,
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs what needs the file; it is told whether the file was opened again since the last success.
@@ -63,23 +94,106 @@ impl DataFile {
         &self,
         act: impl FnOnce(&Database, bool) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if state.database.is_none() {
-            state.database = Some((self.open)().map_err(redb::Error::from)?);
+            if let Some(path) = self.cache.as_ref().filter(|_| state.is_damaged) {
+                // It may have gone at the last try, where there was no room for another one.
+                if path.exists() {
+                    set_aside(path)?;
+                }
+                make(path).map_err(redb::Error::from)?;
+                state.is_damaged = false;
+            }
+            let opened = guarded(|| (self.open)().map_err(redb::Error::from));
+            state.database = Some(opened.map_err(E::from)?);
             state.is_new = true;
         }
         let is_new = state.is_new;
         let done = match &state.database {
-            Some(database) => act(database, is_new),
+            Some(database) => guarded(|| act(database, is_new)),
             // It was opened just now.
             None => Err(redb::Error::DatabaseClosed.into()),
         };
         match &done {
             Ok(_) => state.is_new = false,
-            Err(_) => state.database = None,
+            Err(_) => {
+                let database = state.database.take();
+                // What is left of a file that panicked may panic again.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
+            }
         }
         done
     }
+
+    /// The same for a file that may be made anew; the second is whether that happens at the next use.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_cache<T>(
+        &self,
+        act: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        let done = self.run(|database, _| act(database));
+        if let Err(error) = &done
+            && is_damage(error)
+        {
+            self.state().is_damaged = true;
+        }
+        done
+    }
+}
+
+/// Runs what may panic because of what a file says.
+fn guarded<T, E: From<redb::Error>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
+        let why = "the library of the database panicked".to_owned();
+        Err(redb::Error::Corrupted(why).into())
+    })
+}
+
+/// Opens a file that is there, and verifies it.
+fn open(path: &Path, cache_bytes: usize) -> Result<Database, DatabaseError> {
+    let bytes = fs::metadata(path).map_err(failed)?.len();
+    let opened = guarded(|| {
+        let mut builder = Database::builder();
+        builder.set_cache_size(cache_bytes);
+        builder.set_check_integrity_on_open(bytes <= VERIFIED_BYTES_MAX);
+        builder.open(path).map_err(Opened)
+    });
+    opened.map_err(|Opened(error)| error)
+}
+
+/// An error of opening, or a panic while opening.
+struct Opened(DatabaseError);
+
+impl From<redb::Error> for Opened {
+    fn from(error: redb::Error) -> Self {
+        Opened(StorageError::Corrupted(error.to_string()).into())
+    }
+}
+
+/// Whether an error says that the file is not what was written, and not that the disk fails.
+pub(crate) fn is_damage(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Corrupted(_)
+        | redb::Error::UpgradeRequired(_)
+        | redb::Error::TableTypeMismatch { .. }
+        | redb::Error::TableIsMultimap(_)
+        | redb::Error::TypeDefinitionChanged { .. }
+        | redb::Error::TableDoesNotExist(_) => true,
+        redb::Error::Io(error) => matches!(
+            error.kind(),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+        ),
+        _ => false,
+    }
+}
+
+/// Gives a file a name under which nobody looks for it, in place of what was set aside before.
+pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, redb::Error> {
+    let aside = path.with_extension("redb.damaged");
+    fs::rename(path, &aside).map_err(redb::Error::Io)?;
+    Ok(aside)
 }
 
 /// Makes an empty file, which takes its name when it is whole: what is left where the power fails
@@ -124,5 +238,59 @@ mod tests {
             DataFile::create(&path, 1 << 20).is_err(),
             "no file of ours is replaced"
         );
+    }
+
+    const TABLE: redb::TableDefinition<'_, u64, u64> = redb::TableDefinition::new("t");
+
+    fn put(database: &Database, key: u64) -> Result<(), redb::Error> {
+        let txn = database.begin_write()?;
+        txn.open_table(TABLE)?.insert(key, key)?;
+        txn.commit()?;
+        Ok(())
+    }
+
+    fn has(database: &Database, key: u64) -> Result<bool, redb::Error> {
+        use redb::ReadableDatabase;
+        let txn = database.begin_read()?;
+        Ok(txn.open_table(TABLE)?.get(key)?.is_some())
+    }
+
+    #[test]
+    fn a_cache_that_is_damaged_is_made_anew_while_it_is_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        let (file, why) = DataFile::create_cache(&path, 1 << 20).unwrap();
+        assert_eq!(why, None);
+        file.run_cache(|database| put(database, 1)).unwrap();
+        let damaged = || -> Result<(), redb::Error> { Err(redb::Error::Corrupted("x".into())) };
+        assert!(file.run_cache(|_| damaged()).is_err());
+        file.run_cache(|database| put(database, 2)).unwrap();
+        assert!(!file.run_cache(|database| has(database, 1)).unwrap());
+        assert!(
+            folder.path().join("a.redb.damaged").exists(),
+            "to be looked at"
+        );
+        // A panic is an error, and the file is what it was.
+        assert!(
+            file.run::<(), redb::Error>(|_, _| panic!("as redb may"))
+                .is_err()
+        );
+        assert!(file.run_cache(|database| has(database, 2)).unwrap());
+        // A full disk is no damage.
+        let full = || -> Result<(), redb::Error> {
+            Err(redb::Error::Io(io::ErrorKind::StorageFull.into()))
+        };
+        assert!(file.run_cache(|_| full()).is_err());
+        assert!(file.run_cache(|database| has(database, 2)).unwrap());
+    }
+
+    #[test]
+    fn a_cache_that_is_no_database_is_set_aside_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        fs::write(&path, [7; 8_192]).unwrap();
+        let (file, why) = DataFile::create_cache(&path, 1 << 20).unwrap();
+        assert!(why.is_some());
+        file.run_cache(|database| put(database, 1)).unwrap();
     }
 }

@@ -8,10 +8,11 @@
 //! | [`engine`] | topics, marks, blocks to keep, and a verdict on each slot's duties |
 //! | [`cast`] | how blocks and collections that are too long for gossip get to peers |
 //! | [`run`] | what the loop does next |
-//! | [`clock`] | what time it is for the protocol |
+//! | [`clock`], `voices` | what time it is for the protocol, and what peers say of it |
+//! | [`health`] | whether all is well, and what is not |
 //! | [`safety`], `signer` | what may be signed, and never twice |
 //! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
-//! | [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
+//! | `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
 //! | `local` | messages that came neither by gossip nor from a peer |
@@ -24,6 +25,8 @@
 pub mod api;
 #[cfg(feature = "live")]
 mod archive;
+#[cfg(feature = "live")]
+mod begin;
 #[cfg(feature = "live")]
 pub mod blocks;
 pub mod cast;
@@ -38,6 +41,8 @@ pub mod engine;
 #[cfg(feature = "live")]
 mod file;
 pub mod genesis;
+#[cfg(feature = "live")]
+pub mod health;
 #[cfg(feature = "live")]
 pub mod host_allow_list;
 #[cfg(feature = "live")]
@@ -67,6 +72,8 @@ mod submit;
 pub mod sync;
 #[cfg(feature = "live")]
 pub mod telemetry;
+#[cfg(feature = "live")]
+mod voices;
 
 #[cfg(feature = "live")]
 pub use ports::topic_bytes;

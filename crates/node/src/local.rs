@@ -3,12 +3,9 @@
 
 use crate::archive::{Archive, Told};
 use crate::engine::Kept;
-use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_proto::{Token, Verdict};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
-
-/// From whom they come, for the protocol: no connection has this number.
-pub(crate) const LOCAL: Peer = Peer(u64::MAX);
 
 /// Most of them that wait for a verdict.
 const LOCAL_MAX: usize = 4_096;

@@ -13,7 +13,8 @@ use crate::safety;
 use crate::telemetry::STREAM_LIMITS;
 use alphorn_net::PerKind;
 use alphorn_proto::chain::{
-    BLOCK_BYTES, BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX,
+    ANCHOR_BYTES_MAX, BLOCK_BYTES, BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX,
+    UNFINALISED_BYTES_MAX,
 };
 use alphorn_proto::horn::{Horn, ITEMS_PER_JOB_MAX, SchemeInfo};
 use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Env, Op};
@@ -81,6 +82,8 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
             "what is on its way to the disk and back",
             (archive::QUEUE_BYTES_MAX + RANGE_BYTES_MAX + RESTORED_BYTES_MAX) as u64,
         ),
+        // As it is kept, as it is written, and as it is given to somebody.
+        ("checkpoint", 3 * ANCHOR_BYTES_MAX as u64),
         (
             "caches of files",
             (blocks::CACHE_BYTES + safety::CACHE_BYTES) as u64,

@@ -4,18 +4,21 @@
 use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::cast::{self, Blamed, Carrier};
-use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
+use crate::engine::{Host, Judged, Kept, LOCAL, Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
-use crate::local::{LOCAL, Locals};
+use crate::local::Locals;
 use crate::signer::Signer;
 use crate::telemetry::{Event, Telemetry};
 use alphorn_net::{Handle, Priority};
+use alphorn_proto::chain::Anchor;
+use alphorn_proto::horn::Shown;
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Slot, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
 pub(crate) const REQUESTED: u64 = 1 << 63;
@@ -45,6 +48,8 @@ pub(crate) struct Ports {
     pub(crate) requested: BTreeMap<Token, Peer>,
     /// Messages of the last run and of the interface that wait for a verdict.
     pub(crate) locals: Locals,
+    /// Why nothing is signed at the moment, beside what the signer knows.
+    pub(crate) hold: Option<&'static str>,
     cast: cast::Settings,
     /// Own messages to be broadcast, messages that came by broadcast, and verdicts on such: the loop
     /// carries them over after each input, so there are as many as one input has effects.
@@ -75,6 +80,7 @@ impl Ports {
             refused: VecDeque::new(),
             requested: BTreeMap::new(),
             locals: Locals::default(),
+            hold: None,
             cast,
             large: VecDeque::new(),
             delivered: VecDeque::new(),
@@ -155,8 +161,14 @@ impl Host for Ports {
         let refused = match &spawn.work {
             Work::Sign(_) if self.telemetry.has_stranger() => {
                 // Rights of the next slot may have been handed out already.
-                Some("another machine signs with a key of this node".to_owned())
+                Some("another process signs with a key of this node".to_owned())
             }
+            Work::Sign(_) if !self.signer.is_alive() => Some("the signer has ended".to_owned()),
+            Work::Sign(_) if self.archive.counters().ended.load(Ordering::Relaxed) => {
+                // What it would have kept of own votes is not there after a restart.
+                Some("the thread that keeps blocks has ended".to_owned())
+            }
+            Work::Sign(_) if self.hold.is_some() => self.hold.map(str::to_owned),
             Work::Sign(_) => self
                 .signer
                 .sign(spawn)
@@ -199,6 +211,16 @@ impl Host for Ports {
 
     fn stranger(&mut self, stranger: Stranger) {
         self.telemetry.emit(&Event::Stranger(stranger));
+        self.signer.stop_for(stranger);
+    }
+
+    fn raise(&mut self, shown: Shown) {
+        self.telemetry.emit(&Event::MarksRaised(&shown));
+        self.signer.raise(shown);
+    }
+
+    fn keep_anchor(&mut self, anchor: Anchor) {
+        self.archive.keep_anchor(anchor);
     }
 
     fn judged(&mut self, judged: Judged) {

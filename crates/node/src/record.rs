@@ -17,6 +17,7 @@ pub use entry::{EntryError, Mark};
 
 use crate::engine::{Engine, Host, Settings};
 use alphorn_proto::Input;
+use alphorn_proto::chain::AnchorError;
 use alphorn_proto::horn::Horn;
 use alphorn_types::Time;
 use entry::{ENTRY_BYTES_MAX, Entry};
@@ -134,6 +135,11 @@ impl Recorder {
         }
     }
 
+    /// Where the chain begins, if that is not genesis: before all else.
+    pub fn began_at(&mut self, anchor: &[u8]) {
+        self.put(Some(Entry::encode_anchor(anchor)));
+    }
+
     /// A block of an earlier run, before the first input.
     pub fn restored(&mut self, block: &[u8]) {
         self.put(Some(Entry::encode_restored(block)));
@@ -240,6 +246,9 @@ pub enum RecordError {
         /// Its number, from 0.
         number: u64,
     },
+    /// The chain cannot begin where the record says.
+    #[error(transparent)]
+    Anchor(#[from] AnchorError),
     /// The file is not what was written.
     #[error("the bytes of the record are not those that were written")]
     Digest,
@@ -364,6 +373,10 @@ pub fn replay<R: Read>(
         finalised_slot: 0,
     };
     let mut next = record.next()?;
+    if let Some(Entry::Anchor(anchor)) = &next {
+        horn.begin_at(anchor)?;
+        next = record.next()?;
+    }
     while let Some(Entry::Restored(block)) = &next {
         // One that did not fit then does not fit now.
         let _ = horn.restore(block);
@@ -374,7 +387,7 @@ pub fn replay<R: Read>(
         let number = record.entries - 1;
         let told = match entry {
             _ if replayed.end.is_some() => return Err(RecordError::Order { number }),
-            Entry::Restored(_) => return Err(RecordError::Order { number }),
+            Entry::Anchor(_) | Entry::Restored(_) => return Err(RecordError::Order { number }),
             Entry::Input(now, input) => {
                 let mut watch = Watch {
                     host: None,

@@ -8,30 +8,35 @@
 mod broadcasts;
 mod exchange;
 mod locals;
+mod wellness;
 
 use crate::archive::Archive;
-use crate::blocks::{Blocks, BlocksError};
+use crate::begin::{Begun, begin};
+use crate::blocks::{Blocks, BlocksError, Latest};
 use crate::cast::{self, Broadcasts, Code};
 use crate::clock::{Clock, Source};
-use crate::engine::{Engine, Kept, Settings};
+use crate::engine::{Engine, Host, Kept, Settings, Stranger};
+use crate::health::Reason;
 use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::memory;
 use crate::ports::{Disks, Ports, REQUESTED};
 use crate::record::Recorder;
-use crate::safety::SafetyStore;
+use crate::safety::{SafetyError, SafetyStore};
 use crate::sign_log::SignLog;
 use crate::signer::Signer;
 use crate::sync::{Standing, Sync};
 use crate::telemetry::{self, NodeInfo, Summary, Telemetry, Turn, Window};
+use crate::voices::Voices;
 use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
 use alphorn_types::trace::Ring;
-use alphorn_types::{Slot, Time};
-use std::collections::BTreeMap;
+use alphorn_types::{Slot, Time, Validator};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -65,6 +70,9 @@ pub enum RunError {
     /// Kept blocks cannot be read.
     #[error(transparent)]
     Blocks(#[from] BlocksError),
+    /// Marks cannot be read.
+    #[error(transparent)]
+    Safety(#[from] SafetyError),
     /// The network's messages cannot be broadcast.
     #[error("broadcasts: {0}")]
     Cast(#[from] alphorn_proto::broadcast::ConfigError),
@@ -86,6 +94,11 @@ pub struct Parts<C: Source> {
     pub sign_log: Option<SignLog>,
     /// Blocks of earlier runs.
     pub blocks: Blocks,
+    /// The state of another node to begin with, unless the one of the last run is later.
+    pub checkpoint: Option<Bytes>,
+    /// The other nodes of the network that this one knows: what they say of the time is believed
+    /// before what others say.
+    pub known: BTreeSet<NodeId>,
     /// Who runs the jobs.
     pub lanes: Arc<dyn Lanes>,
     /// The network's handle.
@@ -124,10 +137,23 @@ pub struct Node<C: Source> {
     fetch_at: Time,
     token_next: u64,
     probe_at: Time,
-    summary_at: Time,
+    /// When the summary is renewed, by the monotonic clock.
+    summary_ns: u64,
     snapshot: watch::Sender<Arc<Summary>>,
-    /// Blocks of earlier runs that were taken.
-    restored: u64,
+    /// What the start found of earlier runs.
+    begun: Begun,
+    /// The other nodes of the network.
+    known: BTreeSet<NodeId>,
+    /// What peers say of the time.
+    voices: Voices,
+    /// When the open question for a status was asked, by the monotonic clock.
+    asked_ns: u64,
+    /// What was not well when the summary was renewed last.
+    health: Vec<Reason>,
+    /// Damaged files of which was told.
+    rebuilt: u64,
+    /// Protocol time in milliseconds, for whoever writes it down.
+    clock_ms: Arc<AtomicU64>,
     /// Messages of earlier runs that are not taken yet, and how many there were.
     returning: std::vec::IntoIter<Kept>,
     returning_all: u64,
@@ -143,7 +169,8 @@ impl<C: Source> Node<C> {
     pub fn new(parts: Parts<C>, snapshot: watch::Sender<Arc<Summary>>) -> Result<Self, RunError> {
         let mut horn = parts.horn;
         let mut recorder = parts.recorder;
-        let restored = locals::restore(&mut horn, &parts.blocks, recorder.as_mut())?;
+        let given = parts.checkpoint.as_deref();
+        let begun = begin(&mut horn, &parts.blocks, given, recorder.as_mut())?;
         let returning = parts.blocks.messages()?;
         let cast = cast::broadcasts(&horn, &parts.code, parts.cast_secret)?;
         let network = horn.config().network();
@@ -151,13 +178,21 @@ impl<C: Source> Node<C> {
         let wake = parts.wake.clone();
         let settings = parts.settings;
         let mut clock = Clock::new(parts.source);
-        let waker = move || wake.notify_one();
-        let (lanes, log) = (parts.lanes.clone(), parts.sign_log);
+        let (now, _) = clock.now(|_| None);
+        let clock_ms = Arc::new(AtomicU64::new(now.as_nanos() / 1_000_000));
+        let stopped = parts.safety.stopped()?;
+        let told_ms = clock_ms.clone();
+        let marks = parts.safety.clone();
         let disks = Disks {
-            signer: Signer::start(parts.safety, lanes, log, wall_ms, waker)?,
-            archive: Archive::start(parts.blocks)?,
+            signer: Signer::start(
+                parts.safety,
+                parts.lanes.clone(),
+                parts.sign_log,
+                move || told_ms.load(Ordering::Relaxed),
+                move || wake.notify_one(),
+            )?,
+            archive: Archive::start(parts.blocks, move || Some(marks.witness()))?,
         };
-        let (now, _) = clock.now();
         let info = NodeInfo {
             name: parts.name,
             scheme: parts.scheme,
@@ -168,7 +203,7 @@ impl<C: Source> Node<C> {
             kernels: parts.kernels,
         };
         let telemetry = Telemetry::new(info, &horn);
-        let node = Node {
+        let mut node = Node {
             engine: Engine::new(horn, settings),
             cast,
             ports: Ports::new(
@@ -187,17 +222,38 @@ impl<C: Source> Node<C> {
             fetch_at: now,
             token_next: REQUESTED,
             probe_at: now,
-            summary_at: now,
+            summary_ns: 0,
             snapshot,
-            restored,
+            begun,
+            known: parts.known,
+            voices: Voices::default(),
+            asked_ns: 0,
+            health: Vec::new(),
+            rebuilt: 0,
+            clock_ms,
             returning_all: returning.len() as u64,
             returning: returning.into_iter(),
             recorder,
             memory: parts.memory,
         };
-        // Whoever asks before the first turn is told of this node, not of none.
-        node.snapshot.send_replace(Arc::new(node.summary(now)));
+        node.open(now, stopped);
         Ok(node)
+    }
+
+    /// What a start tells, keeps and heeds before its first turn.
+    fn open(&mut self, now: Time, stopped: Option<(Validator, Slot)>) {
+        if let Some((validator, slot)) = stopped {
+            self.engine.silence();
+            self.ports.stranger(Stranger { validator, slot });
+        }
+        if let Some(error) = &self.begun.refused {
+            let refused = telemetry::Event::CheckpointRefused(error);
+            self.ports.telemetry.emit(&refused);
+        }
+        // The next start has what this one was given, and whoever asks meanwhile.
+        self.ports.keep_anchor(self.engine.horn().anchor());
+        // Whoever asks before the first turn is told of this node, not of none.
+        self.snapshot.send_replace(Arc::new(self.summary(now)));
     }
 
     /// The trace of this life, which goes on as long as the node runs.
@@ -210,11 +266,16 @@ impl<C: Source> Node<C> {
         self.ports.telemetry.window()
     }
 
+    /// The checkpoint that was kept last.
+    pub fn checkpoint(&self) -> Latest {
+        self.ports.archive.counters().latest.clone()
+    }
+
     /// Runs until it is told to end, and gives the last summary.
     pub async fn run(mut self, mut control: mpsc::Receiver<Control>) -> Arc<Summary> {
         self.turn(Turn::Deadline, |node, now| node.feed(now, Input::Deadline));
         loop {
-            let wait = self.clock.until(self.next_deadline());
+            let wait = self.until_deadline();
             tokio::select! {
                 biased;
                 () = sleep(wait) => self.on_deadline(),
@@ -245,11 +306,7 @@ impl<C: Source> Node<C> {
     /// Runs what happens in a turn, and counts how long it took.
     fn turn(&mut self, turn: Turn, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
-        let (now, step) = self.clock.now();
-        self.ports.telemetry.at(now);
-        if let Some(step) = step {
-            self.emit(telemetry::Event::ClockStep(step));
-        }
+        let now = self.keep_clock();
         act(self, now);
         self.ports.telemetry.look_at_head(self.engine.horn());
         self.ask(now);
@@ -282,7 +339,14 @@ impl<C: Source> Node<C> {
     fn next_deadline(&self) -> Time {
         let engine = self.engine.next_deadline().unwrap_or(Time::MAX);
         let cast = self.cast.next_deadline().unwrap_or(Time::MAX);
-        engine.min(cast).min(self.probe_at).min(self.summary_at)
+        engine.min(cast).min(self.probe_at)
+    }
+
+    /// How long to sleep. What is told goes on while protocol time stands still.
+    fn until_deadline(&self) -> Duration {
+        let told_ns = self.summary_ns.saturating_sub(self.clock.monotonic_ns());
+        let due = self.clock.until(self.next_deadline());
+        due.min(Duration::from_nanos(told_ns))
     }
 
     fn on_deadline(&mut self) {
@@ -311,11 +375,14 @@ impl<C: Source> Node<C> {
                 node.emit(telemetry::Event::Probe { lag_ns });
                 node.probe_at = now.saturating_add_ns(PROBE_NS);
                 node.ports.telemetry.look_at_votes(node.engine.horn());
+                node.keep_hold();
                 node.take_returning(now);
             }
-            if node.summary_at <= now {
-                node.summary_at = now.saturating_add_ns(SUMMARY_NS);
+            let monotonic_ns = node.clock.monotonic_ns();
+            if node.summary_ns <= monotonic_ns {
+                node.summary_ns = monotonic_ns.saturating_add(SUMMARY_NS);
                 let summary = Arc::new(node.summary(now));
+                node.tell_health(&summary);
                 node.snapshot.send_replace(summary.clone());
                 node.look();
                 let net = node.ports.net.status();
@@ -392,12 +459,16 @@ impl<C: Source> Node<C> {
                     outbound,
                 });
                 self.sync.peer_up(Peer(peer));
+                let (is_own, since_ns) = (self.known.contains(&id), self.clock.monotonic_ns());
+                self.voices.peer_up(Peer(peer), is_own, since_ns);
+                self.keep_hold();
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
                 self.cast(now, |cast, ports| cast.peer_up(now, Peer(peer), ports));
             }
             Event::PeerDown { peer, reason } => {
                 self.emit(telemetry::Event::PeerDown { peer, reason });
                 self.sync.peer_down(Peer(peer));
+                self.voices.peer_down(Peer(peer));
                 self.feed(now, Input::PeerDown { peer: Peer(peer) });
                 self.cast(now, |cast, ports| cast.peer_down(now, Peer(peer), ports));
             }
@@ -429,7 +500,9 @@ impl<C: Source> Node<C> {
 
     fn summary(&self, now: Time) -> Summary {
         let mut summary = Summary::new(&self.engine, &self.ports, self.standing(now));
-        summary.restored_blocks = self.restored;
+        summary.restored_blocks = self.begun.blocks;
+        summary.checkpoint_slot = self.begun.checkpoint.map(|slot| slot.0);
+        summary.judge(&self.facts(now, &summary));
         summary.restored_messages = self.returning_all;
         summary.broadcasts = self.cast.counts();
         summary.memory_bound_bytes = memory::total(self.memory.values().copied());
@@ -439,7 +512,7 @@ impl<C: Source> Node<C> {
 
     /// Ends what runs: no duty is begun any more, what was accepted is written.
     fn end(mut self) -> Arc<Summary> {
-        let (now, _) = self.clock.now();
+        let now = self.keep_clock();
         let mut summary = self.summary(now);
         summary.arrivals = self.ports.telemetry.arrivals();
         summary.recorded = self.recorder.take().map(Recorder::finish);
@@ -459,8 +532,4 @@ async fn sleep(wait: Duration) {
         true => tokio::task::yield_now().await,
         false => tokio::time::sleep(wait).await,
     }
-}
-
-fn wall_ms() -> u64 {
-    crate::clock::Machine::default().wall_ns() / 1_000_000
 }

@@ -17,17 +17,20 @@
 //! After a start nothing is signed below [`SafetyStore::first_slot`]: a copy of the folder that is
 //! brought back later finds that every slot it could sign has passed.
 
+mod known;
 mod marks;
 #[cfg(test)]
 mod tests;
 
-use crate::file::DataFile;
-use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
+use crate::file::{DataFile, is_damage};
+use alphorn_scheme::{Refused, Reservation, Role, SignItem, VoteGuard, Watermark};
 use alphorn_types::{Slot, Validator};
+pub use known::{Known, Witness};
 use marks::{Mark, Marks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slots for which unused rights are kept, so that a late result can still be signed.
 pub(crate) const SALVAGE_SLOTS: u64 = 32;
@@ -61,6 +64,41 @@ pub enum SafetyError {
         /// The length of a mark.
         expected: usize,
     },
+    /// A mark is not the one that was written: the file was changed.
+    #[error("the safety store holds a mark whose checksum is wrong")]
+    Checksum,
+    /// There is no file although keys signed here before.
+    #[error(
+        "{path} is missing, and keys of this folder have signed up to slot {next}; bring that file back, or see --accept-new-safety-file"
+    )]
+    Missing {
+        /// Where it should be.
+        path: String,
+        /// The first slot that was not signed, as far as is known.
+        next: u64,
+    },
+    /// The file is an older one than the one that was used last.
+    #[error(
+        "{path} has slot {found} as the next one, and this folder has signed up to slot {next}: it was set back or is another file; bring the last one back, or see --accept-new-safety-file"
+    )]
+    SetBack {
+        /// Where it is.
+        path: String,
+        /// What it says.
+        found: u64,
+        /// The first slot that was not signed.
+        next: u64,
+    },
+    /// The file was changed since it was written.
+    #[error(
+        "{path} is damaged: {why}; bring back the last whole copy of it, or see --accept-new-safety-file"
+    )]
+    Damaged {
+        /// Where it is.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Too many keys.
     #[error("{value} local keys, must be at most {KEYS_MAX}")]
     Keys {
@@ -90,7 +128,7 @@ pub enum SafetyError {
     },
     /// The clock stands before the last time at which this store was used.
     #[error(
-        "the clock says {now_ms} ms, this store was last used at {last_ms} ms: set the clock right"
+        "the clock says {now_ms} ms, this store was last used at {last_ms} ms: set the clock right, or see --resume-signing"
     )]
     ClockBehind {
         /// The clock now, milliseconds since 1970.
@@ -107,6 +145,8 @@ struct Inner {
     marks: BTreeMap<(u32, u8), Mark>,
     /// The next slot to reserve.
     reserved_next: u64,
+    /// For whom another process signed, and in which slot: nothing is signed any more.
+    stopped: Option<(u32, u64)>,
 }
 
 /// The durable marks of the local keys.
@@ -114,6 +154,9 @@ pub struct SafetyStore {
     disk: Marks,
     keys: BTreeMap<u32, KeyId>,
     first_slot: u64,
+    file_id: u64,
+    /// The first slot that no key of the file has reserved.
+    next: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -133,6 +176,9 @@ pub struct Opening {
     /// Whether this network has never run here before its genesis: then the first slots are
     /// signed. A store that holds any mark ignores it.
     pub before_genesis: bool,
+    /// Whether somebody vouches that no other process signs with these keys and that the clock is
+    /// right: then a stop is lifted, and a clock that stands before the last one is taken.
+    pub resume: bool,
 }
 
 /// Bytes of the file that are kept in memory.
@@ -148,9 +194,22 @@ impl SafetyStore {
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
-        let file =
-            DataFile::create(path, CACHE_BYTES).map_err(|error| storage("opening", error))?;
-        Self::with_file(file, keys, opening)
+        let opened = DataFile::create(path, CACHE_BYTES);
+        let opened = opened.map_err(|error| match is_damage(&error) {
+            true => SafetyError::Damaged {
+                path: path.display().to_string(),
+                why: error.to_string(),
+            },
+            false => storage("opening", error),
+        });
+        let store = opened.and_then(|file| Self::with_file(file, keys, opening));
+        store.map_err(|error| match error {
+            SafetyError::Checksum | SafetyError::Malformed { .. } => SafetyError::Damaged {
+                path: path.display().to_string(),
+                why: error.to_string(),
+            },
+            other => other,
+        })
     }
 
     /// The same on any storage, which `backend` gives again after a failure; for tests of what a crash
@@ -179,13 +238,17 @@ impl SafetyStore {
         let disk = Marks::open(file)?;
         let marks = disk.read(&keys)?;
         let last_ms = disk.last_clock_ms()?;
-        if opening.now_ms < last_ms {
+        if opening.now_ms < last_ms && !opening.resume {
             return Err(SafetyError::ClockBehind {
                 now_ms: opening.now_ms,
                 last_ms,
             });
         }
         disk.note_clock(opening.now_ms)?;
+        if opening.resume {
+            disk.stop(None)?;
+        }
+        let next = disk.next_of_all()?;
         let used = marks.values().map(|mark| mark.slot_next).max();
         let fresh = used.is_none() && opening.before_genesis;
         let settled = if fresh {
@@ -195,15 +258,75 @@ impl SafetyStore {
         };
         let first_slot = settled.max(used.unwrap_or(0));
         Ok(SafetyStore {
-            disk,
-            keys,
             first_slot,
+            file_id: disk.file_id()?,
+            next: AtomicU64::new(next),
             inner: Mutex::new(Inner {
                 rights: BTreeSet::new(),
                 marks,
                 reserved_next: first_slot,
+                stopped: disk.stopped()?,
             }),
+            disk,
+            keys,
         })
+    }
+
+    /// How far the marks are, to be remembered elsewhere.
+    pub fn witness(&self) -> Witness {
+        Witness {
+            file: self.file_id,
+            next: self.next.load(Ordering::Relaxed),
+        }
+    }
+
+    /// For whom another process signed, and in which slot: then nothing is signed.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if a thread died while it held the marks.
+    pub fn stopped(&self) -> Result<Option<(Validator, Slot)>, SafetyError> {
+        let stopped = self.lock()?.stopped;
+        Ok(stopped.map(|(validator, slot)| (Validator(validator), Slot(slot))))
+    }
+
+    /// Signs nothing from now on, nor after the next start.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if that is not durable; in this process nothing is signed all the same.
+    pub(crate) fn stop(&self, validator: Validator, slot: Slot) -> Result<(), SafetyError> {
+        let mut inner = self.lock()?;
+        let stopped = Some((validator.0, slot.0));
+        inner.stopped = stopped;
+        inner.rights.clear();
+        self.disk.stop(stopped)
+    }
+
+    /// The network shows votes of keys that this file does not know of: no key signs behind its own.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if the marks are not durable; then nothing is signed until a later call succeeds.
+    pub(crate) fn raise(
+        &self,
+        slot: Slot,
+        vote: VoteGuard,
+        validators: &[Validator],
+        now_ms: u64,
+    ) -> Result<(), SafetyError> {
+        let mut inner = self.lock()?;
+        let mut marks = BTreeMap::new();
+        for validator in validators {
+            let key = (validator.0, Role::Vote as u8);
+            let mark = inner.marks.get(&key).copied().unwrap_or_default();
+            marks.insert(key, mark.raised(slot.0, vote));
+            inner
+                .rights
+                .retain(|right| (right.1, right.2) != key || right.0 > slot.0);
+        }
+        self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
+        inner.marks.extend(marks);
+        let next = slot.0.saturating_add(1);
+        self.next.fetch_max(next, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The first slot that is signed since this start.
@@ -248,6 +371,7 @@ impl SafetyStore {
         self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         inner.marks = marks;
         let floor = floors.values().map(|floor| floor.0).max();
+        self.next.fetch_max(floor.unwrap_or(0), Ordering::Relaxed);
         let first_slot = self.first_slot.max(floor.unwrap_or(0));
         inner.reserved_next = inner.reserved_next.max(first_slot);
         drop(inner);
@@ -263,7 +387,8 @@ impl SafetyStore {
     /// a later call succeeds.
     pub(crate) fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
-        if slot.0 < inner.reserved_next || slot.0 == u64::MAX || self.keys.is_empty() {
+        let is_done = slot.0 < inner.reserved_next || slot.0 == u64::MAX;
+        if is_done || self.keys.is_empty() || inner.stopped.is_some() {
             return Ok(());
         }
         let mut marks = inner.marks.clone();
@@ -282,6 +407,7 @@ impl SafetyStore {
         }
         inner.marks = marks;
         inner.reserved_next = slot.0 + 1;
+        self.next.fetch_max(slot.0 + 1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -297,6 +423,9 @@ impl SafetyStore {
         now_ms: u64,
     ) -> Result<Grant, (usize, Refused)> {
         let mut inner = self.lock().map_err(|_| (0, Refused::NotDurable))?;
+        if inner.stopped.is_some() {
+            return Err((0, Refused::NotDurable));
+        }
         let mut moved: BTreeMap<(u32, u8), Mark> = BTreeMap::new();
         let mut taken = BTreeMap::new();
         for (i, item) in items.iter().enumerate() {

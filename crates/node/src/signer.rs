@@ -3,13 +3,14 @@
 //! A job that signs passes here on its way to the lanes. If the rights of its slot are durable it
 //! goes on with them, once; if not, it ends refused and nothing is signed.
 
-use crate::engine::Spawn;
+use crate::engine::{Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
-use alphorn_scheme::Work;
+use alphorn_proto::horn::Shown;
+use alphorn_scheme::{VoteGuard, Work};
 use alphorn_types::Slot;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,11 +19,18 @@ use std::time::{Duration, Instant};
 /// Requests that wait at the signer.
 pub(crate) const QUEUE_MAX: usize = 1_024;
 
+/// Votes that wait for a disk to take their marks; beyond them nothing is signed any more.
+const BEHIND_MAX: usize = 1_024;
+
 /// How long a failed reservation rests before it is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
 enum Request {
     Reserve(Slot),
+    /// Votes of local keys that the marks do not know of.
+    Raise(Box<Shown>),
+    /// Sign nothing any more: another process has the key.
+    End(Stranger),
     Sign(Box<Spawn>),
     Stop,
 }
@@ -37,7 +45,9 @@ pub(crate) struct SignerCounters {
     /// Longest commit, in nanoseconds.
     pub(crate) commit_ns_max: AtomicU64,
     /// Whether the last commit failed: the node can do no duty.
-    pub(crate) broken: std::sync::atomic::AtomicBool,
+    pub(crate) broken: AtomicBool,
+    /// Whether the thread has ended: nothing is signed any more.
+    pub(crate) ended: AtomicBool,
 }
 
 /// The loop's side of the signer.
@@ -73,10 +83,15 @@ impl Signer {
             ended,
             wake: Box::new(wake),
             retry: None,
+            behind: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("alphorn-signer".into())
-            .spawn(move || clerk.run(&inbox))?;
+            .spawn(move || {
+                // Also if it panics: nobody signs without it.
+                let _end = Closed(clerk.counters.clone());
+                clerk.run(&inbox);
+            })?;
         Ok(Signer {
             requests,
             refused: Mutex::new(Some(refused)),
@@ -92,6 +107,28 @@ impl Signer {
         }
     }
 
+    /// Raises the marks of keys whose votes the network shows. It comes before whatever is handed in
+    /// later, and if there is no room nothing is signed any more: a mark that is behind is no guard.
+    pub(crate) fn raise(&self, shown: Shown) {
+        self.must_send(Request::Raise(Box::new(shown)));
+    }
+
+    /// Signs nothing from now on, nor after the next start.
+    pub(crate) fn stop_for(&self, stranger: Stranger) {
+        self.must_send(Request::End(stranger));
+    }
+
+    fn must_send(&self, request: Request) {
+        if self.requests.try_send(request).is_err() {
+            self.counters.ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it can sign: not after its thread has ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.counters.ended.load(Ordering::Relaxed)
+    }
+
     /// Hands in a job that signs.
     ///
     /// # Errors
@@ -102,7 +139,7 @@ impl Signer {
             Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) => match request
             {
                 Request::Sign(spawn) => Err(spawn),
-                Request::Reserve(_) | Request::Stop => Ok(()),
+                _ => Ok(()),
             },
         }
     }
@@ -130,6 +167,15 @@ impl Signer {
     }
 }
 
+/// Says that the thread has ended, however it did.
+struct Closed(Arc<SignerCounters>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Relaxed);
+    }
+}
+
 struct Clerk {
     store: Arc<SafetyStore>,
     lanes: Arc<dyn Lanes>,
@@ -140,6 +186,8 @@ struct Clerk {
     wake: Box<dyn Fn() + Send>,
     /// The newest slot whose reservation failed.
     retry: Option<Slot>,
+    /// Votes to which the marks could not be raised.
+    behind: Vec<Shown>,
 }
 
 impl Clerk {
@@ -155,6 +203,11 @@ impl Clerk {
             };
             match request {
                 Some(Request::Reserve(slot)) => self.reserve(slot),
+                Some(Request::Raise(shown)) => self.raise(*shown),
+                Some(Request::End(stranger)) => {
+                    let stopped = self.store.stop(stranger.validator, stranger.slot);
+                    self.note(stopped.is_ok());
+                }
                 Some(Request::Sign(spawn)) => self.sign(*spawn),
                 Some(Request::Stop) | None => return,
             }
@@ -169,17 +222,45 @@ impl Clerk {
         self.counters
             .commit_ns_max
             .fetch_max(took, Ordering::Relaxed);
-        self.counters
-            .broken
-            .store(reserved.is_err(), Ordering::Relaxed);
+        self.note(reserved.is_ok());
         if reserved.is_err() {
-            self.counters.failed.fetch_add(1, Ordering::Relaxed);
             self.retry = Some(slot);
         }
     }
 
+    /// A mark that cannot be raised now is raised later; until then nothing is signed.
+    fn raise(&mut self, shown: Shown) {
+        let vote = VoteGuard {
+            source: shown.vote.source.slot,
+            target: shown.vote.target.slot,
+        };
+        let now_ms = (self.clock_ms)();
+        let raised = self
+            .store
+            .raise(shown.vote.slot, vote, &shown.validators, now_ms);
+        self.note(raised.is_ok());
+        match raised {
+            Ok(()) => {}
+            Err(_) if self.behind.len() < BEHIND_MAX => self.behind.push(shown),
+            Err(_) => self.counters.ended.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// Notes whether a commit succeeded.
+    fn note(&self, is_durable: bool) {
+        self.counters.broken.store(!is_durable, Ordering::Relaxed);
+        let failed = u64::from(!is_durable);
+        self.counters.failed.fetch_add(failed, Ordering::Relaxed);
+    }
+
     fn sign(&mut self, spawn: Spawn) {
+        for shown in std::mem::take(&mut self.behind) {
+            self.raise(shown);
+        }
         let refused = match &spawn.work {
+            Work::Sign(_) if !self.behind.is_empty() => {
+                Some("the marks are behind what the network shows".to_owned())
+            }
             Work::Sign(job) => {
                 let granted = self.store.grant(job.slot, &job.items, (self.clock_ms)());
                 let admitted = granted.and_then(|grant| job.admit(&grant));
@@ -274,6 +355,7 @@ mod tests {
             now_ms: 0,
             slot: Slot(0),
             before_genesis: true,
+            resume: false,
         };
         let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
@@ -358,6 +440,7 @@ mod tests {
             now_ms: 0,
             slot: Slot(0),
             before_genesis: true,
+            resume: false,
         };
         let store = SafetyStore::open_backend(move || disk.clone(), keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());

@@ -35,7 +35,7 @@ pub(crate) const BLOCKS_BY_RANGE: &str = "blocks_by_range";
 pub(crate) const BLOCKS_BY_ROOT: &str = "blocks_by_root";
 
 /// Bytes of a [`Status`].
-pub(crate) const STATUS_BYTES: usize = 92;
+pub(crate) const STATUS_BYTES: usize = 100;
 /// Bytes of a request for blocks.
 pub(crate) const RANGE_BYTES: usize = 10;
 /// Bytes of a request for a block by its root.
@@ -80,19 +80,22 @@ pub(crate) struct Status {
     pub finalised_slot: Slot,
     /// That checkpoint's block.
     pub finalised: Root,
+    /// Its clock: milliseconds since 1970.
+    pub time_ms: u64,
 }
 
 impl Status {
     /// On the wire: all fields in order, little-endian.
     pub(crate) fn encode(&self) -> [u8; STATUS_BYTES] {
         let mut bytes = [0; STATUS_BYTES];
-        let fields: [&[u8]; 6] = [
+        let fields: [&[u8]; 7] = [
             &self.network,
             &self.slot.0.to_le_bytes(),
             &self.head_slot.0.to_le_bytes(),
             &self.head,
             &self.finalised_slot.0.to_le_bytes(),
             &self.finalised,
+            &self.time_ms.to_le_bytes(),
         ];
         let mut rest = bytes.as_mut_slice();
         for field in fields {
@@ -114,6 +117,7 @@ impl Status {
             head: take(&mut rest)?,
             finalised_slot: Slot(u64::from_le_bytes(take(&mut rest)?)),
             finalised: take(&mut rest)?,
+            time_ms: u64::from_le_bytes(take(&mut rest)?),
         })
     }
 }
@@ -182,6 +186,8 @@ pub(crate) struct Sync {
     asked_slot: Option<(Slot, u32)>,
     /// Whether the last question came to nothing, so that another peer is asked.
     again: bool,
+    /// The last status that came.
+    heard: Option<Status>,
     /// What the last answer brought: slots and roots in its order.
     brought: Vec<(Slot, Root)>,
     fetch: Fetch,
@@ -329,6 +335,7 @@ impl Sync {
                     return (Answer::Malformed, None);
                 };
                 self.again = false;
+                self.heard = Some(status);
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
                 let question = behind.then(|| {
                     let from = self.first_lacking(standing, &knows);
@@ -342,6 +349,16 @@ impl Sync {
 }
 
 impl Sync {
+    /// The status that the last answer was, once.
+    pub(crate) fn take_heard(&mut self) -> Option<Status> {
+        self.heard.take()
+    }
+
+    /// Has every peer be asked soon, one after the other: what they said is of no use any more.
+    pub(crate) fn ask_all(&mut self) {
+        self.fresh.clone_from(&self.peers);
+    }
+
     /// The slot from which blocks are asked for: after those of the last answer that are in the chain
     /// by now. If its first one is not, that answer led nowhere, and the next question begins anew
     /// after the finalised block.

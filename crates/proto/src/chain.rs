@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote};
 
+mod anchor;
 mod ballots;
 mod fold;
 mod fork_choice;
@@ -36,6 +37,7 @@ mod room;
 mod seats;
 mod weights;
 
+pub use anchor::{ANCHOR_BYTES_MAX, ANCHOR_MAGIC, Anchor, AnchorError, TRUNK_MAX};
 pub(crate) use ballots::SETS_MAX;
 pub use ballots::VoteCount;
 pub use fork_choice::Cast;

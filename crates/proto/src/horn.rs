@@ -70,4 +70,4 @@ pub use local::{Hosted, Local};
 pub use machine::Horn;
 pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};
 pub use store::Store;
-pub use view::{BlockView, CollectionView, Counters, Finality, SlotView};
+pub use view::{BlockView, CollectionView, Counters, Finality, Shown, SlotView};

@@ -5,6 +5,7 @@
 
 use alphorn_exec::Backend;
 use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
+use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
@@ -357,6 +358,46 @@ fn broadcast<C: Code>(lines: &mut Lines, name: &str, code: &C, payload: &[u8], c
     }
 }
 
+/// The state of a chain of forty slots, some of whose blocks include all votes of the slot before, some
+/// most and some few of them.
+fn anchors(lines: &mut Lines) {
+    let layout = Layout::new(200, 4, 1).unwrap();
+    let mut chain = Chain::new(root("network"), layout, 8);
+    let mut parent = chain.head();
+    for slot in 1..=40 {
+        let vote = chain.vote(Slot(slot - 1), &parent).unwrap();
+        let entry = |committee: u16| {
+            let mut signers = Bitfield::ones(50);
+            match slot % 8 {
+                3 => signers.clear(usize::from(committee)),
+                7 => signers = Bitfield::new(50),
+                _ => {}
+            }
+            signers.set(49);
+            Entry {
+                vote,
+                committee,
+                evidence: Evidence {
+                    support: Arc::new(Support::from_bits(signers)),
+                    bytes: Arc::from([]),
+                },
+            }
+        };
+        let header = Header {
+            slot: Slot(slot),
+            proposer: chain.proposer(Slot(slot)),
+            parent,
+            body: root("body"),
+        };
+        let entries: Vec<Entry> = (0..4).map(entry).collect();
+        chain.insert(header, &entries).unwrap();
+        parent = header.root();
+    }
+    let anchor = chain.anchor(root("network"));
+    assert_eq!(anchor.finalised().slot, Slot(36));
+    lines.add("checkpoint", &anchor.encode().unwrap());
+}
+
 #[test]
 fn encodings_are_the_pinned_ones() {
     let mut lines = Lines::default();
@@ -370,6 +411,7 @@ fn encodings_are_the_pinned_ones() {
     support_codes(&mut lines);
     topics(&mut lines);
     broadcasts(&mut lines);
+    anchors(&mut lines);
 
     let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();
     let text = |pin: &toml::Value, key: &str| pin[key].as_str().unwrap().to_string();

@@ -35,29 +35,42 @@ impl Api {
     }
 
     fn send(&self, request: &str) -> Result<String> {
-        let (address, patience) = (self.address, self.patience);
-        let text = || -> Result<String> {
-            let mut stream = TcpStream::connect_timeout(&address, patience)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
-            stream.write_all(request.as_bytes())?;
-            let mut text = String::new();
-            stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
-            Ok(text)
-        };
-        let text = text().with_context(|| format!("http://{address}"))?;
-        body(&text).with_context(|| format!("http://{address}"))
+        let body = fetch(self.address, request, self.patience, ANSWER_BYTES_MAX)?;
+        String::from_utf8(body).with_context(|| format!("http://{}", self.address))
     }
 }
 
+/// The body of the answer to a request of HTTP/1.0, whose head and body have at most `bytes_max`
+/// together; each step may take `patience`.
+pub(crate) fn fetch(
+    address: SocketAddr,
+    request: &str,
+    patience: Duration,
+    bytes_max: u64,
+) -> Result<Vec<u8>> {
+    let answer = || -> Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(bytes_max).read_to_end(&mut answer)?;
+        body(answer)
+    };
+    answer().with_context(|| format!("http://{address}"))
+}
+
 /// The body of an answer that says 200.
-fn body(text: &str) -> Result<String> {
-    let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
+fn body(mut answer: Vec<u8>) -> Result<Vec<u8>> {
+    const END: &[u8] = b"\r\n\r\n";
+    let at = answer.windows(END.len()).position(|end| end == END);
+    let body = answer.split_off(at.context("no HTTP answer")? + END.len());
+    let head = String::from_utf8_lossy(&answer);
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     if status != "200" {
-        bail!("status {status}: {body}");
+        bail!("status {status}: {}", String::from_utf8_lossy(&body));
     }
-    Ok(body.to_owned())
+    Ok(body)
 }
 
 #[cfg(test)]
@@ -66,11 +79,11 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_says_yes_has_a_body() {
-        let answer = |head: &str| body(&format!("{head}\r\nA: b\r\n\r\n{{}}"));
-        assert_eq!(answer("HTTP/1.0 200 OK").unwrap(), "{}");
+        let answer = |head: &str| body(format!("{head}\r\nA: b\r\n\r\n{{}}").into());
+        assert_eq!(answer("HTTP/1.0 200 OK").unwrap(), b"{}");
         let refused = answer("HTTP/1.0 401 Unauthorized").unwrap_err();
         assert_eq!(refused.to_string(), "status 401: {}");
-        assert!(body("HTTP/1.0 200 OK\r\n").is_err());
-        assert!(body("").is_err());
+        assert!(body("HTTP/1.0 200 OK\r\n".into()).is_err());
+        assert!(body(Vec::new()).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `alphorn devnet`: a network of real processes on loopback, and what became of its duties.
 
-mod api;
+pub(crate) mod api;
 mod arrivals;
 mod faults;
 mod flood;

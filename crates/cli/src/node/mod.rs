@@ -6,6 +6,7 @@ pub(crate) mod lane;
 pub(crate) mod lines;
 pub(crate) mod log;
 pub(crate) mod network;
+mod recovery;
 pub(crate) mod scheme;
 pub(crate) mod settings;
 mod start;
@@ -127,6 +128,8 @@ pub(crate) struct Args {
     /// another machine that has them silences this one. The first costs nothing, a start waits that long
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1_024))]
     doppelganger_slots: u64,
+    #[command(flatten)]
+    recovery: recovery::RecoveryOptions,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,

@@ -11,9 +11,8 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NetError, NodeKey, PerKind, Transport};
+use alphorn_net::{Address, Listen, NetError, NodeId, NodeKey, PerKind, Transport};
 use alphorn_node::api::Api;
-use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;
 use alphorn_node::host_allow_list::{HostAllowList, guard};
@@ -21,7 +20,7 @@ use alphorn_node::lanes::Pool;
 use alphorn_node::memory::{self, Sources};
 use alphorn_node::record::Recorder;
 use alphorn_node::run::{Control, Node};
-use alphorn_node::safety::{KeyId, Opening, SafetyStore};
+use alphorn_node::safety::{KeyId, Opening};
 use alphorn_node::sign_log::SignLog;
 use alphorn_node::sync::{self, FETCHES_MAX};
 use alphorn_node::telemetry::Summary;
@@ -33,7 +32,7 @@ use alphorn_types::{Slot, Time, Unit, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -51,6 +50,12 @@ const ANSWERS_MAX: usize = 4;
 
 /// The chosen kernel of each crate.
 type Chosen = BTreeMap<&'static str, String>;
+
+/// With which keys and when the store of marks is opened.
+pub(super) struct Start {
+    pub(super) ids: BTreeMap<Validator, KeyId>,
+    pub(super) opening: Opening,
+}
 
 /// A scheme with the keys of a network.
 pub(super) struct Parts {
@@ -96,10 +101,14 @@ async fn live(
     let horn = machine.config().clone();
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
     let ids = ids.collect();
-    let now = opening(&horn);
-    let mut safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, now)?;
+    let now = opening(&horn, args.recovery.resume_signing);
+    let checkpoint = args.recovery.checkpoint(&machine)?;
+    let start = Start { ids, opening: now };
+    let (mut safety, blocks) = args.recovery.open(&args.data_dir, start)?;
+    // Before the marks of other places move in: those are of slots that nobody signed.
+    let used = Slot(safety.witness().next);
     parts.marks.move_into(&mut safety, now.now_ms)?;
-    let settings = settings(args, now, safety.first_slot());
+    let settings = settings(args, now, safety.first_slot(), used);
     let header = Header {
         commit: crate::machine::commit().to_owned(),
         network: network.clone(),
@@ -107,12 +116,12 @@ async fn live(
         keys: hex::encode(parts.keys_digest),
         first_slot: settings.first_slot.0,
         started: settings.started.map(|slot| slot.0),
+        used: settings.used.0,
     };
     let recorder = args.record.as_deref().map(|path| recorder(path, &header));
     let sign_log = args.sign_log.as_deref().map(|path| {
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
-    let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
     let net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
     let (net, events) = alphorn_net::start(net_config.clone()).map_err(in_use)?;
     let wake = Arc::new(Notify::new());
@@ -144,6 +153,8 @@ async fn live(
             settings,
             sign_log: sign_log.transpose()?,
             blocks,
+            checkpoint,
+            known: known(nodes, own)?,
             lanes: Arc::new(pool),
             net,
             events,
@@ -167,6 +178,7 @@ async fn live(
         token,
         clients: Clients::new(),
         doctor: Arc::new(doctor(&measured)),
+        checkpoint: node.checkpoint(),
     };
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
     info!("{}", hosts(network, own));
@@ -262,7 +274,7 @@ fn recorder(path: &Path, header: &Header) -> Result<Recorder> {
 }
 
 /// The time of the start, as the store of marks wants to know it.
-fn opening(horn: &Config) -> Opening {
+fn opening(horn: &Config, resume: bool) -> Opening {
     let now = Time::from_nanos(Machine::default().wall_ns());
     Opening {
         now_ms: now.as_nanos() / 1_000_000,
@@ -270,18 +282,28 @@ fn opening(horn: &Config) -> Opening {
             .slot_at(now)
             .unwrap_or(Slot(0)),
         before_genesis: now < horn.genesis,
+        resume,
     }
 }
 
 /// From which slot on the node signs: the store's, and not before it has listened for its own keys.
 /// Nobody signed before genesis, so there is nothing to listen for.
-fn settings(args: &Args, now: Opening, first_slot: Slot) -> Settings {
+fn settings(args: &Args, now: Opening, first_slot: Slot, used: Slot) -> Settings {
     let started = (!now.before_genesis).then_some(now.slot);
     let heard = started.map(|slot| Slot(slot.0.saturating_add(1 + args.doppelganger_slots)));
     Settings {
         first_slot: first_slot.max(heard.unwrap_or(Slot(0))),
         started,
+        used,
     }
+}
+
+/// The other nodes of the network.
+fn known(nodes: &[NodeEntry], own: &NodeEntry) -> Result<BTreeSet<NodeId>> {
+    let others = nodes.iter().filter(|node| node.name != own.name);
+    others
+        .map(|node| Ok(node.address.parse::<Address>()?.id()))
+        .collect()
 }
 
 /// What seeds the weights of batch verification, or the chance of broadcasts: nobody else may know it.

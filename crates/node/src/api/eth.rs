@@ -4,12 +4,13 @@
 //! and no fork. The genesis' validators root is the network's identity, its fork version the first
 //! bytes of that.
 
-use super::{Api, Problem, VERSION, bad, distance, health_code};
+use super::{Api, Problem, VERSION, bad, distance, health_code, reasons};
 use crate::telemetry::hex;
 use alphorn_net::PeerStatus;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
@@ -33,8 +34,16 @@ fn data(value: Value) -> Json<Value> {
     Json(json!({ "data": value }))
 }
 
-async fn health(State(api): State<Api>) -> StatusCode {
-    health_code(&api.last())
+async fn health(State(api): State<Api>) -> Response {
+    let last = api.last();
+    let code = health_code(&last);
+    let message = match code {
+        StatusCode::OK => "well",
+        StatusCode::PARTIAL_CONTENT => "catching up",
+        _ => "not well",
+    };
+    let body = json!({"code": code.as_u16(), "message": message, "reasons": reasons(&last)});
+    (code, Json(body)).into_response()
 }
 
 async fn version() -> Json<Value> {

@@ -1,6 +1,6 @@
 //! Names and shapes of the lean clients: numbers are numbers, answers stand alone.
 
-use super::{Api, VERSION, distance, health_code};
+use super::{Api, VERSION, distance, health_code, reasons};
 use crate::telemetry::hex;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,12 +20,16 @@ pub(super) fn routes() -> Router<Api> {
 }
 
 async fn health(State(api): State<Api>) -> Response {
-    let code = health_code(&api.last());
+    let last = api.last();
+    let code = health_code(&last);
     let status = match code {
         StatusCode::OK => "healthy",
         _ => "unhealthy",
     };
-    let body = json!({"status": status, "service": "lean-rpc-api"});
+    let mut body = json!({"status": status, "service": "lean-rpc-api"});
+    if code != StatusCode::OK {
+        body["reasons"] = reasons(&last);
+    }
     (code, Json(body)).into_response()
 }
 

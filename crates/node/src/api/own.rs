@@ -19,6 +19,7 @@ pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/alphorn/v0/status", get(status))
         .route("/alphorn/v0/summary", get(summary))
+        .route("/alphorn/v0/checkpoint", get(checkpoint))
         .route("/alphorn/v0/doctor", get(doctor))
         .route("/alphorn/v0/sessions", get(sessions))
         .route("/alphorn/v0/jobs", get(jobs))
@@ -44,9 +45,28 @@ async fn status(State(api): State<Api>) -> Response {
         "finalised_slot": last.finalised_slot,
         "finalised": last.finalised,
         "peers": last.peers,
+        "health": last.health,
+        "checkpoint": api.checkpoint.get().map(|kept| json!({
+            "slot": kept.slot.0,
+            "digest": hex(&kept.digest),
+            "bytes": kept.bytes.len(),
+        })),
         "memory_bound_bytes": last.memory_bound_bytes,
     }))
     .into_response()
+}
+
+/// The checkpoint that was kept last, as another node begins with it.
+async fn checkpoint(State(api): State<Api>) -> Response {
+    let Some(kept) = api.checkpoint.get() else {
+        let why = "there is no checkpoint yet: it is kept once 32 slots have become final";
+        return problem(StatusCode::NOT_FOUND, why);
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::ETAG, format!("\"{}\"", hex(&kept.digest))),
+    ];
+    (headers, kept.bytes.to_vec()).into_response()
 }
 
 async fn summary(State(api): State<Api>) -> Response {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::http::{Limits, serve};
-use crate::telemetry::{CommitteeRecord, Event, NodeInfo, SlotRecord, Streams};
+use crate::telemetry::{CommitteeRecord, Event, NodeInfo, SlotRecord, Streams, hex};
 use alphorn_net::{NodeKey, PeerStatus, Status};
 use alphorn_proto::wire::Checkpoint;
 use alphorn_types::{Bitfield, Slot, Validator};
@@ -15,6 +15,7 @@ struct Rig {
     summary: watch::Sender<Arc<Summary>>,
     streams: Streams,
     commands: mpsc::Receiver<Control>,
+    latest: Latest,
     _snapshots: watch::Sender<Arc<Snapshot>>,
 }
 
@@ -71,6 +72,8 @@ fn rig() -> Rig {
     let (snapshots, snapshot) = watch::channel(Arc::new(snapshot));
     let (summary, last) = watch::channel(Arc::new(summary));
     let (control, commands) = mpsc::channel(1);
+    let kept = Latest::default();
+    let latest = kept.clone();
     let streams = Streams::new(10);
     let api = Api {
         summary: last,
@@ -84,6 +87,7 @@ fn rig() -> Rig {
         token: "secret".into(),
         clients: Clients::new(),
         doctor: Arc::new(json!({"cores": 2})),
+        checkpoint: kept,
     };
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -93,6 +97,7 @@ fn rig() -> Rig {
         summary,
         streams,
         commands,
+        latest,
         _snapshots: snapshots,
     }
 }
@@ -210,18 +215,30 @@ fn the_lean_names_have_the_lean_shapes() {
     assert_eq!(spec["FORK_DIGEST"], "0a1bff00");
     assert_eq!(ask("/lean/v0/node/identity")["version"], VERSION);
     // Far behind the clock, and then unable to sign.
-    let state = |slot, can_sign| Summary {
+    let state = |slot, health: &[Reason]| Summary {
         slot,
         head_slot: 5,
-        can_sign,
+        health: health.to_vec(),
         ..Summary::default()
     };
-    rig.summary.send_replace(Arc::new(state(9, true)));
+    rig.summary
+        .send_replace(Arc::new(state(9, &[Reason::Behind])));
     assert_eq!(rig.get("/lean/v0/health").0, 206);
     assert_eq!(ask("/lean/v0/node/syncing")["is_syncing"], true);
     assert_eq!(rig.get("/eth/v1/node/health").0, 206);
-    rig.summary.send_replace(Arc::new(state(6, false)));
-    assert_eq!(rig.get("/lean/v0/health").0, 503);
+    for reason in Reason::ALL
+        .iter()
+        .filter(|reason| **reason != Reason::Behind)
+    {
+        let both = [*reason, Reason::Behind];
+        rig.summary.send_replace(Arc::new(state(6, &both)));
+        for path in ["/lean/v0/health", "/eth/v1/node/health"] {
+            let (code, body) = rig.get(path);
+            assert_eq!(code, 503, "{path}: {body}");
+            assert_eq!(body["reasons"][0]["reason"], reason.name());
+            assert_eq!(body["reasons"][0]["text"], reason.text());
+        }
+    }
 }
 
 #[test]
@@ -391,4 +408,19 @@ fn readers_of_all_streams_share_their_places() {
     let (code, why) = rig.get("/lean/v0/events?topics=block");
     assert_eq!((code, &why["code"]), (503, &json!(503)));
     drop(readers);
+}
+
+#[test]
+fn the_checkpoint_is_given_to_whoever_asks_with_the_digest_that_the_status_says() {
+    let rig = rig();
+    let (code, why) = rig.get("/alphorn/v0/checkpoint");
+    assert_eq!((code, &why["code"]), (404, &json!(404)));
+    assert_eq!(rig.get("/alphorn/v0/status").1["checkpoint"], Value::Null);
+    // Bytes that are JSON, so that the rig can read them.
+    let kept = crate::blocks::Checkpoint::new(Slot(64), Slot(63), b"[1,2]".to_vec());
+    let digest = hex(&kept.digest);
+    rig.latest.set(Some(kept));
+    assert_eq!(rig.get("/alphorn/v0/checkpoint"), (200, json!([1, 2])));
+    let told = json!({"slot": 64, "digest": digest, "bytes": 5});
+    assert_eq!(rig.get("/alphorn/v0/status").1["checkpoint"], told);
 }

@@ -1,14 +1,16 @@
 //! Bytes of what a record holds: everything that came to the state machines of a node, in order.
 
 use crate::committees::{self, CommitteesError};
+use alphorn_proto::chain::ANCHOR_BYTES_MAX;
 use alphorn_proto::wire::Topic;
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product, Signatures};
 use alphorn_types::{Cell, DecodeError, Epoch, Reader, Time, Unit, Writer};
 use std::sync::Arc;
 
-/// Longest entry, in bytes: the greatest message, or the committees of the most validators.
-pub(super) const ENTRY_BYTES_MAX: u32 = 32 << 20;
+/// Longest entry, in bytes: the state from which a chain begins. Messages and the committees of the most
+/// validators take half of it.
+pub(super) const ENTRY_BYTES_MAX: u32 = ANCHOR_BYTES_MAX as u32 + 8;
 /// Bad inputs of one job at most.
 const BAD_MAX: u32 = 1 << 20;
 /// Longest reason, in bytes.
@@ -17,6 +19,8 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 /// One entry.
 #[derive(Debug)]
 pub(super) enum Entry {
+    /// Where the chain begins, before all else.
+    Anchor(Bytes),
     /// A block of an earlier run, before the first input.
     Restored(Bytes),
     /// An input at its time.
@@ -103,6 +107,13 @@ impl Entry {
         w.into_vec()
     }
 
+    pub(super) fn encode_anchor(anchor: &[u8]) -> Vec<u8> {
+        let mut w = Writer::with_capacity(anchor.len() + 8);
+        w.u8(4);
+        w.bytes_u32_prefixed(anchor);
+        w.into_vec()
+    }
+
     pub(super) fn encode_mark(mark: &Mark, end: Option<&[u8; 32]>) -> Vec<u8> {
         let mut w = Writer::with_capacity(80);
         w.u8(if end.is_some() { 3 } else { 2 });
@@ -121,6 +132,7 @@ impl Entry {
             1 => Entry::Input(time(&mut r)?, input(&mut r)?),
             2 => Entry::Mark(mark(&mut r)?),
             3 => Entry::End(mark(&mut r)?, r.array()?),
+            4 => Entry::Anchor(r.bytes_u32_prefixed(ANCHOR_BYTES_MAX)?.into()),
             value => return Err(unknown("entry", value)),
         };
         r.finish()?;

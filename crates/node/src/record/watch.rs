@@ -2,6 +2,8 @@
 
 use super::entry::put_topic;
 use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
+use alphorn_proto::chain::Anchor;
+use alphorn_proto::horn::Shown;
 use alphorn_proto::job::AssignJob;
 use alphorn_proto::wire::{Reject, Root, Topic};
 use alphorn_proto::{Evidence, Peer, Token, Verdict};
@@ -182,6 +184,24 @@ impl Host for Watch<'_> {
         });
         if let Some(host) = &mut self.host {
             host.stranger(stranger);
+        }
+    }
+
+    fn raise(&mut self, shown: Shown) {
+        self.note(12, |w| {
+            w.bytes(&shown.vote.encode());
+            shown.validators.iter().for_each(|one| w.u32(one.0));
+        });
+        if let Some(host) = &mut self.host {
+            host.raise(shown);
+        }
+    }
+
+    fn keep_anchor(&mut self, anchor: Anchor) {
+        // What it says follows from the inputs.
+        self.note(13, |w| w.u64(anchor.finalised().slot.0));
+        if let Some(host) = &mut self.host {
+            host.keep_anchor(anchor);
         }
     }
 

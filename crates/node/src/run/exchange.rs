@@ -24,6 +24,7 @@ impl<C: Source> Node<C> {
         let standing = self.standing(now);
         if let Some(mut question) = self.sync.poll(standing) {
             question.data = self.status(now).encode().to_vec();
+            self.asked_ns = self.clock.monotonic_ns();
             self.put(&question);
         }
         if self.fetch_at <= now {
@@ -57,6 +58,7 @@ impl<C: Source> Node<C> {
             head,
             finalised_slot: finalised.slot,
             finalised: finalised.root,
+            time_ms: now.as_nanos() / 1_000_000,
         }
     }
 
@@ -114,6 +116,9 @@ impl<C: Source> Node<C> {
             Some((header.slot, header.root()))
         };
         let (answer, question) = self.sync.answer(id, chunks, network, standing, knows, read);
+        if let Some(status) = self.sync.take_heard() {
+            self.hear(now, peer, &status);
+        }
         match answer {
             Answer::Nothing => {}
             Answer::Malformed => {

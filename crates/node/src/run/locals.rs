@@ -1,11 +1,9 @@
 //! Blocks and messages of the last run, and votes that are handed in.
 
 use super::Node;
-use crate::blocks::{Blocks, BlocksError};
 use crate::clock::Source;
-use crate::local::{LOCAL, Posted, Reply};
-use crate::record::Recorder;
-use alphorn_proto::horn::Horn;
+use crate::engine::LOCAL;
+use crate::local::{Posted, Reply};
 use alphorn_proto::wire::{Topic, VoteMsg};
 use alphorn_proto::{Input, Token};
 use alphorn_scheme::Bytes;
@@ -80,31 +78,5 @@ impl<C: Source> Node<C> {
             data,
         };
         self.feed(now, input);
-    }
-}
-
-/// Hands the blocks of earlier runs to the protocol, oldest first, and tells how many it took. One
-/// that does not fit any more is of a branch that was given up.
-pub(super) fn restore(
-    horn: &mut Horn,
-    blocks: &Blocks,
-    mut recorder: Option<&mut Recorder>,
-) -> Result<u64, BlocksError> {
-    let (mut taken, mut from) = (0, Slot(0));
-    loop {
-        let part = blocks.range(from, usize::MAX, &[])?;
-        let Some(last) = part.last().map(|block| block.slot) else {
-            return Ok(taken);
-        };
-        // The last slot may have more blocks than the part, so the next one begins with it; blocks
-        // that come twice are refused.
-        let is_end = part.iter().all(|block| block.slot == last);
-        for block in part {
-            if let Some(recorder) = &mut recorder {
-                recorder.restored(&block.data);
-            }
-            taken += u64::from(horn.restore(&block.data).is_ok());
-        }
-        from = if is_end { last.next() } else { last };
     }
 }

@@ -3,17 +3,35 @@
 use super::{KeyId, SafetyError, storage};
 use crate::file::DataFile;
 use alphorn_scheme::{Refused, Role, VoteGuard};
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 
-/// (SHA-256 of the public key, role) to a [`Mark`].
+/// (SHA-256 of the public key, role) to a [`Mark`] and its checksum.
 const WATERMARK: TableDefinition<'_, (&[u8; 32], u8), &[u8]> = TableDefinition::new("watermark");
 /// Facts about the file itself.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// The layout of the file. A file of another one is refused.
-const SCHEMA: u64 = 1;
+/// The layout of the file. A file of another one is refused, but for the first, whose marks had no
+/// checksum: they get one.
+const SCHEMA: u64 = 2;
 const MARK_BYTES: usize = 24;
+/// A mark with the first bytes of SHA-256 over key, role and mark.
+const RECORD_BYTES: usize = MARK_BYTES + 8;
+
+/// The first bytes of SHA-256 over what a mark belongs to and says.
+fn checksum(key: &KeyId, role: u8, mark: &[u8]) -> [u8; 8] {
+    let digest: [u8; 32] = Sha256::new()
+        .chain_update(key)
+        .chain_update([role])
+        .chain_update(mark)
+        .finalize()
+        .into();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    first
+}
 
 /// How far a key was used in a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,20 +62,34 @@ impl Mark {
         })
     }
 
-    fn encode(self) -> [u8; MARK_BYTES] {
-        let mut bytes = [0; MARK_BYTES];
+    /// The mark after a vote that the network shows, which this file does not know of.
+    pub(super) fn raised(self, slot: u64, vote: VoteGuard) -> Self {
+        Mark {
+            slot_next: self.slot_next.max(slot.saturating_add(1)),
+            source_max: self.source_max.max(vote.source.0),
+            target_max: self.target_max.max(vote.target.0),
+        }
+    }
+
+    fn encode(self, key: &KeyId, role: u8) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
         let words = [self.slot_next, self.source_max, self.target_max];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
+        let sum = checksum(key, role, &bytes[..MARK_BYTES]);
+        bytes[MARK_BYTES..].copy_from_slice(&sum);
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, SafetyError> {
-        let fixed: [u8; MARK_BYTES] = bytes.try_into().map_err(|_| SafetyError::Malformed {
+    fn decode(bytes: &[u8], key: &KeyId, role: u8) -> Result<Self, SafetyError> {
+        let fixed: [u8; RECORD_BYTES] = bytes.try_into().map_err(|_| SafetyError::Malformed {
             bytes: bytes.len(),
-            expected: MARK_BYTES,
+            expected: RECORD_BYTES,
         })?;
+        if fixed[MARK_BYTES..] != checksum(key, role, &fixed[..MARK_BYTES]) {
+            return Err(SafetyError::Checksum);
+        }
         let word = |i: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&fixed[8 * i..8 * i + 8]);
@@ -80,10 +112,17 @@ impl Marks {
     pub(super) fn open(file: DataFile) -> Result<Self, SafetyError> {
         let marks = Marks { file };
         marks.commit(|txn, _| {
-            txn.open_table(WATERMARK)?;
+            let mut table = txn.open_table(WATERMARK)?;
             let mut meta = txn.open_table(META)?;
-            if meta.get("schema")?.is_none() {
+            let schema = meta.get("schema")?.map(|schema| schema.value());
+            if schema.is_none_or(|schema| schema == 1) {
+                add_checksums(&mut table)?;
                 meta.insert("schema", SCHEMA)?;
+            }
+            if meta.get("file_id")?.is_none() {
+                // Random: hashers of the standard library begin with keys of the system's entropy.
+                let id = std::hash::RandomState::new().build_hasher().finish();
+                meta.insert("file_id", id)?;
             }
             let starts = meta.get("starts")?.map_or(0, |starts| starts.value());
             meta.insert("starts", starts.saturating_add(1))?;
@@ -107,10 +146,50 @@ impl Marks {
         read.map_err(|error| storage("reading", error))
     }
 
+    /// Names this file among all that ever were.
+    pub(super) fn file_id(&self) -> Result<u64, SafetyError> {
+        self.meta("file_id")
+    }
+
+    /// The greatest mark of all keys that ever signed with this file, here or not here any more.
+    pub(super) fn next_of_all(&self) -> Result<u64, SafetyError> {
+        let read = |database: &Database, _| -> Result<u64, redb::Error> {
+            let txn = database.begin_read()?;
+            let mut next = 0;
+            for entry in txn.open_table(WATERMARK)?.iter()? {
+                let first = entry?.1.value().first_chunk().copied();
+                next = next.max(first.map_or(0, u64::from_le_bytes));
+            }
+            Ok(next)
+        };
+        let read = self.file.run(read);
+        read.map_err(|error| storage("reading", error))
+    }
+
+    /// Why signing was stopped for good: for whom another process signed, and in which slot.
+    pub(super) fn stopped(&self) -> Result<Option<(u32, u64)>, SafetyError> {
+        match self.meta("stopped_validator")? {
+            0 => Ok(None),
+            above => Ok(Some(((above - 1) as u32, self.meta("stopped_slot")?))),
+        }
+    }
+
+    /// Makes durable that signing is stopped, or that it is not any more.
+    pub(super) fn stop(&self, stopped: Option<(u32, u64)>) -> Result<(), SafetyError> {
+        self.commit(|txn, _| {
+            let mut meta = txn.open_table(META)?;
+            let validator = stopped.map_or(0, |(validator, _)| u64::from(validator) + 1);
+            meta.insert("stopped_validator", validator)?;
+            meta.insert("stopped_slot", stopped.map_or(0, |(_, slot)| slot))?;
+            Ok(())
+        })
+    }
+
     pub(super) fn last_clock_ms(&self) -> Result<u64, SafetyError> {
         self.meta("clock_ms")
     }
 
+    /// Sets the clock that was seen last, also back.
     pub(super) fn note_clock(&self, now_ms: u64) -> Result<(), SafetyError> {
         self.commit(|txn, _| {
             let mut meta = txn.open_table(META)?;
@@ -139,7 +218,10 @@ impl Marks {
         };
         let read = self.file.run(read);
         read.map_err(|error| storage("reading", error))?;
-        let decode = |(key, bytes): ((u32, u8), Vec<u8>)| Ok((key, Mark::decode(&bytes)?));
+        let decode = |(key, bytes): ((u32, u8), Vec<u8>)| {
+            let id = keys.get(&key.0).ok_or(SafetyError::Checksum)?;
+            Ok((key, Mark::decode(&bytes, id, key.1)?))
+        };
         records.into_iter().map(decode).collect()
     }
 
@@ -155,9 +237,12 @@ impl Marks {
         self.commit(|txn, is_new| {
             let mut table = txn.open_table(WATERMARK)?;
             for ((validator, role), mark) in known.iter().filter(|_| is_new) {
-                let id = keys.get(validator);
-                let found = id.map(|id| table.get((id, *role))).transpose()?.flatten();
-                let found = found.map(|found| Mark::decode(found.value())).transpose()?;
+                let Some(id) = keys.get(validator) else {
+                    continue;
+                };
+                let found = table.get((id, *role))?;
+                let found = found.map(|found| Mark::decode(found.value(), id, *role));
+                let found = found.transpose()?;
                 let next = found.map_or(0, |found| found.slot_next);
                 if next < mark.slot_next {
                     return Err(SafetyError::Lost {
@@ -169,7 +254,7 @@ impl Marks {
             }
             for ((validator, role), mark) in marks {
                 if let Some(id) = keys.get(validator) {
-                    table.insert((id, *role), mark.encode().as_slice())?;
+                    table.insert((id, *role), mark.encode(id, *role).as_slice())?;
                 }
             }
             let mut meta = txn.open_table(META)?;
@@ -198,4 +283,27 @@ impl Marks {
             Ok(txn.commit()?)
         })
     }
+}
+
+/// Gives marks of the first layout their checksums; in a new file there are none.
+fn add_checksums(
+    table: &mut Table<'_, (&'static [u8; 32], u8), &'static [u8]>,
+) -> Result<(), SafetyError> {
+    let mut old = Vec::new();
+    for entry in table.iter()? {
+        let (key, value) = entry?;
+        let ((id, role), mark) = (key.value(), value.value());
+        if mark.len() != MARK_BYTES {
+            return Err(SafetyError::Malformed {
+                bytes: mark.len(),
+                expected: MARK_BYTES,
+            });
+        }
+        old.push((*id, role, mark.to_vec()));
+    }
+    for (id, role, mark) in old {
+        let record = [&mark[..], &checksum(&id, role, &mark)].concat();
+        table.insert((&id, role), record.as_slice())?;
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! What may be signed, and when; crashes at any moment are in `crate::crash`.
 
+mod damage;
+
 use super::*;
 use crate::disk::Disk;
 use alphorn_scheme::VoteGuard;
@@ -16,6 +18,7 @@ fn opening(slot: u64, before_genesis: bool) -> Opening {
         now_ms: 1_000 * slot,
         slot: Slot(slot),
         before_genesis,
+        resume: false,
     }
 }
 
@@ -249,4 +252,80 @@ fn what_cannot_be_a_set_of_keys_is_refused() {
             second: 4
         })
     ));
+}
+
+#[test]
+fn who_hears_a_stranger_signs_nothing_until_somebody_vouches_that_it_is_gone() {
+    let disk = Disk::default();
+    let open = |disk: &Disk, slot, resume| {
+        let opening = Opening {
+            resume,
+            ..opening(slot, true)
+        };
+        SafetyStore::open_backend(disk.opener(), keys(2), opening).unwrap()
+    };
+    let store = open(&disk, 0, false);
+    store.reserve_slot(Slot(0), 0).unwrap();
+    assert!(signs(&store, 0, Role::Vote, 0));
+    store.stop(Validator(1), Slot(7)).unwrap();
+    assert!(!signs(&store, 1, Role::Vote, 0), "a right that it had");
+    store.reserve_slot(Slot(1), 0).unwrap();
+    assert!(!signs(&store, 0, Role::Vote, 1));
+    drop(store);
+    let disk = disk.crashed(|| false);
+    let store = open(&disk, 8, false);
+    assert_eq!(store.stopped().unwrap(), Some((Validator(1), Slot(7))));
+    store.reserve_slot(Slot(10), 0).unwrap();
+    assert!(!signs(&store, 0, Role::Vote, 10));
+    drop(store);
+    let disk = disk.crashed(|| false);
+    let store = open(&disk, 9, true);
+    assert_eq!(store.stopped().unwrap(), None);
+    store.reserve_slot(Slot(11), 0).unwrap();
+    assert!(signs(&store, 0, Role::Vote, 11));
+    drop(store);
+    assert_eq!(
+        open(&disk.crashed(|| false), 10, false).stopped().unwrap(),
+        None
+    );
+    // A clock that stood ahead once is taken back with the same word, and marks are not.
+    let disk = disk.crashed(|| false);
+    let store = open(&disk, 3, true);
+    assert_eq!(store.first_slot(), Slot(12));
+}
+
+#[test]
+fn marks_rise_to_what_the_network_shows() {
+    let disk = Disk::default();
+    let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(0, true)).unwrap();
+    store.reserve_slot(Slot(3), 0).unwrap();
+    let guard = VoteGuard {
+        source: Slot(8),
+        target: Slot(9),
+    };
+    store.raise(Slot(9), guard, &[Validator(0)], 0).unwrap();
+    assert_eq!(store.witness().next, 10);
+    assert!(
+        !signs(&store, 0, Role::Vote, 3),
+        "behind what it signed elsewhere"
+    );
+    assert!(signs(&store, 1, Role::Vote, 3), "its own marks alone");
+    drop(store);
+    let disk = disk.crashed(|| false);
+    let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(9, false)).unwrap();
+    assert_eq!(store.first_slot(), Slot(11));
+    store.reserve_slot(Slot(11), 0).unwrap();
+    // No vote surrounds the one that was shown.
+    let lower = [item(0, Role::Vote, Some((7, 11)))];
+    let (_, refused) = store.grant(Slot(11), &lower, 0).err().unwrap();
+    assert!(matches!(
+        refused,
+        Refused::Surrounds {
+            source_min: 8,
+            target_min: 9,
+            ..
+        }
+    ));
+    disk.fill(true);
+    assert!(store.raise(Slot(20), guard, &[Validator(1)], 0).is_err());
 }

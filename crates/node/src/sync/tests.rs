@@ -16,6 +16,7 @@ fn status(head: u8, head_slot: u64) -> Status {
         head: [head; 32],
         finalised_slot: Slot(4),
         finalised: [7; 32],
+        time_ms: 1_234,
     }
 }
 

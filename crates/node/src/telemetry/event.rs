@@ -3,9 +3,11 @@
 use super::jobs::InFlight;
 use crate::clock::Step;
 use crate::engine::{Judged, Spawn, Stranger};
+use crate::health::Reason;
 use crate::lanes::Ended;
 use alphorn_net::{DownReason, NodeId};
-use alphorn_proto::horn::{CollectionView, Finality};
+use alphorn_proto::chain::AnchorError;
+use alphorn_proto::horn::{CollectionView, Finality, Shown};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::{Checkpoint, Root, Topic};
 use alphorn_proto::{Peer, Token, Verdict};
@@ -43,8 +45,16 @@ pub(crate) enum Event<'a> {
     Contradiction,
     /// A source broadcast no message.
     SourceBlamed { source: Validator, slot: Slot },
-    /// Another machine signs with a local key.
+    /// Another process signs with a local key.
     Stranger(Stranger),
+    /// Something is not well from now on, or well again.
+    Health { reason: Reason, is_on: bool },
+    /// So many damaged files `node.redb` were set aside and made anew since the start.
+    FilesRebuilt(u64),
+    /// The checkpoint that was kept cannot be begun with.
+    CheckpointRefused(&'a AnchorError),
+    /// The marks of local keys were behind what the network shows of them.
+    MarksRaised(&'a Shown),
     /// The duties of a slot were judged.
     Judged(&'a Judged),
     /// A job is handed out.

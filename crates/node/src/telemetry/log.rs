@@ -12,6 +12,27 @@ pub(super) fn record(event: &Event<'_>) {
     match *event {
         // Nothing is more important to an operator.
         Event::Stranger(stranger) => error!("{stranger}: this node signs nothing"),
+        Event::Health { reason, is_on } => match is_on {
+            true => warn!(reason = reason.name(), "not well: {}", reason.text()),
+            false => info!(reason = reason.name(), "well again"),
+        },
+        Event::FilesRebuilt(count) => {
+            warn!(
+                count,
+                "node.redb was damaged: it was set aside as node.redb.damaged and made anew"
+            );
+        }
+        Event::CheckpointRefused(error) => {
+            warn!(%error, "the checkpoint that was kept is of no use")
+        }
+        Event::MarksRaised(shown) => {
+            let (slot, keys) = (shown.vote.slot.0, shown.validators.len());
+            warn!(
+                slot,
+                keys,
+                "the network shows votes that safety.redb does not know of: its marks were raised"
+            );
+        }
         Event::ClockStep(step) => warn!(?step, "the wall clock was set"),
         Event::Contradiction => warn!("two statements of a validator contradict each other"),
         Event::SourceBlamed { source, slot } => {
@@ -88,6 +109,7 @@ pub(super) fn slot(summary: &Summary) {
 mod tests {
     use super::*;
     use crate::engine::Stranger;
+    use crate::health::Reason;
     use crate::lanes::Ended;
     use alphorn_net::DownReason;
     use alphorn_proto::Peer;
@@ -153,6 +175,12 @@ mod tests {
             validator: Validator(3),
             slot: Slot(9),
         };
+        let (reason, is_on) = (Reason::ClockPeers, true);
+        let text = log(&[Event::Health { reason, is_on }]);
+        assert!(
+            text.contains("WARN") && text.contains("clock_peers"),
+            "{text}"
+        );
         let text = log(&[Event::Stranger(stranger)]);
         assert!(
             text.contains("ERROR") && text.contains("validator 3 in slot 9"),

@@ -4,6 +4,7 @@ use super::arrivals::Arrival;
 use super::totals::{Jobs, Times};
 use crate::cast;
 use crate::engine::{Engine, Tally};
+use crate::health::{BEHIND_SLOTS, Facts, JUDGED_SLOTS, Reason, assess};
 use crate::lanes::Troubles;
 use crate::memory;
 use crate::ports::Ports;
@@ -13,9 +14,6 @@ use alphorn_net::{DropReason, Kind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-
-/// Slots by which a head may lie behind the clock before a node counts as catching up.
-const BEHIND_SLOTS: u64 = 3;
 
 /// What became of duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,8 +207,20 @@ pub struct Summary {
     pub commits_failed: [u64; 2],
     /// Longest commits in milliseconds: of marks, of blocks.
     pub commit_ms_max: [f64; 2],
-    /// Whether duties can be signed: the last commit of marks succeeded.
+    /// Whether duties can be signed: nothing that is not well stops it.
     pub can_sign: bool,
+    /// What is not well.
+    pub health: Vec<Reason>,
+    /// By how many milliseconds the wall clock is ahead of the time that the node goes by.
+    pub clock_wrong_ms: f64,
+    /// By how many the clocks of peers are, if they say so.
+    pub clock_peers_ahead_ms: Option<f64>,
+    /// The final slot at which this run began, if that is not genesis.
+    pub checkpoint_slot: Option<u64>,
+    /// The final slot at which the next one can begin.
+    pub kept_checkpoint_slot: Option<u64>,
+    /// Damaged files `node.redb` that were set aside and made anew.
+    pub files_rebuilt: u64,
     /// Steps of the wall clock.
     pub clock_steps: u64,
     /// Phases that had passed before the loop ran.
@@ -341,7 +351,25 @@ impl Summary {
         self.commits_failed = [load(&signer.failed), load(&archive.failed)];
         let longest = [load(&signer.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
-        self.can_sign = !signer.broken.load(Ordering::Relaxed) && self.stranger.is_none();
+        self.files_rebuilt = load(&archive.rebuilt);
+        self.kept_checkpoint_slot = archive.latest.get().map(|kept| kept.slot.0);
+    }
+
+    /// Says what is not well.
+    pub(crate) fn judge(&mut self, facts: &Facts) {
+        self.clock_wrong_ms = facts.clock_wrong_ns as f64 / 1e6;
+        self.clock_peers_ahead_ms = facts.peers_ahead_ns.map(|ns| ns as f64 / 1e6);
+        self.health = assess(facts);
+        self.can_sign = !self.health.iter().any(|reason| reason.stops_signing());
+    }
+
+    /// Duties of the last judged slots, and those that were missed.
+    pub(crate) fn last_duties(ports: &Ports) -> (u64, u64) {
+        let judged = ports.telemetry.totals.duties.recent.iter().rev();
+        let all = judged.take(JUDGED_SLOTS).map(|judged| judged.all());
+        all.fold((0, 0), |(due, missed), all| {
+            (due + all.due(), missed + all.missed)
+        })
     }
 
     /// Whether the head lies so far behind the clock that the node counts as catching up.

@@ -15,6 +15,7 @@ fn blocks_come_in_the_code_of_the_network() {
         let way = Way {
             code,
             settings: Settings { above_bytes: 0 },
+            behind: std::time::Duration::ZERO,
         };
         let [mine, other] = with_two_in(&way, |nodes| {
             wait("a block of each node", || {

@@ -2,6 +2,7 @@
 //! slots, its events; and that the dashboard and the alerts of `deploy/` ask for nothing else. And that a
 //! node gets the blocks that gossip does not bring it, and those that come in either code.
 
+mod behind;
 mod codes;
 mod deploy;
 mod fetch;

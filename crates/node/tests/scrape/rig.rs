@@ -4,7 +4,7 @@ use alphorn_dashboard::Clients;
 use alphorn_net::{Listen, NodeKey, Transport};
 use alphorn_node::blocks::Blocks;
 use alphorn_node::cast::{self, Code};
-use alphorn_node::clock::Machine;
+use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;
 use alphorn_node::lanes::Pool;
 use alphorn_node::run::{Control, Node, Parts};
@@ -80,9 +80,9 @@ fn horn(index: u32, genesis: Time) -> Horn {
     Horn::new(config, info, local).unwrap()
 }
 
-fn network(horn: &Horn) -> alphorn_net::Config {
+fn network(index: u32, horn: &Horn) -> alphorn_net::Config {
     let digest = horn.config().network();
-    let mut config = alphorn_net::Config::new(NodeKey::generate(), digest);
+    let mut config = alphorn_net::Config::new(key(index), digest);
     config.listen = vec![Listen {
         address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
         transport: Transport::Quic,
@@ -95,6 +95,26 @@ fn network(horn: &Horn) -> alphorn_net::Config {
     config
 }
 
+/// The clocks of a machine, of which the wall clock is wrong.
+struct Wrong {
+    machine: Machine,
+    behind: Duration,
+}
+
+impl Source for Wrong {
+    fn wall_ns(&self) -> u64 {
+        self.machine.wall_ns() - self.behind.as_nanos() as u64
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.machine.monotonic_ns()
+    }
+}
+
+fn key(index: u32) -> NodeKey {
+    NodeKey::from_bytes([index as u8 + 1; 32]).unwrap()
+}
+
 fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
     let horn = horn(index, genesis);
     let own = horn.local().validators();
@@ -103,11 +123,12 @@ fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
         now_ms: now().as_nanos() / 1_000_000,
         slot: Slot(0),
         before_genesis: true,
+        resume: false,
     };
     let safety = SafetyStore::open(&folder.join("safety.redb"), ids, opening).unwrap();
     let blocks = Blocks::open(&folder.join("node.redb")).unwrap();
     let blocks_topic = Topic::Block.named(horn.config().network()).to_string();
-    let (net, events) = alphorn_net::start(network(&horn)).unwrap();
+    let (net, events) = alphorn_net::start(network(index, &horn)).unwrap();
     let handle = net.clone();
     let wake = Arc::new(Notify::new());
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
@@ -119,14 +140,27 @@ fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
         settings: Settings {
             first_slot: Slot(0),
             started: None,
+            used: Slot(0),
         },
         sign_log: None,
         blocks,
+        checkpoint: None,
+        known: (0..NODES)
+            .filter(|other| *other != index)
+            .map(|other| key(other).id())
+            .collect(),
         lanes: Arc::new(pool(wake.clone())),
         net,
         events,
         wake,
-        source: Machine::default(),
+        source: Wrong {
+            machine: Machine::default(),
+            behind: if index == 1 {
+                way.behind
+            } else {
+                Duration::ZERO
+            },
+        },
         recorder: None,
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
         code: way.code.clone(),
@@ -182,6 +216,8 @@ pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 pub(crate) struct Way {
     pub(crate) code: Code,
     pub(crate) settings: cast::Settings,
+    /// By how much the clock of the second node is behind.
+    pub(crate) behind: Duration,
 }
 
 /// Runs two nodes that know each other, has something looked at, and ends them.
@@ -189,6 +225,7 @@ pub(crate) fn with_two<T>(look: impl FnOnce(&[Running]) -> T) -> T {
     let way = Way {
         code: Code::Rs,
         settings: cast::Settings::default(),
+        behind: Duration::ZERO,
     };
     with_two_in(&way, look)
 }

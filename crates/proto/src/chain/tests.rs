@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+mod anchor;
 mod ballots;
 mod fold;
 mod latest;

@@ -1,14 +1,15 @@
 //! What a machine wants done: outputs in order, jobs with what they are for, counts.
 
 use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
-use alphorn_types::{Slot, Time};
+use alphorn_types::{Bitfield, Slot, Time, Unit};
 use std::collections::{BTreeMap, VecDeque};
 
 use super::duties::Done;
+use super::epochs::Committees;
 use super::task::Purpose;
-use super::view::Counters;
+use super::view::{Counters, Shown};
 use crate::contract::{Evidence, Output, Peer, Token, Verdict};
-use crate::wire::{Kind, Reject, Topic};
+use crate::wire::{Kind, Reject, Topic, Vote};
 
 /// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener
 /// two messages of memory.
@@ -46,6 +47,8 @@ pub(super) struct Effects {
     /// Pairs of contradicting statements, by slot.
     evidence: BTreeMap<Slot, u64>,
     pub(super) counters: Counters,
+    /// Local validators in verified evidence, if the driver asks for them after each input.
+    shown: Option<VecDeque<Shown>>,
 }
 
 impl Effects {
@@ -152,6 +155,33 @@ impl Effects {
         {
             self.outputs.push_back(Output::Report { peer, reason });
         }
+    }
+
+    /// From now on verified evidence with votes of local validators is remembered.
+    pub(super) fn watch(&mut self) {
+        self.shown.get_or_insert_default();
+    }
+
+    /// Evidence of a unit was verified.
+    pub(super) fn show(
+        &mut self,
+        committees: &Committees,
+        unit: Unit,
+        signers: &Bitfield,
+        vote: &Vote,
+    ) {
+        if let Some(shown) = &mut self.shown {
+            let validators = committees.local_signers(unit, signers);
+            if !validators.is_empty() {
+                let vote = *vote;
+                shown.push_back(Shown { vote, validators });
+            }
+        }
+    }
+
+    /// The next of what was remembered.
+    pub(super) fn take_shown(&mut self) -> Option<Shown> {
+        self.shown.as_mut()?.pop_front()
     }
 
     /// The message is dropped for a reason that is not its own: a job that failed.

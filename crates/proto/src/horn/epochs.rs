@@ -106,6 +106,17 @@ impl Committees {
         self.local_in(range).iter().map(member).collect()
     }
 
+    /// The local validators among the signers of a unit.
+    pub(super) fn local_signers(&self, unit: Unit, signers: &Bitfield) -> Vec<Validator> {
+        let range = self.assignment.layout().unit_range(unit);
+        let first = range.start;
+        let local = self.local_in(range).iter();
+        let signed = local.filter(|&&position| signers.get((position - first) as usize));
+        signed
+            .map(|&position| self.assignment.member(position))
+            .collect()
+    }
+
     /// The position of a validator inside a unit, none if it sits elsewhere.
     pub(super) fn position_in(&self, validator: Validator, unit: Unit) -> Option<u32> {
         let range = self.assignment.layout().unit_range(unit);

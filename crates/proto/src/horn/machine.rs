@@ -13,11 +13,12 @@ use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{self, Gate};
 use super::local::{Hosted, Local};
+use super::restore::chain_of;
 use super::roles::Roles;
 use super::state::{SlotState, Slots};
 use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
-use super::view::{Counters, Finality, SlotView};
+use super::view::{Counters, Finality, Shown, SlotView};
 use super::{maker, proposer, voter};
 use crate::chain::{Cast, Chain};
 use crate::contract::{Input, Output, Peer, Protocol};
@@ -36,7 +37,7 @@ pub struct Horn {
     pub(super) clock: SlotClock,
     pub(super) now: Time,
     /// The phase that begins next; none before the first input.
-    boundary: Option<Boundary>,
+    pub(super) boundary: Option<Boundary>,
     pub(super) fx: Effects,
     pub(super) chain: Chain,
     pub(super) epochs: Epochs,
@@ -63,9 +64,7 @@ impl Horn {
             gate: Gate::new(&config, &info, &local),
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
-            chain: Chain::new(config.network_id, config.layout, config.epoch_slots)
-                .with_policy(config.fork_choice)
-                .with_weights(config.weights.clone()),
+            chain: chain_of(&config),
             config,
             info,
             local,
@@ -125,6 +124,18 @@ impl Horn {
             justified: self.chain.justified().slot,
             finalised: self.chain.finalised().slot,
         }
+    }
+
+    /// Has the machine say from now on whose votes of local validators it sees: its driver takes them
+    /// after each input ([`take_shown`](Self::take_shown)), and knows which of them were made here.
+    pub fn watch_own_keys(&mut self) {
+        self.fx.watch();
+    }
+
+    /// Local validators in evidence that was verified since the last call, of aggregates as well as
+    /// of blocks.
+    pub fn take_shown(&mut self) -> Option<Shown> {
+        self.fx.take_shown()
     }
 
     /// What the network agreed on.
@@ -384,6 +395,11 @@ impl Horn {
     pub(super) fn observe(&mut self, claimed: &Claimed, block: Option<&Header>) {
         let entry = &claimed.entry;
         if let Some(committees) = self.lend().0.committees_of(&entry.vote).cloned() {
+            if block.is_some() {
+                let unit = self.config.layout.committee(entry.committee);
+                self.fx
+                    .show(&committees, unit, &claimed.signers, &entry.vote);
+            }
             let cast = Cast {
                 vote: &entry.vote,
                 assignment: &committees.assignment,

@@ -30,6 +30,15 @@ impl Finality {
     }
 }
 
+/// Local validators whose votes stand in evidence that was verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Their vote.
+    pub vote: Vote,
+    /// Who cast it, in the order of their positions.
+    pub validators: Vec<Validator>,
+}
+
 /// Counts since the start. All of them only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {

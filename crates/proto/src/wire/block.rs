@@ -43,6 +43,20 @@ impl Header {
         out
     }
 
+    /// The header that 76 bytes encode; all bytes do.
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let [s0, s1, s2, s3, s4, s5, s6, s7, p0, p1, p2, p3, roots @ ..] = bytes;
+        let (mut parent, mut body) = ([0; 32], [0; 32]);
+        parent.copy_from_slice(&roots[..32]);
+        body.copy_from_slice(&roots[32..]);
+        Self {
+            slot: Slot(u64::from_le_bytes([*s0, *s1, *s2, *s3, *s4, *s5, *s6, *s7])),
+            proposer: Validator(u32::from_le_bytes([*p0, *p1, *p2, *p3])),
+            parent,
+            body,
+        }
+    }
+
     /// The root of the block: `digest::block_root`.
     pub fn root(&self) -> Root {
         digest::block_root(self)

@@ -52,7 +52,6 @@ impl Vote {
     }
 
     /// The vote that 120 bytes encode; all bytes do.
-    #[cfg(test)]
     pub(crate) fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
         Self::read(&mut Reader::new(bytes)).expect("120 bytes hold every field of a vote")
     }

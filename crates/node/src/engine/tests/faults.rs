@@ -6,7 +6,7 @@ const SLOT_NS: u64 = 4_000_000_000;
 
 impl World {
     /// Hands to every node the blocks that others kept and it lacks, as its questions to peers do.
-    fn exchange_blocks(&mut self) {
+    pub(super) fn exchange_blocks(&mut self) {
         let kept: Vec<BTreeMap<Slot, Bytes>> =
             self.nodes.iter().map(|node| node.blocks.clone()).collect();
         for (index, own) in kept.iter().enumerate() {

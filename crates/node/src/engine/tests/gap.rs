@@ -23,6 +23,7 @@ impl World {
             head,
             finalised_slot: finalised.slot,
             finalised: finalised.root,
+            time_ms: self.now.as_nanos() / 1_000_000,
         };
         (standing, status)
     }

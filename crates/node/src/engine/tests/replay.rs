@@ -6,6 +6,7 @@ use crate::record::{Mark, Record, RecordError, Recorded, Replayed, replay};
 const FIRST: Settings = Settings {
     first_slot: Slot(0),
     started: None,
+    used: Slot(0),
 };
 
 /// A record of node 0 among three for some slots, and what its recorder said.

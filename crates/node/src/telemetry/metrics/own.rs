@@ -2,6 +2,7 @@
 
 use super::super::{Snapshot, Summary};
 use super::page::{Labels, Page, by, label, labels, put};
+use crate::health::Reason;
 use crate::lanes::Troubles;
 use alphorn_net::{DropReason, Kind, KindStatus};
 use alphorn_proto::wire::Reject;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 pub(super) fn put(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
+    health(page, summary);
     chain(page, summary, snapshot);
     duties(page, summary);
     machine(page, summary);
@@ -56,6 +58,26 @@ fn chain(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
             "How far votes came, last judged slot",
             by("stage", stages.map(|(stage, votes)| (stage, votes as f64))),
         );
+    }
+}
+
+fn health(page: &mut Page, summary: &Summary) {
+    let reasons = Reason::ALL.iter().map(|reason| {
+        let is_on = f64::from(u8::from(summary.health.contains(reason)));
+        (reason.name(), is_on)
+    });
+    page.gauges(
+        "alphorn_unhealthy",
+        "Why the node is not well: 1 for each reason that holds",
+        by("reason", reasons),
+    );
+    put! { page:
+        gauge "alphorn_clock_wrong_seconds", "Wall clock ahead of the time that the node goes by"
+            = summary.clock_wrong_ms / 1e3;
+        gauge "alphorn_clock_peers_ahead_seconds", "Clocks of peers ahead of the time here, their median"
+            = summary.clock_peers_ahead_ms.unwrap_or(0.0) / 1e3;
+        total "alphorn_store_rebuilt", "Damaged files of blocks that were set aside and made anew"
+            = summary.files_rebuilt;
     }
 }
 

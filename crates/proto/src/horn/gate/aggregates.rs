@@ -345,6 +345,7 @@ fn keep(
         return Err(Reject::Duplicate);
     }
     let signers = message.evidence.support.signers();
+    fx.show(&state.committees, unit, &signers, &message.vote);
     let weight = state.committees.weigh(unit, &signers);
     state.ballots.track_evidence(&ballot, weight)?;
     state.accept(message);

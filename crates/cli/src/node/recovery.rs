@@ -1,0 +1,144 @@
+//! Where a node begins if not at genesis, and what it does about files that are not as it left them.
+
+use super::start::Start;
+use crate::devnet::api;
+use crate::error::{Error, Result};
+use alphorn_node::blocks::Blocks;
+use alphorn_node::safety::{Known, SafetyStore};
+use alphorn_proto::chain::{ANCHOR_BYTES_MAX, Anchor};
+use alphorn_proto::horn::Horn;
+use alphorn_scheme::Bytes;
+use anyhow::{Context, anyhow};
+use std::fs::File;
+use std::io::Read;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// How long each step of fetching a checkpoint may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a node begins if not at genesis, and what it does about files that are not as it left them
+#[derive(clap::Args, Debug)]
+pub(crate) struct RecoveryOptions {
+    /// Begin at the finalised state of another node: a file, or http://HOST:PORT/alphorn/v0/checkpoint
+    /// of a node; a later state of the own folder comes first
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) checkpoint: Option<String>,
+    /// SHA-256 that the checkpoint must have, from somebody whom you trust: nothing else says that it
+    /// is the network's; with a URL it is needed
+    #[arg(long, value_name = "HEX", requires = "checkpoint")]
+    pub(crate) checkpoint_digest: Option<String>,
+    /// Go on with a new safety.redb where the one that should be there is missing, damaged or an older
+    /// copy. It says that you know that no process has signed with these keys since the slot that
+    /// the refusal names; if one has, this can slash validators and give one-time keys away
+    #[arg(long)]
+    pub(crate) accept_new_safety_file: bool,
+    /// Sign again after another process was heard that signs with a key of this node, or with a clock
+    /// that stands before the last one seen. It says that the other process has ended and the clock is
+    /// right
+    #[arg(long)]
+    pub(crate) resume_signing: bool,
+}
+
+impl RecoveryOptions {
+    /// The checkpoint to begin with, if one is given: its digest is printed, and checked if it is known.
+    pub(super) fn checkpoint(&self, machine: &Horn) -> Result<Option<Bytes>> {
+        let Some(origin) = &self.checkpoint else {
+            return Ok(None);
+        };
+        let wanted = self.checkpoint_digest.as_deref().map(digest).transpose()?;
+        let bytes = match origin.strip_prefix("http://") {
+            Some(_) if wanted.is_none() => {
+                let why = "--checkpoint: one from a URL needs --checkpoint-digest";
+                return Err(
+                    anyhow!("{why}, the SHA-256 that somebody whom you trust told you").into(),
+                );
+            }
+            Some(rest) => fetch(rest).with_context(|| format!("--checkpoint {origin}"))?,
+            None if origin.contains("://") => {
+                let why = "must be a file or an http:// address";
+                return Err(anyhow!("--checkpoint {origin}: {why}").into());
+            }
+            None => read(Path::new(origin)).with_context(|| format!("--checkpoint {origin}"))?,
+        };
+        let found = Anchor::digest(&bytes);
+        let name = hex::encode(found);
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+            let wanted = hex::encode(wanted);
+            let what = format!("--checkpoint {origin}: its digest is {name}");
+            return Err(Error::Check(format!(
+                "{what}, --checkpoint-digest says {wanted}"
+            )));
+        }
+        let anchor = machine.read_anchor(&bytes);
+        let anchor = anchor.with_context(|| format!("--checkpoint {origin}"))?;
+        let slot = anchor.finalised().slot.0;
+        match wanted {
+            Some(_) => info!(
+                slot,
+                digest = name,
+                "checkpoint, as --checkpoint-digest says"
+            ),
+            None => warn!(
+                slot,
+                digest = name,
+                "checkpoint whose digest nobody vouched for"
+            ),
+        }
+        Ok(Some(bytes.into()))
+    }
+
+    /// Opens the two files of a folder: what they know of each other is compared.
+    pub(super) fn open(&self, folder: &Path, start: Start) -> Result<(SafetyStore, Blocks)> {
+        let (safety, node) = (folder.join("safety.redb"), folder.join("node.redb"));
+        let was_used = node.exists() || folder.join("node.redb.damaged").exists();
+        let blocks = Blocks::open(&node)?;
+        let known = Known {
+            witness: blocks.witness()?,
+            was_used,
+            accept_new: self.accept_new_safety_file,
+        };
+        let (store, why) = SafetyStore::open_known(&safety, start.ids, start.opening, known)?;
+        if let Some(why) = why {
+            warn!("{why}; a new one was made, as --accept-new-safety-file says");
+        }
+        Ok((store, blocks))
+    }
+}
+
+fn digest(text: &str) -> Result<[u8; 32]> {
+    let mut digest = [0; 32];
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    hex::decode_to_slice(text, &mut digest)
+        .with_context(|| format!("--checkpoint-digest {text}: must be 64 hexadecimal digits"))?;
+    Ok(digest)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = ANCHOR_BYTES_MAX as u64 + 1;
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Fetches `HOST:PORT/PATH`.
+fn fetch(rest: &str) -> anyhow::Result<Vec<u8>> {
+    let (host, path) = rest
+        .split_once('/')
+        .unwrap_or((rest, "alphorn/v0/checkpoint"));
+    let named = match host.contains(':') {
+        true => host.to_owned(),
+        false => format!("{host}:80"),
+    };
+    let mut addresses = named.to_socket_addrs()?;
+    let address = addresses.next().context("the name has no address")?;
+    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    api::fetch(
+        address,
+        &request,
+        PATIENCE,
+        ANCHOR_BYTES_MAX as u64 + (64 << 10),
+    )
+}

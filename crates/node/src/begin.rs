@@ -1,0 +1,70 @@
+//! Where a node begins: at the checkpoint that it kept, or one that it was given, or at genesis; and the
+//! blocks after it that it verified before.
+
+use crate::blocks::{Blocks, BlocksError};
+use crate::record::Recorder;
+use alphorn_proto::chain::AnchorError;
+use alphorn_proto::horn::Horn;
+use alphorn_types::Slot;
+
+/// What a start found.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    /// The final slot at which the chain begins, if that is not genesis.
+    pub(crate) checkpoint: Option<Slot>,
+    /// Blocks that were taken.
+    pub(crate) blocks: u64,
+    /// Why the checkpoint that was kept is of no use.
+    pub(crate) refused: Option<AnchorError>,
+}
+
+/// Puts the roles where the last run left them: the later one of the checkpoint that was kept and the
+/// one that is given, and then blocks, oldest first. A block that does not
+/// fit any more is of a branch that was given up.
+pub(crate) fn begin(
+    horn: &mut Horn,
+    blocks: &Blocks,
+    given: Option<&[u8]>,
+    mut recorder: Option<&mut Recorder>,
+) -> Result<Begun, BlocksError> {
+    let mut begun = Begun::default();
+    let kept = blocks.checkpoint()?;
+    let kept = kept.as_ref().map(|kept| &kept.bytes[..]);
+    let mut best: Option<(Slot, &[u8])> = None;
+    for bytes in [kept, given].into_iter().flatten() {
+        match horn
+            .read_anchor(bytes)
+            .map(|anchor| anchor.finalised().slot)
+        {
+            Ok(slot) if best.is_none_or(|(best, _)| slot > best) => best = Some((slot, bytes)),
+            Ok(_) => {}
+            Err(error) => begun.refused = Some(error),
+        }
+    }
+    if let Some((slot, bytes)) = best {
+        match horn.begin_at(bytes) {
+            Ok(()) => begun.checkpoint = Some(slot),
+            Err(error) => begun.refused = Some(error),
+        }
+        if let Some(recorder) = &mut recorder {
+            recorder.began_at(bytes);
+        }
+    }
+    let mut from = Slot(0);
+    loop {
+        let part = blocks.range(from, usize::MAX, &[])?;
+        let Some(last) = part.last().map(|block| block.slot) else {
+            return Ok(begun);
+        };
+        // The last slot may have more blocks than the part, so the next one begins with it; blocks
+        // that come twice are refused.
+        let is_end = part.iter().all(|block| block.slot == last);
+        for block in part {
+            if let Some(recorder) = &mut recorder {
+                recorder.restored(&block.data);
+            }
+            begun.blocks += u64::from(horn.restore(&block.data).is_ok());
+        }
+        from = if is_end { last.next() } else { last };
+    }
+}

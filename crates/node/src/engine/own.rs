@@ -1,0 +1,238 @@
+//! What this process signed, to tell it from what somebody else signs with the same keys.
+//!
+//! Two processes with one key contradict each other sooner or later, and with a one-time key they give
+//! it away. No mark on a disk says that the other one is there, but the network does: messages whose
+//! sender is local and that were not made here, and local validators in evidence of ballots for which
+//! they did not vote here. So every message that was accepted is looked at, as long as the process
+//! runs.
+//!
+//! What is not noticed: two processes that say the same, byte for byte, as votes with deterministic
+//! signatures for the same head do. They are noticed at the first message in which they differ, or
+//! that the other one sends first.
+//!
+//! Votes of slots before the start that the marks do not know of are no sign of somebody else: the
+//! marks are those of an older copy. They are raised to what the network shows.
+
+use super::{Settings, Stranger};
+use alphorn_proto::horn::{Horn, Shown};
+use alphorn_proto::wire::{Aggregate, Header, Kind, Root, Topic, Vote, VoteMsg};
+use alphorn_proto::{Evidence, Token, Verdict};
+use alphorn_scheme::Bytes;
+use alphorn_types::{Bitfield, Slot, Validator};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
+
+/// Slots for which it is remembered what was signed here; of older ones nothing is said.
+const SLOTS_MAX: u64 = 64;
+
+/// Most messages under local names whose verdict is awaited: as many as the network waits for, so
+/// that forged ones keep none out.
+const AWAITED_MAX: usize = super::MESSAGES_AWAITED_MAX;
+
+/// What was signed here in a slot.
+#[derive(Default)]
+struct Made {
+    /// By vote, who cast it.
+    votes: BTreeMap<Vote, Bitfield>,
+    blocks: BTreeSet<Root>,
+    /// Short digests of aggregates and collections. Whoever finds another message of one of them hides
+    /// nothing but its own.
+    aggregates: BTreeSet<u64>,
+}
+
+impl Made {
+    fn has_aggregate(&self, data: &Bytes) -> bool {
+        self.aggregates.contains(&short_digest(data))
+    }
+}
+
+fn short_digest(data: &Bytes) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(data);
+    hasher.finish()
+}
+
+/// What a message shows of local keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing that is new.
+    Known,
+    /// Votes of a life before this one that the marks do not know of.
+    Earlier(Shown),
+    /// Somebody else has a local key.
+    Stranger(Stranger),
+}
+
+/// What was signed here, and messages under local names whose verdict is awaited.
+pub(super) struct Own {
+    /// The first slot that no earlier life can have signed, by the marks.
+    used: Slot,
+    /// The first slot of which everything that local keys sign is of this process.
+    from: Slot,
+    slots: BTreeMap<Slot, Made>,
+    awaited: BTreeMap<Token, (Stranger, Option<Vote>)>,
+}
+
+impl Own {
+    pub(super) fn new(settings: Settings) -> Self {
+        let started = settings.started.map_or(Slot(0), Slot::next);
+        Own {
+            used: settings.used,
+            from: started.max(settings.used),
+            slots: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+        }
+    }
+
+    /// A message is published here.
+    pub(super) fn made(&mut self, topic: Topic, data: &Bytes, horn: &Horn) {
+        let format = horn.format();
+        match topic.kind() {
+            Kind::Vote => {
+                if let Ok(message) = VoteMsg::decode(data, format) {
+                    let validators = format.layout.validators() as usize;
+                    let made = self.slot(message.vote.slot);
+                    let voters = made.votes.entry(message.vote);
+                    let voters = voters.or_insert_with(|| Bitfield::new(validators));
+                    voters.set(message.validator.0 as usize);
+                }
+            }
+            Kind::Block => {
+                if let Ok(header) = Header::peek(data, format) {
+                    self.slot(header.slot).blocks.insert(header.root());
+                }
+            }
+            Kind::Aggregate | Kind::Collection => {
+                if let Ok(vote) = Vote::peek(data, topic.kind()) {
+                    self.slot(vote.slot).aggregates.insert(short_digest(data));
+                }
+            }
+        }
+    }
+
+    /// What was signed in a slot; the oldest ones are forgotten.
+    fn slot(&mut self, slot: Slot) -> &mut Made {
+        let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
+        let oldest = newest.max(slot).saturating_sub(SLOTS_MAX);
+        self.slots = self.slots.split_off(&oldest);
+        self.slots.entry(slot).or_default()
+    }
+
+    /// A message of others came: if a local validator is said to have made it, its verdict decides.
+    pub(super) fn await_verdict(&mut self, token: Token, topic: Topic, data: &Bytes, horn: &Horn) {
+        if let Some(claimed) = self.claimed(topic, data, horn)
+            && self.awaited.len() < AWAITED_MAX
+        {
+            self.awaited.insert(token, claimed);
+        }
+    }
+
+    /// Whose a message is, if it is a local validator's and was not made here.
+    fn claimed(&self, topic: Topic, data: &Bytes, horn: &Horn) -> Option<(Stranger, Option<Vote>)> {
+        let format = horn.format();
+        let (validator, slot, vote) = match topic.kind() {
+            Kind::Vote => {
+                let message = VoteMsg::decode(data, format).ok()?;
+                let VoteMsg {
+                    vote, validator, ..
+                } = message;
+                if self.voted(&vote, validator) {
+                    return None;
+                }
+                (validator, vote.slot, Some(vote))
+            }
+            Kind::Block => {
+                let header = Header::peek(data, format).ok()?;
+                let made = self.slots.get(&header.slot);
+                if made.is_some_and(|made| made.blocks.contains(&header.root())) {
+                    return None;
+                }
+                (header.proposer, header.slot, None)
+            }
+            Kind::Aggregate | Kind::Collection => {
+                let head = Aggregate::peek(data, format).ok()?;
+                let made = self.slots.get(&head.vote.slot);
+                let is_local = horn.local().hosts(head.sender);
+                if is_local && made.is_some_and(|made| made.has_aggregate(data)) {
+                    return None;
+                }
+                (head.sender, head.vote.slot, None)
+            }
+        };
+        let stranger = Stranger { validator, slot };
+        horn.local().hosts(validator).then_some((stranger, vote))
+    }
+
+    fn voted(&self, vote: &Vote, validator: Validator) -> bool {
+        let made = self.slots.get(&vote.slot);
+        let voters = made.and_then(|made| made.votes.get(vote));
+        voters.is_some_and(|voters| voters.get(validator.0 as usize))
+    }
+
+    /// The verdict on a message: accepted ones were signed with the key of their sender.
+    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict, horn: &Horn) -> Seen {
+        match self.awaited.remove(&token) {
+            Some((stranger, vote)) if verdict == Verdict::Accept => {
+                self.judge(stranger, vote, horn)
+            }
+            _ => Seen::Known,
+        }
+    }
+
+    /// Two statements of a validator contradict each other, and both are signed. Here nobody makes two.
+    pub(super) fn contradiction(&self, pair: &Evidence, horn: &Horn) -> Seen {
+        let format = horn.format();
+        let data = &pair.second;
+        let author = Header::peek(data, format).map(|header| (header.proposer, header.slot));
+        let author = author.or_else(|_| {
+            let head = Aggregate::peek(data, format);
+            head.map(|head| (head.sender, head.vote.slot))
+        });
+        let author = author.or_else(|_| {
+            let message = VoteMsg::decode(data, format);
+            message.map(|message| (message.validator, message.vote.slot))
+        });
+        match author {
+            Ok((validator, slot)) if horn.local().hosts(validator) => {
+                self.judge(Stranger { validator, slot }, None, horn)
+            }
+            _ => Seen::Known,
+        }
+    }
+
+    /// Verified evidence has votes of local validators.
+    pub(super) fn shown(&self, shown: Shown, horn: &Horn) -> Seen {
+        let Shown { vote, validators } = shown;
+        let unknown = |validator: &Validator| !self.voted(&vote, *validator);
+        let unknown: Vec<Validator> = validators.into_iter().filter(unknown).collect();
+        let Some(&validator) = unknown.first() else {
+            return Seen::Known;
+        };
+        let slot = vote.slot;
+        match self.judge(Stranger { validator, slot }, Some(vote), horn) {
+            Seen::Earlier(_) => Seen::Earlier(Shown {
+                vote,
+                validators: unknown,
+            }),
+            seen => seen,
+        }
+    }
+
+    /// What it means that a local validator signed something that was not made here.
+    fn judge(&self, stranger: Stranger, vote: Option<Vote>, horn: &Horn) -> Seen {
+        let Stranger { validator, slot } = stranger;
+        // The head is of the last slot that anything is known of.
+        let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
+        let is_forgotten = slot.0.saturating_add(SLOTS_MAX) < newest.max(horn.finality().head).0;
+        match vote {
+            _ if slot < self.used => Seen::Known,
+            Some(vote) if slot < self.from => Seen::Earlier(Shown {
+                vote,
+                validators: vec![validator],
+            }),
+            None if slot < self.from => Seen::Known,
+            _ if is_forgotten => Seen::Known,
+            _ => Seen::Stranger(stranger),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A network that lasts: a hundred thousand slots with restarts from disk and joins from checkpoints.
+
+use super::*;
+use crate::begin::begin;
+use crate::blocks::{Blocks, Checkpoint, Facts, SLOTS_KEPT, Stored};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use redb::backends::InMemoryBackend;
+
+/// Slots, and how many of them pass with nothing going on before some are run.
+const SLOTS: u64 = 100_000;
+const JUMP: u64 = if cfg!(feature = "soak") {
+    90
+} else {
+    SLOTS_KEPT
+};
+/// Slots that are run after a jump.
+const RUN: u64 = 10;
+/// Nothing is under way that late in a slot, so that nothing is lost where time jumps.
+const LATE_NS: u64 = 3_700_000_000;
+/// Rounds from one restart, or one join, to the next.
+const RESTART_EVERY: u64 = if cfg!(feature = "soak") { 10 } else { 1 };
+const JOIN_EVERY: u64 = if cfg!(feature = "soak") { 50 } else { 3 };
+
+fn disk() -> Blocks {
+    Blocks::open_backend(InMemoryBackend::new).unwrap()
+}
+
+/// Writes what a node wants kept, as its archive does.
+fn keep(node: &mut Node, disk: &Blocks) {
+    let horn = node.engine.as_ref().unwrap().horn();
+    let stored = |(slot, data): (Slot, Bytes)| Stored {
+        slot,
+        root: Header::peek(&data, horn.format()).unwrap().root(),
+        data,
+    };
+    let blocks: Vec<Stored> = std::mem::take(&mut node.blocks)
+        .into_iter()
+        .map(stored)
+        .collect();
+    let last = node.anchors.pop();
+    let last = last.map(|anchor| {
+        let bytes = anchor.encode().unwrap();
+        Checkpoint::new(anchor.finalised().slot, anchor.base_slot(), bytes)
+    });
+    node.anchors.clear();
+    node.kept.clear();
+    node.judged.clear();
+    node.votes.clear();
+    node.reserved.clear();
+    let facts = Facts {
+        checkpoint: last.as_ref(),
+        witness: None,
+    };
+    disk.put_with(&blocks, &[], facts).unwrap();
+}
+
+impl World {
+    /// A node ends, and begins again with a disk and perhaps a checkpoint; its marks stay.
+    fn restart(&mut self, index: usize, disk: &Blocks, given: Option<&[u8]>) {
+        let mut again = node(index as u32, NODES, 4);
+        let mut horn = horn(index as u32, NODES, 4);
+        let begun = begin(&mut horn, disk, given, None).unwrap();
+        assert!(begun.refused.is_none());
+        let slot = horn.clock().slot_at(self.now).unwrap();
+        let settings = Settings {
+            first_slot: slot.next().next(),
+            started: Some(slot),
+            used: slot.next(),
+        };
+        again.engine = Some(Engine::new(horn, settings));
+        std::mem::swap(&mut again.marks, &mut self.nodes[index].marks);
+        self.nodes[index] = again;
+        self.queue.retain(|_, (to, _)| *to != index);
+    }
+
+    /// Hands a node the blocks that a peer serves from the node's final one on.
+    fn catch_up(&mut self, index: usize, peer: &Blocks) {
+        let horn = self.nodes[index].engine.as_ref().unwrap().horn();
+        let from = horn.chain().finalised().slot;
+        for block in peer.range(from, usize::MAX, &[]).unwrap() {
+            self.sequence += 1;
+            let token = Token((1 << 63) | self.sequence);
+            let event = Event::Message(NODE, Topic::Block, token, block.data);
+            self.push(self.now, index, event);
+        }
+    }
+
+    fn finalised(&self, index: usize) -> Slot {
+        let horn = self.nodes[index].engine.as_ref().unwrap().horn();
+        horn.chain().finalised().slot
+    }
+}
+
+#[test]
+fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
+    let mut rng = SmallRng::seed_from_u64(24);
+    let mut world = World::new();
+    let mut disks: Vec<Blocks> = (0..NODES).map(|_| disk()).collect();
+    let (mut slot, mut round, mut joins) = (0, 0, 0);
+    while slot < SLOTS {
+        slot += RUN;
+        world.run_until(slot_start(slot).saturating_add_ns(LATE_NS));
+        for index in 0..NODES as usize {
+            let finalised = world.finalised(index).0;
+            assert!(finalised + 3 >= slot, "node {index} at {slot}: {finalised}");
+            assert_eq!(world.nodes[index].strangers, []);
+            keep(&mut world.nodes[index], &disks[index]);
+            // What is kept is bounded, and enough.
+            let oldest = disks[index].range(Slot(0), 1, &[]).unwrap()[0].slot.0;
+            assert!(oldest + SLOTS_KEPT + JUMP >= slot, "{oldest} at {slot}");
+        }
+        round += 1;
+        let index = rng.random_range(0..NODES as usize);
+        let other = (index + 1) % NODES as usize;
+        if round % JOIN_EVERY == 0 {
+            // Its disk is lost; a peer gives it the checkpoint that it has.
+            joins += 1;
+            disks[index] = disk();
+            let given = disks[other].checkpoint().unwrap().unwrap();
+            world.restart(index, &disks[index], Some(&given.bytes));
+            assert_eq!(world.finalised(index), given.slot);
+        } else if round % RESTART_EVERY == 0 {
+            let before = world.finalised(index);
+            world.restart(index, &disks[index], None);
+            assert!(
+                world.finalised(index).0 + 1 >= before.0,
+                "from its own disk"
+            );
+        }
+        // It asks once a slot, and has its committees after the first.
+        for _ in 0..3 {
+            world.catch_up(index, &disks[other]);
+            slot += 1;
+            world.run_until(slot_start(slot).saturating_add_ns(LATE_NS));
+        }
+        // Nothing happens for long.
+        slot += JUMP;
+        world.queue.clear();
+        world.now = slot_start(slot);
+    }
+    assert!(joins >= 4 && round > 10);
+}

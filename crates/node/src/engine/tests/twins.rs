@@ -1,0 +1,109 @@
+//! Two processes with the same keys, and a node whose marks are those of an older copy.
+
+use super::*;
+
+/// Nodes of which the last one has the keys of the one before it.
+fn with_twin() -> World {
+    let mut world = World::new();
+    world.nodes.push(node(NODES - 1, NODES, 4));
+    world.nodes.iter_mut().for_each(|node| node.has_twin = true);
+    world
+}
+
+fn last_vote(node: &Node) -> Slot {
+    *node.votes.last_key_value().unwrap().0
+}
+
+/// Both start before genesis, and neither is there before the other. As long as they say the same,
+/// byte for byte, nobody can tell them apart; one that lacks votes of a slot makes another
+/// aggregate of them.
+#[test]
+fn twins_that_start_in_the_same_slot_notice_each_other_when_they_differ() {
+    let mut world = with_twin();
+    let twin = world.nodes.len() - 1;
+    let from = slot_start(5);
+    let until = from.saturating_add_ns(1_500_000_000);
+    world.lost = Some((from..until, Kind::Vote, twin));
+    world.run_until(slot_start(5));
+    for node in &world.nodes[twin - 1..] {
+        assert_eq!(node.strangers, [], "they are one");
+    }
+    world.run_until(slot_start(12));
+    for node in &world.nodes[twin - 1..] {
+        assert_eq!(node.strangers.len(), 1, "said once");
+        let stranger = node.strangers[0];
+        assert!((5..8).contains(&stranger.slot.0), "{stranger}");
+        let keys = node.engine.as_ref().unwrap().horn().local();
+        assert!(keys.hosts(stranger.validator));
+        assert!(last_vote(node).0 <= stranger.slot.0 + 1, "{stranger}");
+        assert!(
+            node.reserved
+                .iter()
+                .all(|slot| slot.0 <= stranger.slot.0 + 1)
+        );
+    }
+    for node in &world.nodes[..twin - 1] {
+        assert_eq!(node.strangers, [], "their keys are theirs alone");
+        assert!(last_vote(node) >= Slot(11));
+    }
+}
+
+/// The bits of evidence tell of a twin whose votes never came here.
+#[test]
+fn a_twin_is_noticed_by_the_bits_of_aggregates_and_blocks() {
+    let mut world = with_twin();
+    let twin = world.nodes.len() - 1;
+    world.run_until(slot_start(3));
+    // The first one signs nothing from here on, and hears no votes.
+    world.nodes[twin - 1].broken_disk = true;
+    world.nodes[twin - 1].reserved.clear();
+    world.lost = Some((slot_start(3)..slot_start(99), Kind::Vote, twin - 1));
+    world.run_until(slot_start(6));
+    let strangers = &world.nodes[twin - 1].strangers;
+    assert_eq!(strangers.len(), 1);
+    assert!((3..5).contains(&strangers[0].slot.0), "{}", strangers[0]);
+}
+
+/// A folder that is brought back from a copy, with the right clock: the marks are behind what the
+/// network shows, and are raised before anything is signed. That is no stranger.
+#[test]
+fn marks_that_are_behind_the_network_are_raised() {
+    let mut world = World::new();
+    world.run_until(slot_start(3));
+    let copy: Vec<Bytes> = world.nodes[1].blocks.values().cloned().collect();
+    world.run_until(slot_start(8).saturating_add_ns(3_000_000_000));
+    let mut node = node(1, NODES, 4);
+    let mut horn = horn(1, NODES, 4);
+    for block in &copy {
+        horn.restore(block).unwrap();
+    }
+    let settings = Settings {
+        first_slot: Slot(10),
+        started: Some(Slot(8)),
+        used: Slot(4),
+    };
+    node.engine = Some(Engine::new(horn, settings));
+    world.queue.retain(|_, (index, _)| *index != 1);
+    world.nodes[1] = node;
+    for slot in 9..12 {
+        world.exchange_blocks();
+        world.run_until(slot_start(slot).saturating_add_ns(100_000_000));
+    }
+    world.run_until(slot_start(16));
+    let node = &world.nodes[1];
+    assert_eq!(node.strangers, []);
+    let shown: BTreeSet<Slot> = node.raised.iter().map(|shown| shown.vote.slot).collect();
+    assert_eq!(shown, (4..=8).map(Slot).collect());
+    let own = (VALIDATORS / NODES) as usize;
+    let of_slot = |slot| {
+        node.raised
+            .iter()
+            .filter(move |shown| shown.vote.slot == slot)
+    };
+    let most = of_slot(Slot(5)).map(|shown| shown.validators.len()).max();
+    assert!(
+        most.is_some_and(|most| most <= own && most > own / 4),
+        "{most:?}"
+    );
+    assert!(last_vote(node) >= Slot(15), "and it goes on");
+}

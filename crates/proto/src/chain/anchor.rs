@@ -1,0 +1,425 @@
+//! The state of a chain at its last final block, from which another chain begins: what a node keeps
+//! for its next start, and what one that joins late is given.
+//!
+//! It has the final block with the window of its ancestors that votes can still name ([`TRUNK_MAX`]
+//! blocks): headers, who signed what they include, and what each has decided. That is all on which
+//! the blocks after it depend, so a chain that begins there and takes them comes to the same
+//! verdicts as one that begins at genesis. Where a chain gave up what lies between its final block
+//! and a later one ([`fold`](super::fold)), the last block of the trunk is that later one, its *base*.
+//!
+//! All chains that finalise a block have the same anchor there, byte for byte, unless one of them
+//! ran out of room and forgot the signers of its window: so people can compare [`Anchor::digest`].
+//! Nothing in the bytes proves that they are the truth. Whoever takes an anchor from elsewhere trusts
+//! who vouches for its digest, as with every start that is not from genesis (weak subjectivity).
+
+use super::{Chain, INCLUSION_SLOTS, Included, Node, Room, included_bytes};
+use crate::wire::{BLOCK_ENTRIES_MAX, Checkpoint, HEADER_BYTES, Header, Root, VOTE_BYTES, Vote};
+use alphorn_types::{Bitfield, DecodeError, Layout, Reader, Slot, Writer};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// First bytes of an encoded anchor.
+pub const ANCHOR_MAGIC: &[u8; 16] = b"alphorn-anchor1\n";
+
+/// Most blocks: one of each slot of the window, the one before it, and the base.
+pub const TRUNK_MAX: usize = INCLUSION_SLOTS as usize + 2;
+
+/// Most bytes of an encoded anchor: those of a million validators whose votes all blocks of the
+/// window include take 5 MB.
+pub const ANCHOR_BYTES_MAX: usize = 64 << 20;
+
+/// How a set of signers is written: all of a committee, a list of positions, or a bit for each. The
+/// shortest one is the only legal one, of equal ones the first.
+const ALL: u8 = 0;
+const LIST: u8 = 1;
+const BITS: u8 = 2;
+
+/// Bytes that are no anchor of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnchorError {
+    /// They do not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// They begin as something else.
+    #[error("it does not begin as a checkpoint of this version")]
+    Magic,
+    /// The checkpoint is of another network.
+    #[error("a checkpoint of another network: {} instead of {}", hex(.found), hex(.own))]
+    Network {
+        /// The first bytes of its network's identity.
+        found: [u8; 4],
+        /// The first bytes of this one's.
+        own: [u8; 4],
+    },
+    /// Its blocks are no chain, or cannot have decided what they say.
+    #[error("block {index} of the checkpoint: {what}")]
+    Inconsistent {
+        /// The block, from 0.
+        index: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A machine that has begun cannot begin elsewhere.
+    #[error("the machine has begun already")]
+    Begun,
+}
+
+fn hex(bytes: &[u8; 4]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A chain at its last final block.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    network_id: [u8; 32],
+    finalised: Checkpoint,
+    /// Parents before their children, the base last.
+    pub(super) trunk: Vec<Node>,
+}
+
+impl Anchor {
+    /// The highest final checkpoint.
+    pub fn finalised(&self) -> Checkpoint {
+        self.finalised
+    }
+
+    /// The slot of the block on which all later ones stand: they are what is still lacking.
+    pub fn base_slot(&self) -> Slot {
+        // A trunk has a block.
+        self.trunk.last().map_or(Slot(0), |node| node.header.slot)
+    }
+
+    /// The bytes; none if they would be more than [`ANCHOR_BYTES_MAX`].
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut w = Writer::with_capacity(64 << 10);
+        w.bytes(ANCHOR_MAGIC);
+        w.bytes(&self.network_id);
+        put_checkpoint(&mut w, &self.finalised);
+        // TRUNK_MAX is below 256.
+        w.u8(self.trunk.len() as u8);
+        for node in &self.trunk {
+            w.bytes(&node.header.encode());
+            put_checkpoint(&mut w, &node.justified);
+            put_checkpoint(&mut w, &node.finalised);
+            node.epoch_roots.iter().for_each(|root| w.bytes(root));
+            w.u8(node.folded.into());
+            w.u16(u16::try_from(node.included.len()).ok()?);
+            for (vote, committees) in &node.included {
+                w.bytes(&vote.encode());
+                w.u16(u16::try_from(committees.len()).ok()?);
+                for (committee, signers) in committees {
+                    w.u16(*committee);
+                    put_signers(&mut w, signers);
+                }
+            }
+            if w.as_slice().len() > ANCHOR_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(w.into_vec())
+    }
+
+    /// The name of an encoded anchor: SHA-256 of its bytes, of which the first say what they are.
+    pub fn digest(encoded: &[u8]) -> [u8; 32] {
+        Sha256::digest(encoded).into()
+    }
+
+    /// The inverse of [`encode`](Self::encode), for a network of that identity and layout.
+    ///
+    /// # Errors
+    ///
+    /// [`AnchorError`]; what is accepted has one encoding, and a chain can begin there.
+    pub fn decode(
+        bytes: &[u8],
+        network_id: &[u8; 32],
+        layout: &Layout,
+    ) -> Result<Self, AnchorError> {
+        if bytes.len() > ANCHOR_BYTES_MAX {
+            return Err(AnchorError::Decode(DecodeError::TooLong {
+                what: "checkpoint",
+                value: bytes.len() as u64,
+                max: ANCHOR_BYTES_MAX as u64,
+            }));
+        }
+        let mut r = Reader::new(bytes);
+        if r.array().ok().as_ref() != Some(ANCHOR_MAGIC) {
+            return Err(AnchorError::Magic);
+        }
+        let found: [u8; 32] = r.array()?;
+        if found != *network_id {
+            let first = |id: &[u8; 32]| [id[0], id[1], id[2], id[3]];
+            let (found, own) = (first(&found), first(network_id));
+            return Err(AnchorError::Network { found, own });
+        }
+        let finalised = take_checkpoint(&mut r)?;
+        let count = usize::from(r.u8()?);
+        if count > TRUNK_MAX {
+            return Err(AnchorError::Decode(DecodeError::TooLong {
+                what: "blocks of the checkpoint",
+                value: count as u64,
+                max: TRUNK_MAX as u64,
+            }));
+        }
+        let mut trunk = Vec::with_capacity(count);
+        for _ in 0..count {
+            trunk.push(take_node(&mut r, layout)?);
+        }
+        r.finish()?;
+        let anchor = Anchor {
+            network_id: found,
+            finalised,
+            trunk,
+        };
+        anchor.check()?;
+        Ok(anchor)
+    }
+
+    /// Whether the blocks are a chain that can have decided what they say. A base that is not the final
+    /// block has lost its parent.
+    fn check(&self) -> Result<(), AnchorError> {
+        let wrong = |index, what| Err(AnchorError::Inconsistent { index, what });
+        let Some(last) = self.trunk.len().checked_sub(1) else {
+            return wrong(0, "there is none");
+        };
+        let is_final = |node: &Node| node.root == self.finalised.root;
+        for (index, node) in self.trunk.iter().enumerate() {
+            let slot = node.header.slot;
+            let before = index.checked_sub(1).map(|i| &self.trunk[i]);
+            let follows = before.is_none_or(|before| {
+                let is_base = index == last && !is_final(node) && slot > self.finalised.slot;
+                slot > before.header.slot && (node.header.parent == before.root || is_base)
+            });
+            if !follows {
+                return wrong(index, "it does not stand on the one before");
+            }
+            if node.finalised.slot > node.justified.slot || node.justified.slot > slot {
+                return wrong(index, "its checkpoints are not in order");
+            }
+            let age = |vote: &Vote| slot.0.checked_sub(vote.slot.0);
+            let mut ages = node.included.keys().map(age);
+            if !ages.all(|age| age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age))) {
+                return wrong(index, "it includes votes of slots that it cannot include");
+            }
+            if node.folded && !node.included.is_empty() {
+                return wrong(index, "it includes votes that it has forgotten");
+            }
+        }
+        let base = &self.trunk[last];
+        let stands = is_final(base) && self.finalised.slot >= base.header.slot
+            || base.header.slot > self.finalised.slot;
+        match stands {
+            true => Ok(()),
+            false => wrong(last, "the final block is none of them"),
+        }
+    }
+}
+
+fn put_checkpoint(w: &mut Writer, checkpoint: &Checkpoint) {
+    w.u64(checkpoint.slot.0);
+    w.bytes(&checkpoint.root);
+}
+
+fn take_checkpoint(r: &mut Reader<'_>) -> Result<Checkpoint, DecodeError> {
+    Ok(Checkpoint {
+        slot: Slot(r.u64()?),
+        root: r.array()?,
+    })
+}
+
+/// The shortest form of a set.
+fn form(signers: &Bitfield) -> u8 {
+    let ones = signers.count_ones();
+    match ones {
+        _ if ones == signers.len() => ALL,
+        _ if 2 + 4 * ones <= signers.len().div_ceil(8) => LIST,
+        _ => BITS,
+    }
+}
+
+fn put_signers(w: &mut Writer, signers: &Bitfield) {
+    let form = form(signers);
+    w.u8(form);
+    match form {
+        ALL => {}
+        LIST => {
+            // Fewer than an eighth of a committee, which is no longer than 2^22.
+            w.u16((signers.count_ones() & 0xffff) as u16);
+            signers.iter_ones().for_each(|seat| w.u32(seat as u32));
+        }
+        _ => w.bytes(&signers.to_bytes()),
+    }
+}
+
+fn take_signers(r: &mut Reader<'_>, len: usize) -> Result<Bitfield, DecodeError> {
+    let what = "signers";
+    let tag = r.u8()?;
+    let signers = match tag {
+        ALL => Bitfield::ones(len),
+        LIST => {
+            let count = usize::from(r.u16()?);
+            // They are there before there is room for them.
+            let mut seats = Reader::new(r.bytes(4 * count)?);
+            let mut signers = Bitfield::new(len);
+            let mut next = 0;
+            for _ in 0..count {
+                let max = (len as u32).saturating_sub(1);
+                let seat = seats.u32_at_most("a position", max)?;
+                if seat < next {
+                    return Err(DecodeError::NotCanonical { what });
+                }
+                next = seat + 1;
+                signers.set(seat as usize);
+            }
+            signers
+        }
+        BITS => {
+            let bytes = r.bytes(len.div_ceil(8))?;
+            let signers = Bitfield::from_bytes(bytes, len);
+            signers.map_err(|_| DecodeError::NotCanonical { what })?
+        }
+        value => {
+            let value = u64::from(value);
+            return Err(DecodeError::UnknownTag { what, value });
+        }
+    };
+    match signers.any() && form(&signers) == tag {
+        true => Ok(signers),
+        false => Err(DecodeError::NotCanonical { what }),
+    }
+}
+
+fn take_node(r: &mut Reader<'_>, layout: &Layout) -> Result<Node, DecodeError> {
+    let header = take_header(r, layout)?;
+    let (justified, finalised) = (take_checkpoint(r)?, take_checkpoint(r)?);
+    let epoch_roots = [r.array()?, r.array()?];
+    let folded = r.u8()?;
+    if folded > 1 {
+        let (what, value) = ("a flag of a block", u64::from(folded));
+        return Err(DecodeError::UnknownTag { what, value });
+    }
+    let included = take_included(r, layout)?;
+    Ok(Node {
+        root: header.root(),
+        header,
+        parent: None,
+        bytes: included_bytes(&included),
+        included,
+        folded: folded == 1,
+        further: false,
+        built_on: None,
+        justified,
+        finalised,
+        epoch_roots,
+    })
+}
+
+fn take_header(r: &mut Reader<'_>, layout: &Layout) -> Result<Header, DecodeError> {
+    let bytes: [u8; HEADER_BYTES] = r.array()?;
+    let header = Header::decode(&bytes);
+    let (value, max) = (header.proposer.0, layout.validators() - 1);
+    match value <= max {
+        true => Ok(header),
+        false => Err(DecodeError::OutOfRange {
+            what: "a proposer",
+            value: value.into(),
+            max: max.into(),
+        }),
+    }
+}
+
+fn take_included(r: &mut Reader<'_>, layout: &Layout) -> Result<Included, DecodeError> {
+    let too_many = |value: usize| DecodeError::TooLong {
+        what: "entries of a block of the checkpoint",
+        value: value as u64,
+        max: BLOCK_ENTRIES_MAX as u64,
+    };
+    let mut included = Included::new();
+    let votes = usize::from(r.u16()?);
+    let mut entries = 0;
+    for _ in 0..votes {
+        let bytes: [u8; VOTE_BYTES] = r.array()?;
+        let vote = Vote::decode(&bytes);
+        let last = included.last_key_value().map(|(last, _)| *last);
+        let count = usize::from(r.u16()?);
+        if count == 0 || last.is_some_and(|last| last >= vote) {
+            let what = "votes of a block";
+            return Err(DecodeError::NotCanonical { what });
+        }
+        entries += count;
+        if entries > BLOCK_ENTRIES_MAX {
+            return Err(too_many(entries));
+        }
+        let mut committees: BTreeMap<u16, Arc<Bitfield>> = BTreeMap::new();
+        for _ in 0..count {
+            let (committee, max) = (r.u16()?, layout.committees() - 1);
+            if committee > max {
+                return Err(DecodeError::OutOfRange {
+                    what: "a committee",
+                    value: committee.into(),
+                    max: max.into(),
+                });
+            }
+            let last = committees.last_key_value().map(|(last, _)| *last);
+            if last.is_some_and(|last| last >= committee) {
+                let what = "committees of a vote";
+                return Err(DecodeError::NotCanonical { what });
+            }
+            let signers = take_signers(r, layout.committee_len(committee) as usize)?;
+            committees.insert(committee, Arc::new(signers));
+        }
+        included.insert(vote, committees);
+    }
+    Ok(included)
+}
+
+impl Chain {
+    /// The state from which another chain of the network can begin; sets of signers are shared.
+    pub fn anchor(&self, network_id: [u8; 32]) -> Anchor {
+        // Only the window of the final block and the base stand there.
+        let trunk = self.nodes[..=self.base_index()].iter();
+        let trunk = trunk.map(|node| Node {
+            parent: None,
+            further: false,
+            built_on: None,
+            ..node.clone()
+        });
+        Anchor {
+            network_id,
+            finalised: self.finalised,
+            trunk: trunk.collect(),
+        }
+    }
+
+    /// The same chain, of no block yet, beginning at an anchor of its network.
+    #[must_use]
+    pub(crate) fn beginning_at(self, anchor: Anchor) -> Self {
+        let mut nodes = anchor.trunk;
+        let mut room = Room::default();
+        let mut before: Option<Root> = None;
+        for (index, node) in nodes.iter_mut().enumerate() {
+            // A base that is not the final block has lost its parent.
+            let stands = before.is_some_and(|before| before == node.header.parent);
+            node.parent = index.checked_sub(1).filter(|_| stands);
+            before = Some(node.root);
+            for set in node.included.values_mut().flat_map(BTreeMap::values_mut) {
+                *set = self.supports.intern(Cow::Borrowed(set));
+            }
+            room.add(node.bytes, false);
+        }
+        let by_root: BTreeMap<Root, usize> = (0..).zip(&nodes).map(|(i, n)| (n.root, i)).collect();
+        let justified = nodes.iter().map(|node| node.justified);
+        let justified = justified.filter(|checkpoint| by_root.contains_key(&checkpoint.root));
+        Self {
+            in_slot: nodes.iter().map(|node| (node.header.slot, 1)).collect(),
+            base: before.unwrap_or(self.base),
+            justified: justified.fold(anchor.finalised, Ord::max),
+            finalised: anchor.finalised,
+            nodes,
+            by_root,
+            room,
+            ..self
+        }
+    }
+}
