@@ -38,8 +38,8 @@ mod weights;
 
 pub(crate) use ballots::SETS_MAX;
 pub use ballots::VoteCount;
-pub use fork_choice::Cast;
 pub(crate) use fork_choice::VOTED_SLOTS;
+pub use fork_choice::{Cast, Weighed};
 pub use policy::Policy;
 pub use room::{BLOCK_BYTES, UNFINALISED_BYTES_MAX};
 pub use seats::BALLOTS_PER_COMMITTEE_MAX;

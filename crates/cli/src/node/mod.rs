@@ -1,14 +1,19 @@
 //! `alphorn node`: one node of a network, in this process.
 
+pub(crate) mod client;
 pub(crate) mod code;
 pub(crate) mod files;
+mod guard;
 pub(crate) mod lane;
+pub(crate) mod lean;
 pub(crate) mod lines;
+pub(crate) mod load;
 pub(crate) mod log;
 pub(crate) mod network;
 pub(crate) mod scheme;
 pub(crate) mod settings;
 mod start;
+mod status;
 
 use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
@@ -30,6 +35,7 @@ const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
 #[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
     after_help = "Example, two nodes on this machine, each in a terminal of its own:
   alphorn genesis --out net --nodes 2
@@ -51,6 +57,22 @@ then the file. --dry-run shows what comes from where, and opens the keystores.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
+pub(crate) struct NodeCommand {
+    #[command(flatten)]
+    run: Option<Args>,
+    #[command(subcommand)]
+    other: Option<Other>,
+}
+
+/// What is asked of a node that runs.
+#[derive(clap::Subcommand, Debug)]
+enum Other {
+    /// How a running node is: duties, chain, peers, memory; exit code 1 if it is not well
+    Status(status::Args),
+}
+
+/// The options of a node.
+#[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -127,6 +149,19 @@ pub(crate) struct Args {
     /// another machine that has them silences this one. The first costs nothing, a start waits that long
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1_024))]
     doppelganger_slots: u64,
+    /// Whether it aggregates and collects when its validators are selected; it can be changed while it runs
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true",
+          num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    is_aggregator: bool,
+    /// Begin although this machine is predicted to be too slow for what the node has to do
+    #[arg(long)]
+    force: bool,
+    /// Port on which the metrics alone are served as well, at the address of --metrics-address
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
+    /// Address of the port of --metrics-port; that of --http-address by default
+    #[arg(long, value_name = "IP", requires = "metrics_port")]
+    metrics_address: Option<IpAddr>,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
@@ -175,7 +210,16 @@ pub(crate) enum Isolation {
     Thread,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(command: &NodeCommand) -> Result<()> {
+    match (&command.other, &command.run) {
+        (Some(Other::Status(args)), _) => status::run(args),
+        (None, Some(args)) => begin(args),
+        // The parser demands options of a node that is to begin.
+        (None, None) => Err(anyhow!("--genesis must be given").into()),
+    }
+}
+
+fn begin(args: &Args) -> Result<()> {
     let network = NetworkFile::read(&args.genesis)?;
     let nodes = read_nodes(&args.genesis, &network)?;
     let own = nodes.iter().find(|node| node.name == args.node_id);

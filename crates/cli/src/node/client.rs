@@ -7,26 +7,26 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long an answer may take that is waited for.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a node's interface is, and the token that it asks for.
-pub(super) struct Api {
-    pub(super) address: SocketAddr,
-    pub(super) token: String,
+pub(crate) struct Api {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
     /// How long each step of an answer may take.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 impl Api {
     /// What a path says.
-    pub(super) fn get(&self, path: &str) -> Result<String> {
+    pub(crate) fn get(&self, path: &str) -> Result<String> {
         self.send(&format!("GET {path} HTTP/1.0\r\n\r\n"))
     }
 
     /// Asks for something to be done.
-    pub(super) fn post(&self, path: &str, body: &Value) -> Result<String> {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<String> {
         let (token, body) = (&self.token, body.to_string());
         let length = body.len();
         self.send(&format!(
@@ -34,7 +34,19 @@ impl Api {
         ))
     }
 
+    /// The status and the body of what a path says, whatever the status is.
+    pub(crate) fn ask(&self, path: &str) -> Result<(u16, String)> {
+        let text = self.text(&format!("GET {path} HTTP/1.0\r\n\r\n"))?;
+        let (status, body) = parts(&text).with_context(|| format!("http://{}", self.address))?;
+        Ok((status, body.to_owned()))
+    }
+
     fn send(&self, request: &str) -> Result<String> {
+        let text = self.text(request)?;
+        body(&text).with_context(|| format!("http://{}", self.address))
+    }
+
+    fn text(&self, request: &str) -> Result<String> {
         let (address, patience) = (self.address, self.patience);
         let text = || -> Result<String> {
             let mut stream = TcpStream::connect_timeout(&address, patience)?;
@@ -45,16 +57,22 @@ impl Api {
             stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
             Ok(text)
         };
-        let text = text().with_context(|| format!("http://{address}"))?;
-        body(&text).with_context(|| format!("http://{address}"))
+        text().with_context(|| format!("http://{address}"))
     }
+}
+
+/// The status and the body of an answer.
+fn parts(text: &str) -> Result<(u16, &str)> {
+    let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let status = head.split_whitespace().nth(1).unwrap_or_default();
+    let status = status.parse().context("no HTTP status")?;
+    Ok((status, body))
 }
 
 /// The body of an answer that says 200.
 fn body(text: &str) -> Result<String> {
-    let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
-    let status = head.split_whitespace().nth(1).unwrap_or_default();
-    if status != "200" {
+    let (status, body) = parts(text)?;
+    if status != 200 {
         bail!("status {status}: {body}");
     }
     Ok(body.to_owned())
