@@ -157,12 +157,12 @@ fn folders_that_others_can_change_and_keys_of_others_are_refused() {
     run("").expect(2, "GENESIS_TIME 9214646401, must be at most 9214646400");
 }
 
-/// A million validators of BLS on one core are refused before a key is made, with what would do.
+/// A hundred thousand validators of BLS on one core are refused before a key is made, with what would do.
 #[test]
 fn a_network_that_this_machine_cannot_carry_is_not_begun() {
     let bench = Bench::new();
     let line =
-        "devnet --nodes 2 --validators 1000000 --committees 64 --subcommittees 32 --threads 1";
+        "devnet --nodes 2 --validators 100000 --committees 16 --subcommittees 16 --threads 1";
     let ended = bench.run(line);
     ended.expect(2, " cores would do");
     ended.expect(2, "--force begins nevertheless");

@@ -413,12 +413,17 @@ mod tests {
             .map(|_| Client::connect(address).unwrap())
             .collect();
         let wait = Duration::from_millis(100);
+        // The median: whoever holds places does so all the time, other programs take processors now and then.
         let quick = |what: &str| {
-            for _ in 0..5 {
-                let began = std::time::Instant::now();
-                assert!(answer(&mut ask(address, "/")).ends_with("here"));
-                assert!(began.elapsed() <= wait, "{what}: {:?}", began.elapsed());
-            }
+            let mut times: Vec<Duration> = (0..9)
+                .map(|_| {
+                    let began = std::time::Instant::now();
+                    assert!(answer(&mut ask(address, "/")).ends_with("here"));
+                    began.elapsed()
+                })
+                .collect();
+            times.sort();
+            assert!(times[4] <= wait, "{what}: {times:?}");
         };
         std::thread::sleep(2 * GRACE);
         quick("idle");

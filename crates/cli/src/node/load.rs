@@ -144,9 +144,13 @@ impl Question<'_> {
             question.load().is_ok_and(|load| load.slot <= WARNED)
         };
         let least = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
-        let (mut low, mut high) = (least, now);
-        if !fits(low) {
-            return None;
+        // Few validators are no layout of so many cells, so the search begins from above.
+        let (mut low, mut high) = (now / 2, now);
+        while !fits(low) {
+            (low, high) = (low / 2, low);
+            if low < least {
+                return None;
+            }
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;

@@ -35,7 +35,6 @@ const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
 #[derive(clap::Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
     after_help = "Example, two nodes on this machine, each in a terminal of its own:
   alphorn genesis --out net --nodes 2
@@ -57,22 +56,6 @@ then the file. --dry-run shows what comes from where, and opens the keystores.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
-pub(crate) struct NodeCommand {
-    #[command(flatten)]
-    run: Option<Args>,
-    #[command(subcommand)]
-    other: Option<Other>,
-}
-
-/// What is asked of a node that runs.
-#[derive(clap::Subcommand, Debug)]
-enum Other {
-    /// How a running node is: duties, chain, peers, memory; exit code 1 if it is not well
-    Status(status::Args),
-}
-
-/// The options of a node.
-#[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -172,6 +155,50 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// A node that is to begin, or what is asked of one that runs: the options of the first are demanded where
+/// nothing is asked, which the derivation of the parser cannot say.
+#[derive(Debug)]
+pub(crate) enum NodeCommand {
+    /// Begin.
+    Begin(Box<Args>),
+    /// How it is.
+    Status(status::Args),
+}
+
+/// The name of that question.
+pub(crate) const STATUS: &str = "status";
+
+impl clap::FromArgMatches for NodeCommand {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(match matches.subcommand() {
+            Some((STATUS, matches)) => Self::Status(status::Args::from_arg_matches(matches)?),
+            _ => Self::Begin(Box::new(Args::from_arg_matches(matches)?)),
+        })
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &clap::ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for NodeCommand {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let status = <status::Args as clap::Args>::augment_args(clap::Command::new(STATUS));
+        <Args as clap::Args>::augment_args(command)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommand(status)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
 /// What a node listens with.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transports {
@@ -211,11 +238,9 @@ pub(crate) enum Isolation {
 }
 
 pub(crate) fn run(command: &NodeCommand) -> Result<()> {
-    match (&command.other, &command.run) {
-        (Some(Other::Status(args)), _) => status::run(args),
-        (None, Some(args)) => begin(args),
-        // The parser demands options of a node that is to begin.
-        (None, None) => Err(anyhow!("--genesis must be given").into()),
+    match command {
+        NodeCommand::Status(args) => status::run(args),
+        NodeCommand::Begin(args) => begin(args),
     }
 }
 
