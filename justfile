@@ -84,6 +84,50 @@ soak-flood SECONDS="600" MACHINES="16":
             --json target/flood-$validators.json || exit 1; \
     done
 
+# The runs of docs/reliability.md whose folders must be on a real disk: an hour, 400 slots of each scheme,
+# 500 kills and 100 faults, one after the other, some six hours. What is on memory is refused. Give the
+# disk to nothing else: a commit that waits for others' writes costs votes.
+soak-disk DIR="/var/tmp": (on-disk DIR)
+    just nodes={{DIR}} soak-hour
+    for scheme in bls falcon xmss; do just nodes={{DIR}} soak-slots $scheme || exit 1; done
+    just nodes={{DIR}} soak-kills
+    just nodes={{DIR}} soak-faults
+
+# Refuse a folder that is in memory or not there.
+[private]
+on-disk DIR:
+    @kind=$(stat --file-system --format=%T {{DIR}}) && case $kind in \
+        tmpfs|ramfs) echo "{{DIR}} is $kind: in memory, not on a disk"; exit 1;; \
+        *) echo "folders of nodes in {{DIR}}, on $kind";; \
+    esac
+
+# Four nodes with 256 validators for so many hours of slots of 4 s; 24 for a day.
+soak-hour HOURS="1":
+    cargo build --release --package alphorn
+    TMPDIR={{nodes}} target/release/alphorn devnet --nodes 4 --scheme bls --validators 256 \
+        --slots $((900 * {{HOURS}})) --json target/hours-{{HOURS}}.json
+
+# A day: what grows slowly, what is only done once in 8,192 slots (old blocks go), clocks that drift.
+soak-day: (soak-hour "24")
+
+# Four nodes of a scheme for so many slots; of XMSS with collections that are proved.
+soak-slots SCHEME="bls" SLOTS="400":
+    cargo build --release --package alphorn
+    case {{SCHEME}} in \
+        bls) options="--validators 256";; \
+        falcon) options="--validators 64";; \
+        xmss) options="--validators 64 --layers list/proof --preset lean";; \
+        *) echo "SCHEME={{SCHEME}}, must be bls, falcon or xmss"; exit 2;; \
+    esac; \
+    TMPDIR={{nodes}} target/release/alphorn devnet --nodes 4 --scheme {{SCHEME}} $options \
+        --slots {{SLOTS}} --json target/slots-{{SCHEME}}.json
+
+# XMSS whose aggregates and collections are proofs, with the numbers that are published for it.
+soak-proofs-of-cells SLOTS="20":
+    cargo build --release --package alphorn
+    TMPDIR={{nodes}} target/release/alphorn devnet --scheme xmss --layers proof/proof --slots {{SLOTS}} \
+        --json target/proofs-of-cells.json
+
 # How late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
 lag SLOTS="80":
     cargo build --release --package alphorn

@@ -2,6 +2,8 @@
 
 use crate::error::Result;
 use crate::files::validators::PublicKeys;
+use crate::node::files::GENESIS_TIME_MAX;
+use crate::node::lean::Lean;
 use crate::node::network::{NetworkOptions, Place, write_network};
 use crate::options::Common;
 use crate::report::{Report, table};
@@ -15,8 +17,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const NODES_MAX: u16 = 4_096;
 /// The file with public keys, beside `config.yaml`.
 const KEYS: &str = "public-keys.json";
-/// Latest genesis: the year 2286, so that nanoseconds since 1970 fit 64 bits.
-const GENESIS_TIME_MAX: u64 = 9_999_999_999;
 
 /// The files of a network: what its nodes agree on, who they are, and a key for each
 #[derive(clap::Args, Debug)]
@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// Nodes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: u16,
+    /// Names, keys, addresses and validators of the nodes, as lean-quickstart's validator-config.yaml has
+    /// them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "validators", "keys", "ips", "port"])]
+    validator_config: Option<PathBuf>,
     /// Seconds since 1970 at which slot 0 begins
     #[arg(long, value_name = "SECONDS", conflicts_with = "delay",
           value_parser = clap::value_parser!(u64).range(1..=GENESIS_TIME_MAX))]
@@ -89,11 +93,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(keys) = &keys {
         options.validators = Some(u32::try_from(keys.len())?);
     }
-    let mut network = options.file(args.nodes, args.key_slots, &args.common)?;
+    let max = usize::from(NODES_MAX);
+    let lean = args.validator_config.as_deref();
+    let lean = lean.map(|path| Lean::read(path, args.api_port, max));
+    let places = match lean.transpose()? {
+        Some(lean) => {
+            options.validators = Some(lean.validators);
+            options.committees = options.committees.or(lean.committees);
+            lean.places
+        }
+        None => places(args)?,
+    };
+    let nodes = u16::try_from(places.len())?;
+    let mut network = options.file(nodes, args.key_slots, &args.common)?;
     network.alphorn_keys = keys.is_some().then(|| KEYS.to_owned());
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     network.genesis_time = args.genesis_time.unwrap_or(now + args.delay);
-    let places = places(args)?;
     let out = args.out.display();
     std::fs::create_dir(&args.out)
         .with_context(|| format!("--out {out}: must be a folder that is not there yet"))?;
@@ -120,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "{out}: {} validators of {} on {} nodes, slot 0 at {} ({from_now} s from now)\n{}",
         network.validator_count,
         network.scheme(),
-        args.nodes,
+        nodes,
         network.genesis_time,
         table(&["node", "validators", "address", "api port"], &rows)
     ));
@@ -131,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "nodes": made.iter().map(|made| &made.node).collect::<Vec<_>>(),
     });
     let fields = fields.as_object().cloned().unwrap_or_default();
-    let config = serde_json::json!({ "nodes": args.nodes, "out": args.out });
+    let config = serde_json::json!({ "nodes": nodes, "out": args.out });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
@@ -173,10 +188,9 @@ fn places(args: &Args) -> Result<Vec<Place>> {
                 anyhow!("{option} {first}: node {index} would have port {port}, at most 65535")
             })
         };
-        Ok(Place {
-            peers: SocketAddr::new(ips[index], port("--port", args.port)?),
-            api: SocketAddr::new(ips[index], port("--api-port", args.api_port)?),
-        })
+        let peers = SocketAddr::new(ips[index], port("--port", args.port)?);
+        let api = SocketAddr::new(ips[index], port("--api-port", args.api_port)?);
+        Ok(Place::new(index, peers, api))
     };
     (0..nodes).map(place).collect()
 }

@@ -69,7 +69,7 @@ enum Command {
     /// The files of a network: what its nodes agree on, who they are, and a key for each
     Genesis(genesis::Args),
     /// One node of a network, in this process
-    Node(node::Args),
+    Node(node::NodeCommand),
     /// Gives the recorded inputs of a node to its state machines again: does the same follow?
     Replay(replay::Args),
     #[command(hide = true)]
@@ -108,7 +108,8 @@ fn parsed(words: Vec<OsString>) -> Cli {
 /// The command line, for a node with what its environment and its file add.
 fn words() -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    if words.get(1).is_some_and(|command| command == "node") {
+    let is_node = words.get(1).is_some_and(|command| command == "node");
+    if is_node && words.get(2).is_none_or(|command| command != node::STATUS) {
         let settings = Settings::find(&words[2..], |name| std::env::var_os(name))?;
         words.extend(settings.words());
     }

@@ -101,3 +101,105 @@ fn a_dry_run_opens_the_keystores() {
         .expect(2, "that of validator 3 is not there");
     assert!(!bench.path("data").exists());
 }
+
+/// What would let others speak in a node's name.
+#[cfg(unix)]
+#[test]
+fn folders_that_others_can_change_and_keys_of_others_are_refused() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let bench = network();
+    let run = |options: &str| bench.run(&format!("{NODE} --genesis net --dry-run {options}"));
+    std::fs::create_dir(bench.path("data")).unwrap();
+    let set = |mode| {
+        let permissions = PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(bench.path("data"), permissions).unwrap();
+    };
+    set(0o777);
+    run("").expect(2, "--data-dir data: mode 0777 lets others write in it");
+    set(0o700);
+    run("").expect(0, "node-0: 128 of 256");
+    std::fs::remove_dir(bench.path("data")).unwrap();
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    symlink(bench.path("elsewhere"), bench.path("data")).unwrap();
+    run("").expect(2, "--data-dir data: is a symbolic link");
+    std::fs::remove_file(bench.path("data")).unwrap();
+    let line = NODE.replace("net/node-0/node.key", "net/node-1/node.key");
+    bench
+        .run(&format!("{line} --genesis net --dry-run"))
+        .expect(2, "--node-key net/node-1/node.key: is that of");
+    // Two nodes of one name, and one key for two nodes.
+    let nodes = std::fs::read_to_string(bench.path("net/nodes.yaml")).unwrap();
+    std::fs::write(
+        bench.path("net/nodes.yaml"),
+        nodes.replace("node-1", "node-0"),
+    )
+    .unwrap();
+    run("").expect(2, "two nodes have the name node-0");
+    let address = |name: &str| {
+        let after = nodes.split(&format!("name: {name}")).nth(1).unwrap();
+        let line = after
+            .lines()
+            .find(|line| line.contains("address:"))
+            .unwrap();
+        line.split("/p2p/")
+            .nth(1)
+            .unwrap()
+            .trim_matches(['"', '\''])
+            .to_owned()
+    };
+    let same = nodes.replace(&address("node-1"), &address("node-0"));
+    std::fs::write(bench.path("net/nodes.yaml"), same).unwrap();
+    run("").expect(2, "node-1 has the key of another node");
+    std::fs::write(bench.path("net/nodes.yaml"), nodes).unwrap();
+    let config = std::fs::read_to_string(bench.path("net/config.yaml")).unwrap();
+    let late = config.replace("GENESIS_TIME: 4000000000", "GENESIS_TIME: 9214646401");
+    std::fs::write(bench.path("net/config.yaml"), late).unwrap();
+    run("").expect(2, "GENESIS_TIME 9214646401, must be at most 9214646400");
+}
+
+/// A hundred thousand validators of BLS on one core are refused before a key is made, with what would do.
+#[test]
+fn a_network_that_this_machine_cannot_carry_is_not_begun() {
+    let bench = Bench::new();
+    let line =
+        "devnet --nodes 2 --validators 100000 --committees 16 --subcommittees 16 --threads 1";
+    let ended = bench.run(line);
+    ended.expect(2, " cores would do");
+    ended.expect(2, "--force begins nevertheless");
+    ended.expect(2, " validators, slots of ");
+}
+
+#[test]
+fn the_status_of_a_node_that_is_not_there_is_an_error() {
+    let bench = Bench::new();
+    bench
+        .run("node status --api 127.0.0.1:1")
+        .expect(1, "no node answers");
+    bench
+        .run("node status --data-dir none")
+        .expect(2, "ready.json");
+    bench.run("node status").expect(2, "--api");
+}
+
+/// A network of lean-quickstart's nodes, as its file has them.
+#[test]
+fn a_file_of_lean_quickstart_makes_a_network() {
+    let bench = Bench::new();
+    let text = "shuffle: roundrobin\ndeployment_mode: local\nconfig:\n  activeEpoch: 18\n  keyType: \"hash-sig\"\n  \
+                attestation_committee_count: 2\nvalidators:\n  - name: \"zeam_0\"\n    privkey: \
+                \"bdf953adc161873ba026330c56450453f582e3c4ee6cb713644794bcfdd85fe5\"\n    enrFields:\n      ip: \
+                \"127.0.0.1\"\n      quic: 9001\n    metricsPort: 8081\n    apiPort: 5055\n    isAggregator: false\n    \
+                count: 8\n  - name: \"alphorn_0\"\n    privkey: \
+                \"299550529a79bc2dce003747c52fb0639465c893e00b0440ac66144d625e066a\"\n    enrFields:\n      ip: \
+                \"127.0.0.1\"\n      quic: 9002\n    metricsPort: 8082\n    count: 8\n";
+    std::fs::write(bench.path("validator-config.yaml"), text).unwrap();
+    bench
+        .run("genesis --out net --validator-config validator-config.yaml --genesis-time 4000000000")
+        .expect(0, "16 validators of bls on 2 nodes");
+    bench
+        .run("node --genesis net --node-id alphorn_0 --data-dir data --node-key net/alphorn_0/node.key --dry-run")
+        .expect(0, "alphorn_0: 8 of 16 validators");
+    bench
+        .run("genesis --out other --validator-config validator-config.yaml --nodes 3")
+        .expect(2, "--nodes");
+}

@@ -24,14 +24,14 @@ mod file;
 mod follow;
 mod live;
 
-use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use std::sync::Arc;
 
 pub use assets::{ASSETS, Asset, CONTENT_SECURITY_POLICY};
-pub use clients::{CLIENTS_MAX, Clients};
+pub use clients::{CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientAddress, Clients};
 pub use file::{TRACE_BYTES_MAX, TraceFile, TraceFileError};
 pub use follow::{Live, Wanted, follow};
 
@@ -74,10 +74,17 @@ pub fn stream(source: Source, clients: Clients) -> Router {
         Source::None => Router::new().route("/trace", get(nothing)),
         Source::File(file) => Router::new().route(
             "/trace",
-            get(move || file::serve(file.clone(), clients.clone())),
+            get(move |from: Asker| file::serve(file.clone(), clients.of(address(from)))),
         ),
         Source::Live(source) => live::routes(source, clients),
     }
+}
+
+/// The address that whoever serves found for a request.
+type Asker = Option<Extension<ClientAddress>>;
+
+fn address(from: Asker) -> Option<ClientAddress> {
+    from.map(|Extension(address)| address)
 }
 
 /// There is no trace, and that is no error: the page then waits for a file.

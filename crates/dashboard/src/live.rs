@@ -1,9 +1,9 @@
 //! A running trace: a stream of events, and what rebuilds the state now.
 
-use crate::Source;
 use crate::assets::guards;
 use crate::clients::Clients;
 use crate::follow::{Live, Wanted, follow, sink_lines};
+use crate::{Asker, Source, address};
 use alphorn_types::trace::{Line, Ring};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
@@ -35,8 +35,8 @@ pub(crate) fn full() -> Response {
 }
 
 /// The snapshot as JSON lines.
-async fn snapshot(State(shared): State<Shared>) -> Response {
-    let Some((sink, body)) = shared.clients.admit() else {
+async fn snapshot(State(shared): State<Shared>, from: Asker) -> Response {
+    let Some((sink, body)) = shared.clients.of(address(from)).admit() else {
         return full();
     };
     tokio::spawn(async move {
@@ -55,8 +55,9 @@ async fn snapshot(State(shared): State<Shared>) -> Response {
 }
 
 /// The stream of events.
-async fn events(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    match follow(shared.source, &shared.clients, &headers, Wanted::All) {
+async fn events(State(shared): State<Shared>, from: Asker, headers: HeaderMap) -> Response {
+    let clients = shared.clients.of(address(from));
+    match follow(shared.source, &clients, &headers, Wanted::All) {
         Some(stream) => (guards(), stream).into_response(),
         None => full(),
     }

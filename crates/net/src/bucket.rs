@@ -61,6 +61,11 @@ impl Bucket {
         self.level
     }
 
+    /// Whether it holds its burst by now.
+    pub(crate) fn is_full(&mut self, now: Instant) -> bool {
+        self.level(now) == self.burst
+    }
+
     /// Takes units out, as many as there are at most.
     pub(crate) fn take(&mut self, units: u64) {
         self.level = self.level.saturating_sub(units);

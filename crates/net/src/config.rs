@@ -102,11 +102,12 @@ pub struct Limits {
     pub peers_max: u32,
     /// Connections that others made.
     pub peers_in_max: u32,
-    /// Incoming connections that are not yet established.
+    /// Incoming connections that are not yet established; no address has more than an eighth of them.
     pub pending_in_max: u32,
     /// Outgoing connections that are not yet established.
     pub pending_out_max: u32,
-    /// Connections that others may begin in a second; four times as many at once.
+    /// Connections that machines which are not known may make in a second, and as many that are; four
+    /// times as many at once.
     pub knocks_per_s_max: u32,
     /// Memory of the whole process above which no connection is made, in bytes.
     pub process_bytes_max: usize,
@@ -136,6 +137,10 @@ pub struct Limits {
     pub responses_bytes_max: usize,
     /// What is served to one peer in a second, in bytes.
     pub serve_bytes_per_s_max: u64,
+    /// The same to all peers together.
+    pub serve_all_bytes_per_s_max: u64,
+    /// Requests of one peer in a second that are looked at; twice as many at once.
+    pub requests_per_s_max: u32,
     /// Longest frame of the broadcast protocol, in bytes.
     pub frame_bytes_max: usize,
     /// Frames that wait to be sent to one peer, in bytes.
@@ -205,7 +210,7 @@ impl Default for Limits {
         Self {
             peers_max: 64,
             peers_in_max: 40,
-            pending_in_max: 16,
+            pending_in_max: 64,
             pending_out_max: 16,
             knocks_per_s_max: 16,
             process_bytes_max: 1024 * MIB,
@@ -222,6 +227,8 @@ impl Default for Limits {
             request_timeout_ms: 10_000,
             responses_bytes_max: 256 * MIB,
             serve_bytes_per_s_max: 8 * MIB as u64,
+            serve_all_bytes_per_s_max: 32 * MIB as u64,
+            requests_per_s_max: 32,
             frame_bytes_max: 320 * KIB,
             send_queue_bytes_max: 4 * MIB,
             send_queue_frames_max: 1024,

@@ -1,54 +1,291 @@
-//! How often machines may knock.
+//! Who may come in: connections that others make, by address, by network, and in all.
 //!
-//! Gossipsub remembers for ten minutes what it held against a machine that is gone. Names cost
-//! nothing, so what it remembers is bounded by how many connections are made in that time.
+//! | what is bounded | an address | a network | all | who is excepted |
+//! |---|---|---|---|---|
+//! | handshakes at a time | an eighth | a quarter | three quarters of `pending_in_max` | known addresses have the last quarter |
+//! | connections in a second | a 16th | a quarter | `knocks_per_s_max` | known names have as many of their own |
+//! | connections at a time | an eighth | a quarter | `peers_in_max` without the places of known names | known names |
+//!
+//! An address is an IPv4 address or the first 64 bits of an IPv6 one, a network the first 24 or 48 bits.
+//! Addresses and names that this node dials are known. A handshake proves neither, so before its end the
+//! address counts as it is written: who sends from a machine that is known, or in its name, takes the
+//! places of that machine and no others. Loopback, and the addresses that many peers may share, have no
+//! bound of their own once the name is proven: there one machine is many nodes.
+//!
+//! Connections in a second are bounded because gossipsub remembers for ten minutes what it held against
+//! a machine that is gone, and names cost nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
+use libp2p::swarm::behaviour::{ConnectionClosed, ConnectionEstablished, ListenFailure};
 use libp2p::swarm::{
     ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
     THandlerOutEvent, ToSwarm, dummy,
 };
 use libp2p::{Multiaddr, PeerId};
 
+use crate::address::{Address, socket_of};
 use crate::bucket::Bucket;
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 
 /// Seconds whose connections may come at once.
 const BURST_S: u64 = 4;
+/// An address may take one of so many places, and its network one of so many.
+const SHARE_OF_ADDRESS: u32 = 8;
+const SHARE_OF_NETWORK: u32 = 4;
+/// The same of the connections in a second.
+const RATE_OF_ADDRESS: u64 = 16;
+const RATE_OF_NETWORK: u64 = 4;
+/// Addresses and names that are known at most; more than are dialled.
+const KNOWN_MAX: usize = 4_096;
 
-/// Refuses connections that others make faster than they may.
-#[derive(Debug)]
-pub(crate) struct Door(Bucket);
+/// Addresses that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Address(IpAddr),
+    Network(IpAddr),
+}
 
-impl Door {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let per_s = u64::from(limits.knocks_per_s_max);
-        Self(Bucket::new(per_s, BURST_S * per_s, Instant::now()))
-    }
-
-    /// Connections that others may begin within so many seconds.
-    pub(crate) fn knocks(limits: &Limits, seconds: u64) -> u64 {
-        (BURST_S + seconds).saturating_mul(limits.knocks_per_s_max.into())
+/// What an address counts for: its own bounds and those of its network.
+fn origins(ip: IpAddr) -> [Origin; 2] {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let network = Ipv4Addr::from_bits(ip.to_bits() & !0xff);
+            [Origin::Address(ip.into()), Origin::Network(network.into())]
+        }
+        IpAddr::V6(ip) => {
+            let first = |bits: u32| Ipv6Addr::from_bits(ip.to_bits() >> bits << bits).into();
+            [Origin::Address(first(64)), Origin::Network(first(80))]
+        }
     }
 }
 
-/// Too many machines knocked.
+/// How many connections there are from where.
+#[derive(Debug, Default)]
+struct Tally {
+    of: BTreeMap<ConnectionId, IpAddr>,
+    counts: BTreeMap<Origin, u32>,
+}
+
+impl Tally {
+    fn add(&mut self, connection: ConnectionId, ip: IpAddr) {
+        if self.of.insert(connection, ip).is_none() {
+            for origin in origins(ip) {
+                *self.counts.entry(origin).or_default() += 1;
+            }
+        }
+    }
+
+    fn remove(&mut self, connection: ConnectionId) {
+        let Some(ip) = self.of.remove(&connection) else {
+            return;
+        };
+        for origin in origins(ip) {
+            if let Some(count) = self.counts.get_mut(&origin) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&origin);
+                }
+            }
+        }
+    }
+
+    /// Whether an address and its network have their shares of so many places already.
+    fn is_full(&self, ip: IpAddr, places: u32) -> bool {
+        origins(ip).iter().any(|origin| {
+            let share = match origin {
+                Origin::Address(_) => SHARE_OF_ADDRESS,
+                Origin::Network(_) => SHARE_OF_NETWORK,
+            };
+            let count = self.counts.get(origin).copied().unwrap_or(0);
+            count >= places.div_ceil(share)
+        })
+    }
+}
+
+/// Connections in a second, from where and in all.
 #[derive(Debug)]
-struct Crowd;
+struct Rates {
+    per_s: u64,
+    all: Bucket,
+    /// Those that are not full: `all` lets so few pass that they are few as well.
+    of: BTreeMap<Origin, Bucket>,
+}
+
+impl Rates {
+    fn new(per_s: u64, now: Instant) -> Self {
+        Self {
+            per_s,
+            all: Bucket::new(per_s, BURST_S * per_s, now),
+            of: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a connection of an address, if each of its bounds has one left.
+    fn take(&mut self, ip: IpAddr, is_shared: bool, now: Instant) -> bool {
+        let per_s = self.per_s;
+        let full = |origin: &Origin| {
+            let part = match origin {
+                Origin::Address(_) => RATE_OF_ADDRESS,
+                Origin::Network(_) => RATE_OF_NETWORK,
+            };
+            let per_s = per_s.div_ceil(part);
+            Bucket::new(per_s, BURST_S * per_s, now)
+        };
+        let mut own = origins(ip).map(|origin| {
+            let bucket = self.of.get(&origin).copied();
+            (origin, bucket.unwrap_or_else(|| full(&origin)))
+        });
+        let has = |bucket: &mut Bucket| bucket.level(now) > 0;
+        let fits = is_shared || own.iter_mut().all(|(_, bucket)| has(bucket));
+        if !fits || !self.all.try_take(1, now) {
+            return false;
+        }
+        if !is_shared {
+            self.of.retain(|_, bucket| !bucket.is_full(now));
+            for (origin, mut bucket) in own {
+                bucket.take(1);
+                self.of.insert(origin, bucket);
+            }
+        }
+        true
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Door {
+    pending_max: u32,
+    connected_max: u32,
+    shared: BTreeSet<IpAddr>,
+    known: BTreeSet<IpAddr>,
+    known_names: BTreeSet<PeerId>,
+    /// Handshakes and connections of others.
+    pending: Tally,
+    connected: Tally,
+    rates: Rates,
+    /// Of known names.
+    known_rate: Bucket,
+}
+
+impl Door {
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let limits = &config.limits;
+        let per_s = u64::from(limits.knocks_per_s_max);
+        let mut door = Self {
+            pending_max: limits.pending_in_max,
+            connected_max: limits.peers_in_max,
+            shared: config.colocation_allowed.iter().copied().collect(),
+            known: BTreeSet::new(),
+            known_names: BTreeSet::new(),
+            pending: Tally::default(),
+            connected: Tally::default(),
+            rates: Rates::new(per_s, now),
+            known_rate: Bucket::new(per_s, BURST_S * per_s, now),
+        };
+        config.peers.iter().for_each(|address| door.know(address));
+        door
+    }
+
+    /// An address and a name that this node dials.
+    pub(crate) fn know(&mut self, address: &Address) {
+        if self.known_names.len() < KNOWN_MAX {
+            self.known.insert(address.socket().ip().to_canonical());
+            self.known_names.insert(address.id().0);
+        }
+    }
+
+    /// Connections that others may make within so many seconds: known names, and all others.
+    pub(crate) fn knocks(limits: &Limits, seconds: u64) -> u64 {
+        2 * (BURST_S + seconds).saturating_mul(limits.knocks_per_s_max.into())
+    }
+
+    /// Whether many nodes may stand behind one address.
+    fn is_shared(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.shared.contains(&ip)
+    }
+
+    /// Places that are kept for known names: as many as there are, a quarter of all at most.
+    fn kept(&self) -> u32 {
+        let known = u32::try_from(self.known_names.len()).unwrap_or(u32::MAX);
+        known.min(self.connected_max / 4)
+    }
+
+    /// Whether a handshake may begin.
+    fn may_begin(&mut self, ip: IpAddr) -> Result<(), Crowd> {
+        if self.known.contains(&ip) {
+            return Ok(());
+        }
+        let all = u32::try_from(self.pending.of.len()).unwrap_or(u32::MAX);
+        // One place is always for anybody.
+        if all >= (self.pending_max - self.pending_max / 4).max(1) {
+            return Err(Crowd::Handshakes);
+        }
+        match self.pending.is_full(ip, self.pending_max) {
+            true => Err(Crowd::Origin),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a machine that proved its name may stay.
+    fn may_stay(&mut self, id: &PeerId, ip: IpAddr, now: Instant) -> Result<(), Crowd> {
+        let is_known = self.known_names.contains(id);
+        if is_known && self.known_rate.try_take(1, now) {
+            return Ok(());
+        }
+        let is_shared = self.is_shared(ip);
+        let all = u32::try_from(self.connected.of.len()).unwrap_or(u32::MAX);
+        if !is_known && all >= self.connected_max - self.kept() {
+            return Err(Crowd::Connections);
+        }
+        if !is_known && !is_shared && self.connected.is_full(ip, self.connected_max) {
+            return Err(Crowd::Origin);
+        }
+        match self.rates.take(ip, is_shared, now) {
+            true => Ok(()),
+            false => Err(Crowd::Rate),
+        }
+    }
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crowd {
+    /// Too many handshakes at a time.
+    Handshakes,
+    /// The places of others are kept for machines that are known.
+    Connections,
+    /// An address or its network has its share.
+    Origin,
+    /// Too many in a second.
+    Rate,
+}
 
 impl fmt::Display for Crowd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("too many connections in a second")
+        f.write_str(match self {
+            Crowd::Handshakes => "too many handshakes at a time",
+            Crowd::Connections => "the last places are kept for peers that are known",
+            Crowd::Origin => "too many connections of one address or network",
+            Crowd::Rate => "too many connections in a second",
+        })
     }
 }
 
 impl std::error::Error for Crowd {}
+
+/// The address of a connection; all that have none count as one.
+fn ip_of(address: &Multiaddr) -> IpAddr {
+    let ip = socket_of(address).map(|(socket, _)| socket.ip());
+    ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical()
+}
 
 impl NetworkBehaviour for Door {
     type ConnectionHandler = dummy::ConnectionHandler;
@@ -56,23 +293,28 @@ impl NetworkBehaviour for Door {
 
     fn handle_pending_inbound_connection(
         &mut self,
-        _: ConnectionId,
+        connection: ConnectionId,
         _: &Multiaddr,
-        _: &Multiaddr,
+        remote: &Multiaddr,
     ) -> Result<(), ConnectionDenied> {
-        match self.0.try_take(1, Instant::now()) {
-            true => Ok(()),
-            false => Err(ConnectionDenied::new(Crowd)),
+        let ip = ip_of(remote);
+        self.may_begin(ip).map_err(ConnectionDenied::new)?;
+        if !self.known.contains(&ip) {
+            self.pending.add(connection, ip);
         }
+        Ok(())
     }
 
     fn handle_established_inbound_connection(
         &mut self,
-        _: ConnectionId,
-        _: PeerId,
+        connection: ConnectionId,
+        id: PeerId,
         _: &Multiaddr,
-        _: &Multiaddr,
+        remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.pending.remove(connection);
+        let stays = self.may_stay(&id, ip_of(remote), Instant::now());
+        stays.map_err(ConnectionDenied::new)?;
         Ok(dummy::ConnectionHandler)
     }
 
@@ -87,7 +329,26 @@ impl NetworkBehaviour for Door {
         Ok(dummy::ConnectionHandler)
     }
 
-    fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
+    fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
+        match event {
+            FromSwarm::ListenFailure(ListenFailure { connection_id, .. }) => {
+                self.pending.remove(connection_id);
+            }
+            FromSwarm::ConnectionEstablished(ConnectionEstablished {
+                peer_id,
+                connection_id,
+                endpoint,
+                ..
+            }) if endpoint.is_listener() && !self.known_names.contains(&peer_id) => {
+                let ip = ip_of(endpoint.get_remote_address());
+                self.connected.add(connection_id, ip);
+            }
+            FromSwarm::ConnectionClosed(ConnectionClosed { connection_id, .. }) => {
+                self.connected.remove(connection_id);
+            }
+            _ => {}
+        }
+    }
 
     fn on_connection_handler_event(
         &mut self,
@@ -104,51 +365,4 @@ impl NetworkBehaviour for Door {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Config, ConfigError};
-    use crate::key::NodeKey;
-    use alphorn_types::NetworkDigest;
-
-    fn config(knocks_per_s_max: u32) -> Config {
-        let mut config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));
-        config.limits.knocks_per_s_max = knocks_per_s_max;
-        config
-    }
-
-    #[test]
-    fn so_many_come_in_at_once_and_the_others_stay_outside() {
-        let limits = config(1).limits;
-        let mut door = Door::new(&limits);
-        let nowhere = Multiaddr::empty();
-        let began = Instant::now();
-        let mut knock = |number| {
-            let connection = ConnectionId::new_unchecked(number);
-            door.handle_pending_inbound_connection(connection, &nowhere, &nowhere)
-        };
-        let came = (0..10_000).filter(|number| knock(*number).is_ok()).count() as u64;
-        // A machine that stands still meanwhile lets more of them in.
-        let seconds = began.elapsed().as_secs() + 1;
-        assert!(
-            (BURST_S..=Door::knocks(&limits, seconds)).contains(&came),
-            "{came}"
-        );
-        let refused = knock(10_000).expect_err("the bucket is empty");
-        assert!(refused.downcast::<Crowd>().is_ok());
-    }
-
-    #[test]
-    fn nobody_is_no_number_of_knocks() {
-        let error = config(0).validate().expect_err("no knock at all");
-        assert!(
-            matches!(
-                error,
-                ConfigError::Range {
-                    name: "knocks_per_s_max",
-                    ..
-                }
-            ),
-            "{error}"
-        );
-    }
-}
+mod tests;

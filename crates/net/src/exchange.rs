@@ -119,6 +119,8 @@ pub(crate) struct Handler {
     peer: Peer,
     queue: Arc<FrameQueue>,
     served: Arc<Mutex<Bucket>>,
+    /// Requests of the peer that are looked at.
+    asked: Bucket,
     to_open: VecDeque<Purpose>,
     tasks: FuturesUnordered<BoxFuture<'static, Ended>>,
     /// Streams of the peer that are open, by what they carry.
@@ -131,13 +133,17 @@ impl Handler {
     fn new(shared: &Arc<Shared>, protocols: &Protocols, peer: Peer) -> Self {
         let queue = Arc::new(FrameQueue::default());
         shared.frames.open(peer, Arc::clone(&queue));
-        let per_s = shared.config.limits.serve_bytes_per_s_max;
+        let limits = &shared.config.limits;
+        let per_s = limits.serve_bytes_per_s_max;
+        let requests = u64::from(limits.requests_per_s_max);
+        let now = Instant::now();
         Self {
             shared: Arc::clone(shared),
             protocols: Arc::clone(protocols),
             peer,
             queue,
-            served: Arc::new(Mutex::new(Bucket::new(per_s, per_s, Instant::now()))),
+            served: Arc::new(Mutex::new(Bucket::new(per_s, per_s, now))),
+            asked: Bucket::new(requests, 2 * requests, now),
             to_open: (0..STREAMS).map(|_| Purpose::Frames).collect(),
             tasks: FuturesUnordered::new(),
             readers: 0,
@@ -165,13 +171,14 @@ impl Handler {
             }
             return;
         };
-        if self.answers < shared.config.limits.requests_per_peer_max {
+        let has_place = self.answers < shared.config.limits.requests_per_peer_max;
+        if has_place && self.asked.try_take(1, Instant::now()) {
             self.answers += 1;
             let served = Arc::clone(&self.served);
             let task = answer(stream, request, self.peer, served, shared);
             self.spawn(task, Ended::Answer);
         } else {
-            // The stream is reset: the asker knows the limit.
+            // The stream is reset: the asker knows the limits.
             shared.counters.dropped(DropReason::Requests);
         }
     }

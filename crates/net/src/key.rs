@@ -80,7 +80,7 @@ impl NodeKey {
     /// # Errors
     ///
     /// Text of another form, or a number out of range.
-    pub(crate) fn from_hex(text: &str) -> Result<Self, KeyError> {
+    pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         let mut bytes = Zeroizing::new([0; 32]);
         hex::decode_to_slice(digits, &mut bytes[..]).map_err(|_| KeyError::Digits)?;

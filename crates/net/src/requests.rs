@@ -199,6 +199,8 @@ pub(crate) struct Asked {
     bytes: Arc<AtomicUsize>,
     count_max: usize,
     bytes_max: usize,
+    /// What may be sent to all peers together.
+    served: Mutex<Bucket>,
 }
 
 impl Asked {
@@ -208,6 +210,10 @@ impl Asked {
             bytes: Arc::default(),
             count_max: limits.requests_max,
             bytes_max: limits.responses_bytes_max,
+            served: {
+                let per_s = limits.serve_all_bytes_per_s_max;
+                Mutex::new(Bucket::new(per_s, per_s, Instant::now()))
+            },
         }
     }
 
@@ -394,6 +400,7 @@ where
                 stream.write_all(&frame::head(Some(0), chunk.len())).await?;
                 for piece in chunk.chunks(WRITE_BYTES) {
                     pace(served, piece.len() as u64).await;
+                    pace(&shared.asked.served, piece.len() as u64).await;
                     stream.write_all(piece).await?;
                 }
             }
@@ -408,7 +415,7 @@ async fn end<S: AsyncWrite + Unpin>(stream: &mut S, code: u8) -> io::Result<()> 
     stream.close().await
 }
 
-/// Waits until a peer may be served so many bytes.
+/// Waits until so many bytes may be served, to a peer or in all.
 async fn pace(served: &Mutex<Bucket>, bytes: u64) {
     loop {
         let wait = {

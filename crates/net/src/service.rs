@@ -110,7 +110,7 @@ impl Behaviour {
             .with_cache_size(0);
         Ok(Self {
             limits: connection_limits::Behaviour::new(limits),
-            door: Door::new(&config.limits),
+            door: Door::new(config, Instant::now()),
             memory: memory_connection_limits::Behaviour::with_max_bytes(
                 config.limits.process_bytes_max,
             ),

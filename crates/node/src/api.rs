@@ -106,6 +106,15 @@ impl Api {
             .with_state(self)
     }
 
+    /// The path of the metrics alone, for whom another port is open.
+    pub fn metrics_router(self) -> Router {
+        own::metrics_route()
+            .layer(middleware::from_fn(in_time))
+            .fallback(unknown)
+            .method_not_allowed_fallback(wrong_method)
+            .with_state(self)
+    }
+
     fn last(&self) -> Arc<Summary> {
         self.summary.borrow().clone()
     }

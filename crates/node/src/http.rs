@@ -4,27 +4,36 @@
 //! answer goes out. What a client sends buys it no time, so neither a request that trickles in nor
 //! an answer that is not read holds a place for long; a stream of events lives on by its comments.
 //!
+//! Nobody holds a place against others: where all are taken, the next connection gets that of the address
+//! that has the most, and there of the one that has been idle for longest, or else has been asking for
+//! longest. So connections that do nothing, or keep alive what they do not use, cost others nothing.
+//!
 //! hyper's `header_read_timeout` ends the first of these alone, tower's timeouts none of them, and
 //! timeouts of reading and writing begin anew with every byte.
 
+use alphorn_dashboard::ClientAddress;
 use axum::Router;
-use axum::serve::Listener;
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request};
+use axum::middleware::map_request;
+use axum::serve::{IncomingStream, Listener};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; more wait in the system's queue.
+    /// Connections at a time; the next one takes the place of one that is idle.
     pub connections_max: usize,
     /// Until the first answer begins.
     pub first: Duration,
@@ -43,6 +52,9 @@ impl Default for Limits {
     }
 }
 
+/// How long a connection has its place in any case, also after each answer: longer than a request takes to
+/// come and to be answered, short enough that who waits for a place does not notice.
+const GRACE: Duration = Duration::from_millis(20);
 /// How long to rest when the system gives no connection, for example for want of descriptors.
 const REST: Duration = Duration::from_millis(200);
 
@@ -60,6 +72,8 @@ pub fn serve(listener: std::net::TcpListener, app: Router, limits: Limits) -> io
         runtime.block_on(async {
             if let Ok(listener) = TcpListener::from_std(listener) {
                 // It ends with the process.
+                let app = app.layer(map_request(with_address));
+                let app = app.into_make_service_with_connect_info::<Remote>();
                 let _ = axum::serve(Guard::new(listener, limits), app).await;
             }
         });
@@ -67,18 +81,125 @@ pub fn serve(listener: std::net::TcpListener, app: Router, limits: Limits) -> io
     thread.spawn(run).map(|_| ())
 }
 
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+struct Remote(IpAddr);
+
+impl Connected<IncomingStream<'_, Guard>> for Remote {
+    fn connect_info(stream: IncomingStream<'_, Guard>) -> Self {
+        Remote(stream.remote_addr().ip())
+    }
+}
+
+/// Tells handlers where a request comes from.
+async fn with_address(
+    ConnectInfo(Remote(ip)): ConnectInfo<Remote>,
+    mut request: Request,
+) -> Request {
+    request.extensions_mut().insert(ClientAddress(ip));
+    request
+}
+
+/// Addresses that count as one: an IPv4 address, or the network that one host of IPv6 has.
+fn group(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip @ IpAddr::V4(_) => ip,
+    }
+}
+
+/// A connection that has a place.
+struct Place {
+    group: IpAddr,
+    /// It has asked since it was answered last.
+    is_asking: bool,
+    /// Since when it asks or is idle.
+    since: Instant,
+    /// Its end, if another one takes the place.
+    _given_up: oneshot::Sender<()>,
+}
+
+/// The places of all connections.
+struct Places {
+    max: usize,
+    next: u64,
+    taken: BTreeMap<u64, Place>,
+}
+
+impl Places {
+    /// A place for a connection, and what ends when another one takes it; or how long to wait until one
+    /// may be taken from another connection.
+    fn take(&mut self, ip: IpAddr, now: Instant) -> Result<(u64, oneshot::Receiver<()>), Duration> {
+        if self.taken.len() >= self.max {
+            let victim = self.victim(now)?;
+            // It ends as its own task sees that its sender is gone.
+            self.taken.remove(&victim);
+        }
+        let (sender, given_up) = oneshot::channel();
+        let number = self.next;
+        self.next += 1;
+        let place = Place {
+            group: group(ip),
+            is_asking: false,
+            since: now,
+            _given_up: sender,
+        };
+        self.taken.insert(number, place);
+        Ok((number, given_up))
+    }
+
+    /// Whose place is taken: of the address that has the most.
+    fn victim(&self, now: Instant) -> Result<u64, Duration> {
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for place in self.taken.values() {
+            *counts.entry(place.group).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let of_most = self
+            .taken
+            .iter()
+            .filter(|(_, place)| most.is_some_and(|(group, _)| group == place.group));
+        let age = |place: &Place| now.saturating_duration_since(place.since);
+        let old = of_most.clone().filter(|(_, place)| age(place) >= GRACE);
+        let worst = old.max_by_key(|(_, place)| (!place.is_asking, age(place)));
+        let oldest = of_most.map(|(_, place)| age(place)).max();
+        let wait = GRACE.saturating_sub(oldest.unwrap_or(Duration::ZERO));
+        worst.map(|(number, _)| *number).ok_or(wait)
+    }
+
+    /// A connection has asked for something, or been sent a part of an answer.
+    fn note(&mut self, number: u64, is_asking: bool) {
+        if let Some(place) = self.taken.get_mut(&number)
+            && (place.is_asking != is_asking || !is_asking)
+        {
+            place.is_asking = is_asking;
+            place.since = Instant::now();
+        }
+    }
+}
+
+fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+    // No code that holds the lock leaves the places half changed.
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A listener that bounds its connections.
 struct Guard {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    places: Arc<Mutex<Places>>,
     limits: Limits,
 }
 
 impl Guard {
     fn new(listener: TcpListener, limits: Limits) -> Self {
+        let places = Places {
+            max: limits.connections_max,
+            next: 0,
+            taken: BTreeMap::new(),
+        };
         Guard {
             listener,
-            places: Arc::new(Semaphore::new(limits.connections_max)),
+            places: Arc::new(Mutex::new(places)),
             limits,
         }
     }
@@ -89,21 +210,28 @@ impl Listener for Guard {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Guarded, SocketAddr) {
-        loop {
-            let place = self.places.clone().acquire_owned().await;
-            match (place, self.listener.accept().await) {
-                (Ok(place), Ok((stream, address))) => {
-                    let guarded = Guarded {
-                        stream,
-                        deadline: Box::pin(sleep(self.limits.first)),
-                        next: self.limits.next,
-                        _place: place,
-                    };
-                    return (guarded, address);
-                }
-                _ => sleep(REST).await,
+        let (stream, address) = loop {
+            match self.listener.accept().await {
+                Ok(accepted) => break accepted,
+                Err(_) => sleep(REST).await,
             }
-        }
+        };
+        let (number, given_up) = loop {
+            let taken = lock(&self.places).take(address.ip(), Instant::now());
+            match taken {
+                Ok(place) => break place,
+                Err(wait) => sleep(wait).await,
+            }
+        };
+        let guarded = Guarded {
+            stream,
+            deadline: Box::pin(sleep(self.limits.first)),
+            next: self.limits.next,
+            number,
+            given_up,
+            places: self.places.clone(),
+        };
+        (guarded, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -111,16 +239,27 @@ impl Listener for Guard {
     }
 }
 
-/// A connection that ends when no part of an answer goes out for too long.
+/// A connection that ends when no part of an answer goes out for too long, or another one has its place.
 struct Guarded {
     stream: TcpStream,
     deadline: Pin<Box<Sleep>>,
     next: Duration,
-    _place: OwnedSemaphorePermit,
+    number: u64,
+    given_up: oneshot::Receiver<()>,
+    places: Arc<Mutex<Places>>,
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        lock(&self.places).taken.remove(&self.number);
+    }
 }
 
 impl Guarded {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if Pin::new(&mut self.given_up).poll(context).is_ready() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         match self.deadline.as_mut().poll(context) {
             Poll::Pending => Ok(()),
             Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
@@ -131,6 +270,7 @@ impl Guarded {
         if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
             let until = Instant::now() + self.next;
             self.deadline.as_mut().reset(until);
+            lock(&self.places).note(self.number, false);
         }
     }
 }
@@ -142,7 +282,12 @@ impl AsyncRead for Guarded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(context)?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            lock(&self.places).note(self.number, true);
+        }
+        read
     }
 }
 
@@ -256,6 +401,95 @@ mod tests {
             assert!(is_ended(client));
         }
         assert!(answer(&mut ask(address, "/")).ends_with("here"));
+    }
+
+    /// Clients that hold every place there is: some have said nothing, some were answered and stay, some
+    /// have not ended their request, some do not read.
+    #[test]
+    fn who_holds_places_costs_the_next_client_nothing() {
+        let limits = Limits::default();
+        let address = start(limits);
+        let held: Vec<Client> = (0..1_000)
+            .map(|_| Client::connect(address).unwrap())
+            .collect();
+        let wait = Duration::from_millis(100);
+        // The median: whoever holds places does so all the time, other programs take processors now and then.
+        let quick = |what: &str| {
+            let mut times: Vec<Duration> = (0..9)
+                .map(|_| {
+                    let began = std::time::Instant::now();
+                    assert!(answer(&mut ask(address, "/")).ends_with("here"));
+                    began.elapsed()
+                })
+                .collect();
+            times.sort();
+            assert!(times[4] <= wait, "{what}: {times:?}");
+        };
+        std::thread::sleep(2 * GRACE);
+        quick("idle");
+        drop(held);
+        let keep_alive = |_| {
+            let mut client = Client::connect(address).unwrap();
+            write!(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut part = [0; 512];
+            assert!(client.read(&mut part).unwrap() > 0);
+            client
+        };
+        let held: Vec<Client> = (0..limits.connections_max).map(keep_alive).collect();
+        std::thread::sleep(2 * GRACE);
+        quick("kept alive");
+        drop(held);
+        let half = |_| {
+            let mut client = Client::connect(address).unwrap();
+            client.write_all(b"GET / HT").unwrap();
+            client
+        };
+        let held: Vec<Client> = (0..limits.connections_max).map(half).collect();
+        std::thread::sleep(2 * GRACE);
+        quick("half a request");
+        drop(held);
+        let held: Vec<Client> = (0..16).map(|_| ask(address, "/large")).collect();
+        std::thread::sleep(2 * GRACE);
+        quick("an answer that is not read");
+        drop(held);
+    }
+
+    #[test]
+    fn a_place_is_taken_from_the_address_that_has_the_most() {
+        let mut places = Places {
+            max: 8,
+            next: 0,
+            taken: BTreeMap::new(),
+        };
+        let (few, many): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let began = Instant::now();
+        for ip in [few, many, many, many, many, many, many, many] {
+            places.take(ip, began).unwrap();
+        }
+        assert_eq!(
+            places.take(few, began).unwrap_err(),
+            GRACE,
+            "nobody is cut at once"
+        );
+        places.note(1, true);
+        let later = began + GRACE;
+        // The second connection of the crowd goes: the first one is asking.
+        let (_, mut kept) = places.take(few, later).unwrap();
+        assert!(!places.taken.contains_key(&2) && places.taken.contains_key(&1));
+        let later = later + GRACE;
+        places.take(many, later).unwrap();
+        assert!(
+            kept.try_recv()
+                .is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
+        );
+        assert!(
+            places.taken.contains_key(&0),
+            "the other address keeps its own"
+        );
+        // All addresses of one network of IPv6 are one.
+        let ip = |text: &str| group(text.parse().unwrap());
+        assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3"));
+        assert_eq!(ip("::ffff:192.0.2.1"), few);
     }
 
     #[test]

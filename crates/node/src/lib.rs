@@ -15,12 +15,15 @@
 //! | `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
+//! | `aggregating` | whether it aggregates when its validators are selected |
 //! | `local` | messages that came neither by gossip nor from a peer |
 //! | [`telemetry`] | what happens in a node, as metrics, summary, trace, events and log |
 //! | [`api`], [`http`], [`host_allow_list`] | what it answers |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "live")]
+mod aggregating;
 #[cfg(feature = "live")]
 pub mod api;
 #[cfg(feature = "live")]

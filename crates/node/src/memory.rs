@@ -10,7 +10,7 @@ use crate::cast::{self, Code};
 use crate::http;
 use crate::message_store::RESTORED_BYTES_MAX;
 use crate::safety;
-use crate::telemetry::STREAM_LIMITS;
+use crate::telemetry::{EVIDENCE_BYTES_MAX, STREAM_LIMITS};
 use alphorn_net::PerKind;
 use alphorn_proto::chain::{
     ANCHOR_BYTES_MAX, BLOCK_BYTES, BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX,
@@ -92,6 +92,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
         ("trace", ring_bytes(&RingLimits::default())),
         // One for each interface.
         ("events", 2 * ring_bytes(&STREAM_LIMITS)),
+        ("contradicting statements", EVIDENCE_BYTES_MAX as u64),
         ("HTTP", places * HTTP_BYTES),
         ("statistics", STATISTICS_BYTES),
     ]);

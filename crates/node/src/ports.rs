@@ -1,6 +1,7 @@
 //! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive
 //! and telemetry.
 
+use crate::aggregating::Aggregating;
 use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::cast::{self, Blamed, Carrier};
@@ -23,9 +24,6 @@ use std::sync::atomic::Ordering;
 /// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
 pub(crate) const REQUESTED: u64 = 1 << 63;
 
-/// Pairs of contradicting statements that are kept to be looked at; all are counted.
-const EVIDENCE_MAX: usize = 1_024;
-
 /// The threads that wait for a disk.
 pub(crate) struct Disks {
     pub(crate) signer: Signer,
@@ -40,7 +38,6 @@ pub(crate) struct Ports {
     pub(crate) signer: Signer,
     pub(crate) archive: Archive,
     pub(crate) telemetry: Telemetry,
-    pub(crate) evidence: VecDeque<Evidence>,
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
     refused: VecDeque<Ended>,
@@ -50,6 +47,8 @@ pub(crate) struct Ports {
     pub(crate) locals: Locals,
     /// Why nothing is signed at the moment, beside what the signer knows.
     pub(crate) hold: Option<&'static str>,
+    /// Whether it makes aggregates and collections.
+    pub(crate) aggregating: Aggregating,
     cast: cast::Settings,
     /// Own messages to be broadcast, messages that came by broadcast, and verdicts on such: the loop
     /// carries them over after each input, so there are as many as one input has effects.
@@ -74,8 +73,8 @@ impl Ports {
             lanes,
             signer,
             archive,
+            aggregating: Aggregating::new(telemetry.info().is_aggregator),
             telemetry,
-            evidence: VecDeque::new(),
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
             requested: BTreeMap::new(),
@@ -159,6 +158,7 @@ impl Host for Ports {
         let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
         self.telemetry.job_spawned(&spawn);
         let refused = match &spawn.work {
+            work if self.aggregating.refuses(work).is_some() => self.aggregating.refuses(work),
             Work::Sign(_) if self.telemetry.has_stranger() => {
                 // Rights of the next slot may have been handed out already.
                 Some("another process signs with a key of this node".to_owned())
@@ -190,11 +190,7 @@ impl Host for Ports {
     }
 
     fn evidence(&mut self, evidence: Evidence) {
-        self.telemetry.emit(&Event::Contradiction);
-        if self.evidence.len() >= EVIDENCE_MAX {
-            self.evidence.pop_front();
-        }
-        self.evidence.push_back(evidence);
+        self.telemetry.contradiction(evidence);
     }
 
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
@@ -224,6 +220,7 @@ impl Host for Ports {
     }
 
     fn judged(&mut self, judged: Judged) {
+        let judged = self.aggregating.judge(judged);
         self.telemetry.emit(&Event::Judged(&judged));
     }
 }

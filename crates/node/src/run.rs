@@ -55,6 +55,8 @@ pub enum Control {
     Block(NodeId, bool),
     /// Connect to a machine.
     Dial(alphorn_net::Address),
+    /// Aggregate and collect from now on when validators here are selected, or not.
+    Aggregate(bool),
     /// Take a vote, as on its topic.
     Vote(Bytes, Reply),
     /// End.
@@ -117,6 +119,8 @@ pub struct Parts<C: Source> {
     pub cast_secret: [u8; 32],
     /// Who writes down what comes.
     pub recorder: Option<Recorder>,
+    /// Whether it aggregates and collects, until it is told otherwise.
+    pub is_aggregator: bool,
     /// The chosen kernel of each crate that has several, to be told.
     pub kernels: BTreeMap<&'static str, String>,
     /// The most bytes that each part takes ([`bound`](crate::memory::bound)), to be told.
@@ -199,7 +203,7 @@ impl<C: Source> Node<C> {
             config: horn.config().clone(),
             started: now,
             id: parts.net.id(),
-            is_aggregator: horn.local().validators().len() > 0,
+            is_aggregator: parts.is_aggregator && horn.local().validators().len() > 0,
             kernels: parts.kernels,
         };
         let telemetry = Telemetry::new(info, &horn);
@@ -286,6 +290,7 @@ impl<C: Source> Node<C> {
                     Some(Control::Dial(address)) => {
                         let _ = self.ports.net.dial(address);
                     }
+                    Some(Control::Aggregate(is_on)) => self.aggregate(is_on),
                     Some(Control::Vote(data, reply)) => {
                         self.turn(Turn::Command, |node, now| node.take_vote(now, data, reply));
                     }
@@ -489,6 +494,16 @@ impl<C: Source> Node<C> {
             Event::SendReady { peer, frames } => self.frames_left(now, Peer(peer), frames),
             Event::Client { .. } => {}
         }
+    }
+
+    /// Takes up the role of aggregators, or gives it up.
+    fn aggregate(&mut self, is_on: bool) {
+        let (now, _) = self.clock.now();
+        let slot = self.slots.slot_at(now).unwrap_or(Slot(0));
+        self.ports.aggregating.set(slot, is_on);
+        // Whoever asks next is told of it.
+        let summary = Arc::new(self.summary(now));
+        self.snapshot.send_replace(summary);
     }
 
     fn standing(&self, now: Time) -> Standing {

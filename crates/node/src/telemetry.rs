@@ -17,22 +17,26 @@
 mod arrivals;
 mod buckets_table;
 mod event;
+mod evidence;
 mod jobs;
 mod log;
 mod metrics;
+mod missed;
 mod slots;
 mod stream;
 mod summary;
 mod totals;
 mod trace;
+mod waiting;
 
 use crate::engine::Spawn;
 use crate::lanes::Ended;
 use alphorn_net::{Address, NodeId, Status, Transport};
-use alphorn_proto::Token;
+use alphorn_proto::chain::Weighed;
 use alphorn_proto::horn::{Config, Horn, SlotView};
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{Checkpoint, Topic};
+use alphorn_proto::wire::{Checkpoint, Root, Topic};
+use alphorn_proto::{Evidence, Token};
 use alphorn_types::trace::Ring;
 use alphorn_types::{Layout, Slot, Time};
 use metrics::Counted;
@@ -47,9 +51,10 @@ use trace::Tracer;
 pub use arrivals::Arrival;
 pub(crate) use buckets_table::RATIO;
 pub(crate) use event::{Event, Turn};
+pub(crate) use evidence::{BYTES_MAX as EVIDENCE_BYTES_MAX, Pair};
 pub(crate) use jobs::{EndedJob, InFlight, Session};
-pub(crate) use metrics::CONTENT_TYPE;
 pub use metrics::text as metrics_text;
+pub(crate) use metrics::{CONTENT_TYPE, PLAIN_CONTENT_TYPE, plain};
 pub use slots::{CollectionRecord, CommitteeRecord, SLOTS_MAX, SlotRecord};
 pub(crate) use stream::{ATTESTATION, LIMITS as STREAM_LIMITS, bitlist, hex};
 pub use stream::{BEACON_TOPICS, LEAN_TOPICS, Streams};
@@ -74,7 +79,7 @@ pub struct NodeInfo {
     pub started: Time,
     /// Who this machine is for others.
     pub id: NodeId,
-    /// Whether it aggregates and collects when its validators are selected.
+    /// Whether it aggregated and collected at its start when its validators were selected.
     pub is_aggregator: bool,
     /// The chosen kernel of each crate that has several.
     pub kernels: BTreeMap<&'static str, String>,
@@ -134,6 +139,10 @@ pub struct Snapshot {
     pub net: Status,
     /// Where this machine listens, as peers dial it.
     pub addresses: Vec<String>,
+    /// The last pairs of contradicting statements.
+    pub(crate) evidence: Arc<[Arc<Pair>]>,
+    /// The blocks from the finalised one on, with what stands behind each.
+    pub(crate) tree: Arc<[Weighed]>,
 }
 
 /// What readers of a node share.
@@ -163,6 +172,11 @@ pub(crate) struct Telemetry {
     jobs: jobs::Jobs,
     slots: slots::Slots,
     addresses: Vec<String>,
+    evidence: evidence::Pairs,
+    missed: missed::Missed,
+    tree: Arc<[Weighed]>,
+    /// Head and finalised block of the tree.
+    tree_of: (Root, Root),
     chain: Seen,
     /// The last slot that the log tells of.
     logged: Option<Slot>,
@@ -206,6 +220,10 @@ impl Telemetry {
             jobs: jobs::Jobs::default(),
             slots: slots::Slots::default(),
             addresses: Vec::new(),
+            evidence: evidence::Pairs::default(),
+            missed: missed::Missed::default(),
+            tree: chain.tree().into(),
+            tree_of: (head, chain.finalised().root),
             chain: Seen {
                 head: Checkpoint {
                     slot: chain.header(&head).map_or(Slot(0), |header| header.slot),
@@ -246,6 +264,14 @@ impl Telemetry {
         &self.window.info
     }
 
+    /// Missed duties by the name of their reason.
+    pub(crate) fn missed_reasons(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.missed
+            .counts
+            .iter()
+            .map(|(name, count)| (*name, *count))
+    }
+
     /// Whether another machine signs with a local key.
     pub(crate) fn has_stranger(&self) -> bool {
         self.totals.stranger.is_some()
@@ -253,7 +279,13 @@ impl Telemetry {
 
     /// Records that the trace could not hold.
     pub(crate) fn trace_refused(&self) -> u64 {
-        self.trace.refused
+        self.trace.left_out()
+    }
+
+    /// A validator contradicted itself.
+    pub(crate) fn contradiction(&mut self, evidence: Evidence) {
+        self.evidence.put(self.now, evidence);
+        self.emit(&Event::Contradiction);
     }
 
     /// The time of all that follows.
@@ -263,7 +295,15 @@ impl Telemetry {
 
     /// Tells all that render it what happened.
     pub(crate) fn emit(&mut self, event: &Event<'_>) {
-        log::record(event);
+        self.missed.record(self.clock.slot_at(self.now), event);
+        match event {
+            Event::Judged(judged) => {
+                for reason in self.missed.reasons(judged) {
+                    log::missed(judged.slot, &reason);
+                }
+            }
+            _ => log::record(event),
+        }
         self.totals.record(self.now, event);
         self.counted.record(self.now, event);
         self.trace.record(self.now, event);
@@ -381,6 +421,11 @@ impl Telemetry {
             self.trace.slot(self.now, slot, horn.chain(), view.as_ref());
             self.trace.finality(horn.finality(), None);
             self.look_at_chain(horn);
+            let tree_of = (self.chain.head.root, self.chain.finalised.root);
+            if self.now >= self.chain.before_at || self.tree_of != tree_of {
+                self.tree_of = tree_of;
+                self.tree = horn.chain().tree().into();
+            }
             if self.now >= self.chain.before_at {
                 self.chain.before_at = self.now.saturating_add_ns(BEFORE_NS);
                 if let Some(view) = slot.0.checked_sub(1).and_then(|slot| horn.view(Slot(slot))) {
@@ -393,6 +438,8 @@ impl Telemetry {
             }
         }
         self.trace.traffic(net);
+        self.trace.catch_up();
+        self.streams.catch_up();
     }
 
     /// What is new in the slot by the clock.
@@ -421,13 +468,12 @@ impl Telemetry {
 
     /// Gives a snapshot away, and tells of a slot that began.
     pub(crate) fn show(&mut self, summary: &Summary, net: Status) {
-        if let Some(slot) = self
-            .clock
-            .slot_at(self.now)
-            .filter(|slot| self.logged != Some(*slot))
-        {
-            self.logged = Some(slot);
-            log::slot(summary);
+        if let Some(slot) = self.clock.slot_at(self.now) {
+            self.missed.peers(slot, summary.peers);
+            if self.logged != Some(slot) {
+                self.logged = Some(slot);
+                log::slot(summary);
+            }
         }
         self.snapshots.send_replace(Arc::new(Snapshot {
             head: self.chain.head,
@@ -442,6 +488,8 @@ impl Telemetry {
             fit: self.totals.fit,
             net,
             addresses: self.addresses.clone(),
+            evidence: self.evidence.all(),
+            tree: self.tree.clone(),
         }));
     }
 }

@@ -251,6 +251,13 @@ pub trait Task: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether it only verifies what others made. Its time is bounded by the length of its inputs, and
+    /// what takes long here takes long everywhere: one that is slow does not hang, and its inputs are
+    /// not to blame.
+    fn verifies(&self) -> bool {
+        false
+    }
+
     /// Whether a proof would be paid for that says no more than its one input does.
     fn is_pointless(&self, _env: &Self::Env) -> bool {
         false

@@ -52,7 +52,8 @@ pub struct WorkerConfig {
     pub fast_nice: u8,
     /// Added to the niceness of prove lanes and children.
     pub prove_nice: u8,
-    /// Milliseconds without a beat after which a job hangs.
+    /// Milliseconds without a beat after which a job hangs that does more than verify; twice its 99 %
+    /// prediction if that is more.
     pub hang_after_ms: u64,
     /// Least run time in milliseconds after which a job that beats hangs, too; 8 times its 99 %
     /// prediction if that is more.

@@ -77,6 +77,8 @@ struct On<T: Task> {
     /// The last number of beats, and when it was new.
     seen: (u64, u64),
     started_ns: u64,
+    /// Nanoseconds without a beat, and in all, after which it hangs.
+    silent_max_ns: u64,
     run_max_ns: u64,
     /// When it was first found to be asked to stop.
     stop_ns: Option<u64>,
@@ -273,7 +275,14 @@ impl<T: Task> Desk<T> {
             beats: Arc::default(),
             quarantine: (self.quarantine.len() > 0).then(|| self.quarantine.clone()),
         };
-        let run_max_ns = start.t99_ns.saturating_mul(8);
+        let ns = |ms: u64| ms.saturating_mul(1_000_000);
+        let run_max_ns = ns(self.config.run_max_ms).max(start.t99_ns.saturating_mul(8));
+        // Costs are learned with what else runs beside, so a job that is slow for lack of processors is not
+        // taken for one that hangs; and what only verifies does not hang before its whole time is over.
+        let silent_max_ns = match order.task.verifies() {
+            true => run_max_ns,
+            false => ns(self.config.hang_after_ms).max(start.t99_ns.saturating_mul(2)),
+        };
         self.posts[lane].on = Some(On {
             job: start.job,
             task: order.task.clone(),
@@ -282,7 +291,8 @@ impl<T: Task> Desk<T> {
             beats: order.beats.clone(),
             seen: (0, at.mono_ns),
             started_ns: at.mono_ns,
-            run_max_ns: run_max_ns.max(self.config.run_max_ms.saturating_mul(1_000_000)),
+            silent_max_ns,
+            run_max_ns,
             stop_ns: None,
             killed: false,
             given_up: false,

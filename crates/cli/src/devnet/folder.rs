@@ -86,13 +86,11 @@ pub(super) fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Resul
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let places = free_ports(usize::from(count))?.into_iter();
     let places: Vec<Place> = places
-        .map(|(peers, api)| Place {
-            peers: local(peers),
-            api: local(api),
-        })
+        .enumerate()
+        .map(|(index, (peers, api))| Place::new(index, local(peers), local(api)))
         .collect();
     let made = write_network(folder, network, "devnet", &places)?;
-    let members = made.into_iter().zip(places).map(|(made, place)| Member {
+    let members = made.into_iter().zip(&places).map(|(made, place)| Member {
         node: made.node,
         id: made.id,
         api_port: place.api.port(),

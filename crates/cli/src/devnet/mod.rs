@@ -1,6 +1,5 @@
 //! `alphorn devnet`: a network of real processes on loopback, and what became of its duties.
 
-pub(crate) mod api;
 mod arrivals;
 mod faults;
 mod flood;
@@ -18,6 +17,7 @@ use crate::node::BroadcastOptions;
 use crate::node::files::{NetworkFile, read_nodes};
 use crate::node::key_time;
 use crate::node::lines::{beginning, links};
+use crate::node::load::{Load, predict};
 use crate::node::log::LogOptions;
 use crate::node::network::NetworkOptions;
 use crate::node::scheme;
@@ -121,6 +121,9 @@ pub(crate) struct Args {
     /// Machines that flood the first node with forged votes, from the eighth judged slot on
     #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
     flood: Option<u16>,
+    /// Begin although this machine is predicted to be too slow for the network
+    #[arg(long)]
+    force: bool,
     /// Keep the prove lanes of all nodes busy with work of no value
     #[arg(long)]
     saturate: bool,
@@ -152,6 +155,9 @@ struct Plan {
     tail: u64,
     /// It ended before its time.
     is_cut: bool,
+    /// How busy it is predicted to keep this machine, and a warning if that is much.
+    load: Load,
+    warning: Option<String>,
 }
 
 /// Most nodes whose addresses are said one by one.
@@ -162,10 +168,13 @@ impl Plan {
     fn new(args: &Args) -> Result<Self> {
         let slots = args.warmup_slots + args.slots + TAIL_SLOTS;
         let key_slots = (slots + 8).next_power_of_two().max(64);
-        let (mut network, nodes) = match &args.genesis {
+        let (mut network, hosts): (_, Vec<u32>) = match &args.genesis {
             None => {
                 let network = args.network.file(args.nodes, key_slots, &args.common)?;
-                (network, usize::from(args.nodes))
+                let count = u32::from(args.nodes);
+                let hosted = |index: u32| (network.validator_count - index).div_ceil(count);
+                let hosts = (0..count).map(hosted).collect();
+                (network, hosts)
             }
             Some(folder) => {
                 let network = NetworkFile::read(folder)?;
@@ -173,10 +182,13 @@ impl Plan {
                     let what = "config.yaml: ALPHORN_KEYS";
                     return Err(anyhow!("{what} {name}: a devnet has interop keys").into());
                 }
-                let nodes = read_nodes(folder, &network)?.len();
-                (network, nodes)
+                let nodes = read_nodes(folder, &network)?;
+                let hosts = nodes.iter().map(|node| node.validators).collect();
+                (network, hosts)
             }
         };
+        let nodes = hosts.len();
+        let (load, warning) = predict(&network, None, &hosts, &args.common, args.force)?;
         let horn = network.horn(&scheme::info(&network, &args.common)?)?;
         let tail = horn.inclusion_slots_min() + TAIL_SLOTS;
         let all = args.warmup_slots + args.slots + tail;
@@ -209,6 +221,8 @@ impl Plan {
             warmup: args.warmup_slots,
             tail,
             is_cut: false,
+            load,
+            warning,
         })
     }
 
@@ -271,6 +285,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let busy = Busy::now();
     if !args.quiet {
         sink.say(&heading(&plan, &nodes, &folder.path));
+        sink.say(&plan.load.line(args.common.threads()?));
+    }
+    if let Some(warning) = &plan.warning {
+        eprintln!("warning: {warning}");
     }
     let extra = extra(args, count);
     let mut running = Running::start(&folder.path, &nodes, &extra, args.record, interrupt)?;
@@ -373,6 +391,9 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
     )];
     if args.saturate {
         extra.push("--saturate".to_owned());
+    }
+    if args.force {
+        extra.push("--force".to_owned());
     }
     if let Some(machines) = args.flood {
         // Five of eight places are for machines that dial.

@@ -1,11 +1,11 @@
 //! The processes of a devnet: they start together, are ended and started again, and die with their
 //! parent.
 
-use super::api::{self, Api};
 use super::faults::{Fault, Kind};
 use super::interrupt::{self, Interrupt};
 use super::{Member, end};
 use crate::error::Result;
+use crate::node::client::{self, Api};
 use alphorn_net::{NetworkDigest, NodeId};
 use alphorn_node::sign_log::{self, Signed};
 use alphorn_node::telemetry::Summary;
@@ -155,7 +155,7 @@ impl Process {
         Ok(Api {
             address: address.ok_or_else(|| anyhow!("{}: no address of the API", self.name))?,
             token,
-            patience: api::PATIENCE,
+            patience: client::PATIENCE,
         })
     }
 

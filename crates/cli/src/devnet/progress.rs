@@ -1,8 +1,8 @@
 //! What a devnet says while it runs: a line every few slots.
 
-use super::api::Api;
 use super::{Member, Plan};
 use crate::error::Result;
+use crate::node::client::Api;
 use crate::node::lines::counted;
 use crate::report::Sink;
 use alphorn_node::telemetry::{DutyCounts, Summary};

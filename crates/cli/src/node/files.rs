@@ -16,8 +16,12 @@ use alphorn_types::{Bitfield, Layout, Time, Validator};
 use alphorn_xmss::Set;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
 
+/// The last second in which a network may begin: the year 2262, in which the nanoseconds of signed 64 bits
+/// end.
+pub(crate) const GENESIS_TIME_MAX: u64 = 9_214_646_400;
 /// Most nodes of a network.
 const NODES_MAX: usize = 4_096;
 
@@ -92,6 +96,11 @@ impl NetworkFile {
 
     /// Refuses what no node can run, as far as that needs no scheme.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.genesis_time > GENESIS_TIME_MAX {
+            let time = self.genesis_time;
+            let what = format!("config.yaml: GENESIS_TIME {time}");
+            return Err(anyhow!("{what}, must be at most {GENESIS_TIME_MAX}").into());
+        }
         self.timing()?;
         self.layout()?;
         self.check_layers()?;
@@ -188,8 +197,12 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
         return Err(anyhow!("{file}: {} nodes, must be 1 to {NODES_MAX}", nodes.len()).into());
     }
     let mut taken = Bitfield::new(network.validator_count as usize);
+    let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
     for node in &nodes {
         let name = &node.name;
+        if !names.insert(name) {
+            return Err(anyhow!("{file}: two nodes have the name {name}").into());
+        }
         if node.validator_step == 0 {
             return Err(anyhow!("{file}: {name} has validator_step 0, must be at least 1").into());
         }
@@ -206,9 +219,11 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
             }
             taken.set(validator.0 as usize);
         }
-        node.address
-            .parse::<Address>()
-            .with_context(|| format!("{file}: {name}"))?;
+        let address = node.address.parse::<Address>();
+        let id = address.with_context(|| format!("{file}: {name}"))?.id();
+        if !ids.insert(id) {
+            return Err(anyhow!("{file}: {name} has the key of another node, {id}").into());
+        }
     }
     Ok(nodes)
 }

@@ -1,15 +1,20 @@
 //! `alphorn node`: one node of a network, in this process.
 
+pub(crate) mod client;
 pub(crate) mod code;
 pub(crate) mod files;
+mod guard;
 pub(crate) mod lane;
+pub(crate) mod lean;
 pub(crate) mod lines;
+pub(crate) mod load;
 pub(crate) mod log;
 pub(crate) mod network;
 mod recovery;
 pub(crate) mod scheme;
 pub(crate) mod settings;
 mod start;
+mod status;
 
 use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
@@ -130,6 +135,19 @@ pub(crate) struct Args {
     doppelganger_slots: u64,
     #[command(flatten)]
     recovery: recovery::RecoveryOptions,
+    /// Whether it aggregates and collects when its validators are selected; it can be changed while it runs
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true",
+          num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    is_aggregator: bool,
+    /// Begin although this machine is predicted to be too slow for what the node has to do
+    #[arg(long)]
+    force: bool,
+    /// Port on which the metrics alone are served as well, at the address of --metrics-address
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
+    /// Address of the port of --metrics-port; that of --http-address by default
+    #[arg(long, value_name = "IP", requires = "metrics_port")]
+    metrics_address: Option<IpAddr>,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
@@ -138,6 +156,50 @@ pub(crate) struct Args {
     /// Say nothing but errors and warnings
     #[arg(long)]
     quiet: bool,
+}
+
+/// A node that is to begin, or what is asked of one that runs: the options of the first are demanded where
+/// nothing is asked, which the derivation of the parser cannot say.
+#[derive(Debug)]
+pub(crate) enum NodeCommand {
+    /// Begin.
+    Begin(Box<Args>),
+    /// How it is.
+    Status(status::Args),
+}
+
+/// The name of that question.
+pub(crate) const STATUS: &str = "status";
+
+impl clap::FromArgMatches for NodeCommand {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(match matches.subcommand() {
+            Some((STATUS, matches)) => Self::Status(status::Args::from_arg_matches(matches)?),
+            _ => Self::Begin(Box::new(Args::from_arg_matches(matches)?)),
+        })
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &clap::ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for NodeCommand {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let status = <status::Args as clap::Args>::augment_args(clap::Command::new(STATUS));
+        <Args as clap::Args>::augment_args(command)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommand(status)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
 }
 
 /// What a node listens with.
@@ -178,7 +240,14 @@ pub(crate) enum Isolation {
     Thread,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(command: &NodeCommand) -> Result<()> {
+    match command {
+        NodeCommand::Status(args) => status::run(args),
+        NodeCommand::Begin(args) => begin(args),
+    }
+}
+
+fn begin(args: &Args) -> Result<()> {
     let network = NetworkFile::read(&args.genesis)?;
     let nodes = read_nodes(&args.genesis, &network)?;
     let own = nodes.iter().find(|node| node.name == args.node_id);

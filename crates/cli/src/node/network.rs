@@ -126,16 +126,41 @@ pub(crate) struct Made {
     pub(crate) id: NodeId,
 }
 
-/// Where a node listens for peers, and where its interface will be.
+/// Validators that a node hosts: the first, how many, and the distance from one to the next.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Hosts {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) step: u32,
+}
+
+/// A node that is to be: its name and key, where it listens for peers, and where its interface will be.
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) key: NodeKey,
+    /// None if nodes take turns.
+    pub(crate) hosts: Option<Hosts>,
     pub(crate) peers: SocketAddr,
     pub(crate) api: SocketAddr,
 }
 
+impl Place {
+    /// The node of an index, with a key of its own.
+    pub(crate) fn new(index: usize, peers: SocketAddr, api: SocketAddr) -> Self {
+        Place {
+            name: format!("node-{index}"),
+            key: NodeKey::generate(),
+            hosts: None,
+            peers,
+            api,
+        }
+    }
+}
+
 /// Writes the files of a network into an empty folder: `config.yaml`, `nodes.yaml`, the key of each
 /// node, and the list of what Prometheus is to read. Validators take turns to propose, and the nodes
-/// take turns to host them.
+/// take turns to host them, unless their places say otherwise.
 pub(crate) fn write_network(
     folder: &Path,
     network: &NetworkFile,
@@ -145,10 +170,15 @@ pub(crate) fn write_network(
     let count = u32::try_from(places.len())?;
     let mut made = Vec::with_capacity(places.len());
     for (index, place) in (0..count).zip(places) {
-        let name = format!("node-{index}");
+        let name = place.name.clone();
         let home = folder.join(&name);
         std::fs::create_dir(&home).with_context(|| home.display().to_string())?;
-        let key = NodeKey::generate();
+        let key = &place.key;
+        let hosts = place.hosts.unwrap_or(Hosts {
+            first: index,
+            count: (network.validator_count - index).div_ceil(count),
+            step: count,
+        });
         key.write_new(&home.join("node.key"))?;
         let addresses = Address::new(place.peers, Transport::Quic, key.id());
         let address = addresses
@@ -157,9 +187,9 @@ pub(crate) fn write_network(
         let node = NodeEntry {
             name,
             address: address.to_string(),
-            first_validator: index,
-            validators: (network.validator_count - index).div_ceil(count),
-            validator_step: count,
+            first_validator: hosts.first,
+            validators: hosts.count,
+            validator_step: hosts.step,
             api_port: Some(place.api.port()),
         };
         let id = key.id();

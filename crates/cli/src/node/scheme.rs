@@ -15,8 +15,8 @@ use alphorn_falcon::{Collections, Falcon, Flavour};
 use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_node::safety::KeyId;
 use alphorn_proto::horn::SchemeInfo;
-use alphorn_scheme::{Env, Scheme};
-use alphorn_types::Validator;
+use alphorn_scheme::{Env, Op, Scheme};
+use alphorn_types::{Layout, Validator};
 use alphorn_worker::ChildCommand;
 use alphorn_xmss::{Purpose, Set, Xmss};
 use anyhow::{Context, anyhow};
@@ -81,27 +81,51 @@ pub(crate) fn make_circuits(layers: Layers) {
     }
 }
 
-/// What the roles know of the scheme of a network.
-pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo> {
-    let layout = network.layout()?;
+/// What is asked of the scheme of a network before it begins.
+pub(crate) trait SchemeCosts {
+    /// What the roles know of it.
+    fn info(&self, layout: &Layout) -> SchemeInfo;
+
+    /// What an operation costs on the kernel in use, in nanoseconds of one core ([`Scheme::cost`]).
+    fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64;
+}
+
+impl<S: Scheme> SchemeCosts for S {
+    fn info(&self, layout: &Layout) -> SchemeInfo {
+        SchemeInfo::of(self, layout)
+    }
+
+    fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+        self.cost(op, n, m).ns
+    }
+}
+
+/// The scheme of a network.
+pub(crate) fn scheme_costs(network: &NetworkFile, common: &Common) -> Result<Box<dyn SchemeCosts>> {
     let layers = network.alphorn_layers;
     match network.alphorn_scheme.as_str() {
         "bls" => {
             let kernel = common.kernel(&alphorn_bls::KERNELS)?;
-            let scheme = Bls::new(kernel, Costs::measure(kernel));
-            Ok(SchemeInfo::of(&scheme, &layout))
+            Ok(Box::new(Bls::new(kernel, Costs::measure(kernel))))
         }
         "falcon" => {
-            let scheme = falcon_scheme(layers, common.kernel(&alphorn_labrador::KERNELS)?);
-            Ok(SchemeInfo::of(&scheme, &layout))
+            let kernel = common.kernel(&alphorn_labrador::KERNELS)?;
+            Ok(Box::new(falcon_scheme(layers, kernel)))
         }
         "xmss" => {
             let scheme = xmss_scheme(layers, common.kernel(&alphorn_stark::KERNELS)?);
-            scheme.check_layout(&layout).context("config.yaml")?;
-            Ok(SchemeInfo::of(&scheme, &layout))
+            scheme
+                .check_layout(&network.layout()?)
+                .context("config.yaml")?;
+            Ok(Box::new(scheme))
         }
         other => Err(unknown(other)),
     }
+}
+
+/// What the roles know of the scheme of a network.
+pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo> {
+    Ok(scheme_costs(network, common)?.info(&network.layout()?))
 }
 
 /// The error of a scheme that there is not.

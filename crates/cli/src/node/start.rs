@@ -2,8 +2,9 @@
 
 use super::files::{NetworkFile, NodeEntry};
 use super::lines::{self, links};
+use super::scheme::SchemeCosts;
 use super::{API_PORT, Args, Transports};
-use super::{scheme, settings};
+use super::{guard, load, scheme, settings};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
@@ -11,11 +12,11 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NetError, NodeId, NodeKey, PerKind, Transport};
+use alphorn_net::{Address, Listen, NetError, PerKind, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;
-use alphorn_node::host_allow_list::{HostAllowList, guard};
+use alphorn_node::host_allow_list::{HostAllowList, guard as guard_hosts};
 use alphorn_node::lanes::Pool;
 use alphorn_node::memory::{self, Sources};
 use alphorn_node::record::Recorder;
@@ -27,8 +28,8 @@ use alphorn_node::telemetry::Summary;
 use alphorn_node::{http, run, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
-use alphorn_scheme::Env;
-use alphorn_types::{Slot, Time, Unit, Validator};
+use alphorn_scheme::{Env, Op};
+use alphorn_types::{Layout, Slot, Time, Unit, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
@@ -38,7 +39,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
-use tracing::info;
+use tracing::{info, warn};
 
 /// Commands that wait for the loop.
 const CONTROL_MAX: usize = 64;
@@ -73,6 +74,16 @@ pub(super) struct Parts {
     pub(super) child: Option<ChildCommand>,
 }
 
+impl SchemeCosts for Parts {
+    fn info(&self, _: &Layout) -> SchemeInfo {
+        self.info.clone()
+    }
+
+    fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+        self.env.cost(op, n, m).ns
+    }
+}
+
 /// Runs a node until it is told to end.
 pub(super) fn run(
     args: &Args,
@@ -81,11 +92,18 @@ pub(super) fn run(
     own: &NodeEntry,
     parts: Parts,
 ) -> Result<()> {
-    std::fs::create_dir_all(&args.data_dir).with_context(|| args.data_dir.display().to_string())?;
+    guard::data_folder(&args.data_dir)?;
+    guard::no_core_dumps(args.keys.keystores.is_some());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let _log = args.log.begin(args.quiet, &args.common.sink());
+    let hosts = [own.validators];
+    let (load, warning) = load::predict(network, Some(&parts), &hosts, &args.common, args.force)?;
+    match warning {
+        Some(warning) => warn!("{warning}"),
+        None => info!("{}", load.line(args.common.threads()?)),
+    }
     runtime.block_on(live(args, network, nodes, own, parts))
 }
 
@@ -122,8 +140,7 @@ async fn live(
     let sign_log = args.sign_log.as_deref().map(|path| {
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
-    let net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
-    let (net, events) = alphorn_net::start(net_config.clone()).map_err(in_use)?;
+    let mut net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
     let lanes = lanes(args, parts.child)?;
@@ -143,6 +160,8 @@ async fn live(
         resident_bytes: memory::resident_bytes(),
     };
     let memory = memory::bound(&parts.env, &sources);
+    net_config.limits.process_bytes_max = process_bytes_max(memory.values());
+    let (net, events) = alphorn_net::start(net_config).map_err(in_use)?;
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {
@@ -164,6 +183,7 @@ async fn live(
             cast: args.broadcast.into(),
             cast_secret: secret()?,
             recorder: recorder.transpose()?,
+            is_aggregator: args.is_aggregator,
             kernels: kernels.clone(),
             memory,
         },
@@ -180,6 +200,7 @@ async fn live(
         doctor: Arc::new(doctor(&measured)),
         checkpoint: node.checkpoint(),
     };
+    serve_metrics(args, &api)?;
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
     info!("{}", hosts(network, own));
     let (peers, begins) = (nodes.len() - 1, lines::beginning(network.genesis_time));
@@ -202,6 +223,16 @@ fn finish(args: &Args, last: &Summary) -> Result<()> {
     write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
     info!("{}", lines::last(&last));
     args.common.sink().write(&serde_json::to_value(last)?)
+}
+
+/// Memory of the process above which the network takes and makes no connection: what the node may take at
+/// its worst, with a tenth for what the sum does not know of. Below it a node that is within its bounds
+/// would cut itself off.
+fn process_bytes_max<'a>(parts: impl Iterator<Item = &'a u64>) -> usize {
+    let bound = parts.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let room = bound.saturating_add(bound / 10);
+    let least = alphorn_net::Limits::default().process_bytes_max;
+    usize::try_from(room).unwrap_or(usize::MAX).max(least)
 }
 
 /// What a node is in its network.
@@ -229,7 +260,8 @@ fn in_use(error: NetError) -> anyhow::Error {
 
 /// Shows where each option comes from and what follows, opens the keystores, and writes nothing.
 pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<()> {
-    NodeKey::read(&args.node_key, false)?;
+    guard::key(&args.node_key, own)?;
+    guard::check_data_folder(&args.data_dir)?;
     let keys = match scheme::open_keystores(args, network, own)? {
         0 => "interop keys".to_owned(),
         opened => format!("keystores of {opened} validators are open"),
@@ -321,7 +353,7 @@ fn net_config(
     nodes: &[NodeEntry],
     own: &NodeEntry,
 ) -> Result<alphorn_net::Config> {
-    let key = NodeKey::read(&args.node_key, false)?;
+    let key = guard::key(&args.node_key, own)?;
     let network = horn.network();
     let mut config = alphorn_net::Config::new(key, network);
     let port = match args.gossipsub_port {
@@ -419,8 +451,27 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
     let page = router_among(trace.clone(), clients.clone());
     let app = api.router().nest("/alphorn/v0", stream(trace, clients));
     let app = app.nest_service("/dashboard", page);
-    http::serve(listener, guard(app, hosts), http::Limits::default())?;
+    http::serve(listener, guard_hosts(app, hosts), http::Limits::default())?;
     Ok(bound)
+}
+
+/// Serves the metrics alone on a port of their own, if that was asked for.
+fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
+    let Some(port) = args.metrics_port else {
+        return Ok(());
+    };
+    let address = SocketAddr::new(args.metrics_address.unwrap_or(args.http_address), port);
+    let listener = std::net::TcpListener::bind(address).map_err(|error| {
+        let why = format!("the metrics: {address}: {error}; --metrics-port takes another port");
+        Error::Exit(3, why)
+    })?;
+    let bound = listener.local_addr()?;
+    let hosts = HostAllowList::new(bound.ip(), args.http_allow_host.iter().cloned());
+    let hosts = hosts.context("--http-allow-host")?;
+    let app = guard_hosts(api.clone().metrics_router(), hosts);
+    http::serve(listener, app, http::Limits::default())?;
+    info!("metrics http://{bound}/metrics");
+    Ok(())
 }
 
 /// Says that the node runs, and where.
@@ -479,5 +530,21 @@ fn watch_signals(args: &Args, control: mpsc::Sender<Control>) {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
             let _ = control.blocking_send(Control::Shutdown);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that is within its own bound makes connections and takes them.
+    #[test]
+    fn the_limit_of_the_network_is_above_the_bound_of_the_node() {
+        let parts = [3 << 30, 9 << 30, 1 << 20];
+        let bound: u64 = parts.iter().sum();
+        assert!(process_bytes_max(parts.iter()) as u64 > bound + bound / 20);
+        let least = alphorn_net::Limits::default().process_bytes_max;
+        assert_eq!(process_bytes_max([1].iter()), least);
+        assert_eq!(process_bytes_max([u64::MAX, 1].iter()), usize::MAX);
     }
 }

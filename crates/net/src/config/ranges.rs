@@ -170,6 +170,18 @@ impl Config {
                 1 << 40,
             ),
             (
+                "serve_all_bytes_per_s_max",
+                limits.serve_all_bytes_per_s_max,
+                limits.serve_bytes_per_s_max,
+                1 << 40,
+            ),
+            (
+                "requests_per_s_max",
+                limits.requests_per_s_max.into(),
+                1,
+                1 << 16,
+            ),
+            (
                 "frame_bytes_max",
                 limits.frame_bytes_max as u64,
                 1,

@@ -6,16 +6,15 @@
 //! | `POST /alphorn/v0/admin/peers` | `{"block": ID}`, `{"unblock": ID}` or `{"dial": ADDRESS}` |
 //! | `GET`, `POST /lean/v0/admin/aggregator` | `{"enabled": BOOL}` |
 //!
-//! The roles of a node are those of its validators and do not change while it runs: to ask for the
-//! role that it has is answered with 200, to ask for another one with 501.
+//! A node whose validators are selected aggregates and collects unless it is told not to.
 
-use super::{Api, Problem, bad};
+use super::{Api, Problem, bad, busy};
 use crate::run::Control;
 use alphorn_net::{Address, AddressError, KeyError};
 use axum::extract::State;
 use axum::extract::rejection::StringRejection;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
@@ -91,7 +90,7 @@ async fn peers(
 }
 
 async fn role(State(api): State<Api>) -> Json<Value> {
-    let enabled = api.window.info.is_aggregator;
+    let enabled = api.last().is_aggregator;
     Json(json!({"enabled": enabled, "is_aggregator": enabled}))
 }
 
@@ -99,13 +98,12 @@ async fn set_role(
     State(api): State<Api>,
     headers: HeaderMap,
     body: Result<String, StringRejection>,
-) -> Result<Json<Value>, Problem> {
-    let command: RoleCommand = read(&api, &headers, body)?;
-    let enabled = api.window.info.is_aggregator;
-    if command.enabled != enabled {
-        let why = format!("enabled is {enabled} and does not change while the node runs");
-        return Err(Problem(StatusCode::NOT_IMPLEMENTED, why));
+) -> Result<Response, Problem> {
+    let RoleCommand { enabled } = read(&api, &headers, body)?;
+    let previous = api.last().is_aggregator;
+    if enabled != previous && api.control.try_send(Control::Aggregate(enabled)).is_err() {
+        return Ok(busy("too many commands wait"));
     }
-    let body = json!({"enabled": enabled, "is_aggregator": enabled, "previous": enabled});
-    Ok(Json(body))
+    let body = json!({"enabled": enabled, "is_aggregator": enabled, "previous": previous});
+    Ok(Json(body).into_response())
 }

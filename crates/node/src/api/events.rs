@@ -5,15 +5,16 @@
 
 use super::{Api, bad, busy};
 use crate::telemetry::{ATTESTATION, BEACON_TOPICS, LEAN_TOPICS};
-use alphorn_dashboard::{Live, Wanted, follow};
-use axum::Router;
+use alphorn_dashboard::{ClientAddress, Clients, Live, Wanted, follow};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use std::sync::Arc;
 
+type Asker = Option<Extension<ClientAddress>>;
 type Asked = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 pub(super) fn routes() -> Router<Api> {
@@ -22,18 +23,23 @@ pub(super) fn routes() -> Router<Api> {
         .route("/lean/v0/events", get(lean))
 }
 
-async fn beacon(State(api): State<Api>, headers: HeaderMap, query: Asked) -> Response {
+async fn beacon(State(api): State<Api>, from: Asker, headers: HeaderMap, query: Asked) -> Response {
     let source = api.window.streams.beacon.clone();
-    stream(&api, source, &headers, query, &BEACON_TOPICS)
+    stream(&of(&api, from), source, &headers, query, &BEACON_TOPICS)
 }
 
-async fn lean(State(api): State<Api>, headers: HeaderMap, query: Asked) -> Response {
+async fn lean(State(api): State<Api>, from: Asker, headers: HeaderMap, query: Asked) -> Response {
     let source = api.window.streams.lean.clone();
-    stream(&api, source, &headers, query, &LEAN_TOPICS)
+    stream(&of(&api, from), source, &headers, query, &LEAN_TOPICS)
+}
+
+/// The places of streams, as the address of a request has them.
+fn of(api: &Api, from: Asker) -> Clients {
+    api.clients.of(from.map(|Extension(address)| address))
 }
 
 fn stream(
-    api: &Api,
+    clients: &Clients,
     source: Arc<dyn Live>,
     headers: &HeaderMap,
     query: Asked,
@@ -43,7 +49,7 @@ fn stream(
         .map_err(|error| error.body_text())
         .and_then(|Query(query)| topics(&query, known));
     match wanted {
-        Ok(wanted) => follow(source, &api.clients, headers, wanted)
+        Ok(wanted) => follow(source, clients, headers, wanted)
             .unwrap_or_else(|| busy("too many clients read streams")),
         Err(why) => bad(why).into_response(),
     }

@@ -1,7 +1,8 @@
 //! Names and shapes of the lean clients: numbers are numbers, answers stand alone.
 
-use super::{Api, VERSION, distance, health_code, reasons};
-use crate::telemetry::hex;
+use super::{Api, Problem, VERSION, distance, health_code, reasons};
+use crate::telemetry::{Snapshot, hex};
+use alphorn_proto::wire::{Checkpoint, Root};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -15,6 +16,8 @@ pub(super) fn routes() -> Router<Api> {
         .route("/lean/v0/config/spec", get(spec))
         .route("/lean/v0/genesis", get(genesis))
         .route("/lean/v0/checkpoints/justified", get(justified))
+        .route("/lean/v0/fork_choice", get(fork_choice))
+        .route("/lean/v0/states/finalized", get(no_state))
         .route("/lean/v0/node/identity", get(identity))
         .route("/lean/v0/node/syncing", get(syncing))
 }
@@ -68,6 +71,54 @@ async fn genesis(State(api): State<Api>) -> Json<Value> {
 async fn justified(State(api): State<Api>) -> Json<Value> {
     let justified = api.snapshot().justified;
     Json(json!({"slot": justified.slot.0, "root": hex(&justified.root)}))
+}
+
+/// The blocks from the finalised one on, and what stands behind each.
+async fn fork_choice(State(api): State<Api>) -> Json<Value> {
+    let snapshot = api.snapshot();
+    let nodes = snapshot.tree.iter().map(|block| {
+        json!({
+            "root": hex(&block.root),
+            "slot": block.header.slot.0,
+            "parent_root": hex(&block.header.parent),
+            "proposer_index": block.header.proposer.0,
+            "weight": block.weight,
+        })
+    });
+    let checkpoint = |at: &Checkpoint| json!({"slot": at.slot.0, "root": hex(&at.root)});
+    let last = api.last();
+    let safe_slot = last.two_thirds_ms.last_key_value();
+    let safe_slot = safe_slot.map_or(0, |(slot, _)| *slot);
+    Json(json!({
+        "nodes": nodes.collect::<Vec<Value>>(),
+        "head": hex(&snapshot.head.root),
+        "justified": checkpoint(&snapshot.justified),
+        "finalized": checkpoint(&snapshot.finalised),
+        "safe_target": hex(&safe_target(&snapshot, safe_slot)),
+        "validator_count": api.window.info.config.layout.validators(),
+    }))
+}
+
+/// The last block of the head's chain that is not after the last slot of which two thirds of all votes stood
+/// in verified collections; the finalised one if that is older.
+fn safe_target(snapshot: &Snapshot, safe_slot: u64) -> Root {
+    let mut root = snapshot.head.root;
+    for block in snapshot.tree.iter().rev() {
+        if block.root == root {
+            if block.header.slot.0 <= safe_slot {
+                return root;
+            }
+            root = block.header.parent;
+        }
+    }
+    snapshot.finalised.root
+}
+
+/// There is no state besides the chain, so there are no bytes of one that a lean client could read.
+async fn no_state() -> Problem {
+    let why = "there is no state besides the chain; its blocks and weights are at \
+               /lean/v0/fork_choice";
+    Problem(StatusCode::NOT_IMPLEMENTED, why.to_owned())
 }
 
 async fn identity(State(api): State<Api>) -> Json<Value> {

@@ -3,17 +3,19 @@
 
 use super::{Api, Problem, VERSION, bad, eth, problem};
 use crate::telemetry::{
-    CONTENT_TYPE, EndedJob, InFlight, RATIO, SlotRecord, Snapshot, bitlist, hex, metrics_text,
+    CONTENT_TYPE, EndedJob, InFlight, PLAIN_CONTENT_TYPE, RATIO, SlotRecord, Snapshot, bitlist,
+    hex, metrics_text, plain,
 };
 use alphorn_proto::slot::SlotClock;
 use alphorn_types::{Slot, Time};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -30,7 +32,16 @@ pub(super) fn routes() -> Router<Api> {
             "/alphorn/v0/slots/{slot}/committees/{committee}",
             get(committee),
         )
-        .route("/metrics", get(metrics))
+        .route("/alphorn/v0/evidence", get(evidence))
+        .route("/alphorn/v0/evidence/{number}/{which}", get(statement))
+        .merge(metrics_route())
+}
+
+/// Whether a scrape asks for OpenMetrics, as Prometheus does.
+fn takes_open_metrics(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    accepted.any(|value| value.contains("application/openmetrics-text"))
 }
 
 async fn status(State(api): State<Api>) -> Response {
@@ -323,7 +334,60 @@ fn committee_value(api: &Api, note: &SlotRecord, number: u64) -> Result<Value, P
     }))
 }
 
-async fn metrics(State(api): State<Api>) -> Response {
+/// The path of the metrics, for a port of their own as well.
+pub(super) fn metrics_route() -> Router<Api> {
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// The last pairs of contradicting statements, without their bytes.
+async fn evidence(State(api): State<Api>) -> Json<Value> {
+    let snapshot = api.snapshot();
+    let digest = |bytes: &[u8]| json!({"bytes": bytes.len(), "sha256": sha256(bytes)});
+    let pairs = snapshot.evidence.iter().map(|pair| {
+        json!({
+            "number": pair.number,
+            "found_unix_ms": pair.at.as_nanos() / 1_000_000,
+            "first": digest(&pair.evidence.first),
+            "second": digest(&pair.evidence.second),
+        })
+    });
+    let pairs: Vec<Value> = pairs.collect();
+    Json(json!({"count": api.last().evidence, "pairs": pairs}))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// One statement of a pair, as it was on the wire.
+async fn statement(
+    State(api): State<Api>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Problem> {
+    let Path((name, which)) = path.map_err(|error| bad(error.body_text()))?;
+    let wanted = number(&name, "number")?;
+    let snapshot = api.snapshot();
+    let pairs = &snapshot.evidence;
+    let pair = pairs.iter().find(|pair| pair.number == wanted);
+    let pair = pair.ok_or_else(|| {
+        let range = match (pairs.first(), pairs.last()) {
+            (Some(first), Some(last)) => {
+                format!("those kept are of {} to {}", first.number, last.number)
+            }
+            _ => "there is none".to_owned(),
+        };
+        Problem(StatusCode::NOT_FOUND, format!("number = {wanted}, {range}"))
+    })?;
+    let bytes = match which.as_str() {
+        "first" => pair.evidence.first.clone(),
+        "second" => pair.evidence.second.clone(),
+        _ => return Err(bad(format!("{which:?}, must be first or second"))),
+    };
+    let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+    Ok((kind, axum::body::Bytes::from_owner(bytes)).into_response())
+}
+
+async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Response {
     let last = api.last().with_memory();
     let window = &api.window;
     let text = metrics_text(
@@ -334,7 +398,10 @@ async fn metrics(State(api): State<Api>) -> Response {
         &api.clients,
     );
     match text {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Ok(text) if takes_open_metrics(&headers) => {
+            ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+        }
+        Ok(text) => ([(header::CONTENT_TYPE, PLAIN_CONTENT_TYPE)], plain(&text)).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }

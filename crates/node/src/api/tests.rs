@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::http::{Limits, serve};
-use crate::telemetry::{CommitteeRecord, Event, NodeInfo, SlotRecord, Streams, hex};
+use crate::telemetry::{CommitteeRecord, Event, NodeInfo, Pair, SlotRecord, Streams, hex};
 use alphorn_net::{NodeKey, PeerStatus, Status};
-use alphorn_proto::wire::Checkpoint;
-use alphorn_types::{Bitfield, Slot, Validator};
+use alphorn_proto::Evidence;
+use alphorn_proto::chain::Weighed;
+use alphorn_proto::wire::{Checkpoint, Header};
+use alphorn_types::{Bitfield, Slot, Time, Validator};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -49,11 +51,40 @@ fn rig() -> Rig {
         bytes_in: 10,
         bytes_out: 20,
     };
-    let snapshot = Snapshot {
-        justified: Checkpoint {
-            slot: Slot(4),
-            root: [3; 32],
+    let block = |slot: u64, byte: u8, parent: u8, weight| Weighed {
+        root: [byte; 32],
+        header: Header {
+            slot: Slot(slot),
+            proposer: Validator(byte.into()),
+            parent: [parent; 32],
+            ..Header::default()
         },
+        weight,
+    };
+    let at = |slot: u64, byte: u8| Checkpoint {
+        slot: Slot(slot),
+        root: [byte; 32],
+    };
+    let snapshot = Snapshot {
+        head: at(5, 6),
+        justified: at(4, 3),
+        finalised: at(3, 2),
+        tree: [
+            block(3, 2, 1, 48),
+            block(4, 3, 2, 47),
+            block(5, 5, 3, 7),
+            block(5, 6, 3, 40),
+        ]
+        .into(),
+        evidence: [Arc::new(Pair {
+            number: 9,
+            at: Time::from_millis(5),
+            evidence: Evidence {
+                first: Arc::from([1, 2].as_slice()),
+                second: Arc::from([3].as_slice()),
+            },
+        })]
+        .into(),
         slots: [(5, Arc::new(slot_note()))].into(),
         net: Status {
             peers: [peer(true), peer(false)].into(),
@@ -67,6 +98,7 @@ fn rig() -> Rig {
         head_slot: 5,
         finalised_slot: 3,
         can_sign: true,
+        is_aggregator: true,
         ..Summary::default()
     };
     let (snapshots, snapshot) = watch::channel(Arc::new(snapshot));
@@ -105,7 +137,7 @@ fn rig() -> Rig {
 impl Rig {
     fn emit(&self, event: &Event<'_>) {
         let layout = NodeInfo::example().config.layout;
-        self.streams.record(event, &layout);
+        self.streams.clone().record(event, &layout);
     }
 
     fn head(&self, slot: u64, byte: u8, is_other_epoch: bool) {
@@ -315,8 +347,13 @@ fn what_cannot_be_answered_is_said_in_json() {
     let (code, role) = rig.post("/lean/v0/admin/aggregator", r#"{"enabled":true}"#);
     assert_eq!((code, &role["previous"]), (200, &json!(true)));
     assert_eq!(rig.get("/lean/v0/admin/aggregator").1["enabled"], true);
-    let (code, _) = rig.post("/lean/v0/admin/aggregator", r#"{"enabled":false}"#);
-    assert_eq!(code, 501);
+    let (code, role) = rig.post("/lean/v0/admin/aggregator", r#"{"enabled":false}"#);
+    assert_eq!((code, &role["previous"]), (200, &json!(true)));
+    assert_eq!(role["is_aggregator"], false);
+    assert!(matches!(
+        rig.commands.try_recv(),
+        Ok(Control::Aggregate(false))
+    ));
     let (code, _) = rig.post("/alphorn/v0/admin/peers", &"x".repeat(BODY_BYTES_MAX + 1));
     assert_eq!(code, 413);
     assert_eq!(
@@ -396,17 +433,34 @@ fn events_are_of_the_topics_that_were_asked_for() {
     );
 }
 
+/// A client of another address of loopback.
+fn from_elsewhere(to: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 2], 0).into()).unwrap();
+        socket.connect(to).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
 #[test]
-fn readers_of_all_streams_share_their_places() {
+fn readers_of_one_address_leave_places_for_those_of_others() {
     let rig = rig();
     let open = |_| {
         let mut stream = rig.open("GET /eth/v1/events?topics=block", "", "");
         read_until(&mut stream, "retry: ");
         stream
     };
-    let readers: Vec<TcpStream> = (0..alphorn_dashboard::CLIENTS_MAX).map(open).collect();
+    let places = alphorn_dashboard::CLIENTS_OF_ADDRESS_MAX;
+    let readers: Vec<TcpStream> = (0..places).map(open).collect();
     let (code, why) = rig.get("/lean/v0/events?topics=block");
     assert_eq!((code, &why["code"]), (503, &json!(503)));
+    let mut other = from_elsewhere(rig.address);
+    write!(other, "GET /lean/v0/events?topics=block HTTP/1.0\r\n\r\n").unwrap();
+    read_until(&mut other, "retry: ");
     drop(readers);
 }
 
@@ -423,4 +477,76 @@ fn the_checkpoint_is_given_to_whoever_asks_with_the_digest_that_the_status_says(
     assert_eq!(rig.get("/alphorn/v0/checkpoint"), (200, json!([1, 2])));
     let told = json!({"slot": 64, "digest": digest, "bytes": 5});
     assert_eq!(rig.get("/alphorn/v0/status").1["checkpoint"], told);
+}
+
+#[test]
+fn the_fork_choice_is_told_as_lean_tells_it() {
+    let rig = rig();
+    let mut summary = (**rig.summary.borrow()).clone();
+    summary.two_thirds_ms.insert(4, 2_400.0);
+    rig.summary.send_replace(Arc::new(summary));
+    let (code, told) = rig.get("/lean/v0/fork_choice");
+    assert_eq!(code, 200, "{told}");
+    let root = |byte: &str| json!(format!("0x{}", byte.repeat(32)));
+    assert_eq!(told["head"], root("06"));
+    assert_eq!(told["justified"], json!({"slot": 4, "root": root("03")}));
+    assert_eq!(told["finalized"], json!({"slot": 3, "root": root("02")}));
+    assert_eq!(told["safe_target"], root("03"), "the head is not");
+    assert_eq!(told["validator_count"], 48);
+    let head = json!({
+        "root": root("06"), "slot": 5, "parent_root": root("03"), "proposer_index": 6, "weight": 40,
+    });
+    assert_eq!(told["nodes"].as_array().unwrap().len(), 4);
+    assert_eq!(told["nodes"][3], head);
+    assert_eq!(rig.get("/lean/v0/states/finalized").0, 501);
+}
+
+#[test]
+fn what_contradicts_itself_can_be_read() {
+    let rig = rig();
+    let (code, told) = rig.get("/alphorn/v0/evidence");
+    assert_eq!(
+        (code, &told["pairs"][0]["number"]),
+        (200, &json!(9)),
+        "{told}"
+    );
+    assert_eq!(told["pairs"][0]["first"]["bytes"], 2);
+    let mut stream = rig.open("GET /alphorn/v0/evidence/9/first", "", "");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.0 200") && bytes.ends_with(b"\r\n\r\n\x01\x02"));
+    for (path, code) in [("8/first", 404), ("9/third", 400), ("x/first", 400)] {
+        assert_eq!(
+            rig.get(&format!("/alphorn/v0/evidence/{path}")).0,
+            code,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn metrics_are_in_the_form_that_is_asked_for() {
+    let rig = rig();
+    let ask = |headers: &str| {
+        let mut text = String::new();
+        rig.open("GET /metrics", headers, "")
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    };
+    let plain = ask("");
+    assert!(
+        plain.contains("content-type: text/plain; version=0.0.4"),
+        "{plain}"
+    );
+    assert!(
+        !plain.contains("# EOF") && plain.contains("\nlean_head_slot 5"),
+        "{plain}"
+    );
+    let open = ask("Accept: application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1\r\n");
+    assert!(
+        open.contains("content-type: application/openmetrics-text"),
+        "{open}"
+    );
+    assert!(open.ends_with("# EOF\n"));
 }

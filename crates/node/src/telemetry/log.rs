@@ -4,8 +4,10 @@
 //! the default level: a peer must not be able to fill a disk.
 
 use super::event::{Event, outcome};
+use super::missed::Reason;
 use super::summary::Summary;
 use alphorn_scheme::Outcome;
+use alphorn_types::Slot;
 use tracing::{debug, error, info, warn};
 
 pub(super) fn record(event: &Event<'_>) {
@@ -42,20 +44,6 @@ pub(super) fn record(event: &Event<'_>) {
                 "a source broadcast no message"
             );
         }
-        Event::Judged(judged) if judged.all().missed > 0 => {
-            let missed = [
-                judged.propose,
-                judged.vote,
-                judged.aggregate,
-                judged.collect,
-            ];
-            let [blocks, votes, aggregates, collections] = missed.map(|tally| tally.missed);
-            let slot = judged.slot.0;
-            warn!(
-                slot,
-                blocks, votes, aggregates, collections, "duties were missed"
-            );
-        }
         Event::JobEnded(ended, _) => match &ended.outcome {
             Outcome::Done(_) | Outcome::Cancelled | Outcome::Superseded => {}
             Outcome::Crashed | Outcome::SelfVerifyFailed => {
@@ -90,6 +78,24 @@ pub(super) fn record(event: &Event<'_>) {
     }
 }
 
+/// Duties of one kind were missed in a slot, all for one reason.
+pub(super) fn missed(slot: Slot, reason: &Reason) {
+    let Reason {
+        duty,
+        count,
+        name,
+        why,
+    } = reason;
+    warn!(
+        slot = slot.0,
+        duty,
+        count,
+        reason = name,
+        why,
+        "duties were missed"
+    );
+}
+
 /// A slot began: what became of all duties so far, and where the chain stands.
 pub(super) fn slot(summary: &Summary) {
     let all = summary.all_duties();
@@ -114,7 +120,7 @@ mod tests {
     use alphorn_net::DownReason;
     use alphorn_proto::Peer;
     use alphorn_scheme::{Group, JobId};
-    use alphorn_types::{Slot, Validator};
+    use alphorn_types::Validator;
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 

@@ -25,6 +25,41 @@ pub(super) use counted::Counted;
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// That of the older form, which who does not ask for this one gets.
+pub(crate) const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A page of OpenMetrics in the older text format of Prometheus, where a counter is named as its sample is,
+/// and units and the end are not told.
+pub(crate) fn plain(page: &str) -> String {
+    let mut text = String::with_capacity(page.len() + page.len() / 16);
+    let mut help: Option<(&str, &str)> = None;
+    for line in page.lines() {
+        let said = |what: &str| line.strip_prefix(what)?.split_once(' ');
+        if let Some(named) = said("# HELP ") {
+            help = Some(named);
+        } else if let Some((name, kind)) = said("# TYPE ") {
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            let kind = match kind {
+                "info" | "stateset" => "gauge",
+                "unknown" => "untyped",
+                "gaugehistogram" => "histogram",
+                kind => kind,
+            };
+            if let Some((_, help)) = help.take().filter(|(of, _)| *of == name) {
+                text += &format!("# HELP {name}{suffix} {help}\n");
+            }
+            text += &format!("# TYPE {name}{suffix} {kind}\n");
+        } else if !line.starts_with("# ") {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text
+}
 
 /// The page of a scrape, of what was counted and how things stand.
 ///
@@ -60,6 +95,16 @@ pub fn text(
 mod tests {
     use super::*;
     use crate::telemetry::DutyCounts;
+
+    #[test]
+    fn the_older_form_names_counters_as_their_samples() {
+        let page = "# HELP a_b What.\n# TYPE a_b counter\na_b_total{x=\"y\"} 3\n\
+                    # HELP c_seconds When.\n# TYPE c_seconds gauge\n# UNIT c_seconds seconds\n\
+                    c_seconds 1.5\n# EOF\n";
+        let expected = "# HELP a_b_total What.\n# TYPE a_b_total counter\na_b_total{x=\"y\"} 3\n\
+                        # HELP c_seconds When.\n# TYPE c_seconds gauge\nc_seconds 1.5\n";
+        assert_eq!(plain(page), expected);
+    }
 
     #[test]
     fn every_line_is_a_sample_or_a_comment() {

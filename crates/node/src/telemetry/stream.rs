@@ -5,12 +5,13 @@
 //! number of a slot. There is no state besides the chain: `state` is 32 zero bytes.
 
 use super::event::Event;
+use super::waiting::Waiting;
 use alphorn_proto::horn::CollectionView;
 use alphorn_proto::wire::Checkpoint;
 use alphorn_types::trace::{Lines, RingLimits};
 use alphorn_types::{Bitfield, Layout};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Topics of the beacon API that are sent.
 pub const BEACON_TOPICS: [&str; 4] = ["head", "block", ATTESTATION, "finalized_checkpoint"];
@@ -43,6 +44,16 @@ pub struct Streams {
     pub beacon: Arc<Mutex<Lines>>,
     /// Of lean.
     pub lean: Arc<Mutex<Lines>>,
+    waiting_beacon: Waiting<Written>,
+    waiting_lean: Waiting<Written>,
+}
+
+/// A line that is to be written: its topic, its text, whether it is of the high rate.
+#[derive(Clone, Debug)]
+struct Written {
+    topic: &'static str,
+    text: String,
+    is_high: bool,
 }
 
 impl Streams {
@@ -52,18 +63,37 @@ impl Streams {
         Streams {
             beacon: lines(),
             lean: lines(),
+            waiting_beacon: Waiting::default(),
+            waiting_lean: Waiting::default(),
         }
     }
 
-    fn beacon(&self, topic: &'static str, value: &Value) {
-        push(&self.beacon, topic, value, topic == ATTESTATION);
+    fn beacon(&mut self, topic: &'static str, value: &Value) {
+        let line = Written {
+            topic,
+            text: value.to_string(),
+            is_high: topic == ATTESTATION,
+        };
+        self.waiting_beacon.put(&self.beacon, line, write);
     }
 
-    fn lean(&self, topic: &'static str, value: &Value) {
-        push(&self.lean, topic, value, false);
+    fn lean(&mut self, topic: &'static str, value: &Value) {
+        let line = Written {
+            topic,
+            text: value.to_string(),
+            is_high: false,
+        };
+        self.waiting_lean.put(&self.lean, line, write);
     }
 
-    pub(crate) fn record(&self, event: &Event<'_>, layout: &Layout) {
+    /// Writes what waited for readers.
+    pub(super) fn catch_up(&mut self) {
+        self.waiting_beacon.catch_up(&self.beacon, write);
+        self.waiting_lean.catch_up(&self.lean, write);
+    }
+
+    /// Writes down what happened, for the readers of clones as well.
+    pub(crate) fn record(&mut self, event: &Event<'_>, layout: &Layout) {
         match *event {
             Event::BlockAccepted { slot, root } => {
                 let (slot, block) = (slot.0, hex(root));
@@ -102,7 +132,7 @@ impl Streams {
 
     /// A collection was verified: the votes of a committee, as a block would carry them. Its
     /// evidence is no signature of the beacon chain and is not told.
-    fn attestation(&self, one: &CollectionView, committees: u16) {
+    fn attestation(&mut self, one: &CollectionView, committees: u16) {
         let checkpoint =
             |at: &Checkpoint| json!({"epoch": at.slot.0.to_string(), "root": hex(&at.root)});
         let mut committee_bits = Bitfield::new(usize::from(committees));
@@ -142,9 +172,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
-fn push(lines: &Mutex<Lines>, topic: &'static str, value: &Value, is_high: bool) {
-    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-    lines.push(topic, &value.to_string(), is_high);
+fn write(lines: &mut Lines, line: Written) {
+    lines.push(line.topic, &line.text, line.is_high);
 }
 
 #[cfg(test)]
@@ -174,7 +203,7 @@ mod tests {
 
     #[test]
     fn numbers_are_text_for_the_beacon_api_and_numbers_for_lean() {
-        let streams = Streams::new(1);
+        let mut streams = Streams::new(1);
         let checkpoint = Checkpoint {
             slot: Slot(7),
             root: [0xab; 32],
@@ -217,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_collection_is_an_attestation_of_its_committee() {
-        let streams = Streams::new(1);
+        let mut streams = Streams::new(1);
         let mut signers = Bitfield::new(12);
         [0, 3, 11].into_iter().for_each(|at| signers.set(at));
         let vote = Vote {

@@ -153,6 +153,9 @@ pub struct Summary {
     pub credited: BTreeMap<u64, u64>,
     /// By judged slot: local duties that were missed.
     pub missed: BTreeMap<u64, u64>,
+    /// By reason: local duties that were missed.
+    #[serde(default)]
+    pub missed_reasons: BTreeMap<String, u64>,
     /// By slot: milliseconds until two thirds of all validators stood in verified collections.
     pub two_thirds_ms: BTreeMap<u64, f64>,
     /// How late the loop began phases.
@@ -207,6 +210,9 @@ pub struct Summary {
     pub commits_failed: [u64; 2],
     /// Longest commits in milliseconds: of marks, of blocks.
     pub commit_ms_max: [f64; 2],
+    /// Whether it aggregates and collects when its validators are selected.
+    #[serde(default)]
+    pub is_aggregator: bool,
     /// Whether duties can be signed: nothing that is not well stops it.
     pub can_sign: bool,
     /// What is not well.
@@ -282,6 +288,7 @@ impl Summary {
             duties: kinds.into_iter().map(named).collect(),
             credited: recent().map(|one| (one.slot.0, one.credited)).collect(),
             missed: recent().map(|one| (one.slot.0, one.all().missed)).collect(),
+            missed_reasons: ports.telemetry.missed_reasons().map(count).collect(),
             two_thirds_ms: totals.two_thirds_ms.iter().copied().collect(),
             phase_lag_ms: (&totals.phase_lag).into(),
             probe_lag_ms: (&totals.probe_lag).into(),
@@ -303,6 +310,7 @@ impl Summary {
             votes_uncounted: [counters.votes_refused, counters.votes_displaced],
             publish_refused: totals.publish_refused,
             trace_refused: ports.telemetry.trace_refused(),
+            is_aggregator: ports.aggregating.is_on(),
             ..Summary::default()
         };
         summary.add_jobs(ports);

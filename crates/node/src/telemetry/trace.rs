@@ -4,6 +4,7 @@
 //! layout beyond the bounds of a trace) is counted and left out.
 
 use super::event::{self, outcome};
+use super::waiting::Waiting;
 use crate::engine::{Judged, Spawn};
 use crate::lanes::Ended;
 use alphorn_net::{Kind, PeerStatus, Status};
@@ -15,7 +16,7 @@ use alphorn_scheme::{Class, Group, Op, Outcome, Product, SessionId};
 use alphorn_types::trace::{CellCounts, Event, Name, Record, Ring, RingLimits};
 use alphorn_types::{Cell, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How often traffic and peers are told.
 const TRAFFIC_NS: u64 = 1_000_000_000;
@@ -25,6 +26,7 @@ const SESSIONS_MAX: usize = 256;
 /// The trace of one life of a node.
 pub(super) struct Tracer {
     ring: Arc<Mutex<Ring>>,
+    waiting: Waiting<Record>,
     name: Name,
     genesis: Time,
     now: Time,
@@ -41,7 +43,7 @@ pub(super) struct Tracer {
     traffic: BTreeMap<Kind, (u64, u64)>,
     peers: BTreeMap<u64, (String, i64)>,
     /// Records that a trace cannot hold.
-    pub(super) refused: u64,
+    refused: u64,
 }
 
 impl Tracer {
@@ -51,6 +53,7 @@ impl Tracer {
         let ring = Ring::new(now.as_nanos(), RingLimits::default());
         let mut tracer = Tracer {
             ring: Arc::new(Mutex::new(ring)),
+            waiting: Waiting::default(),
             name: name.to_owned().into(),
             genesis: config.genesis,
             cells: CellCounts::new(layout),
@@ -109,10 +112,23 @@ impl Tracer {
             n: self.name.clone(),
             event,
         };
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let pushed = ring.push(&record);
-        drop(ring);
-        self.refused += u64::from(pushed.is_err());
+        let refused = &mut self.refused;
+        self.waiting.put(&self.ring, record, |ring, record| {
+            *refused += u64::from(ring.push(&record).is_err());
+        });
+    }
+
+    /// Writes what waited for readers.
+    pub(super) fn catch_up(&mut self) {
+        let refused = &mut self.refused;
+        self.waiting.catch_up(&self.ring, |ring, record| {
+            *refused += u64::from(ring.push(&record).is_err());
+        });
+    }
+
+    /// Records that are not in the trace.
+    pub(super) fn left_out(&self) -> u64 {
+        self.refused + self.waiting.lost
     }
 
     fn since_genesis(&self, time: Time) -> i64 {

@@ -184,3 +184,170 @@ fn the_image_runs_as_nobody_and_on_every_processor() {
         assert!(!file.contains(flag), "{flag}");
     }
 }
+
+/// A field of a value, and what it must be.
+fn demand(value: &Value, path: &str, holds: impl Fn(&Value) -> bool) {
+    let found = path.split('.').fold(value, |value, name| &value[name]);
+    assert!(holds(found), "{path}: {found} of {value}");
+}
+
+/// What Grafana reads of a dashboard (schemaVersion 39), as far as it is used here: an import drops what it
+/// does not know without a word.
+#[test]
+fn the_dashboard_has_the_form_that_grafana_reads() {
+    let dashboard: Value = serde_json::from_str(&read("grafana/alphorn.json")).unwrap();
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    for name in [
+        "title",
+        "uid",
+        "refresh",
+        "timezone",
+        "time.from",
+        "time.to",
+    ] {
+        demand(&dashboard, name, is_text);
+    }
+    demand(&dashboard, "schemaVersion", |version| version == 39);
+    demand(&dashboard, "uid", |uid| {
+        uid.as_str().is_some_and(|uid| uid.len() <= 40)
+    });
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    let mut known = BTreeSet::from(["__range", "__interval", "__rate_interval", "__all"]);
+    for variable in variables {
+        demand(variable, "name", is_text);
+        demand(variable, "type", |kind| {
+            matches!(kind.as_str(), Some("datasource" | "query"))
+        });
+        known.insert(variable["name"].as_str().unwrap());
+    }
+    for panel in dashboard["panels"].as_array().unwrap() {
+        demand(panel, "title", is_text);
+        demand(panel, "type", |kind| {
+            matches!(kind.as_str(), Some("stat" | "timeseries"))
+        });
+        demand(panel, "datasource.type", |kind| kind == "prometheus");
+        demand(panel, "datasource.uid", |uid| uid == "${datasource}");
+        demand(panel, "fieldConfig.overrides", Value::is_array);
+        demand(panel, "fieldConfig.defaults", Value::is_object);
+        demand(panel, "options", Value::is_object);
+        let targets = panel["targets"].as_array().unwrap();
+        let mut names = BTreeSet::new();
+        for target in targets {
+            demand(target, "expr", is_text);
+            demand(target, "legendFormat", is_text);
+            let name = target["refId"].as_str().unwrap();
+            assert!(
+                names.insert(name),
+                "{name} stands twice in {}",
+                panel["title"]
+            );
+            // Variables that are not defined are sent to Prometheus as they stand.
+            let query = target["expr"].as_str().unwrap();
+            for after in query.split('$').skip(1) {
+                let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let name = after.trim_start_matches('{');
+                let name = &name[..name.find(|letter| !is_part(letter)).unwrap_or(name.len())];
+                assert!(known.contains(name), "${name} of {query}");
+            }
+            let brackets =
+                |open, close| query.matches(open).count() == query.matches(close).count();
+            assert!(
+                brackets('(', ')') && brackets('[', ']') && brackets('{', '}'),
+                "{query}"
+            );
+        }
+    }
+}
+
+/// What compose checks before it starts anything: that all that is named is there.
+#[test]
+fn what_compose_files_name_is_there() {
+    for path in ["compose/devnet.yml", "compose/metrics-host.yml"] {
+        let file = yaml(path);
+        let services = file["services"].as_object().unwrap();
+        let names = |value: &Value| -> BTreeSet<String> {
+            match value {
+                Value::Object(all) => all.keys().cloned().collect(),
+                Value::Array(all) => all.iter().map(|one| one.as_str().unwrap().into()).collect(),
+                _ => BTreeSet::new(),
+            }
+        };
+        let (networks, volumes) = (names(&file["networks"]), names(&file["volumes"]));
+        for (name, service) in services {
+            let merged = &service["<<"];
+            let field = |key: &str| match service.get(key) {
+                Some(value) => value.clone(),
+                None => merged[key].clone(),
+            };
+            demand(
+                &serde_json::json!({"image": field("image")}),
+                "image",
+                |image| {
+                    image
+                        .as_str()
+                        .is_some_and(|image| image == "alphorn" || image.contains(':'))
+                },
+            );
+            for other in names(&field("depends_on")) {
+                assert!(
+                    services.contains_key(&other),
+                    "{path}: {name} depends on {other}"
+                );
+            }
+            let used = names(&field("networks"));
+            assert!(used.is_subset(&networks), "{path}: {name}: {used:?}");
+            for volume in field("volumes").as_array().into_iter().flatten() {
+                let volume = volume.as_str().unwrap();
+                let source = volume.split(':').next().unwrap();
+                // Variables and paths are the machine's; all files of the repository must be there.
+                if let Some(file) = source.strip_prefix("..") {
+                    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+                    assert!(
+                        root.join(file.trim_start_matches('/')).exists(),
+                        "{path}: {volume}"
+                    );
+                } else if !source.starts_with(['/', '.', '$']) {
+                    assert!(volumes.contains(source), "{path}: {name}: {volume}");
+                }
+            }
+        }
+    }
+}
+
+/// What the programs say themselves, where they are: `promtool` of Prometheus and `docker compose`.
+#[test]
+fn the_programs_that_read_them_take_the_files() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let run = |program: &str, words: &[&str]| {
+        let command = std::process::Command::new(program)
+            .args(words)
+            .current_dir(&root)
+            .output();
+        command.ok()
+    };
+    if run("promtool", &["--version"]).is_some_and(|ended| ended.status.success()) {
+        for words in [
+            ["check", "rules", "prometheus/alerts.yml"],
+            ["check", "config", "--syntax-only"],
+        ] {
+            let mut words = words.to_vec();
+            if words[1] == "config" {
+                words.push("prometheus/prometheus.yml");
+            }
+            let ended = run("promtool", &words).unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert!(ended.status.success(), "{words:?}: {said}");
+        }
+    }
+    if run("docker", &["compose", "version"]).is_some_and(|ended| ended.status.success()) {
+        for file in ["compose/devnet.yml", "compose/metrics-host.yml"] {
+            let ended = run("docker", &["compose", "-f", file, "config", "--quiet"]).unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            // Variables that nobody set are a warning, or an error of the machine's.
+            assert!(
+                ended.status.success() || said.contains("variable"),
+                "{file}: {said}"
+            );
+        }
+    }
+}

@@ -85,6 +85,17 @@ impl LatestVotes {
     }
 }
 
+/// A block with what stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighed {
+    /// Its root.
+    pub root: Root,
+    /// Its header.
+    pub header: Header,
+    /// Weight of the latest votes for it and for blocks that stand on it.
+    pub weight: u64,
+}
+
 /// A vote that is counted, and who cast it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cast<'a> {
@@ -246,14 +257,7 @@ impl Chain {
         let start = self.by_root.get(&self.justified.root).copied();
         let start = start.unwrap_or(0).max(self.base_index());
         let nodes = &self.nodes[start..];
-        let mut weights = vec![0u64; nodes.len()];
-        let counted = votes.weights(|one, next| one.weights(&self.weights, next));
-        for (root, weight) in counted.into_iter().chain(boost) {
-            let index = self.by_root.get(&root).and_then(|i| i.checked_sub(start));
-            if let Some(index) = index {
-                weights[index] += weight;
-            }
-        }
+        let mut weights = self.own_weights(start, votes, boost);
         // Children stand behind their parents: from the back, each subtree is complete before it
         // is added to its parent and compared with its siblings.
         let mut best: Vec<Option<usize>> = vec![None; nodes.len()];
@@ -273,6 +277,47 @@ impl Chain {
             head = next;
         }
         nodes[head].root
+    }
+
+    /// What the latest votes for each block from an index on weigh, without those for its descendants.
+    fn own_weights(
+        &self,
+        start: usize,
+        votes: &LatestVotes,
+        boost: Option<(Root, u64)>,
+    ) -> Vec<u64> {
+        let mut weights = vec![0u64; self.nodes.len() - start];
+        let counted = votes.weights(|one, next| one.weights(&self.weights, next));
+        for (root, weight) in counted.into_iter().chain(boost) {
+            let index = self.by_root.get(&root).and_then(|i| i.checked_sub(start));
+            if let Some(index) = index {
+                weights[index] += weight;
+            }
+        }
+        weights
+    }
+
+    /// The finalised block and those that stand on it, each behind its parent, with their weights by all
+    /// that is known.
+    pub fn tree(&self) -> Vec<Weighed> {
+        let start = self.by_root.get(&self.finalised.root).copied();
+        let start = start.unwrap_or(0);
+        let mut weights = self.own_weights(start, &self.latest, None);
+        let nodes = &self.nodes[start..];
+        for index in (1..nodes.len()).rev() {
+            let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
+            if let Some(parent) = parent {
+                weights[parent] += weights[index];
+            }
+        }
+        let weighed = nodes.iter().zip(weights);
+        weighed
+            .map(|(node, weight)| Weighed {
+                root: node.root,
+                header: node.header,
+                weight,
+            })
+            .collect()
     }
 
     #[cfg(test)]

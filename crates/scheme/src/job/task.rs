@@ -290,6 +290,10 @@ impl Task for Work {
         env.held.abilities().form(layer) == Form::Proof
     }
 
+    fn verifies(&self) -> bool {
+        matches!(self, Work::Verify(_) | Work::VerifyBundle(_))
+    }
+
     fn encode(&self) -> Option<Vec<u8>> {
         code::encode(self)
     }

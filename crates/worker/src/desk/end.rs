@@ -89,6 +89,11 @@ impl<T: Task> Desk<T> {
         ran: Option<(Report<T::Output>, Arc<T>)>,
     ) {
         self.counts.crashes += 1;
+        let hung = matches!(&ran, Some((report, _)) if matches!(report.ended, Ended::Hung(_)));
+        if hung && ticket.request.work.verifies() {
+            // Nothing is held against what it was to verify: the machine was slow, or stood still.
+            return self.deliver(ticket, finished, Outcome::Crashed, false);
+        }
         if ticket.stage == Stage::First {
             let slot = ticket.request.session.slot.0;
             self.groups.crashed(ticket.request.group, slot);

@@ -1,7 +1,7 @@
 //! The desk by hand, in virtual time.
 
 use super::*;
-use crate::toy::{BAD, GOOD, PANIC, Toy, ToyEnv, group, request};
+use crate::toy::{BAD, GOOD, PANIC, PROOF, Toy, ToyEnv, group, request};
 use alphorn_scheme::session::Finish;
 use alphorn_scheme::{Class, Fate, Outcome, classify};
 use alphorn_types::Slot;
@@ -426,7 +426,7 @@ fn results_that_nobody_receives_bound_what_is_accepted() {
 #[test]
 fn lanes_that_hang_are_replaced_until_too_many_do() {
     let mut desk = desk_of(WorkerConfig {
-        hang_after_ms: 100,
+        hang_after_ms: 2_000,
         lanes_abandoned_max: 1,
         ..config()
     });
@@ -435,7 +435,7 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
         ..Toy::new(&[GOOD])
     };
     let mut thread = 0;
-    for (ms, replaced) in [(0, true), (1000, false)] {
+    for (ms, replaced) in [(0, true), (10_000, false)] {
         let toy = Toy {
             seed: ms,
             ..long.clone()
@@ -444,10 +444,10 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
         let Turn::Work(_) = desk.next(at(ms), 1, thread) else {
             panic!("the prove lane takes it");
         };
-        assert!(desk.hung(at(ms + 100)).is_empty());
-        let hung = desk.hung(at(ms + 101));
+        assert!(desk.hung(at(ms + 2_000)).is_empty());
+        let hung = desk.hung(at(ms + 2_001));
         assert!(hung.len() == 1 && hung[0].hangs);
-        let next = desk.abandon(at(ms + 101), &hung[0], None);
+        let next = desk.abandon(at(ms + 2_001), &hung[0], None);
         assert_eq!(next.is_some(), replaced);
         thread = next.unwrap_or(thread);
         assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
@@ -458,14 +458,102 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
         request(Class::Current, 0, long, Time::MAX, Time::MAX),
     );
     assert_eq!(
-        desk.submit(at(2000), refused),
+        desk.submit(at(20_000), refused),
         Err(SubmitError::Degraded { abandoned: 2 })
     );
-    submit(&mut desk, 2000, Toy::new(&[GOOD]));
+    submit(&mut desk, 20_000, Toy::new(&[GOOD]));
     // A thread that comes back after all.
-    done(&mut desk, 2000, 1);
+    done(&mut desk, 20_000, 1);
     assert!(!desk.status().degraded);
     assert!(desk.receive().is_none());
+}
+
+/// A machine that is too slow, or stands still, while it verifies the proofs of others: they are good.
+#[test]
+fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
+    let mut desk = desk_of(WorkerConfig {
+        hang_after_ms: 2_000,
+        run_max_ms: 5_000,
+        ..config()
+    });
+    let proof = Toy {
+        prior_ns: 400 * MS,
+        ..Toy::new(&[PROOF])
+    };
+    let (mut thread, mut ms) = (0, 0);
+    // More often than a group may crash before it is refused.
+    for _ in 0..5 {
+        submit(&mut desk, ms, proof.clone());
+        let Turn::Work(order) = desk.next(at(ms), 1, thread) else {
+            panic!("the prove lane takes it");
+        };
+        assert!(desk.hung(at(ms + 5_000)).is_empty(), "silent for 5 s");
+        drop(order);
+        // What never ends is given up, so that the lane goes on.
+        ms += 6_000;
+        let hung = desk.hung(at(ms));
+        assert!(hung.len() == 1 && hung[0].hangs);
+        thread = desk
+            .abandon(at(ms), &hung[0], Some([7; 32]))
+            .expect("another thread");
+        assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
+        // The thread that was slow comes back.
+        desk.ended(at(ms), 1, thread - 1, Report::of(Ended::Done(0)));
+        ms += 1;
+    }
+    assert_eq!(desk.status().quarantined, 0);
+    // What does more than verify is.
+    submit(
+        &mut desk,
+        ms,
+        Toy {
+            prior_ns: 20 * MS,
+            ..Toy::new(&[GOOD])
+        },
+    );
+    let Turn::Work(_) = desk.next(at(ms), 0, 0) else {
+        panic!("the fast lane takes it");
+    };
+    let hung = desk.hung(at(ms + 200));
+    assert!(hung.len() == 1 && hung[0].hangs);
+    desk.abandon(at(ms + 200), &hung[0], Some([8; 32]));
+    assert_eq!(desk.status().quarantined, 1);
+}
+
+/// On a machine where jobs take ten times their prediction, silence is measured by what was learned.
+#[test]
+fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
+    let mut desk = desk_of(WorkerConfig {
+        hang_after_ms: 100,
+        ..config()
+    });
+    let long = Toy {
+        prior_ns: 400 * MS,
+        ..Toy::new(&[GOOD])
+    };
+    let mut ms = 0;
+    for _ in 0..30 {
+        submit(&mut desk, ms, long.clone());
+        start(&mut desk, ms, 1);
+        ms += 4_000;
+        desk.ended(
+            at(ms),
+            1,
+            0,
+            Report {
+                ran_ns: 4_000 * MS,
+                usual: true,
+                ..Report::of(Ended::Done(0))
+            },
+        );
+    }
+    submit(&mut desk, ms, long);
+    start(&mut desk, ms, 1);
+    assert!(
+        desk.hung(at(ms + 7_000)).is_empty(),
+        "a usual job of this machine"
+    );
+    assert_eq!(desk.hung(at(ms + 60_000)).len(), 1);
 }
 
 #[test]

@@ -18,7 +18,6 @@ pub(crate) struct Hung<T> {
 impl<T: Task> Desk<T> {
     /// The jobs that hang or do not stop.
     pub(crate) fn hung(&mut self, at: At) -> Vec<Hung<T>> {
-        let hang_after_ns = self.config.hang_after_ms.saturating_mul(1_000_000);
         let stop_grace_ns = self.config.stop_grace_ms.saturating_mul(1_000_000);
         let mut hung = Vec::new();
         for (lane, post) in self.posts.iter_mut().enumerate() {
@@ -33,7 +32,7 @@ impl<T: Task> Desk<T> {
             if on.stop.is_stopped() {
                 on.stop_ns.get_or_insert(at.mono_ns);
             }
-            let silent = since_ns(on.seen.1) > hang_after_ns;
+            let silent = since_ns(on.seen.1) > on.silent_max_ns;
             let hangs = silent || since_ns(on.started_ns) > on.run_max_ns;
             let unwilling = on
                 .stop_ns

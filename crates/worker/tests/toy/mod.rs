@@ -28,6 +28,9 @@ pub(crate) const WRONG_BYTES: u8 = 8;
 /// Work that beats and does not listen.
 pub(crate) const DEAF: u8 = 9;
 
+/// A proof of somebody else: the job only verifies.
+pub(crate) const PROOF: u8 = 10;
+
 /// How often jobs of this process that hear nothing have beaten.
 pub(crate) static DEAF_BEATS: AtomicU64 = AtomicU64::new(0);
 
@@ -141,6 +144,10 @@ impl Task for Toy {
 
     fn verify_output(&self, _: &ToyEnv, output: &u64, _: &mut Ctx<'_, Vec<u8>>) -> bool {
         *output == sum(&self.inputs) && !self.inputs.contains(&BAD)
+    }
+
+    fn verifies(&self) -> bool {
+        self.inputs.contains(&PROOF)
     }
 
     fn isolate(&self, _: &ToyEnv) -> bool {

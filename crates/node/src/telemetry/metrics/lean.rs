@@ -21,7 +21,7 @@ const CLIENTS: [&str; 9] = [
 
 pub(super) fn put(page: &mut Page, summary: &Summary, snapshot: &Snapshot, info: &NodeInfo) {
     node(page, summary, info);
-    held(page, summary, snapshot, info);
+    held(page, summary, snapshot);
     chain(page, summary, info);
     network(page, snapshot);
 }
@@ -55,12 +55,12 @@ fn node(page: &mut Page, summary: &Summary, info: &NodeInfo) {
 }
 
 /// What stands for the slot by the clock.
-fn held(page: &mut Page, summary: &Summary, snapshot: &Snapshot, info: &NodeInfo) {
+fn held(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
     let note = snapshot.slots.get(&summary.slot);
     let of = |count: fn(&SlotRecord) -> u64| note.map_or(0.0, |note| count(note) as f64);
     put! { page:
         gauge "lean_is_aggregator", "1 if validators here aggregate when they are selected"
-            = f64::from(u8::from(info.is_aggregator));
+            = f64::from(u8::from(summary.is_aggregator));
         gauge "lean_gossip_signatures", "Verified single votes of the slot"
             = of(|note| note.votes_verified);
         gauge "lean_latest_new_aggregated_payloads", "Verified aggregates of the slot"
@@ -82,6 +82,10 @@ fn chain(page: &mut Page, summary: &Summary, info: &NodeInfo) {
         gauge "lean_latest_justified_slot", "Slot of the justified checkpoint"
             = summary.justified_slot as f64;
         gauge "lean_latest_finalized_slot", "Slot of the finalised checkpoint"
+            = summary.finalised_slot as f64;
+        gauge "lean_justified_slot", "Slot of the justified checkpoint"
+            = summary.justified_slot as f64;
+        gauge "lean_finalized_slot", "Slot of the finalised checkpoint"
             = summary.finalised_slot as f64;
         gauge "lean_validators_count", "Validators whose duties are done here"
             = f64::from(summary.local_validators);

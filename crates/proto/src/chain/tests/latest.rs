@@ -121,5 +121,12 @@ proptest! {
         let expected = latest(&roots, &cast);
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!(chain.head(), heaviest(&chain, &roots, &expected));
+        let tree = chain.tree();
+        prop_assert_eq!(tree.len(), roots.len());
+        for block in tree {
+            let behind = expected.iter();
+            let behind = behind.filter(|(voted, _)| chain.is_ancestor(&block.root, voted));
+            prop_assert_eq!(block.weight, behind.map(|(_, weight)| weight).sum::<u64>());
+        }
     }
 }

@@ -7,26 +7,26 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long an answer may take that is waited for.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a node's interface is, and the token that it asks for.
-pub(super) struct Api {
-    pub(super) address: SocketAddr,
-    pub(super) token: String,
+pub(crate) struct Api {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
     /// How long each step of an answer may take.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 impl Api {
     /// What a path says.
-    pub(super) fn get(&self, path: &str) -> Result<String> {
+    pub(crate) fn get(&self, path: &str) -> Result<String> {
         self.send(&format!("GET {path} HTTP/1.0\r\n\r\n"))
     }
 
     /// Asks for something to be done.
-    pub(super) fn post(&self, path: &str, body: &Value) -> Result<String> {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<String> {
         let (token, body) = (&self.token, body.to_string());
         let length = body.len();
         self.send(&format!(
@@ -34,15 +34,39 @@ impl Api {
         ))
     }
 
+    /// The status and the body of what a path says, whatever the status is.
+    pub(crate) fn ask(&self, path: &str) -> Result<(u16, String)> {
+        let answer = self.bytes(&format!("GET {path} HTTP/1.0\r\n\r\n"), ANSWER_BYTES_MAX)?;
+        let (status, body) = parts(answer).with_context(|| format!("http://{}", self.address))?;
+        let body = String::from_utf8(body);
+        Ok((status, body.with_context(|| format!("http://{}", self.address))?))
+    }
+
     fn send(&self, request: &str) -> Result<String> {
-        let body = fetch(self.address, request, self.patience, ANSWER_BYTES_MAX)?;
+        let bytes = self.bytes(request, ANSWER_BYTES_MAX)?;
+        let body = body(bytes).with_context(|| format!("http://{}", self.address))?;
         String::from_utf8(body).with_context(|| format!("http://{}", self.address))
+    }
+
+    fn bytes(&self, request: &str, bytes_max: u64) -> Result<Vec<u8>> {
+        exchange(self.address, request, self.patience, bytes_max)
     }
 }
 
 /// The body of the answer to a request of HTTP/1.0, whose head and body have at most `bytes_max`
 /// together; each step may take `patience`.
 pub(crate) fn fetch(
+    address: SocketAddr,
+    request: &str,
+    patience: Duration,
+    bytes_max: u64,
+) -> Result<Vec<u8>> {
+    let answer = exchange(address, request, patience, bytes_max)?;
+    body(answer).with_context(|| format!("http://{address}"))
+}
+
+/// What is answered to a request, head and body.
+fn exchange(
     address: SocketAddr,
     request: &str,
     patience: Duration,
@@ -55,19 +79,25 @@ pub(crate) fn fetch(
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.take(bytes_max).read_to_end(&mut answer)?;
-        body(answer)
+        Ok(answer)
     };
     answer().with_context(|| format!("http://{address}"))
 }
 
-/// The body of an answer that says 200.
-fn body(mut answer: Vec<u8>) -> Result<Vec<u8>> {
+/// The status and the body of an answer.
+fn parts(mut answer: Vec<u8>) -> Result<(u16, Vec<u8>)> {
     const END: &[u8] = b"\r\n\r\n";
     let at = answer.windows(END.len()).position(|end| end == END);
     let body = answer.split_off(at.context("no HTTP answer")? + END.len());
     let head = String::from_utf8_lossy(&answer);
     let status = head.split_whitespace().nth(1).unwrap_or_default();
-    if status != "200" {
+    Ok((status.parse().context("no HTTP status")?, body))
+}
+
+/// The body of an answer that says 200.
+fn body(answer: Vec<u8>) -> Result<Vec<u8>> {
+    let (status, body) = parts(answer)?;
+    if status != 200 {
         bail!("status {status}: {}", String::from_utf8_lossy(&body));
     }
     Ok(body)

@@ -1,0 +1,354 @@
+//! How busy a network keeps this machine, said before it begins: what its schemes say that their operations
+//! cost on the kernel in use, times how often the nodes here do them in a slot.
+//!
+//! It is a prediction and no measurement. Messages, hashing and what other programs do are not in it, and
+//! votes that agree are: so a network just below the bound may still miss duties, and one above cannot
+//! work. Where a node hosts a part of the validators, units are counted as often as one of those who serve in
+//! them is expected here.
+
+use super::files::NetworkFile;
+use super::scheme::{SchemeCosts, scheme_costs};
+use crate::error::Result;
+use crate::options::Common;
+use alphorn_scheme::Op;
+use anyhow::anyhow;
+
+/// Above this share of the processors a warning is said: the rest is needed for what is not counted.
+const WARNED: f64 = 0.6;
+/// Above it nothing begins.
+const REFUSED: f64 = 1.0;
+
+/// What the nodes of a network on this machine compute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Load {
+    /// Share of all processor time.
+    pub(crate) slot: f64,
+    /// By phase: its name, and the share of the processor time until its results are wanted.
+    pub(crate) phases: Vec<(String, f64)>,
+}
+
+/// The network and the machine that are asked about.
+struct Question<'a> {
+    network: &'a NetworkFile,
+    costs: &'a dyn SchemeCosts,
+    /// Validators of each node on this machine.
+    hosts: &'a [u32],
+    cores: usize,
+}
+
+/// Seconds of one core that a node with so many of the validators needs, by phase: votes, then one for each
+/// level, then the verification of what collectors made.
+fn seconds(question: &Question<'_>, hosted: u32) -> Result<Vec<f64>> {
+    let layout = question.network.layout()?;
+    let horn = question.network.horn(&question.costs.info(&layout))?;
+    let validators = f64::from(layout.validators());
+    let part = f64::from(hosted) / validators;
+    let cost = |op, n: f64, m: f64| {
+        let count = |value: f64| value.round() as u64;
+        match count(n) {
+            0 => 0.0,
+            n => question.costs.cost_ns(op, n, count(m)) as f64 / 1e9,
+        }
+    };
+    let top = layout.levels();
+    let mut phases = vec![cost(Op::Sign, f64::from(hosted), 0.0)];
+    let (mut below_count, mut below_publishers) = (validators, 1.0);
+    for level in 1..=top {
+        let count = layout.units(level).count() as f64;
+        let publishers = f64::from(horn.level(level).publishers);
+        let served = count * (1.0 - (1.0 - part).powf(publishers));
+        let (len, parts) = (validators / count, below_count / count);
+        let made = match level {
+            1 => cost(Op::Aggregate, len, 0.0),
+            _ => cost(Op::Collect, parts, len),
+        };
+        let inputs = served * parts * below_publishers;
+        let verified = match level {
+            1 => cost(Op::VerifyVotes, inputs, 0.0),
+            _ => cost(
+                Op::VerifyAggregates,
+                inputs,
+                inputs * validators / below_count,
+            ),
+        };
+        let signed = cost(Op::DutySign, count * publishers * part, 0.0);
+        // Votes are verified as they come.
+        if level == 1 {
+            phases[0] += verified;
+            phases.push(served * made + signed);
+        } else {
+            phases.push(verified + served * made + signed);
+        }
+        (below_count, below_publishers) = (count, publishers);
+    }
+    let all = below_count * below_publishers;
+    phases.push(cost(
+        Op::VerifyCollections,
+        all,
+        all * validators / below_count,
+    ));
+    Ok(phases)
+}
+
+impl Question<'_> {
+    fn load(&self) -> Result<Load> {
+        let timing = self.network.timing()?;
+        let offsets = timing.offsets_ms();
+        let top = usize::from(self.network.layout()?.levels());
+        let cores = self.cores as f64;
+        let mut all = vec![0.0; top + 2];
+        for hosted in self.hosts {
+            for (sum, seconds) in all.iter_mut().zip(seconds(self, *hosted)?) {
+                *sum += seconds;
+            }
+        }
+        // From propose and vote on each level has a phase; what the last one makes has until the next votes.
+        let at = |index: usize| offsets.get(index).copied().unwrap_or(timing.slot_ms());
+        let next_votes = timing.slot_ms() + at(1);
+        let window_ms = |index: usize| match index {
+            index if index < top => at(index + 2).saturating_sub(at(index + 1)),
+            _ => next_votes.saturating_sub(at(top + 1)),
+        };
+        let name = |index: usize| match index {
+            0 => "votes".to_owned(),
+            index if index < top => format!("evidence of level {index}"),
+            index if index == top => "collections".to_owned(),
+            _ => "collections of others".to_owned(),
+        };
+        let share = |seconds: f64, ms: u64| seconds * 1e3 / (ms.max(1) as f64 * cores);
+        let phases = all.iter().enumerate();
+        let phases =
+            phases.map(|(index, seconds)| (name(index), share(*seconds, window_ms(index))));
+        Ok(Load {
+            slot: share(all.iter().sum(), timing.slot_ms()),
+            phases: phases.collect(),
+        })
+    }
+
+    /// The most validators, as many for each node as now in proportion, with which a warning would not be
+    /// said; none if not even one for each node would do.
+    fn validators_that_fit(&self) -> Option<u32> {
+        let now = self.network.validator_count;
+        let fits = |count: u32| {
+            let mut network = self.network.clone();
+            network.validator_count = count;
+            let hosts = self.hosts.iter().map(|hosted| {
+                let hosted = u64::from(*hosted) * u64::from(count) / u64::from(now.max(1));
+                u32::try_from(hosted).unwrap_or(u32::MAX).max(1)
+            });
+            let question = Question {
+                network: &network,
+                hosts: &hosts.collect::<Vec<u32>>(),
+                ..*self
+            };
+            question.load().is_ok_and(|load| load.slot <= WARNED)
+        };
+        let least = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
+        // Few validators are no layout of so many cells, so the search begins from above.
+        let (mut low, mut high) = (now / 2, now);
+        while !fits(low) {
+            (low, high) = (low / 2, low);
+            if low < least {
+                return None;
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match fits(middle) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        Some(low)
+    }
+
+    /// What would do instead.
+    fn instead(&self, load: &Load) -> Result<String> {
+        let slot_ms = self.network.timing()?.slot_ms() as f64;
+        let seconds = (slot_ms / 1e3 * load.slot / WARNED).ceil();
+        let cores = (self.cores as f64 * load.slot / WARNED).ceil();
+        let validators = match self.validators_that_fit() {
+            Some(count) => format!("{count} validators, "),
+            None => String::new(),
+        };
+        Ok(format!(
+            "{validators}slots of {seconds} s, or {cores} cores would do"
+        ))
+    }
+}
+
+impl Load {
+    /// The phase that leaves the least of its time.
+    fn busiest(&self) -> Option<&(String, f64)> {
+        let phases = self.phases.iter();
+        phases.max_by(|(_, one), (_, other)| one.total_cmp(other))
+    }
+
+    fn is_tight(&self) -> bool {
+        self.slot > WARNED
+    }
+
+    /// Whether a phase takes longer than until its results are wanted.
+    fn is_late(&self) -> bool {
+        self.busiest().is_some_and(|(_, share)| *share > REFUSED)
+    }
+
+    /// What is predicted, in a line.
+    pub(crate) fn line(&self, cores: usize) -> String {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let busiest = self.busiest().map_or_else(String::new, |(name, share)| {
+            format!(", most of it for {name}: {} of their time", percent(*share))
+        });
+        let slot = percent(self.slot);
+        format!("predicted: {slot} of {cores} cores are busy{busiest}")
+    }
+}
+
+/// Predicts how busy nodes with so many validators keep this machine: the load, and a warning if it is high.
+/// `known` is the scheme as it is known already, whose costs need not be measured again.
+///
+/// # Errors
+/// If it is more than the machine can do, with what would fit; not with `force`.
+pub(crate) fn predict(
+    network: &NetworkFile,
+    known: Option<&dyn SchemeCosts>,
+    hosts: &[u32],
+    common: &Common,
+    force: bool,
+) -> Result<(Load, Option<String>)> {
+    let cores = common.threads()?;
+    if let Some(costs) = known {
+        let question = Question {
+            network,
+            costs,
+            hosts,
+            cores,
+        };
+        let load = question.load()?;
+        if !load.is_tight() && !load.is_late() {
+            return Ok((load, None));
+        }
+    }
+    // What would fit has other layouts, of which it must be asked.
+    let costs = scheme_costs(network, common)?;
+    let question = Question {
+        network,
+        costs: &*costs,
+        hosts,
+        cores,
+    };
+    judge(&question, force)
+}
+
+fn judge(question: &Question<'_>, force: bool) -> Result<(Load, Option<String>)> {
+    let load = question.load()?;
+    let line = load.line(question.cores);
+    if load.slot > REFUSED && !force {
+        let instead = question.instead(&load)?;
+        return Err(anyhow!("{line}; {instead}; --force begins nevertheless").into());
+    }
+    let warning = match (load.is_tight(), load.is_late()) {
+        (true, _) => Some(format!(
+            "{line}; duties may be missed: {}",
+            question.instead(&load)?
+        )),
+        (false, true) => Some(format!("{line}; duties of that phase may be late")),
+        (false, false) => None,
+    };
+    Ok((load, warning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::horn::SchemeInfo;
+    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_types::Layout;
+
+    /// A scheme whose operations cost so many microseconds for each input.
+    struct Flat(u64);
+
+    impl SchemeCosts for Flat {
+        fn info(&self, layout: &Layout) -> SchemeInfo {
+            SchemeInfo::of(&Model::new(CostTable::example()).unwrap(), layout)
+        }
+
+        fn cost_ns(&self, _: Op, n: u64, _: u64) -> u64 {
+            n * self.0 * 1_000
+        }
+    }
+
+    fn network(validators: u32) -> NetworkFile {
+        NetworkFile {
+            genesis_time: 0,
+            validator_count: validators,
+            attestation_committee_count: 2,
+            subcommittees_per_committee: 2,
+            alphorn_fan_out: None,
+            aggregators_per_subcommittee: 2,
+            collectors_per_committee: 2,
+            alphorn_scheme: "bls".into(),
+            alphorn_layers: Default::default(),
+            alphorn_broadcast_code: Default::default(),
+            alphorn_preset: "lean".into(),
+            alphorn_key_slots: 64,
+            alphorn_keys: None,
+        }
+    }
+
+    fn question<'a>(network: &'a NetworkFile, costs: &'a Flat, hosts: &'a [u32]) -> Question<'a> {
+        Question {
+            network,
+            costs,
+            hosts,
+            cores: 2,
+        }
+    }
+
+    /// One node with all of a network of 256: 256 votes signed and verified, 4 cells of 64 aggregated, and
+    /// so on, at a millisecond each.
+    #[test]
+    fn what_is_done_in_a_slot_is_counted() {
+        let network = network(256);
+        let load = question(&network, &Flat(1_000), &[256]).load().unwrap();
+        let ms: Vec<f64> = load.phases.iter().map(|(_, share)| share * 2.0).collect();
+        // Windows of 0.8 s, and of 2.4 s from the collections on to the next votes.
+        let expected = [
+            512.0 / 800.0,
+            (256.0 + 8.0) / 800.0,
+            (8.0 + 4.0 + 4.0) / 2_400.0,
+            4.0 / 2_400.0,
+        ];
+        for (got, expected) in ms.iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-9, "{ms:?}");
+        }
+        let sum = 512.0 + 264.0 + 16.0 + 4.0;
+        assert!((load.slot - sum / 8_000.0).abs() < 1e-9, "{}", load.slot);
+        assert_eq!(load.busiest().unwrap().0, "votes");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let network = network(256);
+        let judged = |us, force| judge(&question(&network, &Flat(us), &[64; 4]), force);
+        let (load, warning) = judged(10, false).unwrap();
+        assert!(load.slot < 0.1 && warning.is_none(), "{load:?}");
+        let (load, warning) = judged(4_000, false).unwrap();
+        assert!((0.6..1.0).contains(&load.slot), "{load:?}");
+        assert!(warning.unwrap().contains("duties may be missed"));
+        let error = judged(20_000, false).unwrap_err();
+        let text = error.to_string();
+        for part in [" validators, slots of ", " cores would do", "--force"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let (_, warning) = judged(20_000, true).unwrap();
+        let warning = warning.unwrap();
+        // What is named does fit.
+        let count = warning.split("missed: ").nth(1).unwrap();
+        let count: u32 = count.split(' ').next().unwrap().parse().unwrap();
+        let fewer = super::tests::network(count);
+        let hosts = [count / 4; 4];
+        let load = question(&fewer, &Flat(20_000), &hosts).load().unwrap();
+        assert!(load.slot <= WARNED && count > 4, "{count}: {load:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! `alphorn node status`: how a running node is, on a terminal.
+
+use super::client::{self, Api};
+use super::files::read;
+use super::lines::links;
+use crate::error::{Error, Result};
+use crate::options::Common;
+use crate::report::table;
+use crate::text;
+use alphorn_node::telemetry::{DutyCounts, Summary};
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Peers that are listed at most.
+const PEERS_MAX: usize = 16;
+
+/// How a running node is: duties, chain, peers, memory; exit code 1 if it is not well
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Where its HTTP interface is
+    #[arg(
+        long,
+        value_name = "IP:PORT",
+        required_unless_present = "data_dir",
+        conflicts_with = "data_dir"
+    )]
+    api: Option<SocketAddr>,
+    /// Its data folder, where ready.json says where its interface is
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let address = match (&args.api, &args.data_dir) {
+        (Some(address), _) => *address,
+        (None, Some(folder)) => address_of(folder)?,
+        (None, None) => return Err(anyhow!("--api or --data-dir must be given").into()),
+    };
+    let api = Api {
+        address,
+        token: String::new(),
+        patience: client::PATIENCE,
+    };
+    let health = api.ask("/lean/v0/health").map_err(|error| {
+        let why = format!("no node answers: {error:#}");
+        Error::Check(why)
+    })?;
+    let get = |path: &str| -> Result<Value> {
+        let text = api.get(path)?;
+        Ok(serde_json::from_str(&text).with_context(|| format!("http://{address}{path}"))?)
+    };
+    let summary: Summary = serde_json::from_value(get("/alphorn/v0/summary")?)
+        .with_context(|| format!("http://{address}: a summary of another version"))?;
+    let peers = get("/alphorn/v0/peers")?;
+    let sink = args.common.sink();
+    sink.say(&shown(&summary, &health, &peers, address));
+    sink.write(&json!({"health": health.0, "summary": summary, "peers": peers["peers"]}))?;
+    match health.0 {
+        200 => Ok(()),
+        code => Err(Error::Check(format!("health {code}: {}", state(&health)))),
+    }
+}
+
+/// Where the node of a data folder has its interface.
+fn address_of(folder: &std::path::Path) -> Result<SocketAddr> {
+    let path = folder.join("ready.json");
+    let told: Value = read(&path)?;
+    let address = told["api"].as_str().unwrap_or_default();
+    let address = address.parse();
+    Ok(address.with_context(|| format!("{}: api", path.display()))?)
+}
+
+/// What a health answer says: a status, and the body, which may have reasons.
+fn state((code, body): &(u16, String)) -> String {
+    let said = match code {
+        200 => "able to do its duties",
+        206 => "catching up",
+        _ => "not able to do its duties",
+    };
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let reasons = body["reasons"].as_array().into_iter().flatten();
+    let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+    match reasons.is_empty() {
+        true => said.to_owned(),
+        false => format!("{said}: {}", reasons.join("; ")),
+    }
+}
+
+fn shown(summary: &Summary, health: &(u16, String), peers: &Value, api: SocketAddr) -> String {
+    let behind = summary.slot.saturating_sub(summary.head_slot);
+    let mut lines = vec![
+        format!("{} ({}): {}", summary.name, summary.scheme, state(health)),
+        format!(
+            "slot {}, head {} ({behind} behind), justified {}, finalised {}",
+            summary.slot, summary.head_slot, summary.justified_slot, summary.finalised_slot
+        ),
+        format!(
+            "{} of {} validators here; memory {} of at most {}; the loop wakes {:.1} ms late at p99.9",
+            summary.local_validators,
+            summary.validators,
+            text::bytes(summary.rss_bytes),
+            text::bytes(summary.memory_bound_bytes),
+            summary.probe_lag_ms.p999,
+        ),
+    ];
+    if let Some(validator) = summary.stranger {
+        lines.push(format!(
+            "another machine signs for validator {validator}: this one signs nothing"
+        ));
+    }
+    lines.push(duties(summary));
+    lines.push(peers_table(summary, peers));
+    lines.push(links(api));
+    lines.join("\n")
+}
+
+fn duties(summary: &Summary) -> String {
+    let row = |name: &str, counts: &DutyCounts| {
+        let counts = [counts.due, counts.done, counts.late, counts.missed];
+        let counts = counts.iter().map(u64::to_string);
+        [name.to_owned()].into_iter().chain(counts).collect()
+    };
+    let mut rows: Vec<Vec<String>> = summary
+        .duties
+        .iter()
+        .map(|(name, counts)| row(name, counts))
+        .collect();
+    rows.push(row("all", &summary.all_duties()));
+    table(&["duty", "due", "done", "late", "missed"], &rows)
+}
+
+fn peers_table(summary: &Summary, peers: &Value) -> String {
+    let all = peers["peers"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |peer: &Value, name: &str| peer[name].as_str().unwrap_or_default().to_owned();
+    let bytes = |peer: &Value, name: &str| text::bytes(peer[name].as_u64().unwrap_or(0));
+    let row = |peer: &Value| {
+        let score = peer["score"].as_f64().unwrap_or(0.0);
+        vec![
+            // What a peer says of itself is printable, as the network takes it.
+            text(peer, "client"),
+            text(peer, "address"),
+            text(peer, "direction"),
+            format!("{score:.1}"),
+            bytes(peer, "bytes_in"),
+            bytes(peer, "bytes_out"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().take(PEERS_MAX).map(row).collect();
+    let head = ["client", "address", "direction", "score", "in", "out"];
+    let more = match all.len().saturating_sub(PEERS_MAX) {
+        0 => String::new(),
+        more => format!("\n{more} more peers"),
+    };
+    match rows.is_empty() {
+        true => format!("{} peers", summary.peers),
+        false => format!("{}{more}", table(&head, &rows)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_shown_with_why_it_is_not_well() {
+        let counts = DutyCounts {
+            due: 5,
+            done: 3,
+            late: 1,
+            missed: 1,
+        };
+        let summary = Summary {
+            name: "node-2".into(),
+            scheme: "bls".into(),
+            slot: 9,
+            head_slot: 7,
+            peers: 17,
+            duties: [("vote".to_owned(), counts)].into(),
+            ..Summary::default()
+        };
+        let peer = json!({
+            "client": "alphorn/0.1.0", "address": "192.0.2.1:9000", "direction": "inbound",
+            "score": 1.25, "bytes_in": 10, "bytes_out": 20,
+        });
+        let peers = json!({"peers": vec![peer; 17]});
+        let health = (
+            503,
+            r#"{"reasons": ["no peers", "the disk is full"]}"#.to_owned(),
+        );
+        let text = shown(&summary, &health, &peers, ([127, 0, 0, 1], 5052).into());
+        for part in [
+            "node-2 (bls): not able to do its duties: no peers; the disk is full",
+            "slot 9, head 7 (2 behind)",
+            "192.0.2.1:9000",
+            "1 more peers",
+            "/dashboard/",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let vote = text.lines().find(|line| line.contains("vote")).unwrap();
+        let words: Vec<&str> = vote.split_whitespace().collect();
+        assert!(words.ends_with(&["5", "3", "1", "1"]), "{vote}");
+        assert_eq!(state(&(200, String::new())), "able to do its duties");
+    }
+}
