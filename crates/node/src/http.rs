@@ -8,10 +8,11 @@
 //! timeouts of reading and writing begin anew with every byte.
 
 use axum::Router;
-use axum::serve::Listener;
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -43,6 +44,17 @@ impl Default for Limits {
     }
 }
 
+/// Who asks: the address at the other end of a connection, for handlers that take
+/// [`ConnectInfo`](axum::extract::ConnectInfo) of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
+
+impl Connected<IncomingStream<'_, Guard>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Guard>) -> Self {
+        Peer(stream.remote_addr().ip())
+    }
+}
+
 /// How long to rest when the system gives no connection, for example for want of descriptors.
 const REST: Duration = Duration::from_millis(200);
 
@@ -60,6 +72,7 @@ pub fn serve(listener: std::net::TcpListener, app: Router, limits: Limits) -> io
         runtime.block_on(async {
             if let Ok(listener) = TcpListener::from_std(listener) {
                 // It ends with the process.
+                let app = app.into_make_service_with_connect_info::<Peer>();
                 let _ = axum::serve(Guard::new(listener, limits), app).await;
             }
         });
@@ -186,6 +199,7 @@ impl AsyncWrite for Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::extract::ConnectInfo;
     use axum::routing::get;
     use std::io::{Read, Write};
     use std::net::TcpStream as Client;
@@ -196,6 +210,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let app = Router::new()
             .route("/", get(|| async { "here" }))
+            .route("/me", get(whose))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         serve(listener, app, limits).unwrap();
         address
@@ -256,6 +271,16 @@ mod tests {
             assert!(is_ended(client));
         }
         assert!(answer(&mut ask(address, "/")).ends_with("here"));
+    }
+
+    async fn whose(ConnectInfo(Peer(address)): ConnectInfo<Peer>) -> String {
+        address.to_string()
+    }
+
+    #[test]
+    fn handlers_know_who_asks() {
+        let address = start(Limits::default());
+        assert!(answer(&mut ask(address, "/me")).ends_with("127.0.0.1"));
     }
 
     #[test]
