@@ -26,6 +26,11 @@ tidy:
 deny:
     cargo deny --locked check licenses bans sources
 
+# The vectors of docs/formats.md, by the encoders themselves.
+vectors:
+    ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-proto --test conformance
+    ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-xmss --lib vectors::formats
+
 # The documentation, private items included.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

@@ -1,8 +1,8 @@
 //! Runs the commands that the documents show, as they are written.
 //!
 //! Each fenced block of `sh` in the README and under `docs/` runs by bash with `-e`; those of a document run one
-//! after the other: the README's at the root, those of a chapter in an empty folder with `vectors/` in it, all
-//! with an empty home. Lines of comments straight above a block say otherwise:
+//! after the other: the README's at the root, those of a chapter in an empty folder with `vectors/`,
+//! `examples/` and `tools/` in it, all with an empty home. Lines of comments straight above a block say otherwise:
 //!
 //! ```text
 //! <!-- not run: WHY -->         it is shown alone
@@ -94,7 +94,9 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
     }
     let folder = tempfile::tempdir()?;
     #[cfg(unix)]
-    std::os::unix::fs::symlink(place.root.join("vectors"), folder.path().join("vectors"))?;
+    for shown in ["vectors", "examples", "tools"] {
+        std::os::unix::fs::symlink(place.root.join(shown), folder.path().join(shown))?;
+    }
     let is_chapter = file.path.starts_with("docs/");
     let folder = if is_chapter {
         folder.path()

@@ -9,10 +9,13 @@ mod doctor;
 mod files;
 mod genesis;
 mod help;
+mod lanes;
 mod node;
 mod proof;
 mod replay;
 mod shell;
+mod stop;
+mod worker;
 
 // What commands share, and the analyses, are the laboratory's.
 use alphorn_lab::{bench, compare, explore, horn, lattice, sim, slot};
@@ -72,6 +75,8 @@ enum Command {
     Node(node::NodeCommand),
     /// Gives the recorded inputs of a node to its state machines again: does the same follow?
     Replay(replay::Args),
+    /// Proofs of XMSS signatures for clients in any language, over HTTP
+    Worker(worker::Args),
     #[command(hide = true)]
     Lane(node::lane::Args),
     /// The page that shows what a simulation or a node did, from its trace
@@ -135,6 +140,7 @@ fn run(command: Command) -> Result<()> {
         Command::Genesis(args) => genesis::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Worker(args) => worker::run(&args),
         Command::Lane(args) => node::lane::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -77,8 +77,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The answer to what cannot be answered.
-pub(crate) fn problem(code: StatusCode, message: impl Into<String>) -> Response {
+/// The answer to what cannot be answered: `{"code": …, "message": …}`.
+pub fn problem(code: StatusCode, message: impl Into<String>) -> Response {
     Problem(code, message.into()).into_response()
 }
 
@@ -123,16 +123,9 @@ impl Api {
         self.window.snapshot.borrow().clone()
     }
 
-    /// Whether a request bears the token, compared in constant time.
+    /// Whether a request bears the token.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
-        let value = headers.get(header::AUTHORIZATION);
-        let given = value.and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer "));
-        given.is_some_and(|given| {
-            let (given, token) = (given.as_bytes(), self.token.as_bytes());
-            let differ = given.iter().zip(token).fold(0, |acc, (a, b)| acc | (a ^ b));
-            given.len() == token.len() && differ == 0
-        })
+        bears(headers, &self.token)
     }
 
     fn send(&self, command: Control) -> Response {
@@ -143,8 +136,20 @@ impl Api {
     }
 }
 
+/// Whether a request bears a token, compared in constant time.
+pub fn bears(headers: &HeaderMap, token: &str) -> bool {
+    let value = headers.get(header::AUTHORIZATION);
+    let given = value.and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    given.is_some_and(|given| {
+        let (given, token) = (given.as_bytes(), token.as_bytes());
+        let differ = given.iter().zip(token).fold(0, |acc, (a, b)| acc | (a ^ b));
+        given.len() == token.len() && differ == 0
+    })
+}
+
 /// The answer to who should come back.
-pub(crate) fn busy(why: &str) -> Response {
+pub fn busy(why: &str) -> Response {
     let answer = problem(StatusCode::SERVICE_UNAVAILABLE, why);
     ([(header::RETRY_AFTER, "1")], answer).into_response()
 }
@@ -174,12 +179,14 @@ async fn home() -> Redirect {
     Redirect::temporary("/dashboard/")
 }
 
-async fn unknown(request: Request) -> Response {
+/// The answer to a path that there is not.
+pub async fn unknown(request: Request) -> Response {
     let path = request.uri().path();
     problem(StatusCode::NOT_FOUND, format!("there is no {path}"))
 }
 
-async fn wrong_method(request: Request) -> Response {
+/// The answer to a method that a path does not take.
+pub async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let why = format!("{path} does not take {method}");
     problem(StatusCode::METHOD_NOT_ALLOWED, why)

@@ -331,6 +331,7 @@ impl AsyncWrite for Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Extension;
     use axum::routing::get;
     use std::io::{Read, Write};
     use std::net::TcpStream as Client;
@@ -341,6 +342,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let app = Router::new()
             .route("/", get(|| async { "here" }))
+            .route("/me", get(whose))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         serve(listener, app, limits).unwrap();
         address
@@ -490,6 +492,16 @@ mod tests {
         let ip = |text: &str| group(text.parse().unwrap());
         assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3"));
         assert_eq!(ip("::ffff:192.0.2.1"), few);
+    }
+
+    async fn whose(Extension(ClientAddress(address)): Extension<ClientAddress>) -> String {
+        address.to_string()
+    }
+
+    #[test]
+    fn handlers_know_who_asks() {
+        let address = start(Limits::default());
+        assert!(answer(&mut ask(address, "/me")).ends_with("127.0.0.1"));
     }
 
     #[test]

@@ -2,6 +2,11 @@
 //! every digest of fixed content, against its pinned SHA-256.
 //!
 //! A failure prints the lines that the file would need. Changing them is a change of protocol.
+//!
+//! What the encodings say stands in `vectors/formats`, for decoders that are not ours (`formats.rs`).
+
+#[path = "conformance/formats.rs"]
+mod formats;
 
 use alphorn_exec::Backend;
 use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
@@ -9,7 +14,8 @@ use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
-    Coding as Code, Cut, Generators, Law, Published, Ristretto, Rs, Strategy, Subject,
+    Coding as Code, Cut, Generators, Header as CodedHeader, Law, Published, Ristretto, Rs,
+    Strategy, Subject,
 };
 use alphorn_proto::wire::{
     Aggregate, Block, Body, Checkpoint, Context, Entry, Header, NetworkDigest, Topic, Vote,
@@ -143,77 +149,88 @@ fn evidence(format: &WireFormat, n: u32, max: u8, length: EvidenceLength) -> Evi
     }
 }
 
-fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
-    let duty = || fill("duty", format.duty_signature_bytes);
-    let proof = || {
-        format
-            .selection_proof_bytes
-            .map(|bytes| fill("proof", bytes))
-    };
-    let vote_msg = VoteMsg {
+fn duty(format: &WireFormat) -> Bytes {
+    fill("duty", format.duty_signature_bytes)
+}
+
+fn vote_msg(format: &WireFormat) -> VoteMsg {
+    VoteMsg {
         vote: vote(),
         validator: Validator(999),
         signature: fill("signature", format.signature_bytes),
-    };
-    lines.add(&format!("vote.{name}"), &vote_msg.encode(format));
-
-    let aggregate = |level| {
-        let unit = format.layout.units(level).last().unwrap();
-        let (n, max) = (format.layout.unit_len(unit), format.multiplicity(level));
-        Aggregate {
-            vote: vote(),
-            unit,
-            sender: Validator(513),
-            proof: proof(),
-            evidence: evidence(format, n, max, format.evidence(level)),
-            envelope: duty(),
-        }
-    };
-    for level in 1..=format.layout.levels() {
-        let aggregate = aggregate(level);
-        let bytes = aggregate.encode(format, &reference).unwrap();
-        lines.add(&format!("aggregate.{level}.{name}"), &bytes);
-        let message = digest::aggregate_message(NETWORK, &aggregate, format);
-        lines.add(&format!("aggregate_message.{level}.{name}"), &message);
     }
-    let collection = aggregate(format.layout.levels());
-    let entry = Entry::from(&collection);
-    lines.add(&format!("entry_digest.{name}"), &entry.digest(format));
+}
 
+/// Evidence of the last unit of a level.
+fn aggregate(format: &WireFormat, level: u8) -> Aggregate {
+    let unit = format.layout.units(level).last().unwrap();
+    let (n, max) = (format.layout.unit_len(unit), format.multiplicity(level));
+    let proof = format.selection_proof_bytes;
+    Aggregate {
+        vote: vote(),
+        unit,
+        sender: Validator(513),
+        proof: proof.map(|bytes| fill("proof", bytes)),
+        evidence: evidence(format, n, max, format.evidence(level)),
+        envelope: duty(format),
+    }
+}
+
+fn body(format: &WireFormat) -> Body {
+    let entry = Entry::from(&aggregate(format, format.layout.levels()));
     let (entry, bundle) = match format.bundle {
         None => (entry, Arc::from([])),
         Some(_) => (entry.bare(), fill("bundle", 1500)),
     };
-    let body = Body {
+    Body {
         entries: vec![entry.clone(), entry],
         bundle,
         filler: fill("filler", 1000),
-    };
+    }
+}
+
+fn empty_body() -> Body {
+    Body {
+        entries: Vec::new(),
+        bundle: Arc::from([]),
+        filler: Arc::from([]),
+    }
+}
+
+fn block(format: &WireFormat, body: Body) -> Block {
     let encoding = body.encode(format, &reference).unwrap();
-    let block = Block {
+    Block {
         header: Header {
             slot: Slot(12),
             proposer: Validator(12),
             parent: root("parent"),
             body: digest::body_digest(&encoding),
         },
-        signature: duty(),
+        signature: duty(format),
         body,
-    };
+    }
+}
+
+fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
+    let vote_msg = vote_msg(format);
+    lines.add(&format!("vote.{name}"), &vote_msg.encode(format));
+    for level in 1..=format.layout.levels() {
+        let aggregate = aggregate(format, level);
+        let bytes = aggregate.encode(format, &reference).unwrap();
+        lines.add(&format!("aggregate.{level}.{name}"), &bytes);
+        let message = digest::aggregate_message(NETWORK, &aggregate, format);
+        lines.add(&format!("aggregate_message.{level}.{name}"), &message);
+    }
+    let collection = aggregate(format, format.layout.levels());
+    let entry = Entry::from(&collection);
+    lines.add(&format!("entry_digest.{name}"), &entry.digest(format));
+    let block = block(format, body(format));
     lines.add(
         &format!("block.{name}"),
         &block.encode(format, &reference).unwrap(),
     );
     lines.add(&format!("block_root.{name}"), &block.header.root());
-    let empty = Block {
-        body: Body {
-            entries: Vec::new(),
-            bundle: Arc::from([]),
-            filler: Arc::from([]),
-        },
-        ..block
-    };
-    let bytes = empty.body.encode(format, &no_references).unwrap();
+    let bytes = empty_body().encode(format, &no_references).unwrap();
     lines.add(&format!("body_empty.{name}"), &bytes);
 }
 
@@ -308,8 +325,16 @@ fn broadcasts(lines: &mut Lines) {
     broadcast(lines, "shards", &Rs::new(4000), &payload, Cut::rs(4));
 }
 
-/// Every message of a broadcast, with the factors of a seeded generator.
 fn broadcast<C: Code>(lines: &mut Lines, name: &str, code: &C, payload: &[u8], cut: Cut) {
+    let (header, messages) = coded(code, payload, cut);
+    for message in messages {
+        let name = format!("broadcast.{name}.{}", message.kind());
+        lines.add(&name, &message.encode(code, &header));
+    }
+}
+
+/// Every message of a broadcast, with the factors of a seeded generator.
+fn coded<C: Code>(code: &C, payload: &[u8], cut: Cut) -> (CodedHeader, Vec<Coded<C>>) {
     let subject = Subject {
         kind: 2,
         slot: 0x0102_0304_0506_0708,
@@ -352,10 +377,7 @@ fn broadcast<C: Code>(lines: &mut Lines, name: &str, code: &C, payload: &[u8], c
         let anchor = anchors[1].clone();
         messages.push(Coded::commits(code, &header, id, 1, anchor));
     }
-    for message in messages {
-        let name = format!("broadcast.{name}.{}", message.kind());
-        lines.add(&name, &message.encode(code, &header));
-    }
+    (header, messages)
 }
 
 /// The state of a chain of forty slots, some of whose blocks include all votes of the slot before, some

@@ -20,9 +20,9 @@ use alphorn_types::{Bitfield, Time};
 use crash::{Groups, Quarantine};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use types::{Counts, Finished, Run, Status, SubmitError, Timing};
+pub use types::{Counts, Finished, Run, Running, Status, SubmitError, Timing};
 pub(crate) use types::{Ended, Environment, Load, Order, Report};
 pub(crate) use watch::Hung;
 
@@ -362,6 +362,21 @@ impl<T: Task> Desk<T> {
                 self.posts[lane].thread += 1;
             }
         }
+    }
+
+    /// The jobs that run, by lane.
+    pub(crate) fn at_work(&self, at: At) -> Vec<Running> {
+        let on = self.posts.iter().filter_map(|post| post.on.as_ref());
+        let running = on.filter_map(|on| {
+            let ticket = self.tickets.get(&on.job)?;
+            Some(Running {
+                job: ticket.job,
+                run: ticket.run?,
+                ran_ns: at.mono_ns.saturating_sub(on.started_ns),
+                beats: on.beats.load(Ordering::Relaxed),
+            })
+        });
+        running.collect()
     }
 
     pub(crate) fn running(&self) -> usize {

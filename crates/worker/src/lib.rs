@@ -49,7 +49,7 @@ pub use bisect::Bisect;
 pub use child::{ChildCommand, serve_child};
 pub use config::{FaultFiles, SelfVerify, WorkerConfig};
 pub use cost::{CostKey, CostModel, Prediction};
-pub use desk::{Counts, Finished, Run, Status, SubmitError, Timing};
+pub use desk::{Counts, Finished, Run, Running, Status, SubmitError, Timing};
 pub use plan::{Config, End, LaneKind, Plan, Refused, Request, Session, Start};
 pub use worker::Worker;
 

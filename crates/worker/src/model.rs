@@ -252,6 +252,7 @@ fn an_end_at_any_moment(seen: &Seen) {
             worker.replace_env((), None);
             let work = request(1, What::Work, true, &Arc::default()).work;
             assert!(worker.predict(&work.features(&()), Slot(1)).t50_ns > 0);
+            assert!(worker.running().len() <= 2, "no more than there are lanes");
         })
     };
     let ender = {

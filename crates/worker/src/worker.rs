@@ -5,7 +5,9 @@ use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard, wall
 use crate::child::AtWork;
 use crate::config::WorkerConfig;
 use crate::cost::Prediction;
-use crate::desk::{At, Desk, Environment, Finished, Hung, Load, Status, SubmitError, Turn};
+use crate::desk::{
+    At, Desk, Environment, Finished, Hung, Load, Running, Status, SubmitError, Turn,
+};
 use crate::plan::{LaneKind, Refused, Request, Session};
 use alphorn_scheme::{Features, Group, JobId, SessionId, Task};
 use alphorn_types::{Bitfield, Slot, Time};
@@ -179,6 +181,13 @@ impl<T: Task> Worker<T> {
     /// How long a job takes, seen from a slot, on the lane that it would get if nothing else runs.
     pub fn predict(&self, features: &Features, slot: Slot) -> Prediction {
         self.shared.lock().desk.predict(features, slot.0)
+    }
+
+    /// The jobs that run now, by lane: for whoever shows their progress.
+    pub fn running(&self) -> Vec<Running> {
+        let mut hall = self.shared.lock();
+        let at = self.shared.at(&mut hall);
+        hall.desk.at_work(at)
     }
 
     /// How the worker is.

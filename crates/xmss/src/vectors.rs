@@ -1,6 +1,7 @@
 //! The known answers of `vectors/xmss`: those that the lean specification's code made, and those of a second
 //! implementation of what it does not have.
 
+mod formats;
 mod lean;
 
 use std::ops::Range;

@@ -15,9 +15,11 @@ pub(super) const LIST_BYTES_MAX: usize = 512 << 20;
 
 /// Whether a secret may lie in a file that others can open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permissions {
-    /// Only its owner may.
+pub(crate) enum Permissions {
+    /// Only its owner may, unless `--insecure-key-permissions` says otherwise.
     Private,
+    /// Only its owner may, and no option says otherwise.
+    Strict,
     /// Anybody may: `--insecure-key-permissions`.
     Any,
 }
@@ -51,7 +53,7 @@ impl Opened {
 
 /// Reads a secret of at most `bytes_max` bytes from a private file, or from standard input if the
 /// path is `-`.
-pub(super) fn read_secret(
+pub(crate) fn read_secret(
     path: &Path,
     bytes_max: usize,
     permissions: Permissions,
@@ -119,10 +121,13 @@ fn read_bounded(
 fn check_private(path: &Path, mode: Option<u32>, permissions: Permissions) -> anyhow::Result<()> {
     /// Any access of the group or of others.
     const FOREIGN: u32 = 0o077;
+    let way_out = match permissions {
+        Permissions::Private => "; --insecure-key-permissions reads it all the same",
+        Permissions::Strict | Permissions::Any => "",
+    };
     match mode {
-        Some(mode) if mode & FOREIGN != 0 && permissions == Permissions::Private => bail!(
-            "{}: mode {:04o} lets others at a secret, it must be 0600 or stricter; \
-             --insecure-key-permissions reads it all the same",
+        Some(mode) if mode & FOREIGN != 0 && permissions != Permissions::Any => bail!(
+            "{}: mode {:04o} lets others at a secret, it must be 0600 or stricter{way_out}",
             path.display(),
             mode & 0o7777
         ),

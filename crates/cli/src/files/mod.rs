@@ -21,7 +21,7 @@ mod combine;
 mod document;
 mod falcon;
 mod falcon_flavours;
-mod input;
+pub(crate) mod input;
 mod keyfile;
 pub(crate) mod keys;
 mod keystore;

@@ -56,7 +56,7 @@ impl LogOptions {
 
     /// Begins the log of this process: on standard output, or on standard error if that is taken.
     /// It ends, and is written out, when what this gives is dropped. Nobody waits for who reads it.
-    pub(super) fn begin(self, quiet: bool, sink: &Sink) -> WorkerGuard {
+    pub(crate) fn begin(self, quiet: bool, sink: &Sink) -> WorkerGuard {
         let lines = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
         let (writer, guard) = match sink.is_stdout() {
             true => lines.finish(std::io::stderr()),

@@ -18,6 +18,7 @@ mod status;
 
 use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
+use crate::lanes::LaneOptions;
 use crate::options::Common;
 use alphorn_node::cast::Settings;
 use alphorn_xmss::Set;
@@ -110,23 +111,8 @@ pub(crate) struct Args {
     /// Keep the prove lanes busy with work of no value, to see what duties suffer
     #[arg(long)]
     saturate: bool,
-    /// Threads of the lane for long jobs; by the number of cores by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
-    prove_threads: Option<u16>,
-    /// Lanes for short jobs, one thread each; by the number of cores by default
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
-    fast_threads: Option<u16>,
-    /// Most memory of running jobs in MiB; 60 % of this machine's by default
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
-    memory_budget: Option<u64>,
-    /// One prove lane, a process for each job, a short queue; the default where the budget is below
-    /// 4096 MiB
-    #[arg(long)]
-    low_memory: bool,
-    /// Where jobs that make proofs run: in a process, which is killed and replaced if it hangs or
-    /// takes too much memory, or in a thread of the node
-    #[arg(long, value_enum, default_value_t = Isolation::Process)]
-    isolation: Isolation,
+    #[command(flatten)]
+    lanes: LaneOptions,
     #[command(flatten)]
     broadcast: BroadcastOptions,
     /// Slots after the start in which nothing is signed and votes with local keys are listened for:
@@ -229,15 +215,6 @@ impl From<BroadcastOptions> for Settings {
             above_bytes: options.broadcast_above as usize,
         }
     }
-}
-
-/// Where jobs that make proofs run.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isolation {
-    /// In a process of the prove lane
-    Process,
-    /// In a thread of the node
-    Thread,
 }
 
 pub(crate) fn run(command: &NodeCommand) -> Result<()> {

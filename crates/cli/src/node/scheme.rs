@@ -1,9 +1,9 @@
 //! The schemes of a node: built once for its own lanes, and again in the processes of prove lanes.
 
+use super::Args;
 use super::files::{NetworkFile, NodeEntry};
 use super::lane;
 use super::start::Parts;
-use super::{Args, Isolation};
 use crate::calibration;
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
@@ -146,7 +146,7 @@ fn child(
     keys: Vec<u8>,
 ) -> Result<Option<ChildCommand>> {
     let proofs = network.alphorn_layers != Layers::ListList;
-    if !proofs || args.isolation == Isolation::Thread {
+    if !proofs || !args.lanes.has_processes() {
         return Ok(None);
     }
     let options = lane::options(&network.alphorn_scheme, network.alphorn_layers, kernel);

@@ -30,7 +30,6 @@ use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Op};
 use alphorn_types::{Layout, Slot, Time, Unit, Validator};
-use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -285,18 +284,8 @@ pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> R
 
 /// The lanes that jobs run on.
 fn lanes(args: &Args, child: Option<ChildCommand>) -> Result<WorkerConfig> {
-    let mut lanes = WorkerConfig::for_cores(args.common.threads()?);
-    let plan = &mut lanes.plan;
-    plan.prove_threads = args.prove_threads.unwrap_or(plan.prove_threads);
-    plan.fast_lanes = args.fast_threads.unwrap_or(plan.fast_lanes);
-    if let Some(mib) = args.memory_budget {
-        plan.memory_budget_bytes = mib << 20;
-        lanes.low_memory = plan.memory_budget_bytes < LOW_MEMORY_BYTES;
-    }
-    lanes.low_memory |= args.low_memory;
-    lanes.child = child;
-    lanes.faults = Some(FaultFiles::new(args.data_dir.join("faults")));
-    Ok(lanes)
+    let faults = FaultFiles::new(args.data_dir.join("faults"));
+    args.lanes.config(&args.common, child, Some(faults))
 }
 
 /// Begins the record of a node.
@@ -508,29 +497,11 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Ends the node on Ctrl-C, on SIGTERM, and when standard input ends, if that was asked for.
 fn watch_signals(args: &Args, control: mpsc::Sender<Control>) {
-    let on_signal = control.clone();
+    let on_stdin_eof = args.exit_on_stdin_eof;
     tokio::spawn(async move {
-        let interrupt = tokio::signal::ctrl_c();
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-                tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
-            } else {
-                let _ = interrupt.await;
-            }
-        }
-        #[cfg(not(unix))]
-        let _ = interrupt.await;
-        let _ = on_signal.send(Control::Shutdown).await;
+        crate::stop::asked(on_stdin_eof).await;
+        let _ = control.send(Control::Shutdown).await;
     });
-    if args.exit_on_stdin_eof {
-        // Reading blocks, so it has a thread; the process ends without waiting for it.
-        std::thread::spawn(move || {
-            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-            let _ = control.blocking_send(Control::Shutdown);
-        });
-    }
 }
 
 #[cfg(test)]

@@ -16,15 +16,15 @@ mod page;
 
 use super::{NodeInfo, Snapshot, Summary};
 use alphorn_dashboard::Clients;
-use page::Page;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 use std::fmt;
 
 pub(super) use counted::Counted;
+pub use page::{Labels, Page, labels};
 
 /// The content type of the text.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// That of the older form, which who does not ask for this one gets.
 pub(crate) const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -238,6 +238,30 @@ fn every_accepted_job_ends_exactly_once_in_every_order() {
 
 /// R2: a result is delivered whenever it comes, and its fate is a function of facts; the slots of
 /// other sessions are not part of any of it (W2).
+/// A run again after a crash is still the job that was submitted.
+#[test]
+fn what_runs_is_told_by_the_name_that_it_was_given() {
+    let mut desk = desk_of(config());
+    assert_eq!(desk.at_work(at(0)), []);
+    let job = submit(&mut desk, 0, Toy::new(&[GOOD; 3]));
+    assert_eq!(desk.at_work(at(1)), [], "it waits");
+    let order = start(&mut desk, 2, 0);
+    order.beats.fetch_add(7, Ordering::Relaxed);
+    let running = desk.at_work(at(5));
+    let [one] = running[..] else {
+        panic!("one job runs: {running:?}");
+    };
+    let told = (one.job, one.run.inputs, one.ran_ns, one.beats);
+    assert_eq!(told, (job, 3, 3 * MS, 7));
+    crash(&mut desk, 6, 0);
+    start(&mut desk, 8, 0);
+    let again = desk.at_work(at(9));
+    assert_eq!(again.iter().map(|one| one.job).collect::<Vec<_>>(), [job]);
+    assert_eq!(again[0].ran_ns, MS);
+    done(&mut desk, 10, 0);
+    assert_eq!(desk.at_work(at(11)), []);
+}
+
 #[test]
 fn late_results_are_delivered_and_none_of_use_is_lost() {
     let mut kept = 0;

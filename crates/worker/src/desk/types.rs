@@ -204,6 +204,19 @@ pub struct Finished<O> {
     pub run: Option<Run>,
 }
 
+/// A job that runs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Which, as [`Worker::submit`](crate::Worker::submit) named it.
+    pub job: JobId,
+    /// The run: where, on how many inputs, and how long such jobs take.
+    pub run: Run,
+    /// Nanoseconds that this run has lasted.
+    pub ran_ns: u64,
+    /// Signs of life so far.
+    pub beats: u64,
+}
+
 /// Why a submission was not accepted; nothing is reported of it later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {

@@ -1,5 +1,6 @@
 //! Figures by name, as a scrape reads them.
 
+use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,7 +11,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 /// Names and values.
-pub(super) type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// One label.
 pub(super) fn label(name: &'static str, value: &str) -> Labels {
@@ -35,15 +36,25 @@ macro_rules! put {
 pub(super) use put;
 
 /// Several labels.
-pub(super) fn labels<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
+pub fn labels<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
     labels.map(|(name, value)| (name, value.to_owned())).into()
 }
 
 /// Figures that go on are handed back as they are registered, those of a moment are given as values.
-#[derive(Default)]
-pub(super) struct Page(pub(super) Registry);
+#[derive(Debug, Default)]
+pub struct Page(pub(super) Registry);
 
 impl Page {
+    /// The text that a scrape reads.
+    ///
+    /// # Errors
+    /// If it cannot be written, which a string never refuses.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0)?;
+        Ok(text)
+    }
+
     /// Registers a figure, and gives it back.
     pub(super) fn put<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.0.register(name, help, metric.clone());
@@ -83,11 +94,13 @@ impl Page {
         self.rows(name, help, rows.collect())
     }
 
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) {
+    /// A figure of this moment.
+    pub fn gauge(&mut self, name: &str, help: &str, value: f64) {
         self.put(name, help, gauge(value));
     }
 
-    pub(super) fn gauges(
+    /// Figures of this moment that labels tell apart.
+    pub fn gauges(
         &mut self,
         name: &str,
         help: &str,
@@ -99,11 +112,12 @@ impl Page {
     }
 
     /// What was counted elsewhere.
-    pub(super) fn total(&mut self, name: &str, help: &str, value: u64) {
+    pub fn total(&mut self, name: &str, help: &str, value: u64) {
         self.counter(name, help).inc_by(value);
     }
 
-    pub(super) fn totals(
+    /// What was counted elsewhere, told apart by labels.
+    pub fn totals(
         &mut self,
         name: &str,
         help: &str,

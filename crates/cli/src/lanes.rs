@@ -1,0 +1,65 @@
+//! Options of the lanes that jobs run on, of a node and of a worker alike.
+
+use crate::error::Result;
+use crate::options::Common;
+use alphorn_worker::memory::LOW_MEMORY_BYTES;
+use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
+
+/// The lanes of a process, and what they may take.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct LaneOptions {
+    /// Threads of the lane for long jobs; by the number of cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    prove_threads: Option<u16>,
+    /// Lanes for short jobs, one thread each; by the number of cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    fast_threads: Option<u16>,
+    /// Most memory of running jobs in MiB; 60 % of this machine's by default
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
+    memory_budget: Option<u64>,
+    /// One prove lane, a process for each job, a short queue; the default where the budget is below
+    /// 4096 MiB
+    #[arg(long)]
+    low_memory: bool,
+    /// Where jobs that make proofs run: in a process, which is killed and replaced if it hangs or
+    /// takes too much memory, or in a thread of this one
+    #[arg(long, value_enum, default_value_t = Isolation::Process)]
+    isolation: Isolation,
+}
+
+/// Where jobs that make proofs run.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Isolation {
+    /// In a process of the prove lane
+    Process,
+    /// In a thread of this process
+    Thread,
+}
+
+impl LaneOptions {
+    /// Whether jobs that make proofs have a process of their own.
+    pub(crate) fn has_processes(&self) -> bool {
+        self.isolation == Isolation::Process
+    }
+
+    /// The lanes; `faults` keeps jobs whose result failed verification.
+    pub(crate) fn config(
+        &self,
+        common: &Common,
+        child: Option<ChildCommand>,
+        faults: Option<FaultFiles>,
+    ) -> Result<WorkerConfig> {
+        let mut lanes = WorkerConfig::for_cores(common.threads()?);
+        let plan = &mut lanes.plan;
+        plan.prove_threads = self.prove_threads.unwrap_or(plan.prove_threads);
+        plan.fast_lanes = self.fast_threads.unwrap_or(plan.fast_lanes);
+        if let Some(mib) = self.memory_budget {
+            plan.memory_budget_bytes = mib << 20;
+            lanes.low_memory = plan.memory_budget_bytes < LOW_MEMORY_BYTES;
+        }
+        lanes.low_memory |= self.low_memory;
+        lanes.child = child;
+        lanes.faults = faults;
+        Ok(lanes)
+    }
+}

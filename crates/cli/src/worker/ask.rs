@@ -1,0 +1,146 @@
+//! What all requests share: who asks, bodies and their formats, errors.
+
+use super::book::Problem;
+use super::service::Service;
+use alphorn_node::api::{bears, problem};
+use alphorn_dashboard::ClientAddress;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Ssz,
+}
+
+/// Who asks, by the name of its token or by its address.
+pub(super) struct Who(pub(super) String);
+
+/// An answer that is an error.
+pub(super) struct Refused(Response);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from((code, why): Problem) -> Self {
+        let answer = problem(code, why);
+        Refused(match code {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                ([(header::RETRY_AFTER, "1")], answer).into_response()
+            }
+            _ => answer,
+        })
+    }
+}
+
+pub(super) fn bad(why: impl Into<String>) -> Refused {
+    (StatusCode::BAD_REQUEST, why.into()).into()
+}
+
+pub(super) fn missing(what: &str) -> Refused {
+    (StatusCode::NOT_FOUND, format!("there is no {what}")).into()
+}
+
+impl FromRequestParts<Arc<Service>> for Who {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Who, Refused> {
+        let tokens = &service.tokens.0;
+        if tokens.is_empty() {
+            let address = parts.extensions.get::<ClientAddress>();
+            let ClientAddress(address) =
+                address.ok_or_else(|| bad("a request without an address"))?;
+            return Ok(Who(address.to_string()));
+        }
+        // All are compared, so that the time says nothing of which one is near.
+        let named = tokens.iter().fold(None, |named, (name, token)| {
+            bears(&parts.headers, token).then_some(name).or(named)
+        });
+        let named = named.ok_or_else(|| {
+            let answer = problem(
+                StatusCode::UNAUTHORIZED,
+                "a token of --token-file is needed",
+            );
+            Refused(([(header::WWW_AUTHENTICATE, "Bearer")], answer).into_response())
+        })?;
+        Ok(Who(named.clone()))
+    }
+}
+
+/// The last part of a path that is a name.
+pub(super) struct Name(pub(super) String);
+
+impl FromRequestParts<Arc<Service>> for Name {
+    type Rejection = Refused;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        service: &Arc<Service>,
+    ) -> Result<Name, Refused> {
+        let path = Path::<String>::from_request_parts(parts, service).await;
+        path.map(|Path(name)| Name(name))
+            .map_err(|error| bad(error.body_text()))
+    }
+}
+
+/// The format of a body, and its bytes while there is room for them.
+pub(super) async fn body(
+    service: &Service,
+    who: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Format, Bytes, OwnedSemaphorePermit), Refused> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let media = text(header::CONTENT_TYPE).unwrap_or_default();
+    let format = match media.split(';').next().unwrap_or_default().trim() {
+        "application/json" => Format::Json,
+        "application/octet-stream" => Format::Ssz,
+        other => {
+            let why = format!(
+                "content type {other:?}, must be application/json or application/octet-stream"
+            );
+            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into());
+        }
+    };
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+    let length = length.ok_or((
+        StatusCode::LENGTH_REQUIRED,
+        "a body needs a Content-Length".to_owned(),
+    ))?;
+    let room = service.book().upload(who, length, Instant::now())?;
+    let bytes = to_bytes(body, length).await;
+    let bytes = bytes.map_err(|error| bad(format!("the body: {error}")))?;
+    Ok((format, bytes, room))
+}
+
+/// Runs what takes some milliseconds or more away from the thread that serves.
+pub(super) async fn aside<T: Send + 'static>(
+    service: &Service,
+    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let turn = service.decoders.acquire().await;
+    let done = tokio::task::spawn_blocking(work).await;
+    drop(turn);
+    // A panic ends there.
+    done.unwrap_or_else(|_| {
+        let why = "the request could not be read".to_owned();
+        Err((StatusCode::INTERNAL_SERVER_ERROR, why).into())
+    })
+}
+
+pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
+    let query = query.map_err(|error| bad(error.body_text()))?;
+    Ok(query.0)
+}

@@ -1,0 +1,429 @@
+//! What the service remembers: clients with their registries, and jobs until they are forgotten.
+//!
+//! Each client has a share of its own of everything, so that none of them takes what another one
+//! needs: registries, inputs that wait, bodies under way, results that are kept. Clients are bounded in
+//! number; one that has nothing under way makes room for a new one.
+
+use super::job::{Kind, Output};
+use super::record::{Events, Record, State, ending};
+use super::registry::{Digest, Registry};
+use alphorn_scheme::{Class, JobId, SessionId};
+use alphorn_worker::{Finished, Running};
+use axum::http::StatusCode;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+/// Bytes of a KiB, in which bodies under way are counted.
+const KIB: usize = 1 << 10;
+
+/// The share of a client, and how many clients there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) clients_max: usize,
+    /// Jobs that wait or run.
+    pub(super) jobs_max: usize,
+    /// Bytes of a body, of bodies under way, and of the inputs of jobs that wait or run.
+    pub(super) body_bytes_max: usize,
+    /// Keys of its registries.
+    pub(super) registry_keys_max: usize,
+    /// Jobs that have ended and are remembered.
+    pub(super) ended_max: usize,
+    /// Bytes of their results.
+    pub(super) result_bytes_max: usize,
+    /// How long they are remembered.
+    pub(super) keep: Duration,
+}
+
+/// Why something is not done: the status of the answer, and the reason.
+pub(super) type Problem = (StatusCode, String);
+
+/// A client: the owner of a token, or an address.
+struct Client {
+    registries: BTreeMap<Digest, (Arc<Registry>, Instant)>,
+    /// Bodies that are being received, in KiB.
+    uploads: Arc<Semaphore>,
+    live: usize,
+    live_bytes: usize,
+    /// Its jobs that have ended, the oldest first.
+    ended: VecDeque<u64>,
+    ended_bytes: usize,
+    used: Instant,
+}
+
+/// What a client asks, apart from the work itself.
+pub(super) struct Asked {
+    pub(super) client: String,
+    pub(super) name: Option<String>,
+    pub(super) session: Option<String>,
+    /// SHA-256 of what was asked for.
+    pub(super) digest: Digest,
+    pub(super) bytes: usize,
+    pub(super) kind: Kind,
+    pub(super) inputs: usize,
+}
+
+/// Everything that is remembered.
+pub(super) struct Book {
+    limits: Limits,
+    /// Tells the names of this process's jobs from those of another life.
+    instance: u64,
+    clients: BTreeMap<String, Client>,
+    records: BTreeMap<u64, Record>,
+    by_job: BTreeMap<JobId, u64>,
+    next: u64,
+    /// Jobs by kind and by how they ended.
+    pub(super) ended: BTreeMap<(&'static str, &'static str), u64>,
+    /// Nothing more is taken.
+    pub(super) closing: bool,
+}
+
+impl Book {
+    pub(super) fn new(limits: Limits, instance: u64) -> Book {
+        Book {
+            limits,
+            instance,
+            clients: BTreeMap::new(),
+            records: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            next: 1,
+            ended: BTreeMap::new(),
+            closing: false,
+        }
+    }
+
+    /// The client of a name; one that has nothing under way makes room for a new one.
+    fn client(&mut self, name: &str, now: Instant) -> Result<&mut Client, Problem> {
+        if !self.clients.contains_key(name) {
+            if self.clients.len() >= self.limits.clients_max {
+                self.forget_a_client()?;
+            }
+            let kib = self.limits.body_bytes_max.div_ceil(KIB) + 1;
+            let client = Client {
+                registries: BTreeMap::new(),
+                uploads: Arc::new(Semaphore::new(kib)),
+                live: 0,
+                live_bytes: 0,
+                ended: VecDeque::new(),
+                ended_bytes: 0,
+                used: now,
+            };
+            self.clients.insert(name.to_owned(), client);
+        }
+        let max = self.limits.clients_max;
+        let client = self.clients.get_mut(name);
+        let client = client.ok_or_else(|| too_many(format!("{max} clients are busy")))?;
+        client.used = now;
+        Ok(client)
+    }
+
+    fn forget_a_client(&mut self) -> Result<(), Problem> {
+        let kib = self.limits.body_bytes_max.div_ceil(KIB) + 1;
+        let idle = self.clients.iter();
+        let idle = idle.filter(|(_, one)| one.live == 0 && one.uploads.available_permits() == kib);
+        let oldest = idle.min_by_key(|(_, one)| one.used);
+        let Some(name) = oldest.map(|(name, _)| name.clone()) else {
+            let max = self.limits.clients_max;
+            return Err(too_many(format!("{max} clients have jobs under way")));
+        };
+        if let Some(client) = self.clients.remove(&name) {
+            for number in client.ended {
+                self.records.remove(&number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for a body of so many bytes while it is received and decoded.
+    pub(super) fn upload(
+        &mut self,
+        client: &str,
+        bytes: usize,
+        now: Instant,
+    ) -> Result<tokio::sync::OwnedSemaphorePermit, Problem> {
+        let max = self.limits.body_bytes_max;
+        if bytes > max {
+            let why = format!("a body of {bytes} bytes, at most {max}");
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
+        }
+        let uploads = self.client(client, now)?.uploads.clone();
+        let kib = u32::try_from(bytes / KIB + 1).unwrap_or(u32::MAX);
+        let permit = uploads.try_acquire_many_owned(kib);
+        permit.map_err(|_| too_many(format!("your bodies under way exceed {max} bytes")))
+    }
+
+    /// Keeps a registry; the client's own that it used longest ago make room. Whether it is new.
+    pub(super) fn keep_registry(
+        &mut self,
+        client: &str,
+        registry: Arc<Registry>,
+        now: Instant,
+    ) -> Result<bool, Problem> {
+        let max = self.limits.registry_keys_max;
+        let client = self.client(client, now)?;
+        let digest = registry.digest;
+        let is_new = client.registries.insert(digest, (registry, now)).is_none();
+        let keys = |client: &Client| -> usize {
+            let all = client.registries.values();
+            all.map(|(registry, _)| registry.len()).sum()
+        };
+        while keys(client) > max {
+            let others = client.registries.iter();
+            let others = others.filter(|(one, _)| **one != digest);
+            let oldest = others.min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(one, _)| *one) else {
+                break;
+            };
+            client.registries.remove(&oldest);
+        }
+        Ok(is_new)
+    }
+
+    /// A registry of a client.
+    pub(super) fn registry(
+        &mut self,
+        client: &str,
+        digest: &Digest,
+        now: Instant,
+    ) -> Option<Arc<Registry>> {
+        let client = self.clients.get_mut(client)?;
+        client.used = now;
+        let (registry, used) = client.registries.get_mut(digest)?;
+        *used = now;
+        Some(registry.clone())
+    }
+
+    /// The registries of a client.
+    pub(super) fn registries(&self, client: &str) -> Vec<Arc<Registry>> {
+        let client = self.clients.get(client);
+        let all = client.map(|client| client.registries.values());
+        let all = all.into_iter().flatten();
+        all.map(|(registry, _)| registry.clone()).collect()
+    }
+
+    /// Forgets a registry; jobs that are under way keep it.
+    pub(super) fn forget_registry(&mut self, client: &str, digest: &Digest) -> bool {
+        let client = self.clients.get_mut(client);
+        client.is_some_and(|client| client.registries.remove(digest).is_some())
+    }
+
+    /// The job of a client that has this name already, if it is the same one.
+    pub(super) fn named(&self, asked: &Asked) -> Result<Option<u64>, Problem> {
+        let Some(name) = &asked.name else {
+            return Ok(None);
+        };
+        let own = self.records.values();
+        let mut own = own.filter(|one| one.client == asked.client);
+        match own.find(|one| one.name.as_ref() == Some(name)) {
+            None => Ok(None),
+            Some(one) if one.asked == asked.digest => Ok(Some(one.number)),
+            Some(_) => Err((
+                StatusCode::CONFLICT,
+                format!("another job has the name {name}"),
+            )),
+        }
+    }
+
+    /// Whether a client may hand in one more job.
+    pub(super) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<u64, Problem> {
+        let limits = self.limits;
+        let number = self.next;
+        let client = self.client(&asked.client, now)?;
+        if client.live >= limits.jobs_max {
+            let max = limits.jobs_max;
+            return Err(too_many(format!("{max} of your jobs are under way")));
+        }
+        if client.live_bytes + asked.bytes > limits.body_bytes_max {
+            let (live, max) = (client.live_bytes, limits.body_bytes_max);
+            let bytes = asked.bytes;
+            return Err(too_many(format!(
+                "{bytes} bytes and {live} of your jobs under way, together at most {max}"
+            )));
+        }
+        Ok(number)
+    }
+
+    /// Remembers a job that was accepted under the number of [`Book::admit`].
+    pub(super) fn insert(
+        &mut self,
+        asked: Asked,
+        job: JobId,
+        cancel: SessionId,
+        now: Instant,
+    ) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if let Some(client) = self.clients.get_mut(&asked.client) {
+            client.live += 1;
+            client.live_bytes += asked.bytes;
+        }
+        let record = Record {
+            number,
+            client: asked.client,
+            kind: asked.kind,
+            name: asked.name,
+            asked: asked.digest,
+            session: asked.session,
+            cancel,
+            bytes: asked.bytes,
+            inputs: asked.inputs,
+            accepted: now,
+            state: State::Queued,
+            events: Events::new(self.instance ^ number),
+            over: watch::Sender::new(false),
+        };
+        record
+            .events
+            .push("queued", &record.json(self.instance, now), false);
+        self.by_job.insert(job, number);
+        self.records.insert(number, record);
+        number
+    }
+
+    /// A job of a client, by the name that the service gave it.
+    pub(super) fn find(&self, client: &str, id: &str) -> Option<&Record> {
+        let (instance, number) = id.split_once('-')?;
+        if u64::from_str_radix(instance, 16) != Ok(self.instance) {
+            return None;
+        }
+        let record = self.records.get(&number.parse().ok()?)?;
+        (record.client == client).then_some(record)
+    }
+
+    /// The job with a number.
+    pub(super) fn get(&self, number: u64) -> Option<&Record> {
+        self.records.get(&number)
+    }
+
+    /// The state of a job in JSON.
+    pub(super) fn json(&self, record: &Record, now: Instant) -> Value {
+        record.json(self.instance, now)
+    }
+
+    /// The jobs of a client.
+    pub(super) fn of_client<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Record> {
+        let all = self.records.values();
+        all.filter(move |record| record.client == client)
+    }
+
+    /// Jobs that wait or run.
+    pub(super) fn live(&self) -> usize {
+        self.by_job.len()
+    }
+
+    /// Clients that are remembered.
+    pub(super) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Notes which jobs run.
+    pub(super) fn progress(&mut self, running: &[Running], now: Instant) {
+        for one in running {
+            let record = self.by_job.get(&one.job);
+            let Some(record) = record.and_then(|number| self.records.get_mut(number)) else {
+                continue;
+            };
+            let begins = matches!(record.state, State::Queued);
+            record.state = State::Running(*one);
+            let state = record.json(self.instance, now);
+            match begins {
+                true => record.events.push("running", &state, false),
+                false => record.events.push("progress", &state, true),
+            }
+        }
+    }
+
+    /// Notes the end of a job.
+    pub(super) fn end(&mut self, finished: Finished<Output>, now: Instant) {
+        let number = self.by_job.remove(&finished.job);
+        let Some(record) = number.and_then(|number| self.records.get_mut(&number)) else {
+            return;
+        };
+        let ending = ending(finished, record.inputs, now);
+        *self
+            .ended
+            .entry((record.kind.name(), ending.state))
+            .or_default() += 1;
+        let bytes = ending.proof.as_ref().map_or(0, |proof| proof.len());
+        record.state = State::Ended(ending);
+        record
+            .events
+            .push("ended", &record.json(self.instance, now), false);
+        record.over.send_replace(true);
+        let (number, client, live_bytes) = (record.number, record.client.clone(), record.bytes);
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.live -= 1;
+            client.live_bytes -= live_bytes;
+            client.ended.push_back(number);
+            client.ended_bytes += bytes;
+        }
+        self.forget_ended(&client, now);
+    }
+
+    /// Forgets what has ended and is beyond a client's share, or too old.
+    fn forget_ended(&mut self, name: &str, now: Instant) {
+        let limits = self.limits;
+        let Some(client) = self.clients.get_mut(name) else {
+            return;
+        };
+        while let Some(number) = client.ended.front() {
+            let record = self.records.get(number);
+            let age = record.and_then(Record::ended_at);
+            let age = age.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
+            // The last result stays however long it is: its client has not had a turn to fetch it.
+            let is_long = client.ended_bytes > limits.result_bytes_max && client.ended.len() > 1;
+            if age < limits.keep && client.ended.len() <= limits.ended_max && !is_long {
+                break;
+            }
+            let bytes = record
+                .and_then(Record::proof)
+                .map_or(0, |proof| proof.len());
+            self.records.remove(number);
+            client.ended_bytes -= bytes;
+            client.ended.pop_front();
+        }
+    }
+
+    /// Forgets what is too old.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        let names: Vec<String> = self.clients.keys().cloned().collect();
+        for name in names {
+            self.forget_ended(&name, now);
+        }
+    }
+
+    /// Forgets a job that has ended.
+    pub(super) fn forget(&mut self, number: u64) {
+        let Some(record) = self.records.remove(&number) else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&record.client) {
+            client.ended.retain(|one| *one != number);
+            client.ended_bytes -= record.proof().map_or(0, |proof| proof.len());
+        }
+    }
+}
+
+/// The answer to a client that should come back later.
+fn too_many(why: String) -> Problem {
+    (StatusCode::TOO_MANY_REQUESTS, why)
+}
+
+/// Priorities by their names in requests.
+pub(super) fn priority(name: &str) -> Option<Class> {
+    Class::ALL.into_iter().find(|class| class.name() == name)
+}
+
+/// What tells one job from another: its kind, what its schedule makes of it, and its body.
+pub(super) fn digest_of(kind: Kind, body: &[u8], schedule: &str) -> Digest {
+    let mut hasher = Sha256::new();
+    hasher.update(kind.name());
+    hasher.update([0]);
+    hasher.update(schedule);
+    hasher.update([0]);
+    hasher.update(body);
+    hasher.finalize().into()
+}

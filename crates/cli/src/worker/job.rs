@@ -1,0 +1,471 @@
+//! What the service does: jobs over registries.
+
+use super::registry::{Digest, Known, Registry, proofs};
+use alphorn_exec::{Backend, Exec};
+use alphorn_scheme::TaskError;
+use alphorn_scheme::list::TAG_MERGE;
+use alphorn_types::Bitfield;
+use alphorn_xmss::{
+    BundleEntry, Claimed, Item, ProofRegistry, Proofs, ProveError, Set, Signature, Signed,
+    preset_of_evidence, verify_batch,
+};
+use axum::body::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Proofs of one job at most.
+pub(super) const ENTRIES_MAX: usize = 256;
+
+/// What was signed, and by members of which registry.
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    pub(super) registry: Arc<Registry>,
+    /// The slot, which is the one-time index of the signatures.
+    pub(super) slot: u32,
+    pub(super) message: [u8; 32],
+}
+
+/// Signatures over one message.
+#[derive(Clone, Debug)]
+pub(super) struct Votes {
+    pub(super) about: About,
+    /// Who signed, of the registry.
+    pub(super) participants: Bitfield,
+    /// Their signatures in this order, one after the other.
+    pub(super) signatures: Bytes,
+}
+
+/// A proof with what it is of.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) about: About,
+    pub(super) participants: Bitfield,
+    /// Empty for an entry of a bundle, which has one for all.
+    pub(super) proof: Bytes,
+}
+
+/// The kinds of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Prove,
+    Merge,
+    Bundle,
+    Split,
+    VerifySignatures,
+    Verify,
+    VerifyBundle,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 7] = [
+        Kind::Prove,
+        Kind::Merge,
+        Kind::Bundle,
+        Kind::Split,
+        Kind::VerifySignatures,
+        Kind::Verify,
+        Kind::VerifyBundle,
+    ];
+
+    /// The name in paths.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Prove => "prove",
+            Kind::Merge => "merge",
+            Kind::Bundle => "bundle",
+            Kind::Split => "split",
+            Kind::VerifySignatures => "verify-signatures",
+            Kind::Verify => "verify",
+            Kind::VerifyBundle => "verify-bundle",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// One proof that all of these signed.
+    Prove(Votes),
+    /// One proof of the union of the signers of proofs over one message.
+    Merge(Vec<Entry>),
+    /// One proof of proofs over several messages.
+    Bundle(Vec<Entry>),
+    /// One entry of a bundle as a proof of its own.
+    Split {
+        entries: Vec<Entry>,
+        proof: Bytes,
+        kept: usize,
+    },
+    /// Which signatures do not hold.
+    VerifySignatures(Votes),
+    /// Which proofs hold.
+    Verify(Vec<Entry>),
+    /// Whether a bundle holds.
+    VerifyBundle { entries: Vec<Entry>, proof: Bytes },
+}
+
+/// A job of the service.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    /// Whether the first inputs alone are of use, if all of them take too long.
+    pub(super) cut: bool,
+}
+
+/// What a job yields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// The bytes of a proof.
+    Proof(Vec<u8>),
+    /// For each proof why it is refused, none if it holds.
+    Verdicts(Vec<Option<String>>),
+    /// The signatures that do not hold, by index, and why.
+    Bad(Vec<(usize, String)>),
+}
+
+/// What jobs need apart from their inputs.
+#[derive(Debug)]
+pub(super) struct Env {
+    pub(super) backend: Backend,
+    pub(super) known: Known,
+    /// The sets whose circuits are made, a bit each.
+    circuits: AtomicU8,
+}
+
+impl Env {
+    pub(super) fn new(backend: Backend) -> Env {
+        Env {
+            backend,
+            known: Known::default(),
+            circuits: AtomicU8::new(0),
+        }
+    }
+
+    /// Whether the circuits of merges of a set are made in this process.
+    pub(super) fn has_circuits(&self, set: Set) -> bool {
+        self.circuits.load(Ordering::Relaxed) >> set as u8 & 1 == 1
+    }
+
+    /// Notes that they are.
+    pub(super) fn note_circuits(&self, set: Set) {
+        self.circuits.fetch_or(1 << set as u8, Ordering::Relaxed);
+    }
+}
+
+impl Votes {
+    pub(super) fn set(&self) -> Set {
+        self.about.registry.set
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.participants.count_ones()
+    }
+
+    /// The signatures of the first `count` signers.
+    pub(super) fn prefix(&self, count: usize) -> Votes {
+        let mut participants = Bitfield::new(self.participants.len());
+        let first = self.participants.iter_ones().take(count);
+        first.for_each(|position| participants.set(position));
+        let bytes = count * self.set().params().signature_bytes;
+        Votes {
+            about: self.about.clone(),
+            participants,
+            signatures: self.signatures.slice(..bytes.min(self.signatures.len())),
+        }
+    }
+
+    /// The signatures with their positions, or why one is none.
+    pub(super) fn decoded(&self) -> Vec<(u32, Result<Signature, String>)> {
+        let each = self.set().params().signature_bytes;
+        let signatures = self.signatures.chunks_exact(each);
+        let signatures = self.participants.iter_ones().zip(signatures);
+        let decode = |(position, bytes): (usize, &[u8])| {
+            let signature = Signature::from_bytes(self.set(), bytes);
+            (
+                position as u32,
+                signature.map_err(|error| error.to_string()),
+            )
+        };
+        signatures.map(decode).collect()
+    }
+
+    /// The signatures that do not hold, by index.
+    pub(super) fn bad(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        decoded: &[(u32, Result<Signature, String>)],
+    ) -> Vec<(usize, String)> {
+        let items = decoded.iter().filter_map(|(position, signature)| {
+            Some(Item {
+                key: registry.key(*position)?,
+                index: self.about.slot,
+                message: &self.about.message,
+                signature: signature.as_ref().ok()?,
+            })
+        });
+        let items: Vec<Item<'_>> = items.collect();
+        let mut holds = verify_batch(self.set(), &items, exec).into_iter();
+        let bad = decoded.iter().enumerate();
+        let bad = bad.filter_map(|(index, (_, signature))| match signature {
+            Err(why) => Some((index, why.clone())),
+            Ok(_) if holds.next() == Some(true) => None,
+            Ok(_) => Some((index, "it does not hold".to_owned())),
+        });
+        bad.collect()
+    }
+
+    pub(super) fn prove(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+    ) -> Result<Output, TaskError> {
+        let decoded = self.decoded();
+        if decoded.iter().any(|(_, signature)| signature.is_err()) {
+            let bad = self.bad(exec, registry, &decoded).into_iter();
+            return Err(TaskError::Invalid(bad.map(|(index, _)| index).collect()));
+        }
+        let signed = decoded.iter().filter_map(|(position, signature)| {
+            Some(Signed {
+                position: *position,
+                signature: signature.as_ref().ok()?,
+            })
+        });
+        let signed: Vec<Signed<'_>> = signed.collect();
+        let About { slot, message, .. } = &self.about;
+        let proved = proofs(self.set()).prove_evidence(exec, registry, *slot, message, &signed);
+        proved.map(Output::Proof).map_err(|error| match error {
+            ProveError::InvalidSignatures { positions } => {
+                let index = |position: &u32| {
+                    let found = signed.binary_search_by_key(position, |one| one.position);
+                    found.unwrap_or_default()
+                };
+                TaskError::Invalid(positions.iter().map(index).collect())
+            }
+            error => failed(&error),
+        })
+    }
+}
+
+/// Why nothing was made of good inputs.
+fn failed(error: &ProveError) -> TaskError {
+    match error {
+        ProveError::Stopped => TaskError::Stopped,
+        error => TaskError::Refused(error.to_string()),
+    }
+}
+
+impl Entry {
+    fn claimed(&self) -> Claimed<'_> {
+        Claimed {
+            slot: self.about.slot,
+            message: &self.about.message,
+            signers: &self.participants,
+        }
+    }
+
+    /// Why a proof does not prove that its participants signed; none if it does.
+    fn refused(&self, exec: Exec<'_>, registry: &ProofRegistry) -> Option<String> {
+        let Some(preset) = preset_of_evidence(registry.len(), &self.proof) else {
+            return Some("the proof begins with no header of a proof".to_owned());
+        };
+        let proofs = Proofs::new(self.about.registry.set, preset);
+        let verified = proofs.verify_evidence(exec, registry, &self.claimed(), &self.proof);
+        verified.err().map(|error| error.to_string())
+    }
+}
+
+/// Entries with their keys, as proofs take them.
+pub(super) struct Entries<'a> {
+    entries: &'a [Entry],
+    registries: Vec<Arc<Registry>>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn of(env: &Env, entries: &'a [Entry]) -> Entries<'a> {
+        let registries = entries.iter();
+        let registries = registries.map(|entry| env.known.same(&entry.about.registry));
+        Entries {
+            entries,
+            registries: registries.collect(),
+        }
+    }
+
+    fn proofs(&self) -> Proofs {
+        let first = self.entries.first();
+        proofs(first.map_or(Set::Prod, |entry| entry.about.registry.set))
+    }
+
+    fn committed(&self, exec: Exec<'_>) -> Result<Vec<&ProofRegistry>, TaskError> {
+        let registries = self.registries.iter();
+        let registries = registries.map(|registry| registry.committed(exec));
+        registries
+            .collect::<Result<_, _>>()
+            .map_err(TaskError::Refused)
+    }
+
+    fn bundled(&self, exec: Exec<'_>) -> Result<Vec<BundleEntry<'_>>, TaskError> {
+        let registries = self.committed(exec)?.into_iter();
+        let entries = self.entries.iter().zip(registries);
+        let entries = entries.map(|(entry, registry)| BundleEntry {
+            registry,
+            claimed: entry.claimed(),
+        });
+        Ok(entries.collect())
+    }
+
+    /// For each entry why its proof is refused.
+    pub(super) fn refused(&self, exec: Exec<'_>) -> Result<Vec<Option<String>>, TaskError> {
+        let registries = self.committed(exec)?;
+        let inner = match self.entries.len() {
+            1 => exec,
+            _ => exec.on_this_thread(),
+        };
+        let refused = exec.map(self.entries.len(), |i| {
+            self.entries[i].refused(inner, registries[i])
+        });
+        exec.go_on().map_err(|_| TaskError::Stopped)?;
+        Ok(refused)
+    }
+
+    pub(super) fn merge(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
+        let registries = self.committed(exec)?;
+        let (Some(first), Some(registry)) = (self.entries.first(), registries.first()) else {
+            return Err(failed(&ProveError::Empty));
+        };
+        let pieces = self.entries.iter();
+        let pieces = pieces.map(|entry| (&entry.participants, &entry.proof[..]));
+        let pieces: Vec<(&Bitfield, &[u8])> = pieces.collect();
+        let About { slot, message, .. } = &first.about;
+        let merged = self
+            .proofs()
+            .merge_evidence(exec, registry, *slot, message, &pieces);
+        merged.map(Output::Proof).map_err(|error| failed(&error))
+    }
+
+    pub(super) fn bundle(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
+        let proofs = self.proofs();
+        let mut bare = Vec::with_capacity(self.entries.len());
+        for (i, entry) in self.entries.iter().enumerate() {
+            let parts = proofs.evidence_parts(&entry.participants, &entry.proof);
+            match parts.as_deref() {
+                Ok([part]) => bare.push(part.proof),
+                // They hold: this one is of more signatures than one proof has room for.
+                _ => {
+                    let why = format!("entry {i} is several proofs: merge them to one first");
+                    return Err(TaskError::Refused(why));
+                }
+            }
+        }
+        let parts: Vec<_> = self.bundled(exec)?.into_iter().zip(bare).collect();
+        let made = proofs.bundle(exec, &parts);
+        made.map(Output::Proof).map_err(|error| failed(&error))
+    }
+
+    pub(super) fn split(
+        &self,
+        exec: Exec<'_>,
+        proof: &[u8],
+        kept: usize,
+    ) -> Result<Output, TaskError> {
+        let bundled = self.bundled(exec)?;
+        let split = self.proofs().split(exec, &bundled, proof, kept);
+        let split = split.map_err(|error| failed(&error))?;
+        Ok(Output::Proof([vec![TAG_MERGE], split].concat()))
+    }
+
+    /// Why a bundle does not prove exactly these entries; none if it does.
+    pub(super) fn bundle_refused(
+        &self,
+        exec: Exec<'_>,
+        proof: &[u8],
+    ) -> Result<Option<String>, TaskError> {
+        let bundled = self.bundled(exec)?;
+        let verified = self.proofs().verify_bundle(exec, &bundled, proof);
+        exec.go_on().map_err(|_| TaskError::Stopped)?;
+        Ok(verified.err().map(|error| error.to_string()))
+    }
+}
+
+impl Job {
+    pub(super) fn kind(&self) -> Kind {
+        match &self.work {
+            Work::Prove(_) => Kind::Prove,
+            Work::Merge(_) => Kind::Merge,
+            Work::Bundle(_) => Kind::Bundle,
+            Work::Split { .. } => Kind::Split,
+            Work::VerifySignatures(_) => Kind::VerifySignatures,
+            Work::Verify(_) => Kind::Verify,
+            Work::VerifyBundle { .. } => Kind::VerifyBundle,
+        }
+    }
+
+    /// Signatures or proofs.
+    pub(super) fn inputs(&self) -> usize {
+        match &self.work {
+            Work::Prove(votes) | Work::VerifySignatures(votes) => votes.len(),
+            Work::Merge(entries)
+            | Work::Bundle(entries)
+            | Work::Verify(entries)
+            | Work::Split { entries, .. }
+            | Work::VerifyBundle { entries, .. } => entries.len(),
+        }
+    }
+
+    /// What it is about; of several statements the first.
+    pub(super) fn about(&self) -> Option<&About> {
+        match &self.work {
+            Work::Prove(votes) | Work::VerifySignatures(votes) => Some(&votes.about),
+            _ => self.entries().first().map(|entry| &entry.about),
+        }
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        match &self.work {
+            Work::Prove(_) | Work::VerifySignatures(_) => &[],
+            Work::Merge(entries)
+            | Work::Bundle(entries)
+            | Work::Verify(entries)
+            | Work::Split { entries, .. }
+            | Work::VerifyBundle { entries, .. } => entries,
+        }
+    }
+
+    /// Its registries, each once.
+    pub(super) fn registries(&self) -> Vec<&Arc<Registry>> {
+        let entries = self.entries().iter().map(|entry| &entry.about.registry);
+        let votes = match &self.work {
+            Work::Prove(votes) | Work::VerifySignatures(votes) => Some(&votes.about.registry),
+            _ => None,
+        };
+        let all = votes.into_iter().chain(entries);
+        let by_digest: BTreeMap<Digest, &Arc<Registry>> =
+            all.map(|registry| (registry.digest, registry)).collect();
+        by_digest.into_values().collect()
+    }
+
+    /// The statement of the proof that it makes; none for a bundle and for what makes no proof.
+    pub(super) fn made(&self, proof: &[u8]) -> Option<Entry> {
+        let (about, participants) = match &self.work {
+            Work::Prove(votes) => (&votes.about, votes.participants.clone()),
+            Work::Merge(entries) => {
+                let first = entries.first()?;
+                let mut union = Bitfield::new(first.participants.len());
+                let all = entries.iter();
+                all.for_each(|entry| union.union_with(&entry.participants));
+                (&first.about, union)
+            }
+            Work::Split { entries, kept, .. } => {
+                let entry = entries.get(*kept)?;
+                (&entry.about, entry.participants.clone())
+            }
+            _ => return None,
+        };
+        Some(Entry {
+            about: about.clone(),
+            participants,
+            proof: Bytes::copy_from_slice(proof),
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! Bodies of requests in JSON: the fields of the SSZ containers, bytes in hexadecimal after `0x`,
+//! participants as ascending positions.
+
+use super::job::{Entry, Kind, Votes, Work};
+use super::ssz::{self, Lookup};
+use alphorn_types::Bitfield;
+use axum::body::Bytes;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VotesText {
+    registry: String,
+    slot: u64,
+    message: String,
+    participants: Vec<u32>,
+    signatures: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryText {
+    registry: String,
+    slot: u64,
+    message: String,
+    participants: Vec<u32>,
+    #[serde(default)]
+    proof_data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntriesText {
+    entries: Vec<EntryText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BundledText {
+    entries: Vec<EntryText>,
+    proof_data: String,
+}
+
+/// A registry to be uploaded.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RegistryText {
+    pub(super) set: String,
+    #[serde(default)]
+    pub(super) number: u32,
+    pub(super) keys: Vec<String>,
+}
+
+/// Bytes in hexadecimal after `0x`.
+pub(super) fn unhex(what: &str, text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.strip_prefix("0x");
+    let bytes = digits.and_then(|digits| hex::decode(digits).ok());
+    bytes.ok_or_else(|| format!("{what}: must be hexadecimal digits after 0x, two for each byte"))
+}
+
+/// So many bytes.
+pub(super) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8; N], String> {
+    let bytes = unhex(what, text)?;
+    let length = bytes.len();
+    bytes
+        .try_into()
+        .map_err(|_| format!("{what} has {length} bytes, must have {N}"))
+}
+
+/// Texts of one length each, one after the other.
+pub(super) fn joined(what: &str, texts: &[String], each: usize) -> Result<Bytes, String> {
+    let mut bytes = Vec::new();
+    for (i, text) in texts.iter().enumerate() {
+        let one = unhex(&format!("{what} {i}"), text)?;
+        if one.len() != each {
+            let length = one.len();
+            return Err(format!("{what} {i} has {length} bytes, must have {each}"));
+        }
+        bytes.extend_from_slice(&one);
+    }
+    Ok(bytes.into())
+}
+
+fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
+    // Fields are known by name alone: a list of them is no request.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err("the body must be an object in JSON".to_owned());
+    }
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}
+
+/// The registry of a body.
+pub(super) fn registry(body: &[u8]) -> Result<RegistryText, String> {
+    parsed(body)
+}
+
+/// The work that a body asks for.
+///
+/// # Errors
+/// What is wrong with it, with its value and the bound.
+pub(super) fn decode(
+    kind: Kind,
+    body: &[u8],
+    kept: usize,
+    lookup: Lookup<'_>,
+) -> Result<Work, String> {
+    Ok(match kind {
+        Kind::Prove => Work::Prove(votes(parsed(body)?, lookup)?),
+        Kind::VerifySignatures => Work::VerifySignatures(votes(parsed(body)?, lookup)?),
+        Kind::Merge => ssz::merged(proved(parsed(body)?, lookup)?)?,
+        Kind::Bundle => Work::Bundle(proved(parsed(body)?, lookup)?),
+        Kind::Verify => Work::Verify(proved(parsed(body)?, lookup)?),
+        Kind::Split => {
+            let (entries, proof) = bundled(parsed(body)?, lookup)?;
+            ssz::split(entries, proof, kept)?
+        }
+        Kind::VerifyBundle => {
+            let (entries, proof) = bundled(parsed(body)?, lookup)?;
+            Work::VerifyBundle { entries, proof }
+        }
+    })
+}
+
+fn positions(positions: &[u32], members: usize) -> Result<Bitfield, String> {
+    let mut field = Bitfield::new(members);
+    if let Some(pair) = positions.windows(2).find(|pair| pair[0] >= pair[1]) {
+        let (before, after) = (pair[0], pair[1]);
+        return Err(format!(
+            "participants: {after} comes after {before}, must ascend"
+        ));
+    }
+    for position in positions {
+        if *position as usize >= members {
+            return Err(format!(
+                "participants: {position}, the registry has {members} keys"
+            ));
+        }
+        field.set(*position as usize);
+    }
+    Ok(field)
+}
+
+fn votes(text: VotesText, lookup: Lookup<'_>) -> Result<Votes, String> {
+    let digest = unhex_array("registry", &text.registry)?;
+    let message = unhex_array("message", &text.message)?;
+    let about = ssz::about(&digest, text.slot, message, lookup)?;
+    let participants = positions(&text.participants, about.registry.len())?;
+    let each = about.registry.set.params().signature_bytes;
+    let signatures = joined("signature", &text.signatures, each)?;
+    ssz::voted(about, participants, signatures)
+}
+
+fn entries(texts: &[EntryText], lookup: Lookup<'_>) -> Result<Vec<Entry>, String> {
+    ssz::counted(texts.len())?;
+    let entries = texts.iter().enumerate().map(|(i, text)| {
+        let entry = || {
+            let digest = unhex_array("registry", &text.registry)?;
+            let message = unhex_array("message", &text.message)?;
+            let about = ssz::about(&digest, text.slot, message, lookup)?;
+            let proof = match text.proof_data.as_str() {
+                "" => Vec::new(),
+                text => unhex("proof_data", text)?,
+            };
+            Ok(Entry {
+                participants: positions(&text.participants, about.registry.len())?,
+                about,
+                proof: ssz::bounded(proof.into())?,
+            })
+        };
+        entry().map_err(|why: String| format!("entry {i}: {why}"))
+    });
+    entries.collect()
+}
+
+fn proved(text: EntriesText, lookup: Lookup<'_>) -> Result<Vec<Entry>, String> {
+    let entries = entries(&text.entries, lookup)?;
+    match entries.iter().position(|entry| entry.proof.is_empty()) {
+        None => Ok(entries),
+        Some(i) => Err(format!("entry {i} has no proof")),
+    }
+}
+
+fn bundled(text: BundledText, lookup: Lookup<'_>) -> Result<(Vec<Entry>, Bytes), String> {
+    let entries = entries(&text.entries, lookup)?;
+    ssz::without_proofs(&entries)?;
+    let proof = unhex("proof_data", &text.proof_data)?;
+    Ok((entries, ssz::bounded(proof.into())?))
+}

@@ -1,0 +1,284 @@
+//! `alphorn worker`: proofs of XMSS signatures for clients in any language, over HTTP.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `api`, `ask`, `metrics` | the paths; who asks, and bodies; figures |
+//! | `ssz`, `json` | bodies of requests |
+//! | `service`, `book`, `record` | what is under way, and what is remembered of whom |
+//! | `job`, `task`, `registry` | the jobs themselves, as tasks of a worker |
+
+mod api;
+mod ask;
+mod book;
+mod job;
+mod json;
+mod metrics;
+mod record;
+mod registry;
+mod service;
+mod ssz;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use crate::calibration;
+use crate::error::{Error, Result};
+use crate::files::input::{Permissions, read_secret};
+use crate::lanes::LaneOptions;
+use crate::node::log::LogOptions;
+use crate::options::Common;
+use crate::report::write_whole;
+use alphorn_node::host_allow_list::{HostAllowList, guard};
+use alphorn_node::http;
+use alphorn_worker::{ChildCommand, serve_child};
+use alphorn_xmss::Set;
+use anyhow::{Context, anyhow, ensure};
+use book::Limits;
+use job::{Env, Job};
+use service::{Parts, Service, Tokens, check_name};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tracing::info;
+
+/// Bytes of a file of tokens at most.
+const TOKEN_FILE_BYTES_MAX: usize = 64 << 10;
+/// Clients with tokens at most.
+const TOKENS_MAX: usize = 64;
+/// Characters of a token at least: 128 bits in hexadecimal.
+const TOKEN_LEAST: usize = 32;
+/// How long a connection has until its first answer: a long body, and then the wait for a job.
+const FIRST_ANSWER: Duration = Duration::from_secs(60);
+
+/// Proofs of XMSS signatures for clients in any language, over HTTP
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:
+  alphorn worker --listen 127.0.0.1:5062 --sets prod
+
+A client uploads the public keys of a committee once, hands in signatures, and gets proofs; it merges and
+verifies proofs the same way. Bodies are JSON or SSZ. The worker has no secret keys and signs nothing.
+docs/worker.md has the paths, and examples/worker/ a client in Python and one in Go.
+
+Anybody who reaches the address may use it, so beyond loopback it asks for --token-file: a line
+NAME TOKEN for each client, each token of 32 characters or more, readable by its owner alone.
+The worker ends on Ctrl-C and SIGTERM once the jobs that it has are done, at most after --grace.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Address of the HTTP interface; port 0 for any
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5062")]
+    listen: SocketAddr,
+    /// Names that the interface answers to, apart from addresses and localhost
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    http_allow_host: Vec<String>,
+    /// File with a line NAME TOKEN for each client
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Parameter sets that are served: prod, compact, test
+    #[arg(
+        long,
+        value_name = "SETS",
+        value_delimiter = ',',
+        default_value = "prod"
+    )]
+    sets: Vec<Set>,
+    /// Clients at a time; each has a share of its own of memory and jobs
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    clients_max: u16,
+    /// Jobs of a client that wait or run, at most
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    jobs_max: u16,
+    /// Longest body of a request in MiB, and the most that a client's jobs under way may hold
+    #[arg(long, value_name = "MIB", default_value_t = 96, value_parser = clap::value_parser!(u32).range(1..=256))]
+    body_max: u32,
+    /// How many seconds jobs that have ended are remembered
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    keep: u64,
+    /// How many seconds jobs under way have when the worker is asked to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    grace: u64,
+    #[command(flatten)]
+    lanes: LaneOptions,
+    /// File that says where the worker listens, once it does
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+    /// End when standard input ends
+    #[arg(long)]
+    exit_on_stdin_eof: bool,
+    #[command(flatten)]
+    log: LogOptions,
+    /// Say nothing but errors and warnings
+    #[arg(long)]
+    quiet: bool,
+    /// Serve as the process of a prove lane
+    #[arg(long, hide = true)]
+    lane: bool,
+}
+
+/// Makes what merges need, so that no merge and no verification of one waits for it.
+fn make_circuits(sets: &[Set]) {
+    for set in sets {
+        registry::proofs(*set).make_circuits();
+    }
+}
+
+/// The process of a prove lane, which a worker started. Circuits are made meanwhile: its first job may need
+/// none, and one that does waits for them.
+fn lane(args: &Args) -> Result<()> {
+    let backend = args.common.kernel(&alphorn_stark::KERNELS)?;
+    let sets = args.sets.clone();
+    let code = serve_child::<Job>(|_| {
+        std::thread::spawn(move || make_circuits(&sets));
+        Ok(Env::new(backend))
+    });
+    match code == ExitCode::SUCCESS {
+        true => Ok(()),
+        false => Err(Error::Check("the lane ended with an error".into())),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.lane {
+        return lane(args);
+    }
+    let tokens = tokens(args)?;
+    let mut instance = [0; 8];
+    getrandom::fill(&mut instance).map_err(|error| anyhow!("the system's entropy: {error}"))?;
+    let hosts = HostAllowList::new(args.listen.ip(), args.http_allow_host.iter().cloned());
+    let hosts = hosts.context("--http-allow-host")?;
+    let listener = TcpListener::bind(args.listen)
+        .map_err(|error| Error::Exit(3, format!("--listen {}: {error}", args.listen)))?;
+    let address = listener.local_addr()?;
+    let _log = args.log.begin(args.quiet, &args.common.sink());
+    let begin = Instant::now();
+    make_circuits(&args.sets);
+    info!(
+        "circuits of merges made in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    let service = Service::start(Parts {
+        lanes: args.lanes.config(&args.common, child(args)?, None)?,
+        backend: args.common.kernel(&alphorn_stark::KERNELS)?,
+        tokens,
+        sets: args.sets.clone(),
+        limits: limits(args),
+        instance: u64::from_le_bytes(instance),
+    })?;
+    let limits = http::Limits {
+        first: FIRST_ANSWER,
+        ..http::Limits::default()
+    };
+    http::serve(listener, guard(api::router(service.clone()), hosts), limits)?;
+    info!("http://{address}/worker/v1");
+    let kernels = calibration::of(&alphorn_stark::KERNELS, &args.common)?;
+    info!("{}", calibration::line(&kernels));
+    if let Some(path) = &args.ready_file {
+        ready(path, address)?;
+    }
+    serve(args, &service)
+}
+
+/// Serves until the process is asked to end, and then ends what is under way.
+fn serve(args: &Args, service: &Arc<Service>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        crate::stop::asked(args.exit_on_stdin_eof).await;
+        info!(
+            "no more jobs are taken; {} are under way",
+            service.book().live()
+        );
+        service.close(Duration::from_secs(args.grace)).await;
+    });
+    let counts = service.worker().status().counts;
+    info!(
+        "{} jobs taken, {} with a result",
+        counts.accepted, counts.done
+    );
+    Ok(())
+}
+
+fn limits(args: &Args) -> Limits {
+    Limits {
+        clients_max: args.clients_max.into(),
+        jobs_max: args.jobs_max.into(),
+        body_bytes_max: (args.body_max as usize) << 20,
+        registry_keys_max: 4 * alphorn_xmss::COMMITTEE_MAX as usize,
+        ended_max: 256,
+        result_bytes_max: 64 << 20,
+        keep: Duration::from_secs(args.keep),
+    }
+}
+
+/// How the process of a prove lane is started.
+fn child(args: &Args) -> Result<Option<ChildCommand>> {
+    if !args.lanes.has_processes() {
+        return Ok(None);
+    }
+    let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
+    let sets: Vec<&str> = args.sets.iter().map(|set| set.name()).collect();
+    let (sets, kernel) = (sets.join(","), kernel.name());
+    let words = ["worker", "--lane", "--sets", &sets, "--kernel", kernel];
+    Ok(Some(ChildCommand {
+        program: std::env::current_exe()?,
+        args: words.map(Into::into).into(),
+        setup: Arc::default(),
+    }))
+}
+
+fn ready(path: &Path, address: SocketAddr) -> Result<()> {
+    let ready = serde_json::json!({
+        "pid": std::process::id(),
+        "api": address.to_string(),
+    });
+    write_whole(path, ready.to_string().as_bytes())
+}
+
+/// The tokens of clients; none where everybody who reaches the address may ask.
+fn tokens(args: &Args) -> Result<Tokens> {
+    let Some(path) = &args.token_file else {
+        let ip = args.listen.ip();
+        return match ip.is_loopback() {
+            true => Ok(Tokens(Vec::new())),
+            false => Err(anyhow!("--listen {ip}: beyond loopback --token-file is needed").into()),
+        };
+    };
+    let bytes = read_secret(path, TOKEN_FILE_BYTES_MAX, Permissions::Strict)?;
+    let tokens = std::str::from_utf8(&bytes)
+        .context("not UTF-8")
+        .and_then(parsed);
+    Ok(tokens.with_context(|| format!("--token-file {}", path.display()))?)
+}
+
+fn parsed(text: &str) -> anyhow::Result<Tokens> {
+    let mut names = BTreeSet::new();
+    let mut tokens = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, token] = words[..] else {
+            return Err(anyhow!("line {number}: must be NAME TOKEN"));
+        };
+        check_name("NAME", name).map_err(|why| anyhow!("line {number}: {why}"))?;
+        let length = token.len();
+        let is_long = length >= TOKEN_LEAST;
+        ensure!(
+            is_long,
+            "line {number}: a token of {length} characters, at least {TOKEN_LEAST}"
+        );
+        ensure!(names.insert(name), "line {number}: {name} twice");
+        tokens.push((name.to_owned(), token.to_owned()));
+    }
+    let count = tokens.len();
+    ensure!(
+        (1..=TOKENS_MAX).contains(&count),
+        "{count} tokens, must be 1 to {TOKENS_MAX}"
+    );
+    Ok(Tokens(tokens))
+}

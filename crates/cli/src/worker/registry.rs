@@ -1,0 +1,122 @@
+//! The public keys of a committee, uploaded once and named by their digest.
+
+use alphorn_exec::Exec;
+use alphorn_xmss::{COMMITTEE_MAX, Preset, ProofRegistry, Proofs, PublicKey, Set};
+use axum::body::Bytes;
+use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Begins what the digest of a registry is made of.
+const DOMAIN: &[u8] = b"alphorn-registry-1";
+
+/// Registries that a child process remembers; the one that was used longest ago goes.
+const KNOWN_MAX: usize = 8;
+
+/// The name of a registry.
+pub(super) type Digest = [u8; 32];
+
+/// The proofs of a set that merge.
+pub(super) fn proofs(set: Set) -> Proofs {
+    Proofs::new(set, Preset::FAST)
+}
+
+/// The keys of a committee.
+#[derive(Debug)]
+pub(super) struct Registry {
+    pub(super) digest: Digest,
+    pub(super) set: Set,
+    /// Tells the registries of an epoch apart; a part of what is proved.
+    pub(super) number: u32,
+    /// The keys, one after the other.
+    pub(super) keys: Bytes,
+    /// With the commitment to the keys, once it is made.
+    committed: OnceLock<ProofRegistry>,
+}
+
+impl Registry {
+    /// The registry of keys in the order of their positions, not looked at yet.
+    ///
+    /// # Errors
+    /// What is wrong with their number.
+    pub(super) fn new(set: Set, number: u32, keys: Bytes) -> Result<Registry, String> {
+        let (each, bytes) = (set.params().public_key_bytes, keys.len());
+        let count = bytes / each;
+        if count == 0 || bytes % each != 0 {
+            return Err(format!(
+                "{bytes} bytes of keys, those of the set {set} have {each} bytes each"
+            ));
+        }
+        if count > COMMITTEE_MAX as usize {
+            return Err(format!(
+                "{count} keys, a registry has at most {COMMITTEE_MAX}"
+            ));
+        }
+        let mut hasher = Sha256::new();
+        hasher.update(DOMAIN);
+        hasher.update([set as u8]);
+        hasher.update(number.to_le_bytes());
+        hasher.update(&keys);
+        Ok(Registry {
+            digest: hasher.finalize().into(),
+            set,
+            number,
+            keys,
+            committed: OnceLock::new(),
+        })
+    }
+
+    /// Number of keys.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len() / self.set.params().public_key_bytes
+    }
+
+    /// Whether the commitment is made.
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed.get().is_some()
+    }
+
+    /// The keys with the commitment to them, made when it is asked for first.
+    ///
+    /// # Errors
+    /// The first key that is none.
+    pub(super) fn committed(&self, exec: Exec<'_>) -> Result<&ProofRegistry, String> {
+        if let Some(made) = self.committed.get() {
+            return Ok(made);
+        }
+        let each = self.set.params().public_key_bytes;
+        let keys = self.keys.chunks_exact(each).enumerate();
+        let keys = keys.map(|(position, bytes)| {
+            PublicKey::from_bytes(self.set, bytes)
+                .map_err(|error| format!("key {position}: {error}"))
+        });
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        let made = proofs(self.set).registry(exec, keys, self.number);
+        let made = made.map_err(|error| error.to_string())?;
+        Ok(self.committed.get_or_init(|| made))
+    }
+}
+
+/// The registries that jobs came with before: a child process gets the keys with each job, and makes the
+/// commitment once.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<Vec<Arc<Registry>>>);
+
+impl Known {
+    /// The registry with this digest that was seen before, or this one from now on.
+    pub(super) fn same(&self, registry: &Arc<Registry>) -> Arc<Registry> {
+        if registry.is_committed() {
+            return registry.clone();
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = known.iter().position(|one| one.digest == registry.digest);
+        let one = match at {
+            Some(at) => known.remove(at),
+            None => registry.clone(),
+        };
+        if known.len() >= KNOWN_MAX {
+            known.remove(0);
+        }
+        known.push(one.clone());
+        one
+    }
+}

@@ -1,0 +1,303 @@
+//! The service behind the paths: takes jobs, runs them on a worker, and notes their ends.
+
+use super::book::{Asked, Book, Limits, Problem, digest_of, priority};
+use super::job::{Env, Job};
+use alphorn_dashboard::Clients;
+use alphorn_exec::Backend;
+use alphorn_scheme::{Class, Group, SessionId};
+use alphorn_types::{Slot, Time};
+use alphorn_worker::{Refused, Request, SubmitError, Worker, WorkerConfig};
+use alphorn_xmss::Set;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Semaphore;
+
+/// How often the progress of jobs is noted.
+const TICK: Duration = Duration::from_millis(250);
+/// Bodies that are decoded at a time.
+const DECODERS: usize = 2;
+/// Seconds of a slot of the worker, by whose number it forgets what it learned of costs.
+const SLOT_SECONDS: u64 = 4;
+/// When a job should have ended, unless its client says so.
+const SOFT_MS: u64 = 60_000;
+/// When its result is of no use any more, unless its client says so, and at most.
+const HARD_MS: u64 = 600_000;
+/// Longest time that an answer waits for the end of a job: connections have half a minute.
+pub(super) const WAIT_MS_MAX: u64 = 20_000;
+/// Characters of the name of a job or session.
+const NAME_MAX: usize = 64;
+
+/// How a job is to be scheduled: the query of its request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Schedule {
+    priority: Option<String>,
+    soft_ms: Option<u64>,
+    hard_ms: Option<u64>,
+    session: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    pub(super) cut: bool,
+    #[serde(default)]
+    pub(super) wait_ms: u64,
+    #[serde(default)]
+    pub(super) kept: usize,
+}
+
+/// A schedule that was checked.
+struct Bounds {
+    class: Class,
+    soft: Duration,
+    hard: Duration,
+}
+
+impl Schedule {
+    fn bounds(&self) -> Result<Bounds, String> {
+        let named = self.priority.as_deref().unwrap_or(Class::Current.name());
+        let class = priority(named).ok_or_else(|| {
+            let names = Class::ALL.map(Class::name).join(", ");
+            format!("priority is {named:?}, must be one of {names}")
+        })?;
+        let hard = self.hard_ms.unwrap_or(HARD_MS);
+        if !(1..=HARD_MS).contains(&hard) {
+            return Err(format!("hard_ms is {hard}, must be 1 to {HARD_MS}"));
+        }
+        let soft = self.soft_ms.unwrap_or(SOFT_MS.min(hard));
+        if !(1..=hard).contains(&soft) {
+            return Err(format!(
+                "soft_ms is {soft}, must be 1 to {hard}, as hard_ms is"
+            ));
+        }
+        if self.wait_ms > WAIT_MS_MAX {
+            let wait = self.wait_ms;
+            return Err(format!("wait_ms is {wait}, must be at most {WAIT_MS_MAX}"));
+        }
+        for (what, name) in [("session", &self.session), ("name", &self.name)] {
+            if let Some(name) = name {
+                check_name(what, name)?;
+            }
+        }
+        Ok(Bounds {
+            class,
+            soft: Duration::from_millis(soft),
+            hard: Duration::from_millis(hard),
+        })
+    }
+
+    /// Who asks for what.
+    pub(super) fn asked(&self, client: &str, job: &Job, body: &[u8]) -> Asked {
+        Asked {
+            client: client.to_owned(),
+            name: self.name.clone(),
+            session: self.session.clone(),
+            digest: digest_of(job.kind(), body, &format!("{} {}", self.cut, self.kept)),
+            bytes: body.len(),
+            kind: job.kind(),
+            inputs: job.inputs(),
+        }
+    }
+}
+
+/// Refuses a name that is empty, too long, or of other characters.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits) {
+        true => Ok(()),
+        false => Err(format!(
+            "{what} is {name:?}, must be 1 to {NAME_MAX} letters, digits, dots, dashes or underlines"
+        )),
+    }
+}
+
+/// Who may ask: anybody, by address, or a bearer of a token, by its name.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens(pub(super) Vec<(String, String)>);
+
+/// The service.
+pub(super) struct Service {
+    worker: Worker<Job>,
+    book: Mutex<Book>,
+    pub(super) tokens: Tokens,
+    pub(super) sets: Vec<Set>,
+    pub(super) backend: Backend,
+    pub(super) limits: Limits,
+    pub(super) instance: u64,
+    pub(super) decoders: Semaphore,
+    /// The places of those who read events.
+    pub(super) readers: Clients,
+    pub(super) begin: Instant,
+}
+
+/// What a service is made of.
+pub(super) struct Parts {
+    pub(super) lanes: WorkerConfig,
+    pub(super) tokens: Tokens,
+    pub(super) sets: Vec<Set>,
+    pub(super) backend: Backend,
+    pub(super) limits: Limits,
+    pub(super) instance: u64,
+}
+
+impl Service {
+    /// Starts the lanes, and a thread that notes ends and progress.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(super) fn start(mut parts: Parts) -> std::io::Result<Arc<Service>> {
+        let limits = parts.limits;
+        let plan = &mut parts.lanes.plan;
+        // Each client has its share of the queue, so nobody's job makes room for that of another.
+        let jobs = limits.clients_max * limits.jobs_max;
+        plan.jobs_queued_max = u32::try_from(jobs).unwrap_or(u32::MAX);
+        plan.queue_bytes_max = (limits.clients_max * limits.body_bytes_max) as u64;
+        let (wake, woken) = sync_channel(1);
+        let wake = move || {
+            // One that waits is enough.
+            let _ = wake.try_send(());
+        };
+        let worker = Worker::start(Env::new(parts.backend), parts.lanes, wake)?;
+        let service = Arc::new(Service {
+            worker,
+            book: Mutex::new(Book::new(limits, parts.instance)),
+            tokens: parts.tokens,
+            sets: parts.sets,
+            backend: parts.backend,
+            limits,
+            instance: parts.instance,
+            decoders: Semaphore::new(DECODERS),
+            readers: Clients::new(),
+            begin: Instant::now(),
+        });
+        let noting = service.clone();
+        let thread = std::thread::Builder::new().name("alphorn-ends".into());
+        thread.spawn(move || noting.note(&woken))?;
+        Ok(service)
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn worker(&self) -> &Worker<Job> {
+        &self.worker
+    }
+
+    /// Notes the ends of jobs as they come, and the progress of those that run.
+    fn note(&self, woken: &Receiver<()>) {
+        loop {
+            if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(TICK) {
+                return;
+            }
+            while let Some(finished) = self.worker.try_recv() {
+                self.book().end(finished, Instant::now());
+            }
+            let live = self.book().live();
+            let running = match live {
+                0 => Vec::new(),
+                _ => self.worker.running(),
+            };
+            let mut book = self.book();
+            book.progress(&running, Instant::now());
+            book.sweep(Instant::now());
+        }
+    }
+
+    /// Takes a job: its number, and whether it is a new one.
+    pub(super) fn submit(
+        &self,
+        asked: Asked,
+        schedule: &Schedule,
+        job: Job,
+    ) -> Result<(u64, bool), Problem> {
+        let unfit = |why| (StatusCode::BAD_REQUEST, why);
+        let bounds = schedule.bounds().map_err(unfit)?;
+        let now = Instant::now();
+        // Held until the job is noted, so that its end does not come before.
+        let mut book = self.book();
+        if let Some(number) = book.named(&asked)? {
+            return Ok((number, false));
+        }
+        if book.closing {
+            return Err(ending());
+        }
+        let number = book.admit(&asked, now)?;
+        let slot = Slot(now.saturating_duration_since(self.begin).as_secs() / SLOT_SECONDS);
+        let session = SessionId {
+            slot,
+            seq: number as u32,
+        };
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let wall = wall.unwrap_or_default();
+        let at = |after: Duration| {
+            let nanos = (wall + after).as_nanos();
+            Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
+        let request = Request {
+            session,
+            group: Group {
+                message: job.about().map_or([0; 32], |about| about.message),
+                ..Group::of_slot(slot)
+            },
+            replaces: None,
+            class: bounds.class,
+            soft: at(bounds.soft),
+            hard: at(bounds.hard),
+            votes: u32::try_from(job.inputs()).unwrap_or(u32::MAX),
+            bytes: asked.bytes as u64,
+            work: job,
+        };
+        let taken = self.worker.submit(request).map_err(refused)?;
+        Ok((book.insert(asked, taken, session, now), true))
+    }
+
+    /// Waits until a job has ended, at most so long; false if it has not.
+    pub(super) async fn wait(&self, number: u64, wait_ms: u64) -> bool {
+        let over = self
+            .book()
+            .get(number)
+            .map(|record| record.over.subscribe());
+        let Some(mut over) = over else {
+            return true;
+        };
+        let ended = over.wait_for(|over| *over);
+        let ended = tokio::time::timeout(Duration::from_millis(wait_ms), ended).await;
+        ended.is_ok()
+    }
+
+    /// Takes nothing more, waits at most `grace` for what there is, and ends the rest.
+    pub(super) async fn close(&self, grace: Duration) {
+        self.book().closing = true;
+        let until = Instant::now() + grace;
+        while self.book().live() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.worker.shutdown(Duration::from_secs(1));
+        // A client that waits for an end hears of it.
+        let until = Instant::now() + 2 * TICK;
+        while self.book().live() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// The answer to a client that comes while the service ends.
+fn ending() -> Problem {
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the worker ends".to_owned(),
+    )
+}
+
+/// Why the worker does not take a job.
+fn refused(error: SubmitError) -> Problem {
+    let code = match &error {
+        SubmitError::Refused(Refused::Memory { .. } | Refused::Expired)
+        | SubmitError::Pointless => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (code, error.to_string())
+}

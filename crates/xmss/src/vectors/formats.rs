@@ -1,0 +1,272 @@
+//! Vectors of keys, signatures, files and the headers of proofs: what real encoders write and what it
+//! says, and bytes with one thing wrong each.
+
+use super::{KERNELS, canonical};
+use crate::proof::{Preset, Proofs, Signed};
+use crate::signature::{BytesError, PublicKey, Signature};
+use crate::{KeyFileError, KeyName, Marks, MarksError, Purpose, SecretKey, Set};
+use alphorn_exec::Exec;
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark, list};
+use alphorn_stark::Fp;
+use alphorn_types::{DecodeError, Slot, Validator};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+#[path = "../../../../vectors/formats/writer.rs"]
+mod writer;
+use writer::{Vectors, with};
+
+const MESSAGE: [u8; 32] = [0x56; 32];
+
+fn exec() -> Exec<'static> {
+    Exec::new(KERNELS.measured(), None)
+}
+
+fn key(set: Set) -> SecretKey {
+    SecretKey::interop(set, Purpose::Vote, 3, 0..8, exec()).unwrap()
+}
+
+fn signature(key: &SecretKey) -> Signature {
+    let marks = MemoryWatermark::new(4);
+    let item = SignItem::new(Validator(3), Role::Vote, MESSAGE);
+    key.sign(marks.reserve(Slot(5), &item).unwrap(), exec())
+        .unwrap()
+}
+
+fn rows(digests: &[[Fp; 8]], count: usize) -> Vec<Vec<u32>> {
+    digests
+        .iter()
+        .map(|digest| canonical(digest, count))
+        .collect()
+}
+
+/// The class of a refusal.
+fn class(error: &BytesError) -> &'static str {
+    match error {
+        BytesError::Length { .. } => "length",
+        BytesError::Offset { .. } | BytesError::PaddingBits => "canonical",
+        BytesError::NotCanonical { .. } => "range",
+    }
+}
+
+fn class_of_field(error: &DecodeError) -> &'static str {
+    match error {
+        DecodeError::UnknownTag { .. } => "tag",
+        DecodeError::OutOfRange { .. } | DecodeError::NotCanonical { .. } => "range",
+        _ => "length",
+    }
+}
+
+fn class_of_file(error: &KeyFileError) -> &'static str {
+    match error {
+        KeyFileError::Checksum => "digest",
+        KeyFileError::Magic(_) => "tag",
+        KeyFileError::Decode(error) => class_of_field(error),
+        KeyFileError::Mismatch | KeyFileError::Key(_) => "range",
+    }
+}
+
+fn keys_and_signatures(out: &mut Vectors) {
+    for set in Set::ALL {
+        let (params, secret) = (set.params(), key(set));
+        let (given, public) = (json!({"set": set.name()}), *secret.public_key());
+        let bytes = public.to_bytes();
+        let says = json!({
+            "root": canonical(&public.root, params.digest),
+            "parameter": canonical(&public.parameter, params.parameter),
+        });
+        let name = format!("public_key.{set}");
+        out.valid(&name, "xmss_public_key", &given, &bytes, says);
+        for (what, bytes) in [
+            ("a byte less", bytes[1..].to_vec()),
+            (
+                "an element that is p",
+                with(&bytes, 8, &alphorn_stark::field::P.to_le_bytes()),
+            ),
+        ] {
+            let error = PublicKey::from_bytes(set, &bytes).expect_err(what);
+            let name = format!("{name}: {what}");
+            out.refused(&name, "xmss_public_key", &given, &bytes, class(&error));
+        }
+
+        let signature = signature(&secret);
+        let bytes = signature.to_bytes();
+        let says = json!({
+            "randomness": canonical(&signature.randomness, params.randomness),
+            "hashes": rows(&signature.hashes, params.digest),
+            "path": rows(&signature.path, params.digest),
+        });
+        let name = format!("signature.{set}");
+        out.valid(&name, "xmss_signature", &given, &bytes, says);
+        let mut wrong = vec![("a byte more", [&bytes[..], &[0]].concat())];
+        match set {
+            Set::Compact => {
+                wrong.push(("an element above p", with(&bytes, 0, &[0xff; 4])));
+                let last = bytes.len() - 1;
+                wrong.push(("padding", with(&bytes, last, &[bytes[last] | 0x80])));
+            }
+            Set::Prod | Set::Test => {
+                wrong.push(("an element above p", with(&bytes, 4, &[0xff; 4])));
+                wrong.push(("an offset", with(&bytes, 0, &[37])));
+            }
+        }
+        for (what, bytes) in wrong {
+            let error = Signature::from_bytes(set, &bytes).expect_err(what);
+            let name = format!("{name}: {what}");
+            out.refused(&name, "xmss_signature", &given, &bytes, class(&error));
+        }
+    }
+}
+
+/// Bytes with a checksum that fits again.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let content = &bytes[..bytes.len() - 32];
+    [content, &Sha256::digest(content)].concat()
+}
+
+fn files(out: &mut Vectors) {
+    let (given, secret) = (json!({}), key(Set::Compact));
+    let (secret_file, tree) = (secret.to_secret_file(), secret.to_tree_file());
+    let about = json!({"set": "compact", "purpose": "vote", "first": 0, "end": 8});
+    let mut says = about.clone();
+    says["seed"] = json!(hex::encode(&secret_file[22..54]));
+    out.valid("secret", "xmss_secret_file", &given, &secret_file, says);
+    let mut wrong = vec![
+        ("magic", with(&secret_file, 0, b"AXS2")),
+        ("checksum", with(&secret_file, 30, &[secret_file[30] ^ 1])),
+        ("set 4", sealed(&with(&secret_file, 4, &[4]))),
+        ("purpose 2", sealed(&with(&secret_file, 5, &[2]))),
+        (
+            "no index",
+            sealed(&with(&secret_file, 6, &8_u64.to_le_bytes())),
+        ),
+        (
+            "too many indices",
+            sealed(&with(&secret_file, 14, &(1_u64 << 29).to_le_bytes())),
+        ),
+    ];
+    let content = [&secret_file[..54], &[0]].concat();
+    wrong.push((
+        "a byte more",
+        [&content[..], &Sha256::digest(&content)].concat(),
+    ));
+    for (what, bytes) in wrong {
+        let error = SecretKey::from_secret_file(&bytes, exec(), &|_| ());
+        let error = error.err().expect(what);
+        let name = format!("secret: {what}");
+        out.refused(
+            &name,
+            "xmss_secret_file",
+            &given,
+            &bytes,
+            class_of_file(&error),
+        );
+    }
+    let mut says = about;
+    says["parameter"] = json!(canonical(&secret.public_key().parameter, 4));
+    says["nodes"] = json!(rows(secret.resident().lowest_row(), 4));
+    out.valid("tree", "xmss_tree_file", &given, &tree, says);
+    for (what, bytes) in [
+        ("magic", with(&tree, 0, b"AXS1")),
+        ("checksum", with(&tree, 25, &[tree[25] ^ 1])),
+        (
+            "an element that is p",
+            sealed(&with(&tree, 22, &alphorn_stark::field::P.to_le_bytes())),
+        ),
+    ] {
+        let error = SecretKey::from_files(&bytes, &secret_file, KERNELS.measured());
+        let error = error.err().expect(what);
+        let name = format!("tree: {what}");
+        out.refused(
+            &name,
+            "xmss_tree_file",
+            &given,
+            &bytes,
+            class_of_file(&error),
+        );
+    }
+
+    let marks = Marks::new(KeyName::of(&secret.public_key().to_bytes()), Slot(9));
+    let bytes = marks.to_bytes();
+    let mark = json!({"slot_next": 9, "source_max": 0, "target_max": 0, "last": "00".repeat(32)});
+    let says = json!({
+        "key": hex::encode(Sha256::digest(secret.public_key().to_bytes())),
+        "roles": vec![mark; Role::ALL.len()],
+    });
+    out.valid("marks", "marks_file", &given, &bytes, says);
+    for (what, bytes) in [
+        ("magic", with(&bytes, 0, b"AXW2")),
+        ("checksum", with(&bytes, 40, &[7])),
+        ("a role less", sealed(&bytes[..bytes.len() - 56])),
+    ] {
+        let class = match Marks::from_bytes(&bytes).expect_err(what) {
+            MarksError::Checksum => "digest",
+            MarksError::Magic => "tag",
+            MarksError::OtherKey => "range",
+            MarksError::Decode(error) => class_of_field(&error),
+        };
+        out.refused(
+            &format!("marks: {what}"),
+            "marks_file",
+            &given,
+            &bytes,
+            class,
+        );
+    }
+}
+
+fn evidence(out: &mut Vectors) {
+    let secret = key(Set::Test);
+    let signature = signature(&secret);
+    let bytes = [&[list::TAG_LIST], &signature.to_bytes()[..]].concat();
+    let given = json!({"set": "test", "signers": 1});
+    let says = json!({"tag": 0, "signatures": [Value::from(hex::encode(signature.to_bytes()))]});
+    out.valid("evidence.list", "xmss_evidence", &given, &bytes, says);
+    for (what, bytes) in [
+        ("nothing", Vec::new()),
+        ("another tag", with(&bytes, 0, &[9])),
+        ("a byte less", bytes[..bytes.len() - 1].to_vec()),
+    ] {
+        let error = list::split(&bytes, 1, 424).err().expect(what);
+        let name = format!("evidence.list: {what}");
+        out.refused(
+            &name,
+            "xmss_evidence",
+            &given,
+            &bytes,
+            class_of_field(&error),
+        );
+    }
+    let proofs = Proofs::new(Set::Test, Preset::FAST);
+    let registry = proofs
+        .registry(exec(), vec![*secret.public_key()], 0)
+        .unwrap();
+    let signed = Signed {
+        position: 0,
+        signature: &signature,
+    };
+    let proof = proofs
+        .prove_evidence(exec(), &registry, 5, &MESSAGE, &[signed])
+        .unwrap();
+    let decoded = proofs.decode(&proof[1..]).unwrap();
+    let slices = u16::from_le_bytes([proof[13], proof[14]]);
+    let says = json!({"tag": 1, "proofs": [{
+        "relation": proof[5],
+        "preset": "fast",
+        "kind": "leaf",
+        "groups": decoded.groups,
+        "slices": (0..slices).map(|i| proof[15 + usize::from(i)]).collect::<Vec<u8>>(),
+        "elements": decoded.elements.len(),
+        "sha256": hex::encode(Sha256::digest(&proof[1..])),
+    }]});
+    out.valid("evidence.proof", "xmss_evidence", &given, &proof, says);
+}
+
+#[test]
+fn vectors_of_keys_and_evidence_are_what_the_encoders_write() {
+    let mut out = Vectors::default();
+    keys_and_signatures(&mut out);
+    files(&mut out);
+    evidence(&mut out);
+    out.check("xmss.json");
+}
