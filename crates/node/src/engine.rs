@@ -10,6 +10,7 @@ mod judge;
 mod tests;
 
 use alphorn_proto::horn::Horn;
+use alphorn_proto::horn::fetch::Missing;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Evidence, Input, Output, Peer, Protocol, Token, Verdict};
@@ -122,17 +123,6 @@ impl fmt::Display for Stranger {
             "another machine voted for validator {validator} in slot {slot}"
         )
     }
-}
-
-/// A block that messages wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing {
-    /// Which.
-    pub root: Root,
-    /// The peers that sent those messages, who did so first before the others.
-    pub peers: Vec<Peer>,
-    /// Whether a block with its header is here and waits for its verdict.
-    pub held: bool,
 }
 
 /// The roles of a node with what surrounds them.

@@ -4,9 +4,10 @@
 //!
 //! Node 0 stands for the whole network: it hosts every validator, and validates their messages as
 //! it would anyone's, so that each is verified once. Node 1, the observer, hosts none, and receives
-//! what every node of a network receives: collections and blocks. Both follow the protocol's own
-//! code, in the world of this crate, over links on which nothing waits, and with jobs that really run. No later slot's
-//! votes are cast, and no lottery for them is drawn.
+//! what every node of a network receives: collections and blocks. Both run the protocol's own
+//! code as roles of the [`World`](crate::world::World), over links on which nothing waits. Their jobs really
+//! run ([`compute`](crate::compute)): the world's processors charge for jobs and have no results. No later
+//! slot's votes are cast, and no lottery for them is drawn.
 //!
 //! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
 //! all others.
@@ -21,8 +22,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use crate::compute::{ComputeConfig, CrossCheck, PoolError, Results};
 use crate::Progress;
+use crate::compute::{ComputeConfig, CrossCheck, PoolError, Results};
 use crate::world::{Limits, WorldError};
 use alphorn_proto::horn::{Config, ConfigError, SchemeInfo};
 use alphorn_scheme::{Env, MemoryWatermark, Scheme, Watermark};
@@ -31,15 +32,15 @@ use std::sync::Arc;
 
 pub use follow::{Followed, follow};
 pub use griefing::{Griefing, GriefingError};
+pub use network::Digest;
+pub use node::Traffic;
 pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
 };
 pub use participation::{PPM, Participation, ParticipationError};
-pub use network::Digest;
-pub use node::Traffic;
 pub use run::{HOST, OBSERVER, run_slot};
 
-/// Bounds of a run, by default. Jobs end by deadlines of their nodes, so that a quiet world is none that ended.
+/// Bounds of a run, by default. Jobs end by deadlines of their nodes, so a world that is quiet has not ended.
 const LIMITS: Limits = Limits {
     events_max: 100_000_000_000,
     sim_time_max_ns: 1_000_000_000_000,
@@ -66,18 +67,11 @@ pub struct SlotConfig {
     pub observer: bool,
     /// How jobs are run.
     pub compute: ComputeConfig,
-    /// Milliseconds from publishing to delivery, at least one.
+    /// Milliseconds from publishing to delivery.
     pub latency_ms: u64,
     /// Bounds of the run.
     pub limits: Limits,
-    /// Bounds of a run, by default. Jobs end by deadlines of their nodes, so that a quiet world is none that ended.
-const LIMITS: Limits = Limits {
-    events_max: 100_000_000_000,
-    sim_time_max_ns: 1_000_000_000_000,
-    quiet_ns: u64::MAX,
-};
-
-/// Runs of the observer's verification from which the best counts.
+    /// Runs of the observer's verification from which the best counts.
     pub repeats: u32,
 }
 
@@ -107,7 +101,7 @@ pub struct SlotInputs {
     pub cross_check: Option<Arc<dyn CrossCheck>>,
     /// Where evidence is kept, so that a run that was stopped goes on; nowhere by default.
     pub results: Option<Box<dyn Results>>,
-    /// Who is told how far the real work is; nobody by default.
+    /// Hears how far the real work is, until the run ends.
     pub progress: Box<dyn Progress>,
 }
 

@@ -4,7 +4,7 @@ use super::followed::Followed;
 use super::message::HornMessage;
 use super::node::HornNode;
 use super::paid::{PaidBlock, paid_blocks};
-use super::plan::{Plan, Way};
+use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
@@ -321,13 +321,7 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         let tenths = value.saturating_mul(10).div_ceil(unit);
         format!("{}.{}", tenths / 10, tenths % 10)
     };
-    let way = |way: Way| match way {
-        Way::Gossip => "gossip",
-        Way::Direct => "direct",
-        Way::Grid => "grid",
-        Way::Coded => "coded",
-    };
-    let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
+    let topic = |topic: super::TopicId| plan.topics[topic.0 as usize].way.name();
     let cell = Unit::new(1, 0, 0);
     let feasible = match feasible(run, scenario, plan) {
         Some(class) => format!("feasible for class {class}"),

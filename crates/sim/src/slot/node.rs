@@ -11,7 +11,7 @@ use alphorn_proto::{self as proto, Peer, Protocol, Token};
 use alphorn_scheme::{Bytes, Features, Schedulable};
 use alphorn_types::Time;
 use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,8 +76,10 @@ pub(crate) struct SlotMessage {
 impl Wire for SlotMessage {
     const KINDS: &'static [&'static str] = &["vote", "aggregate", "collection", "block"];
 
+    /// Messages weigh nothing on these links, so that none waits for another: what is sent in one instant arrives in
+    /// one. The nodes count their bytes.
     fn wire_bytes(&self) -> u64 {
-        self.data.len() as u64
+        0
     }
 
     fn kind(&self) -> usize {
@@ -117,8 +119,10 @@ pub(crate) struct SlotNode<P> {
     pub(super) machine: P,
     compute: SharedCompute,
     now: Time,
+    /// The machine's deadlines wait until then: messages of one instant come first, and are verified together.
+    heard: Time,
     /// Jobs by when they end, those that were cancelled among them.
-    ends: BTreeSet<(Time, Ticket)>,
+    ends: BTreeMap<Time, Vec<Ticket>>,
     /// Whom a message of each kind reaches, by the node's numbers for them.
     receivers: [Arc<[Peer]>; Kind::ALL.len()],
     /// Messages received so far.
@@ -130,7 +134,8 @@ pub(crate) struct SlotNode<P> {
     /// Blocks that it published, in their order.
     pub(super) blocks: Vec<(Time, Bytes)>,
     outputs: Sha256,
-    out: VecDeque<Output<Self>>,
+    /// Messages to be sent, and to whom.
+    out: VecDeque<(Arc<[Peer]>, SlotMessage)>,
 }
 
 impl<P> std::fmt::Debug for SlotNode<P> {
@@ -139,7 +144,7 @@ impl<P> std::fmt::Debug for SlotNode<P> {
     }
 }
 
-impl<P: Protocol> SlotNode<P> {
+impl<P: Protocol + Send> SlotNode<P> {
     /// A node whose messages reach these others.
     pub(super) fn new(
         number: u32,
@@ -152,7 +157,8 @@ impl<P: Protocol> SlotNode<P> {
             machine,
             compute: compute.clone(),
             now: Time::ZERO,
-            ends: BTreeSet::new(),
+            heard: Time::ZERO,
+            ends: BTreeMap::new(),
             receivers,
             tokens: 0,
             published: Default::default(),
@@ -166,6 +172,11 @@ impl<P: Protocol> SlotNode<P> {
     /// SHA-256 over everything that its machine wanted, in order: equal for equal runs.
     pub(super) fn digest(&self) -> [u8; 32] {
         self.outputs.clone().finalize().into()
+    }
+
+    fn due(&self) -> Option<Time> {
+        let due = self.machine.next_deadline();
+        due.map(|due| due.max(self.heard))
     }
 
     fn tell(&mut self, input: proto::Input) {
@@ -200,12 +211,11 @@ impl<P: Protocol> SlotNode<P> {
                     work,
                 };
                 let (ticket, at) = lock(&self.compute).spawn(self.now, request);
-                self.ends.insert((at, ticket));
+                self.ends.entry(at).or_default().push(ticket);
             }
             proto::Output::Cancel { session } => {
                 let cancelled = lock(&self.compute).cancel(self.number, session);
-                let ends = cancelled.into_iter().map(|ticket| (self.now, ticket));
-                self.ends.extend(ends);
+                self.ends.entry(self.now).or_default().extend(cancelled);
             }
             // Nothing is forwarded, and the machine counts what it refused.
             proto::Output::Verdict { .. }
@@ -222,20 +232,16 @@ impl<P: Protocol> SlotNode<P> {
         }
         let to = self.receivers[kind].clone();
         if !to.is_empty() {
-            self.out.push_back(Output::Send {
-                to: Peers::List(to),
-                message: SlotMessage { topic, data },
-                priority: 0,
-            });
+            self.out.push_back((to, SlotMessage { topic, data }));
         }
     }
 
-    /// Ends the jobs that are due, one after the other: each may ask for others that are.
+    /// Ends the jobs that are due. What their results ask for at once has an event of its own, so that the bound of
+    /// events holds for jobs that cost nothing.
     fn end_jobs(&mut self) {
-        while let Some(&(at, ticket)) = self.ends.first()
-            && at <= self.now
-        {
-            self.ends.pop_first();
+        let later = self.ends.split_off(&self.now.saturating_add_ns(1));
+        let due = std::mem::replace(&mut self.ends, later);
+        for ticket in due.into_values().flatten() {
             let ended = lock(&self.compute).finish(ticket);
             if let Some((job, outcome)) = ended {
                 self.tell(proto::Input::Finished { job, outcome });
@@ -259,6 +265,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
             Input::Message { from, message } => {
                 let SlotMessage { topic, data } = message;
                 self.received.count(&data);
+                self.heard = now.saturating_add_ns(1);
                 let token = Token(self.tokens);
                 self.tokens += 1;
                 self.tell(proto::Input::Message {
@@ -271,7 +278,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
             Input::Command(SlotMessage { topic, data }) => self.publish(topic, data),
             Input::Deadline => {
                 self.end_jobs();
-                if self.machine.next_deadline().is_some_and(|due| due <= now) {
+                if self.due().is_some_and(|due| due <= now) {
                     self.tell(proto::Input::Deadline);
                 }
             }
@@ -281,12 +288,17 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
     }
 
     fn poll_output(&mut self) -> Option<Output<Self>> {
-        self.out.pop_front()
+        let (to, message) = self.out.pop_front()?;
+        Some(Output::Send {
+            to: Peers::List(to),
+            message,
+            priority: 0,
+        })
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let end = self.ends.first().map(|(at, _)| *at);
-        end.into_iter().chain(self.machine.next_deadline()).min()
+        let end = self.ends.first_key_value().map(|(at, _)| *at);
+        end.into_iter().chain(self.due()).min()
     }
 
     fn cancels(what: &Infallible, _: &SlotMessage) -> bool {

@@ -10,11 +10,10 @@ use crate::graph::Graph;
 use crate::latency::{Latency, mix};
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::Wire;
-use crate::run::{Observe, Progress};
+use crate::run::{Observe, drive};
 use crate::scenario::{FaultKind, Place, Scenario};
-use crate::world::{Pause, Witness, World};
+use crate::world::{Witness, World};
 use alphorn_types::Time;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const FAULT: u64 = 0x7472_6565_0003;
@@ -95,7 +94,9 @@ pub fn run(
     for (node, wrap) in faulty {
         world.wrap(node, Box::new(wrap));
     }
-    go(&mut world, scenario, observe)?;
+    // Nothing is delivered before the end.
+    let look = |_: &mut TreeWorld| Ok::<_, TreeError>((0, 1));
+    drive(&mut world, (scenario.sim.stop, Time::MAX), observe, look)?;
     let classes = scenario.class_names();
     Ok(harvest(&world, &plan, (&class, &classes, &regions), seed))
 }
@@ -144,31 +145,6 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
         }
     }
     Ok((honest, wraps))
-}
-
-fn go(
-    world: &mut TreeWorld,
-    scenario: &Scenario,
-    observe: &mut dyn Observe,
-) -> Result<(), TreeError> {
-    loop {
-        let pause = crate::run::step(world, scenario.sim.stop, Time::MAX, observe)?;
-        if pause != Pause::Events {
-            return Ok(());
-        }
-        let progress = Progress {
-            now_ns: world.now().as_nanos(),
-            events: world.events(),
-            deliveries: 0,
-            deliveries_max: 1,
-        };
-        if observe.progress(&progress) == ControlFlow::Break(()) {
-            return Err(TreeError::Stopped {
-                events: progress.events,
-                at_ns: progress.now_ns,
-            });
-        }
-    }
 }
 
 fn harvest(
