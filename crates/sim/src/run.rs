@@ -12,9 +12,9 @@ use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
 use crate::graph::{Graph, GraphError};
-use crate::report::{Adversity, Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
+use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
-use crate::role::{Delivery, Publish, Role, Wire};
+use crate::role::{Delivery, Publish, Role};
 use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
@@ -22,7 +22,6 @@ use alphorn_types::Time;
 use alphorn_types::trace::Record;
 use coded::AnyCode;
 use setup::Setup;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Events between two looks of an observer, and so many that their trace is no burden.
@@ -250,9 +249,12 @@ struct Nodes<R> {
     chunks: u64,
     /// Whether they learn of their neighbours when the run begins; else they know them.
     learn: bool,
-    /// A node that begins anew: the connections, its number, and which restart of it this is.
-    anew: Box<dyn Fn(&Graph, u32, u32) -> R>,
+    /// A node that begins anew.
+    anew: Box<Anew<R>>,
 }
+
+/// Makes a node from the connections, its number, and which restart of it this is.
+type Anew<R> = dyn Fn(&Graph, u32, u32) -> R;
 
 /// From nodes to what comes of them: the world, its payloads and faults, the run, the outcome.
 fn go<R>(
@@ -287,15 +289,15 @@ where
         world.command(at, published.source, Publish { item, bytes });
     }
     let horizon_ns = setup.horizon_ns(scenario, &items);
-    faults::apply(scenario, setup, (horizon_ns, nodes.chunks), &mut world)?;
+    faults::apply(scenario, setup, horizon_ns, nodes.chunks, &mut world)?;
     if nodes.learn {
         world.connect();
     }
     world.set_restart(nodes.anew);
     observe.begins();
     let deliveries_max = most - u64::from(scenario.traffic.count);
-    let stop = (scenario.sim.stop, Time::MAX);
-    let pause = drive(&mut world, stop, observe, |world| {
+    let stop = scenario.sim.stop;
+    let pause = drive(&mut world, stop, Time::MAX, observe, |world| {
         match world.witness().violation() {
             None => Ok((world.witness().deliveries(), deliveries_max)),
             Some(violation) => Err(RunError::Violation {
@@ -338,7 +340,8 @@ pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
 /// A bound of the world, a broken rule, or an observer that has seen enough.
 pub(crate) fn drive<R, W, E>(
     world: &mut World<R, W>,
-    (stop, until): (Stop, Time),
+    stop: Stop,
+    until: Time,
     observe: &mut dyn Observe,
     look: impl Fn(&mut World<R, W>) -> Result<(u64, u64), E>,
 ) -> Result<Pause, E>
@@ -432,14 +435,8 @@ where
             ..NodeRecord::counted(node, tally)
         }
     };
-    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-        from_ns: bin * crate::net::BIN_NS,
-        kind: <R::Message as Wire>::KINDS[kind],
-        msgs,
-        bytes,
-    };
     let nodes: Vec<NodeRecord> = (0..scenario.sim.nodes).map(record).collect();
-    let series: Vec<Bin> = world.series().map(bin).collect();
+    let series = Bin::all(world);
     let frame = Frame::run(world.now().as_nanos());
     Outcome {
         seed: setup.seed,
@@ -448,7 +445,8 @@ where
             &frame,
             &scenario.class_names(),
             world.loads(),
-            (&nodes, &series),
+            &nodes,
+            &series,
         ),
         nodes,
         delays_ns: ledger.delays_ns(),
@@ -456,32 +454,11 @@ where
         useful_bytes: ledger.useful_bytes(),
         sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
         bounds,
-        adversity: adversity(world.roles(), setup, ledger),
+        adversity: ledger.blame().adversity(&setup.honest, world.roles()),
         events: world.events(),
         received: world.received(),
         event_hash: world.event_hash(),
         verdict: String::new(),
         votes: None,
-    }
-}
-
-/// What honest nodes refused, reported and found out.
-fn adversity<'a, R: Role + 'a>(
-    roles: impl Iterator<Item = &'a R>,
-    setup: &Setup,
-    ledger: &Ledger,
-) -> Adversity {
-    let mut refused = BTreeMap::new();
-    let honest = roles.zip(&setup.honest).filter(|(_, honest)| **honest);
-    for (role, _) in honest {
-        for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
-            *refused.entry(reason).or_default() += u64::from(count);
-        }
-    }
-    Adversity {
-        refused,
-        reports: ledger.reports().clone(),
-        accused: ledger.accused(),
-        evidence: ledger.evidence(),
     }
 }

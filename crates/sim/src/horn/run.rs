@@ -116,9 +116,9 @@ pub fn run(
     let config = scenario.world(place, HornMessage::KINDS.len(), seed);
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch> = World::new(roles, &config, watch);
-    enter_faults(scenario, (&faulty, &class), seed, &mut world)?;
+    enter_faults(scenario, &faulty, &class, seed, &mut world)?;
     observe.begins();
-    trace(scenario, observe.slots(), (&class, &honest), &mut world);
+    trace(scenario, observe.slots(), &class, &honest, &mut world);
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
     let rate_of = |class: &u16| scenario.class[usize::from(*class)].rate(100);
     let ground = Ground {
@@ -127,7 +127,11 @@ pub fn run(
         rates: &class.iter().map(rate_of).collect::<Vec<_>>(),
     };
     let floor = Floor::of(&plan, &world.witness().last().collections, &ground);
-    if let Some(violation) = floor.broken(&world.witness().last().milestones) {
+    // Bounds count from the phase before which an honest collector publishes nothing.
+    let kinds = || scenario.fault.iter().map(|fault| fault.kind);
+    let is_early = kinds().any(|kind| kind == FaultKind::EarlyCollection);
+    let broken = floor.broken(&world.witness().last().milestones);
+    if let Some(violation) = broken.filter(|_| !is_early) {
         return Err(HornError::Violation {
             seed,
             event: world.events(),
@@ -151,7 +155,8 @@ pub fn run(
 fn trace(
     scenario: &Scenario,
     level: TraceLevel,
-    (class, honest): (&[u16], &[bool]),
+    class: &[u16],
+    honest: &[bool],
     world: &mut World<HornNode, Watch>,
 ) {
     if level == TraceLevel::None {
@@ -175,7 +180,8 @@ fn trace(
 /// Puts the faults of a scenario into the world.
 fn enter_faults(
     scenario: &Scenario,
-    (faulty, class): (&[Vec<u32>], &[u16]),
+    faulty: &[Vec<u32>],
+    class: &[u16],
     seed: u64,
     world: &mut World<HornNode, Watch>,
 ) -> Result<(), HornError> {
@@ -214,7 +220,7 @@ fn go(
     // One collection of each committee at each node.
     let most = committees * u64::from(plan.nodes) * u64::from(plan.slots);
     let tells = observe.slots() != TraceLevel::None;
-    let pause = drive(world, (stop, plan.end()), observe, |world| {
+    let pause = drive(world, stop, plan.end(), observe, |world| {
         if tells {
             let finality = world.role(tell::observer(plan)).machine().finality();
             let told_ns = world.told_ns();

@@ -18,7 +18,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) fn apply<R>(
     scenario: &Scenario,
     setup: &Setup,
-    (horizon_ns, chunks): (u64, u64),
+    horizon_ns: u64,
+    chunks: u64,
     world: &mut World<R, Ledger>,
 ) -> Result<(), RunError>
 where

@@ -243,7 +243,7 @@ impl Run {
     fn outcome(mut self) -> Result<SlotOutcome, SlotError> {
         let layout = self.config.horn.layout;
         let (node, slot) = (HOST, SLOT.0);
-        let seen = self.seen.take();
+        let (seen, traffic) = (self.seen.take(), std::mem::take(&mut self.traffic));
         let [host, witness] = seen.ok_or(SlotError::NoSlot { node, slot })?;
         let blocks = self.network.blocks();
         let (block, in_block) = self.block(blocks.last())?;
@@ -307,7 +307,7 @@ impl Run {
             results_loaded: compute.meters().results_loaded,
             nodes: self.nodes().end,
             blocks,
-            traffic: self.traffic.clone(),
+            traffic,
         })
     }
 

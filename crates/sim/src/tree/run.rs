@@ -96,7 +96,7 @@ pub fn run(
     }
     // Nothing is delivered before the end.
     let look = |_: &mut TreeWorld| Ok::<_, TreeError>((0, 1));
-    drive(&mut world, (scenario.sim.stop, Time::MAX), observe, look)?;
+    drive(&mut world, scenario.sim.stop, Time::MAX, observe, look)?;
     let classes = scenario.class_names();
     Ok(harvest(&world, &plan, (&class, &classes, &regions), seed))
 }
@@ -180,22 +180,16 @@ fn harvest(
             ..NodeRecord::counted(node, tally)
         }
     };
-    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-        from_ns: bin * crate::net::BIN_NS,
-        kind: TreeMessage::KINDS[kind],
-        msgs,
-        bytes,
-    };
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
     let nodes: Vec<NodeRecord> = (0..world.graph().nodes()).map(record).collect();
-    let series: Vec<Bin> = world.series().map(bin).collect();
+    let series = Bin::all(world);
     let frame = Frame::run(world.now().as_nanos());
     let outcome = Outcome {
         seed,
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
-        loads: Loads::of(&frame, classes, world.loads(), (&nodes, &series)),
+        loads: Loads::of(&frame, classes, world.loads(), &nodes, &series),
         nodes,
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
         series,
