@@ -418,28 +418,6 @@ fn two_runs_are_compared() {
 }
 
 #[test]
-fn the_network_is_exported_for_shadow() {
-    let folder = place();
-    let at = folder.path();
-    let args = [
-        "export-shadow",
-        "small.toml",
-        "out",
-        "--program",
-        "/bin/true",
-        "--args",
-        "--node {node}",
-    ];
-    ends(at, 0, &args);
-    let yaml = fs::read_to_string(at.join("out/shadow.yaml")).unwrap();
-    assert!(yaml.contains("args: \"--node 39\""), "{yaml}");
-    assert!(at.join("out/graph.gml").is_file());
-    assert_eq!(fs::read_dir(at.join("out/peers")).unwrap().count(), 40);
-    let (_, errors) = ends(at, 2, &args);
-    assert!(errors.contains("is there already"), "{errors}");
-}
-
-#[test]
 fn wrong_questions_are_named() {
     let folder = place();
     let at = folder.path();

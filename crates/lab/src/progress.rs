@@ -88,6 +88,13 @@ impl Bars {
     }
 }
 
+/// Whoever has it may be what is waited for, as a run of a slot.
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// Lines that a thread of its own prints, so that a phase that reports nothing for long is seen to live.
 struct Lines {
     shared: Arc<(Mutex<Told>, Condvar)>,

@@ -263,8 +263,8 @@ impl Ready {
             participation: self.plan.participation.clone(),
             ..SlotConfig::new(self.horn, args.common.seed, args.common.threads()?)
         };
-        let outcome = run_slot(config, self.inputs, &mut self.bars)?;
-        self.bars.clear();
+        self.inputs.progress = Box::new(self.bars);
+        let outcome = run_slot(config, self.inputs)?;
         Ok(Executed {
             machine: self.machine,
             outcome,

@@ -11,6 +11,7 @@ mod own;
 mod tests;
 
 use alphorn_proto::chain::Anchor;
+use alphorn_proto::horn::fetch::Missing;
 use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote};
@@ -139,17 +140,6 @@ impl fmt::Display for Stranger {
             "another process signed for validator {validator} in slot {slot}"
         )
     }
-}
-
-/// A block that messages wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing {
-    /// Which.
-    pub root: Root,
-    /// The peers that sent those messages, who did so first before the others.
-    pub peers: Vec<Peer>,
-    /// Whether a block with its header is here and waits for its verdict.
-    pub held: bool,
 }
 
 /// The roles of a node with what surrounds them.

@@ -11,21 +11,18 @@
 //! brought nothing, another peer is asked in the same slot.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
-//! whoever sent the message. See `Missing`.
-
-mod fetch;
+//! whoever sent the message. See `proto::horn::fetch`.
 
 use crate::blocks::RANGE_MAX;
-use crate::engine::Missing;
 use alphorn_net::RequestProtocol;
 use alphorn_proto::Peer;
+use alphorn_proto::horn::fetch::{Fetch, Missing};
 use alphorn_proto::wire::Root;
 use alphorn_types::{Slot, Time};
-use fetch::Fetch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub use fetch::FETCHES_MAX;
+pub use alphorn_proto::horn::fetch::FETCHES_MAX;
 
 /// Name of the request for a [`Status`].
 pub(crate) const STATUS: &str = "status";
@@ -308,7 +305,16 @@ impl Sync {
         knows: impl Fn(&Root) -> bool,
         read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
     ) -> (Answer, Option<Question>) {
-        if let Some(answer) = self.fetch.answer(id, chunks.as_deref(), &read) {
+        if let Some(wanted) = self.fetch.wanted(id) {
+            let answer = match chunks.as_deref() {
+                None | Some([]) => Answer::Nothing,
+                Some([block]) if read(block).is_some_and(|(_, root)| root == wanted) => {
+                    Answer::Block(block.clone())
+                }
+                Some(_) => Answer::Malformed,
+            };
+            let with_block = matches!(answer, Answer::Block(_));
+            self.fetch.answered(id, with_block);
             return (answer, None);
         }
         let Some((_, peer, asked)) = self.open.filter(|(open, ..)| *open == id) else {

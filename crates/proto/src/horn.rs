@@ -13,6 +13,7 @@
 //! | `combiner`, [`cover`] | which evidence it is made of, at the levels above |
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
+//! | [`fetch`] | who is asked for a block that messages wait for |
 //! | `role`, `roles` | what roles and gate are lent, and how one follows from another |
 //! | `store` | what the machines of a program keep once for all of them |
 //! | `deadlines` | when a message is wanted, late, of no use |
@@ -40,6 +41,7 @@ mod duties;
 mod effects;
 mod epochs;
 mod fair;
+pub mod fetch;
 mod gate;
 mod held;
 mod local;

@@ -7,6 +7,7 @@
 mod tests;
 
 use crate::bounds::Laws;
+use crate::report::Adversity;
 use crate::role::{Delivery, Role};
 use crate::world::Witness;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +91,66 @@ pub enum Violation {
     },
 }
 
+/// What honest nodes reported and found out about others.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    /// Reports by reason.
+    reports: BTreeMap<&'static str, u64>,
+    /// Nodes that an honest one has proof against.
+    accused: BTreeSet<u32>,
+    /// Honest nodes with proof against a source.
+    evidence: BTreeSet<u32>,
+}
+
+impl Blame {
+    /// A node reports another one. True if that is an honest node's proof against an honest one, which no run may
+    /// show.
+    pub(crate) fn reported<R: Role>(
+        &mut self,
+        honest: &[bool],
+        node: u32,
+        about: u32,
+        reason: &'static str,
+    ) -> bool {
+        if !honest[node as usize] {
+            return false;
+        }
+        *self.reports.entry(reason).or_default() += 1;
+        let is_proof = R::is_proof(reason);
+        if is_proof && !honest[about as usize] {
+            self.accused.insert(about);
+        }
+        is_proof && honest[about as usize]
+    }
+
+    /// A node has found a contradiction.
+    pub(crate) fn evidence(&mut self, honest: &[bool], node: u32) {
+        if honest[node as usize] {
+            self.evidence.insert(node);
+        }
+    }
+
+    /// All of it, with what honest ones of these nodes refused.
+    pub(crate) fn adversity<'a, R: Role + 'a>(
+        &self,
+        honest: &[bool],
+        roles: impl Iterator<Item = &'a R>,
+    ) -> Adversity {
+        let mut refused = BTreeMap::new();
+        for (role, _) in roles.zip(honest).filter(|(_, honest)| **honest) {
+            for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
+                *refused.entry(reason).or_default() += u64::from(count);
+            }
+        }
+        Adversity {
+            refused,
+            reports: self.reports.clone(),
+            accused: self.accused.len() as u32,
+            evidence: self.evidence.len() as u32,
+        }
+    }
+}
+
 /// What a run is to be told by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -126,11 +187,7 @@ pub(crate) struct Ledger {
     tales: BTreeMap<(u32, u32), u8>,
     /// Nodes that have forgotten what they delivered.
     forgetful: BTreeSet<u32>,
-    reports: BTreeMap<&'static str, u64>,
-    /// Nodes that an honest one has proof against.
-    accused: BTreeSet<u32>,
-    /// Honest nodes with proof against a source.
-    evidence: BTreeSet<u32>,
+    blame: Blame,
 }
 
 impl fmt::Debug for Ledger {
@@ -173,9 +230,7 @@ impl Ledger {
             violation: None,
             tales: BTreeMap::new(),
             forgetful: BTreeSet::new(),
-            reports: BTreeMap::new(),
-            accused: BTreeSet::new(),
-            evidence: BTreeSet::new(),
+            blame: Blame::default(),
         }
     }
 
@@ -215,19 +270,9 @@ impl Ledger {
         Some(self.last_ns[node as usize]).filter(|&ns| ns != NEVER)
     }
 
-    /// Reports of honest nodes about others, by reason.
-    pub(crate) fn reports(&self) -> &BTreeMap<&'static str, u64> {
-        &self.reports
-    }
-
-    /// How many nodes an honest one has proof against.
-    pub(crate) fn accused(&self) -> u32 {
-        self.accused.len() as u32
-    }
-
-    /// How many honest nodes have proof against a source.
-    pub(crate) fn evidence(&self) -> u32 {
-        self.evidence.len() as u32
+    /// What honest nodes reported and found out.
+    pub(crate) fn blame(&self) -> &Blame {
+        &self.blame
     }
 
     /// From publication to delivery, for each payload and each honest node but its source; nodes that
@@ -262,8 +307,8 @@ impl Ledger {
         let again = *tales & bit != 0;
         *tales |= bit;
         // Whoever has both has the proof in its hands.
-        if *tales == 3 && self.honest[node as usize] {
-            self.evidence.insert(node);
+        if *tales == 3 {
+            self.blame.evidence(&self.honest, node);
         }
         again
     }
@@ -338,27 +383,17 @@ where
     }
 
     fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
-        if !self.honest[node as usize] {
-            return;
-        }
-        *self.reports.entry(reason).or_default() += 1;
-        if !R::is_proof(reason) {
-            return;
-        }
-        if self.honest[about as usize] {
-            return self.accuse(Violation::Accused {
+        if self.blame.reported::<R>(&self.honest, node, about, reason) {
+            self.accuse(Violation::Accused {
                 node,
                 about,
                 reason,
             });
         }
-        self.accused.insert(about);
     }
 
     fn evidence(&mut self, _: u64, node: u32) {
-        if self.honest[node as usize] {
-            self.evidence.insert(node);
-        }
+        self.blame.evidence(&self.honest, node);
     }
 
     fn restarted(&mut self, _: u64, node: u32) {

@@ -125,6 +125,7 @@ pub struct Compute {
     duties_ended: bool,
     results: Option<Box<dyn Results>>,
     results_error: Option<std::io::Error>,
+    progress: Box<dyn Progress>,
 }
 
 impl Compute {
@@ -157,12 +158,18 @@ impl Compute {
             duties_ended: false,
             results: None,
             results_error: None,
+            progress: Box::new(()),
         })
     }
 
     /// Has a sample of all verdicts decided a second time by other code.
     pub fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
         self.sampler = Some(Sampler::new(check));
+    }
+
+    /// Tells somebody how far the real work is, from here on.
+    pub(crate) fn report_to(&mut self, progress: Box<dyn Progress>) {
+        self.progress = progress;
     }
 
     /// Looks for evidence that an earlier run made before it is made, and keeps what is made.
@@ -299,17 +306,13 @@ impl Compute {
     }
 
     /// The outcome of a ticket that is due; none if it was cancelled before.
-    pub(crate) fn finish(
-        &mut self,
-        ticket: Ticket,
-        progress: &mut dyn Progress,
-    ) -> Option<(JobId, Outcome<Product>)> {
+    pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<(JobId, Outcome<Product>)> {
         let claimed = self.remove(ticket.0)?;
         let outcome = match claimed.source {
             Source::Fixed(outcome) => outcome,
             Source::Unit(unit) => {
                 if self.waiting.contains(&unit) {
-                    self.run_waiting(progress);
+                    self.run_waiting();
                 }
                 self.take(unit)
             }
@@ -384,7 +387,7 @@ impl Compute {
     }
 
     /// Runs every unit that waits and whose result no earlier run has kept.
-    fn run_waiting(&mut self, progress: &mut dyn Progress) {
+    fn run_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let mut ids = Vec::with_capacity(waiting.len());
         let mut jobs = Vec::with_capacity(waiting.len());
@@ -415,6 +418,7 @@ impl Compute {
             None => Vec::new(),
         };
         let (units, meters) = (&mut self.units, &mut self.meters);
+        let progress = self.progress.as_mut();
         let (results, results_error) = (&mut self.results, &mut self.results_error);
         let wall_ns = self.lanes.run(&self.env, &jobs, &mut |ran: Ran| {
             let unit = units

@@ -8,10 +8,12 @@
 mod coded;
 mod flood;
 mod horn;
+mod member;
 mod plain;
 mod source;
 mod spoil;
 
+pub(crate) use member::{Member, up};
 pub(crate) use plain::{Late, Withhold};
 pub(crate) use source::{Deficient, NoPayload, Twin};
 pub(crate) use spoil::Spoil;

@@ -55,37 +55,17 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The graph of a scenario; `regions` are those of [`Latency::regions_of`] and decide only
-    /// region-biased graphs.
+    /// The graph of a scenario.
     ///
     /// # Errors
     /// [`GraphError`].
-    ///
-    /// [`Latency::regions_of`]: crate::latency::Latency::regions_of
-    pub fn of(
-        scenario: &scenario::Scenario,
-        seed: u64,
-        regions: &[u8],
-    ) -> Result<Graph, GraphError> {
+    pub fn of(scenario: &scenario::Scenario, seed: u64) -> Result<Graph, GraphError> {
         use scenario::Graph as Kind;
         let nodes = scenario.sim.nodes;
         match &scenario.graph {
             Kind::Permutations { degree } => {
                 let ends = draw::permutations(nodes, degree / 2, seed);
                 Graph::from_edges(nodes, ends)
-            }
-            Kind::RegionBiased { degree, local_pct } => {
-                let all = degree / 2;
-                let local = (all * local_pct + 50) / 100;
-                let mut edges = draw::permutations(nodes, all - local, seed);
-                edges.extend(draw::local_permutations(regions, local, seed));
-                Graph::from_edges(nodes, edges)
-            }
-            Kind::Uniform { degree } => {
-                Graph::from_edges(nodes, draw::uniform(nodes, *degree, seed))
-            }
-            Kind::Regular { degree } => {
-                Graph::from_edges(nodes, draw::regular(nodes, *degree, seed))
             }
             Kind::Grid {} => Graph::grid(nodes),
             Kind::Complete {} => {

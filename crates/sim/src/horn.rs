@@ -30,6 +30,7 @@
 //! | `work` | what is computed, and what of it all nodes share |
 //! | `station` | a topic at a node |
 //! | `cast` | what travels in coded pieces |
+//! | `fetch` | blocks that messages wait for |
 //! | `node` | a node |
 //! | `own` | what it publishes |
 //! | `build` | the graph |
@@ -41,6 +42,7 @@
 
 pub(crate) mod build;
 mod cast;
+mod fetch;
 mod floor;
 mod followed;
 mod harm;
@@ -69,6 +71,7 @@ pub use watch::{Milestones, Violation};
 pub(crate) use work::{HornWork, NodeProduct, NodeWork};
 
 use crate::graph::GraphError;
+use crate::run::Stopped;
 use crate::scenario::CostsError;
 use crate::world::WorldError;
 use alphorn_proto::horn::ConfigError;
@@ -99,32 +102,9 @@ pub enum HornError {
         "compute.code_costs is missing: what is coded is charged by a table of the code's costs"
     )]
     CodeCosts,
-    /// An attack on messages that travel whole.
-    #[error(
-        "fault {fault}: it is for {topic}s that travel whole, not for {topic}_dissemination = coded"
-    )]
-    FaultWhole {
-        /// The fault.
-        fault: &'static str,
-        /// `collection` or `block`.
-        topic: &'static str,
-    },
     /// Parameters that no machine of broadcasts can have.
     #[error("protocol.broadcast: {0}")]
     Broadcast(#[from] alphorn_proto::broadcast::ConfigError),
-    /// Who votes is given by a file.
-    #[error("protocol.participation_file: a run draws who votes, give protocol.participation_ppm")]
-    ParticipationFile,
-    /// A topic travels in a way that there is not.
-    #[error(
-        "{key} = {value}: Horn's topics travel by gossip, direct or grid, collections and blocks also coded"
-    )]
-    Dissemination {
-        /// Dotted path of the key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-    },
     /// Senders would have to know whom the lottery chose.
     #[error(
         "protocol.{topic}_dissemination: with protocol.selection = lottery nobody knows the receivers \
@@ -263,12 +243,7 @@ pub enum HornError {
         /// The rule.
         violation: Violation,
     },
-    /// Whoever watched the run ended it.
-    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
-    Stopped {
-        /// Events so far.
-        events: u64,
-        /// Virtual time.
-        at_ns: u64,
-    },
+    /// The observer ended the run.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }

@@ -5,7 +5,6 @@
 //! | `bounds` | times that no protocol can beat |
 //! | `charge` | what computing takes: jobs in front of simulated cores |
 //! | `check` | who records deliveries and holds them to the rules |
-//! | `core` | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | `fault` | wrappers around honest state machines |
 //! | `gossip` | a model of gossipsub, and the two plainest ways beside it |
@@ -13,7 +12,6 @@
 //! | [`horn`] | votes, aggregates, collections and the block of a slot over the network |
 //! | [`latency`] | how long a bit is on its way |
 //! | `net` | queues at uplinks and downlinks, loss, windows, partitions |
-//! | `network` | which node receives what, and the bytes of it |
 //! | [`report`] | what a run yields, its figures and its tables |
 //! | `role` | what one simulated node runs |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
@@ -37,14 +35,12 @@ mod bounds;
 mod charge;
 mod check;
 pub mod compute;
-mod core;
 mod fault;
 mod gossip;
 mod graph;
 pub mod horn;
 pub mod latency;
 mod net;
-mod network;
 mod numbered;
 mod progress;
 mod random;

@@ -18,8 +18,10 @@ pub use picture::{Picture, pictures};
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
-use crate::net::Tally;
+use crate::net::{BIN_NS, Tally};
+use crate::role::{Role, Wire};
 use crate::scenario::Expect;
+use crate::world::{Witness, World};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -87,6 +89,19 @@ pub struct Bin {
     pub msgs: u64,
     /// Bytes sent.
     pub bytes: u64,
+}
+
+impl Bin {
+    /// What all nodes of a world sent.
+    pub(crate) fn all<R: Role, W: Witness<R>>(world: &World<R, W>) -> Vec<Bin> {
+        let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
+            from_ns: bin * BIN_NS,
+            kind: R::Message::KINDS[kind],
+            msgs,
+            bytes,
+        };
+        world.series().map(bin).collect()
+    }
 }
 
 /// Lower bounds of the time to deliver; no run can beat the first three.

@@ -7,21 +7,21 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-use crate::bounds;
+use crate::bounds::{self, Laws};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
-use crate::graph::GraphError;
-use crate::report::{Adversity, Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
+use crate::graph::{Graph, GraphError};
+use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
-use crate::role::{Delivery, Publish, Role, Wire};
-use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, Strategy, TraceLevel};
+use crate::role::{Delivery, Publish, Role};
+use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
 use alphorn_types::trace::Record;
+use coded::AnyCode;
 use setup::Setup;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Events between two looks of an observer, and so many that their trace is no burden.
@@ -169,13 +169,18 @@ pub enum RunError {
         violation: Violation,
     },
     /// The observer ended the run.
-    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
-    Stopped {
-        /// Events so far.
-        events: u64,
-        /// Virtual time.
-        at_ns: u64,
-    },
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// The observer of a run ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped after {events} events at {at_ns} ns of virtual time")]
+pub struct Stopped {
+    /// Events so far.
+    pub events: u64,
+    /// Virtual time.
+    pub at_ns: u64,
 }
 
 /// The names of all policies.
@@ -196,54 +201,79 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
         });
     }
     match &scenario.protocol {
-        Protocol::Gossip(parameters) => floods::gossip(scenario, parameters, seed, observe),
-        Protocol::Broadcast(parameters) => match parameters.strategy {
-            Strategy::Gossip => floods::gossip(scenario, &Default::default(), seed, observe),
-            Strategy::Rlnc | Strategy::Rs => coded::run(scenario, parameters, seed, observe),
+        Protocol::Gossip(mesh) => go(scenario, floods::gossip(scenario, mesh, seed)?, observe),
+        Protocol::Broadcast(coded) => match coded::code(scenario, coded)? {
+            None => {
+                let mesh = floods::gossip(scenario, &Default::default(), seed)?;
+                go(scenario, mesh, observe)
+            }
+            Some(AnyCode::ModelRs(code)) => go(
+                scenario,
+                coded::nodes(scenario, coded, seed, code)?,
+                observe,
+            ),
+            Some(AnyCode::Rs(code)) => go(
+                scenario,
+                coded::nodes(scenario, coded, seed, code)?,
+                observe,
+            ),
+            Some(AnyCode::Ideal(code)) => go(
+                scenario,
+                coded::nodes(scenario, coded, seed, code)?,
+                observe,
+            ),
+            Some(AnyCode::Model(code)) => go(
+                scenario,
+                coded::nodes(scenario, coded, seed, code)?,
+                observe,
+            ),
+            Some(AnyCode::Ristretto(code)) => go(
+                scenario,
+                coded::nodes(scenario, coded, seed, code)?,
+                observe,
+            ),
         },
-        Protocol::Direct(_) => floods::direct(scenario, seed, observe),
-        Protocol::Grid(_) => floods::grid(scenario, seed, observe),
+        Protocol::Direct(_) => go(scenario, floods::direct(scenario, seed)?, observe),
+        Protocol::Grid(_) => go(scenario, floods::grid(scenario, seed)?, observe),
         Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
         Protocol::Tree(tree) => Ok(crate::tree::run(scenario, tree, seed, observe)?.outcome),
     }
 }
 
-/// The world of a run, ready to go.
-struct Ready<R: Role> {
-    world: World<R, Ledger>,
-    setup: Setup,
-    bounds: Bounds,
-}
-
-/// Puts nodes into the world of a scenario.
-fn prepare<R>(
-    scenario: &Scenario,
+/// The nodes of a run, before anything happens.
+struct Nodes<R> {
     setup: Setup,
     roles: Vec<R>,
-    (degree, chunks): (u64, u64),
-    threads: usize,
-) -> Result<Ready<R>, RunError>
+    /// To how many neighbours a node sends a payload, and in how many pieces: for the bound of reach.
+    degree: u64,
+    chunks: u64,
+    /// Whether they learn of their neighbours when the run begins; else they know them.
+    learn: bool,
+    /// A node that begins anew.
+    anew: Box<Anew<R>>,
+}
+
+/// Makes a node from the connections, its number, and which restart of it this is.
+type Anew<R> = dyn Fn(&Graph, u32, u32) -> R;
+
+/// From nodes to what comes of them: the world, its payloads and faults, the run, the outcome.
+fn go<R>(
+    scenario: &Scenario,
+    nodes: Nodes<R>,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError>
 where
     R: Adversary + Role<Command = Publish>,
     R::Delivery: Into<Delivery> + Copy,
 {
-    let value = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes);
-    if value > DELAYS_MAX {
+    let most = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes);
+    if most > DELAYS_MAX {
         let max = DELAYS_MAX;
-        return Err(RunError::Deliveries { value, max });
+        return Err(RunError::Deliveries { value: most, max });
     }
-    let (items, laws) = setup.items(scenario);
-    let hop_ns = setup.least_hop_ns();
-    let receivers = u64::from(scenario.sim.nodes) - 1;
-    let mut bounds = Bounds {
-        lb4_ns: bounds::reach_ns(hop_ns, degree, chunks, &setup.rates, scenario.traffic.bytes),
-        ..Bounds::default()
-    };
-    for laws in &laws {
-        bounds.lb1_ns = bounds.lb1_ns.max(laws.content_ns);
-        bounds.lb2_ns = bounds.lb2_ns.max(laws.source_ns);
-        bounds.lb3_ns = bounds.lb3_ns.max(laws.capacity_ns(receivers));
-    }
+    let (items, laws) = nodes.setup.items(scenario);
+    let bounds = bounds(scenario, &nodes, &laws);
+    let setup = &nodes.setup;
     let mut ledger = Ledger::new(items, laws, setup.honest.clone(), setup.counted.clone());
     match scenario.sim.stop {
         Stop::Quiescence | Stop::TimeMs(_) | Stop::Events(_) => {}
@@ -251,65 +281,47 @@ where
         Stop::T99 => ledger.end_after(99),
     }
     let items = ledger.items().to_vec();
-    let config = setup.world::<R>(scenario, threads);
-    let mut world = World::new(roles, &config, ledger);
+    let config = setup.world::<R>(scenario, threads(scenario, observe));
+    let mut world = World::new(nodes.roles, &config, ledger);
     for (item, published) in (0..).zip(&items) {
         let at = Time::from_nanos(published.published_ns);
         let bytes = published.bytes;
         world.command(at, published.source, Publish { item, bytes });
     }
     let horizon_ns = setup.horizon_ns(scenario, &items);
-    faults::apply(scenario, &setup, (horizon_ns, chunks), &mut world)?;
-    Ok(Ready {
-        world,
-        setup,
-        bounds,
-    })
-}
-
-/// Runs the world to its end.
-fn finish<R>(
-    scenario: &Scenario,
-    ready: Ready<R>,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError>
-where
-    R: Adversary + Role<Command = Publish>,
-    R::Delivery: Into<Delivery> + Copy,
-{
-    let Ready {
-        mut world,
-        setup,
-        bounds,
-    } = ready;
+    faults::apply(scenario, setup, horizon_ns, nodes.chunks, &mut world)?;
+    if nodes.learn {
+        world.connect();
+    }
+    world.set_restart(nodes.anew);
     observe.begins();
-    let deliveries_max = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes - 1);
-    let pause = loop {
-        let pause = step(&mut world, scenario.sim.stop, Time::MAX, observe)?;
-        if let Some(violation) = world.witness().violation() {
-            return Err(RunError::Violation {
+    let deliveries_max = most - u64::from(scenario.traffic.count);
+    let stop = scenario.sim.stop;
+    let pause = drive(&mut world, stop, Time::MAX, observe, |world| {
+        match world.witness().violation() {
+            None => Ok((world.witness().deliveries(), deliveries_max)),
+            Some(violation) => Err(RunError::Violation {
                 seed: setup.seed,
                 event: world.events(),
                 violation: violation.clone(),
-            });
+            }),
         }
-        if pause != Pause::Events {
-            break pause;
-        }
-        let progress = Progress {
-            now_ns: world.now().as_nanos(),
-            events: world.events(),
-            deliveries: world.witness().deliveries(),
-            deliveries_max,
-        };
-        if observe.progress(&progress).is_break() {
-            return Err(RunError::Stopped {
-                events: progress.events,
-                at_ns: progress.now_ns,
-            });
-        }
-    };
-    Ok(outcome(scenario, &setup, &world, bounds, pause))
+    })?;
+    Ok(outcome(scenario, setup, &world, bounds, pause))
+}
+
+/// What no protocol can beat, and the yardstick of codes.
+fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, laws: &[Laws]) -> Bounds {
+    let (setup, hop_ns) = (&nodes.setup, nodes.setup.least_hop_ns());
+    let (degree, chunks, bytes) = (nodes.degree, nodes.chunks, scenario.traffic.bytes);
+    let receivers = u64::from(scenario.sim.nodes) - 1;
+    let most = |of: fn(&Laws, u64) -> u64| laws.iter().map(|laws| of(laws, receivers)).max();
+    Bounds {
+        lb1_ns: most(|laws, _| laws.content_ns).unwrap_or(0),
+        lb2_ns: most(|laws, _| laws.source_ns).unwrap_or(0),
+        lb3_ns: most(Laws::capacity_ns).unwrap_or(0),
+        lb4_ns: bounds::reach_ns(hop_ns, degree, chunks, &setup.rates, bytes),
+    }
 }
 
 /// Threads of a run: one where it may have to stop at any event, or tells its events by number.
@@ -321,9 +333,44 @@ pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
     }
 }
 
-/// Runs on to the next look of an observer ([`Pause::Events`]), or to the end: that of the scenario, or
-/// `until` if it names no time.
-pub(crate) fn step<R: Role, W: Witness<R>>(
+/// Runs a world to its end, that of the scenario or `until` if it names no time, and shows it to the observer now
+/// and then. `look` says how much is delivered, of how much, or that a rule is broken.
+///
+/// # Errors
+/// A bound of the world, a broken rule, or an observer that has seen enough.
+pub(crate) fn drive<R, W, E>(
+    world: &mut World<R, W>,
+    stop: Stop,
+    until: Time,
+    observe: &mut dyn Observe,
+    look: impl Fn(&mut World<R, W>) -> Result<(u64, u64), E>,
+) -> Result<Pause, E>
+where
+    R: Role,
+    W: Witness<R>,
+    E: From<WorldError> + From<Stopped>,
+{
+    loop {
+        let pause = step(world, stop, until, observe)?;
+        let (deliveries, deliveries_max) = look(world)?;
+        if pause != Pause::Events {
+            return Ok(pause);
+        }
+        let progress = Progress {
+            now_ns: world.now().as_nanos(),
+            events: world.events(),
+            deliveries,
+            deliveries_max,
+        };
+        if observe.progress(&progress).is_break() {
+            let (events, at_ns) = (progress.events, progress.now_ns);
+            return Err(Stopped { events, at_ns }.into());
+        }
+    }
+}
+
+/// Runs on to the next look of an observer ([`Pause::Events`]), or to the end.
+fn step<R: Role, W: Witness<R>>(
     world: &mut World<R, W>,
     stop: Stop,
     until: Time,
@@ -388,14 +435,8 @@ where
             ..NodeRecord::counted(node, tally)
         }
     };
-    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-        from_ns: bin * crate::net::BIN_NS,
-        kind: <R::Message as Wire>::KINDS[kind],
-        msgs,
-        bytes,
-    };
     let nodes: Vec<NodeRecord> = (0..scenario.sim.nodes).map(record).collect();
-    let series: Vec<Bin> = world.series().map(bin).collect();
+    let series = Bin::all(world);
     let frame = Frame::run(world.now().as_nanos());
     Outcome {
         seed: setup.seed,
@@ -404,7 +445,8 @@ where
             &frame,
             &scenario.class_names(),
             world.loads(),
-            (&nodes, &series),
+            &nodes,
+            &series,
         ),
         nodes,
         delays_ns: ledger.delays_ns(),
@@ -412,32 +454,11 @@ where
         useful_bytes: ledger.useful_bytes(),
         sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
         bounds,
-        adversity: adversity(world.roles(), setup, ledger),
+        adversity: ledger.blame().adversity(&setup.honest, world.roles()),
         events: world.events(),
         received: world.received(),
         event_hash: world.event_hash(),
         verdict: String::new(),
         votes: None,
-    }
-}
-
-/// What honest nodes refused, reported and found out.
-fn adversity<'a, R: Role + 'a>(
-    roles: impl Iterator<Item = &'a R>,
-    setup: &Setup,
-    ledger: &Ledger,
-) -> Adversity {
-    let mut refused = BTreeMap::new();
-    let honest = roles.zip(&setup.honest).filter(|(_, honest)| **honest);
-    for (role, _) in honest {
-        for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
-            *refused.entry(reason).or_default() += u64::from(count);
-        }
-    }
-    Adversity {
-        refused,
-        reports: ledger.reports().clone(),
-        accused: ledger.accused(),
-        evidence: ledger.evidence(),
     }
 }

@@ -8,7 +8,6 @@ mod bounds;
 mod drawn;
 mod overrides;
 mod parts;
-mod shadow;
 
 pub use drawn::CostsError;
 pub(crate) use drawn::{Place, ordered};
@@ -16,9 +15,8 @@ pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Coding, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph,
     Grid, Horn, Latency, Link, Mode, Output, Post, Protocol, Restart, Seeds, Sim, SourcePrivacy,
-    Stop, Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink,
+    Stop, Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink, Way,
 };
-pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -182,19 +180,15 @@ impl Scenario {
         hex(&Sha256::digest(self.canonical()))
     }
 
-    /// The files that the scenario names: tables of costs, graph, participation.
+    /// The files that the scenario names: tables of costs, graph.
     pub fn files(&self) -> Vec<&str> {
         let graph = match &self.graph {
             Graph::File { path } => Some(path.as_str()),
             _ => None,
         };
         let compute = [&self.compute.costs, &self.compute.code_costs];
-        let participation = match &self.protocol {
-            Protocol::Horn(horn) => horn.participation_file.as_deref(),
-            _ => None,
-        };
         let costs = compute.into_iter().filter_map(|path| path.as_deref());
-        costs.chain(graph).chain(participation).collect()
+        costs.chain(graph).collect()
     }
 
     /// The same, with those of all points of its sweep.
@@ -209,12 +203,7 @@ impl Scenario {
 }
 
 /// Paths whose values are names of files.
-const FILE_KEYS: [&str; 4] = [
-    "compute.costs",
-    "compute.code_costs",
-    "graph.path",
-    "protocol.participation_file",
-];
+const FILE_KEYS: [&str; 3] = ["compute.costs", "compute.code_costs", "graph.path"];
 
 /// Bytes in lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {

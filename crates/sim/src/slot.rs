@@ -4,23 +4,27 @@
 //!
 //! Node 0 stands for the whole network: it hosts every validator, and validates their messages as
 //! it would anyone's, so that each is verified once. Node 1, the observer, hosts none, and receives
-//! what every node of a network receives: collections and blocks. Both follow the protocol's own
-//! code, over the ideal network and the compute model of this crate. No later slot's
-//! votes are cast, and no lottery for them is drawn.
+//! what every node of a network receives: collections and blocks. Both run the protocol's own
+//! code as roles of the [`World`](crate::world::World), over links on which nothing waits. Their jobs really
+//! run ([`compute`](crate::compute)): the world's processors charge for jobs and have no results. No later
+//! slot's votes are cast, and no lottery for them is drawn.
 //!
 //! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
 //! all others.
 
 mod follow;
 mod griefing;
+mod network;
+mod node;
 mod outcome;
 mod participation;
 mod run;
 #[cfg(test)]
 mod tests;
 
+use crate::Progress;
 use crate::compute::{ComputeConfig, CrossCheck, PoolError, Results};
-use crate::core::{DriveError, Limits};
+use crate::world::{Limits, WorldError};
 use alphorn_proto::horn::{Config, ConfigError, SchemeInfo};
 use alphorn_scheme::{Env, MemoryWatermark, Scheme, Watermark};
 use alphorn_types::Layout;
@@ -28,11 +32,20 @@ use std::sync::Arc;
 
 pub use follow::{Followed, follow};
 pub use griefing::{Griefing, GriefingError};
+pub use network::Digest;
+pub use node::Traffic;
 pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
 };
 pub use participation::{PPM, Participation, ParticipationError};
 pub use run::{HOST, OBSERVER, run_slot};
+
+/// Bounds of a run, by default. Jobs end by deadlines of their nodes, so a world that is quiet has not ended.
+const LIMITS: Limits = Limits {
+    events_max: 100_000_000_000,
+    sim_time_max_ns: 1_000_000_000_000,
+    quiet_ns: u64::MAX,
+};
 
 /// Runs of the observer's verification from which the best counts, by default.
 pub(crate) const REPEATS_DEFAULT: u32 = 3;
@@ -54,8 +67,8 @@ pub struct SlotConfig {
     pub observer: bool,
     /// How jobs are run.
     pub compute: ComputeConfig,
-    /// Nanoseconds from publishing to delivery.
-    pub latency_ns: u64,
+    /// Milliseconds from publishing to delivery.
+    pub latency_ms: u64,
     /// Bounds of the run.
     pub limits: Limits,
     /// Runs of the observer's verification from which the best counts.
@@ -63,7 +76,7 @@ pub struct SlotConfig {
 }
 
 impl SlotConfig {
-    /// All vote; an observer; no latency.
+    /// All vote; an observer; a millisecond of latency.
     pub fn new(horn: Config, seed: u64, threads: usize) -> Self {
         SlotConfig {
             horn,
@@ -72,8 +85,8 @@ impl SlotConfig {
             seed,
             observer: true,
             compute: ComputeConfig::new(threads),
-            latency_ns: 0,
-            limits: Limits::default(),
+            latency_ms: 1,
+            limits: LIMITS,
             repeats: REPEATS_DEFAULT,
         }
     }
@@ -88,6 +101,8 @@ pub struct SlotInputs {
     pub cross_check: Option<Arc<dyn CrossCheck>>,
     /// Where evidence is kept, so that a run that was stopped goes on; nowhere by default.
     pub results: Option<Box<dyn Results>>,
+    /// Hears how far the real work is, until the run ends.
+    pub progress: Box<dyn Progress>,
 }
 
 impl SlotInputs {
@@ -107,6 +122,7 @@ impl SlotInputs {
             watermark: Arc::new(MemoryWatermark::new(layout.validators())),
             cross_check: None,
             results: None,
+            progress: Box::new(()),
         }
     }
 }
@@ -128,7 +144,7 @@ pub enum SlotError {
     Pool(#[from] PoolError),
     /// A bound of the run was passed.
     #[error(transparent)]
-    Drive(#[from] DriveError),
+    World(#[from] WorldError),
     /// A job could not be run.
     #[error("{count} jobs were refused in stage {stage}, the first one because {reason}")]
     Refused {

@@ -26,6 +26,7 @@ pub use config::Tree;
 pub use run::{TreeRun, run};
 
 use crate::graph::GraphError;
+use crate::run::Stopped;
 use crate::scenario::CostsError;
 use crate::world::WorldError;
 
@@ -59,12 +60,7 @@ pub enum TreeError {
     /// The run cannot go on.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// Whoever watched the run ended it.
-    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
-    Stopped {
-        /// Events so far.
-        events: u64,
-        /// Virtual time.
-        at_ns: u64,
-    },
+    /// The observer ended the run.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }

@@ -34,7 +34,8 @@ pub(super) fn page(
                      goes from level to level, one copy and one publisher a unit, seconds of one unit of each \
                      level with all threads, and what each role pays.";
         page.pictures(
-            ("A million votes, scheme by scheme", about),
+            "A million votes, scheme by scheme",
+            about,
             &pictures,
             Origin::Modelled,
         );

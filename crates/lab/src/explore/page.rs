@@ -35,7 +35,8 @@ pub(super) fn page(
                      slot, and what each role pays: a copy of each message, its main jobs by the table of costs; \
                      then nodes of each class with all that they do.";
         page.pictures(
-            ("A slot, scheme by scheme", about),
+            "A slot, scheme by scheme",
+            about,
             &pictures,
             Origin::Modelled,
         );

@@ -12,7 +12,6 @@ mod print;
 mod replay;
 mod rounds;
 mod run;
-mod shadow;
 pub(crate) mod source;
 mod table;
 mod trace;
@@ -61,11 +60,6 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim replay run7
   alphorn sim replay run7 --until 100000 --node 12")]
     Replay(replay::Args),
-    /// Write the network of a scenario for the Shadow simulator, with the programs that you name
-    #[command(after_help = "Example:
-  alphorn sim export-shadow broadcast-20 folder --set sim.nodes=200 --program /opt/node \\
-      --args '--index {node} --peers {peers} --seed {seed}'")]
-    ExportShadow(shadow::Args),
     /// Draw the deliveries of several runs over time in one picture
     #[command(after_help = "Examples:
   alphorn sim plot gossip=run1 rlnc=run2 --out cdf.svg --title 'A block of 119 kB'
@@ -113,7 +107,6 @@ pub fn run(args: &Args) -> Result<()> {
         What::Merge(args) => merge::run(args),
         What::Compare(args) => compare::run(args),
         What::Replay(args) => replay::run(args),
-        What::ExportShadow(args) => shadow::run(args),
         What::Plot(args) => plot::run(args),
         What::Chart(args) => chart::run(args),
         What::List(args) => list::run(args),

@@ -150,7 +150,7 @@ pub(crate) fn one(
 /// Whether a run failed, and not its scenario.
 fn is_of_run(error: &RunError) -> bool {
     use RunError::{Stopped, Violation, World};
-    matches!(error, Violation { .. } | World(_) | Stopped { .. })
+    matches!(error, Violation { .. } | World(_) | Stopped(_))
 }
 
 fn host() -> Host {
@@ -306,10 +306,7 @@ fn estimate_bytes(scenario: &Scenario) -> u64 {
     const BASE: u64 = 64 << 20;
     let nodes = u64::from(scenario.sim.nodes);
     let degree = match scenario.graph {
-        Graph::Permutations { degree }
-        | Graph::Uniform { degree }
-        | Graph::Regular { degree }
-        | Graph::RegionBiased { degree, .. } => u64::from(degree),
+        Graph::Permutations { degree } => u64::from(degree),
         Graph::Complete {} => nodes,
         Graph::Grid {} => nodes.isqrt() * 2,
         Graph::File { .. } => 64,

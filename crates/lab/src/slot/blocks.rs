@@ -95,14 +95,13 @@ pub(super) fn verify(
         participation: ready.plan.participation.clone(),
         ..SlotConfig::new(ready.horn, args.common.seed, args.common.threads()?)
     };
-    let followed = match follow(config, ready.inputs, blocks, &mut ready.bars) {
+    ready.inputs.progress = Box::new(ready.bars);
+    let followed = match follow(config, ready.inputs, blocks) {
         Err(SlotError::Block(error)) => {
-            ready.bars.clear();
             return Err(Error::Check(format!("a block does not decode: {error}")));
         }
         followed => followed?,
     };
-    ready.bars.clear();
     let digest = blocks
         .last()
         .map(|block| hex::encode(Sha256::digest(block)));

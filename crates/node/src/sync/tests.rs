@@ -1,6 +1,7 @@
 //! Questions and answers, one by one.
 
 use super::*;
+use alphorn_proto::horn::fetch;
 
 const NETWORK: [u8; 4] = [1, 2, 3, 4];
 const HERE: Standing = Standing {

@@ -351,6 +351,11 @@ impl Gate {
         self.collections.bytes() + self.blocks.bytes() + self.lot.bytes()
     }
 
+    /// Whether messages wait for a block.
+    pub(super) fn awaits_blocks(&self) -> bool {
+        self.lot.awaits_blocks()
+    }
+
     /// The blocks that messages wait for, see [`Horn::missing_blocks`](super::Horn::missing_blocks).
     pub(super) fn awaited_blocks(&self) -> Vec<(Root, Vec<Peer>)> {
         self.lot.blocks()

@@ -182,6 +182,11 @@ impl Horn {
         Some(topics)
     }
 
+    /// Whether messages wait for a block: [`Horn::missing_blocks`] says for which.
+    pub fn awaits_blocks(&self) -> bool {
+        self.gate.awaits_blocks()
+    }
+
     /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
     /// the machine may fetch a block from one of them and hand it in as a message. Each peer has one
     /// voice, shared by all blocks that it speaks of; blocks with most voice come first, and of a

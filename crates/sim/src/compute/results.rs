@@ -5,7 +5,7 @@ use alphorn_scheme::{Output, Task, Work};
 use std::io;
 
 /// Where results of jobs are kept, by the digest of what the job was given.
-pub trait Results {
+pub trait Results: Send {
     /// What was kept under a name, if it is whole.
     fn load(&mut self, name: &[u8; 32]) -> Option<Vec<u8>>;
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{ITEM_NS, aggregate, claim, compute, session, sign, verify};
 use alphorn_scheme::{Claim, Keys};
+use std::sync::Mutex;
 
 const NODE: u32 = 0;
 
@@ -22,7 +23,7 @@ fn run_all(compute: &mut Compute, work: Vec<Work>) -> Vec<Outcome<Product>> {
         .collect();
     spawned
         .into_iter()
-        .map(|ticket| compute.finish(ticket, &mut ()).unwrap().1)
+        .map(|ticket| compute.finish(ticket).unwrap().1)
         .collect()
 }
 
@@ -102,15 +103,12 @@ fn a_cancelled_unit_is_dropped_with_its_last_claim() {
     let (first, second) = (spawn(1, 1), spawn(2, 2));
     let cancelled = compute.cancel(NODE, session(1));
     assert_eq!(cancelled.len(), 1);
-    assert!(
-        compute.finish(first, &mut ()).is_none(),
-        "the old ticket is void"
-    );
-    let end = compute.finish(cancelled[0], &mut ()).unwrap();
+    assert!(compute.finish(first).is_none(), "the old ticket is void");
+    let end = compute.finish(cancelled[0]).unwrap();
     assert!(matches!(end, (JobId(1), Outcome::Cancelled)));
     assert_eq!(compute.units.len(), 1, "the other session still waits");
     compute.cancel(NODE, session(2));
-    assert!(compute.finish(second, &mut ()).is_none());
+    assert!(compute.finish(second).is_none());
     assert_eq!((compute.units.len(), compute.waiting.len()), (0, 0));
     assert_eq!(compute.meters().total("verify_votes").computed_jobs, 0);
 }
@@ -199,13 +197,13 @@ fn a_second_opinion_knows_how_far_a_verdict_goes() {
     assert_eq!((counts.signatures, counts.differences), (1, 0));
 }
 
-/// Counts what it is told.
-#[derive(Default)]
-struct Heard(Vec<(String, u64, u64)>);
+/// Keeps what it hears.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<(String, u64, u64)>>>);
 
 impl Progress for Heard {
     fn phase(&mut self, name: &str, done: u64, total: u64) {
-        self.0.push((name.into(), done, total));
+        self.0.lock().unwrap().push((name.into(), done, total));
     }
 }
 
@@ -214,9 +212,11 @@ fn progress_reaches_its_total() {
     let mut compute = compute(ComputeConfig::new(2));
     let tickets = [sign(1, 0..4), sign(1, 4..8), aggregate(0, 3)]
         .map(|work| compute.spawn(Time::ZERO, request(0, work)).0);
-    let mut heard = Heard::default();
-    compute.finish(tickets[0], &mut heard).unwrap();
-    assert_eq!(heard.0.len(), 3, "all that wait run together");
-    assert!(heard.0.contains(&("sign".into(), 4, 8)) && heard.0.contains(&("sign".into(), 8, 8)));
-    assert!(heard.0.contains(&("aggregate".into(), 3, 3)));
+    let heard = Heard::default();
+    compute.report_to(Box::new(heard.clone()));
+    compute.finish(tickets[0]).unwrap();
+    let heard = heard.0.lock().unwrap();
+    assert_eq!(heard.len(), 3, "all that wait run together");
+    assert!(heard.contains(&("sign".into(), 4, 8)) && heard.contains(&("sign".into(), 8, 8)));
+    assert!(heard.contains(&("aggregate".into(), 3, 3)));
 }

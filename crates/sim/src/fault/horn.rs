@@ -12,18 +12,20 @@ mod proposers;
 use super::{Adversary, Interval, Pace, Parameters, Spoil as _, Wrap};
 use crate::gossip::Message;
 use crate::horn::node::HornNode;
-use crate::horn::{Code, Inner, Item, NodeProduct, Plan};
+use crate::horn::{Code, HornMessage, Inner, Item, NodeProduct, Plan};
 use crate::latency::mix;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::Product;
+use alphorn_proto::broadcast::{self, Product};
+use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role};
 use alphorn_types::Time;
 use collectors::{EarlyCollection, LeaveCells, LoneVotes};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Adversary for HornNode {
@@ -40,7 +42,7 @@ impl Adversary for HornNode {
                 node,
                 interval,
             }),
-            (FaultKind::Equivocate, _) => Box::new(TwoBlocks { plan, node }),
+            (FaultKind::Equivocate, _) => Box::new(TwoBlocks::new(plan, node)),
             (FaultKind::NonCodewordSource, _) => Box::new(NoPayloads {
                 code: self.code()?.clone(),
             }),
@@ -82,6 +84,27 @@ impl Wrap<HornNode> for NoPayloads {
             *published = self.code.no_payload(published.clone());
         }
         Some(input)
+    }
+}
+
+/// Broadcasts whose messages an attacker does not send, or does not hear: known by their headers.
+#[derive(Debug, Default)]
+struct Broadcasts {
+    ids: BTreeSet<Id>,
+}
+
+impl Broadcasts {
+    /// Whether a message is of a broadcast whose subject is one of these.
+    fn have(&mut self, message: &HornMessage, is_one: impl Fn(&Subject) -> bool) -> bool {
+        let Inner::Coded { message, .. } = &message.inner else {
+            return false;
+        };
+        if let broadcast::Message::Header(announce) = &**message
+            && is_one(&announce.header.subject)
+        {
+            self.ids.insert(announce.id);
+        }
+        self.ids.contains(&message.id())
     }
 }
 

@@ -4,12 +4,12 @@ use super::HornError;
 use super::cast::{Casting, Casts};
 use super::message::Item;
 use super::node::HornNode;
-use super::plan::{Plan, Topic, TopicId, Way};
+use super::plan::{Plan, Topic, TopicId};
 use super::station::{LINKS_MAX, Neighbours, Station};
 use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
-use crate::scenario::{Horn as Chosen, Scenario};
+use crate::scenario::{Horn as Chosen, Scenario, Way};
 use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;
 
@@ -36,7 +36,6 @@ pub(super) fn build(
     plan: Arc<Plan>,
     (scenario, chosen): (&Scenario, &Chosen),
     seed: u64,
-    regions: &[u8],
 ) -> Result<(Arc<Graph>, Vec<HornNode>), HornError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
     let mut ends: Vec<End> = Vec::new();
@@ -46,7 +45,7 @@ pub(super) fn build(
         }
     }
     for topic in globals {
-        among_all(&mut ends, topic, &plan, (scenario, seed, regions))?;
+        among_all(&mut ends, topic, &plan, (scenario, seed))?;
     }
     let mut edges: Vec<(u32, u32)> = ends
         .iter()
@@ -282,11 +281,11 @@ fn among_all(
     ends: &mut Vec<End>,
     topic: TopicId,
     plan: &Plan,
-    (scenario, seed, regions): (&Scenario, u64, &[u8]),
+    (scenario, seed): (&Scenario, u64),
 ) -> Result<(), HornError> {
     match plan.topics[topic.0 as usize].way {
         Way::Gossip | Way::Coded => {
-            let graph = Graph::of(scenario, seed, regions)?;
+            let graph = Graph::of(scenario, seed)?;
             let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
             for node in 0..plan.nodes {
                 let later = graph.peers(node).iter().filter(|&&peer| peer > node);

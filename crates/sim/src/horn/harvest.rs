@@ -1,14 +1,13 @@
 //! What a slot comes to: records, times and the verdict.
 
 use super::followed::Followed;
-use super::message::HornMessage;
 use super::node::HornNode;
 use super::paid::{PaidBlock, paid_blocks};
-use super::plan::{Plan, Way};
+use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
-use crate::role::{Role, Wire};
+use crate::role::Role;
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
 use alphorn_proto::chain::Chain;
@@ -180,29 +179,23 @@ impl Harvest<'_> {
         let (world, watch) = (self.world, self.world.witness());
         let begin_ns = self.begin_ns();
         let delay = |times: &Milestones| times.at_ns[2].map(|at| at.saturating_sub(begin_ns));
-        let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-            from_ns: bin * crate::net::BIN_NS,
-            kind: HornMessage::KINDS[kind],
-            msgs,
-            bytes,
-        };
         let roles = roles_of(self.plan);
         let nodes: Vec<NodeRecord> = (0..self.plan.nodes)
             .map(|node| self.record(node, roles[node as usize]))
             .collect();
-        let series: Vec<Bin> = world.series().map(bin).collect();
+        let series = Bin::all(world);
         let classes = self.scenario.class_names();
         Outcome {
             seed: self.seed,
             payload_bytes: watch.slots().map(|(_, one)| one.published().2).sum(),
-            loads: Loads::of(&self.frame(), &classes, world.loads(), (&nodes, &series)),
+            loads: Loads::of(&self.frame(), &classes, world.loads(), &nodes, &series),
             nodes,
             delays_ns: self.counted().map(delay).collect(),
             series,
             useful_bytes: watch.useful_bytes(),
             sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
             bounds: self.bounds,
-            adversity: Default::default(),
+            adversity: watch.blame().adversity(self.honest, world.roles()),
             events: world.events(),
             received: world.received(),
             event_hash: world.event_hash(),
@@ -321,13 +314,7 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         let tenths = value.saturating_mul(10).div_ceil(unit);
         format!("{}.{}", tenths / 10, tenths % 10)
     };
-    let way = |way: Way| match way {
-        Way::Gossip => "gossip",
-        Way::Direct => "direct",
-        Way::Grid => "grid",
-        Way::Coded => "coded",
-    };
-    let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
+    let topic = |topic: super::TopicId| plan.topics[topic.0 as usize].way.name();
     let cell = Unit::new(1, 0, 0);
     let feasible = match feasible(run, scenario, plan) {
         Some(class) => format!("feasible for class {class}"),

@@ -2,6 +2,7 @@
 //! shared by all who hold it.
 
 use super::cast::Code;
+use super::fetch::Exchange;
 use super::plan::TopicId;
 use crate::gossip::{Message, Payload};
 use crate::role::Wire;
@@ -113,6 +114,8 @@ pub(crate) enum Inner {
         /// Whether the payload is a block, not a collection.
         is_block: bool,
     },
+    /// About a block that messages wait for.
+    Exchange(Box<Exchange>),
 }
 
 /// A message of a topic.
@@ -131,7 +134,7 @@ impl HornMessage {
             Inner::Whole(Message::Data { payload, .. } | Message::Relay { payload, .. }) => {
                 Some(payload)
             }
-            Inner::Whole(_) | Inner::Coded { .. } => None,
+            Inner::Whole(_) | Inner::Coded { .. } | Inner::Exchange(_) => None,
         }
     }
 }
@@ -144,6 +147,7 @@ impl Wire for HornMessage {
         match &self.inner {
             Inner::Whole(message) => message.wire_bytes(),
             Inner::Coded { message, .. } => message.wire_bytes(),
+            Inner::Exchange(exchange) => exchange.wire_bytes(),
         }
     }
 
@@ -164,7 +168,8 @@ impl Wire for HornMessage {
             {
                 2 + usize::from(*is_block)
             }
-            Inner::Coded { .. } | Inner::Whole(_) => 4,
+            Inner::Exchange(exchange) if exchange.has_block() => 3,
+            Inner::Exchange(_) | Inner::Coded { .. } | Inner::Whole(_) => 4,
         }
     }
 
@@ -173,6 +178,7 @@ impl Wire for HornMessage {
         match &self.inner {
             Inner::Whole(_) => self.item().is_some(),
             Inner::Coded { message, .. } => message.has_payload(),
+            Inner::Exchange(exchange) => exchange.has_block(),
         }
     }
 

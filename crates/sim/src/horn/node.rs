@@ -5,14 +5,16 @@
 //! slot it reads from what the machine publishes and accepts.
 
 use super::cast::{Casts, Unsent};
+use super::fetch::Blocks;
 use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item, Parts};
 use super::own::Own;
-use super::plan::{Plan, TopicId, Way};
+use super::plan::{Plan, TopicId};
 use super::station::{Origin, Pending, Station};
 use super::work::{NodeProduct, NodeWork};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::graph::Graph;
 use crate::role::{Input, Output, Role, caster};
+use crate::scenario::Way;
 use crate::slab::Slab;
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::Horn;
@@ -66,6 +68,8 @@ pub(crate) struct HornNode {
     pub(super) stations: Vec<Station<Item>>,
     /// What travels in coded pieces, if anything does.
     pub(super) casts: Option<Box<Casts>>,
+    /// Blocks that it has, and those that messages wait for.
+    pub(super) blocks: Blocks,
     /// The earliest deadline of a station, and whose.
     beat: Option<(Time, usize)>,
     pub(super) machine: Box<Horn>,
@@ -103,6 +107,7 @@ impl HornNode {
             topics: stations.iter().map(|station| station.id).collect(),
             stations,
             casts,
+            blocks: Blocks::default(),
             machine: Box::new(machine),
             waiting: Slab::default(),
             summed: Vec::new(),
@@ -209,6 +214,9 @@ impl HornNode {
     ) {
         let topic = self.plan.topic(self.stations[index].id);
         let data = item.data().clone();
+        if let Item::Block(body) = &item {
+            self.blocks.hold(body);
+        }
         // What is sent directly waits for nobody, unless somebody wants to see it.
         let is_seen = matches!(item, Item::Collection(_) | Item::Block(_));
         let token = match origin {
@@ -242,11 +250,17 @@ impl HornNode {
         };
         let index = index as usize;
         let Pending { origin, id, item } = pending;
+        if let Item::Block(body) = &item {
+            self.blocks.let_go(body);
+        }
         if verdict == Verdict::Accept {
             match &item {
                 Item::Vote(_) | Item::Aggregate(_) => {}
                 Item::Collection(body) => self.show(HornDelivery::Accepted(body.clone())),
-                Item::Block(body) => self.show(HornDelivery::Imported(body.clone())),
+                Item::Block(body) => {
+                    self.keep_block(body);
+                    self.show(HornDelivery::Imported(body.clone()));
+                }
             }
         }
         match origin {
@@ -410,6 +424,7 @@ impl HornNode {
                 self.show(HornDelivery::Accepted(body.clone()));
             }
             Item::Block(body) => {
+                self.keep_block(body);
                 self.show(HornDelivery::Proposed(body.clone()));
                 self.show(HornDelivery::Imported(body.clone()));
             }
@@ -439,6 +454,7 @@ impl HornNode {
         let inner = match inner {
             Inner::Whole(inner) => inner,
             Inner::Coded { message, .. } => return self.receive_coded(from, *message),
+            Inner::Exchange(exchange) => return self.exchange(from, *exchange),
         };
         let Some(index) = self.find(topic) else {
             return;
@@ -519,6 +535,7 @@ impl Role for HornNode {
                 self.tell_of_peer(peer, |peer| broadcast::Input::PeerUp { peer })
             }
             Input::PeerDown { peer } => {
+                self.blocks.peer_down(peer);
                 self.tell_of_peer(peer, |peer| broadcast::Input::PeerDown { peer });
             }
             Input::SendReady { peer } => {
@@ -527,6 +544,7 @@ impl Role for HornNode {
             Input::Command(never) => match never {},
         }
         self.settle();
+        self.look_for_blocks();
     }
 
     #[inline]
@@ -542,7 +560,8 @@ impl Role for HornNode {
     fn next_deadline(&self) -> Option<Time> {
         let beat = self.beat.map(|(at, _)| at);
         let casts = self.casts.as_ref().and_then(|casts| casts.next_deadline());
-        [self.due, beat, casts].into_iter().flatten().min()
+        let blocks = self.blocks.next_deadline();
+        [self.due, beat, casts, blocks].into_iter().flatten().min()
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use super::HornError;
 use super::work::Bench;
 use crate::gossip;
 use crate::latency::mix;
-use crate::scenario;
+use crate::scenario::{self, Way};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::selection;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, Store, committee};
@@ -35,35 +35,6 @@ mod draw {
 /// A topic: those of the units of each slot in their order, then collections, then blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicId(pub u32);
-
-/// How a topic's messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// By a mesh among the members; publishers that are none hand a message to some of them.
-    Gossip,
-    /// From the publisher to each member.
-    Direct,
-    /// Along rows and columns of the members; publishers that are none hand a message to one.
-    Grid,
-    /// In coded pieces if it is long, else by a mesh.
-    Coded,
-}
-
-impl Way {
-    /// The way of this name; `coded` is one for topics of all nodes.
-    fn of(key: &'static str, text: &str, of_all: bool) -> Result<Way, HornError> {
-        match text {
-            "coded" if of_all => Ok(Way::Coded),
-            "gossip" => Ok(Way::Gossip),
-            "direct" => Ok(Way::Direct),
-            "grid" => Ok(Way::Grid),
-            other => Err(HornError::Dissemination {
-                key,
-                value: other.into(),
-            }),
-        }
-    }
-}
 
 /// A validator that serves at a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +103,6 @@ impl Plan {
         table: CostTable,
         seed: u64,
     ) -> Result<Plan, HornError> {
-        if horn.participation_file.is_some() {
-            return Err(HornError::ParticipationFile);
-        }
         let model = Model::new(table.clone())?;
         let preset = config::preset(horn)?;
         let layout = config::layout(horn, preset.as_ref(), table.abilities.committee_max)?;
@@ -263,26 +231,8 @@ impl Plan {
     }
 
     fn draw_topics(&self, horn: &scenario::Horn) -> Result<Vec<Topic>, HornError> {
-        let vote = Way::of(
-            "protocol.vote_dissemination",
-            &horn.vote_dissemination,
-            false,
-        )?;
-        let aggregate = Way::of(
-            "protocol.aggregate_dissemination",
-            &horn.aggregate_dissemination,
-            false,
-        )?;
-        let collection = Way::of(
-            "protocol.collection_dissemination",
-            &horn.collection_dissemination,
-            true,
-        )?;
-        let block = Way::of(
-            "protocol.block_dissemination",
-            &horn.block_dissemination,
-            true,
-        )?;
+        let (vote, aggregate) = (horn.vote_dissemination, horn.aggregate_dissemination);
+        let (collection, block) = (horn.collection_dissemination, horn.block_dissemination);
         // A ticket of the lottery is known to its owner alone until it is used: nobody can send to those
         // whom it chose, or place them in a grid.
         if self.config.selection == Selection::Lottery {

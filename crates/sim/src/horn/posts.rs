@@ -2,7 +2,7 @@
 
 use super::HornError;
 use super::plan::Plan;
-use crate::scenario::{FailsAt, Fault, FaultKind, Post, ordered};
+use crate::scenario::{Fault, FaultKind, Post, ordered};
 use alphorn_proto::horn::Selection;
 use alphorn_proto::slot::Phase;
 use alphorn_types::{Slot, Time};
@@ -21,20 +21,6 @@ impl Plan {
         }
         if fault.kind == FaultKind::EarlyCollection && self.config.selection == Selection::Lottery {
             return Err(HornError::EarlyTicket);
-        }
-        let (collections, blocks) = (self.collection_topic(), self.block_topic());
-        let whole = match (fault.kind, fault.fails_at) {
-            (FaultKind::Censor | FaultKind::EarlyCollection, _) => {
-                Some(("collection", collections))
-            }
-            (FaultKind::Equivocate, _) | (FaultKind::InvalidFlood, FailsAt::Signature) => {
-                Some(("block", blocks))
-            }
-            _ => None,
-        };
-        if let Some((topic, _)) = whole.filter(|(_, topic)| self.is_coded(*topic)) {
-            let fault = name;
-            return Err(HornError::FaultWhole { fault, topic });
         }
         let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {
             None => fault.members(key, self.nodes),

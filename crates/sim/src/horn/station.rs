@@ -1,10 +1,11 @@
 //! A topic at a node that is a member: the state machine of its dissemination.
 
-use super::plan::{TopicId, Way};
+use super::plan::TopicId;
 use crate::gossip::{
     self, DenseId, Direct, Gossip, Grid, Input, Links, Message, Output, PEERS_MAX, Payload,
     PeerSet, Peers,
 };
+use crate::scenario::Way;
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;

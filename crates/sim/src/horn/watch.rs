@@ -9,6 +9,7 @@ use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Part
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use super::tell::Teller;
+use crate::check::Blame;
 use crate::world::Witness;
 use alphorn_proto::horn::Finality;
 use alphorn_types::trace::Record;
@@ -106,6 +107,7 @@ pub(super) struct Watch {
     /// Who votes, by cell.
     cells_voted: Vec<Bitfield>,
     slots: Vec<Followed>,
+    blame: Blame,
     useful_bytes: u64,
     accepted: u64,
     violation: Option<Violation>,
@@ -132,6 +134,7 @@ impl Watch {
                 .followed()
                 .map(|slot| Followed::new(&plan, slot))
                 .collect(),
+            blame: Blame::default(),
             useful_bytes: 0,
             accepted: 0,
             violation: None,
@@ -188,6 +191,12 @@ impl Watch {
         self.slots.last().expect("a run has a slot")
     }
 
+    /// What honest nodes reported and found out.
+    pub(super) fn blame(&self) -> &Blame {
+        &self.blame
+    }
+
+    /// Bytes of what was accepted.
     pub(super) fn useful_bytes(&self) -> u64 {
         self.useful_bytes
     }
@@ -398,15 +407,18 @@ impl Witness<HornNode> for Watch {
     }
 
     fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
-        use crate::role::Role;
-        let honest = self.honest[node as usize] && self.honest[about as usize];
-        if honest && HornNode::is_proof(reason) {
+        let blame = &mut self.blame;
+        if blame.reported::<HornNode>(&self.honest, node, about, reason) {
             self.violated(Violation::Accused {
                 node,
                 about,
                 reason,
             });
         }
+    }
+
+    fn evidence(&mut self, _: u64, node: u32) {
+        self.blame.evidence(&self.honest, node);
     }
 
     fn told(&mut self, now_ns: u64) -> Vec<Record> {

@@ -1,4 +1,7 @@
 //! Pages that need nothing else: one file, no script, no network access; light and dark.
+//!
+//! A page has a dozen kinds of pieces, each a line of HTML here, and pictures share the escaping of its text: an
+//! engine of templates would take as many lines.
 
 use super::picture::Picture;
 use super::plot::{self, Plot};
@@ -162,17 +165,24 @@ impl Page {
 
     /// A plot with its title, where its figures come from, and those figures as a table.
     pub fn plot(&mut self, plot: &Plot, origin: Origin, table: &Table) {
-        self.figure((&plot.title, &plot.about), &plot.svg(), origin, table);
+        let tables = table.html();
+        self.framed(&plot.title, &plot.about, &plot.svg(), origin, &tables);
     }
 
     /// The same for a picture that is already drawn.
     pub fn picture(&mut self, picture: &Picture, origin: Origin) {
-        let words = (picture.title.as_str(), picture.about.as_str());
-        self.figure(words, &picture.svg, origin, &picture.table);
+        let tables = picture.table.html();
+        self.framed(
+            &picture.title,
+            &picture.about,
+            &picture.svg,
+            origin,
+            &tables,
+        );
     }
 
     /// Pictures of one kind beside each other, as many as the page is wide enough for.
-    pub fn pictures(&mut self, (title, about): (&str, &str), pictures: &[Picture], origin: Origin) {
+    pub fn pictures(&mut self, title: &str, about: &str, pictures: &[Picture], origin: Origin) {
         let drawn: String = pictures
             .iter()
             .map(|picture| picture.svg.as_str())
@@ -182,14 +192,10 @@ impl Page {
             .map(|picture| picture.table.html())
             .collect();
         let drawn = format!("<div class=\"beside\">{drawn}</div>");
-        self.framed((title, about), &drawn, origin, &tables);
+        self.framed(title, about, &drawn, origin, &tables);
     }
 
-    fn figure(&mut self, words: (&str, &str), svg: &str, origin: Origin, table: &Table) {
-        self.framed(words, svg, origin, &table.html());
-    }
-
-    fn framed(&mut self, (title, about): (&str, &str), drawn: &str, origin: Origin, tables: &str) {
+    fn framed(&mut self, title: &str, about: &str, drawn: &str, origin: Origin, tables: &str) {
         self.put(format_args!(
             "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{drawn}\
              <details><summary>The figures</summary>{tables}</details></figure>",

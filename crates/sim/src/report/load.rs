@@ -170,7 +170,8 @@ impl Loads {
         frame: &Frame,
         classes: &[&str],
         loads: impl Iterator<Item = (u64, u16, Load)>,
-        (nodes, series): (&[NodeRecord], &[Bin]),
+        nodes: &[NodeRecord],
+        series: &[Bin],
     ) -> Loads {
         let phases = frame.phases.len();
         let mut sums = vec![vec![Load::default(); phases]; classes.len()];
@@ -281,7 +282,8 @@ mod tests {
             &frame,
             &["slow", "fast"],
             loads.into_iter(),
-            (&nodes, &series),
+            &nodes,
+            &series,
         );
         let names: Vec<&str> = told.classes.iter().map(|one| one.class.as_str()).collect();
         assert_eq!(names, ["all", "slow", "fast"]);

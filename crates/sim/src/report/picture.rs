@@ -4,6 +4,7 @@ use super::html::Table;
 use super::manifest::Figures;
 use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
 use super::{NodeRecord, Outcome, quantile};
+use crate::net::BIN_NS;
 use crate::scenario::Scenario;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -263,8 +264,7 @@ fn duplicates(outcome: &Outcome) -> Picture {
 /// Bits a second that all nodes send, by kind of message.
 fn timeline(outcome: &Outcome) -> Option<Picture> {
     let last_ns = outcome.series.iter().map(|bin| bin.from_ns).max()?;
-    // Bins of a run are 10 ms; as many are put together as make at most BINS_MAX.
-    const BIN_NS: u64 = 10_000_000;
+    // As many bins are put together as make at most BINS_MAX.
     let width_ns = BIN_NS * (last_ns / BIN_NS + 1).div_ceil(BINS_MAX);
     let mut kinds: BTreeMap<&str, (u64, u64, Vec<u64>)> = BTreeMap::new();
     let bins = (last_ns / width_ns + 2) as usize;

@@ -1,5 +1,8 @@
 //! Plots as SVG by our own code: lines, steps, points and bars, with axes, marks and a legend.
 //!
+//! No library draws them: the SVG of plotters has fixed colours and neither classes nor titles, so a page would have
+//! no dark pictures and points would tell a reader nothing, and each dash there is a line of its own.
+//!
 //! Elements have the classes that the style sheet of [`super::html::Page`] colours, for light and for dark,
 //! and in a file of their own ([`sheet`]) the light colours as attributes too, for programs that know no style
 //! sheets. Lines differ by dashes and points by shapes, so that no reader depends on colours, and every plot has

@@ -1,11 +1,10 @@
 //! Payloads in coded pieces.
 
 use super::setup::{Setup, duty};
-use super::{Observe, RunError, finish, prepare, threads};
+use super::{Nodes, RunError};
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
-use crate::report::Outcome;
 use crate::role::caster::Coder;
 use crate::role::coded::{Coded, Payloads};
 use crate::role::flood::TooManyPeers;
@@ -23,12 +22,23 @@ const REGIONS_LATENCY_MS: u64 = 70;
 /// Bytes of an authenticator without a table of costs.
 const AUTH_BYTES: usize = 96;
 
-pub(super) fn run(
+/// The code of a scenario, with bytes or without.
+pub(super) enum AnyCode {
+    ModelRs(ModelRs),
+    Rs(Rs),
+    Ideal(Ideal),
+    Model(Model16),
+    Ristretto(Ristretto),
+}
+
+/// The code of a scenario; none if its payload travels whole.
+pub(super) fn code(
     scenario: &Scenario,
     broadcast: &Broadcast,
-    seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
+) -> Result<Option<AnyCode>, RunError> {
+    if broadcast.strategy == Strategy::Gossip {
+        return Ok(None);
+    }
     let bytes = scenario.traffic.bytes;
     let max = rlnc::PAYLOAD_BYTES_MAX;
     let len = u32::try_from(bytes).ok().filter(|len| *len <= max);
@@ -36,15 +46,12 @@ pub(super) fn run(
         let max = u64::from(max);
         return Err(RunError::Payload { value: bytes, max });
     };
-    match (broadcast.strategy, scenario.sim.mode) {
-        (Strategy::Rs, Mode::Rank) => {
-            with(scenario, broadcast, seed, observe, ModelRs::new(len), false)
-        }
-        (Strategy::Rs, Mode::Bytes) => with(scenario, broadcast, seed, observe, Rs::new(len), true),
-        (_, Mode::Rank) if broadcast.coding == Coding::Ideal => {
-            with(scenario, broadcast, seed, observe, Ideal::new(len), false)
-        }
-        (_, Mode::Rank) => with(scenario, broadcast, seed, observe, Model16::new(len), false),
+    let is_ideal = broadcast.coding == Coding::Ideal;
+    Ok(Some(match (broadcast.strategy, scenario.sim.mode) {
+        (Strategy::Rs, Mode::Rank) => AnyCode::ModelRs(ModelRs::new(len)),
+        (Strategy::Rs, Mode::Bytes) => AnyCode::Rs(Rs::new(len)),
+        (_, Mode::Rank) if is_ideal => AnyCode::Ideal(Ideal::new(len)),
+        (_, Mode::Rank) => AnyCode::Model(Model16::new(len)),
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;
             let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
@@ -54,10 +61,9 @@ pub(super) fn run(
                 .unwrap_or(u32::MAX)
                 .min(rlnc::ELEMENTS_MAX);
             let generators = Generators::new(Backend::Portable, elements);
-            let code = Ristretto::new(generators, len);
-            with(scenario, broadcast, seed, observe, code, true)
+            AnyCode::Ristretto(Ristretto::new(generators, len))
         }
-    }
+    }))
 }
 
 /// How the payload is cut.
@@ -72,24 +78,21 @@ fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunE
     })
 }
 
-fn with<C: rlnc::Coding + Spoil>(
+/// The nodes of a broadcast in a code.
+pub(super) fn nodes<C: rlnc::Coding + Spoil>(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
-    observe: &mut dyn Observe,
     code: C,
-    real: bool,
-) -> Result<Outcome, RunError> {
-    let setup = Setup::draw(scenario, seed, |_, regions| {
-        Ok(Graph::of(scenario, seed, regions)?)
-    })?;
+) -> Result<Nodes<Coded<C>>, RunError> {
+    let setup = Setup::draw(scenario, seed, |_| Ok(Graph::of(scenario, seed)?))?;
     let len = scenario.traffic.bytes as u32;
     let choice = policy(scenario, broadcast, code.strategy(), len)?;
     let coder = Arc::new(coder(scenario, code)?);
     let payloads = Arc::new(Payloads {
         sources: setup.sources.clone(),
         bytes: scenario.traffic.bytes,
-        real,
+        real: scenario.sim.mode == Mode::Bytes,
     });
     // As many as most nodes have neighbours.
     let places = match broadcast.places.unwrap_or(true) {
@@ -115,26 +118,22 @@ fn with<C: rlnc::Coding + Spoil>(
     for (role, places) in roles.iter_mut().zip(&places) {
         role.set_places(places.clone());
     }
-    let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
-    let degree = setup.mean_degree();
     let class = setup.class.clone();
-    let mut ready = prepare::<_>(
-        scenario,
-        setup,
+    Ok(Nodes {
         roles,
-        (degree, chunks),
-        threads(scenario, observe),
-    )?;
-    ready.world.connect();
-    ready.world.set_restart(move |_, node, times| {
-        let config = configs[usize::from(class[node as usize])].clone();
-        let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
-        let shared = (coder.clone(), payloads.clone());
-        let mut role = Coded::new(shared, config, node, (secret, times));
-        role.set_places(places[node as usize].clone());
-        role
-    });
-    finish(scenario, ready, observe)
+        degree: setup.mean_degree(),
+        chunks: u64::from(cut(scenario, broadcast, len)?.chunks),
+        learn: true,
+        anew: Box::new(move |_, node, times| {
+            let config = configs[usize::from(class[node as usize])].clone();
+            let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
+            let shared = (coder.clone(), payloads.clone());
+            let mut role = Coded::new(shared, config, node, (secret, times));
+            role.set_places(places[node as usize].clone());
+            role
+        }),
+        setup,
+    })
 }
 
 /// What the handshake of each connection tells: node by node, where it stands in the order of each

@@ -1,100 +1,80 @@
 //! Payloads that travel whole: mesh, direct, grid.
 
 use super::setup::{Setup, duty};
-use super::{Observe, RunError, finish, prepare, threads};
+use super::{Nodes, RunError};
 use crate::fault::needs_validation;
-use crate::gossip::{Config, ConfigError};
+use crate::gossip::{self, Config, Direct, Grid};
 use crate::graph::Graph;
-use crate::report::Outcome;
-use crate::role::flood::{direct_node, directs, grids, member, mesh, meshes};
+use crate::role::flood::{Blob, Flood, direct_node, directs, grids, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
 use std::sync::Arc;
 
-/// The configuration of a mesh.
-fn config(scenario: &Scenario, gossip: &Gossip, validates: bool) -> Result<Config, ConfigError> {
+/// What validation of a payload takes, and the configuration of a mesh in which payloads are validated if that takes
+/// time or anybody sends invalid ones.
+fn config(scenario: &Scenario, gossip: &Gossip) -> Result<(u64, Arc<Config>), RunError> {
+    let validation_ns = duty(scenario)?.verify_ns;
+    let validates = validation_ns > 0 || needs_validation(scenario);
     let config = Config::of(gossip, validates)?;
-    Ok(Config {
+    let config = Config {
         // A payload can be asked for whatever its size.
         history_bytes_max: config
             .history_bytes_max
             .max(scenario.traffic.bytes.saturating_mul(4)),
         ..config
-    })
+    };
+    Ok((validation_ns, Arc::new(config)))
 }
 
 pub(super) fn gossip(
     scenario: &Scenario,
     parameters: &Gossip,
     seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
-    let validation_ns = duty(scenario)?.verify_ns;
-    let validates = validation_ns > 0 || needs_validation(scenario);
-    let config = Arc::new(config(scenario, parameters, validates)?);
-    let setup = Setup::draw(scenario, seed, |_, regions| {
-        Ok(Graph::of(scenario, seed, regions)?)
-    })?;
-    let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
-    let degree = u64::from(config.degree).min(setup.mean_degree());
-    let mut ready = prepare::<_>(
-        scenario,
+) -> Result<Nodes<Flood<gossip::Gossip<Blob>>>, RunError> {
+    let (validation_ns, config) = config(scenario, parameters)?;
+    let setup = Setup::draw(scenario, seed, |_| Ok(Graph::of(scenario, seed)?))?;
+    Ok(Nodes {
+        roles: meshes(&setup.graph, &config, validation_ns, seed)?,
+        degree: u64::from(config.degree).min(setup.mean_degree()),
+        chunks: 1,
+        learn: false,
+        anew: Box::new(move |_, node, times| {
+            mesh(&config, validation_ns, (seed, node, times)).restarted(times)
+        }),
         setup,
-        roles,
-        (degree, 1),
-        threads(scenario, observe),
-    )?;
-    ready.world.set_restart(move |_, node, times| {
-        mesh(&config, validation_ns, (seed, node, times)).restarted(times)
-    });
-    finish(scenario, ready, observe)
+    })
 }
 
 pub(super) fn direct(
     scenario: &Scenario,
     seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
-    let validation_ns = duty(scenario)?.verify_ns;
-    let validates = validation_ns > 0 || needs_validation(scenario);
-    let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
-    let setup = Setup::draw(scenario, seed, |sources, _| {
+) -> Result<Nodes<Flood<Direct<Blob>>>, RunError> {
+    let (validation_ns, config) = config(scenario, &Gossip::default())?;
+    let setup = Setup::draw(scenario, seed, |sources| {
         Ok(Graph::stars(scenario.sim.nodes, sources)?)
     })?;
-    let roles = directs(&setup.graph, &config, validation_ns);
-    let degree = u64::from(scenario.sim.nodes);
-    let mut ready = prepare::<_>(
-        scenario,
+    Ok(Nodes {
+        roles: directs(&setup.graph, &config, validation_ns),
+        degree: scenario.sim.nodes.into(),
+        chunks: 1,
+        learn: false,
+        anew: Box::new(move |graph, node, times| {
+            direct_node(graph, &config, validation_ns, node).restarted(times)
+        }),
         setup,
-        roles,
-        (degree, 1),
-        threads(scenario, observe),
-    )?;
-    ready.world.set_restart(move |graph, node, times| {
-        direct_node(graph, &config, validation_ns, node).restarted(times)
-    });
-    finish(scenario, ready, observe)
+    })
 }
 
-pub(super) fn grid(
-    scenario: &Scenario,
-    seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
-    let validation_ns = duty(scenario)?.verify_ns;
-    let validates = validation_ns > 0 || needs_validation(scenario);
-    let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
-    let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
-    let roles = grids(&setup.graph, &config, validation_ns);
-    let degree = setup.mean_degree();
-    let mut ready = prepare::<_>(
-        scenario,
+pub(super) fn grid(scenario: &Scenario, seed: u64) -> Result<Nodes<Flood<Grid<Blob>>>, RunError> {
+    let (validation_ns, config) = config(scenario, &Gossip::default())?;
+    let setup = Setup::draw(scenario, seed, |_| Ok(Graph::grid(scenario.sim.nodes)?))?;
+    Ok(Nodes {
+        roles: grids(&setup.graph, &config, validation_ns),
+        degree: setup.mean_degree(),
+        chunks: 1,
+        learn: false,
+        anew: Box::new(move |graph, node, times| {
+            member(graph, &config, validation_ns, node).restarted(times)
+        }),
         setup,
-        roles,
-        (degree, 1),
-        threads(scenario, observe),
-    )?;
-    ready.world.set_restart(move |graph, node, times| {
-        member(graph, &config, validation_ns, node).restarted(times)
-    });
-    finish(scenario, ready, observe)
+    })
 }

@@ -59,11 +59,11 @@ fn is_honest(kind: FaultKind) -> bool {
 }
 
 impl Setup {
-    /// Draws classes, regions, faults and sources; `graph` makes the graph from sources and regions.
+    /// Draws classes, regions, faults and sources; `graph` makes the graph from the sources.
     pub(super) fn draw(
         scenario: &Scenario,
         seed: u64,
-        graph: impl FnOnce(&[u32], &[u8]) -> Result<Graph, RunError>,
+        graph: impl FnOnce(&[u32]) -> Result<Graph, RunError>,
     ) -> Result<Setup, RunError> {
         let nodes = scenario.sim.nodes;
         let class = scenario.classes(seed);
@@ -89,7 +89,7 @@ impl Setup {
         let counted: Vec<bool> = counted.collect();
         let sources = sources(scenario, seed, &class, &counted, &faulty)?;
         let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-        let graph = graph(&sources, &regions)?;
+        let graph = graph(&sources)?;
         let mut rates: Vec<Rate> = class
             .iter()
             .map(|&class| rate(scenario, class, 100))
@@ -191,7 +191,7 @@ impl Setup {
 }
 
 /// A part of the bandwidth of a class.
-pub(super) fn rate(scenario: &Scenario, class: u16, percent: u64) -> Rate {
+fn rate(scenario: &Scenario, class: u16, percent: u64) -> Rate {
     scenario.class[usize::from(class)].rate(percent)
 }
 

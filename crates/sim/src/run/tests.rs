@@ -2,7 +2,6 @@ mod adversaries;
 mod modes;
 
 use super::*;
-use crate::graph::Graph;
 use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
 use alphorn_scheme::model::CostTable;
@@ -92,18 +91,12 @@ fn an_idle_node_moves_no_others() {
 #[test]
 fn bandwidth_for_each_connection_is_faster_than_light() {
     let scenario = scenario(50, "direct", "[traffic]\nbytes = 1000000\n");
-    let mut setup = Setup::draw(&scenario, 7, |sources, _| Ok(Graph::stars(50, sources)?)).unwrap();
+    let mut nodes = floods::direct(&scenario, 7).unwrap();
     // The laws of links that are eight times slower than those of the run.
-    for (node, rate) in setup.rates.iter_mut().enumerate() {
-        *rate = setup::rate(&scenario, setup.class[node], 12);
+    for (class, rate) in nodes.setup.class.iter().zip(&mut nodes.setup.rates) {
+        *rate = scenario.class[usize::from(*class)].rate(12);
     }
-    let config = std::sync::Arc::new(gossip::Config {
-        validate: false,
-        ..gossip::Config::default()
-    });
-    let roles = crate::role::flood::directs(&setup.graph, &config, 0);
-    let ready = prepare(&scenario, setup, roles, (8, 1), 1).unwrap();
-    let error = finish(&scenario, ready, &mut ()).unwrap_err();
+    let error = go(&scenario, nodes, &mut ()).unwrap_err();
     let fast = matches!(
         &error,
         RunError::Violation {
@@ -162,10 +155,10 @@ fn observers_see_and_stop() {
     assert!(
         matches!(
             error,
-            RunError::Stopped {
+            RunError::Stopped(Stopped {
                 events: LOOK_EVENTS,
                 ..
-            }
+            })
         ),
         "{error}"
     );

@@ -3,7 +3,9 @@
 mod fault;
 mod unread;
 
-use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
+use super::parts::{
+    Broadcast, Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind, Way,
+};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
@@ -105,7 +107,7 @@ fn sim(scenario: &Scenario) -> Checked {
 fn graph(scenario: &Scenario) -> Checked {
     let most = u64::from(scenario.sim.nodes).saturating_sub(1).min(1000);
     match &scenario.graph {
-        Graph::Permutations { degree } | Graph::RegionBiased { degree, .. } => {
+        Graph::Permutations { degree } => {
             range("graph.degree", u64::from(*degree), 2, most.max(2))?;
             if degree % 2 == 1 {
                 return Err(invalid(
@@ -115,23 +117,9 @@ fn graph(scenario: &Scenario) -> Checked {
                 ));
             }
         }
-        Graph::Uniform { degree } => range("graph.degree", u64::from(*degree), 1, 1000)?,
-        Graph::Regular { degree } => {
-            range("graph.degree", u64::from(*degree), 1, most)?;
-            if u64::from(*degree) * u64::from(scenario.sim.nodes) % 2 == 1 {
-                return Err(invalid(
-                    "graph.degree",
-                    degree,
-                    "nodes x degree must be even",
-                ));
-            }
-        }
         // Everybody with everybody has a square of edges.
         Graph::Complete {} => range("sim.nodes", scenario.sim.nodes, 2, 4096)?,
         Graph::Grid {} | Graph::File { .. } => {}
-    }
-    if let Graph::RegionBiased { local_pct, .. } = scenario.graph {
-        range("graph.local_pct", local_pct, 0, 100)?;
     }
     match &scenario.latency {
         Latency::Constant { ms, jitter_pct } => {
@@ -362,23 +350,14 @@ fn horn(horn: &Horn) -> Checked {
             "give slot, or slot_ms and offsets_ms",
         ));
     }
-    let whole = ["gossip", "direct", "grid"].as_slice();
-    let all = ["gossip", "direct", "grid", "coded"].as_slice();
     let ways = [
-        ("vote", &horn.vote_dissemination, whole),
-        ("aggregate", &horn.aggregate_dissemination, whole),
-        ("collection", &horn.collection_dissemination, all),
-        ("block", &horn.block_dissemination, all),
+        ("vote", horn.vote_dissemination),
+        ("aggregate", horn.aggregate_dissemination),
     ];
-    for (topic, way, known) in ways {
-        if !known.contains(&way.as_str()) {
-            let why = format!("one of {}", known.join(", "));
-            return Err(invalid(
-                &format!("protocol.{topic}_dissemination"),
-                way,
-                why,
-            ));
-        }
+    let coded = ways.iter().find(|(_, way)| *way == Way::Coded);
+    if let Some((topic, way)) = coded {
+        let key = format!("protocol.{topic}_dissemination");
+        return Err(invalid(&key, way.name(), "one of gossip, direct, grid"));
     }
     Ok(())
 }

@@ -1,5 +1,25 @@
 //! The tables of a scenario, with their defaults.
 
+/// An enumeration whose words are written once: for scenarios, and for whoever tells of it.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// Its word in a scenario.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+
 mod fault;
 mod network;
 mod protocol;
@@ -8,7 +28,7 @@ mod sim;
 pub use fault::{FailsAt, Fault, FaultKind, Post, Restart};
 pub use network::{Class, Graph, Latency, Link, Transport, Uplink};
 pub use protocol::{
-    Broadcast, Burst, Coding, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy,
+    Broadcast, Burst, Coding, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy, Way,
 };
 pub use sim::{Mode, Seeds, Sim, Stop};
 

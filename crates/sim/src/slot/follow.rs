@@ -1,12 +1,10 @@
 //! A node that follows the chain alone: it is given the blocks of a slot that was run elsewhere, and decides
 //! about them as about any others.
 
+use super::network::{Network, Plan, Subscription};
 use super::run::{block_slot, carried, decode, has_accepted};
 use super::{SlotConfig, SlotError, SlotInputs};
-use crate::Progress;
 use crate::compute::Compute;
-use crate::core::Driver;
-use crate::network::{Network, Subscription};
 use crate::random;
 use alphorn_proto::horn::{Horn, Local};
 use alphorn_proto::slot::{Phase, SlotClock};
@@ -61,7 +59,6 @@ pub fn follow(
     config: SlotConfig,
     inputs: SlotInputs,
     blocks: &[Bytes],
-    progress: &mut dyn Progress,
 ) -> Result<Followed, SlotError> {
     let seed = config.seed;
     let mut horn = config.horn.clone();
@@ -72,9 +69,15 @@ pub fn follow(
     let clock = SlotClock::new(horn.genesis, horn.timing);
     let node = || Horn::new(horn.clone(), info.clone(), Local::observer(&layout));
     let env = inputs.env.with_secret(random::bytes(seed, "weights", 0));
-    let compute = Compute::new(env, inputs.watermark, config.compute)?;
-    let network = Network::new(&[Subscription::Global; 2], config.latency_ns);
-    let mut driver = Driver::new(vec![node()?, node()?], network, compute, config.limits);
+    let mut compute = Compute::new(env, inputs.watermark, config.compute)?;
+    compute.report_to(inputs.progress);
+    let plan = Plan {
+        subscriptions: vec![Subscription::Global; 2],
+        withheld: Vec::new(),
+        latency_ms: config.latency_ms,
+        limits: config.limits,
+    };
+    let mut network = Network::new(vec![node()?, node()?], &plan, compute);
     let blocks = blocks
         .iter()
         .map(|data| Ok((data, decode(data, &format, &layout)?)));
@@ -83,14 +86,14 @@ pub fn follow(
     for (data, block) in &blocks {
         // Its slot is read off its bytes: one of another time is given with the last one, and not taken.
         let slot = block.header.slot.min(wanted);
-        driver.run_until(clock.phase_start(slot, Phase::Propose), progress)?;
-        driver.publish(SENDER, Topic::Block, (*data).clone());
+        let at = clock.phase_start(slot, Phase::Propose);
+        network.publish_at(at, SENDER, Topic::Block, (*data).clone());
     }
     let end = clock
         .phase_start(wanted.next(), Phase::Propose)
         .saturating_sub_ns(1);
-    driver.run_until(end, progress)?;
-    let follower = driver.protocol(FOLLOWER);
+    network.run_until(end)?;
+    let follower = network.machine(FOLLOWER);
     let is_accepted =
         |block: &Block| has_accepted(follower, block.header.slot, &block.header.root());
     let mut votes = Bitfield::new(layout.validators() as usize);
@@ -109,9 +112,8 @@ pub fn follow(
         }
     }
     let voters = config.participation.by_position(&layout, seed);
-    let meters = driver.compute().meters();
-    let verify_ns =
-        [Op::VerifyBundle, Op::VerifyCollections].map(|op| meters.total(op.name()).wall_ns);
+    let wall_ns = |op: Op| network.compute().meters().total(op.name()).wall_ns;
+    let verify_ns = [Op::VerifyBundle, Op::VerifyCollections].map(wall_ns);
     Ok(Followed {
         accepted: blocks
             .iter()

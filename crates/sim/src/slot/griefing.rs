@@ -1,7 +1,6 @@
 //! Reward griefing, played by the roles themselves.
 
 use super::HOST;
-use crate::network::Network;
 use alphorn_proto::wire::Kind;
 use alphorn_types::{Bitfield, Layout};
 
@@ -61,11 +60,10 @@ impl Griefing {
         [&self.eve, &self.victims]
     }
 
-    /// Lets votes reach whom they reach under the attack, where the first of the two nodes is `eve`.
-    pub(super) fn withhold(network: &mut Network, eve: u32) {
+    /// Votes that do not reach whom they would reach, where the first of the two nodes is `eve`.
+    pub(super) fn withheld(eve: u32) -> Vec<(Kind, u32, u32)> {
         let victims = eve + 1;
-        network.withhold(Kind::Vote, eve, HOST);
-        network.withhold(Kind::Vote, eve, victims);
-        network.withhold(Kind::Vote, victims, eve);
+        let withheld = [(eve, HOST), (eve, victims), (victims, eve)];
+        withheld.map(|(from, to)| (Kind::Vote, from, to)).to_vec()
     }
 }

@@ -1,8 +1,7 @@
 //! What a slot came to.
 
+use super::{Digest, Traffic};
 use crate::compute::{CrossCounts, Meter, Verification};
-use crate::core::Digest;
-use crate::network::Traffic;
 use alphorn_proto::wire::Kind;
 use alphorn_scheme::Bytes;
 use alphorn_types::Layout;
@@ -184,12 +183,10 @@ pub struct SlotOutcome {
     pub rejects: BTreeMap<&'static str, u64>,
     /// What the second opinion said, if one was asked.
     pub cross: Option<CrossCounts>,
-    /// SHA-256 over all outputs of all nodes, in order.
+    /// SHA-256 over everything that the nodes' machines wanted, node by node.
     pub digest: Digest,
     /// Events that were handled.
     pub events: u64,
-    /// Most events that waited together.
-    pub events_peak: usize,
     /// Most jobs that were unfinished together, in virtual time.
     pub jobs_peak: usize,
     /// Pieces of evidence that an earlier run had made and kept.

@@ -1,18 +1,17 @@
 //! The run of a slot, stage by stage.
 
+use super::network::{Network, Plan, Subscription};
+use super::node::Traffic;
 use super::outcome::{BlockOutcome, CommitteeCoverage, SlotOutcome, StageTraffic, Step, Votes};
 use super::participation::by_validator;
 use super::{Griefing, SlotConfig, SlotError, SlotInputs};
-use crate::Progress;
 use crate::compute::{Compute, Stage};
-use crate::core::Driver;
-use crate::network::{Network, Subscription, Traffic};
 use crate::random;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, Horn, Local, SlotView, committee};
 use alphorn_proto::slot::{Boundary, Phase, SlotClock};
 use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
-use alphorn_scheme::Op;
+use alphorn_scheme::{Bytes, Op};
 use alphorn_types::{Assignment, Bitfield, DecodeError, Layout, Slot, Time};
 
 /// The node that hosts all validators, or all that have no part in an attack.
@@ -82,14 +81,10 @@ impl SlotStage {
 /// # Errors
 /// [`SlotError`] if the slot cannot be run. A slot that runs but does not keep its promises is no
 /// error: see [`SlotOutcome::failures`].
-pub fn run_slot(
-    config: SlotConfig,
-    inputs: SlotInputs,
-    progress: &mut dyn Progress,
-) -> Result<SlotOutcome, SlotError> {
+pub fn run_slot(config: SlotConfig, inputs: SlotInputs) -> Result<SlotOutcome, SlotError> {
     let mut run = Run::new(config, inputs)?;
     for (number, stage) in (0..).zip(run.stages()) {
-        run.stage(Stage(number), stage, progress)?;
+        run.stage(Stage(number), stage)?;
     }
     run.outcome()
 }
@@ -99,7 +94,7 @@ struct Run {
     config: SlotConfig,
     format: WireFormat,
     clock: SlotClock,
-    driver: Driver<Horn>,
+    network: Network<Horn>,
     /// Who votes, by position of the epoch.
     voters: Bitfield,
     /// The slot as the host and the witness have it in the end.
@@ -153,14 +148,18 @@ impl Run {
         if let Some(results) = inputs.results {
             compute.keep_results(results);
         }
-        let mut network = Network::new(&subscriptions, config.latency_ns);
-        if config.griefing.is_some() {
-            Griefing::withhold(&mut network, first_apart);
-        }
+        compute.report_to(inputs.progress);
+        let withheld = config.griefing.as_ref();
+        let plan = Plan {
+            subscriptions,
+            withheld: withheld.map_or_else(Vec::new, |_| Griefing::withheld(first_apart)),
+            latency_ms: config.latency_ms,
+            limits: config.limits,
+        };
         Ok(Run {
             format: config.horn.format(&info),
             clock: SlotClock::new(config.horn.genesis, config.horn.timing),
-            driver: Driver::new(nodes, network, compute, config.limits),
+            network: Network::new(nodes, &plan, compute),
             voters,
             seen: None,
             traffic: Vec::new(),
@@ -173,14 +172,9 @@ impl Run {
     }
 
     /// Runs to the end of a stage.
-    fn stage(
-        &mut self,
-        number: Stage,
-        stage: SlotStage,
-        progress: &mut dyn Progress,
-    ) -> Result<(), SlotError> {
+    fn stage(&mut self, number: Stage, stage: SlotStage) -> Result<(), SlotError> {
         let before = self.published();
-        let compute = self.driver.compute_mut();
+        let mut compute = self.network.compute();
         compute.set_stage(number);
         if stage == SlotStage::Prepare && self.config.observer {
             compute.watch(OBSERVER, Op::VerifyCollections);
@@ -188,23 +182,27 @@ impl Run {
         if stage == SlotStage::Block {
             compute.end_watch();
             compute.end_duties();
+        }
+        drop(compute);
+        if stage == SlotStage::Block {
             // Later on its messages are taken no more.
             let seen = self.clock.phase_start(SLOT.next(), Phase::Vote);
             let seen = seen.saturating_sub_ns(1);
-            self.driver.run_until(seen, progress)?;
+            self.network.run_until(seen)?;
             self.seen = Some([self.view(HOST, SLOT)?, self.view(self.witness(), SLOT)?]);
         }
         let end = stage.end(&self.clock, block_slot(&self.config.horn));
-        self.driver.run_until(end, progress)?;
+        self.network.run_until(end)?;
         let after = self.published();
         self.traffic.push(StageTraffic {
             stage: stage.name(),
             published: std::array::from_fn(|kind| after[kind].since(before[kind])),
         });
-        if let Some(error) = self.driver.compute_mut().results_error() {
+        let mut compute = self.network.compute();
+        if let Some(error) = compute.results_error() {
             return Err(error.into());
         }
-        let meters = self.driver.compute().meters();
+        let meters = compute.meters();
         if let Some(reason) = &meters.first_refusal {
             return Err(SlotError::Refused {
                 count: meters.ends.refused,
@@ -222,11 +220,11 @@ impl Run {
     }
 
     fn published(&self) -> [Traffic; Kind::ALL.len()] {
-        Kind::ALL.map(|kind| self.driver.network().traffic(kind).published)
+        Kind::ALL.map(|kind| self.network.published(kind))
     }
 
     fn nodes(&self) -> std::ops::Range<u32> {
-        0..self.driver.network().nodes_count() as u32
+        0..self.network.nodes()
     }
 
     /// The node whose view of the slot counts.
@@ -238,16 +236,17 @@ impl Run {
     }
 
     fn view(&self, node: u32, slot: Slot) -> Result<SlotView, SlotError> {
-        let view = self.driver.protocol(node).view(slot);
+        let view = self.network.machine(node).view(slot);
         view.ok_or(SlotError::NoSlot { node, slot: slot.0 })
     }
 
     fn outcome(mut self) -> Result<SlotOutcome, SlotError> {
         let layout = self.config.horn.layout;
         let (node, slot) = (HOST, SLOT.0);
-        let seen = self.seen.take();
+        let (seen, traffic) = (self.seen.take(), std::mem::take(&mut self.traffic));
         let [host, witness] = seen.ok_or(SlotError::NoSlot { node, slot })?;
-        let (block, in_block) = self.block()?;
+        let blocks = self.network.blocks();
+        let (block, in_block) = self.block(blocks.last())?;
         let expected = |c| {
             let range = layout.committee_range(c);
             self.voters
@@ -266,7 +265,7 @@ impl Run {
                 in_block: in_block[usize::from(committee)].count_ones() as u32,
             });
         }
-        let network = self.driver.network();
+        let network = &self.network;
         let sum = |count: fn(&CommitteeCoverage) -> u32| {
             coverage
                 .iter()
@@ -275,25 +274,23 @@ impl Run {
         };
         let votes = Votes {
             expected: self.voters.count_ones() as u64,
-            cast: network.traffic(Kind::Vote).published.messages,
+            cast: network.published(Kind::Vote).messages,
             verified: host.votes_accepted,
             in_collections: sum(|committee| committee.in_collections),
             in_block: sum(|committee| committee.in_block),
         };
-        let aggregates = network.traffic(Kind::Aggregate).published;
-        let collections = network.traffic(Kind::Collection).published;
+        let aggregates = network.published(Kind::Aggregate);
+        let collections = network.published(Kind::Collection);
         let observer_received = match self.config.observer {
             true => network.received(OBSERVER),
             false => Traffic::default(),
         };
-        let verification = self
-            .driver
-            .compute_mut()
-            .measure_watched(self.config.repeats);
-        let compute = self.driver.compute();
+        let steps = self.steps();
+        let mut compute = network.compute();
+        let verification = compute.measure_watched(self.config.repeats);
         Ok(SlotOutcome {
             layout,
-            steps: self.steps(),
+            steps,
             votes,
             aggregates,
             collections,
@@ -304,21 +301,20 @@ impl Run {
             verification,
             rejects: self.rejects(),
             cross: compute.cross_counts(),
-            digest: self.driver.digest(),
-            events: self.driver.events_count(),
-            events_peak: self.driver.events_peak(),
+            digest: network.digest(),
+            events: network.events(),
             jobs_peak: compute.meters().tickets_peak,
             results_loaded: compute.meters().results_loaded,
             nodes: self.nodes().end,
-            blocks: self.driver.network().blocks().to_vec(),
-            traffic: self.traffic,
+            blocks,
+            traffic,
         })
     }
 
     fn steps(&self) -> Vec<Step> {
-        let meters = self.driver.compute().meters();
+        let compute = self.network.compute();
         let names: Vec<&'static str> = self.stages().map(SlotStage::name).collect();
-        let steps = meters.iter().map(|(stage, op, meter)| Step {
+        let steps = compute.meters().iter().map(|(stage, op, meter)| Step {
             stage: names[usize::from(stage.0)],
             op,
             meter,
@@ -329,7 +325,7 @@ impl Run {
     fn rejects(&self) -> std::collections::BTreeMap<&'static str, u64> {
         let mut rejects = std::collections::BTreeMap::new();
         for node in self.nodes() {
-            for (reason, count) in self.driver.protocol(node).counters().rejects() {
+            for (reason, count) in self.network.machine(node).counters().rejects() {
                 *rejects.entry(reason).or_default() += count;
             }
         }
@@ -338,17 +334,17 @@ impl Run {
 
     /// The block as it was published: its figures, and for each committee the
     /// positions whose votes it carries.
-    fn block(&self) -> Result<(BlockOutcome, Vec<Bitfield>), SlotError> {
+    fn block(&self, last: Option<&Bytes>) -> Result<(BlockOutcome, Vec<Bitfield>), SlotError> {
         let layout = self.config.horn.layout;
         let slot = block_slot(&self.config.horn);
         let no_block = || SlotError::NoBlock { slot: slot.0 };
-        let data = self.driver.network().blocks().last().ok_or_else(no_block)?;
+        let data = last.ok_or_else(no_block)?;
         let block = decode(data, &self.format, &layout)?;
         if block.header.slot != slot {
             return Err(no_block());
         }
         let root = block.header.root();
-        let accepted = |&node: &u32| has_accepted(self.driver.protocol(node), slot, &root);
+        let accepted = |&node: &u32| has_accepted(self.network.machine(node), slot, &root);
         let outcome = BlockOutcome {
             bytes: data.len() as u64,
             bundle_bytes: block.body.bundle.len() as u64,

@@ -1,4 +1,5 @@
 mod follow;
+mod network;
 
 use super::*;
 use alphorn_proto::horn::{Cover, Publish, SchemeInfo, Selection};
@@ -44,7 +45,7 @@ fn inputs(scheme: Model, layout: &Layout) -> SlotInputs {
 
 fn run_with(scheme: Model, config: SlotConfig) -> SlotOutcome {
     let inputs = inputs(scheme, &config.horn.layout);
-    let outcome = run_slot(config, inputs, &mut ()).unwrap();
+    let outcome = run_slot(config, inputs).unwrap();
     assert_eq!(outcome.failures(), [], "{outcome:?}");
     outcome
 }
@@ -122,7 +123,7 @@ impl Results for Kept {
 fn run_keeping(config: &SlotConfig, kept: impl Results + 'static) -> SlotOutcome {
     let mut inputs = inputs(model(), &config.horn.layout);
     inputs.results = Some(Box::new(kept));
-    run_slot(config.clone(), inputs, &mut ()).unwrap()
+    run_slot(config.clone(), inputs).unwrap()
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_full_disk_is_said() {
     let config = config(64, 3);
     let mut inputs = inputs(model(), &config.horn.layout);
     inputs.results = Some(Box::new(Full));
-    let ended = run_slot(config, inputs, &mut ());
+    let ended = run_slot(config, inputs);
     assert!(matches!(ended, Err(SlotError::Results(_))), "{ended:?}");
 }
 
@@ -341,7 +342,7 @@ fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
         ("fast16", |c| c.horn.timing = Timing::FAST16),
         ("beacon", |c| c.horn.timing = Timing::BEACON),
         ("slow", |c| c.horn.timing = Timing::SLOW),
-        ("latency", |c| c.latency_ns = 150_000_000),
+        ("latency", |c| c.latency_ms = 150),
         ("epochs of a slot", |c| c.horn.epoch_slots = 1),
         ("raw", |c| c.horn.coding = Coding::Raw),
         ("chain", |c| c.horn.context = Context::Chain),
@@ -352,7 +353,7 @@ fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
         config.participation = Participation::Rate { ppm: 800_000 };
         change(&mut config);
         let inputs = inputs(model(), &config.horn.layout);
-        let outcome = run_slot(config, inputs, &mut ()).unwrap();
+        let outcome = run_slot(config, inputs).unwrap();
         assert_eq!(outcome.failures(), [], "{name}");
         assert_eq!(outcome.votes.in_block, 720, "{name}");
     }
@@ -372,7 +373,7 @@ fn costs_decide_what_is_in_time() {
         let scheme = model_at(ns);
         let layout = Layout::new(1000, 1, 2).unwrap();
         let config = config_of(&scheme, layout, 8);
-        run_slot(config, inputs(scheme, &layout), &mut ()).unwrap()
+        run_slot(config, inputs(scheme, &layout)).unwrap()
     };
     let [free, cheap, dear] = [0, 1_000, 1_000_000].map(outcome);
     for outcome in [&free, &cheap, &dear] {
@@ -409,7 +410,7 @@ fn a_griefer_takes_votes_from_the_best_aggregate_and_none_from_a_union() {
         config.horn.levels[1].cover = cover;
         config.horn.multiplicity_max = multiplicity_max;
         config.griefing = Some(griefing.clone());
-        let outcome = run_slot(config, inputs(scheme, &layout), &mut ()).unwrap();
+        let outcome = run_slot(config, inputs(scheme, &layout)).unwrap();
         assert_eq!(outcome.nodes, 4);
         assert_eq!(outcome.votes.cast, 64);
         // Her votes do not reach the host.
@@ -434,7 +435,7 @@ fn an_attack_that_does_not_fit_is_refused() {
         let mut config = config(300, 1);
         config.griefing = Some(Griefing { eve, victims });
         let inputs = inputs(model(), &config.horn.layout);
-        let failed = run_slot(config, inputs, &mut ());
+        let failed = run_slot(config, inputs);
         failed.unwrap_err().to_string()
     };
     let short = refusal(Bitfield::new(299), Bitfield::new(300));
@@ -469,7 +470,7 @@ fn a_key_that_has_signed_the_slot_stops_the_run() {
         watermark: Arc::new(watermark),
         ..inputs(model(), &config.horn.layout)
     };
-    let refused = run_slot(config, inputs, &mut ()).unwrap_err();
+    let refused = run_slot(config, inputs).unwrap_err();
     let SlotError::Refused { stage, reason, .. } = &refused else {
         panic!("{refused}");
     };
@@ -486,7 +487,7 @@ fn a_configuration_that_cannot_work_is_refused() {
         let mut config = config(300, 1);
         change(&mut config);
         let inputs = inputs(model(), &config.horn.layout);
-        let failed = run_slot(config, inputs, &mut ());
+        let failed = run_slot(config, inputs);
         failed.unwrap_err().to_string()
     };
     assert!(refusal(|c| c.horn.levels[0].publishers = 65).contains("publishers of level 1 = 65"));

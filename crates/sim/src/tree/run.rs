@@ -10,11 +10,10 @@ use crate::graph::Graph;
 use crate::latency::{Latency, mix};
 use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
 use crate::role::Wire;
-use crate::run::{Observe, Progress};
+use crate::run::{Observe, drive};
 use crate::scenario::{FaultKind, Place, Scenario};
-use crate::world::{Pause, Witness, World};
+use crate::world::{Witness, World};
 use alphorn_types::Time;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const FAULT: u64 = 0x7472_6565_0003;
@@ -95,7 +94,9 @@ pub fn run(
     for (node, wrap) in faulty {
         world.wrap(node, Box::new(wrap));
     }
-    go(&mut world, scenario, observe)?;
+    // Nothing is delivered before the end.
+    let look = |_: &mut TreeWorld| Ok::<_, TreeError>((0, 1));
+    drive(&mut world, scenario.sim.stop, Time::MAX, observe, look)?;
     let classes = scenario.class_names();
     Ok(harvest(&world, &plan, (&class, &classes, &regions), seed))
 }
@@ -146,31 +147,6 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
     Ok((honest, wraps))
 }
 
-fn go(
-    world: &mut TreeWorld,
-    scenario: &Scenario,
-    observe: &mut dyn Observe,
-) -> Result<(), TreeError> {
-    loop {
-        let pause = crate::run::step(world, scenario.sim.stop, Time::MAX, observe)?;
-        if pause != Pause::Events {
-            return Ok(());
-        }
-        let progress = Progress {
-            now_ns: world.now().as_nanos(),
-            events: world.events(),
-            deliveries: 0,
-            deliveries_max: 1,
-        };
-        if observe.progress(&progress) == ControlFlow::Break(()) {
-            return Err(TreeError::Stopped {
-                events: progress.events,
-                at_ns: progress.now_ns,
-            });
-        }
-    }
-}
-
 fn harvest(
     world: &TreeWorld,
     plan: &Plan,
@@ -204,22 +180,16 @@ fn harvest(
             ..NodeRecord::counted(node, tally)
         }
     };
-    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-        from_ns: bin * crate::net::BIN_NS,
-        kind: TreeMessage::KINDS[kind],
-        msgs,
-        bytes,
-    };
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
     let nodes: Vec<NodeRecord> = (0..world.graph().nodes()).map(record).collect();
-    let series: Vec<Bin> = world.series().map(bin).collect();
+    let series = Bin::all(world);
     let frame = Frame::run(world.now().as_nanos());
     let outcome = Outcome {
         seed,
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
-        loads: Loads::of(&frame, classes, world.loads(), (&nodes, &series)),
+        loads: Loads::of(&frame, classes, world.loads(), &nodes, &series),
         nodes,
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
         series,

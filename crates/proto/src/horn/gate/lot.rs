@@ -149,6 +149,12 @@ impl Lot {
         self.speakers.contains_key(&Awaited::Block(*block))
     }
 
+    /// Whether a block is waited for.
+    pub(super) fn awaits_blocks(&self) -> bool {
+        let is_block = |awaited: &Awaited| matches!(awaited, Awaited::Block(_));
+        self.speakers.keys().any(is_block)
+    }
+
     /// The blocks that are waited for, each with the peers that speak of it. Each peer has one voice,
     /// shared by all blocks that it speaks of; the block with most voice comes first.
     pub(super) fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {

@@ -1,6 +1,6 @@
 //! Collectors that leave out votes, or publish before their time.
 
-use super::{drawn, peers};
+use super::{Broadcasts, drawn, peers};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
@@ -9,6 +9,7 @@ use crate::horn::{
 };
 use crate::role::{Input, Output};
 use alphorn_proto::Peer;
+use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
 use alphorn_scheme::{
     AggregateJob, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Product, Role, Statement,
@@ -139,7 +140,8 @@ impl Wrap<HornNode> for LeaveCells {
 /// Number and offset of a cell, and the evidence of its votes.
 type CellPart = (u32, u32, Evidence);
 
-/// Its collectors publish before their phase begins: of each cell the largest aggregate that came until then.
+/// Its collectors publish before their phase begins: of each cell the largest aggregate that came until then. They
+/// send it whole, which nobody refuses, however long it is.
 #[derive(Debug)]
 pub(super) struct EarlyCollection {
     plan: Arc<Plan>,
@@ -151,6 +153,7 @@ pub(super) struct EarlyCollection {
     largest: BTreeMap<(Slot, u32), Arc<AggregateBody>>,
     /// What its machine need not publish any more: by slot and collector.
     published: BTreeSet<(Slot, u32)>,
+    unsent: Broadcasts,
 }
 
 impl EarlyCollection {
@@ -169,6 +172,7 @@ impl EarlyCollection {
             peers: peers(parameters),
             largest: BTreeMap::new(),
             published: BTreeSet::new(),
+            unsent: Broadcasts::default(),
             plan,
         }
     }
@@ -293,6 +297,21 @@ impl EarlyCollection {
     fn is_published(&self, body: &CollectionBody) -> bool {
         self.published.contains(&(body.slot, body.sender))
     }
+
+    /// Whether a message brings the machine's own collection, whole or in pieces, after the early one.
+    fn is_second(&mut self, message: &HornMessage) -> bool {
+        match message.item() {
+            Some(Item::Collection(body)) => self.is_published(body),
+            Some(_) => false,
+            None => {
+                let published = &self.published;
+                self.unsent.have(message, |subject| {
+                    subject.kind == KIND_COLLECTION
+                        && published.contains(&(Slot(subject.slot), subject.source))
+                })
+            }
+        }
+    }
 }
 
 impl Wrap<HornNode> for EarlyCollection {
@@ -311,8 +330,7 @@ impl Wrap<HornNode> for EarlyCollection {
     fn output(&mut self, _: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
         match &output {
             Output::Send { message, .. } => {
-                let again = matches!(message.item(), Some(Item::Collection(body)) if self.is_published(body));
-                if again {
+                if self.is_second(message) {
                     return;
                 }
                 self.see(message);

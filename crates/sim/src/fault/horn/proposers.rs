@@ -1,12 +1,14 @@
 //! Proposers that censor, propose twice, or are none.
 
-use super::{Pace, drawn};
+use super::{Broadcasts, Pace, drawn};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, DenseId, Message, Peers};
-use crate::horn::node::HornNode;
+use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan, TopicId};
 use crate::role::{Input, Output};
 use alphorn_proto::Peer;
+use alphorn_proto::broadcast;
+use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
 use alphorn_proto::wire::{Block, Body, Header, Root, digest, no_references};
 use alphorn_scheme::{Bytes, Role};
 use alphorn_types::{Slot, Time, Validator};
@@ -21,6 +23,7 @@ pub(super) struct Censor {
     interval: Interval,
     /// Ascending.
     committees: Vec<u32>,
+    unheard: Broadcasts,
 }
 
 impl Censor {
@@ -31,20 +34,26 @@ impl Censor {
             node: node.node(),
             interval: parameters.interval,
             committees: drawn(committees, parameters.percent, parameters.key),
+            unheard: Broadcasts::default(),
             plan,
         }
     }
 
-    fn leaves_out(&self, message: &HornMessage) -> bool {
-        let Some(Item::Collection(body)) = message.item() else {
-            return false;
+    fn leaves_out(&mut self, message: &HornMessage) -> bool {
+        let (plan, node, interval) = (&self.plan, self.node, self.interval);
+        let committees = &self.committees;
+        let censors = |slot: Slot, committee: u32| {
+            let proposes = plan.host(plan.proposer(slot)) == node;
+            let lasts = interval.contains(plan.slot_start(plan.block_slot(slot)));
+            proposes && lasts && committees.contains(&committee)
         };
-        let plan = &self.plan;
-        let proposes = plan.host(plan.proposer(body.slot)) == self.node;
-        let lasts = self
-            .interval
-            .contains(plan.slot_start(plan.block_slot(body.slot)));
-        proposes && lasts && self.committees.contains(&body.committee.into())
+        match message.item() {
+            Some(Item::Collection(body)) => censors(body.slot, body.committee.into()),
+            Some(_) => false,
+            None => self.unheard.have(message, |subject| {
+                subject.kind == KIND_COLLECTION && censors(Slot(subject.slot), subject.index)
+            }),
+        }
     }
 }
 
@@ -88,26 +97,35 @@ fn empty_block(
     Some((header.root(), encoded.into()))
 }
 
-/// Its proposers sign a second block, without votes: neighbours with odd numbers get that one first.
+/// Its proposers sign a second block, without votes: neighbours with odd numbers get that one in place of the first,
+/// or before the first's pieces. The second is short, so it travels whole.
 #[derive(Debug)]
 pub(super) struct TwoBlocks {
-    pub(super) plan: Arc<Plan>,
-    pub(super) node: u32,
+    plan: Arc<Plan>,
+    node: u32,
+    /// The last first one, and what is sent of the second.
+    last: Option<(Slot, Root, HornMessage)>,
 }
 
 impl TwoBlocks {
-    fn second(&self, DenseId(id): DenseId, first: &BlockBody) -> Option<Message<Item>> {
+    pub(super) fn new(plan: Arc<Plan>, node: u32) -> Self {
+        TwoBlocks {
+            plan,
+            node,
+            last: None,
+        }
+    }
+
+    fn second(&self, first: &BlockBody) -> Option<HornMessage> {
         let plan = &self.plan;
         let header = Header::peek(&first.data, &plan.format).ok()?;
-        if plan.host(header.proposer.0) != self.node {
-            return None;
-        }
         let sign = |root: &Root| {
             let message = digest::block_message(plan.config.network(), root);
             (plan.bench).sign(header.slot, header.proposer, Role::Block, message)
         };
+        let DenseId(id) = plan.block_id(header.slot)?;
         let (root, data) = empty_block(plan, header, Bytes::from([]), sign)?;
-        Some(Message::Data {
+        let inner = Inner::Whole(Message::Data {
             id: DenseId(plan.blocks().count() as u32 + id),
             payload: Item::Block(Arc::new(BlockBody {
                 slot: header.slot,
@@ -115,12 +133,39 @@ impl TwoBlocks {
                 entries: Vec::new(),
                 data,
             })),
-        })
+        });
+        let topic = plan.block_topic();
+        Some(HornMessage { topic, inner })
+    }
+
+    /// The second block, if a message brings the first one, whole or as its header.
+    fn in_place_of(&self, message: &HornMessage) -> Option<&HornMessage> {
+        let (slot, root, second) = self.last.as_ref()?;
+        let is_first = match &message.inner {
+            Inner::Whole(Message::Data {
+                payload: Item::Block(body),
+                ..
+            }) => body.root == *root,
+            Inner::Coded { message, .. } => match &**message {
+                broadcast::Message::Header(announce) => {
+                    let subject = &announce.header.subject;
+                    let is_own = self.plan.host(subject.source) == self.node;
+                    is_own && subject.kind == KIND_BLOCK && subject.slot == slot.0
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        is_first.then_some(second)
     }
 }
 
 impl Wrap<HornNode> for TwoBlocks {
     fn output(&mut self, _: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
+        if let Output::Deliver(HornDelivery::Proposed(first)) = &output {
+            let second = self.second(first);
+            self.last = second.map(|second| (first.slot, first.root, second));
+        }
         let Output::Send {
             to,
             message,
@@ -129,32 +174,29 @@ impl Wrap<HornNode> for TwoBlocks {
         else {
             return outputs.push(output);
         };
-        let second = match &message.inner {
-            Inner::Whole(Message::Data {
-                id,
-                payload: Item::Block(body),
-            }) => self.second(*id, body),
-            _ => None,
-        };
-        let Some(inner) = second.map(Inner::Whole) else {
+        let Some(second) = self.in_place_of(message) else {
             return outputs.push(output);
         };
-        let topic = message.topic;
         let (odd, even): (Vec<Peer>, Vec<Peer>) = to.iter().partition(|peer| peer.0 % 2 == 1);
-        for (to, message) in [(even, message.clone()), (odd, HornMessage { topic, inner })] {
+        let mut send = |to: Vec<Peer>, message: &HornMessage| {
             if !to.is_empty() {
                 outputs.push(Output::Send {
                     to: Peers::List(to.into()),
-                    message,
+                    message: message.clone(),
                     priority: *priority,
                 });
             }
+        };
+        send(odd, second);
+        match message.item() {
+            Some(_) => send(even, message),
+            None => outputs.push(output),
         }
     }
 }
 
-/// Sends all neighbours blocks of the slot's proposer with a signature that is none, on the last block that
-/// it saw.
+/// Sends all neighbours blocks of the slot's proposer with a signature that is none, whole, on the last block that
+/// it took.
 #[derive(Debug)]
 pub(super) struct ForgedBlocks {
     pub(super) plan: Arc<Plan>,
@@ -166,16 +208,6 @@ pub(super) struct ForgedBlocks {
 }
 
 impl ForgedBlocks {
-    fn see(&mut self, message: &HornMessage) {
-        if let Inner::Whole(Message::Data {
-            payload: Item::Block(body),
-            ..
-        }) = &message.inner
-        {
-            self.parent = self.parent.max(Some((body.slot, body.root)));
-        }
-    }
-
     fn next(&mut self, now: Time) -> Option<HornMessage> {
         let plan = &self.plan;
         let slot = plan
@@ -208,21 +240,9 @@ impl ForgedBlocks {
 }
 
 impl Wrap<HornNode> for ForgedBlocks {
-    fn input(
-        &mut self,
-        _: Time,
-        input: Input<HornNode>,
-        _: &mut Vec<Output<HornNode>>,
-    ) -> Option<Input<HornNode>> {
-        if let Input::Message { message, .. } = &input {
-            self.see(message);
-        }
-        Some(input)
-    }
-
     fn output(&mut self, _: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
-        if let Output::Send { message, .. } = &output {
-            self.see(message);
+        if let Output::Deliver(HornDelivery::Imported(body)) = &output {
+            self.parent = self.parent.max(Some((body.slot, body.root)));
         }
         outputs.push(output);
     }

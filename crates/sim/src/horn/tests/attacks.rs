@@ -59,6 +59,29 @@ fn two_blocks_of_a_proposer_cost_nobody_its_vote() {
     assert!(run.slots.iter().all(|of| of.imported >= 95), "{run:?}");
 }
 
+/// Nobody forwards what is sent directly: half of the nodes get one block and half the other, and each fetches the
+/// second when it sees votes for it.
+#[test]
+fn two_blocks_that_are_sent_directly_do_not_split_the_network() {
+    let changes = [
+        ("protocol.slots", SLOTS),
+        ("protocol.block_dissemination", "\"direct\""),
+    ];
+    let run = attacked(&changes, "[{ kind = \"equivocate\", nodes = [2] }]");
+    for of in &run.slots {
+        // Of the block that was proposed twice too: it carries the votes of slot 1.
+        assert_eq!(of.imported, 96, "{of:?}");
+        // Those who voted for the other one are lost, as it is; nobody else.
+        let least = if of.slot == 2 {
+            of.cast * 2 / 5
+        } else {
+            of.cast
+        };
+        assert!(of.in_chain >= least, "{of:?}");
+    }
+    assert_eq!(run.finalised, 3);
+}
+
 #[test]
 fn votes_for_heads_that_nobody_has_keep_no_vote_out() {
     for way in ["direct", "gossip"] {

@@ -3,74 +3,50 @@
 use super::hundred;
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
-    /// The nodes stop, and come back after `until_ms` as `restart` says.
-    Crash,
-    /// Computing takes `factor_pct` of its time.
-    SlowCpu,
-    /// Bandwidth is `factor_pct` of its class.
-    SlowLink,
-    /// `factor_pct` of the messages are not sent.
-    Withhold,
-    /// Waste the work of others.
-    Grief,
-    /// A source that says different things to different peers.
-    Equivocate,
-    /// `rate` messages a second that fail at `fails_at`, of `bytes` each where these are free. Without a
-    /// rate, nodes that send pieces send bad ones in place of their own.
-    InvalidFlood,
-    /// Everything is sent `delay_ms` later.
-    Late,
-    /// The clock is `delay_ms` ahead.
-    ClockSkew,
-    /// The other nodes see only these.
-    Eclipse,
-    /// Lies about what is held and wanted.
-    FalseFeedback,
-    /// A source that commits to what is no payload: shards that are no codeword, chunks of another hash.
-    NonCodewordSource,
-    /// A source that gives too few combinations.
-    RankDeficientSource,
-    /// The nodes reach only each other.
-    Partition,
-    /// Aggregators that leave out `factor_pct` of the votes of others.
-    DropVotes,
-    /// Collectors that leave out `factor_pct` of the cells.
-    LeaveCells,
-    /// Collectors that publish `delay_ms` before their phase, what there is then.
-    EarlyCollection,
-    /// Proposers that leave out the collections of `factor_pct` of the committees.
-    Censor,
+words! {
+    /// What goes wrong.
+    pub enum FaultKind {
+        /// The nodes stop, and come back after `until_ms` as `restart` says.
+        Crash = "crash",
+        /// Computing takes `factor_pct` of its time.
+        SlowCpu = "slow_cpu",
+        /// Bandwidth is `factor_pct` of its class.
+        SlowLink = "slow_link",
+        /// `factor_pct` of the messages are not sent.
+        Withhold = "withhold",
+        /// Waste the work of others.
+        Grief = "grief",
+        /// A source that says different things to different peers.
+        Equivocate = "equivocate",
+        /// `rate` messages a second that fail at `fails_at`, of `bytes` each where these are free. Without a
+        /// rate, nodes that send pieces send bad ones in place of their own.
+        InvalidFlood = "invalid_flood",
+        /// Everything is sent `delay_ms` later.
+        Late = "late",
+        /// The clock is `delay_ms` ahead.
+        ClockSkew = "clock_skew",
+        /// The other nodes see only these.
+        Eclipse = "eclipse",
+        /// Lies about what is held and wanted.
+        FalseFeedback = "false_feedback",
+        /// A source that commits to what is no payload: shards that are no codeword, chunks of another hash.
+        NonCodewordSource = "non_codeword_source",
+        /// A source that gives too few combinations.
+        RankDeficientSource = "rank_deficient_source",
+        /// The nodes reach only each other.
+        Partition = "partition",
+        /// Aggregators that leave out `factor_pct` of the votes of others.
+        DropVotes = "drop_votes",
+        /// Collectors that leave out `factor_pct` of the cells.
+        LeaveCells = "leave_cells",
+        /// Collectors that publish `delay_ms` before their phase, what there is then.
+        EarlyCollection = "early_collection",
+        /// Proposers that leave out the collections of `factor_pct` of the committees.
+        Censor = "censor",
+    }
 }
 
 impl FaultKind {
-    /// Its name in the scenario.
-    pub fn name(self) -> &'static str {
-        match self {
-            FaultKind::Crash => "crash",
-            FaultKind::SlowCpu => "slow_cpu",
-            FaultKind::SlowLink => "slow_link",
-            FaultKind::Withhold => "withhold",
-            FaultKind::Grief => "grief",
-            FaultKind::Equivocate => "equivocate",
-            FaultKind::InvalidFlood => "invalid_flood",
-            FaultKind::Late => "late",
-            FaultKind::ClockSkew => "clock_skew",
-            FaultKind::Eclipse => "eclipse",
-            FaultKind::FalseFeedback => "false_feedback",
-            FaultKind::NonCodewordSource => "non_codeword_source",
-            FaultKind::RankDeficientSource => "rank_deficient_source",
-            FaultKind::Partition => "partition",
-            FaultKind::DropVotes => "drop_votes",
-            FaultKind::LeaveCells => "leave_cells",
-            FaultKind::EarlyCollection => "early_collection",
-            FaultKind::Censor => "censor",
-        }
-    }
-
     /// The post at which Horn's validators misbehave so; none if at any or at none.
     pub fn post(self) -> Option<Post> {
         match self {

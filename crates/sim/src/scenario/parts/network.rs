@@ -13,23 +13,6 @@ pub enum Graph {
         /// Neighbours of a node.
         degree: u32,
     },
-    /// `degree` neighbours drawn with replacement.
-    Uniform {
-        /// Draws of a node.
-        degree: u32,
-    },
-    /// A random regular graph.
-    Regular {
-        /// Neighbours of a node.
-        degree: u32,
-    },
-    /// Permutations, some of them within a region.
-    RegionBiased {
-        /// Neighbours of a node.
-        degree: u32,
-        /// Share of neighbours from the own region.
-        local_pct: u32,
-    },
     /// Rows and columns of a square.
     Grid {},
     /// Everybody with everybody.

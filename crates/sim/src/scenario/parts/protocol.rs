@@ -222,6 +222,20 @@ pub enum SourcePrivacy {
     Stem,
 }
 
+words! {
+    /// How messages of a topic of Horn travel.
+    pub enum Way {
+        /// By a mesh among the members; publishers that are none hand a message to some of them.
+        Gossip = "gossip",
+        /// From the publisher to each member.
+        Direct = "direct",
+        /// Along rows and columns of the members; publishers that are none hand a message to one.
+        Grid = "grid",
+        /// In coded pieces if it is long, else by a mesh; for topics of all nodes.
+        Coded = "coded",
+    }
+}
+
 /// Horn, end to end. Absent numbers follow from the number of validators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -285,25 +299,21 @@ pub struct Horn {
     /// Validators that vote, in a million.
     #[serde(default = "million")]
     pub participation_ppm: u32,
-    /// A file of who votes, in place of a share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub participation_file: Option<String>,
     /// Nodes that relay a subcommittee's votes beside its aggregators.
     #[serde(default = "backbone")]
     pub backbone: u32,
-    /// How votes travel: `gossip`, `direct` or `grid`.
+    /// How votes travel.
     #[serde(default = "gossip")]
-    pub vote_dissemination: String,
+    pub vote_dissemination: Way,
     /// How aggregates travel.
     #[serde(default = "gossip")]
-    pub aggregate_dissemination: String,
-    /// How collections travel: also `coded`, as a node sends them: in coded pieces if they are long, else by
-    /// gossip.
+    pub aggregate_dissemination: Way,
+    /// How collections travel: also `coded`, as a node sends them.
     #[serde(default = "gossip")]
-    pub collection_dissemination: String,
+    pub collection_dissemination: Way,
     /// How blocks travel, as for collections.
     #[serde(default = "gossip")]
-    pub block_dissemination: String,
+    pub block_dissemination: Way,
     /// Bytes above which what is `coded` travels in pieces; as a node has it if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broadcast_above: Option<u32>,
@@ -332,6 +342,6 @@ fn million() -> u32 {
 fn backbone() -> u32 {
     32
 }
-fn gossip() -> String {
-    "gossip".into()
+fn gossip() -> Way {
+    Way::Gossip
 }

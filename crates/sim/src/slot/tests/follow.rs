@@ -9,7 +9,7 @@ fn follow_with(
     blocks: &[Bytes],
 ) -> Result<Followed, SlotError> {
     let inputs = inputs(scheme, &config.horn.layout);
-    follow(config.clone(), inputs, blocks, &mut ())
+    follow(config.clone(), inputs, blocks)
 }
 
 fn bundles() -> Model {

@@ -5,17 +5,16 @@
 //! at once, and if it has not answered in [`PATIENCE_NS`], or not with that block, the next peer that
 //! spoke of it is. If all who did are gone, somebody else is asked.
 //!
+//! How a question travels is the driver's: [`Fetch`] says whom to ask for what.
+//!
 //! Anybody can invent roots. So a peer is asked for one block at a time and for the same one once,
 //! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are.
 //! Peers whose last answer was none share [`DOUBTED_MAX`] places, after all others.
 
-use super::Answer;
-use crate::engine::Missing;
-use alphorn_proto::Peer;
-use alphorn_proto::wire::Root;
-use alphorn_types::{Slot, Time};
+use crate::contract::Peer;
+use crate::wire::Root;
+use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Most questions whose answers are awaited. Those that are overdue count: the network awaits them.
 pub const FETCHES_MAX: usize = 32;
@@ -24,11 +23,22 @@ const PROMPT_MAX: usize = 16;
 /// Most questions to peers whose last answer was none.
 const DOUBTED_MAX: usize = 4;
 /// How long a peer has until the next one is asked: five of them while a message waits.
-pub(super) const PATIENCE_NS: u64 = 400_000_000;
+pub const PATIENCE_NS: u64 = 400_000_000;
 /// How long a block is not asked for while one with its header is being checked here.
-pub(super) const HELD_NS: u64 = 1_000_000_000;
+pub const HELD_NS: u64 = 1_000_000_000;
 /// Most roots that are remembered with whom they were asked of.
 const SEARCHES_MAX: usize = 1_024;
+
+/// A block that messages wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Which.
+    pub root: Root,
+    /// The peers that sent those messages, who did so first before the others.
+    pub peers: Vec<Peer>,
+    /// Whether a block with its header is here and waits for its verdict.
+    pub held: bool,
+}
 
 /// A question that is not answered.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +65,7 @@ struct Search {
 
 /// Who is asked for which block.
 #[derive(Debug, Default)]
-pub(super) struct Fetch {
+pub struct Fetch {
     open: BTreeMap<u64, Open>,
     searches: BTreeMap<Root, Search>,
     /// How many answers in a row were none, by peer.
@@ -64,7 +74,7 @@ pub(super) struct Fetch {
 
 impl Fetch {
     /// Begins the search for what is missing now, and ends that for everything else.
-    pub(super) fn keep(&mut self, now: Time, missing: &[Missing]) {
+    pub fn keep(&mut self, now: Time, missing: &[Missing]) {
         let roots: BTreeSet<Root> = missing.iter().map(|one| one.root).collect();
         self.searches.retain(|root, _| roots.contains(root));
         for root in roots {
@@ -79,12 +89,7 @@ impl Fetch {
     }
 
     /// The peer to ask for a block now, if any.
-    pub(super) fn whom(
-        &self,
-        now: Time,
-        missing: &Missing,
-        peers: &BTreeSet<Peer>,
-    ) -> Option<Peer> {
+    pub fn whom(&self, now: Time, missing: &Missing, peers: &BTreeSet<Peer>) -> Option<Peer> {
         let search = self.searches.get(&missing.root)?;
         let prompt = self.open.values().filter(|open| open.is_prompt(now));
         let is_asked = prompt.clone().any(|open| open.root == missing.root);
@@ -115,7 +120,7 @@ impl Fetch {
     }
 
     /// A peer is asked for a block.
-    pub(super) fn asked(&mut self, now: Time, id: u64, peer: Peer, missing: &Missing) {
+    pub fn asked(&mut self, now: Time, id: u64, peer: Peer, missing: &Missing) {
         if let Some(search) = self.searches.get_mut(&missing.root) {
             search.asked.insert(peer);
         }
@@ -129,7 +134,7 @@ impl Fetch {
     }
 
     /// A question could not be asked; it may be later.
-    pub(super) fn refused(&mut self, id: u64) {
+    pub fn refused(&mut self, id: u64) {
         if let Some(open) = self.open.remove(&id)
             && let Some(search) = self.searches.get_mut(&open.root)
         {
@@ -137,30 +142,26 @@ impl Fetch {
         }
     }
 
-    /// What an answer comes to; none if it is to no question of these.
-    pub(super) fn answer(
-        &mut self,
-        id: u64,
-        chunks: Option<&[Arc<[u8]>]>,
-        read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
-    ) -> Option<Answer> {
-        let open = self.open.remove(&id)?;
-        let answer = match chunks {
-            None | Some([]) => Answer::Nothing,
-            Some([block]) if read(block).is_some_and(|(_, root)| root == open.root) => {
-                Answer::Block(block.clone())
-            }
-            Some(_) => Answer::Malformed,
-        };
-        if matches!(answer, Answer::Block(_)) {
-            self.failed.remove(&open.peer);
-        } else {
-            *self.failed.entry(open.peer).or_default() += 1;
-        }
-        Some(answer)
+    /// The block that a question was about; none if it is none of these, or has been answered.
+    pub fn wanted(&self, id: u64) -> Option<Root> {
+        self.open.get(&id).map(|open| open.root)
     }
 
-    pub(super) fn peer_down(&mut self, peer: Peer) {
+    /// A question was answered, with the block or without.
+    pub fn answered(&mut self, id: u64, with_block: bool) {
+        let Some(open) = self.open.remove(&id) else {
+            return;
+        };
+        match with_block {
+            true => {
+                self.failed.remove(&open.peer);
+            }
+            false => *self.failed.entry(open.peer).or_default() += 1,
+        }
+    }
+
+    /// A peer is gone, and with it the question to it.
+    pub fn peer_down(&mut self, peer: Peer) {
         self.failed.remove(&peer);
         self.open.retain(|_, open| open.peer != peer);
     }

@@ -1,0 +1,183 @@
+//! Blocks that messages wait for: a node asks its peers for them by root, whom and when as a real node does
+//! ([`alphorn_proto::horn::fetch`]), and answers with those that it has.
+
+use super::message::{BlockBody, HornMessage, Inner, Item};
+use super::node::HornNode;
+use super::station::Origin;
+use crate::gossip::{DenseId, Peers, Priority};
+use crate::role::Output;
+use alphorn_proto::Peer;
+use alphorn_proto::horn::cast::SOURCES;
+use alphorn_proto::horn::fetch::{Fetch, Missing};
+use alphorn_proto::wire::Root;
+use alphorn_types::Time;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A node looks no more often for what is missing. A real one does every 5 ms.
+const LOOK_EVERY_NS: u64 = 20_000_000;
+/// It looks again after so long although nothing came.
+const LOOK_AGAIN_NS: u64 = 100_000_000;
+
+/// A question or an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Exchange {
+    /// Who has this block?
+    Question {
+        /// The number of the question at who asks.
+        id: u64,
+        /// The block.
+        root: Root,
+    },
+    /// The block, if it is there.
+    Answer {
+        /// The number of the question.
+        id: u64,
+        /// The block.
+        block: Option<Arc<BlockBody>>,
+    },
+}
+
+impl Exchange {
+    /// Bytes: a question is a root, an answer a code and the block.
+    pub(super) fn wire_bytes(&self) -> u64 {
+        match self {
+            Exchange::Question { root, .. } => root.len() as u64,
+            Exchange::Answer { block, .. } => {
+                1 + block.as_ref().map_or(0, |block| block.data.len() as u64)
+            }
+        }
+    }
+
+    /// Whether it brings a block.
+    pub(super) fn has_block(&self) -> bool {
+        matches!(self, Exchange::Answer { block: Some(_), .. })
+    }
+}
+
+/// What a node has, lacks and asks for.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    fetch: Fetch,
+    questions: u64,
+    /// Blocks that were taken, as long as the chain has them.
+    known: Vec<Arc<BlockBody>>,
+    /// Blocks that wait for their verdict.
+    held: Vec<Root>,
+    /// When it looks next, at the earliest.
+    look: Time,
+    /// When it looks although nothing comes; none if nothing is missing.
+    again: Option<Time>,
+}
+
+impl Blocks {
+    /// When it is to look.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.again
+    }
+
+    /// A block is handed to the machine.
+    pub(super) fn hold(&mut self, block: &BlockBody) {
+        self.held.push(block.root);
+    }
+
+    /// The machine has decided on it.
+    pub(super) fn let_go(&mut self, block: &BlockBody) {
+        self.held.retain(|root| *root != block.root);
+    }
+
+    /// A peer is gone.
+    pub(super) fn peer_down(&mut self, peer: Peer) {
+        self.fetch.peer_down(peer);
+    }
+}
+
+impl HornNode {
+    /// A block was taken, or is an own one: others may ask for it.
+    pub(super) fn keep_block(&mut self, block: &Arc<BlockBody>) {
+        let chain = self.machine.chain();
+        let known = &mut self.blocks.known;
+        known.retain(|known| known.root != block.root && chain.header(&known.root).is_some());
+        known.push(block.clone());
+    }
+
+    /// Asks for what messages wait for.
+    pub(super) fn look_for_blocks(&mut self) {
+        if !self.machine.awaits_blocks() {
+            if self.blocks.again.take().is_some() {
+                self.blocks.fetch.keep(self.now, &[]);
+            }
+            return;
+        }
+        if self.now < self.blocks.look {
+            self.blocks.again.get_or_insert(self.blocks.look);
+            return;
+        }
+        let missing = self.machine.missing_blocks();
+        let missing = missing.map(|(root, peers)| Missing {
+            held: self.blocks.held.contains(&root),
+            root,
+            peers: peers.into_iter().filter(|peer| peer.0 < SOURCES).collect(),
+        });
+        let missing: Vec<Missing> = missing.collect();
+        let mut peers: BTreeSet<Peer> = missing.iter().flat_map(|one| one.peers.clone()).collect();
+        peers.extend(self.block_peers().into_iter().map(|peer| Peer(peer.into())));
+        let blocks = &mut self.blocks;
+        blocks.fetch.keep(self.now, &missing);
+        let mut asked = Vec::new();
+        for one in &missing {
+            if let Some(peer) = blocks.fetch.whom(self.now, one, &peers) {
+                let (id, root) = (blocks.questions, one.root);
+                blocks.questions += 1;
+                blocks.fetch.asked(self.now, id, peer, one);
+                asked.push((peer, Exchange::Question { id, root }));
+            }
+        }
+        blocks.look = self.now.saturating_add_ns(LOOK_EVERY_NS);
+        blocks.again = (!missing.is_empty()).then(|| self.now.saturating_add_ns(LOOK_AGAIN_NS));
+        for (peer, question) in asked {
+            self.send_exchange(peer, question);
+        }
+    }
+
+    fn send_exchange(&mut self, peer: Peer, exchange: Exchange) {
+        let priority = match exchange.has_block() {
+            true => Priority::Answer,
+            false => Priority::Control,
+        };
+        let message = HornMessage {
+            topic: self.plan.block_topic(),
+            inner: Inner::Exchange(Box::new(exchange)),
+        };
+        self.out.push_back(Output::Send {
+            to: Peers::One(peer),
+            message,
+            priority: priority as u8,
+        });
+    }
+
+    /// A peer asks or answers.
+    pub(super) fn exchange(&mut self, from: Peer, exchange: Exchange) {
+        match exchange {
+            Exchange::Question { id, root } => {
+                let known = self.blocks.known.iter().find(|block| block.root == root);
+                let block = known.cloned();
+                self.send_exchange(from, Exchange::Answer { id, block });
+            }
+            Exchange::Answer { id, block } => {
+                let Some(wanted) = self.blocks.fetch.wanted(id) else {
+                    return;
+                };
+                let block = block.filter(|block| block.root == wanted);
+                self.blocks.fetch.answered(id, block.is_some());
+                // Checked as any other; the verdict is nobody's, as of a block that was sent directly.
+                let index = self.find(self.plan.block_topic());
+                if let (Some(block), Some(index)) = (block, index) {
+                    let id = self.plan.block_id(block.slot).unwrap_or(DenseId(0));
+                    let item = Item::Block(block);
+                    self.validate(index, from, (Origin::Direct, id, item));
+                }
+            }
+        }
+    }
+}
