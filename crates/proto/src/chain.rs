@@ -71,8 +71,11 @@ pub const BLOCKS_PER_SLOT_MAX: usize = 16;
 /// a head of its own, and each ballot for one takes room.
 pub(crate) const HEAD_LAG_SLOTS: u64 = 8;
 
-/// Positions of a committee whose votes a block includes, by vote and committee.
-type Included = BTreeMap<Vote, BTreeMap<u16, Arc<Bitfield>>>;
+/// Positions of a committee whose votes a block includes, by committee.
+type Sets = BTreeMap<u16, Arc<Bitfield>>;
+
+/// The same of all votes, ascending: most blocks have one, and a map keeps room for eleven.
+type Included = Box<[(Vote, Sets)]>;
 
 /// A block in the chain, and what its chain has decided with it.
 #[derive(Clone, Debug)]
@@ -100,9 +103,17 @@ struct Node {
 }
 
 impl Node {
+    /// Who of which committee is included with a vote.
+    fn sets(&self, vote: &Vote) -> Option<&Sets> {
+        let place = self
+            .included
+            .binary_search_by_key(&vote, |(known, _)| known);
+        place.ok().map(|place| &self.included[place].1)
+    }
+
     /// Forgets who signed what it includes.
     fn fold(&mut self) {
-        self.included = Included::new();
+        self.included = Included::default();
         self.bytes = 0;
         self.folded = true;
     }
@@ -161,7 +172,7 @@ impl Chain {
             header,
             root,
             parent: None,
-            included: Included::new(),
+            included: Included::default(),
             bytes: 0,
             folded: false,
             further: false,
@@ -170,10 +181,12 @@ impl Chain {
             finalised: genesis,
             epoch_roots: [root; 2],
         };
+        let mut nodes = Vec::with_capacity(2);
+        nodes.push(node);
         Self {
             layout,
             epoch_slots,
-            nodes: vec![node],
+            nodes,
             by_root: BTreeMap::from([(root, 0)]),
             in_slot: BTreeMap::from([(Slot(0), 1)]),
             base: root,
@@ -265,7 +278,7 @@ impl Chain {
     /// Whether votes may have been included before in a block of the chain of which this is
     /// forgotten.
     fn needs_folded(&self, parent: usize, included: &Included) -> bool {
-        let Some(oldest) = included.keys().map(|vote| vote.slot).min() else {
+        let Some(oldest) = included.iter().map(|(vote, _)| vote.slot).min() else {
             return false;
         };
         let chain = self.walk(Some(parent));
@@ -338,7 +351,7 @@ impl Chain {
 
     /// The votes of a block's entries, if all of them can be included.
     fn include(&self, header: &Header, entries: &[Entry]) -> Result<Included, Reject> {
-        let mut included = Included::new();
+        let mut included: BTreeMap<Vote, Sets> = BTreeMap::new();
         for entry in entries {
             let vote = &entry.vote;
             if !included.contains_key(vote) {
@@ -355,7 +368,7 @@ impl Chain {
                 .and_modify(|union| *union = self.supports.union(union, &signers))
                 .or_insert(signers);
         }
-        Ok(included)
+        Ok(included.into_iter().collect())
     }
 
     /// The block with what its chain has decided once it is part of it.
@@ -369,7 +382,7 @@ impl Chain {
     ) -> Result<Node, Reject> {
         let before = &self.nodes[parent];
         let (mut justified, mut finalised) = (before.justified, before.finalised);
-        for (vote, sets) in &included {
+        for (vote, sets) in &*included {
             let undecided = vote.target.slot > before.finalised.slot;
             if undecided && self.has_supermajority(parent, vote, sets, seats)? {
                 // Links in the order of their slots; both checkpoints only move up.
@@ -409,13 +422,13 @@ impl Chain {
         &self,
         parent: usize,
         vote: &Vote,
-        sets: &BTreeMap<u16, Arc<Bitfield>>,
+        sets: &Sets,
         seats: &dyn Fn(&Vote) -> Option<Assignment>,
     ) -> Result<bool, Reject> {
         let mut union = sets.clone();
         let chain = self.walk(Some(parent));
         for node in chain.take_while(|n| n.header.slot > vote.slot) {
-            for (committee, set) in node.included.get(vote).into_iter().flatten() {
+            for (committee, set) in node.sets(vote).into_iter().flatten() {
                 union
                     .entry(*committee)
                     .and_modify(|union| *union = self.supports.union(union, set))

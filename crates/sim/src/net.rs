@@ -19,7 +19,7 @@ mod tests;
 mod window;
 
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
-pub(crate) use parts::{BIN_NS, Cut, Hot, Outgoing, Parcel, Sent};
+pub(crate) use parts::{BIN_NS, Cut, Hot, Next, Outgoing, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
 pub(crate) use queue::PRIORITIES;
 
@@ -48,7 +48,7 @@ const FAIR_PART_BYTES: u64 = 65_536;
 /// receiver's number for the sender and the bytes on the wire, where it is not said otherwise.
 pub(crate) mod event {
     /// The uplink is free; the peer whose paced message left it, and 1.
-    pub(crate) const UPLINK: u8 = 0;
+    pub(crate) const UPLINK: u8 = crate::windows::FIRST;
     /// A transmission is there and looked at.
     pub(crate) const DELIVERY: u8 = 1;
     /// The same, and the receiver's processor is reserved for it.
@@ -102,8 +102,31 @@ pub(crate) struct Net<M> {
     /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
     turns: Numbered<VecDeque<u32>>,
     windowed: bool,
+    /// Nothing depends on when an uplink becomes free but what it sends next: then it is not an event, but
+    /// found out when the node's next event happens ([`Net::catch_up`]).
+    lazy: bool,
+    /// By bandwidth: what the last lengths took up and down.
+    lately: Vec<[Lately; 2]>,
     /// No message is on its way for less.
     least_ns: u64,
+}
+
+/// How long so many bytes were on a wire: most messages are as long as the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lately {
+    bytes: u64,
+    wire_ns: u64,
+}
+
+impl Lately {
+    #[inline]
+    fn wire_ns(&mut self, bytes: u64, bps: u64) -> u64 {
+        if self.bytes != bytes {
+            let wire_ns = Rate::wire_ns(bytes, bps);
+            *self = Lately { bytes, wire_ns };
+        }
+        self.wire_ns
+    }
 }
 
 impl<M: Clone> Net<M> {
@@ -150,6 +173,8 @@ impl<M: Clone> Net<M> {
             connections: Numbered::new(ends.start, connections),
             turns: Numbered::new(first, turns),
             windowed,
+            lazy: !windowed && !fair && !config.paced,
+            lately: vec![Default::default(); rates.len()],
             least_ns: latency.least_ns(),
             graph: graph.clone(),
             latency: latency.clone(),
@@ -192,7 +217,7 @@ impl<M: Clone> Net<M> {
             marks: if parcel.paced { mark::PACED } else { 0 },
         };
         let hot = &self.hot[from];
-        let is_free = !hot.called && hot.up_free_ns <= now && hot.queue.is_empty();
+        let is_free = hot.next == Next::Nothing && hot.up_free_ns <= now && hot.queue.is_empty();
         if is_free && self.connections.is_empty() {
             return self.launch(queue, now, from, &flight);
         }
@@ -234,21 +259,79 @@ impl<M: Clone> Net<M> {
         end - first as u32
     }
 
+    /// Gives a node another bandwidth.
+    pub(crate) fn set_rate(&mut self, node: u32, rate: Rate) {
+        let found = self.rates.iter().position(|known| *known == rate);
+        let index = found.unwrap_or_else(|| {
+            self.rates.push(rate);
+            self.lately.push(Default::default());
+            self.rates.len() - 1
+        });
+        self.hot[node].rate = index as u16;
+    }
+
+    /// Nanoseconds of a transmission on a node's uplink.
+    #[inline]
+    fn up_ns(&mut self, rate: u16, bytes: u64) -> u64 {
+        let rate = usize::from(rate);
+        self.lately[rate][0].wire_ns(bytes, self.rates[rate].up_bps)
+    }
+
+    /// Nanoseconds of a transmission on a node's downlink.
+    #[inline]
+    fn down_ns(&mut self, rate: u16, bytes: u64) -> u64 {
+        let rate = usize::from(rate);
+        self.lately[rate][1].wire_ns(bytes, self.rates[rate].down_bps)
+    }
+
     /// Serves the uplink now if it is free, or asks for an event when it is.
     #[inline]
     pub(crate) fn wake(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let hot = &mut self.hot[from];
-        if hot.called {
+        if hot.next != Next::Nothing {
             return;
         }
         if hot.up_free_ns <= now {
             if let Some(free_ns) = self.serve(queue, now, from) {
-                queue.push(free_ns, from, event::UPLINK, 0);
+                self.call(queue, free_ns, from);
             }
             return;
         }
-        hot.called = true;
-        queue.push(hot.up_free_ns, from, event::UPLINK, 0);
+        hot.next = Next::GoesOn;
+        let free_ns = hot.up_free_ns;
+        self.call(queue, free_ns, from);
+    }
+
+    /// Asks for an event when an uplink is free, unless it is found out without.
+    #[inline]
+    fn call(&mut self, queue: &mut Windows, free_ns: u64, from: u32) {
+        if !self.lazy {
+            queue.push(free_ns, from, event::UPLINK, 0);
+        } else if !queue.is_open() {
+            self.remind(queue, from);
+        }
+    }
+
+    /// Has a node that may have no event before its uplink is free looked at then.
+    pub(crate) fn remind(&mut self, queue: &mut Windows, node: u32) {
+        let hot = &mut self.hot[node];
+        if self.lazy && hot.next == Next::GoesOn {
+            hot.next = Next::Reminded;
+            queue.push(hot.up_free_ns, node, event::UPLINK, 0);
+        }
+    }
+
+    /// Whether uplinks that become free are no events.
+    #[inline]
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.lazy
+    }
+
+    /// When the uplink of a node becomes free and goes on, if nobody has found out yet and it is so at a time.
+    #[inline]
+    pub(crate) fn goes_on_ns(&self, now: u64, node: u32) -> Option<u64> {
+        let hot = &self.hot[node];
+        (self.lazy && hot.next != Next::Nothing && hot.up_free_ns <= now).then_some(hot.up_free_ns)
     }
 
     /// Starts what comes next on a free uplink. If more waits, when it is free again.
@@ -261,10 +344,10 @@ impl<M: Clone> Net<M> {
             Some(turns) => !turns.is_empty(),
             None => !hot.queue.is_empty(),
         };
-        if !more || hot.called {
+        if !more || hot.next != Next::Nothing {
             return None;
         }
-        hot.called = true;
+        hot.next = Next::GoesOn;
         Some(hot.up_free_ns)
     }
 

@@ -28,6 +28,9 @@ pub trait Wire: Clone + Debug + Send {
     /// Names of the kinds of messages, at most 64.
     const KINDS: &'static [&'static str];
 
+    /// Whether any of them is paced ([`Wire::is_paced`]).
+    const PACES: bool = false;
+
     /// Bytes of the encoding, without what the network puts around it.
     fn wire_bytes(&self) -> u64;
 
@@ -144,8 +147,8 @@ pub enum Output<R: Role> {
     Spawn {
         /// Its number, given by the role.
         job: JobId,
-        /// What the scheduler must know.
-        request: Request<R::Work>,
+        /// What the scheduler must know. Not in place: outputs are moved, and most of them are no jobs.
+        request: Box<Request<R::Work>>,
     },
     /// It worked itself, for so long: the processor that handles messages is busy then.
     Spend {

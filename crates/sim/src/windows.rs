@@ -7,8 +7,9 @@
 //! parallel computations", CACM 24, 1981).
 //!
 //! The events of one node and time come in an order that neither the width of a window nor the order of the
-//! nodes decides: first its own, as it scheduled them, then arrivals by the node's numbers for their senders, of
-//! one sender by their time on the wire, then as they left. So a run is the same whatever the width.
+//! nodes decides: first its own, an uplink that becomes free before the others and these as it scheduled them, then
+//! arrivals by the node's numbers for their senders, of one sender by their time on the wire, then as they left. So a
+//! run is the same whatever the width.
 
 mod pool;
 #[cfg(test)]
@@ -24,6 +25,8 @@ pub(crate) const ARG_BITS: u32 = 28;
 pub(crate) const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
 /// The greatest kind of an event.
 pub(crate) const KIND_MAX: u8 = 15;
+/// The kind of a node's own events that come before its others of the same time.
+pub(crate) const FIRST: u8 = 0;
 /// The kind of events that come from another node.
 pub(crate) const ARRIVAL: u8 = KIND_MAX;
 
@@ -32,8 +35,15 @@ const NUMBER_BITS: u32 = u16::BITS;
 
 /// Windows of the ring; what is later waits in a map.
 const RING: u64 = 1 << 12;
-/// A window with fewer events than one for so many nodes is sorted as it is: there is too little to count.
+/// A block with fewer events than one for so many nodes is sorted by node: there is too little to count.
 const NODES_AN_EVENT: usize = 8;
+/// Blocks of nodes into which the events of a window are parted first, at most: each grows where it was written
+/// last, and what one holds stays in a core's cache while it is brought into order.
+const BLOCKS_MAX: usize = 64;
+/// Nodes of a block, at least.
+const BLOCK_NODES_MIN: usize = 256;
+/// Bits of an event's place among those of its node in a key that sorts them.
+const PLACE_BITS: u32 = 16;
 
 /// Something that happens at a node: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +95,26 @@ impl Event {
         self.order >> NUMBER_BITS
     }
 
+    /// Its place among the events of its node and time: its own come before arrivals, and these by sender.
+    #[inline]
+    fn rank(&self) -> u64 {
+        match self.kind() {
+            ARRIVAL => u64::from(self.more[0]) + 1,
+            _ => 0,
+        }
+    }
+
     /// Its place among the events of its node.
     #[inline]
     fn key(&self) -> (u64, u64, u64) {
-        let rank = match self.kind() {
-            ARRIVAL => u64::from(self.more[0]) + 1,
-            _ => 0,
-        };
-        (self.time_ns, rank, self.order)
+        (self.time_ns, self.rank(), self.order)
     }
+}
+
+/// The block of an event's node.
+#[inline]
+fn block_of(event: &Event, nodes: &Range<u32>, block_bits: u32) -> usize {
+    ((event.node - nodes.start) >> block_bits) as usize
 }
 
 impl PartialOrd for Event {
@@ -117,15 +138,28 @@ pub(crate) struct Windows {
     /// A window is 2^bits ns long.
     bits: u32,
     nodes: Range<u32>,
+    /// A block has 2^block_bits nodes.
+    block_bits: u32,
     /// Number of the window that is open, or was last.
     window: u64,
     /// When the open window ends; 0 while none is open.
     end_ns: u64,
-    /// The events of the open window by node, read from `at`; those of the node up to `node_end` are sorted.
+    /// The events of the open window that are no longer in the ring, by block, from the block `block` on.
+    blocks: Vec<u32>,
+    block: usize,
+    /// Those of the block whose turn it is, as they were scheduled, and their places by node.
     events: Vec<Event>,
+    order: Vec<u32>,
+    /// Where in `order` the events of each node of the block end; of each that has some, where these are few.
+    ends: Vec<u32>,
+    /// The next node of the block, and where its events begin.
+    next_node: usize,
+    next_at: usize,
+    /// The events of the node whose turn it is, in their order, read from `at`.
+    turn: Vec<Event>,
     at: usize,
-    node_end: usize,
     node: u32,
+    keys: Vec<u64>,
     /// What the node scheduled for this window, in order: most of it comes last.
     own: VecDeque<Event>,
     pool: Pool,
@@ -134,7 +168,6 @@ pub(crate) struct Windows {
     used: Vec<u64>,
     later: BTreeMap<u64, Vec<Event>>,
     drained: Vec<Event>,
-    counts: Vec<u32>,
     len: usize,
     scheduled: u64,
 }
@@ -145,24 +178,33 @@ impl Windows {
         let bits = least_ns.max(1).ilog2();
         #[cfg(test)]
         let bits = bits.min(tests::BITS_MAX.get());
+        let block_nodes = nodes.len().div_ceil(BLOCKS_MAX).max(BLOCK_NODES_MIN);
+        let block_nodes = block_nodes.next_power_of_two();
         Windows {
             bits,
-            nodes,
+            block_bits: block_nodes.ilog2(),
             window: 0,
             end_ns: 0,
+            blocks: vec![NONE; nodes.len().div_ceil(block_nodes)],
+            block: 0,
             events: Vec::new(),
+            order: Vec::new(),
+            ends: Vec::new(),
+            next_node: 0,
+            next_at: 0,
+            turn: Vec::new(),
             at: 0,
-            node_end: 0,
             node: u32::MAX,
+            keys: Vec::new(),
             own: VecDeque::new(),
             pool: Pool::default(),
             ring: vec![NONE; RING as usize],
             used: vec![0; RING as usize / 64],
             later: BTreeMap::new(),
             drained: Vec::new(),
-            counts: Vec::new(),
             len: 0,
             scheduled: 0,
+            nodes,
         }
     }
 
@@ -181,8 +223,9 @@ impl Windows {
     /// As [`Windows::push`].
     #[inline]
     pub(crate) fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]) {
-        let event = Event::new(time_ns, self.scheduled, node, what, more);
         self.scheduled += 1;
+        let order = if what.0 == FIRST { 0 } else { self.scheduled };
+        let event = Event::new(time_ns, order, node, what, more);
         self.len += 1;
         if time_ns >= self.end_ns {
             return self.place(event);
@@ -240,21 +283,30 @@ impl Windows {
             return false;
         }
         self.window = window;
-        self.drain(window);
         let last_ns = (window << self.bits) | ((1 << self.bits) - 1);
         self.end_ns = until_ns;
         if until_ns > last_ns {
             self.end_ns = last_ns + 1;
+            self.part(window);
         } else {
+            self.drain(window);
             self.put_back(until_ns);
+            for event in std::mem::take(&mut self.drained) {
+                self.pool.push(
+                    &mut self.blocks[block_of(&event, &self.nodes, self.block_bits)],
+                    event,
+                );
+            }
         }
-        if self.drained.is_empty() {
+        self.block = 0;
+        self.events.clear();
+        self.ends.clear();
+        (self.next_node, self.next_at) = (0, 0);
+        let any = self.begin_node();
+        if !any {
             self.end_ns = 0;
-            return false;
         }
-        self.group();
-        (self.at, self.node_end) = (0, 0);
-        self.begin_node()
+        any
     }
 
     /// Takes all events of a window.
@@ -265,6 +317,21 @@ impl Windows {
         self.used[slot / 64] &= !(1 << (slot % 64));
         if let Some(mut later) = self.later.remove(&window) {
             self.drained.append(&mut later);
+        }
+    }
+
+    /// Parts the events of a window by blocks of nodes.
+    fn part(&mut self, window: u64) {
+        let slot = (window % RING) as usize;
+        self.used[slot / 64] &= !(1 << (slot % 64));
+        let (nodes, bits) = (self.nodes.clone(), self.block_bits);
+        let of = |event: &Event| block_of(event, &nodes, bits);
+        match &mut *self.blocks {
+            [one] => *one = std::mem::replace(&mut self.ring[slot], NONE),
+            blocks => self.pool.part(&mut self.ring[slot], blocks, of),
+        }
+        for event in self.later.remove(&window).into_iter().flatten() {
+            self.pool.push(&mut self.blocks[of(&event)], event);
         }
     }
 
@@ -281,51 +348,119 @@ impl Windows {
         self.drained = drained;
     }
 
-    /// Brings the events of a window together by node.
-    fn group(&mut self) {
+    /// Turns to the next block of the window that has events, and finds out whose they are; false if there is none.
+    fn begin_block(&mut self) -> bool {
+        let rest = self.blocks[self.block..].iter();
+        let Some(skipped) = rest.clone().position(|&bucket| bucket != NONE) else {
+            return false;
+        };
+        self.block += skipped;
         self.events.clear();
-        if self.drained.len() < self.nodes.len() / NODES_AN_EVENT {
-            self.drained.sort_unstable_by_key(|event| event.node);
-            std::mem::swap(&mut self.events, &mut self.drained);
-            return;
+        self.pool
+            .drain(&mut self.blocks[self.block], &mut self.events);
+        let first = self.nodes.start + ((self.block as u32) << self.block_bits);
+        let nodes = (self.nodes.end - first).min(1 << self.block_bits) as usize;
+        self.order.clear();
+        self.ends.clear();
+        match self.events.len() < nodes / NODES_AN_EVENT {
+            true => self.order_few(),
+            false => self.order_by_count(first, nodes),
         }
-        self.counts.clear();
-        self.counts.resize(self.nodes.len(), 0);
-        for event in &self.drained {
-            self.counts[(event.node - self.nodes.start) as usize] += 1;
+        self.block += 1;
+        (self.next_node, self.next_at) = (0, 0);
+        true
+    }
+
+    /// Orders the events of the block by node, of which most have none.
+    fn order_few(&mut self) {
+        let events = &self.events;
+        let node = |place: &u32| events[*place as usize].node;
+        self.order.extend(0..events.len() as u32);
+        self.order.sort_unstable_by_key(node);
+        let of_one_node = self.order.chunk_by(|a, b| node(a) == node(b));
+        let mut end = 0;
+        self.ends.extend(of_one_node.map(|places| {
+            end += places.len() as u32;
+            end
+        }));
+    }
+
+    /// Orders the events of the block by node, counting them.
+    fn order_by_count(&mut self, first: u32, nodes: usize) {
+        self.ends.resize(nodes, 0);
+        for event in &self.events {
+            self.ends[(event.node - first) as usize] += 1;
         }
         let mut before = 0;
-        for count in &mut self.counts {
-            before += std::mem::replace(count, before);
+        for end in &mut self.ends {
+            before += std::mem::replace(end, before);
         }
-        let none = Event::new(0, 0, 0, (0, 0), [0; 2]);
-        self.events.resize(self.drained.len(), none);
-        for event in &self.drained {
-            let place = &mut self.counts[(event.node - self.nodes.start) as usize];
-            self.events[*place as usize] = *event;
-            *place += 1;
+        // Each begin becomes an end as places are filled.
+        self.order.resize(self.events.len(), 0);
+        for (place, event) in (0..).zip(&self.events) {
+            let end = &mut self.ends[(event.node - first) as usize];
+            self.order[*end as usize] = place;
+            *end += 1;
         }
     }
 
     /// Turns to the next node of the window; false if there is none.
     fn begin_node(&mut self) -> bool {
-        let rest = &mut self.events[self.node_end..];
-        let Some(first) = rest.first() else {
-            return false;
-        };
-        self.node = first.node;
-        let other = rest.iter().position(|event| event.node != self.node);
-        let count = other.unwrap_or(rest.len());
-        rest[..count].sort_unstable();
-        self.node_end += count;
-        true
+        loop {
+            let begin = self.next_at;
+            let rest = self.ends[self.next_node..].iter();
+            let Some(skipped) = rest.clone().position(|&end| end as usize > begin) else {
+                if self.begin_block() {
+                    continue;
+                }
+                return false;
+            };
+            self.next_node += skipped;
+            let end = self.ends[self.next_node] as usize;
+            (self.next_node, self.next_at) = (self.next_node + 1, end);
+            self.at = 0;
+            self.fill_turn(begin..end);
+            self.node = self.turn[0].node;
+            return true;
+        }
+    }
+
+    /// Brings the events of a node into their order.
+    fn fill_turn(&mut self, places: Range<usize>) {
+        self.turn.clear();
+        let order = &self.order[places];
+        let event = |&place: &u32| self.events[place as usize];
+        let rank_bits = u64::BITS - PLACE_BITS - self.bits.min(u64::BITS - PLACE_BITS);
+        let (begin_ns, mut rank_max) = (self.window << self.bits, 0);
+        self.keys.clear();
+        if order.len() > 2 && order.len() <= 1 << PLACE_BITS && rank_bits > 0 {
+            // Time, rank and place in one number: sorting these is without a branch.
+            let key = |(place, index): (u64, &u32)| {
+                let event = &self.events[*index as usize];
+                let (rank, offset_ns) = (event.rank(), event.time_ns - begin_ns);
+                rank_max |= rank;
+                (offset_ns << rank_bits | rank) << PLACE_BITS | place
+            };
+            self.keys.extend((0..).zip(order).map(key));
+        }
+        let is_same = |pair: &[u64]| pair[0] >> PLACE_BITS == pair[1] >> PLACE_BITS;
+        if !self.keys.is_empty() && rank_max >> rank_bits == 0 {
+            self.keys.sort_unstable();
+            if !self.keys.windows(2).any(is_same) {
+                let place = |key: &u64| (key & ((1 << PLACE_BITS) - 1)) as usize;
+                let events = self.keys.iter().map(|key| event(&order[place(key)]));
+                return self.turn.extend(events);
+            }
+        }
+        self.turn.extend(order.iter().map(event));
+        self.turn.sort_unstable();
     }
 
     /// The next event of the open window; none, and the window is closed, if nothing is left in it.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         loop {
-            let event = match self.events[..self.node_end].get(self.at) {
+            let event = match self.turn.get(self.at) {
                 Some(event) if self.own.front().is_none_or(|own| event < own) => {
                     self.at += 1;
                     *event
@@ -335,6 +470,8 @@ impl Windows {
                     None if self.begin_node() => continue,
                     None => {
                         (self.end_ns, self.node) = (0, u32::MAX);
+                        self.turn.clear();
+                        self.at = 0;
                         return None;
                     }
                 },
@@ -344,14 +481,33 @@ impl Windows {
         }
     }
 
+    /// Takes back what was popped last: it is the next event again.
+    pub(crate) fn put_off(&mut self, event: Event) {
+        self.len += 1;
+        self.own.push_front(event);
+    }
+
+    /// The node whose turn it is, if all of its events of the open window so far have happened.
+    #[inline]
+    pub(crate) fn whose_turn_ends(&self) -> Option<u32> {
+        let ends = self.own.is_empty() && self.at == self.turn.len();
+        (ends && self.node != u32::MAX).then_some(self.node)
+    }
+
     /// Whether a node's own event at a time would be the next one: then it need not wait in between.
     #[inline]
     pub(crate) fn comes_next(&self, time_ns: u64) -> bool {
         let own = self.own.front();
-        let other = self.events[..self.node_end].get(self.at);
+        let other = self.turn.get(self.at);
         time_ns < self.end_ns
             && own.is_none_or(|own| time_ns < own.time_ns)
             && other.is_none_or(|other| time_ns < other.time_ns)
+    }
+
+    /// When the open window ends; 0 while none is open.
+    #[inline]
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns
     }
 
     /// Whether a window is open.

@@ -37,6 +37,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "direct-uplink",
     "horn-16k",
     "horn-1m-10k",
+    "horn-1m-1m",
     "horn-collectors",
     "horn-committees",
     "horn-dissemination",

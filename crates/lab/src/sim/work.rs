@@ -9,7 +9,7 @@ use crate::progress::Bars;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
-use alphorn_sim::scenario::{Graph, Scenario, TraceLevel};
+use alphorn_sim::scenario::{Graph, Horn, Protocol, Scenario, TraceLevel};
 use alphorn_sim::sweep::{Item, Plan};
 use alphorn_sim::world::Traced;
 use alphorn_types::trace::Record;
@@ -312,5 +312,60 @@ fn estimate_bytes(scenario: &Scenario) -> u64 {
         Graph::File { .. } => 64,
     };
     let delays = 16 * u64::from(scenario.traffic.count);
-    BASE + nodes.saturating_mul(NODE + degree.saturating_mul(CONNECTION) + delays)
+    let own = match &scenario.protocol {
+        Protocol::Horn(horn) => horn_bytes(horn, nodes),
+        _ => 0,
+    };
+    let connections = degree.saturating_mul(CONNECTION);
+    (BASE + own).saturating_add(nodes.saturating_mul(NODE + connections + delays))
+}
+
+/// What a run of Horn takes besides: a machine a node, and most of all the votes, which wait at all who receive
+/// them at the same time.
+fn horn_bytes(horn: &Horn, nodes: u64) -> u64 {
+    /// After a slot, beside what all share.
+    const MACHINE: u64 = 16 << 10;
+    /// A vote at a node that receives it: its event, its place in the batch, its signature, its claim.
+    const VOTE: u64 = 360;
+    /// Who receives a vote where nothing is said of aggregators.
+    const AGGREGATORS: u64 = 16;
+    let aggregators = horn.aggregators.map_or(AGGREGATORS, u64::from);
+    let receivers = match horn.vote_dissemination.as_str() {
+        "direct" => aggregators,
+        _ => aggregators + u64::from(horn.backbone),
+    };
+    let votes = u64::from(horn.validators).saturating_mul(receivers.min(nodes));
+    nodes * MACHINE + votes.saturating_mul(VOTE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::presets::PRESETS;
+    use alphorn_sim::scenario::parse_override;
+
+    fn estimated(preset: &str, changes: &[&str]) -> u64 {
+        let preset = PRESETS.iter().find(|known| known.name == preset);
+        let changes = changes.iter().map(|change| parse_override(change).unwrap());
+        let changes: Vec<_> = changes.collect();
+        estimate_bytes(&Scenario::parse(preset.unwrap().text, &changes).unwrap())
+    }
+
+    /// Peaks of runs on one thread, in bytes: the first is that of `results/`.
+    #[test]
+    fn runs_of_horn_take_what_was_estimated_or_more_than_half_of_it() {
+        for (nodes, validators, peak) in [
+            (10_000, 1 << 20, 6_110_000_000_u64),
+            (1_000, 1 << 16, 333_000_000),
+            (4_000, 1 << 12, 123_000_000),
+        ] {
+            let nodes = format!("sim.nodes={nodes}");
+            let validators = format!("protocol.validators={validators}");
+            let estimated = estimated("horn-1m-10k", &[&nodes, &validators]);
+            assert!(
+                (peak..2 * peak).contains(&estimated),
+                "{nodes}, {validators}: {estimated}"
+            );
+        }
+    }
 }

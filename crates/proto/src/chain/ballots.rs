@@ -252,6 +252,8 @@ impl Ballots {
                 .rev()
                 .for_each(|ballot| self.sweep(ballot));
         }
+        // Usually one, with one vote: there is a machine for each node of a simulation.
+        self.electorates.reserve_exact(1);
         self.electorates.push(Electorate {
             assignment: scale.assignment.clone(),
             committees: BTreeMap::new(),
@@ -266,6 +268,9 @@ impl Ballots {
 
     fn ballot(&mut self, vote: &Vote) -> u32 {
         self.find(vote).unwrap_or_else(|| {
+            if self.votes.is_empty() {
+                self.votes.reserve_exact(1);
+            }
             self.votes.push(*vote);
             self.votes.len() as u32 - 1
         })

@@ -22,7 +22,7 @@ pub(crate) const VOTED_SLOTS: u64 = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct LatestVotes {
     pub(super) slot: Slot,
-    by_slot: BTreeMap<Slot, Ballots>,
+    by_slot: BTreeMap<Slot, Box<Ballots>>,
     uncounted: Uncounted,
 }
 
@@ -44,7 +44,7 @@ impl LatestVotes {
         if let Some((first, here)) = rest.next()
             && *first == slot
         {
-            let next = rest.next().map(|(_, next)| &*next);
+            let next = rest.next().map(|(_, next)| &**next);
             here.expire(scale, next);
         }
     }
@@ -74,7 +74,7 @@ impl LatestVotes {
         &self,
         weigh: impl Fn(&Ballots, Option<&Ballots>) -> Vec<(Root, u64)>,
     ) -> Vec<(Root, u64)> {
-        let ballots = |slot: Slot| self.by_slot.get(&slot);
+        let ballots = |slot: Slot| self.by_slot.get(&slot).map(Box::as_ref);
         let current = ballots(self.slot);
         let previous = self.slot.0.checked_sub(1);
         let previous = previous.and_then(|slot| ballots(Slot(slot)));
@@ -202,7 +202,7 @@ impl Chain {
     pub(crate) fn voters_bytes(&self) -> u64 {
         let views = self.view.frozen.iter().chain([&self.latest]);
         let ballots = views.flat_map(|votes| votes.by_slot.values());
-        let sets = ballots.flat_map(Ballots::sets);
+        let sets = ballots.flat_map(|ballots| ballots.sets());
         let sets: BTreeMap<_, _> = sets.map(|set| (Arc::as_ptr(set), set)).collect();
         sets.values()
             .map(|set| size_of_val(set.words()) as u64)
@@ -212,7 +212,11 @@ impl Chain {
     /// Bytes of the ballots beside their sets.
     #[cfg(test)]
     pub(crate) fn ballots_bytes(&self) -> usize {
-        self.latest.by_slot.values().map(Ballots::table_bytes).sum()
+        self.latest
+            .by_slot
+            .values()
+            .map(|ballots| ballots.table_bytes())
+            .sum()
     }
 
     /// The votes of a slot that count, with how many validators were seen to cast each.

@@ -1,7 +1,5 @@
 //! How many bytes the blocks of a chain hold: their number alone is no bound on memory.
 
-use std::collections::BTreeMap;
-
 use super::{INCLUSION_SLOTS, Included, UNFINALISED_BLOCKS_MAX};
 
 /// Most bytes of signer sets in blocks that are neither final nor discarded: a thousand blocks of
@@ -27,7 +25,7 @@ pub(super) const VOTE_BYTES: usize = 256;
 
 /// Bytes that signer sets take.
 pub(super) fn included_bytes(included: &Included) -> usize {
-    let sets = included.values().flat_map(BTreeMap::values);
+    let sets = included.iter().flat_map(|(_, sets)| sets.values());
     let bits: usize = sets.map(|set| SET_BYTES + size_of_val(set.words())).sum();
     bits + VOTE_BYTES * included.len()
 }

@@ -37,13 +37,14 @@ pub(super) struct Request {
 #[derive(Default)]
 pub(super) struct Effects {
     outputs: VecDeque<Output>,
-    /// As many as were spawned and not answered; spawning is bounded by the batches and duties
+    /// In boxes, as all that is large in the maps of a machine: an empty map keeps the room of eleven. As many as were
+    /// spawned and not answered; spawning is bounded by the batches and duties
     /// that each have at most one job.
-    jobs: BTreeMap<JobId, Purpose>,
+    jobs: BTreeMap<JobId, Box<Purpose>>,
     job_next: u64,
     session_next: u32,
     /// What was published of the slots whose messages are taken.
-    done: BTreeMap<Slot, Done>,
+    done: BTreeMap<Slot, Box<Done>>,
     /// Pairs of contradicting statements, by slot.
     evidence: BTreeMap<Slot, u64>,
     pub(super) counters: Counters,
@@ -78,7 +79,7 @@ impl Effects {
             committee: request.committee,
             subcommittee: request.subcommittee,
         };
-        self.jobs.insert(job, purpose);
+        self.jobs.insert(job, Box::new(purpose));
         self.outputs.push_back(Output::Spawn {
             job,
             session: request.session,
@@ -92,12 +93,12 @@ impl Effects {
 
     /// What the jobs are for that have not ended.
     pub(super) fn purposes(&self) -> impl Iterator<Item = &Purpose> {
-        self.jobs.values()
+        self.jobs.values().map(Box::as_ref)
     }
 
     /// What a job was for, at its end.
     pub(super) fn finish(&mut self, job: JobId) -> Option<Purpose> {
-        self.jobs.remove(&job)
+        self.jobs.remove(&job).map(|purpose| *purpose)
     }
 
     pub(super) fn cancel(&mut self, session: SessionId) {
@@ -126,7 +127,9 @@ impl Effects {
 
     /// What was published of a slot.
     pub(super) fn done(&self, slot: Slot) -> Done {
-        self.done.get(&slot).copied().unwrap_or_default()
+        self.done
+            .get(&slot)
+            .map_or_else(Done::default, |done| **done)
     }
 
     /// Forgets what was published and reported before a slot.

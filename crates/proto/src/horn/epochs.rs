@@ -169,7 +169,7 @@ impl Preparation {
 /// The epochs that are prepared or being prepared.
 #[derive(Default)]
 pub(super) struct Epochs {
-    in_force: BTreeMap<Epoch, Preparation>,
+    in_force: BTreeMap<Epoch, Box<Preparation>>,
     /// Of other branches, the oldest first.
     branches: VecDeque<Preparation>,
     /// Tables of other branches so far: each has a name of its own.
@@ -186,7 +186,7 @@ impl Epochs {
             return false;
         }
         let preparation = Preparation::new(epoch, mix, epoch);
-        self.in_force.insert(epoch, preparation);
+        self.in_force.insert(epoch, Box::new(preparation));
         while self.in_force.len() > EPOCHS_MAX {
             self.in_force.pop_first();
         }
@@ -218,18 +218,20 @@ impl Epochs {
         if let (Some(present), Some(branch)) =
             (self.in_force.get_mut(&epoch), self.branches.get_mut(at))
         {
-            std::mem::swap(present, branch);
+            std::mem::swap(&mut **present, branch);
         }
         true
     }
 
     fn find(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Preparation> {
-        let mut all = self.in_force.values().chain(&self.branches);
+        let in_force = self.in_force.values().map(Box::as_ref);
+        let mut all = in_force.chain(&self.branches);
         all.find(|one| one.is_of(epoch, mix))
     }
 
     fn find_mut(&mut self, epoch: Epoch, mix: &[u8; 32]) -> Option<&mut Preparation> {
-        let mut all = self.in_force.values_mut().chain(&mut self.branches);
+        let in_force = self.in_force.values_mut().map(Box::as_mut);
+        let mut all = in_force.chain(&mut self.branches);
         all.find(|one| one.is_of(epoch, mix))
     }
 
@@ -302,7 +304,7 @@ impl Epochs {
     pub(super) fn insert_ready(&mut self, epoch: Epoch, committees: Arc<Committees>) {
         let mut preparation = Preparation::new(epoch, committees.mix, epoch);
         preparation.stage = Stage::Ready(committees);
-        self.in_force.insert(epoch, preparation);
+        self.in_force.insert(epoch, Box::new(preparation));
     }
 
     /// The name of the newest key table in force: all tables know every validator's key.

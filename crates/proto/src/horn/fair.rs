@@ -2,7 +2,8 @@
 //!
 //! Room is shared only when it is short: a full room takes the message of a peer that has fewer
 //! waiting than another, in place of the newest one of the peer that has most. So a flood takes what
-//! nobody else needs, and displaces itself.
+//! nobody else needs, and displaces itself. What each peer has is counted only from the first shortage on until
+//! nothing waits: most rooms are never short.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +35,8 @@ pub(super) struct Room {
 pub(super) struct FairQueue<M> {
     waiting: VecDeque<M>,
     bytes: usize,
-    by_peer: BTreeMap<Peer, Load>,
+    /// There once the room was short, as long as something waits.
+    by_peer: Option<BTreeMap<Peer, Load>>,
 }
 
 impl<M> Default for FairQueue<M> {
@@ -42,7 +44,7 @@ impl<M> Default for FairQueue<M> {
         Self {
             waiting: VecDeque::new(),
             bytes: 0,
-            by_peer: BTreeMap::new(),
+            by_peer: None,
         }
     }
 }
@@ -78,14 +80,17 @@ impl<M: Waits> FairQueue<M> {
 
     /// The newest message of the peer that has most waiting, counted in items or in bytes, if that
     /// is more than `peer` would have with one more of `bytes`.
-    fn heaviest(&self, peer: Option<Peer>, bytes: usize, by_items: bool) -> Option<usize> {
+    fn heaviest(&mut self, peer: Option<Peer>, bytes: usize, by_items: bool) -> Option<usize> {
         let count = |load: &Load| if by_items { load.items } else { load.bytes };
-        let others = self
-            .by_peer
-            .iter()
-            .filter(|(other, _)| Some(**other) != peer);
+        let waiting = &self.waiting;
+        let by_peer = self.by_peer.get_or_insert_with(|| {
+            let mut loads = BTreeMap::new();
+            waiting.iter().for_each(|message| add(&mut loads, message));
+            loads
+        });
+        let others = by_peer.iter().filter(|(other, _)| Some(**other) != peer);
         let (heaviest, load) = others.max_by_key(|(_, load)| count(load))?;
-        let own = peer.and_then(|peer| self.by_peer.get(&peer));
+        let own = peer.and_then(|peer| by_peer.get(&peer));
         let own = own.copied().unwrap_or_default();
         let with_it = count(&Load {
             items: own.items + 1,
@@ -93,19 +98,16 @@ impl<M: Waits> FairQueue<M> {
         });
         let gives_way = peer.is_none() || count(load) > with_it;
         let newest = || {
-            let mut waiting = self.waiting.iter();
+            let mut waiting = waiting.iter();
             waiting.rposition(|message| message.peer() == Some(*heaviest))
         };
         gives_way.then(newest)?
     }
 
     fn append(&mut self, message: M) {
-        let bytes = message.held_bytes();
-        self.bytes += bytes;
-        if let Some(peer) = message.peer() {
-            let load = self.by_peer.entry(peer).or_default();
-            load.items += 1;
-            load.bytes += bytes;
+        self.bytes += message.held_bytes();
+        if let Some(by_peer) = &mut self.by_peer {
+            add(by_peer, &message);
         }
         self.waiting.push_back(message);
     }
@@ -120,13 +122,14 @@ impl<M: Waits> FairQueue<M> {
     fn forget(&mut self, message: &M) {
         let bytes = message.held_bytes();
         self.bytes -= bytes;
-        if let Some(peer) = message.peer()
-            && let Some(load) = self.by_peer.get_mut(&peer)
+        if let Some(by_peer) = &mut self.by_peer
+            && let Some(peer) = message.peer()
+            && let Some(load) = by_peer.get_mut(&peer)
         {
             load.items -= 1;
             load.bytes -= bytes;
             if load.items == 0 {
-                self.by_peer.remove(&peer);
+                by_peer.remove(&peer);
             }
         }
     }
@@ -142,6 +145,9 @@ impl<M: Waits> FairQueue<M> {
             } else {
                 left.push_back(message);
             }
+        }
+        if left.is_empty() {
+            self.by_peer = None;
         }
         self.waiting = left;
         taken
@@ -159,6 +165,15 @@ impl<M: Waits> FairQueue<M> {
     /// The oldest message.
     pub(super) fn first(&self) -> Option<&M> {
         self.waiting.front()
+    }
+}
+
+/// Counts a message to what waits of its peer.
+fn add<M: Waits>(by_peer: &mut BTreeMap<Peer, Load>, message: &M) {
+    if let Some(peer) = message.peer() {
+        let load = by_peer.entry(peer).or_default();
+        load.items += 1;
+        load.bytes += message.held_bytes();
     }
 }
 
@@ -204,7 +219,8 @@ mod tests {
                 assert!(displaced.iter().all(|gone| gone.0 == 9), "{displaced:?}");
             } else {
                 // Everybody has as many as everybody else: first come, first served.
-                assert!(queue.by_peer.values().all(|load| load.items <= 2));
+                let loads = queue.by_peer.as_ref().unwrap();
+                assert!(loads.values().all(|load| load.items <= 2));
             }
             assert!(queue.offer(Mail(9, 50, 1), ROOM).is_err());
         }
@@ -213,6 +229,8 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(of), [2, 2, 2, 1]);
         assert_eq!(of(9), 1, "what is left of the flood");
         assert_eq!(numbers(&taken)[0], 0, "the oldest stays");
+        assert!(queue.by_peer.is_none(), "nothing waits: nobody is counted");
+        assert!(queue.offer(Mail(9, 60, 1), ROOM).is_ok() && queue.by_peer.is_none());
     }
 
     #[test]
@@ -267,8 +285,10 @@ mod tests {
                 for (peer, count) in &held {
                     let waiting = queue.waiting.iter().filter(|mail| mail.0 == *peer).count();
                     prop_assert_eq!(waiting, *count);
-                    let load = queue.by_peer.get(&Peer(*peer)).map_or(0, |load| load.items);
-                    prop_assert_eq!(load, if *peer == 0 { 0 } else { *count });
+                    if let Some(loads) = &queue.by_peer {
+                        let load = loads.get(&Peer(*peer)).map_or(0, |load| load.items);
+                        prop_assert_eq!(load, if *peer == 0 { 0 } else { *count });
+                    }
                 }
             }
         }

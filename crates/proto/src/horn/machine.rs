@@ -30,7 +30,7 @@ const DONE_SLOTS: u64 = 4;
 
 /// The roles of Horn at one machine, under the contract of [`Protocol`].
 pub struct Horn {
-    pub(super) config: Config,
+    pub(super) config: Arc<Config>,
     pub(super) info: SchemeInfo,
     pub(super) format: WireFormat,
     pub(super) local: Hosted,
@@ -50,12 +50,17 @@ pub struct Horn {
 }
 
 impl Horn {
-    /// A machine that begins with the first input.
+    /// A machine that begins with the first input. Machines of one program share a configuration in an [`Arc`].
     ///
     /// # Errors
     ///
     /// The first [`ConfigError`].
-    pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: impl Into<Arc<Config>>,
+        info: SchemeInfo,
+        local: Local,
+    ) -> Result<Self, ConfigError> {
+        let config = config.into();
         config.validate(&info)?;
         local.check(&config.layout)?;
         let local = Hosted::from(&local);

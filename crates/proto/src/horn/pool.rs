@@ -42,7 +42,12 @@ impl Pool {
         let entry = &kept.claimed.entry;
         let group = (entry.vote.slot, entry.committee);
         self.bytes += kept.bytes();
-        self.by_group.entry(group).or_default().push(kept);
+        let row = self.by_group.entry(group).or_default();
+        if row.is_empty() {
+            // Usually one.
+            row.reserve_exact(1);
+        }
+        row.push(kept);
         let mut dropped = 0;
         while self.bytes > bytes_max && self.drop_least() {
             dropped += 1;

@@ -93,7 +93,10 @@ impl Roster {
                 Selection::Lottery => of.draws += u32::from(self.draw(shared, slot, committee)),
             }
         }
-        self.slots.insert(slot, of);
+        // Most machines serve nowhere.
+        if !of.serving.is_empty() || of.draws > 0 {
+            self.slots.insert(slot, of);
+        }
     }
 
     fn by_rank(&self, shared: &Shared<'_>, slot: Slot, committee: u16) -> Vec<Serving> {

@@ -111,7 +111,7 @@ pub(super) struct SlotState {
     /// The phase whose duties were begun last.
     pub(super) phase: Option<Phase>,
     /// Where a vote came.
-    cells: BTreeMap<Cell, CellVotes>,
+    cells: BTreeMap<Cell, Box<CellVotes>>,
     /// By unit, where an aggregate was verified; in the order in which they came.
     gathered: BTreeMap<Unit, Vec<Accepted>>,
     /// Who contradicted itself with a second aggregate of a unit, or signed evidence that does not hold.
@@ -172,12 +172,12 @@ impl SlotState {
 
     /// The votes of all cells of which any came.
     pub(super) fn filled_cells(&self) -> impl Iterator<Item = &CellVotes> {
-        self.cells.values()
+        self.cells.values().map(Box::as_ref)
     }
 
     /// The votes of a cell, if any came.
     pub(super) fn cell(&self, cell: Cell) -> Option<&CellVotes> {
-        self.cells.get(&cell)
+        self.cells.get(&cell).map(Box::as_ref)
     }
 
     /// The votes of a cell.
@@ -229,7 +229,12 @@ impl SlotState {
     }
 
     pub(super) fn accept(&mut self, message: Accepted) {
-        self.gathered.entry(message.unit).or_default().push(message);
+        let accepted = self.gathered.entry(message.unit).or_default();
+        if accepted.is_empty() {
+            // Usually one.
+            accepted.reserve_exact(1);
+        }
+        accepted.push(message);
     }
 
     /// Whether an aggregate can be its sender's first, or else the second that proves an equivocation:

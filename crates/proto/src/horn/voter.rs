@@ -139,7 +139,12 @@ impl Role for Voter {
     }
 
     fn poll_output(&mut self, _: &mut Shared<'_>) -> Option<Made> {
-        self.made.pop_front()
+        let made = self.made.pop_front();
+        if self.made.is_empty() {
+            // There are votes once a slot.
+            self.made = VecDeque::new();
+        }
+        made
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -58,6 +58,7 @@ impl Bench {
             handle_ns: 0,
             seed: 0,
             kinds: 1,
+            paced: false,
         };
         Bench {
             compute: Compute::new(

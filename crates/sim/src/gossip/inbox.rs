@@ -13,6 +13,8 @@ pub(super) struct Inbox<P, X> {
     ids: Vec<Option<DenseId>>,
     places: Vec<Place<P, X>>,
     free: Vec<u16>,
+    /// How often places were used that are gone, at most: no token is given out again.
+    uses: u64,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,7 @@ impl<P, X> Default for Inbox<P, X> {
             ids: Vec::new(),
             places: Vec::new(),
             free: Vec::new(),
+            uses: 0,
         }
     }
 }
@@ -36,6 +39,17 @@ impl<P, X> Inbox<P, X> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.ids.len() - self.free.len()
+    }
+
+    /// Gives the room of what no longer waits back.
+    pub(super) fn shrink(&mut self) {
+        if self.len() == 0 {
+            let uses = self.places.iter().map(|place| place.uses);
+            self.uses = uses.max().unwrap_or(self.uses).max(self.uses);
+            self.ids = Vec::new();
+            self.places = Vec::new();
+            self.free = Vec::new();
+        }
     }
 
     /// The note on a waiting message.
@@ -62,7 +76,7 @@ impl<P, X> Inbox<P, X> {
             None => {
                 self.ids.push(None);
                 self.places.push(Place {
-                    uses: 0,
+                    uses: self.uses,
                     content: None,
                 });
                 self.ids.len() - 1
@@ -109,5 +123,13 @@ mod tests {
         assert_eq!(inbox.take(c), Some((DenseId(3), 'c', 30)));
         assert_eq!(inbox.take(b), Some((DenseId(2), 'b', 20)));
         assert_eq!((inbox.take(Token(u64::MAX)), inbox.len()), (None, 0));
+        let before = inbox.wait(DenseId(4), 'd', 40);
+        assert!(inbox.take(before).is_some());
+        inbox.shrink();
+        let after = inbox.wait(DenseId(5), 'e', 50);
+        assert_ne!(before, after);
+        inbox.shrink();
+        assert_eq!((inbox.take(before), inbox.len()), (None, 1));
+        assert_eq!(inbox.take(after), Some((DenseId(5), 'e', 50)));
     }
 }

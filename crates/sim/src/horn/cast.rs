@@ -374,7 +374,7 @@ impl HornNode {
                 }
             }
             Cast::Spawn { job, request, work } => {
-                let request = request.with(NodeWork::Code(work));
+                let request = Box::new(request.with(NodeWork::Code(work)));
                 self.out.push_back(Output::Spawn { job, request });
             }
             Cast::Spend { cost_ns } => self.out.push_back(Output::Spend { cost_ns }),

@@ -141,6 +141,7 @@ impl HornMessage {
 
 impl Wire for HornMessage {
     const KINDS: &'static [&'static str] = &["vote", "aggregate", "collection", "block", "control"];
+    const PACES: bool = true;
 
     #[inline]
     fn wire_bytes(&self) -> u64 {

@@ -45,6 +45,9 @@ pub(crate) enum HornDelivery {
     Imported(Arc<BlockBody>),
 }
 
+/// Outputs for which an empty queue keeps its room.
+const OUTPUTS_KEPT: usize = 16;
+
 /// Stands for messages whose verdict nobody waits for.
 const NOBODY: Token = Token(u64::MAX);
 
@@ -333,6 +336,7 @@ impl HornNode {
                     bytes,
                     work,
                 };
+                let request = Box::new(request);
                 self.out.push_back(Output::Spawn { job, request });
             }
         }
@@ -553,6 +557,9 @@ impl Role for HornNode {
         if self.out.is_empty() {
             // The next output goes to the front of the buffer, which is in the cache.
             self.out.clear();
+            if self.out.capacity() > OUTPUTS_KEPT {
+                self.out.shrink_to(OUTPUTS_KEPT);
+            }
         }
         output
     }

@@ -58,7 +58,7 @@ pub(crate) struct Topic {
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The parameters of the protocol.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Fields on the wire.
     pub format: WireFormat,
     /// What the protocol knows of the scheme.
@@ -107,7 +107,12 @@ impl Plan {
         let preset = config::preset(horn)?;
         let layout = config::layout(horn, preset.as_ref(), table.abilities.committee_max)?;
         let info = SchemeInfo::of(&model, &layout);
-        let config = config::config(horn, preset.as_ref(), (layout, &info), seed)?;
+        let config = Arc::new(config::config(
+            horn,
+            preset.as_ref(),
+            (layout, &info),
+            seed,
+        )?);
         let chain = Chain::new(config.network_id, layout, config.epoch_slots);
         let mix_in = chain.mix(Epoch(0), &chain.justified().root);
         let mix_in = mix_in.expect("the chain knows its genesis");

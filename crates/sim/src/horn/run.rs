@@ -113,7 +113,8 @@ pub fn run(
         class: class.clone(),
         threads: crate::run::threads(scenario, observe),
     };
-    let config = scenario.world(place, HornMessage::KINDS.len(), seed);
+    let mut config = scenario.world(place, HornMessage::KINDS.len(), seed);
+    config.net.paced = plan.casts();
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch> = World::new(roles, &config, watch);
     enter_faults(scenario, &faulty, &class, seed, &mut world)?;

@@ -95,17 +95,17 @@ impl Bench {
 
     /// What a job of the protocol takes and is. Committees and keys are ready when an epoch begins, so
     /// a run of its first slots is not charged for them.
-    pub(crate) fn job(self: &Arc<Self>, work: Work) -> HornWork {
+    pub(crate) fn job(self: &Arc<Self>, work: Work) -> Box<HornWork> {
         let mut features = work.features(&self.costs);
         if matches!(work, Work::Prepare(_) | Work::Foreign(_)) {
             features.prior_ns = 0;
         }
-        HornWork {
+        Box::new(HornWork {
             isolated: work.isolate(&self.costs),
             features,
-            work: Box::new(work),
+            work,
             bench: self.clone(),
-        }
+        })
     }
 
     /// A signature with the key of a validator, whatever was signed before: for adversaries.
@@ -267,8 +267,7 @@ fn name_claim(hasher: &mut XxHash3_64, epoch: Epoch, statement: &Statement, supp
 /// A job of a machine.
 #[derive(Debug)]
 pub(crate) struct HornWork {
-    /// Not in place: outputs are moved, and most of them are no jobs.
-    work: Box<Work>,
+    work: Work,
     features: Features,
     isolated: bool,
     bench: Arc<Bench>,
@@ -300,8 +299,8 @@ impl HornWork {
 /// A job of a node: of the protocol, or of its broadcasts.
 #[derive(Debug)]
 pub(crate) enum NodeWork {
-    /// Of the protocol.
-    Horn(HornWork),
+    /// Of the protocol. Not in place: what waits for a lane is kept in tables.
+    Horn(Box<HornWork>),
     /// Of a broadcast in coded pieces.
     Code(CodedWork<Code>),
 }

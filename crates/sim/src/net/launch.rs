@@ -1,7 +1,7 @@
 //! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
-use super::{BIN_NS, NONE, Net, Outgoing, PART, Rate, Sent, event};
+use super::{BIN_NS, NONE, Net, Next, Outgoing, PART, Sent, event};
 use crate::latency::mix;
 use crate::windows::{Event, Windows};
 
@@ -96,15 +96,16 @@ impl<M: Clone> Net<M> {
     #[inline]
     fn occupy(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) -> u64 {
         let bytes = flight.bytes;
+        let wire_ns = self.up_ns(self.hot[from].rate, bytes);
         let hot = &mut self.hot[from];
-        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].up_bps);
         let free_ns = now.saturating_add(wire_ns);
         hot.up_free_ns = free_ns;
         self.tally[from].transmit(now, wire_ns, bytes);
         self.loads.at(now, from).up += bytes;
         self.balance.started += bytes;
         if flight.marks & mark::PACED != 0 && flight.message != NONE {
-            hot.called = true;
+            assert!(!self.lazy, "a network knows whether messages are paced");
+            hot.next = Next::GoesOn;
             let peer = self.peer_number(from, flight.end);
             queue.push(free_ns, from, event::UPLINK, peer + 1);
         }
@@ -115,8 +116,8 @@ impl<M: Clone> Net<M> {
     /// the earliest; when it ends.
     #[inline]
     fn take_place(&mut self, now: u64, to: u32, bytes: u64) -> u64 {
+        let wire_ns = self.down_ns(self.hot[to].rate, bytes);
         let hot = &mut self.hot[to];
-        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].down_bps);
         hot.down_free_ns = hot.down_free_ns.max(now).saturating_add(wire_ns);
         hot.down_free_ns
     }

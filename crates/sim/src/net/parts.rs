@@ -32,6 +32,17 @@ impl Rate {
     }
 }
 
+/// What happens when an uplink is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing.
+    Nothing,
+    /// It goes on: by an event, or found out without one ([`Net::is_lazy`](super::Net::is_lazy)).
+    GoesOn,
+    /// The same, found out, and an event comes so that it is.
+    Reminded,
+}
+
 /// What an event of a node reads and writes: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -48,8 +59,8 @@ pub(crate) struct Hot {
     pub(crate) rate: u16,
     /// Transmissions that it began; wraps.
     pub(crate) number: u16,
-    /// Whether an event comes when the uplink is free.
-    pub(crate) called: bool,
+    /// What happens when the uplink is free.
+    pub(crate) next: Next,
     /// Neither sends nor receives.
     pub(crate) down: bool,
     /// A wrapper stands before its state machine.
@@ -72,7 +83,7 @@ impl Hot {
             timer: 0,
             rate,
             number: 0,
-            called: false,
+            next: Next::Nothing,
             down: false,
             wrapped: false,
             followed: false,
@@ -247,4 +258,8 @@ pub struct NetConfig {
     pub seed: u64,
     /// Kinds of messages.
     pub kinds: usize,
+    /// Whether any message is paced ([`Wire::is_paced`]): its sender waits for an uplink that becomes free.
+    ///
+    /// [`Wire::is_paced`]: crate::role::Wire::is_paced
+    pub paced: bool,
 }

@@ -70,6 +70,7 @@ impl Setup {
             handle_ns: self.handle_ns,
             seed: self.seed,
             kinds,
+            paced: false,
         }
     }
 
@@ -442,7 +443,7 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
     while let Some(event) = queue.next() {
         match event.kind() {
             event::UPLINK => {
-                net.hot[event.node].called = false;
+                net.hot[event.node].next = Next::Nothing;
                 if let Some(free_ns) = net.serve(&mut queue, event.time_ns, event.node) {
                     queue.push(free_ns, event.node, event::UPLINK, 0);
                 }

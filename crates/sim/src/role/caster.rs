@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(crate) const FORGED: u8 = 1;
 
 impl<C: Coding> Wire for Message<C> {
+    const PACES: bool = true;
+
     const KINDS: &'static [&'static str] = &[
         "header", "commits", "piece", "rank", "done", "need", "unread", "ask",
     ];

@@ -177,7 +177,7 @@ impl<C: Coding> Role for Coded<C> {
                 Cast::Cancel { peer, id } => Output::Cancel { peer, what: id },
                 Cast::Spawn { job, request, work } => Output::Spawn {
                     job,
-                    request: request.with(work),
+                    request: Box::new(request.with(work)),
                 },
                 Cast::Spend { cost_ns } => Output::Spend { cost_ns },
                 Cast::Deliver { subject, payload } => {

@@ -210,7 +210,7 @@ impl<S: Machine> Flood<S> {
             valid,
             cost_ns,
         };
-        let request = super::request(session, Class::Verdict, work);
+        let request = Box::new(super::request(session, Class::Verdict, work));
         Output::Spawn { job, request }
     }
 }

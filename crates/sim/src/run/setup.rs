@@ -185,6 +185,7 @@ impl Setup {
             threads,
         };
         let mut config = scenario.world(place, <R::Message as Wire>::KINDS.len(), self.seed);
+        config.net.paced = R::Message::PACES;
         config.limits.quiet_ns = QUIET_NS;
         config
     }

@@ -150,6 +150,7 @@ impl Scenario {
                 handle_ns: self.compute.handle_ns,
                 seed,
                 kinds,
+                paced: true,
             },
             processors: self.class.iter().map(processor).collect(),
             processor: class,

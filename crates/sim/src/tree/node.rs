@@ -107,7 +107,7 @@ impl TreeNode {
             cost_ns,
         };
         let session = SessionId { slot: Slot(0), seq };
-        let request = role::request(session, Class::Current, work);
+        let request = Box::new(role::request(session, Class::Current, work));
         let job = JobId(seq.into());
         self.out.push_back(Output::Spawn { job, request });
     }

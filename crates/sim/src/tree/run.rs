@@ -89,7 +89,8 @@ pub fn run(
         class: class.clone(),
         threads: crate::run::threads(scenario, observe),
     };
-    let config = scenario.world(place, TreeMessage::KINDS.len(), seed);
+    let mut config = scenario.world(place, TreeMessage::KINDS.len(), seed);
+    config.net.paced = TreeMessage::PACES;
     let mut world: TreeWorld = World::new(roles, &config, first);
     for (node, wrap) in faulty {
         world.wrap(node, Box::new(wrap));

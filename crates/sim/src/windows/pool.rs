@@ -72,6 +72,26 @@ impl Pool {
         chunk.next = std::mem::replace(bucket, index);
     }
 
+    /// Moves all events of a bucket into those that `of` names. A chunk is used again as soon as it is read, so this
+    /// takes little more room.
+    pub(super) fn part(
+        &mut self,
+        bucket: &mut u32,
+        into: &mut [u32],
+        of: impl Fn(&Event) -> usize,
+    ) {
+        while let Some(chunk) = self.chunks.get(*bucket as usize) {
+            let (len, next) = (chunk.len as usize, chunk.next);
+            for place in 0..len {
+                let event = self.chunks[*bucket as usize].events[place];
+                self.push(&mut into[of(&event)], event);
+            }
+            let chunk = &mut self.chunks[*bucket as usize];
+            chunk.next = std::mem::replace(&mut self.free, *bucket);
+            *bucket = next;
+        }
+    }
+
     /// Moves all events of a bucket behind others, in no order.
     pub(super) fn drain(&mut self, bucket: &mut u32, into: &mut Vec<Event>) {
         while let Some(chunk) = self.chunks.get_mut(*bucket as usize) {
@@ -104,6 +124,19 @@ mod tests {
             pool.drain(&mut b, &mut found);
             assert_eq!((found.len(), a, b), (100, NONE, NONE));
             assert_eq!(pool.chunks.len(), 8, "round {round}");
+            for order in 0..100 {
+                pool.push(&mut a, event(order));
+            }
+            let mut parts = [NONE; 2];
+            pool.part(&mut a, &mut parts, |event| (event.order % 2) as usize);
+            for (rest, part) in (0..).zip(&mut parts) {
+                found.clear();
+                pool.drain(part, &mut found);
+                found.sort_unstable();
+                let orders = (0..100).filter(|order| order % 2 == rest);
+                assert!(found.iter().map(|event| event.order).eq(orders));
+            }
+            assert_eq!((a, pool.chunks.len()), (NONE, 8), "round {round}");
         }
         pool.drain(&mut { NONE }, &mut Vec::new());
     }

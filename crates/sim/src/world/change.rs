@@ -189,13 +189,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 }
             }
             Change::Link(node, rate) => {
-                let net = &mut self.span_mut(node).net;
-                let found = net.rates.iter().position(|known| *known == rate);
-                let index = found.unwrap_or_else(|| {
-                    net.rates.push(rate);
-                    net.rates.len() - 1
-                });
-                net.hot[node].rate = index as u16;
+                self.span_mut(node).net.set_rate(node, rate);
             }
             Change::Speed(node, factor_pct) => {
                 self.span_mut(node).compute.set_factor(node, factor_pct);

@@ -41,7 +41,7 @@ impl<R: Role> Span<R> {
             }
             Output::Spawn { job, request } => {
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
-                self.compute.spawn(at, (job, request), &mut self.done);
+                self.compute.spawn(at, (job, *request), &mut self.done);
             }
             Output::Spend { cost_ns } => {
                 let time_ns = self.compute.time_ns(node, cost_ns);

@@ -11,7 +11,7 @@ use super::trace::Tracer;
 use crate::charge::{Compute, Done, kind as charge};
 use crate::fault::Wrap;
 use crate::latency::fold;
-use crate::net::{Net, Outgoing, PART, event as net};
+use crate::net::{Net, Next, Outgoing, PART, event as net};
 use crate::numbered::Numbered;
 use crate::role::{Input, Role};
 use crate::slab::Slab;
@@ -96,12 +96,43 @@ impl<R: Role> Span<R> {
 
     /// Goes through the open window, or through as many events of it as take all events to `last`.
     pub(super) fn go(&mut self, last: u64) {
+        let end_ns = self.queue.end_ns();
         while self.events < last {
+            if let Some(node) = self.queue.whose_turn_ends() {
+                if !self.catch_up(node, end_ns - 1, last) {
+                    break;
+                }
+                self.net.remind(&mut self.queue, node);
+                if self.events >= last {
+                    break;
+                }
+            }
             let Some(event) = self.queue.pop() else {
                 break;
             };
+            if !self.catch_up(event.node, event.time_ns, last) || self.events >= last {
+                self.queue.put_off(event);
+                break;
+            }
             self.happen(&event, last);
         }
+    }
+
+    /// Lets the uplink of a node do what it has done by a time; false if the event `last` comes before that.
+    ///
+    /// Nothing but the node's own events depends on it, so it is made up for when the next of these happens, and
+    /// at the end of the node's turn.
+    #[inline]
+    fn catch_up(&mut self, node: u32, until_ns: u64, last: u64) -> bool {
+        while let Some(at_ns) = self.net.goes_on_ns(until_ns, node) {
+            if self.events >= last {
+                return false;
+            }
+            self.enter(at_ns, node, net::UPLINK, 0);
+            self.net.hot[node].next = Next::Nothing;
+            self.net.serve(&mut self.queue, at_ns, node);
+        }
+        true
     }
 
     /// Queues what other spans sent in the window before.
@@ -192,6 +223,10 @@ impl<R: Role> Span<R> {
     #[inline]
     pub(super) fn happen(&mut self, event: &Event, last: u64) {
         let (node, arg) = (event.node, event.arg());
+        if event.kind() == net::UPLINK && self.net.is_lazy() {
+            // A reminder: what was to happen has.
+            return;
+        }
         self.enter(event.time_ns, node, event.kind(), event.more[1]);
         match event.kind() {
             net::UPLINK => {
@@ -199,7 +234,8 @@ impl<R: Role> Span<R> {
             }
             net::ARRIVAL => {
                 let at_ns = self.net.settle(event);
-                if self.events >= last || !self.queue.comes_next(at_ns) {
+                let comes_next = self.queue.comes_next(at_ns) && self.catch_up(node, at_ns, last);
+                if self.events >= last || !comes_next {
                     let what = (net::DELIVERY, arg);
                     return self.queue.push_with(at_ns, node, what, event.more);
                 }
@@ -234,7 +270,7 @@ impl<R: Role> Span<R> {
     #[inline]
     fn uplink(&mut self, node: u32, ready: u32, last: u64) {
         loop {
-            self.net.hot[node].called = false;
+            self.net.hot[node].next = Next::Nothing;
             let Some(free_ns) = self.net.serve(&mut self.queue, self.now_ns, node) else {
                 break;
             };

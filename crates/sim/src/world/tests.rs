@@ -37,6 +37,7 @@ struct Setup {
     bytes: u64,
     link: Link,
     threads: usize,
+    paced: bool,
 }
 
 impl Default for Setup {
@@ -51,6 +52,7 @@ impl Default for Setup {
             bytes: 10_000,
             link: Link::default(),
             threads: 1,
+            paced: false,
         }
     }
 }
@@ -73,6 +75,7 @@ impl Setup {
                 handle_ns: self.handle_ns,
                 seed: 3,
                 kinds: FloodMessage::KINDS.len(),
+                paced: self.paced,
             },
             processors: vec![Processor {
                 cores: 4,
@@ -176,6 +179,41 @@ fn disturbed(setup: &Setup) -> World<Mesh, Log> {
     world.skew(77, 1_000_000);
     while world.run_until(Time::MAX, 10_000).unwrap() != Pause::Quiet {}
     world
+}
+
+#[test]
+fn an_uplink_that_goes_on_is_found_out_as_it_would_be_by_events() {
+    let lossy = Link {
+        loss_ppm: 5000,
+        ..Link::default()
+    };
+    let large = 300_000;
+    for (latency, bytes, link) in [
+        (Setup::default().latency, 10_000, Link::default()),
+        (regions(), 500, Link::default()),
+        (regions(), large, lossy),
+    ] {
+        let setup = |paced, threads| Setup {
+            latency: latency.clone(),
+            bytes,
+            link: link.clone(),
+            paced,
+            threads,
+            ..Setup::default()
+        };
+        let events = disturbed(&setup(true, 1));
+        for threads in [1, 3] {
+            let found = disturbed(&setup(false, threads));
+            assert!(events.witness().0 == found.witness().0);
+            assert_eq!(events.balance(), found.balance());
+            assert!(events.tallies().eq(found.tallies()));
+            assert_eq!(events.event_hash(), found.event_hash());
+            assert_eq!(
+                (events.events(), events.now()),
+                (found.events(), found.now())
+            );
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Waiting jobs; every operation but a search by session is logarithmic.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    jobs: BTreeMap<JobId, Waiting<T>>,
+    /// In boxes: an empty map keeps the room of eleven.
+    jobs: BTreeMap<JobId, Box<Waiting<T>>>,
     /// Best first.
     order: BTreeSet<(Class, Time, JobId)>,
     /// Worst first, for when the queue is full.
@@ -64,7 +65,7 @@ impl<T> Queue<T> {
             self.groups.insert((request.group, role), job);
         }
         self.bytes += request.bytes;
-        self.jobs.insert(job, waiting);
+        self.jobs.insert(job, Box::new(waiting));
     }
 
     /// Takes a job out.
@@ -73,7 +74,7 @@ impl<T> Queue<T> {
     ///
     /// If it does not wait.
     pub(super) fn remove(&mut self, job: JobId) -> Waiting<T> {
-        let waiting = self.jobs.remove(&job).expect("the job waits");
+        let waiting = *self.jobs.remove(&job).expect("the job waits");
         let request = &waiting.request;
         self.order.remove(&(request.class, request.soft, job));
         self.worst.remove(&(Self::rank(request), job));

@@ -52,7 +52,7 @@ impl DropVotes {
     }
 
     /// The job without the victims' votes; none if there are none.
-    fn without(&self, job: &AggregateJob) -> Option<HornWork> {
+    fn without(&self, job: &AggregateJob) -> Option<Box<HornWork>> {
         let plan = &self.plan;
         let voter = |vote: &(u32, Bytes)| plan.assignment.member(job.statement.first + vote.0).0;
         let votes = job.votes.iter().cloned();

@@ -29,7 +29,7 @@ pub(super) struct LoneVotes {
 }
 
 impl LoneVotes {
-    fn alone(&self, job: &CombineJob) -> Option<HornWork> {
+    fn alone(&self, job: &CombineJob) -> Option<Box<HornWork>> {
         let (plan, layout) = (&self.plan, &self.plan.config.layout);
         let (all, below) = (&job.statement, job.parts.first()?.layer);
         let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
@@ -103,7 +103,7 @@ impl LeaveCells {
     }
 
     /// The job without their aggregates; none if no other is left.
-    fn without(&self, job: &CombineJob) -> Option<HornWork> {
+    fn without(&self, job: &CombineJob) -> Option<Box<HornWork>> {
         let layout = &self.plan.config.layout;
         let stays = |part: &&Part| {
             let cell = layout.cell_of(job.statement.first + part.offset);

@@ -2,8 +2,10 @@
 
 use super::super::{Ids, Message, Payload, PeerSet, Priority, Reject};
 use super::Gossip;
+use super::peer::of_peer;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
+use std::collections::BTreeMap;
 
 /// Heartbeats for which a refusal of a message that is not here is kept.
 const REFUSAL_BEATS: u64 = 3;
@@ -18,6 +20,12 @@ impl<P: Payload> Gossip<P> {
         self.announce();
         let oldest = (self.rest.beat + 1).saturating_sub(self.rest.config.history_beats.into());
         self.rest.history.expire(oldest);
+        if self.rest.history.is_empty() && self.rest.ahead.is_empty() {
+            // As the history: an idle node keeps no memory for a burst that is over.
+            self.rest.ahead = BTreeMap::new();
+            self.rest.inbox.shrink();
+            self.rest.out.shrink_to_fit();
+        }
         let before = now.saturating_sub_ns(self.rest.config.seen_ttl_ns);
         self.hot.seen.expire(now, before);
         self.schedule(now);
@@ -31,7 +39,7 @@ impl<P: Payload> Gossip<P> {
         for (id, ahead) in &mut self.rest.ahead {
             if let Some((peer, _)) = ahead.asked.take_if(|(_, until)| *until <= now) {
                 // One that sends some of what it was asked for is slow, not false.
-                let kept = self.rest.peers[peer.0 as usize].kept;
+                let kept = of_peer(&self.rest.peers, peer).map_or(Time::ZERO, |state| state.kept);
                 if kept.saturating_add_ns(promise_ns) <= now {
                     broken = broken.or(PeerSet::one(peer));
                 }
@@ -78,8 +86,8 @@ impl<P: Payload> Gossip<P> {
             .minus(self.rest.penalised)
     }
 
-    fn backoff(&self, peer: Peer) -> Time {
-        self.rest.peers[peer.0 as usize].backoff
+    pub(super) fn backoff(&self, peer: Peer) -> Time {
+        of_peer(&self.rest.peers, peer).map_or(Time::ZERO, |state| state.backoff)
     }
 
     /// IHAVE to some peers outside the mesh.

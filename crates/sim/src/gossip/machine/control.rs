@@ -1,6 +1,7 @@
 //! Announcements, requests, refusals, and the two messages that shape the mesh.
 
 use super::super::{DenseId, Ids, Message, Output, Payload, PeerSet, Peers, Priority, Reject};
+use super::peer::state_of;
 use super::{Ahead, Gossip};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
@@ -12,7 +13,7 @@ impl<P: Payload> Gossip<P> {
             return;
         }
         let config = self.rest.config.clone();
-        let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
+        let budget = state_of(&mut self.rest.peers, from).budget(self.rest.beat);
         budget.announcements = budget.announcements.saturating_add(1);
         if budget.announcements > config.announcements_beat_max {
             return self.misbehaves(from, Reject::AnnouncementFlood);
@@ -59,7 +60,7 @@ impl<P: Payload> Gossip<P> {
     ) -> bool {
         let beat = self.rest.beat;
         if !self.rest.ahead.contains_key(&id) {
-            let share = &mut self.rest.peers[from.0 as usize].ahead;
+            let share = &mut state_of(&mut self.rest.peers, from).ahead;
             if *share >= self.rest.config.ahead_peer_max {
                 return false;
             }
@@ -87,13 +88,13 @@ impl<P: Payload> Gossip<P> {
         };
         self.release(ahead.owner);
         if ahead.asked.is_some_and(|(asked, _)| asked == from) {
-            self.rest.peers[from.0 as usize].kept = now;
+            state_of(&mut self.rest.peers, from).kept = now;
         }
         ahead.has
     }
 
     pub(super) fn release(&mut self, owner: Peer) {
-        let share = &mut self.rest.peers[owner.0 as usize].ahead;
+        let share = &mut state_of(&mut self.rest.peers, owner).ahead;
         *share = share.saturating_sub(1);
     }
 
@@ -104,7 +105,7 @@ impl<P: Payload> Gossip<P> {
         }
         let one = PeerSet::one(from);
         for id in ids.as_slice() {
-            let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
+            let budget = state_of(&mut self.rest.peers, from).budget(self.rest.beat);
             if budget.answers >= self.rest.config.answers_beat_max {
                 return self.misbehaves(from, Reject::RequestFlood);
             }
@@ -144,7 +145,7 @@ impl<P: Payload> Gossip<P> {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
             if !self.hot.seen.contains(&id) {
-                let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
+                let budget = state_of(&mut self.rest.peers, from).budget(self.rest.beat);
                 if budget.refused >= self.rest.config.refused_beat_max {
                     return self.misbehaves(from, Reject::RefusalFlood);
                 }
@@ -163,7 +164,7 @@ impl<P: Payload> Gossip<P> {
         if self.rest.mesh.contains(from) {
             return;
         }
-        let early = self.rest.peers[from.0 as usize].backoff > now;
+        let early = self.backoff(from) > now;
         if early {
             self.misbehaves(from, Reject::GraftFlood);
         }
@@ -185,7 +186,7 @@ impl<P: Payload> Gossip<P> {
     /// Takes a peer out of the mesh and says so, once a heartbeat.
     pub(super) fn prune_peer(&mut self, now: Time, peer: Peer) {
         self.back_off(now, peer);
-        let pruned = &mut self.rest.peers[peer.0 as usize]
+        let pruned = &mut state_of(&mut self.rest.peers, peer)
             .budget(self.rest.beat)
             .pruned;
         if !std::mem::replace(pruned, true) {
@@ -195,7 +196,7 @@ impl<P: Payload> Gossip<P> {
 
     fn back_off(&mut self, now: Time, peer: Peer) {
         self.rest.mesh = self.rest.mesh.minus(PeerSet::one(peer));
-        self.rest.peers[peer.0 as usize].backoff =
-            now.saturating_add_ns(self.rest.config.backoff_ns);
+        let until = now.saturating_add_ns(self.rest.config.backoff_ns);
+        state_of(&mut self.rest.peers, peer).backoff = until;
     }
 }

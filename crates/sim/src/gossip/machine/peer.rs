@@ -61,22 +61,28 @@ impl PeerState {
     }
 }
 
+/// The state of a connected peer, made when it is first written: most peers never use anything up.
+pub(super) fn state_of(peers: &mut Vec<PeerState>, peer: Peer) -> &mut PeerState {
+    let slot = peer.0 as usize;
+    if slot >= peers.len() {
+        peers.reserve_exact(slot + 1 - peers.len());
+        peers.resize_with(slot + 1, PeerState::default);
+    }
+    &mut peers[slot]
+}
+
+/// The state of a peer, if it is another one than that of a peer that has just come.
+pub(super) fn of_peer(peers: &[PeerState], peer: Peer) -> Option<&PeerState> {
+    peers.get(peer.0 as usize)
+}
+
 impl<P: Payload> Gossip<P> {
     pub(super) fn peer_up(&mut self, peer: Peer) {
-        let Some(slot) = usize::try_from(peer.0)
-            .ok()
-            .filter(|slot| *slot < PEERS_MAX)
-        else {
+        if peer.0 >= PEERS_MAX as u64 {
             return self.rest.counters.refuse(Reject::Stranger);
-        };
+        }
         if self.rest.up.contains(peer) {
             return;
-        }
-        if slot >= self.rest.peers.len() {
-            self.rest
-                .peers
-                .reserve_exact(slot + 1 - self.rest.peers.len());
-            self.rest.peers.resize_with(slot + 1, PeerState::default);
         }
         let one = PeerSet::one(peer);
         self.rest.up = self.rest.up.or(one);
@@ -120,7 +126,9 @@ impl<P: Payload> Gossip<P> {
             ahead.asked = ahead.asked.filter(|(asked, _)| *asked != peer);
             ahead.owner != peer
         });
-        self.rest.peers[peer.0 as usize] = PeerState::default();
+        if let Some(state) = self.rest.peers.get_mut(peer.0 as usize) {
+            *state = PeerState::default();
+        }
         if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             self.wake();
         }
@@ -131,7 +139,7 @@ impl<P: Payload> Gossip<P> {
     pub(super) fn misbehaves(&mut self, peer: Peer, reason: Reject) {
         self.rest.counters.refuse(reason);
         let beat = self.rest.beat;
-        let state = &mut self.rest.peers[peer.0 as usize];
+        let state = state_of(&mut self.rest.peers, peer);
         let bit = 1 << reason.index();
         let reported = &mut state.budget(beat).reported;
         let repeated = *reported & bit != 0;
@@ -154,7 +162,7 @@ impl<P: Payload> Gossip<P> {
 
     /// Forgives what is due and puts the peer into the sets that its penalty asks for.
     pub(super) fn judge(&mut self, peer: Peer) {
-        let state = &mut self.rest.peers[peer.0 as usize];
+        let state = state_of(&mut self.rest.peers, peer);
         let penalty = state.forgive(self.rest.beat, &self.rest.config);
         let one = PeerSet::one(peer);
         let mark = |set: &mut PeerSet, from: u16| {
