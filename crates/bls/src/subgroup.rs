@@ -20,6 +20,8 @@ use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
 use crate::sums::tree::Tree;
 use crate::sums::{Costs, KernelField, Portable, random_groups};
+#[cfg(target_arch = "x86_64")]
+use crate::vector::with_multiplier;
 use crate::weighted::column_sums;
 
 /// Random subsets whose sums share additions.
@@ -54,13 +56,11 @@ pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     seed: &[u8; 32],
     bits: RlcBits,
 ) -> Vec<usize> {
-    match backend {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
-            Search::new(backend, F::avx512(witness), points, seed, bits).run()
-        }
+    with_multiplier!(
+        backend,
+        m => Search::new(backend, F::vector(m), points, seed, bits).run(),
         _ => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
-    }
+    )
 }
 
 struct Search<'a, K: SumKernel> {
