@@ -6,10 +6,9 @@ use alphorn_exec::Backend;
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::{Fp, Fp2};
+use crate::kernel::with_multiplier;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use crate::sums::{KernelField, Portable};
-#[cfg(target_arch = "x86_64")]
-use crate::vector::with_multiplier;
 
 /// Bits of a digit. Signed digits halve the table: 26 windows of 2^9 points are 1.3 MB (G1) or
 /// 2.6 MB (G2), and a multiple costs at most 25 additions; unsigned bytes would cost 31.

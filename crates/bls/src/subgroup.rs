@@ -15,13 +15,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::blst_ffi::curve::Affine;
+use crate::kernel::with_multiplier;
 use crate::lanes::{LaneField, outside_group};
 use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
 use crate::sums::tree::Tree;
 use crate::sums::{Costs, KernelField, Portable, random_groups};
-#[cfg(target_arch = "x86_64")]
-use crate::vector::with_multiplier;
 use crate::weighted::column_sums;
 
 /// Random subsets whose sums share additions.

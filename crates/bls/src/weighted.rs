@@ -11,13 +11,12 @@ use core::ops::Range;
 use alphorn_exec::{Backend, Exec};
 
 use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::kernel::with_multiplier;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{LaneField, vartime_multiply};
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, KernelField, random_groups};
-#[cfg(target_arch = "x86_64")]
-use crate::vector::with_multiplier;
 
 /// Points from which columns are faster than blst's buckets.
 const COLUMNS_MIN: usize = 64;

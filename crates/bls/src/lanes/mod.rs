@@ -13,19 +13,24 @@ use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 use crate::blst_ffi::field::{Fp, Fp2, P};
 use crate::blst_ffi::pairing;
 use crate::error::DecodeError;
+use crate::kernel::with_multiplier;
 use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
 #[cfg(target_arch = "x86_64")]
-use crate::vector::{LANES, Multiplier, with_multiplier};
+use crate::vector::{LANES, Multiplier};
 use alphorn_exec::{Backend, Exec};
 
 /// Items from which a run that is not full costs less than blst: it takes as long as three to five items do.
+#[cfg(target_arch = "x86_64")]
 const LANES_MIN: usize = 8;
 /// Items that are worth a thread.
+#[cfg(target_arch = "x86_64")]
 const ITEMS_MIN: usize = 4 * LANES;
 
 /// Encodings that are decoded between two looks at the stop flag: some 3 ms.
+#[cfg(target_arch = "x86_64")]
 const DECODED_MAX: usize = 16 * LANES;
 /// Messages that are hashed between two looks at the stop flag: some 3 ms.
+#[cfg(target_arch = "x86_64")]
 const HASHES_MAX: usize = 8 * LANES;
 
 /// A compressed form of a finite point whose x is canonical and not 0.

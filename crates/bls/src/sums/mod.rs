@@ -29,8 +29,9 @@ use core::fmt;
 use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::points::g1;
+use crate::kernel::with_multiplier;
 #[cfg(target_arch = "x86_64")]
-use crate::vector::{Multiplier, with_multiplier};
+use crate::vector::Multiplier;
 use alphorn_exec::{Backend, Exec};
 use run::{Run, Space};
 use segments::SumKernel;

@@ -12,8 +12,7 @@ use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_
 use super::{KernelField, vector::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
-#[cfg(target_arch = "x86_64")]
-use crate::vector::with_multiplier;
+use crate::kernel::with_multiplier;
 
 /// A key table that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
