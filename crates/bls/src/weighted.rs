@@ -12,8 +12,9 @@ use alphorn_exec::{Backend, Exec};
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::kernel::with_multiplier;
+use crate::lanes::LaneField;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::{LaneField, vartime_multiply};
+use crate::lanes::vartime_multiply;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, KernelField, random_groups};
