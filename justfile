@@ -43,6 +43,14 @@ quick:
 test PACKAGE="*":
     cargo test -p '{{PACKAGE}}'
 
+# What AArch64 runs, portable kernels, on any Linux machine: cross-compiled, and tested under an emulator. Needs
+# gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user and the target aarch64-unknown-linux-gnu of rustup.
+arm:
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+        cargo test --target aarch64-unknown-linux-gnu --lib \
+        -p alphorn-exec -p alphorn-rlnc -p alphorn-stark -p alphorn-bls
+
 # The page: its modules in Node, the whole of it in a headless Chromium (docs/dashboard.md).
 page-check:
     crates/dashboard/tests/page/check.sh

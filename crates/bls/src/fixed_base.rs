@@ -6,6 +6,7 @@ use alphorn_exec::Backend;
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::{Fp, Fp2};
+use crate::kernel::with_multiplier;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use crate::sums::{KernelField, Portable};
 
@@ -25,12 +26,12 @@ const BLOCK: usize = 2048;
 /// scalars that are public anyway, such as interop keys.
 // The kernels are nobody else's business.
 #[allow(private_bounds)]
-pub struct FixedBase<F: KernelField>(Tables<F>);
+pub struct FixedBase<F: KernelField>(Box<dyn Multiples<F>>);
 
-enum Tables<F: KernelField> {
-    Portable(Table<Portable<F>>),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Table<F::Avx512>),
+/// The table of some kernel.
+trait Multiples<F>: Send + Sync {
+    /// Appends `scalars[i] * B` to `out`.
+    fn multiply(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>);
 }
 
 impl<F: KernelField> fmt::Debug for FixedBase<F> {
@@ -50,22 +51,18 @@ impl<F: KernelField> FixedBase<F> {
     /// Builds the tables for `base`, a point of the subgroup that is not the identity.
     pub fn new(backend: Backend, base: &Affine<F>) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
-        FixedBase(match backend {
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => Tables::Avx512(Table::new(F::avx512(witness), base)),
-            _ => Tables::Portable(Table::new(Portable::default(), base)),
-        })
+        FixedBase(with_multiplier!(
+            backend,
+            m => Box::new(Table::new(F::vector(m), base)),
+            _ => Box::new(Table::new(Portable::default(), base)),
+        ))
     }
 
     /// Appends `scalars[i] * B` to `out`; scalars are 32 bytes little-endian, below the group order.
     ///
     /// Panics if a scalar has bit 255 set.
     pub fn vartime_mul_many(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>) {
-        match &self.0 {
-            Tables::Portable(table) => table.multiply(scalars, out),
-            #[cfg(target_arch = "x86_64")]
-            Tables::Avx512(table) => table.multiply(scalars, out),
-        }
+        self.0.multiply(scalars, out);
     }
 }
 
@@ -114,7 +111,9 @@ impl<K: SumKernel> Table<K> {
         let points = (0..WINDOWS).flat_map(digits).map(|i| points[i]).collect();
         Table { kernel, points }
     }
+}
 
+impl<K: SumKernel> Multiples<K::Field> for Table<K> {
     fn multiply(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<K::Field>>) {
         let (mut list, mut buffers, mut sums) =
             (SegmentList::default(), SumBuffers::default(), Vec::new());

@@ -6,38 +6,69 @@ use alphorn_exec::{Backend, InstructionSet, Kernels};
 
 use crate::sums::Costs;
 
-/// The kernels of this crate: beside the scalar arithmetic of blst, sixteen lanes of 52-bit limbs.
+/// The kernels of this crate: beside the scalar arithmetic of blst, sixteen lanes of 52-bit
+/// limbs, whose products are made of doubles or by IFMA.
 pub const KERNELS: Kernels = Kernels {
     of: "bls",
-    sets: &[InstructionSet::Avx512Ifma],
+    sets: &[
+        InstructionSet::Avx2Fma,
+        InstructionSet::Avx512Dq,
+        InstructionSet::Avx512Ifma,
+    ],
     work: "an addition of keys",
     measure: |backend: Backend| Duration::from_secs_f64(Costs::measure(backend).add_ns * 1e-9),
 };
+
+/// A value by the multiplier that a backend means, or the portable one.
+macro_rules! with_multiplier {
+    ($backend:expr, $m:ident => $vector:expr, _ => $portable:expr $(,)?) => {
+        match $backend {
+            #[cfg(target_arch = "x86_64")]
+            alphorn_exec::Backend::Avx512Ifma(witness) => {
+                let $m = $crate::vector::Avx512Ifma52::new(witness);
+                $vector
+            }
+            #[cfg(target_arch = "x86_64")]
+            alphorn_exec::Backend::Avx512Dq(witness) => {
+                let $m = $crate::vector::Avx512Doubles::new(witness);
+                $vector
+            }
+            #[cfg(target_arch = "x86_64")]
+            alphorn_exec::Backend::Avx2Fma(witness) => {
+                let $m = $crate::vector::Avx2Doubles::new(witness);
+                $vector
+            }
+            _ => $portable,
+        }
+    };
+}
+pub(crate) use with_multiplier;
 
 #[cfg(test)]
 pub(crate) mod tests {
     use std::io::Write;
 
     use super::*;
-    use alphorn_exec::Avx512Ifma;
 
-    /// Where the processor cannot run the kernel, a line for each test that leaves it out, which a
-    /// test that passes shows too: what the harness captures, nobody counts.
+    /// The kernels beside the portable one that this processor can run; and a line for each test that
+    /// leaves one out, which a test that passes shows too: what the harness captures, nobody counts.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn witness() -> Option<Avx512Ifma> {
-        match Avx512Ifma::detect() {
-            Some(witness) => Some(witness),
-            None => {
-                let test = std::thread::current();
-                let test = test.name().unwrap_or("a test").to_owned();
+    pub(crate) fn vector_backends() -> Vec<Backend> {
+        let test = std::thread::current();
+        let test = test.name().unwrap_or("a test").to_owned();
+        let found = KERNELS.sets.iter().filter_map(|set| {
+            let backend = set.detect();
+            if backend.is_none() {
+                let (name, needs) = (set.name(), set.needs().join(", "));
                 let told = writeln!(
                     std::io::stderr(),
-                    "bls: {test} leaves out the kernel avx512: no avx512ifma here"
+                    "bls: {test} leaves out the kernel {name}: it needs {needs}"
                 );
                 told.expect("standard error is open");
-                None
             }
-        }
+            backend
+        });
+        found.collect()
     }
 
     #[test]
@@ -45,11 +76,14 @@ pub(crate) mod tests {
         let names: Vec<&str> = KERNELS.available().into_iter().map(Backend::name).collect();
         let told = writeln!(
             std::io::stderr(),
-            "bls: kernels under test: {}",
-            names.join(", ")
+            "bls: kernels under test: {} of {}",
+            names.join(", "),
+            1 + KERNELS.sets.len(),
         );
         told.expect("standard error is open");
         assert_eq!(names[0], "portable");
-        assert_eq!(names.contains(&"avx512"), Avx512Ifma::detect().is_some());
+        for set in KERNELS.sets {
+            assert_eq!(names.contains(&set.name()), set.detect().is_some());
+        }
     }
 }

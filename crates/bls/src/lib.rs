@@ -70,7 +70,7 @@
 //! | all validators' keys, and their cache file | [`Registry`], [`load_key_cache`], [`write_key_cache`] |
 //! | keys that everyone knows, for tests and devnets | [`InteropKey`], [`VartimeInteropSigner`] |
 //! | the scheme as the protocol sees it | [`Bls`] |
-//! | what it all rests on | [`lecture`]; how points are added | [`lecture_sums`] |
+//! | what it all rests on | [`lecture`]; how points are added | [`lecture_sums`]; how numbers are multiplied | [`lecture_products`] |
 //!
 //! # Secrets and time
 //!
@@ -100,13 +100,18 @@ mod rlc;
 mod scheme;
 mod subgroup;
 mod sums;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 mod weighted;
 
 #[doc = include_str!("LECTURE.md")]
 pub mod lecture {}
 
-#[doc = include_str!("sums/avx512/LECTURE.md")]
+#[doc = include_str!("sums/vector/LECTURE.md")]
 pub mod lecture_sums {}
+
+#[doc = include_str!("vector/LECTURE.md")]
+pub mod lecture_products {}
 
 pub use batch::{Batch, Located, SignatureSet, verify_sets};
 pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};

@@ -15,6 +15,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::blst_ffi::curve::Affine;
+use crate::kernel::with_multiplier;
 use crate::lanes::{LaneField, outside_group};
 use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
@@ -54,13 +55,11 @@ pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     seed: &[u8; 32],
     bits: RlcBits,
 ) -> Vec<usize> {
-    match backend {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
-            Search::new(backend, F::avx512(witness), points, seed, bits).run()
-        }
+    with_multiplier!(
+        backend,
+        m => Search::new(backend, F::vector(m), points, seed, bits).run(),
         _ => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
-    }
+    )
 }
 
 struct Search<'a, K: SumKernel> {

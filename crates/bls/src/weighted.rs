@@ -11,8 +11,10 @@ use core::ops::Range;
 use alphorn_exec::{Backend, Exec};
 
 use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::kernel::with_multiplier;
+use crate::lanes::LaneField;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::{LaneField, vartime_multiply};
+use crate::lanes::vartime_multiply;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, KernelField, random_groups};
@@ -70,13 +72,14 @@ pub(crate) fn vartime_weighted_sum<F: KernelField + LaneField>(
     weights: &[u8],
     bits: usize,
 ) -> Affine<F> {
-    match backend {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) if points.len() >= COLUMNS_MIN => {
-            by_columns(F::avx512(witness), points, weights, bits)
-        }
-        _ => F::vartime_msm(points, weights, bits),
+    if points.len() < COLUMNS_MIN {
+        return F::vartime_msm(points, weights, bits);
     }
+    with_multiplier!(
+        backend,
+        m => by_columns(F::vector(m), points, weights, bits),
+        _ => F::vartime_msm(points, weights, bits),
+    )
 }
 
 /// The weighted sum over each of some ranges that follow one another; under a task that was asked to end,
@@ -96,9 +99,9 @@ pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
         let weights = &weights[range.start * bytes..range.end * bytes];
         vartime_weighted_sum(exec.backend(), &points[range.clone()], weights, bits)
     };
-    match exec.backend() {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
+    with_multiplier!(
+        exec.backend(),
+        m => {
             // Ranges too short for columns: each point with its weight, in lanes.
             let short = |range: &Range<usize>| range.len() < COLUMNS_MIN;
             let items: Vec<(Affine<F>, u128)> = ranges
@@ -110,7 +113,7 @@ pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
             let pieces = exec.pieces(items.len(), MULTIPLES.0, MULTIPLES.1);
             let multiples = exec.map(pieces.len(), |p| match exec.stopped() {
                 true => vec![Affine::INFINITY; pieces[p].len()],
-                false => vartime_multiply(witness, &items[pieces[p].clone()], bits),
+                false => vartime_multiply(m, &items[pieces[p].clone()], bits),
             });
             let multiples = multiples.concat();
             let mut next = 0;
@@ -128,9 +131,9 @@ pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
                     _ => by_range(range),
                 }
             })
-        }
+        },
         _ => exec.map(ranges.len(), |r| by_range(&ranges[r])),
-    }
+    )
 }
 
 /// At most sixteen little-endian bytes.

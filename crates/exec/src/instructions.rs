@@ -38,6 +38,17 @@ witness! {
 }
 
 witness! {
+    /// Proof that this processor has AVX2, and the fused multiply-add of floating point that came with
+    /// it (Haswell, Zen): for kernels whose products are made of doubles.
+    Avx2Fma: "avx2" "fma"
+}
+
+witness! {
+    /// Proof that this processor has AVX-512 F, BW, DQ and VL, which all servers since Skylake have.
+    Avx512Dq: "avx512f" "avx512bw" "avx512dq" "avx512vl"
+}
+
+witness! {
     /// Proof that this processor has AVX-512 F, BW, DQ, VL and VNNI (Cascade Lake), and BMI2.
     Avx512Vnni: "bmi2" "avx2" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }
@@ -54,9 +65,27 @@ impl From<Avx2Bmi> for Avx2 {
     }
 }
 
+impl From<Avx2Fma> for Avx2 {
+    fn from(_: Avx2Fma) -> Avx2 {
+        Avx2(())
+    }
+}
+
+impl From<Avx512Ifma> for Avx512Dq {
+    fn from(_: Avx512Ifma) -> Avx512Dq {
+        Avx512Dq(())
+    }
+}
+
 /// Proof that this processor has AVX-512 F: a part of each wider witness.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512F(());
+
+impl From<Avx512Dq> for Avx512F {
+    fn from(_: Avx512Dq) -> Avx512F {
+        Avx512F(())
+    }
+}
 
 impl From<Avx512Vnni> for Avx512F {
     fn from(_: Avx512Vnni) -> Avx512F {
@@ -77,6 +106,10 @@ pub enum InstructionSet {
     Avx2,
     /// See [`Avx2Bmi`].
     Avx2Bmi,
+    /// See [`Avx2Fma`].
+    Avx2Fma,
+    /// See [`Avx512Dq`].
+    Avx512Dq,
     /// See [`Avx512Vnni`].
     Avx512Vnni,
     /// See [`Avx512Ifma`].
@@ -88,7 +121,8 @@ impl InstructionSet {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            InstructionSet::Avx2 | InstructionSet::Avx2Bmi => "avx2",
+            InstructionSet::Avx2 | InstructionSet::Avx2Bmi | InstructionSet::Avx2Fma => "avx2",
+            InstructionSet::Avx512Dq => "avx512dq",
             InstructionSet::Avx512Vnni | InstructionSet::Avx512Ifma => "avx512",
         }
     }
@@ -99,6 +133,8 @@ impl InstructionSet {
         match self {
             InstructionSet::Avx2 => Avx2::NEEDS,
             InstructionSet::Avx2Bmi => Avx2Bmi::NEEDS,
+            InstructionSet::Avx2Fma => Avx2Fma::NEEDS,
+            InstructionSet::Avx512Dq => Avx512Dq::NEEDS,
             InstructionSet::Avx512Vnni => Avx512Vnni::NEEDS,
             InstructionSet::Avx512Ifma => Avx512Ifma::NEEDS,
         }
@@ -110,6 +146,8 @@ impl InstructionSet {
         match self {
             InstructionSet::Avx2 => Avx2::detect().map(Backend::Avx2),
             InstructionSet::Avx2Bmi => Avx2Bmi::detect().map(Backend::Avx2Bmi),
+            InstructionSet::Avx2Fma => Avx2Fma::detect().map(Backend::Avx2Fma),
+            InstructionSet::Avx512Dq => Avx512Dq::detect().map(Backend::Avx512Dq),
             InstructionSet::Avx512Vnni => Avx512Vnni::detect().map(Backend::Avx512Vnni),
             InstructionSet::Avx512Ifma => Avx512Ifma::detect().map(Backend::Avx512Ifma),
         }
@@ -127,6 +165,10 @@ pub enum Backend {
     Avx2(Avx2),
     /// See [`Avx2Bmi`].
     Avx2Bmi(Avx2Bmi),
+    /// See [`Avx2Fma`].
+    Avx2Fma(Avx2Fma),
+    /// See [`Avx512Dq`].
+    Avx512Dq(Avx512Dq),
     /// See [`Avx512Vnni`].
     Avx512Vnni(Avx512Vnni),
     /// See [`Avx512Ifma`].
@@ -134,13 +176,15 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// `portable`, `avx2` or `avx512`.
+    /// `portable`, `avx2`, `avx512dq` or `avx512`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Backend::Portable => "portable",
             Backend::Avx2(_) => InstructionSet::Avx2.name(),
             Backend::Avx2Bmi(_) => InstructionSet::Avx2Bmi.name(),
+            Backend::Avx2Fma(_) => InstructionSet::Avx2Fma.name(),
+            Backend::Avx512Dq(_) => InstructionSet::Avx512Dq.name(),
             Backend::Avx512Vnni(_) => InstructionSet::Avx512Vnni.name(),
             Backend::Avx512Ifma(_) => InstructionSet::Avx512Ifma.name(),
         }
@@ -161,6 +205,13 @@ mod tests {
     fn a_lesser_witness_comes_only_from_one_that_needs_the_same() {
         let has = |needs: &[&str], need| needs.contains(&need);
         assert!(Avx2::NEEDS.iter().all(|need| has(Avx2Bmi::NEEDS, need)));
-        assert!(has(Avx512Vnni::NEEDS, "avx512f") && has(Avx512Ifma::NEEDS, "avx512f"));
+        assert!(Avx2::NEEDS.iter().all(|need| has(Avx2Fma::NEEDS, need)));
+        let dq = Avx512Dq::NEEDS;
+        assert!(dq.iter().all(|need| has(Avx512Ifma::NEEDS, need)));
+        assert!(
+            [dq, Avx512Vnni::NEEDS]
+                .iter()
+                .all(|set| has(set, "avx512f"))
+        );
     }
 }

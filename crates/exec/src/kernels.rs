@@ -1,6 +1,8 @@
 //! The kernels of a crate, and which of them runs.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
@@ -19,6 +21,18 @@ pub struct Kernels {
     /// The least time of one such piece over a few milliseconds of runs.
     pub measure: fn(Backend) -> Duration,
 }
+
+/// How long each kernel runs on all threads before its time counts: a processor that lowers its clock
+/// for wide units does so within a millisecond, and raises it again after about as long.
+const WARM: Duration = Duration::from_millis(20);
+/// How long its times count.
+const TIMED: Duration = Duration::from_millis(40);
+/// A wider kernel must be faster by this factor: a draw goes to the narrower one, which leaves the clock
+/// of its neighbours alone.
+const MARGIN: f64 = 1.05;
+
+/// What was chosen in this process, by crate and threads.
+static CHOSEN: Mutex<BTreeMap<(&str, usize), Backend>> = Mutex::new(BTreeMap::new());
 
 /// Why a name gives no [`Backend`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -53,20 +67,82 @@ impl Kernels {
         std::iter::once(Backend::Portable).chain(wider).collect()
     }
 
-    /// The fastest one here, by measurements of a few milliseconds in all. A wider one is chosen if
-    /// it is faster by a twentieth: wide units slow some processors down, so a draw goes to the
-    /// narrower one.
+    /// The time of a piece on each kernel that this processor can run, while all threads run it: the mean
+    /// over threads of the middle of their times, so that a moment of another clock counts on no side.
+    #[must_use]
+    pub fn times(&self, threads: usize) -> Vec<(Backend, Duration)> {
+        let timed = |backend| (backend, self.time_on_all(backend, threads.max(1)));
+        self.available().into_iter().map(timed).collect()
+    }
+
+    fn time_on_all(&self, backend: Backend, threads: usize) -> Duration {
+        let on_one = || {
+            let start = Instant::now();
+            let mut times = Vec::new();
+            // Once more than the time allows, however slow the kernel is.
+            while times.is_empty() || start.elapsed() < WARM + TIMED {
+                let time = (self.measure)(backend);
+                if start.elapsed() >= WARM {
+                    times.push(time);
+                }
+            }
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        let sum: Duration = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(on_one)).collect();
+            let own = on_one();
+            // A thread that could not finish leaves its part to this one.
+            let join = |other: std::thread::ScopedJoinHandle<'_, _>| other.join().unwrap_or(own);
+            own + others.into_iter().map(join).sum::<Duration>()
+        });
+        sum / u32::try_from(threads).unwrap_or(u32::MAX)
+    }
+
+    /// The fastest of kernels by their times, the narrowest first: a wider one is chosen if it is faster by
+    /// a twentieth.
+    #[must_use]
+    pub fn fastest(times: &[(Backend, Duration)]) -> Backend {
+        let fastest =
+            times
+                .iter()
+                .copied()
+                .reduce(|best, next| match next.1.mul_f64(MARGIN) < best.1 {
+                    true => next,
+                    false => best,
+                });
+        fastest.map_or(Backend::Portable, |(backend, _)| backend)
+    }
+
+    /// The fastest one here on so many threads at once, measured once a process: some 60 ms a kernel.
+    #[must_use]
+    pub fn measured_on(&self, threads: usize) -> Backend {
+        let chosen = || {
+            CHOSEN
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+        };
+        let known = chosen().get(&(self.of, threads)).copied();
+        known.unwrap_or_else(|| {
+            let fastest = Self::fastest(&self.times(threads));
+            self.choose(threads, fastest);
+            fastest
+        })
+    }
+
+    /// Makes a kernel the one of [`Kernels::measured_on`] in this process: what an earlier process has
+    /// measured, for instance.
+    pub fn choose(&self, threads: usize, backend: Backend) {
+        let mut chosen = CHOSEN
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        chosen.insert((self.of, threads), backend);
+    }
+
+    /// The fastest one here on all processors at once.
     #[must_use]
     pub fn measured(&self) -> Backend {
-        let timed = self
-            .available()
-            .into_iter()
-            .map(|backend| (backend, (self.measure)(backend)));
-        let fastest = timed.reduce(|best, next| match next.1.mul_f64(1.05) < best.1 {
-            true => next,
-            false => best,
-        });
-        fastest.map_or(Backend::Portable, |(backend, _)| backend)
+        self.measured_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
     /// The kernel of a name; `auto` is [`Kernels::measured`].
@@ -102,9 +178,9 @@ mod tests {
 
     const WIDE: InstructionSet = InstructionSet::Avx512Ifma;
 
-    fn kernels(measure: fn(Backend) -> Duration) -> Kernels {
+    fn kernels(of: &'static str, measure: fn(Backend) -> Duration) -> Kernels {
         Kernels {
-            of: "test",
+            of,
             sets: &[InstructionSet::Avx2, WIDE],
             work: "nothing",
             measure,
@@ -113,7 +189,7 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_what_this_processor_can_run() {
-        let kernels = kernels(|_| Duration::from_nanos(1));
+        let kernels = kernels("names", |_| Duration::from_nanos(1));
         let available = kernels.available();
         for backend in &available {
             assert_eq!(kernels.parse(backend.name()), Ok(*backend));
@@ -126,14 +202,35 @@ mod tests {
 
     #[test]
     fn a_draw_goes_to_the_narrower_kernel_and_a_gain_to_the_wider() {
-        let draw = kernels(|_| Duration::from_nanos(1000));
+        let draw = kernels("draw", |_| Duration::from_nanos(1000));
         assert_eq!(draw.measured(), Backend::Portable);
         assert_eq!(draw.parse("auto"), Ok(Backend::Portable));
-        let gain = kernels(|backend| match backend {
+        let gain = kernels("gain", |backend| match backend {
             Backend::Portable => Duration::from_nanos(1000),
             Backend::Avx2(_) => Duration::from_nanos(900),
             _ => Duration::from_nanos(800),
         });
         assert_eq!(gain.available().last(), Some(&gain.measured()));
+    }
+
+    #[test]
+    fn a_choice_is_measured_once_and_can_be_remembered() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        let counted = kernels("counted", |_| {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(5));
+            Duration::from_nanos(1)
+        });
+        assert_eq!(counted.measured_on(2), Backend::Portable);
+        let calls = CALLS.load(Ordering::Relaxed);
+        // Two threads, each until its time is over.
+        assert!(calls >= 2 * counted.available().len());
+        assert_eq!(counted.measured_on(2), Backend::Portable);
+        assert_eq!(CALLS.load(Ordering::Relaxed), calls);
+        let widest = counted.available().last().copied().unwrap_or_default();
+        counted.choose(3, widest);
+        assert_eq!(counted.measured_on(3), widest);
+        assert_eq!(CALLS.load(Ordering::Relaxed), calls);
     }
 }

@@ -1,5 +1,5 @@
-//! `unsafe` lives in kernels only, in files named after an instruction set, and at the border to
-//! `blst`.
+//! `unsafe` lives in kernels only, in files named after an instruction set, at the border to `blst`, and
+//! where points lie in mapped memory.
 
 use super::Report;
 use crate::source::find_words;
@@ -13,6 +13,9 @@ const INSTRUCTION_SETS: &[&str] = &["avx2", "avx512"];
 
 /// The border to the C library.
 const FOREIGN: &[&str] = &["crates/bls/src/blst_ffi.rs", "crates/bls/src/blst_ffi/"];
+
+/// Where points lie in memory that the system has mapped, for their huge pages.
+const MAPPED: &str = "crates/bls/src/sums/vector/pages.rs";
 
 /// What the border may import of its crate: whoever audits it reads this and nothing above it.
 const BELOW_FOREIGN: &[&str] = &["blst_ffi", "error"];
@@ -32,7 +35,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         for (index, line) in file.source.code.lines().enumerate() {
             if find_words(line, "unsafe").next().is_some() {
                 let message = "`unsafe` outside of a kernel: only files named after an instruction \
-                               set (avx2, avx512) of a kernel crate, and bls/src/blst_ffi";
+                               set (avx2, avx512) of a kernel crate, bls/src/blst_ffi, and \
+                               bls/src/sums/vector/pages.rs";
                 report.error(file, index + 1, message);
             }
             let opens = ["allow", "expect", "warn"]
@@ -67,7 +71,7 @@ fn may_be_unsafe(file: &File) -> bool {
     let is_kernel = in_kernel_crate
         && file.path.contains("/src/")
         && parts().any(|part| INSTRUCTION_SETS.contains(&part));
-    is_kernel || is_foreign(file)
+    is_kernel || is_foreign(file) || file.path == MAPPED
 }
 
 fn is_foreign(file: &File) -> bool {
@@ -128,6 +132,7 @@ mod tests {
                 "crates/bls/src/blst_ffi/point.rs",
                 "fn f() { unsafe { g() } }",
             ),
+            (MAPPED, "fn f() { unsafe { g() } }"),
             (
                 "crates/types/src/lib.rs",
                 "#![forbid(unsafe_code)]\n// unsafe is a word here\n",
@@ -145,6 +150,10 @@ mod tests {
             ("crates/bls/tests/avx2.rs", "fn f() { unsafe { g() } }"),
             ("crates/sim/src/avx2x.rs", "unsafe fn f() {}"),
             ("crates/bls/src/batch.rs", "#![allow(unsafe_code)]"),
+            (
+                "crates/bls/src/sums/vector/rows.rs",
+                "fn f() { unsafe { g() } }",
+            ),
         ];
         let found = errors(check, &bad);
         assert_eq!(found.len(), bad.len(), "{found:?}");

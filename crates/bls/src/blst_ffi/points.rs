@@ -54,6 +54,22 @@ pub(crate) fn from_raw_g2(raw: blst::blst_p2_affine) -> G2Affine {
     point
 }
 
+/// `map_to_curve` of RFC 9380 for two elements, their sum with its cofactor cleared: the oracle of the
+/// vector kernels.
+#[cfg(test)]
+pub(crate) fn map_to_g2(u: &super::field::Fp2, v: &super::field::Fp2) -> G2Affine {
+    let raw = |u: &super::field::Fp2| blst::blst_fp2 {
+        fp: u.coefficients().map(|c| blst::blst_fp { l: *c.limbs() }),
+    };
+    let (mut point, mut affine) = (blst::blst_p2::default(), blst::blst_p2_affine::default());
+    // SAFETY: all pointers are to initialised values of the named types.
+    unsafe {
+        blst::blst_map_to_g2(&mut point, &raw(u), &raw(v));
+        blst::blst_p2_to_affine(&mut affine, &point);
+    }
+    from_raw_g2(affine)
+}
+
 /// Checks what the first byte and an infinite point must look like; `true` means infinity.
 fn check_flags(bytes: &[u8], flags_expected: u8, sign_allowed: bool) -> Result<bool, DecodeError> {
     let first = bytes[0];

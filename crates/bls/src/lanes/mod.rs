@@ -3,31 +3,34 @@
 //! Variable time, on public data. What the lanes do and why they may is in [`crate::lecture`].
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "x86_64")]
 mod expand;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 use crate::blst_ffi::field::{Fp, Fp2, P};
 use crate::blst_ffi::pairing;
 use crate::error::DecodeError;
+use crate::kernel::with_multiplier;
 use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
-use alphorn_exec::Avx512Ifma;
 #[cfg(target_arch = "x86_64")]
+use crate::vector::{LANES, Multiplier};
 use alphorn_exec::{Backend, Exec};
 
-/// Items of one run.
-const LANES: usize = 16;
 /// Items from which a run that is not full costs less than blst: it takes as long as three to five items do.
+#[cfg(target_arch = "x86_64")]
 const LANES_MIN: usize = 8;
 /// Items that are worth a thread.
+#[cfg(target_arch = "x86_64")]
 const ITEMS_MIN: usize = 4 * LANES;
 
 /// Encodings that are decoded between two looks at the stop flag: some 3 ms.
+#[cfg(target_arch = "x86_64")]
 const DECODED_MAX: usize = 16 * LANES;
 /// Messages that are hashed between two looks at the stop flag: some 3 ms.
+#[cfg(target_arch = "x86_64")]
 const HASHES_MAX: usize = 8 * LANES;
 
 /// A compressed form of a finite point whose x is canonical and not 0.
@@ -49,19 +52,19 @@ pub(crate) trait LaneField: CurveField {
 
     /// Sixteen points from their compressed forms, and the lanes that are right.
     #[cfg(target_arch = "x86_64")]
-    fn decompress_lanes(
-        witness: Avx512Ifma,
+    fn decompress_lanes<M: Multiplier>(
+        m: M,
         forms: &[Compressed; LANES],
     ) -> ([Affine<Self>; LANES], u16);
 
     /// Lanes that are in the subgroup of prime order; the others may be.
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Ifma, points: &[Affine<Self>; LANES]) -> u16;
+    fn in_group_lanes<M: Multiplier>(m: M, points: &[Affine<Self>; LANES]) -> u16;
 
     /// weights[i] · points[i] for weights of `bits` bits, and the lanes that are right.
     #[cfg(target_arch = "x86_64")]
-    fn multiply_lanes(
-        witness: Avx512Ifma,
+    fn multiply_lanes<M: Multiplier>(
+        m: M,
         points: &[Affine<Self>; LANES],
         weights: &[u128; LANES],
         bits: usize,
@@ -76,26 +79,31 @@ impl LaneField for Fp {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn decompress_lanes(
-        witness: Avx512Ifma,
+    fn decompress_lanes<M: Multiplier>(
+        m: M,
         forms: &[Compressed; LANES],
     ) -> ([G1Affine; LANES], u16) {
-        avx512::decompress_g1(witness, forms)
+        m.run(vector::DecompressG1(m, forms))
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Ifma, points: &[G1Affine; LANES]) -> u16 {
-        avx512::in_g1(witness, points)
+    fn in_group_lanes<M: Multiplier>(m: M, points: &[G1Affine; LANES]) -> u16 {
+        m.run(vector::InG1(m, points))
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn multiply_lanes(
-        witness: Avx512Ifma,
+    fn multiply_lanes<M: Multiplier>(
+        m: M,
         points: &[G1Affine; LANES],
         weights: &[u128; LANES],
         bits: usize,
     ) -> ([G1Affine; LANES], u16) {
-        avx512::vartime_multiply(witness, points, weights, bits)
+        m.run(vector::Multiply {
+            m,
+            points,
+            weights,
+            bits,
+        })
     }
 }
 
@@ -107,26 +115,31 @@ impl LaneField for Fp2 {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn decompress_lanes(
-        witness: Avx512Ifma,
+    fn decompress_lanes<M: Multiplier>(
+        m: M,
         forms: &[Compressed; LANES],
     ) -> ([G2Affine; LANES], u16) {
-        avx512::decompress_g2(witness, forms)
+        m.run(vector::DecompressG2(m, forms))
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn in_group_lanes(witness: Avx512Ifma, points: &[G2Affine; LANES]) -> u16 {
-        avx512::in_g2(witness, points)
+    fn in_group_lanes<M: Multiplier>(m: M, points: &[G2Affine; LANES]) -> u16 {
+        m.run(vector::InG2(m, points))
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn multiply_lanes(
-        witness: Avx512Ifma,
+    fn multiply_lanes<M: Multiplier>(
+        m: M,
         points: &[G2Affine; LANES],
         weights: &[u128; LANES],
         bits: usize,
     ) -> ([G2Affine; LANES], u16) {
-        avx512::vartime_multiply(witness, points, weights, bits)
+        m.run(vector::Multiply {
+            m,
+            points,
+            weights,
+            bits,
+        })
     }
 }
 
@@ -163,26 +176,26 @@ pub(crate) fn decompress<F: LaneField, B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     exec: Exec<'_>,
 ) -> Vec<Result<Affine<F>, DecodeError>> {
-    match exec.backend() {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
+    with_multiplier!(
+        exec.backend(),
+        m => {
             let chunks = exec.pieces(encoded.len(), ITEMS_MIN, DECODED_MAX);
             let parts = exec.map(chunks.len(), |c| match exec.stopped() {
                 true => vec![Err(DecodeError::Infinity); chunks[c].len()],
-                false => decompress_in_lanes(witness, &encoded[chunks[c].clone()]),
+                false => decompress_in_lanes(m, &encoded[chunks[c].clone()]),
             });
             parts.concat()
-        }
+        },
         _ => exec.map(encoded.len(), |i| match exec.stopped() {
             true => Err(DecodeError::Infinity),
             false => F::decompress(encoded[i].as_ref()),
         }),
-    }
+    )
 }
 
 #[cfg(target_arch = "x86_64")]
 fn decompress_in_lanes<F: LaneField, B: AsRef<[u8]>>(
-    witness: Avx512Ifma,
+    m: impl Multiplier,
     encoded: &[B],
 ) -> Vec<Result<Affine<F>, DecodeError>> {
     let parsed: Vec<(usize, Compressed)> = encoded
@@ -192,7 +205,7 @@ fn decompress_in_lanes<F: LaneField, B: AsRef<[u8]>>(
         .collect();
     let mut found = vec![None; encoded.len()];
     for (block, lanes) in runs(&parsed) {
-        let (points, good) = F::decompress_lanes(witness, &lanes.map(|(_, form)| form));
+        let (points, good) = F::decompress_lanes(m, &lanes.map(|(_, form)| form));
         for (lane, (i, _)) in block.iter().enumerate() {
             found[*i] = (good >> lane & 1 == 1).then_some(points[lane]);
         }
@@ -221,19 +234,19 @@ fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
 /// identity is inside. Exact.
 pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
     let mut inside = vec![false; points.len()];
-    match backend {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
+    with_multiplier!(
+        backend,
+        m => {
             let indices: Vec<usize> = (0..points.len()).collect();
             for (block, lanes) in runs(&indices) {
-                let good = F::in_group_lanes(witness, &lanes.map(|i| points[i]));
+                let good = F::in_group_lanes(m, &lanes.map(|i| points[i]));
                 for (lane, i) in block.iter().enumerate() {
                     inside[*i] = good >> lane & 1 == 1;
                 }
             }
-        }
+        },
         _ => {}
-    }
+    );
     (0..points.len())
         .filter(|&i| !inside[i] && !F::in_group(&points[i]))
         .collect()
@@ -242,14 +255,14 @@ pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]
 /// weights[i] · points[i] for non-zero weights of `bits` bits; the points have prime order.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn vartime_multiply<F: LaneField>(
-    witness: Avx512Ifma,
+    m: impl Multiplier,
     items: &[(Affine<F>, u128)],
     bits: usize,
 ) -> Vec<Affine<F>> {
     let mut out = Vec::with_capacity(items.len());
     for (block, lanes) in runs(items) {
         let (points, weights) = (lanes.map(|item| item.0), lanes.map(|item| item.1));
-        let (points, good) = F::multiply_lanes(witness, &points, &weights, bits);
+        let (points, good) = F::multiply_lanes(m, &points, &weights, bits);
         out.extend((0..block.len()).map(|lane| {
             if good >> lane & 1 == 1 {
                 points[lane]
@@ -280,25 +293,25 @@ pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
     dst: &[u8],
     exec: Exec<'_>,
 ) -> Vec<G2Affine> {
-    match exec.backend() {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512Ifma(witness) => {
+    with_multiplier!(
+        exec.backend(),
+        m => {
             let chunks = exec.pieces(messages.len(), LANES, HASHES_MAX);
             let parts = exec.map(chunks.len(), |c| match exec.stopped() {
                 true => vec![G2Affine::INFINITY; chunks[c].len()],
-                false => hash_in_lanes(witness, &messages[chunks[c].clone()], dst),
+                false => hash_in_lanes(m, &messages[chunks[c].clone()], dst),
             });
             parts.concat()
-        }
+        },
         _ => exec.map(messages.len(), |i| match exec.stopped() {
             true => G2Affine::INFINITY,
             false => pairing::hash_to_g2(messages[i].as_ref(), dst),
         }),
-    }
+    )
 }
 
 #[cfg(target_arch = "x86_64")]
-fn hash_in_lanes<B: AsRef<[u8]>>(witness: Avx512Ifma, messages: &[B], dst: &[u8]) -> Vec<G2Affine> {
+fn hash_in_lanes<B: AsRef<[u8]>>(m: impl Multiplier, messages: &[B], dst: &[u8]) -> Vec<G2Affine> {
     let tag = expand::Tag::new(dst);
     let mut found = vec![None; messages.len()];
     let indices: Vec<usize> = (0..messages.len()).collect();
@@ -307,7 +320,7 @@ fn hash_in_lanes<B: AsRef<[u8]>>(witness: Avx512Ifma, messages: &[B], dst: &[u8]
         for (integers, i) in integers.iter_mut().zip(lanes) {
             *integers = tag.hash_to_integers(messages[i].as_ref());
         }
-        let (points, good) = avx512::hash_to_g2(witness, &integers);
+        let (points, good) = m.run(vector::HashToG2(m, &integers));
         for (lane, i) in block.iter().enumerate() {
             found[*i] = (good >> lane & 1 == 1).then_some(points[lane]);
         }

@@ -1,7 +1,5 @@
 //! Adding many public keys: the aggregate keys of all collections of a slot.
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod avx512;
 mod base;
 mod columns;
 mod costs;
@@ -14,57 +12,61 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vector;
 
 pub use base::Base;
 pub use columns::{COLLECTIONS_MAX, Columns, CommitteeJob, SumError};
 pub use costs::Costs;
 pub use table::{KeyTable, KeyTableError};
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use avx512::{Avx512G1, Avx512G2};
 pub(crate) use plan::random_groups;
 pub(crate) use portable::Portable;
 
+use core::any::Any;
 use core::fmt;
 
 use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::points::g1;
-use alphorn_exec::Avx512Ifma;
+use crate::kernel::with_multiplier;
 #[cfg(target_arch = "x86_64")]
+use crate::vector::Multiplier;
 use alphorn_exec::{Backend, Exec};
 use run::{Run, Space};
 use segments::SumKernel;
 use table::Stored;
+#[cfg(target_arch = "x86_64")]
+use vector::VectorSums;
 
 /// The vector kernel of a field.
 pub(crate) trait KernelField: CurveField {
     /// Adds points with coordinates of this field.
     #[cfg(target_arch = "x86_64")]
-    type Avx512: SumKernel<Field = Self>;
+    type Vector<M: Multiplier>: SumKernel<Field = Self>;
 
-    /// The kernel, on a processor that can run it.
+    /// The kernel of a machine.
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Ifma) -> Self::Avx512;
+    fn vector<M: Multiplier>(m: M) -> Self::Vector<M>;
 }
 
 impl KernelField for Fp {
     #[cfg(target_arch = "x86_64")]
-    type Avx512 = Avx512G1;
+    type Vector<M: Multiplier> = VectorSums<M, Fp, 1>;
 
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Ifma) -> Avx512G1 {
-        Avx512G1::new(witness)
+    fn vector<M: Multiplier>(m: M) -> Self::Vector<M> {
+        VectorSums::new(m)
     }
 }
 
 impl KernelField for Fp2 {
     #[cfg(target_arch = "x86_64")]
-    type Avx512 = Avx512G2;
+    type Vector<M: Multiplier> = VectorSums<M, Fp2, 2>;
 
     #[cfg(target_arch = "x86_64")]
-    fn avx512(witness: Avx512Ifma) -> Avx512G2 {
-        Avx512G2::new(witness)
+    fn vector<M: Multiplier>(m: M) -> Self::Vector<M> {
+        VectorSums::new(m)
     }
 }
 
@@ -180,9 +182,25 @@ pub struct Sums {
 /// Memory that is reused from call to call, one part per thread.
 #[derive(Default)]
 pub struct Workspace {
-    portable: Vec<Space<Portable<Fp>>>,
-    #[cfg(target_arch = "x86_64")]
-    avx512: Vec<Space<Avx512G1>>,
+    /// A `Vec<Space<K>>` of the kernel K that was last used.
+    spaces: Option<Box<dyn Any + Send>>,
+}
+
+impl Workspace {
+    /// The spaces of a kernel; those of another one are dropped.
+    fn spaces<K: SumKernel>(&mut self) -> &mut Vec<Space<K>> {
+        if !self
+            .spaces
+            .as_deref()
+            .is_some_and(|spaces| spaces.is::<Vec<Space<K>>>())
+        {
+            self.spaces = None;
+        }
+        let spaces = self
+            .spaces
+            .get_or_insert_with(|| Box::new(Vec::<Space<K>>::new()));
+        spaces.downcast_mut().expect("spaces of this kernel")
+    }
 }
 
 impl fmt::Debug for Workspace {
@@ -209,25 +227,28 @@ pub fn sum_columns(
     jobs.iter().try_for_each(|job| job.check(table))?;
     let sums = match table.stored() {
         Stored::Portable => {
-            let kernel = Portable::default();
             let run = Run {
-                kernel,
+                kernel: Portable::default(),
                 table,
                 points: table.points(),
                 options,
             };
-            run.run(jobs, &mut workspace.portable, exec)
+            run.run(jobs, workspace.spaces(), exec)
         }
         #[cfg(target_arch = "x86_64")]
-        Stored::Avx512(kernel, points) => {
-            let run = Run {
-                kernel: *kernel,
-                table,
-                points,
-                options,
-            };
-            run.run(jobs, &mut workspace.avx512, exec)
-        }
+        Stored::Vector(points) => with_multiplier!(
+            table.backend(),
+            m => {
+                let run = Run {
+                    kernel: Fp::vector(m),
+                    table,
+                    points,
+                    options,
+                };
+                run.run(jobs, workspace.spaces(), exec)
+            },
+            _ => unreachable!("the table of a multiplier"),
+        ),
     };
     Ok(sums)
 }
@@ -235,10 +256,10 @@ pub fn sum_columns(
 impl Costs {
     /// Measures the kernel of `backend` on this machine, in at most some 20 ms.
     pub fn measure(backend: Backend) -> Costs {
-        match backend {
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => costs::measure(Fp::avx512(witness), &g1::generator()),
+        with_multiplier!(
+            backend,
+            m => costs::measure(Fp::vector(m), &g1::generator()),
             _ => costs::measure(Portable::<Fp>::default(), &g1::generator()),
-        }
+        )
     }
 }

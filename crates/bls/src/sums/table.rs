@@ -9,9 +9,10 @@ use thiserror::Error;
 use super::Portable;
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 #[cfg(target_arch = "x86_64")]
-use super::{Avx512G1, KernelField, avx512::PointPages};
+use super::{KernelField, vector::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
+use crate::kernel::with_multiplier;
 
 /// A key table that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -47,7 +48,7 @@ pub(super) enum Stored {
     Portable,
     /// 52-bit limbs, 128 bytes each.
     #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512G1, PointPages<1>),
+    Vector(PointPages<1>),
 }
 
 /// Keys in committee order, affine, 96 bytes each, with the total of each committee.
@@ -128,21 +129,21 @@ impl KeyTable {
         );
         let digest = digest(&keys, &ranges);
         let (count, mut points) = (keys.len(), keys);
-        let stored = match backend {
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => {
-                let kernel = Fp::avx512(witness);
+        let stored = with_multiplier!(
+            backend,
+            m => {
+                let kernel = Fp::vector(m);
                 let mut stored = Vec::with_capacity(points.len() + ranges.len());
                 kernel.encode(&points, &mut stored);
                 append_totals(kernel, &mut stored, &ranges);
                 kernel.decode(&stored[points.len()..], &mut points);
-                Stored::Avx512(kernel, PointPages::new(stored))
-            }
+                Stored::Vector(PointPages::new(stored))
+            },
             _ => {
                 append_totals(Portable::default(), &mut points, &ranges);
                 Stored::Portable
-            }
-        };
+            },
+        );
         Ok(KeyTable {
             backend,
             stored,

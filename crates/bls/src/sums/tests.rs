@@ -706,16 +706,14 @@ fn check_segments<K: SumKernel>(
 /// The same on every kernel that this processor can run.
 fn check_kernels<F: KernelField>(points: &[Affine<F>], lengths: &[usize], seed: u64) {
     for backend in KERNELS.available() {
-        match backend {
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => {
-                check_segments(F::avx512(witness), points, lengths, seed)
-            }
+        with_multiplier!(
+            backend,
+            m => check_segments(F::vector(m), points, lengths, seed),
             _ => check_segments(Portable::<F>::default(), points, lengths, seed),
-        }
+        );
     }
     #[cfg(target_arch = "x86_64")]
-    crate::kernel::tests::witness();
+    crate::kernel::tests::vector_backends();
 }
 
 const LENGTHS: [usize; 24] = [

@@ -65,6 +65,7 @@ mod tests {
             "bmi1",
             "bmi2",
             "avx2",
+            "fma",
             "avx512f",
             "avx512bw",
             "avx512dq",
@@ -82,6 +83,6 @@ mod tests {
                 ["stark kernel avx512", "cannot run here: no avx512ifma"],
             ]
         );
-        assert_eq!(Lacking::with(&[]).len(), 5);
+        assert_eq!(Lacking::with(&[]).len(), 8);
     }
 }

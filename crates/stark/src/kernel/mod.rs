@@ -9,6 +9,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use std::time::{Duration, Instant};
 
@@ -139,7 +141,11 @@ pub trait Pass {
 /// The kernels of this crate.
 pub const KERNELS: Kernels = Kernels {
     of: "stark",
-    sets: &[InstructionSet::Avx2, InstructionSet::Avx512Ifma],
+    sets: &[
+        InstructionSet::Avx2,
+        InstructionSet::Avx512Dq,
+        InstructionSet::Avx512Ifma,
+    ],
     work: "a permutation",
     measure,
 };
@@ -203,7 +209,9 @@ impl Dispatch for Backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2(witness) => avx2::run(witness, pass),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => avx512::run(witness, pass),
+            Backend::Avx512Dq(witness) => avx512::run(witness, pass),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(witness) => avx512::run_ifma(witness, pass),
             _ => pass.run::<portable::Lanes>(),
         }
     }

@@ -104,6 +104,64 @@ fn extreme_values_agree() {
     }
 }
 
+/// A circulant matrix times sixteen vectors.
+struct Mix<'a>(&'a Circulant, &'a [Vec<Fp>]);
+
+impl Pass for Mix<'_> {
+    type Output = (usize, Vec<Vec<Fp>>);
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Self::Output {
+        let mut split = [V::splat(Fp::ZERO).split(); MIXED];
+        for (split, x) in split.iter_mut().zip(self.1) {
+            *split = V::load(x).split();
+        }
+        let mut out = vec![vec![Fp::ZERO; V::LANES]; MIXED];
+        for (out, mixed) in out.iter_mut().zip(V::mix(self.0, &split)) {
+            mixed.store(out);
+        }
+        (V::LANES, out)
+    }
+}
+
+/// Of the row with the greatest entries, and of Poseidon's, on elements of the greatest words and others.
+#[test]
+fn mixtures_are_sums_of_products() {
+    let extreme = [
+        Fp::from_word(P - 1),
+        Fp::ZERO,
+        Fp::new(P / 2),
+        Fp::new(12345),
+    ];
+    let rows = [
+        [32; MIXED],
+        [1, 3, 13, 22, 67, 2, 15, 63, 101, 1, 2, 17, 11, 1, 51, 1],
+    ];
+    for (row, shift) in rows
+        .iter()
+        .flat_map(|row| [0, 1, 2, 3].map(|shift| (row, shift)))
+    {
+        let x: Vec<Vec<Fp>> = (0..MIXED)
+            .map(|i| {
+                (0..16)
+                    .map(|lane| extreme[(i * lane / 3 + i + shift) % 4])
+                    .collect()
+            })
+            .collect();
+        let matrix = Circulant::new(row);
+        for backend in KERNELS.available() {
+            let (lanes, mixed) = backend.run(Mix(&matrix, &x));
+            for (i, mixed) in mixed.iter().enumerate() {
+                for lane in 0..lanes {
+                    let entry = |j: usize| Fp::new(row[(MIXED + j - i) % MIXED]);
+                    let expected: Fp = (0..MIXED).map(|j| entry(j) * x[j][lane]).sum();
+                    assert_eq!(mixed[lane], expected, "{backend}, row {i}, position {lane}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn every_kernel_agrees_with_single_elements(

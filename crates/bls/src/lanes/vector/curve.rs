@@ -1,8 +1,8 @@
 //! Sixteen points at once, in Jacobian coordinates, and the subgroup checks.
 
 use super::element::{Element, constant};
-use crate::sums::avx512::convert::Coefficients;
-use crate::sums::avx512::field::{LANES, LIMBS};
+use crate::sums::vector::convert::Coefficients;
+use crate::vector::{LANES, LIMBS, Multiplier, Routine};
 
 /// (X, Y, Z) stands for (X/Z², Y/Z³).
 ///
@@ -11,13 +11,60 @@ use crate::sums::avx512::field::{LANES, LIMBS};
 /// has Z = 0. Z = 0 thus stays to the end of any chain of them, and a lane that ends with another Z has
 /// met no exception.
 #[derive(Clone, Copy)]
-pub(super) struct Jacobian<const N: usize> {
+pub(super) struct Jacobian<M: Multiplier, const N: usize> {
     /// At most 20p.
-    pub(super) x: Element<N>,
+    pub(super) x: Element<M, N>,
     /// At most 34p.
-    pub(super) y: Element<N>,
+    pub(super) y: Element<M, N>,
     /// At most 6p.
-    pub(super) z: Element<N>,
+    pub(super) z: Element<M, N>,
+}
+
+/// See [`Jacobian::double`].
+struct Double<'a, M: Multiplier, const N: usize>(&'a mut Jacobian<M, N>);
+
+impl<M: Multiplier, const N: usize> Routine for Double<'_, M, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Double(point) = self;
+        let square = point.x.square();
+        let slope = square.add(&square.shl::<1>()).carry();
+        point.z = point.y.mul(&point.z).shl::<1>().carry();
+        let yy = point.y.square().carry();
+        let between = point.x.mul(&yy).shl::<2>().carry();
+        point.x = slope.square().sub::<16>(&between.shl::<1>()).carry();
+        let run = between.sub::<20>(&point.x).carry();
+        let eight = yy.square().shl::<3>();
+        point.y = slope.mul(&run).sub::<32>(&eight).carry();
+    }
+}
+
+/// See [`Jacobian::add`].
+struct Add<'a, M: Multiplier, const N: usize>(&'a Jacobian<M, N>, &'a Jacobian<M, N>);
+
+impl<M: Multiplier, const N: usize> Routine for Add<'_, M, N> {
+    type Output = Jacobian<M, N>;
+
+    #[inline(always)]
+    fn run(self) -> Jacobian<M, N> {
+        let Add(point, other) = self;
+        let (z1z1, z2z2) = (point.z.square().carry(), other.z.square().carry());
+        let (u1, u2) = (point.x.mul(&z2z2).carry(), other.x.mul(&z1z1));
+        let s1 = point.y.mul(&other.z).carry().mul(&z2z2).carry();
+        let s2 = other.y.mul(&point.z).carry().mul(&z1z1);
+        let (h, r) = (u2.sub::<2>(&u1).carry(), s2.sub::<2>(&s1).carry());
+        let hh = h.square().carry();
+        let (hhh, v) = (h.mul(&hh).carry(), u1.mul(&hh).carry());
+        let x = r.square().sub::<6>(&hhh.add(&v.shl::<1>())).carry();
+        let run = v.sub::<10>(&x).carry();
+        Jacobian {
+            y: r.mul(&run).sub::<2>(&s1.mul(&hhh)).carry(),
+            z: point.z.mul(&other.z).carry().mul(&h).carry(),
+            x,
+        }
+    }
 }
 
 /// The parameter x of the curve is -0xd201000000010000: bits below the uppermost one.
@@ -72,20 +119,20 @@ fn lanes(holds: impl Fn(usize) -> bool) -> u16 {
     (0..LANES).fold(0, |lanes, lane| lanes | u16::from(holds(lane)) << lane)
 }
 
-impl<const N: usize> Jacobian<N> {
+impl<M: Multiplier, const N: usize> Jacobian<M, N> {
     /// From affine coordinates of at most 20p.
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn from_affine(x: &Element<N>, y: &Element<N>) -> Jacobian<N> {
+    #[inline(always)]
+    pub(super) fn from_affine(x: &Element<M, N>, y: &Element<M, N>) -> Jacobian<M, N> {
         Jacobian {
             x: *x,
             y: *y,
-            z: Element::one(),
+            z: Element::one(x.m()),
         }
     }
 
     /// The negative.
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn neg(&self) -> Jacobian<N> {
+    #[inline(always)]
+    pub(super) fn neg(&self) -> Jacobian<M, N> {
         Jacobian {
             y: self.y.neg::<34>(),
             ..*self
@@ -93,43 +140,20 @@ impl<const N: usize> Jacobian<N> {
     }
 
     /// Twice the point.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn double(&mut self) {
-        let square = self.x.square();
-        let slope = square.add(&square.shl::<1>()).carry();
-        self.z = self.y.mul(&self.z).shl::<1>().carry();
-        let yy = self.y.square().carry();
-        let between = self.x.mul(&yy).shl::<2>().carry();
-        self.x = slope.square().sub::<16>(&between.shl::<1>()).carry();
-        let run = between.sub::<20>(&self.x).carry();
-        let eight = yy.square().shl::<3>();
-        self.y = slope.mul(&run).sub::<32>(&eight).carry();
+        self.z.m().run(Double(self));
     }
 
     /// The sum of two points with different x.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
-    pub(super) fn add(&self, other: &Jacobian<N>) -> Jacobian<N> {
-        let (z1z1, z2z2) = (self.z.square().carry(), other.z.square().carry());
-        let (u1, u2) = (self.x.mul(&z2z2).carry(), other.x.mul(&z1z1));
-        let s1 = self.y.mul(&other.z).carry().mul(&z2z2).carry();
-        let s2 = other.y.mul(&self.z).carry().mul(&z1z1);
-        let (h, r) = (u2.sub::<2>(&u1).carry(), s2.sub::<2>(&s1).carry());
-        let hh = h.square().carry();
-        let (hhh, v) = (h.mul(&hh).carry(), u1.mul(&hh).carry());
-        let x = r.square().sub::<6>(&hhh.add(&v.shl::<1>())).carry();
-        let run = v.sub::<10>(&x).carry();
-        Jacobian {
-            y: r.mul(&run).sub::<2>(&s1.mul(&hhh)).carry(),
-            z: self.z.mul(&other.z).carry().mul(&h).carry(),
-            x,
-        }
+    #[inline(always)]
+    pub(super) fn add(&self, other: &Jacobian<M, N>) -> Jacobian<M, N> {
+        self.z.m().run(Add(self, other))
     }
 
     /// |x| times the point, x the parameter of the curve: 63 doublings, 5 additions.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn times_parameter(&self) -> Jacobian<N> {
+    #[inline(always)]
+    pub(super) fn times_parameter(&self) -> Jacobian<M, N> {
         let mut sum = *self;
         for bit in (0..PARAMETER_BITS).rev() {
             sum.double();
@@ -141,8 +165,8 @@ impl<const N: usize> Jacobian<N> {
     }
 
     /// `other` in the lanes of `mask`, `self` in the others.
-    #[target_feature(enable = "avx512f")]
-    fn select(&self, mask: u16, other: &Jacobian<N>) -> Jacobian<N> {
+    #[inline(always)]
+    fn select(&self, mask: u16, other: &Jacobian<M, N>) -> Jacobian<M, N> {
         Jacobian {
             x: self.x.select(mask, &other.x),
             y: self.y.select(mask, &other.y),
@@ -155,8 +179,8 @@ impl<const N: usize> Jacobian<N> {
     /// An odd w is Σ d·4^i with odd digits from -3 to 3: d = (w mod 8) - 4 leaves (w - d)/4, which is odd
     /// again. Multiples of a point of large order meet no exception on this way: before an addition the
     /// sum is at least four times the point. An even weight is one less than an odd one.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn vartime_multiply(&self, weights: &[u128; LANES], bits: usize) -> Jacobian<N> {
+    #[inline(always)]
+    pub(super) fn vartime_multiply(&self, weights: &[u128; LANES], bits: usize) -> Jacobian<M, N> {
         let mut double = *self;
         double.double();
         let triple = double.add(self);
@@ -182,10 +206,11 @@ impl<const N: usize> Jacobian<N> {
     }
 
     /// Affine coordinates of the lanes with Z ≠ 0, and which lanes these are.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<N>, Element<N>, u16) {
+    #[inline(always)]
+    pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<M, N>, Element<M, N>, u16) {
+        let m = self.z.m();
         let infinite = self.z.is_zero();
-        let z = self.z.select(infinite, &Element::one()).leave::<F>();
+        let z = self.z.select(infinite, &Element::one(m)).leave::<F>();
         let mut before = [F::ONE; LANES];
         let mut product = F::ONE;
         for (before, z) in before.iter_mut().zip(&z) {
@@ -197,7 +222,7 @@ impl<const N: usize> Jacobian<N> {
             *before = before.mul(&rest);
             rest = rest.mul(z);
         }
-        let inverse = Element::enter(&before);
+        let inverse = Element::enter(m, &before);
         let square = inverse.square().carry();
         let x = self.x.mul(&square).carry();
         let y = self.y.mul(&square).carry().mul(&inverse).carry();
@@ -205,8 +230,8 @@ impl<const N: usize> Jacobian<N> {
     }
 
     /// Lanes where this is the affine point (x, -y), and no exception was met on the way here.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn equals_negative(&self, x: &Element<N>, y: &Element<N>) -> u16 {
+    #[inline(always)]
+    fn equals_negative(&self, x: &Element<M, N>, y: &Element<M, N>) -> u16 {
         let zz = self.z.square().carry();
         let zzz = zz.mul(&self.z).carry();
         let same_x = self.x.equals(&x.mul(&zz));
@@ -215,14 +240,15 @@ impl<const N: usize> Jacobian<N> {
     }
 }
 
-impl Jacobian<2> {
+impl<M: Multiplier> Jacobian<M, 2> {
     /// The endomorphism ψ: untwist, Frobenius, twist.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn psi(&self) -> Jacobian<2> {
+    #[inline(always)]
+    pub(super) fn psi(&self) -> Jacobian<M, 2> {
+        let m = self.z.m();
         let (x, y) = (self.x.conjugate::<20>(), self.y.conjugate::<34>());
         Jacobian {
-            x: x.mul(&Element::broadcast(&PSI_X)).carry(),
-            y: y.mul(&Element::broadcast(&PSI_Y)).carry(),
+            x: x.mul(&Element::broadcast(m, &PSI_X)).carry(),
+            y: y.mul(&Element::broadcast(m, &PSI_Y)).carry(),
             z: self.z.conjugate::<6>(),
         }
     }
@@ -231,19 +257,19 @@ impl Jacobian<2> {
 /// Lanes whose point of the curve over Fp is in G1, except some for which the formulas do not hold:
 /// φ(P) = -[x²]P (Scott, "A note on group membership tests for G1, G2 and GT on BLS pairing-friendly
 /// curves", 2021).
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn in_g1(x: &Element<1>, y: &Element<1>) -> u16 {
+#[inline(always)]
+pub(super) fn in_g1<M: Multiplier>(x: &Element<M, 1>, y: &Element<M, 1>) -> u16 {
     let multiple = Jacobian::from_affine(x, y)
         .times_parameter()
         .times_parameter();
-    let x = x.mul(&Element::broadcast(&[BETA])).carry();
+    let x = x.mul(&Element::broadcast(x.m(), &[BETA])).carry();
     multiple.equals_negative(&x, y)
 }
 
 /// Lanes whose point of the curve over Fp2 is in G2, except some for which the formulas do not hold:
 /// ψ(P) = [x]P, and x is negative.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn in_g2(x: &Element<2>, y: &Element<2>) -> u16 {
+#[inline(always)]
+pub(super) fn in_g2<M: Multiplier>(x: &Element<M, 2>, y: &Element<M, 2>) -> u16 {
     let point = Jacobian::from_affine(x, y);
     let image = point.psi();
     point.times_parameter().equals_negative(&image.x, &image.y)

@@ -1,30 +1,28 @@
 //! Sixteen elements of Fp (`N` = 1) or Fp2 (`N` = 2), one in each lane, with their bounds.
 
-use core::arch::x86_64::*;
-
 use super::bound::Bound;
 use crate::blst_ffi::field::{Fp, P};
-use crate::sums::avx512::convert::{Coefficients, ONE, times_power_of_two};
-use crate::sums::avx512::field::{
-    DIGITS, Fe, LANES, LIMBS, NARROW, P_LIMBS, WIDE, join, products, split, square, transpose,
-    words,
+use crate::sums::vector::convert::{Coefficients, ONE, times_power_of_two};
+use crate::vector::{
+    DIGITS, Fe, LANES, LIMBS, Line, Multiplier, NARROW, Offset, P_LIMBS, Routine, WIDE, join,
+    multiple_of_p, split,
 };
 
 /// Sixteen numbers that may be added: limbs are signed 64-bit words.
 #[derive(Clone, Copy)]
-pub(super) struct Wide<const N: usize> {
-    pub(super) c: [Fe; N],
+pub(super) struct Wide<M: Multiplier, const N: usize> {
+    pub(super) c: [Fe<M>; N],
     bound: Bound,
 }
 
 /// Sixteen operands of products: every limb is below 2^52.
 #[derive(Clone, Copy)]
-pub(super) struct Element<const N: usize>(Wide<N>);
+pub(super) struct Element<M: Multiplier, const N: usize>(Wide<M, N>);
 
-impl<const N: usize> core::ops::Deref for Element<N> {
-    type Target = Wide<N>;
+impl<M: Multiplier, const N: usize> core::ops::Deref for Element<M, N> {
+    type Target = Wide<M, N>;
 
-    fn deref(&self) -> &Wide<N> {
+    fn deref(&self) -> &Wide<M, N> {
         &self.0
     }
 }
@@ -53,19 +51,6 @@ pub(super) const fn negative(words: [u64; 6]) -> [u64; 6] {
     out
 }
 
-/// multiple · p in limbs below 2^52, for a multiple below 2^28.
-const fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
-    let mut out = [0; LIMBS];
-    let (mut j, mut carry) = (0, 0u128);
-    while j < LIMBS {
-        let sum = carry + P_LIMBS[j] as u128 * multiple as u128;
-        out[j] = sum as u64 & ((1 << 52) - 1);
-        carry = sum >> 52;
-        j += 1;
-    }
-    out
-}
-
 /// Multiplying by this number (and dividing by 2^416) takes an integer to its Montgomery form.
 const FROM_INTEGER: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 832));
 /// The same for 2^256 times an integer.
@@ -80,37 +65,36 @@ const INTEGER_ONE: [u64; LIMBS] = [1, 0, 0, 0, 0, 0, 0, 0];
 const NEGATION: u64 = 64;
 
 /// Sixteen integers of six words, limb-major.
-#[target_feature(enable = "avx512f")]
-fn load(integers: &[[u64; 6]; LANES]) -> Fe {
-    let mut out = Fe::zero();
-    for v in 0..2 {
-        let mut rows = [_mm512_setzero_si512(); 8];
-        for (row, integer) in rows.iter_mut().zip(&integers[8 * v..]) {
-            let [a, b, c, d, e, f, g, h] = split(integer).map(|limb| limb as i64);
-            *row = _mm512_setr_epi64(a, b, c, d, e, f, g, h);
-        }
-        out.0[v] = transpose(&rows);
+#[inline(always)]
+fn load<M: Multiplier>(m: M, integers: &[[u64; 6]; LANES]) -> Fe<M> {
+    let mut lines = [Line::ZERO; LANES];
+    for lane in 0..LANES {
+        lines[lane] = Line(split(&integers[lane]));
     }
-    out
+    Fe::gather(m, &lines.each_ref())
 }
 
 /// Sixteen integers below 2^384 in digits, as six words each.
-#[target_feature(enable = "avx512f")]
-fn store(numbers: &Fe) -> [[u64; 6]; LANES] {
+#[inline(always)]
+fn store<M: Multiplier>(numbers: &Fe<M>) -> [[u64; 6]; LANES] {
+    let lines = numbers.scatter();
     let mut out = [[0; 6]; LANES];
-    for v in 0..2 {
-        for (row, out) in transpose(&numbers.0[v]).into_iter().zip(&mut out[8 * v..]) {
-            *out = join(&words(row));
-        }
+    for lane in 0..LANES {
+        out[lane] = join(&lines[lane].0);
     }
     out
 }
 
-impl<const N: usize> Wide<N> {
+impl<M: Multiplier, const N: usize> Wide<M, N> {
+    /// What computes with it.
+    #[inline(always)]
+    pub(super) fn m(&self) -> M {
+        self.c[0].m
+    }
+
     /// `self + other`.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn add(&self, other: &Wide<N>) -> Wide<N> {
+    #[inline(always)]
+    pub(super) fn add(&self, other: &Wide<M, N>) -> Wide<M, N> {
         let mut out = *self;
         for c in 0..N {
             out.c[c] = self.c[c].add(&other.c[c]);
@@ -120,40 +104,31 @@ impl<const N: usize> Wide<N> {
     }
 
     /// `self - other + K·p`; `other` is at most K·p.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn sub<const K: u64>(&self, other: &Wide<N>) -> Wide<N> {
-        let offset = const { multiple_of_p(K) };
+    #[inline(always)]
+    pub(super) fn sub<const K: u64>(&self, other: &Wide<M, N>) -> Wide<M, N> {
+        let offset = Offset::new(self.m(), &const { multiple_of_p(K) });
         let mut out = *self;
         for c in 0..N {
-            for v in 0..2 {
-                for j in 0..LIMBS {
-                    let difference = _mm512_sub_epi64(self.c[c].0[v][j], other.c[c].0[v][j]);
-                    let offset = _mm512_set1_epi64(offset[j] as i64);
-                    out.c[c].0[v][j] = _mm512_add_epi64(difference, offset);
-                }
-            }
+            out.c[c] = self.c[c].sub(&other.c[c], &offset);
         }
         out.bound = self.bound.minus(other.bound, K);
         out
     }
 
     /// `self · 2^S`.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn shl<const S: u32>(&self) -> Wide<N> {
+    #[inline(always)]
+    pub(super) fn shl<const S: u32>(&self) -> Wide<M, N> {
         let mut out = *self;
-        for register in out.c.iter_mut().flat_map(|fe| fe.0.iter_mut().flatten()) {
-            *register = _mm512_slli_epi64::<S>(*register);
+        for c in 0..N {
+            out.c[c] = self.c[c].shl::<S>();
         }
         out.bound = self.bound.shifted(S);
         out
     }
 
     /// The same value as an operand of products.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn carry(&self) -> Element<N> {
+    #[inline(always)]
+    pub(super) fn carry(&self) -> Element<M, N> {
         let mut out = *self;
         for c in 0..N {
             out.c[c] = self.c[c].carried();
@@ -163,72 +138,69 @@ impl<const N: usize> Wide<N> {
     }
 }
 
-impl<const N: usize> Element<N> {
+impl<M: Multiplier, const N: usize> Element<M, N> {
     /// Coefficients whose limbs are digits.
     #[inline(always)]
-    fn from_digits(c: [Fe; N], multiple: u64) -> Element<N> {
+    fn from_digits(c: [Fe<M>; N], multiple: u64) -> Element<M, N> {
         let bound = Bound::new(multiple, 1);
         Element(Wide { c, bound })
     }
 
     /// The same element in all lanes: coefficients in Montgomery form, below p.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn broadcast(coefficients: &[[u64; LIMBS]; N]) -> Element<N> {
-        let mut c = [Fe::zero(); N];
+    #[inline(always)]
+    pub(super) fn broadcast(m: M, coefficients: &[[u64; LIMBS]; N]) -> Element<M, N> {
+        let mut c = [Fe::zero(m); N];
         for (c, limbs) in c.iter_mut().zip(coefficients) {
-            *c = Fe::broadcast(limbs);
+            *c = Fe::broadcast(m, limbs);
         }
         Element::from_digits(c, 1)
     }
 
     /// One in all lanes.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn one() -> Element<N> {
-        let mut c = [Fe::zero(); N];
-        c[0] = Fe::broadcast(&ONE);
+    #[inline(always)]
+    pub(super) fn one(m: M) -> Element<M, N> {
+        let mut c = [Fe::zero(m); N];
+        c[0] = Fe::broadcast(m, &ONE);
         Element::from_digits(c, 1)
     }
 
     /// Zero in all lanes.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn zero() -> Element<N> {
-        Element::from_digits([Fe::zero(); N], 0)
+    #[inline(always)]
+    pub(super) fn zero(m: M) -> Element<M, N> {
+        Element::from_digits([Fe::zero(m); N], 0)
     }
 
     /// From integers below 2^384, one array of lanes per coefficient.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn from_integers(integers: &[[[u64; 6]; LANES]; N]) -> Element<N> {
-        Element::entered(integers, &FROM_INTEGER)
+    #[inline(always)]
+    pub(super) fn from_integers(m: M, integers: &[[[u64; 6]; LANES]; N]) -> Element<M, N> {
+        Element::entered(m, integers, &FROM_INTEGER)
     }
 
     /// From elements as blst keeps them.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn enter<F: Coefficients<N>>(elements: &[F; LANES]) -> Element<N> {
+    #[inline(always)]
+    pub(super) fn enter<F: Coefficients<N>>(m: M, elements: &[F; LANES]) -> Element<M, N> {
         let mut integers = [[[0; 6]; LANES]; N];
         for (lane, element) in elements.iter().enumerate() {
             for (integers, coefficient) in integers.iter_mut().zip(element.split()) {
                 integers[lane] = *coefficient.limbs();
             }
         }
-        Element::entered(&integers, &ENTER)
+        Element::entered(m, &integers, &ENTER)
     }
 
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn entered(integers: &[[[u64; 6]; LANES]; N], factor: &[u64; LIMBS]) -> Element<N> {
-        let factor = Fe::broadcast(factor);
-        let mut c = [Fe::zero(); N];
+    #[inline(always)]
+    fn entered(m: M, integers: &[[[u64; 6]; LANES]; N], factor: &[u64; LIMBS]) -> Element<M, N> {
+        let factor = Fe::broadcast(m, factor);
+        let mut c = [Fe::zero(m); N];
         for (c, integers) in c.iter_mut().zip(integers) {
-            products::<1, DIGITS>([(&load(integers), &factor)], c);
+            m.products::<1, DIGITS>([(&load(m, integers), &factor)], c);
         }
         // 2^384 < 2^4·p, and the factor is below p.
         Element::from_digits(c, 2)
     }
 
     /// As blst keeps them.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn leave<F: Coefficients<N>>(&self) -> [F; LANES] {
         let mut integers = [[[0; 6]; LANES]; N];
         for (integers, reduced) in integers.iter_mut().zip(self.reduced(&LEAVE)) {
@@ -242,26 +214,27 @@ impl<const N: usize> Element<N> {
     }
 
     /// The integers below p that the lanes stand for, in digits.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn integers(&self) -> [Fe; N] {
+    #[inline(always)]
+    pub(super) fn integers(&self) -> [Fe<M>; N] {
         self.reduced(&INTEGER_ONE)
     }
 
     /// self · factor / 2^416, below p. A product is below 2p, which `reduce` asks for.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn reduced(&self, factor: &[u64; LIMBS]) -> [Fe; N] {
-        let factor = Fe::broadcast(factor);
-        let mut out = [Fe::zero(); N];
+    #[inline(always)]
+    fn reduced(&self, factor: &[u64; LIMBS]) -> [Fe<M>; N] {
+        let m = self.m();
+        let factor = Fe::broadcast(m, factor);
+        let mut out = [Fe::zero(m); N];
         for (out, c) in out.iter_mut().zip(&self.c) {
-            let mut product = Fe::zero();
-            products::<1, DIGITS>([(c, &factor)], &mut product);
+            let mut product = Fe::zero(m);
+            m.products::<1, DIGITS>([(c, &factor)], &mut product);
             *out = product.reduce();
         }
         out
     }
 
     /// Lanes that are 1.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn is_one(&self) -> u16 {
         let mut lanes = !0;
         for (i, integer) in self.integers().iter().enumerate() {
@@ -271,21 +244,24 @@ impl<const N: usize> Element<N> {
     }
 
     /// Lanes that are 0.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn is_zero(&self) -> u16 {
-        self.c.iter().fold(!0, |mask, c| mask & c.is_zero_mod_p())
+        let mut mask = !0;
+        for c in 0..N {
+            mask &= self.c[c].is_zero_mod_p();
+        }
+        mask
     }
 
     /// Lanes where both are equal; other is at most 64p.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn equals(&self, other: &Wide<N>) -> u16 {
+    #[inline(always)]
+    pub(super) fn equals(&self, other: &Wide<M, N>) -> u16 {
         self.sub::<NEGATION>(other).carry().is_zero()
     }
 
     /// `other` in the lanes of `mask`, `self` in the others.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn select(&self, mask: u16, other: &Element<N>) -> Element<N> {
+    #[inline(always)]
+    pub(super) fn select(&self, mask: u16, other: &Element<M, N>) -> Element<M, N> {
         let mut out = *self;
         for c in 0..N {
             out.0.c[c] = self.c[c].select(mask, &other.c[c]);
@@ -295,28 +271,27 @@ impl<const N: usize> Element<N> {
     }
 
     /// `-self`; it is at most K·p.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn neg<const K: u64>(&self) -> Element<N> {
-        Element::zero().sub::<K>(self).carry()
+    #[inline(always)]
+    pub(super) fn neg<const K: u64>(&self) -> Element<M, N> {
+        Element::zero(self.m()).sub::<K>(self).carry()
     }
 
     /// `self · other`. Over Fp2 self is at most 64p; the result is below 2p in any case.
     ///
     /// u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline]
-    pub(super) fn mul(&self, other: &Element<N>) -> Wide<N> {
+    #[inline(always)]
+    pub(super) fn mul(&self, other: &Element<M, N>) -> Wide<M, N> {
+        let m = self.m();
         let (a, b) = (&self.c, &other.c);
-        let mut c = [Fe::zero(); N];
+        let mut c = [Fe::zero(m); N];
         if N == 1 {
-            products::<1, WIDE>([(&a[0], &b[0])], &mut c[0]);
+            m.products::<1, WIDE>([(&a[0], &b[0])], &mut c[0]);
             let bound = Bound::of_products([(self.bound, other.bound)]);
             return Wide { c, bound };
         }
         let minus = self.neg::<NEGATION>();
-        products::<2, WIDE>([(&a[0], &b[0]), (&minus.c[1], &b[1])], &mut c[0]);
-        products::<2, WIDE>([(&a[0], &b[1]), (&a[1], &b[0])], &mut c[1]);
+        m.products::<2, WIDE>([(&a[0], &b[0]), (&minus.c[1], &b[1])], &mut c[0]);
+        m.products::<2, WIDE>([(&a[0], &b[1]), (&a[1], &b[0])], &mut c[1]);
         let bound = Bound::of_products([(self.bound, other.bound), (minus.bound, other.bound)]);
         Wide { c, bound }
     }
@@ -324,13 +299,13 @@ impl<const N: usize> Element<N> {
     /// `self²`; over Fp2 self is at most 64p.
     ///
     /// u² = -1: (a0 + a1)·(a0 - a1), and 2·a0·a1.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline]
-    pub(super) fn square(&self) -> Wide<N> {
+    #[inline(always)]
+    pub(super) fn square(&self) -> Wide<M, N> {
+        let m = self.m();
         let a = &self.c;
-        let mut c = [Fe::zero(); N];
+        let mut c = [Fe::zero(m); N];
         if N == 1 {
-            square::<WIDE>(&a[0], &mut c[0]);
+            m.square::<WIDE>(&a[0], &mut c[0]);
             let bound = Bound::of_products([(self.bound, self.bound)]);
             return Wide { c, bound };
         }
@@ -347,23 +322,23 @@ impl<const N: usize> Element<N> {
 
     /// One coefficient.
     #[inline(always)]
-    pub(super) fn coefficient(&self, c: usize) -> Element<1> {
+    pub(super) fn coefficient(&self, c: usize) -> Element<M, 1> {
         let (c, bound) = ([self.c[c]], self.bound);
         Element(Wide { c, bound })
     }
 }
 
-impl Element<2> {
+impl<M: Multiplier> Element<M, 2> {
     /// c0 + c1·u.
     #[inline(always)]
-    pub(super) fn from_halves(c0: &Element<1>, c1: &Element<1>) -> Element<2> {
+    pub(super) fn from_halves(c0: &Element<M, 1>, c1: &Element<M, 1>) -> Element<M, 2> {
         let (c, bound) = ([c0.c[0], c1.c[0]], c0.bound.either(c1.bound));
         Element(Wide { c, bound })
     }
 
     /// c0 - c1·u; self is at most K·p.
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn conjugate<const K: u64>(&self) -> Element<2> {
+    #[inline(always)]
+    pub(super) fn conjugate<const K: u64>(&self) -> Element<M, 2> {
         Element::from_halves(&self.coefficient(0), &self.coefficient(1).neg::<K>())
     }
 }
@@ -409,20 +384,21 @@ fn window(top: usize) -> Window {
     }
 }
 
-impl Element<1> {
+impl<M: Multiplier> Element<M, 1> {
     /// high·2^256 + low for integers below 2^256.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     pub(super) fn from_wide_integers(
+        m: M,
         high: &[[u64; 6]; LANES],
         low: &[[u64; 6]; LANES],
-    ) -> Element<1> {
-        let (high, low) = (load(high), load(low));
+    ) -> Element<M, 1> {
+        let (high, low) = (load(m, high), load(m, low));
         let factors = (
-            Fe::broadcast(&FROM_HIGH_INTEGER),
-            Fe::broadcast(&FROM_INTEGER),
+            Fe::broadcast(m, &FROM_HIGH_INTEGER),
+            Fe::broadcast(m, &FROM_INTEGER),
         );
-        let mut c = [Fe::zero()];
-        products::<2, DIGITS>([(&high, &factors.0), (&low, &factors.1)], &mut c[0]);
+        let mut c = [Fe::zero(m)];
+        m.products::<2, DIGITS>([(&high, &factors.0), (&low, &factors.1)], &mut c[0]);
         Element::from_digits(c, 2)
     }
 
@@ -430,18 +406,31 @@ impl Element<1> {
     /// root of -self where it is not; and 0 for 0.
     ///
     /// Sliding windows of five bits: 375 squarings and 82 products.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
-    pub(super) fn inverse_root(&self) -> Element<1> {
-        let squared = self.square().carry();
-        let mut odd = [self.c[0]; 16];
-        let mut power = *self;
+    #[inline(always)]
+    pub(super) fn inverse_root(&self) -> Element<M, 1> {
+        self.m().run(InverseRoot(self))
+    }
+}
+
+/// See [`Element::inverse_root`].
+struct InverseRoot<'a, M: Multiplier>(&'a Element<M, 1>);
+
+impl<M: Multiplier> Routine for InverseRoot<'_, M> {
+    type Output = Element<M, 1>;
+
+    #[inline(always)]
+    fn run(self) -> Element<M, 1> {
+        let InverseRoot(base) = self;
+        let m = base.m();
+        let squared = base.square().carry();
+        let mut odd = [base.c[0]; 16];
+        let mut power = *base;
         for odd in &mut odd[1..] {
             power = power.mul(&squared).carry();
             *odd = power.c[0];
         }
         // Two buffers take turns, so that nothing is copied.
-        let mut buffers = (Fe::zero(), Fe::zero());
+        let mut buffers = (Fe::zero(m), Fe::zero(m));
         let (mut power, mut next) = (&mut buffers.0, &mut buffers.1);
         let first = window(INVERSE_ROOT_BITS);
         *power = odd[first.odd.expect("the uppermost bit is set")];
@@ -449,11 +438,11 @@ impl Element<1> {
         while top > 0 {
             let window = window(top);
             for _ in 0..window.bits {
-                square::<NARROW>(power, next);
+                m.square::<NARROW>(power, next);
                 core::mem::swap(&mut power, &mut next);
             }
             if let Some(digit) = window.odd {
-                products::<1, NARROW>([(power, &odd[digit])], next);
+                m.products::<1, NARROW>([(power, &odd[digit])], next);
                 core::mem::swap(&mut power, &mut next);
             }
             top -= window.bits;
@@ -463,28 +452,19 @@ impl Element<1> {
 }
 
 /// Lanes of integers in digits that are above (p - 1)/2.
-#[target_feature(enable = "avx512f")]
-pub(super) fn above_half(integer: &Fe) -> u16 {
+#[inline(always)]
+pub(super) fn above_half<M: Multiplier>(integer: &Fe<M>) -> u16 {
     // p - 2·integer is negative.
-    let mut difference = Fe::broadcast(&P_LIMBS);
-    let mut lanes = [0u8; 2];
-    for v in 0..2 {
-        for j in 0..LIMBS {
-            let twice = _mm512_slli_epi64::<1>(integer.0[v][j]);
-            difference.0[v][j] = _mm512_sub_epi64(difference.0[v][j], twice);
-        }
-    }
-    let carried = difference.carried();
-    for v in 0..2 {
-        lanes[v] = _mm512_cmplt_epi64_mask(carried.0[v][LIMBS - 1], _mm512_setzero_si512());
-    }
-    u16::from(lanes[0]) | u16::from(lanes[1]) << 8
+    let m = integer.m;
+    let twice = integer.shl::<1>();
+    Fe::zero(m)
+        .sub(&twice, &Offset::new(m, &P_LIMBS))
+        .carried()
+        .negative()
 }
 
 /// Lanes of integers in digits that are odd.
-#[target_feature(enable = "avx512f")]
-pub(super) fn odd(integer: &Fe) -> u16 {
-    let one = _mm512_set1_epi64(1);
-    let lanes = [0, 1].map(|v| _mm512_test_epi64_mask(integer.0[v][0], one));
-    u16::from(lanes[0]) | u16::from(lanes[1]) << 8
+#[inline(always)]
+pub(super) fn odd<M: Multiplier>(integer: &Fe<M>) -> u16 {
+    integer.lowest_has(1)
 }

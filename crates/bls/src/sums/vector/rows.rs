@@ -1,11 +1,9 @@
 //! Which segments run in which lanes, and where their points are.
 
-use core::arch::x86_64::*;
-
 use super::Point;
 use super::element::Wide;
-use super::field::{LANES, transpose};
 use crate::sums::segments::{Entry, Points};
+use crate::vector::{Fe, LANES, Line, Multiplier};
 
 /// Sixteen segments that are added up side by side, one in each lane.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ impl LaneGroup {
     }
 
     /// The operands of a row of pairs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn row<'a, const N: usize>(&self, places: &Places<'a, N>, row: usize) -> Row<'a, N> {
         let any = places.get(self.starts[0] as usize).0;
         let mut out = Row {
@@ -67,43 +65,35 @@ impl LaneGroup {
 
 /// The points that the entries of a list name.
 pub(super) struct Places<'a, const N: usize> {
-    /// The table, and the sums, moved back to where their first index would be 0.
-    bases: [*const Point<N>; 2],
-    /// Indices below this are of the table.
-    table_len: usize,
+    /// The table, and the sums.
+    points: [&'a [Point<N>]; 2],
     entries: &'a [Entry],
 }
 
 impl<'a, const N: usize> Places<'a, N> {
-    /// # Panics
-    /// If an entry names no point.
     pub(super) fn new(points: Points<'a, Point<N>>, entries: &'a [Entry]) -> Self {
-        let table_len = points.table.len();
-        let last = entries.iter().map(|entry| entry.index()).max();
-        assert!(
-            last.is_none_or(|last| last < table_len + points.sums.len()),
-            "an entry names no point"
-        );
         Places {
-            bases: [
-                points.table.as_ptr(),
-                points.sums.as_ptr().wrapping_sub(table_len),
-            ],
-            table_len,
+            points: [points.table, points.sums],
             entries,
         }
     }
 
     /// The point of an entry, and whether its negative is meant.
-    #[inline]
+    ///
+    /// # Panics
+    /// If the entry names no point.
+    #[inline(always)]
     pub(super) fn get(&self, i: usize) -> (&'a Point<N>, bool) {
         let entry = self.entries[i];
-        // Keys and sums come in no order that a processor could foresee: this has no branch.
-        let base = self.bases[usize::from(entry.index() >= self.table_len)];
-        let point = base.wrapping_add(entry.index());
-        // SAFETY: `new` has checked that the index is one of the table or of the sums, whose slices
-        // live for 'a; the address is inside the one that `base` belongs to.
-        (unsafe { &*point }, entry.is_negative())
+        // Keys and sums come in no order that a processor could foresee: this has no branch but those
+        // that are never taken.
+        let table_len = self.points[0].len();
+        let is_sum = entry.index() >= table_len;
+        let index = entry.index() - if is_sum { table_len } else { 0 };
+        (
+            &self.points[usize::from(is_sum)][index],
+            entry.is_negative(),
+        )
     }
 }
 
@@ -126,70 +116,55 @@ pub(super) fn recycle<'b, const N: usize>(mut rows: Vec<Row<'_, N>>) -> Vec<Row<
         .collect()
 }
 
-/// One coordinate of sixteen points, one point in each lane.
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn gather<const N: usize>(
-    points: &[&Point<N>; LANES],
-    coordinate: impl Fn(&Point<N>) -> &[__m512i; N],
-    out: &mut Wide<N>,
-) {
-    for v in 0..2 {
-        for c in 0..N {
-            let lanes = core::array::from_fn(|i| coordinate(points[8 * v + i])[c]);
-            out.0[c].0[v] = transpose(&lanes);
-        }
-    }
-}
-
 impl<const N: usize> Row<'_, N> {
     /// Whether no lane has a second operand: the odd last row of a group.
     pub(super) fn is_single(&self) -> bool {
         self.missing[1] == !0
     }
 
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn gather_x(&self, operand: usize, out: &mut Wide<N>) {
-        gather(&self.points[operand], |point| &point.x, out);
+    #[inline(always)]
+    pub(super) fn gather_x<M: Multiplier>(&self, operand: usize, out: &mut Wide<M, N>) {
+        let m = out.0[0].m;
+        for c in 0..N {
+            let mut lines = [&Line::ZERO; LANES];
+            for lane in 0..LANES {
+                lines[lane] = &self.points[operand][lane].x[c];
+            }
+            out.0[c] = Fe::gather(m, &lines);
+        }
     }
 
     /// y, or p - y where the point is meant with the other sign.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn gather_y(&self, operand: usize, out: &mut Wide<N>) {
-        gather(&self.points[operand], |point| &point.y, out);
+    #[inline(always)]
+    pub(super) fn gather_y<M: Multiplier>(&self, operand: usize, out: &mut Wide<M, N>) {
+        let m = out.0[0].m;
+        for c in 0..N {
+            let mut lines = [&Line::ZERO; LANES];
+            for lane in 0..LANES {
+                lines[lane] = &self.points[operand][lane].y[c];
+            }
+            out.0[c] = Fe::gather(m, &lines);
+        }
         if self.negative[operand] != 0 {
             *out = out.select(self.negative[operand], &out.negated());
         }
     }
 
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn prefetch(&self, operand: usize) {
-        for point in &self.points[operand] {
-            prefetch(&point.x);
+    #[inline(always)]
+    pub(super) fn prefetch_x<M: Multiplier>(&self, m: M, operand: usize) {
+        for lane in 0..LANES {
+            for c in 0..N {
+                m.prefetch(&self.points[operand][lane].x[c]);
+            }
         }
     }
 
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn prefetch_y(&self, operand: usize) {
-        for point in &self.points[operand] {
-            prefetch(&point.y);
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f")]
-#[inline]
-fn prefetch<const N: usize>(coordinate: &[__m512i; N]) {
-    for line in coordinate {
-        // SAFETY: the pointer comes from a reference, and a prefetch reads nothing. Newer compilers
-        // know that it is safe.
-        #[allow(unused_unsafe)]
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast());
+    #[inline(always)]
+    pub(super) fn prefetch_y<M: Multiplier>(&self, m: M, operand: usize) {
+        for lane in 0..LANES {
+            for c in 0..N {
+                m.prefetch(&self.points[operand][lane].y[c]);
+            }
         }
     }
 }

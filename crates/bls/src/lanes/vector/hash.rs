@@ -4,7 +4,7 @@
 use super::curve::Jacobian;
 use super::element::{Element, constant, negative, odd, small};
 use crate::blst_ffi::field::Fp2;
-use crate::sums::avx512::field::LIMBS;
+use crate::vector::{LIMBS, Multiplier, Routine};
 
 /// y² = x³ + A·x + B is isogenous to the curve of G2; A = 240·u, B = 1012·(1 + u).
 const A: [[u64; LIMBS]; 2] = [[0; LIMBS], small(240)];
@@ -29,20 +29,20 @@ const MINUS_KERNEL: [[u64; LIMBS]; 2] = [small(6), constant(negative([6, 0, 0, 0
 const VELU_V: [[u64; LIMBS]; 2] = [[0; LIMBS], small(48)];
 const VELU_U: [[u64; LIMBS]; 2] = [small(16); 2];
 
-impl Element<2> {
+impl<M: Multiplier> Element<M, 2> {
     /// Z · self, Z = -(2 + u) of the suite; self is at most 4p.
-    #[target_feature(enable = "avx512f")]
-    fn times_z(&self) -> Element<2> {
+    #[inline(always)]
+    fn times_z(&self) -> Element<M, 2> {
         let (a, b) = (self.coefficient(0), self.coefficient(1));
         let (c0, c1) = (
             b.sub::<8>(&a.shl::<1>()),
-            Element::zero().sub::<12>(&a.add(&b.shl::<1>())),
+            Element::zero(self.m()).sub::<12>(&a.add(&b.shl::<1>())),
         );
         Element::from_halves(&c0.carry(), &c1.carry())
     }
 
     /// Lanes whose `sgn0` is 1.
-    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(always)]
     fn sign(&self) -> u16 {
         let [c0, c1] = self.integers();
         odd(&c0) | c0.equals(&[0; LIMBS]) & odd(&c1)
@@ -59,75 +59,87 @@ impl Element<2> {
 /// - s = c/N(V) has s² = χ·N(g(x1));
 /// - χ = 1: y = √g(x1), from s. χ = -1: Z·g(x1) is a square, of norm 5·N(g(x1)), whose root is √-5·s;
 ///   and g(Z·u²·x1) = (Z·u²)³·g(x1) gives y = Z·u²·u·√(Z·g(x1)).
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn map_to_isogenous(u: &Element<2>) -> (Jacobian<2>, u16) {
-    let zuu = u.square().carry().times_z();
-    let sum = zuu.square().add(&zuu).carry();
-    let numerator = sum
-        .add(&Element::one())
-        .carry()
-        .mul(&Element::broadcast(&B_QUARTER))
-        .carry();
-    let denominator = sum.mul(&Element::broadcast(&A_QUARTER)).carry().neg::<2>();
-    let square = denominator.square().carry();
-    let v = square.mul(&denominator).carry();
-    let ax = square.mul(&Element::broadcast(&A)).carry();
-    let g = numerator.square().add(&ax).carry().mul(&numerator);
-    let g = g.add(&v.mul(&Element::broadcast(&B))).carry();
+struct MapToIsogenous<'a, M: Multiplier>(&'a Element<M, 2>);
 
-    let (norm_g, norm_v) = (g.norm(), v.norm());
-    let n = norm_g.mul(&norm_v).carry();
-    let r = n.inverse_root();
-    let c = r.mul(&n).carry();
-    let chi = c.mul(&r).carry();
-    let is_square = chi.is_one();
-    let is_other = chi.equals(&Element::broadcast(&MINUS_ONE)) & !is_square;
-    let inverse = r.square().carry().mul(&norm_g).carry();
-    let inverse = inverse.neg::<2>().select(is_square, &inverse);
-    let inverse = Element::from_halves(&inverse, &Element::zero());
-    let inverse_v = v.conjugate::<2>().mul(&inverse).carry();
-    let s = c.mul(&inverse.coefficient(0)).carry();
-    let g = g.mul(&inverse_v).carry();
+impl<M: Multiplier> Routine for MapToIsogenous<'_, M> {
+    type Output = (Jacobian<M, 2>, u16);
 
-    let other_s = s.mul(&Element::broadcast(&ROOT_OF_MINUS_5)).carry();
-    let radicand = g.times_z().select(is_square, &g);
-    let root = radicand.root(&other_s.select(is_square, &s));
-    let good = (is_square | is_other) & root.square().carry().equals(&radicand);
+    #[inline(always)]
+    fn run(self) -> (Jacobian<M, 2>, u16) {
+        let MapToIsogenous(u) = self;
+        let m = u.m();
+        let zuu = u.square().carry().times_z();
+        let sum = zuu.square().add(&zuu).carry();
+        let numerator = sum
+            .add(&Element::one(m))
+            .carry()
+            .mul(&Element::broadcast(m, &B_QUARTER))
+            .carry();
+        let denominator = sum
+            .mul(&Element::broadcast(m, &A_QUARTER))
+            .carry()
+            .neg::<2>();
+        let square = denominator.square().carry();
+        let v = square.mul(&denominator).carry();
+        let ax = square.mul(&Element::broadcast(m, &A)).carry();
+        let g = numerator.square().add(&ax).carry().mul(&numerator);
+        let g = g.add(&v.mul(&Element::broadcast(m, &B))).carry();
 
-    let x = inverse_v.mul(&square).carry().mul(&numerator).carry();
-    let other_x = zuu.mul(&x).carry();
-    let other_y = zuu.mul(u).carry().mul(&root).carry();
-    let x = other_x.select(is_square, &x);
-    let y = other_y.select(is_square, &root);
-    let flip = y.sign() ^ u.sign();
-    let y = y.select(flip, &y.neg::<4>());
-    (Jacobian::from_affine(&x, &y), good)
+        let (norm_g, norm_v) = (g.norm(), v.norm());
+        let n = norm_g.mul(&norm_v).carry();
+        let r = n.inverse_root();
+        let c = r.mul(&n).carry();
+        let chi = c.mul(&r).carry();
+        let is_square = chi.is_one();
+        let is_other = chi.equals(&Element::broadcast(m, &MINUS_ONE)) & !is_square;
+        let inverse = r.square().carry().mul(&norm_g).carry();
+        let inverse = inverse.neg::<2>().select(is_square, &inverse);
+        let inverse = Element::from_halves(&inverse, &Element::zero(m));
+        let inverse_v = v.conjugate::<2>().mul(&inverse).carry();
+        let s = c.mul(&inverse.coefficient(0)).carry();
+        let g = g.mul(&inverse_v).carry();
+
+        let other_s = s.mul(&Element::broadcast(m, &ROOT_OF_MINUS_5)).carry();
+        let radicand = g.times_z().select(is_square, &g);
+        let root = radicand.root(&other_s.select(is_square, &s));
+        let good = (is_square | is_other) & root.square().carry().equals(&radicand);
+
+        let x = inverse_v.mul(&square).carry().mul(&numerator).carry();
+        let other_x = zuu.mul(&x).carry();
+        let other_y = zuu.mul(u).carry().mul(&root).carry();
+        let x = other_x.select(is_square, &x);
+        let y = other_y.select(is_square, &root);
+        let flip = y.sign() ^ u.sign();
+        let y = y.select(flip, &y.neg::<4>());
+        (Jacobian::from_affine(&x, &y), good)
+    }
 }
 
-impl Jacobian<2> {
+impl<M: Multiplier> Jacobian<M, 2> {
     /// The isogeny of degree 3 to y² = x³ + 4(1 + u), by Vélu's formulas and λ = -1/3:
     ///
     /// d = x + 6 - 6u; x' = (x + 48u/d + 16(1+u)/d²)/9; y' = -y·(1 - 48u/d² - 32(1+u)/d³)/27.
     ///
     /// Its kernel has no rational point but the identity, so d ≠ 0. The constants of RFC 9380, appendix
     /// E.3, are the coefficients of these fractions.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn isogeny(&self) -> Jacobian<2> {
+    #[inline(always)]
+    fn isogeny(&self) -> Jacobian<M, 2> {
+        let m = self.z.m();
         let zz = self.z.square().carry();
         let zzzz = zz.square().carry();
         let zzzzzz = zzzz.mul(&zz).carry();
         // D = d·Z².
         let d = zz
-            .mul(&Element::broadcast(&MINUS_KERNEL))
+            .mul(&Element::broadcast(m, &MINUS_KERNEL))
             .add(&self.x)
             .carry();
         let dd = d.square().carry();
         let v = zzzz
-            .mul(&Element::broadcast(&VELU_V))
+            .mul(&Element::broadcast(m, &VELU_V))
             .carry()
             .mul(&d)
             .carry();
-        let u = zzzzzz.mul(&Element::broadcast(&VELU_U)).carry();
+        let u = zzzzzz.mul(&Element::broadcast(m, &VELU_U)).carry();
         // λ³ is negative: so is this factor.
         let y = v.add(&u.shl::<1>()).sub::<2>(&dd.mul(&d)).carry();
         let zd = self.z.mul(&d);
@@ -140,8 +152,8 @@ impl Jacobian<2> {
 
     /// h·P with the h of the suite: (x² - x - 1)·P + (x - 1)·ψ(P) + ψ²(2P) (Budroni and Pintore, "Efficient
     /// hash maps to G2 on BLS curves", 2017).
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn clear_cofactor(&self) -> Jacobian<2> {
+    #[inline(always)]
+    fn clear_cofactor(&self) -> Jacobian<M, 2> {
         // x is negative: x·P = -|x|·P.
         let multiple = self.times_parameter().neg();
         let image = self.psi();
@@ -159,10 +171,10 @@ impl Jacobian<2> {
 
 /// The points behind sixteen pairs (u0, u1), and the lanes where they are right: all for which no
 /// exceptional case was met, which nobody can cause by choosing messages.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn map(u: &[Element<2>; 2]) -> (Element<2>, Element<2>, u16) {
-    let (p, p_good) = map_to_isogenous(&u[0]);
-    let (q, q_good) = map_to_isogenous(&u[1]);
+#[inline(always)]
+pub(super) fn map<M: Multiplier>(u: &[Element<M, 2>; 2]) -> (Element<M, 2>, Element<M, 2>, u16) {
+    let (p, p_good) = u[0].m().run(MapToIsogenous(&u[0]));
+    let (q, q_good) = u[1].m().run(MapToIsogenous(&u[1]));
     let (x, y, finite) = p.add(&q).isogeny().clear_cofactor().affine::<Fp2>();
     (x, y, p_good & q_good & finite)
 }

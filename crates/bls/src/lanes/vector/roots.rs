@@ -1,17 +1,17 @@
 //! Square roots over Fp2, and the points behind compressed forms.
 
 use super::element::{Element, above_half, small};
-use crate::sums::avx512::field::LIMBS;
+use crate::vector::{LIMBS, Multiplier};
 
 /// y² = x³ + 4 over Fp.
 const B1: [[u64; LIMBS]; 1] = [small(4)];
 /// y² = x³ + 4·(1 + u) over Fp2.
 const B2: [[u64; LIMBS]; 2] = [small(4); 2];
 
-impl Element<2> {
+impl<M: Multiplier> Element<M, 2> {
     /// c0² + c1².
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn norm(&self) -> Element<1> {
+    #[inline(always)]
+    pub(super) fn norm(&self) -> Element<M, 1> {
         let (c0, c1) = (self.coefficient(0), self.coefficient(1));
         c0.square().add(&c1.square()).carry()
     }
@@ -23,8 +23,8 @@ impl Element<2> {
     /// square. Let T = 4t, r = T^((p-3)/4) and so r²·T = χ(t). If t is a square, √t = r·T/2 = r·(c0 + s)
     /// and the root is √t + c1/(2√t)·u, where 1/(2√t) = r. If not, t' = -c1²/T = c1²·r², and the root is
     /// c1·r + 1/(2r)·u, where 1/(2r) = -r·T/2.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn root(&self, norm_root: &Element<1>) -> Element<2> {
+    #[inline(always)]
+    pub(super) fn root(&self, norm_root: &Element<M, 1>) -> Element<M, 2> {
         let (c0, c1) = (self.coefficient(0), self.coefficient(1));
         let half = c0.add(norm_root).carry();
         let four_t = half.shl::<1>().carry();
@@ -36,13 +36,13 @@ impl Element<2> {
 }
 
 /// y of sixteen points of E(Fp), and the lanes where x³ + 4 is a square.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn decompress_g1(x: &Element<1>, larger: u16) -> (Element<1>, u16) {
+#[inline(always)]
+pub(super) fn decompress_g1<M: Multiplier>(x: &Element<M, 1>, larger: u16) -> (Element<M, 1>, u16) {
     let right = x
         .square()
         .carry()
         .mul(x)
-        .add(&Element::broadcast(&B1))
+        .add(&Element::broadcast(x.m(), &B1))
         .carry();
     let y = right.inverse_root().mul(&right).carry();
     let good = y.square().carry().equals(&right);
@@ -53,13 +53,13 @@ pub(super) fn decompress_g1(x: &Element<1>, larger: u16) -> (Element<1>, u16) {
 
 /// y of sixteen points of E'(Fp2), and lanes where x³ + 4(1 + u) is a square: all but some of those
 /// where it is in Fp.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(super) fn decompress_g2(x: &Element<2>, larger: u16) -> (Element<2>, u16) {
+#[inline(always)]
+pub(super) fn decompress_g2<M: Multiplier>(x: &Element<M, 2>, larger: u16) -> (Element<M, 2>, u16) {
     let right = x
         .square()
         .carry()
         .mul(x)
-        .add(&Element::broadcast(&B2))
+        .add(&Element::broadcast(x.m(), &B2))
         .carry();
     let norm = right.norm();
     let y = right.root(&norm.inverse_root().mul(&norm).carry());

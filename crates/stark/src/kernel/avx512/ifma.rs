@@ -1,21 +1,20 @@
-//! Sixteen elements in a vector of 512 bits.
+//! Sixteen elements in a vector of 512 bits, with the 52-bit multiply-add.
 //!
 //! Products of 32-bit words go by `vpmuludq` on even and odd positions. Sums of products use the
 //! 52-bit multiply-add of AVX-512-IFMA: it adds the low or the high part of a product to 64-bit
-//! words in one instruction, and 48 parts cannot overflow. A core with AVX-512 and no IFMA
-//! (Skylake-SP) is better served by the AVX2 kernel, so this level asks for IFMA.
+//! words in one instruction, and 48 parts cannot overflow.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use alphorn_exec::Avx512Ifma;
 
-use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
+use crate::kernel::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 
-/// See [`super::Dispatch::run`].
+/// See [`crate::kernel::Dispatch::run`].
 #[inline]
-pub(super) fn run<W: Pass>(_: Avx512Ifma, pass: W) -> W::Output {
+pub(in crate::kernel) fn run<W: Pass>(_: Avx512Ifma, pass: W) -> W::Output {
     // SAFETY: the witness shows that this processor has all that the callee is compiled for.
     unsafe { enter(pass) }
 }

@@ -1,4 +1,5 @@
 //! Points in huge pages: sums read a table of many megabytes in no order that a page table likes.
+#![allow(unsafe_code)]
 
 use core::ops::Deref;
 

@@ -1,0 +1,379 @@
+//! Products of 52-bit limbs by fused multiply-adds of doubles. See the lecture of [`super`].
+
+use super::{Fe, LIMB_BITS, LIMBS, MASK, Multiplier, P_INVERSE, P_LIMBS, TOP_INVERSE, finish};
+
+/// Registers that hold doubles, too.
+pub(super) trait Doubles: Multiplier {
+    /// A register of doubles.
+    type Double: Copy;
+
+    /// Words as doubles of the same bits.
+    fn doubles(self, bits: Self::Word) -> Self::Double;
+    /// The bits of doubles.
+    fn bits(self, doubles: Self::Double) -> Self::Word;
+    /// Bits of one or the other.
+    fn or(self, a: Self::Word, b: Self::Word) -> Self::Word;
+    /// Words above bit 52, as unsigned numbers.
+    fn above(self, a: Self::Word) -> Self::Word;
+    /// a - b, rounded to nearest.
+    fn subtract(self, a: Self::Double, b: Self::Double) -> Self::Double;
+    /// a·b + c, rounded to nearest, once.
+    fn multiply_add(self, a: Self::Double, b: Self::Double, c: Self::Double) -> Self::Double;
+    /// a·b - c, rounded to nearest, once.
+    fn multiply_subtract(self, a: Self::Double, b: Self::Double, c: Self::Double) -> Self::Double;
+    /// The greater of both.
+    fn max(self, a: Self::Double, b: Self::Double) -> Self::Double;
+}
+
+/// 2^52, whose bits and those of a number below 2^52 are those of their sum.
+const TWO_52: f64 = (1u64 << LIMB_BITS) as f64;
+/// 2^104: what an upper half is added to.
+const TWO_104: f64 = TWO_52 * TWO_52;
+/// Two numbers whose product is 2^104 + 2^52 + 2^51, which no double is.
+const FACTORS: (f64, f64) = ((5u64 << 51) as f64, 1_801_439_850_948_199.0);
+/// The bits of an upper half 0.
+const HIGH: u64 = TWO_104.to_bits();
+/// The bits of a lower half 0.
+const LOW: u64 = (TWO_52 * 1.5).to_bits();
+/// The upper bits of a lower half.
+const LOW_ABOVE: u64 = LOW >> LIMB_BITS;
+
+/// Pairs of limbs (i, j), or those with i < j, or those with i = j, whose lower half has the place k.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pairs {
+    All,
+    Ascending,
+    Equal,
+    /// Those with j > 0.
+    Multiple,
+}
+
+impl Pairs {
+    const fn at(self, place: usize) -> u64 {
+        let (mut count, mut i) = (0, 0);
+        while i < LIMBS {
+            let mut j = 0;
+            while j < LIMBS {
+                let counts = match self {
+                    Pairs::All => true,
+                    Pairs::Ascending => i < j,
+                    Pairs::Equal => i == j,
+                    Pairs::Multiple => j > 0,
+                };
+                count += (counts && i + j == place) as u64;
+                j += 1;
+            }
+            i += 1;
+        }
+        count
+    }
+
+    /// The bits that `times` of these products leave at a place beside their halves.
+    const fn excess(self, place: usize, times: u64) -> u64 {
+        // The lower half of a multiple's first product is added where it is carried.
+        let (low, high) = match self {
+            Pairs::Multiple => (Pairs::Multiple.at(place), Pairs::All),
+            _ => (self.at(place), self),
+        };
+        let high = if place > 0 { high.at(place - 1) } else { 0 };
+        let low = LOW.wrapping_mul(low * times);
+        low.wrapping_add(HIGH.wrapping_mul(high * times))
+    }
+}
+
+/// What each place of an accumulator starts from.
+type Places = [u64; 2 * LIMBS];
+
+/// The negative of what reduction leaves at each place.
+const fn before_reduction() -> Places {
+    let mut out = [0u64; 2 * LIMBS];
+    let mut k = 0;
+    while k < 2 * LIMBS {
+        out[k] = out[k].wrapping_sub(Pairs::Multiple.excess(k, 1));
+        if k > 0 && k <= LIMBS {
+            out[k] = out[k].wrapping_sub(LOW_ABOVE);
+        }
+        k += 1;
+    }
+    out
+}
+
+/// `places` less what `times` products of some pairs leave.
+const fn less(mut places: Places, pairs: Pairs, times: u64) -> Places {
+    let mut k = 0;
+    while k < 2 * LIMBS {
+        places[k] = places[k].wrapping_sub(pairs.excess(k, times));
+        k += 1;
+    }
+    places
+}
+
+/// What a sum of K products starts from.
+const fn start(products: usize) -> Places {
+    less(before_reduction(), Pairs::All, products as u64)
+}
+
+/// What the products of different limbs of a square start from.
+const START_ASCENDING: Places = less([0; 2 * LIMBS], Pairs::Ascending, 1);
+/// What is added to their doubles.
+const START_EQUAL: Places = less(before_reduction(), Pairs::Equal, 1);
+
+/// What every product keeps in registers.
+#[derive(Clone, Copy)]
+struct Constants<M: Doubles> {
+    m: M,
+    mask: M::Word,
+    exponent: M::Word,
+    two_51: M::Word,
+    two_52: M::Double,
+    two_104: M::Double,
+    factors: (M::Double, M::Double),
+}
+
+impl<M: Doubles> Constants<M> {
+    #[inline(always)]
+    fn new(m: M) -> Self {
+        Constants {
+            m,
+            mask: m.splat(MASK),
+            exponent: m.splat(TWO_52.to_bits()),
+            two_51: m.splat(1 << (LIMB_BITS - 1)),
+            two_52: m.doubles(m.splat(TWO_52.to_bits())),
+            two_104: m.doubles(m.splat(TWO_104.to_bits())),
+            factors: (
+                m.doubles(m.splat(FACTORS.0.to_bits())),
+                m.doubles(m.splat(FACTORS.1.to_bits())),
+            ),
+        }
+    }
+
+    /// The low 52 bits of words.
+    #[inline(always)]
+    fn double(&self, word: M::Word) -> M::Double {
+        let bits = self.m.or(self.m.and(word, self.mask), self.exponent);
+        self.m.subtract(self.m.doubles(bits), self.two_52)
+    }
+
+    /// A constant below 2^52.
+    #[inline(always)]
+    fn constant(&self, limb: u64) -> M::Double {
+        let m = self.m;
+        m.doubles(m.splat((limb as f64).to_bits()))
+    }
+
+    /// The bits of both halves of a·b: the upper half more by [`HIGH`], the lower more by [`LOW`].
+    #[inline(always)]
+    fn halves(&self, a: M::Double, b: M::Double) -> (M::Word, M::Word) {
+        let m = self.m;
+        let high = m.multiply_add(a, b, self.two_104);
+        let rest = m.multiply_subtract(self.factors.0, self.factors.1, high);
+        let low = m.multiply_add(a, b, rest);
+        (m.bits(high), m.bits(low))
+    }
+
+    /// The q with t + q·p_0 = 0 mod 2^52.
+    #[inline(always)]
+    fn quotient(&self, t: M::Word) -> M::Double {
+        let (_, low) = self.halves(self.double(t), self.constant(P_INVERSE));
+        self.double(self.m.add(low, self.two_51))
+    }
+
+    /// What is carried from place t, which becomes 0 with the lower half of q·p_0; more by LOW_ABOVE.
+    #[inline(always)]
+    fn carried(&self, t: M::Word, low: M::Word) -> M::Word {
+        // t + q·p_0 is a multiple of 2^52, and the half in LOW does not reach the next.
+        self.m.above(self.m.add(t, low))
+    }
+}
+
+/// The products of one limb of the second operands: all but the topmost half, which goes to `top`.
+macro_rules! row {
+    ($i:literal, $c:ident, $a:ident, $pairs:ident, $v:ident, $t:ident, $top:ident) => {
+        for k in 0..K {
+            let b = $c.double($pairs[k].1.limbs[$v][$i]);
+            for j in 0..LIMBS {
+                let (high, low) = $c.halves($a[k][j], b);
+                $t[($i + j) % LIMBS] = $c.m.add($t[($i + j) % LIMBS], low);
+                if j + 1 < LIMBS {
+                    $t[($i + j + 1) % LIMBS] = $c.m.add($t[($i + j + 1) % LIMBS], high);
+                } else {
+                    $top = $c.m.add($top, high);
+                }
+            }
+        }
+    };
+}
+
+/// Adds the multiple of p that makes place I, where `$vanishing` was, vanish.
+macro_rules! multiple {
+    ($i:literal, $c:ident, $t:ident, $q:ident, $vanishing:ident) => {
+        let (high, low) = $c.halves($q, $c.constant(P_LIMBS[0]));
+        let carry = $c.carried($vanishing, low);
+        $t[($i + 1) % LIMBS] = $c.m.add($t[($i + 1) % LIMBS], $c.m.add(carry, high));
+        for j in 1..LIMBS {
+            let (high, low) = $c.halves($q, $c.constant(P_LIMBS[j]));
+            $t[($i + j) % LIMBS] = $c.m.add($t[($i + j) % LIMBS], low);
+            $t[($i + j + 1) % LIMBS] = $c.m.add($t[($i + j + 1) % LIMBS], high);
+        }
+    };
+}
+
+/// See [`Multiplier::products`].
+#[inline(always)]
+pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
+    m: M,
+    pairs: [(&Fe<M>, &Fe<M>); K],
+    out: &mut Fe<M>,
+) {
+    let c = Constants::new(m);
+    for v in 0..M::REGISTERS {
+        let places = const { start(K) };
+        let mut a = [[c.two_52; LIMBS]; K];
+        for k in 0..K {
+            for j in 0..LIMBS {
+                a[k][j] = c.double(pairs[k].0.limbs[v][j]);
+            }
+        }
+        let mut t = [m.splat(0); LIMBS];
+        for j in 0..LIMBS {
+            t[j] = m.splat(places[j]);
+        }
+        let mut top = m.splat(places[LIMBS]);
+        row!(0, c, a, pairs, v, t, top);
+        // The next row is independent of the quotient: it fills the time that the latter takes.
+        macro_rules! step {
+            ($i:literal $(, $next:literal)?) => {
+                let (q, vanishing) = (c.quotient(t[$i]), t[$i]);
+                t[$i] = top;
+                $(
+                    top = m.splat(places[LIMBS + $next]);
+                    row!($next, c, a, pairs, v, t, top);
+                )?
+                multiple!($i, c, t, q, vanishing);
+            };
+        }
+        step!(0, 1);
+        step!(1, 2);
+        step!(2, 3);
+        step!(3, 4);
+        step!(4, 5);
+        step!(5, 6);
+        step!(6, 7);
+        step!(7);
+        out.limbs[v] = finish::<M, FORM>(m, t);
+    }
+}
+
+/// See [`Multiplier::square`].
+#[inline(always)]
+pub(super) fn square<M: Doubles, const FORM: u8>(m: M, a: &Fe<M>, out: &mut Fe<M>) {
+    let c = Constants::new(m);
+    for v in 0..M::REGISTERS {
+        let mut x = [c.two_52; LIMBS];
+        let mut t = [m.splat(0); 2 * LIMBS];
+        for j in 0..LIMBS {
+            x[j] = c.double(a.limbs[v][j]);
+        }
+        for k in 0..2 * LIMBS {
+            t[k] = m.splat(START_ASCENDING[k]);
+        }
+        // Products of different limbs come twice: they are summed once and doubled.
+        for i in 0..LIMBS {
+            for j in i + 1..LIMBS {
+                let (high, low) = c.halves(x[i], x[j]);
+                t[i + j] = m.add(t[i + j], low);
+                t[i + j + 1] = m.add(t[i + j + 1], high);
+            }
+        }
+        for i in 0..LIMBS {
+            let (high, low) = c.halves(x[i], x[i]);
+            for (k, half) in [(2 * i, low), (2 * i + 1, high)] {
+                let doubled = m.add(m.add(t[k], t[k]), m.splat(START_EQUAL[k]));
+                t[k] = m.add(doubled, half);
+            }
+        }
+        macro_rules! reduce {
+            ($($i:literal)*) => {
+                $(
+                    let q = c.quotient(t[$i]);
+                    let (high, low) = c.halves(q, c.constant(P_LIMBS[0]));
+                    let carry = c.carried(t[$i], low);
+                    t[$i + 1] = m.add(t[$i + 1], m.add(carry, high));
+                    for j in 1..LIMBS {
+                        let (high, low) = c.halves(q, c.constant(P_LIMBS[j]));
+                        t[$i + j] = m.add(t[$i + j], low);
+                        t[$i + j + 1] = m.add(t[$i + j + 1], high);
+                    }
+                )*
+            };
+        }
+        reduce!(0 1 2 3 4 5 6 7);
+        let mut upper = [m.splat(0); LIMBS];
+        upper.copy_from_slice(&t[LIMBS..]);
+        out.limbs[v] = finish::<M, FORM>(m, upper);
+    }
+}
+
+/// See [`Multiplier::take_multiple`].
+#[inline(always)]
+pub(super) fn take_multiple<M: Doubles>(m: M, mut limbs: [M::Word; LIMBS]) -> [M::Word; LIMBS] {
+    let c = Constants::new(m);
+    let top = c.double(limbs[LIMBS - 1]);
+    let nearest = m.multiply_add(top, c.constant(TOP_INVERSE), c.two_104);
+    let nearest = m.subtract(nearest, c.two_104);
+    let (one, zero) = (c.constant(1), c.constant(0));
+    let scale = m.doubles(m.splat((1.0 / TWO_52).to_bits()));
+    let q = m.max(m.multiply_subtract(nearest, scale, one), zero);
+    for j in 0..LIMBS {
+        let (high, low) = c.halves(q, c.constant(P_LIMBS[j]));
+        limbs[j] = m.sub(limbs[j], m.sub(low, m.splat(LOW)));
+        if j + 1 < LIMBS {
+            limbs[j + 1] = m.sub(limbs[j + 1], m.sub(high, m.splat(HIGH)));
+        }
+    }
+    limbs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What no double is: one and a half more than 2^104 / 2^52, in units of 2^52.
+    #[test]
+    fn both_factors_make_up_the_constant() {
+        let (x, y) = (FACTORS.0 as u128, FACTORS.1 as u128);
+        assert_eq!(x * y, (1 << 104) + (3 << 51));
+        assert_eq!((x as f64, y as f64), FACTORS);
+    }
+
+    /// Halves of products whose lower half is nothing, small, and a tie between two upper halves.
+    #[test]
+    fn both_halves_make_up_a_product() {
+        let max = (1u64 << LIMB_BITS) - 1;
+        let numbers = [
+            0,
+            1,
+            2,
+            3,
+            1 << 25,
+            1 << 26,
+            1 << 51,
+            (1 << 51) + 1,
+            max - 1,
+            max,
+        ];
+        for (a, b) in numbers.iter().flat_map(|a| numbers.map(|b| (*a, b))) {
+            let (x, y) = (a as f64, b as f64);
+            let high = x.mul_add(y, TWO_104);
+            let rest = FACTORS.0.mul_add(FACTORS.1, -high);
+            let low = x.mul_add(y, rest);
+            let (h, l) = (
+                high.to_bits().wrapping_sub(HIGH),
+                low.to_bits().wrapping_sub(LOW) as i64,
+            );
+            assert!(l.unsigned_abs() <= 1 << 51, "{a} * {b}");
+            let sum = (i128::from(h) << LIMB_BITS) + i128::from(l);
+            assert_eq!(sum, i128::from(a) * i128::from(b), "{a} * {b}");
+        }
+    }
+}
