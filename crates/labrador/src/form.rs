@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use alphorn_exec::{Exec, Stopped};
 
+use crate::aggregate::Aggregate;
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, weigh, weights};
 use crate::ring::{Ntt, Rq, mul_mod};
@@ -131,20 +132,21 @@ pub(crate) fn pairs(pieces: usize) -> impl Iterator<Item = (usize, usize)> {
 /// The equations of a level, known to both sides. A lift is an equation whose constant
 /// coefficient alone must hold; its form has it as the constant of `rhs`.
 pub(crate) trait Equations {
-    /// Adds each equation that holds in `R_Q`, with a fresh short weight.
-    fn aggregate(
-        &self,
+    /// Adds each equation that holds in `R_Q`, with a fresh short weight. What is returned is the
+    /// part of the linear form that is not added to `form.phi`.
+    fn aggregate<'a>(
+        &'a self,
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         exec: Exec<'_>,
-    ) -> Result<(), Stopped>;
+    ) -> Result<Option<Aggregate<'a>>, Stopped>;
 
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
 
-    /// Whether [`Equations::lift`] adds to the linear form; else it takes forms without one.
-    fn lifts_linear_forms(&self) -> bool;
+    /// Whether anything is added to `form.phi`; else both methods take forms without one.
+    fn has_linear_form(&self) -> bool;
 
     /// Elements of the cut witness that must be zero.
     fn padding(&self, cut: &Cut) -> Vec<usize>;
@@ -187,7 +189,12 @@ pub(crate) fn lifts(
     Ok(forms)
 }
 
+/// `2^bits` modulo `Q`.
+pub(crate) fn power(bits: u32) -> u64 {
+    mul_mod(1 << (bits / 2), 1 << (bits - bits / 2))
+}
+
 /// `2^bits x`.
 pub(crate) fn shifted(x: &Rq, bits: u32) -> Rq {
-    x.scaled(mul_mod(1 << (bits / 2), 1 << (bits - bits / 2)))
+    x.scaled(power(bits))
 }

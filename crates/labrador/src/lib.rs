@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod adversary;
+mod aggregate;
 pub mod challenge;
 mod compare;
 mod digits;

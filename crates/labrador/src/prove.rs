@@ -451,6 +451,8 @@ pub(crate) fn combine(
     let mut stream = transcript.seed("weights", 0).stream();
     let weights = draw_weights(&mut stream);
     let mut form = Form::weighted(&weights, lifts, exec)?;
-    equations.aggregate(cut, &mut stream, &mut form, exec)?;
+    if let Some(aggregate) = equations.aggregate(cut, &mut stream, &mut form, exec)? {
+        aggregate.add_to(&mut form.phi, exec)?;
+    }
     Ok(form)
 }

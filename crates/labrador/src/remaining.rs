@@ -1,13 +1,16 @@
 //! The verifier's one equation of a level. Its linear form is needed under the challenges alone,
 //! so what the projection adds to it is computed where it is summed, and stored nowhere.
 
+use std::ops::Range;
+
 use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, Weighted};
-use crate::kernel::Dispatch;
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
 use crate::prove::draw_weights;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq, Transforms};
+use crate::ring::{DEPTH, Ntt, Rq, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Transcript;
 
@@ -32,7 +35,7 @@ impl Lifted {
     ) -> Self {
         let rows = weights(&mut transcript.seed("lift projection", 0).stream());
         let padding = equations.padding(cut);
-        let elements = if equations.lifts_linear_forms() {
+        let elements = if equations.has_linear_form() {
             cut.pieces * cut.rank
         } else {
             0
@@ -60,50 +63,51 @@ impl Lifted {
     }
 
     /// The same equation as [`crate::prove::combine`].
-    pub(crate) fn combine(
+    pub(crate) fn combine<'a>(
         self,
         transcript: &Transcript,
-        equations: &dyn Equations,
+        equations: &'a dyn Equations,
         cut: &Cut,
         exec: Exec<'_>,
-    ) -> Result<Remaining, Stopped> {
+    ) -> Result<Remaining<'a>, Stopped> {
         let mut stream = transcript.seed("weights", 0).stream();
         let weights = draw_weights(&mut stream);
         let mut form = Form::weighted(&weights, &self.forms, exec)?;
-        form.phi.resize(cut.pieces * cut.rank, Rq::ZERO);
         let multiples = self.multiples.each_ref().map(|multiples| &multiples[..]);
         let multiples = exec.backend().run(Weighted(&weights, multiples));
-        for (&index, multiple) in self.padding.iter().zip(&multiples) {
-            form.phi[index].add(multiple);
-        }
-        equations.aggregate(cut, &mut stream, &mut form, exec)?;
+        let aggregate = equations.aggregate(cut, &mut stream, &mut form, exec)?;
         Ok(Remaining {
             projection: self.projection,
             rows: self.rows,
             weights,
+            padding: self.padding.into_iter().zip(multiples).collect(),
+            aggregate,
             form,
         })
     }
 }
 
-/// The one equation; `form.phi` is without the columns of the projection.
-pub(crate) struct Remaining {
+/// The one equation, its linear form in parts.
+pub(crate) struct Remaining<'a> {
+    /// The columns of the projection, under the weights of its rows and of the lifts.
     projection: Projection,
     rows: [Weights; LIFTS],
     weights: [Ntt; LIFTS],
+    /// The places that must be zero in order, and their multiples.
+    padding: Vec<(usize, Rq)>,
+    /// The relation of the level before.
+    aggregate: Option<Aggregate<'a>>,
+    /// The rest; `form.phi` is empty if it is zero.
     pub(crate) form: Form,
 }
 
-/// Forms of a place: those of the lifts, and the rest.
-const TERMS: usize = LIFTS + 1;
-
 /// Pieces whose forms are summed at a time.
-const PIECES: usize = DEPTH / TERMS;
+const PIECES: usize = DEPTH / LIFTS;
 
 /// Places of a task.
 const PLACES: usize = 32;
 
-impl Remaining {
+impl Remaining<'_> {
     /// `sum c_i phi_i` over all pieces.
     pub(crate) fn amortise(
         &self,
@@ -111,42 +115,71 @@ impl Remaining {
         challenges: &[Ntt],
         exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
-        let [a, b, c] = &self.weights;
-        let of_piece = |challenge: &Ntt| -> [Ntt; TERMS] {
-            [
-                challenge.times(a),
-                challenge.times(b),
-                challenge.times(c),
-                challenge.clone(),
-            ]
-        };
-        let factors: Vec<[Ntt; TERMS]> = challenges.iter().map(of_piece).collect();
-        let parts = exec.try_map(cut.rank.div_ceil(PLACES), |task| {
+        let backend = exec.backend();
+        let of_piece = |challenge: &Ntt| self.weights.each_ref().map(|w| challenge.times(w));
+        let factors: Vec<[Ntt; LIFTS]> = challenges.iter().map(of_piece).collect();
+        let all: Vec<Option<Ntt>> = challenges.iter().cloned().map(Some).collect();
+        let aggregate = (self.aggregate.as_ref()).map(|a| a.under(&all, backend));
+        let mut out = vec![Rq::ZERO; cut.rank];
+        exec.try_fill(&mut out, PLACES, |task, out| {
             let first = task * PLACES;
-            let count = PLACES.min(cut.rank - first);
-            let mut sum = Matrix::zero(count, 1);
+            let places = first..first + out.len();
+            let mut sums = vec![Ntt::zero(); out.len()];
             for (group, factors) in factors.chunks(PIECES).enumerate() {
-                let pieces = group * PIECES..group * PIECES + factors.len();
-                let terms: Vec<Vec<Ntt>> = pieces
-                    .flat_map(|piece| self.terms(piece * cut.rank + first, count, exec.backend()))
+                let terms: Vec<[Vec<Ntt>; LIFTS]> = (0..factors.len())
+                    .map(|k| (group * PIECES + k) * cut.rank + first)
+                    .map(|start| self.columns(start..start + places.len(), backend))
                     .collect();
-                sum.add(
-                    terms.len(),
-                    |k, t| &terms[t][k],
-                    |_, t| &factors[t / TERMS][t % TERMS],
-                    exec.backend(),
-                );
+                backend.run(AddColumns(&mut sums, &terms, factors));
             }
-            sum.elements(exec.backend())
+            if let Some(aggregate) = &aggregate {
+                aggregate.add(places.clone(), &mut sums, backend);
+            }
+            for (piece, challenge) in challenges.iter().enumerate() {
+                let start = piece * cut.rank + first;
+                self.add_rest(start..start + places.len(), challenge, &mut sums);
+            }
+            out.clone_from_slice(&backend.elements(&sums));
         })?;
-        Ok(parts.concat())
+        Ok(out)
     }
 
-    /// The forms of `count` places from `start` on.
-    fn terms(&self, start: usize, count: usize, backend: Backend) -> [Vec<Ntt>; TERMS] {
-        let places = start..start + count;
-        let [a, b, c] = (self.projection).collapse(places.clone(), &self.rows, backend);
-        let forms: [&[Rq]; TERMS] = [&a, &b, &c, &self.form.phi[places]];
-        forms.map(|forms| backend.transforms(forms))
+    /// The columns of the projection at some places, under the weights of its rows.
+    fn columns(&self, places: Range<usize>, backend: Backend) -> [Vec<Ntt>; LIFTS] {
+        let columns = self.projection.collapse(places, &self.rows, backend);
+        columns.map(|columns| backend.transforms(&columns))
+    }
+
+    /// What the equations add that are no relation of a level, and multiples of padding.
+    fn add_rest(&self, places: Range<usize>, challenge: &Ntt, sums: &mut [Ntt]) {
+        let mut add = |index: usize, x: &Rq| {
+            let product = Ntt::from_rq(x).times(challenge);
+            sums[index - places.start].add(&product);
+        };
+        let behind = |index: usize| self.padding.partition_point(|(place, _)| *place < index);
+        for (index, multiple) in &self.padding[behind(places.start)..behind(places.end)] {
+            add(*index, multiple);
+        }
+        if !self.form.phi.is_empty() {
+            for index in places.clone() {
+                add(index, &self.form.phi[index]);
+            }
+        }
+    }
+}
+
+/// Adds the columns of some pieces under the factors of their lifts.
+struct AddColumns<'a>(&'a mut [Ntt], &'a [[Vec<Ntt>; LIFTS]], &'a [[Ntt; LIFTS]]);
+
+impl Pass for AddColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(sums, terms, factors) = self;
+        for (k, sum) in sums.iter_mut().enumerate() {
+            let terms = terms.iter().flatten().map(|columns| &columns[k]);
+            sum.add_dot_in::<V>(terms.zip(factors.as_flattened()));
+        }
     }
 }

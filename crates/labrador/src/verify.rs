@@ -41,12 +41,12 @@ impl Verifier<'_> {
     }
 
     /// From the commitments of a level to its one remaining equation.
-    fn aggregate(
+    fn aggregate<'e>(
         &mut self,
-        equations: &dyn Equations,
+        equations: &'e dyn Equations,
         cut: &Cut,
         bound: u128,
-    ) -> Result<Remaining, Reject> {
+    ) -> Result<Remaining<'e>, Reject> {
         self.step_of_level("lifts", "later: lifts")?;
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
@@ -189,7 +189,7 @@ impl Verifier<'_> {
         &self,
         keys: &Keys,
         tail: &Tail,
-        remaining: &Remaining,
+        remaining: &Remaining<'_>,
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);

@@ -4,6 +4,7 @@ use alphorn_exec::{Exec, Stopped};
 
 use super::columns::{check_columns, check_products};
 use super::product::{Products, interleaved};
+use crate::aggregate::Aggregate;
 use crate::challenge::weight;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys};
@@ -184,13 +185,13 @@ impl<'a> Chihuahua<'a> {
 }
 
 impl Equations for Chihuahua<'_> {
-    fn aggregate(
-        &self,
+    fn aggregate<'a>(
+        &'a self,
         _: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         _: Exec<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Option<Aggregate<'a>>, Stopped> {
         let (layout, e) = (&self.layout, self.layout.extension);
         for i in 0..layout.columns {
             let weights: Vec<Ntt> = (0..e)
@@ -210,7 +211,7 @@ impl Equations for Chihuahua<'_> {
             }
             form.rhs.add(&weighted.rhs);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn lift(&self, _: &Cut, stream: &mut Stream, form: &mut Form) {
@@ -236,7 +237,7 @@ impl Equations for Chihuahua<'_> {
         form.rhs.set_constant(constant);
     }
 
-    fn lifts_linear_forms(&self) -> bool {
+    fn has_linear_form(&self) -> bool {
         true
     }
 

@@ -5,6 +5,7 @@ use alphorn_exec::{Exec, Stopped};
 use super::columns::Relation;
 use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use super::product::Products;
+use crate::aggregate::Aggregate;
 use crate::challenge::weight;
 use crate::form::{Equations, Form};
 use crate::joint::{DrawnForms, TILE};
@@ -209,18 +210,18 @@ fn blended<'a>(forms: impl Iterator<Item = &'a [i16; TILE]>, halves: &[(i64, i64
 }
 
 impl Equations for Columns<'_> {
-    fn aggregate(
-        &self,
+    fn aggregate<'a>(
+        &'a self,
         _: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         exec: Exec<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Option<Aggregate<'a>>, Stopped> {
         self.add_products(stream, form);
-        match self.relation {
-            Relation::Forms(_) => Ok(()),
-            Relation::Products(products) => self.add_quotients(products, stream, form, exec),
+        if let Relation::Products(products) = self.relation {
+            self.add_quotients(products, stream, form, exec)?;
         }
+        Ok(None)
     }
 
     fn lift(&self, _: &Cut, stream: &mut Stream, form: &mut Form) {
@@ -231,7 +232,7 @@ impl Equations for Columns<'_> {
         }
     }
 
-    fn lifts_linear_forms(&self) -> bool {
+    fn has_linear_form(&self) -> bool {
         true
     }
 
