@@ -11,19 +11,20 @@
 //! `1 + 2^b`, which counts as `2^19`. What digits of quadratic garbage count is reduced first. So
 //! all terms together are below `2^92`, and the residues hold `2^102`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::challenge::weight;
-use crate::folded::Folded;
+use crate::folded::{Families, Folded, Linear};
 use crate::form::{pairs, power, shifted};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::{Cut, Level};
-use crate::transcript::Stream;
+use crate::transcript::{Stream, is_left_out};
 
-/// The weights of the equations (2) to (6); (7) has weight 1.
+/// The weights of the equations (2) to (6); (7) has weight 1, or one for each family.
 pub(crate) struct Weights {
     first: Vec<Ntt>,
     outer: Vec<Ntt>,
@@ -31,19 +32,35 @@ pub(crate) struct Weights {
     inner: Vec<Ntt>,
     pub(crate) norm: Ntt,
     sum: Ntt,
+    /// Of (7) for each family.
+    families: Vec<Ntt>,
 }
 
 impl Weights {
     pub(crate) fn draw(level: &Level, first: usize, stream: &mut Stream) -> Self {
         let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
-        Self {
+        let mut out = Self {
             first: (0..first).map(|_| one()).collect(),
             outer: (0..level.kappa_outer).map(|_| one()).collect(),
             garbage: (0..level.kappa_outer).map(|_| one()).collect(),
             inner: (0..level.kappa).map(|_| one()).collect(),
             norm: one(),
             sum: one(),
+            families: (0..level.families).map(|_| one()).collect(),
+        };
+        for (left_out, weights) in [
+            (is_left_out!(stream, First), &mut out.first[..]),
+            (is_left_out!(stream, Outer), &mut out.outer),
+            (is_left_out!(stream, Garbage), &mut out.garbage),
+            (is_left_out!(stream, Inner), &mut out.inner),
+            (is_left_out!(stream, Sum), std::slice::from_mut(&mut out.sum)),
+            (is_left_out!(stream, Families), &mut out.families),
+        ] {
+            if left_out {
+                weights.fill(Ntt::zero());
+            }
         }
+        out
     }
 
     /// The right sides of all equations under their weights.
@@ -71,6 +88,10 @@ pub(crate) struct Aggregate<'a> {
     pairs: Vec<(usize, usize)>,
     /// What each digit of each `g_ij` counts by equations (5) and (6); empty if there is none.
     quadratic: Vec<Ntt>,
+    /// What each digit of each `h_(f,i)` counts by equations (5) and (7); empty without families.
+    shared: Vec<Ntt>,
+    /// The form of equation (7).
+    phi: Cow<'a, [Rq]>,
 }
 
 /// An integer as an element.
@@ -104,11 +125,21 @@ impl<'a> Aggregate<'a> {
                 pairs,
             })
         })?;
+        let mut shared = Vec::new();
+        let phi = match &folded.linear {
+            Linear::One(phi) => Cow::Borrowed(&phi[..]),
+            Linear::Families(families) => {
+                shared = of_families(folded, families, &weights, exec)?;
+                Cow::Owned(families.forms.combine(&weights.families, exec)?)
+            }
+        };
         Ok(Self {
             folded,
             cut: *cut,
             weights,
             quadratic: quadratic.concat(),
+            shared,
+            phi,
             pairs,
         })
     }
@@ -192,6 +223,30 @@ impl Pass for OfQuadratic<'_> {
     }
 }
 
+/// `a_(f,i)` under the weight of (5) and `c_i` under that of (7), times the power of each digit.
+fn of_families(
+    folded: &Folded<'_>,
+    families: &Families,
+    weights: &Weights,
+    exec: Exec<'_>,
+) -> Result<Vec<Ntt>, Stopped> {
+    let (level, backend) = (folded.level, exec.backend());
+    let pieces = level.cut.pieces;
+    let parts = exec.try_map(weights.families.len(), |family| {
+        let range = family * pieces..(family + 1) * pieces;
+        let coefficients = backend.transforms(&families.coefficients[range]);
+        let mut out = Vec::with_capacity(pieces * level.t_digits);
+        for (a, c) in coefficients.iter().zip(&folded.challenges) {
+            let mut factor = a.times(&weights.sum);
+            factor.add(&c.times(&weights.families[family]));
+            let factor = factor.to_rq();
+            out.extend((0..level.t_digits as u32).map(|d| shifted(&factor, level.t_base * d)));
+        }
+        backend.transforms(&out)
+    })?;
+    Ok(parts.concat())
+}
+
 /// What a piece of both halves of `z` has by equations (4) and (7).
 struct OfResponse {
     /// The negated factor, of `phi`.
@@ -256,7 +311,7 @@ impl Under<'_> {
     #[inline(always)]
     fn add_response<V: Vectors>(&self, of: &OfResponse, index: usize, sum: &mut Ntt) {
         let folded = self.of.folded;
-        let phi = Ntt::from_rq_in::<V>(&folded.phi[index]);
+        let phi = Ntt::from_rq_in::<V>(&self.of.phi[index]);
         let column = folded.keys.inner.column(of.rows.len(), index);
         let all = std::iter::once(&phi).chain(column);
         sum.add_dot_in::<V>(all.zip(std::iter::once(&of.own).chain(&of.rows)));
@@ -295,6 +350,9 @@ impl Under<'_> {
         let Some(index) = index.checked_sub(level.digits_outer()) else {
             return (self.of.quadratic[index - g_start].clone(), &of.own);
         };
+        if level.families > 0 {
+            return (self.of.shared[index].clone(), &of.own);
+        }
         let (i, j) = self.of.pairs[index / level.t_digits];
         let mut counts = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
         if i == j {
@@ -313,7 +371,7 @@ impl Pass for AddPlaces<'_> {
     fn run<V: Vectors>(self) {
         let Self(under, places, sums) = self;
         let rank = under.of.cut.rank;
-        let (length, digits) = (under.of.folded.phi.len(), under.of.folded.level.digits());
+        let (length, digits) = (under.of.phi.len(), under.of.folded.level.digits());
         for (place, sum) in places.zip(sums) {
             for (piece, of) in under.response.iter().enumerate() {
                 let index = piece * rank + place;

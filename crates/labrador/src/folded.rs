@@ -24,14 +24,15 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys for proofs with one or two openings at the first level, pieces of up to `inner`
-    /// elements and up to `outer` digits. Longer keys begin with the same elements, so one set
+    /// Keys for the proofs of a schedule. Longer keys begin with the same elements, so one set
     /// serves every schedule that is shorter.
     #[must_use]
-    pub fn expand(inner: usize, outer: usize, openings: usize, backend: Backend) -> Self {
+    pub fn expand(schedule: &Schedule, backend: Backend) -> Self {
+        let (inner, outer) = schedule.key_lengths();
+        let first = if schedule.has_first() { outer } else { 0 };
         Self {
             inner: Key::expand(INNER, inner, backend),
-            first: Key::expand(FIRST, if openings > 1 { outer } else { 0 }, backend),
+            first: Key::expand(FIRST, first, backend),
             outer: Key::expand(OUTER, outer, backend),
             garbage: Key::expand(GARBAGE, outer, backend),
             backend,
@@ -47,9 +48,9 @@ impl Keys {
 
     /// Whether the keys are long enough for a schedule.
     #[must_use]
-    pub fn serve(&self, schedule: &Schedule, openings: usize) -> bool {
+    pub fn serve(&self, schedule: &Schedule) -> bool {
         let (inner, outer) = schedule.key_lengths();
-        let first = if openings > 1 { outer } else { 0 };
+        let first = if schedule.has_first() { outer } else { 0 };
         let lengths = [
             (&self.inner, inner),
             (&self.first, first),
@@ -71,19 +72,43 @@ impl Keys {
 /// 5. `sum a_ij g_ij + sum h_ii = b`;
 /// 6. `<z, z> = sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`, if any equation is quadratic;
 /// 7. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
+///
+/// Where all pieces share families of forms, `phi_i = sum_f a_(f,i) psi_f`, the garbage is
+/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and in place of (7) there is
+/// `<psi_f, z> = sum c_i h_(f,i)` for every family.
 pub struct Folded<'a> {
     pub(crate) level: &'a Level,
     pub(crate) keys: &'a Keys,
     /// `c_1 .. c_r`.
     pub(crate) challenges: Vec<Ntt>,
-    /// `sum c_i phi_i`.
-    pub(crate) phi: Vec<Rq>,
+    pub(crate) linear: Linear,
     /// `a_ij`.
     pub(crate) quadratic: Quadratic,
     /// `b`.
     pub(crate) rhs: Rq,
     pub(crate) openings: Openings,
     pub(crate) u2: Vec<Rq>,
+}
+
+/// The linear forms after a level.
+pub(crate) enum Linear {
+    /// `sum c_i phi_i`.
+    One(Vec<Rq>),
+    /// Families of forms that all pieces share.
+    Families(Families),
+}
+
+/// Linear forms that are sums of few.
+pub(crate) struct Families {
+    pub(crate) forms: Box<dyn Combine>,
+    /// `a_(f,i)`, family by family.
+    pub(crate) coefficients: Vec<Rq>,
+}
+
+/// The forms of families.
+pub(crate) trait Combine: Sync {
+    /// `sum_f factors[f] psi_f`.
+    fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped>;
 }
 
 /// The commitments to the digits of `t` and `g`.

@@ -7,10 +7,11 @@ use alphorn_exec::{Exec, Stopped};
 
 use crate::aggregate::Aggregate;
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::projection::{LIFTS, Projection, ROWS, weigh, weights};
+use crate::images::ShownLifts;
+use crate::projection::LIFTS;
 use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;
-use crate::transcript::{Stream, Transcript};
+use crate::transcript::{Stream, Transcript, is_left_out};
 
 /// Coefficients of `<s_i, s_j>` for `i <= j`; absent ones are zero.
 pub(crate) type Quadratic = BTreeMap<(usize, usize), Rq>;
@@ -152,38 +153,31 @@ pub(crate) trait Equations {
     fn padding(&self, cut: &Cut) -> Vec<usize>;
 }
 
-/// The lifts of a level before their other coefficients are known: the projection, the equations
-/// on constant coefficients, and random multiples of everything that must be zero.
+/// The lifts of a level before their other coefficients are known: what shows that the witness is
+/// short, the equations on constant coefficients, and random multiples of everything that must be
+/// zero.
 pub(crate) fn lifts(
     equations: &dyn Equations,
     cut: &Cut,
-    projection: &Projection,
-    image: &[i64; ROWS],
+    shown: &ShownLifts,
     transcript: &Transcript,
     exec: Exec<'_>,
 ) -> Result<[Form; LIFTS], Stopped> {
-    let weights = weights(&mut transcript.seed("lift projection", 0).stream());
-    let elements = cut.pieces * cut.rank;
-    let parts = exec.try_map(elements.div_ceil(CHUNK), |index| {
-        let first = index * CHUNK;
-        let range = first..elements.min(first + CHUNK);
-        projection.collapse(range, &weights, exec.backend())
-    })?;
-    let mut forms: [Form; LIFTS] = std::array::from_fn(|l| Form {
+    let mut forms = shown.forms(cut.pieces * cut.rank, exec)?.map(|phi| Form {
         quadratic: Quadratic::new(),
-        phi: parts
-            .iter()
-            .flat_map(|part| part[l].iter().cloned())
-            .collect(),
+        phi,
         rhs: Rq::ZERO,
     });
-    let padding = equations.padding(cut);
+    let padding = shown.shown.without_digits(equations.padding(cut));
     for (l, form) in forms.iter_mut().enumerate() {
         let mut stream = transcript.seed("lift equations", l as u64).stream();
-        form.rhs.set_constant(weigh(&weights[l], image));
+        form.rhs.set_constant(shown.constant(l));
         equations.lift(cut, &mut stream, form);
         for &index in &padding {
-            form.phi[index].add(&stream.element());
+            let multiple = stream.element();
+            if !is_left_out!(transcript, Padding) {
+                form.phi[index].add(&multiple);
+            }
         }
     }
     Ok(forms)

@@ -113,8 +113,10 @@ impl Statement {
             pieces: self.pieces,
             rank: self.rank,
             norm_sq: self.norm_sq,
-            extracted_norm_sq: None,
-            openings: 1,
+            images: None,
+            families: 0,
+            front_bytes: 0,
+            block_levels: 0,
             quadratic: self.equations.iter().any(|e| !e.quadratic.is_empty()),
             profile: self.profile,
         }

@@ -8,16 +8,16 @@ use alphorn_exec::{Backend, Exec, Stopped};
 use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, Weighted};
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
+use crate::images::{BLOCK, Shown, ShownLifts, transformed};
+use crate::projection::{LIFTS, Projection, Weights};
 use crate::prove::draw_weights;
 use crate::ring::{DEPTH, Ntt, Rq, Transforms};
 use crate::schedule::Cut;
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, is_left_out};
 
-/// The lifts of a level, each without the columns of the projection.
+/// The lifts of a level, each without what shows that the witness is short.
 pub(crate) struct Lifted {
-    projection: Projection,
-    rows: [Weights; LIFTS],
+    shown: ShownLifts,
     pub(crate) forms: [Form; LIFTS],
     /// The places that must be zero, and their multiples in each lift.
     padding: Vec<usize>,
@@ -29,12 +29,11 @@ impl Lifted {
     pub(crate) fn new(
         equations: &dyn Equations,
         cut: &Cut,
-        projection: Projection,
-        image: &[i64; ROWS],
+        shown: Shown,
         transcript: &Transcript,
     ) -> Self {
-        let rows = weights(&mut transcript.seed("lift projection", 0).stream());
-        let padding = equations.padding(cut);
+        let shown = ShownLifts::draw(shown, transcript);
+        let padding = shown.shown.without_digits(equations.padding(cut));
         let elements = if equations.has_linear_form() {
             cut.pieces * cut.rank
         } else {
@@ -48,14 +47,16 @@ impl Lifted {
                 rhs: Rq::ZERO,
             };
             let mut stream = transcript.seed("lift equations", l as u64).stream();
-            form.rhs.set_constant(weigh(&rows[l], image));
+            form.rhs.set_constant(shown.constant(l));
             equations.lift(cut, &mut stream, &mut form);
             multiples[l] = padding.iter().map(|_| stream.element()).collect();
+            if is_left_out!(transcript, Padding) {
+                multiples[l].fill(Rq::ZERO);
+            }
             form
         });
         Self {
-            projection,
-            rows,
+            shown,
             forms,
             padding,
             multiples,
@@ -77,8 +78,7 @@ impl Lifted {
         let multiples = exec.backend().run(Weighted(&weights, multiples));
         let aggregate = equations.aggregate(cut, &mut stream, &mut form, exec)?;
         Ok(Remaining {
-            projection: self.projection,
-            rows: self.rows,
+            shown: self.shown,
             weights,
             padding: self.padding.into_iter().zip(multiples).collect(),
             aggregate,
@@ -89,9 +89,8 @@ impl Lifted {
 
 /// The one equation, its linear form in parts.
 pub(crate) struct Remaining<'a> {
-    /// The columns of the projection, under the weights of its rows and of the lifts.
-    projection: Projection,
-    rows: [Weights; LIFTS],
+    /// What shows that the witness is short, under the weights of the lifts.
+    shown: ShownLifts,
     weights: [Ntt; LIFTS],
     /// The places that must be zero in order, and their multiples.
     padding: Vec<(usize, Rq)>,
@@ -120,18 +119,13 @@ impl Remaining<'_> {
         let factors: Vec<[Ntt; LIFTS]> = challenges.iter().map(of_piece).collect();
         let all: Vec<Option<Ntt>> = challenges.iter().cloned().map(Some).collect();
         let aggregate = (self.aggregate.as_ref()).map(|a| a.under(&all, backend));
+        let columns = Columns::new(&self.shown, &factors, exec)?;
         let mut out = vec![Rq::ZERO; cut.rank];
         exec.try_fill(&mut out, PLACES, |task, out| {
             let first = task * PLACES;
             let places = first..first + out.len();
             let mut sums = vec![Ntt::zero(); out.len()];
-            for (group, factors) in factors.chunks(PIECES).enumerate() {
-                let terms: Vec<[Vec<Ntt>; LIFTS]> = (0..factors.len())
-                    .map(|k| (group * PIECES + k) * cut.rank + first)
-                    .map(|start| self.columns(start..start + places.len(), backend))
-                    .collect();
-                backend.run(AddColumns(&mut sums, &terms, factors));
-            }
+            columns.add(cut, places.clone(), &mut sums, backend);
             if let Some(aggregate) = &aggregate {
                 aggregate.add(places.clone(), &mut sums, backend);
             }
@@ -141,13 +135,13 @@ impl Remaining<'_> {
             }
             out.clone_from_slice(&backend.elements(&sums));
         })?;
+        if let Shown::Blocks(images, ..) = &self.shown.shown {
+            let digits = self.shown.of_images(exec)?;
+            for (k, factors) in factors[images.pieces()..].iter().enumerate() {
+                add_digits(&digits, k * cut.rank, factors, &mut out, exec)?;
+            }
+        }
         Ok(out)
-    }
-
-    /// The columns of the projection at some places, under the weights of its rows.
-    fn columns(&self, places: Range<usize>, backend: Backend) -> [Vec<Ntt>; LIFTS] {
-        let columns = self.projection.collapse(places, &self.rows, backend);
-        columns.map(|columns| backend.transforms(&columns))
     }
 
     /// What the equations add that are no relation of a level, and multiples of padding.
@@ -164,6 +158,89 @@ impl Remaining<'_> {
             for index in places.clone() {
                 add(index, &self.form.phi[index]);
             }
+        }
+    }
+}
+
+/// Adds a piece of the images' digits, from element `start` on, under the factors of its lifts.
+pub(crate) fn add_digits(
+    digits: &[Vec<Rq>; LIFTS],
+    start: usize,
+    factors: &[Ntt; LIFTS],
+    out: &mut [Rq],
+    exec: Exec<'_>,
+) -> Result<(), Stopped> {
+    let count = digits[0].len().saturating_sub(start).min(out.len());
+    exec.try_fill(&mut out[..count], PLACES, |task, out| {
+        let first = start + task * PLACES;
+        let digits = digits.each_ref().map(|x| &x[first..first + out.len()]);
+        let sums = exec.backend().run(Weighted(factors, digits));
+        for (out, sum) in out.iter_mut().zip(&sums) {
+            out.add(sum);
+        }
+    })
+}
+
+/// The columns of the projection of a level under the factors of all pieces.
+enum Columns<'a> {
+    /// Of a dense one, made where they are added.
+    Dense(&'a Projection, &'a [Weights; LIFTS], &'a [[Ntt; LIFTS]]),
+    /// The columns of `J`, and their multiples for each block.
+    Blocks([Vec<Ntt>; LIFTS], Vec<[Ntt; LIFTS]>),
+}
+
+impl<'a> Columns<'a> {
+    fn new(
+        shown: &'a ShownLifts,
+        factors: &'a [[Ntt; LIFTS]],
+        exec: Exec<'_>,
+    ) -> Result<Self, Stopped> {
+        Ok(match &shown.shown {
+            Shown::Dense(matrix, _) => Self::Dense(matrix, &shown.rows, factors),
+            Shown::Blocks(images, ..) => Self::Blocks(
+                transformed(&shown.columns(exec)?, exec),
+                shown.of_blocks(images, factors),
+            ),
+        })
+    }
+
+    /// Adds their sums at some places.
+    fn add(&self, cut: &Cut, places: Range<usize>, sums: &mut [Ntt], backend: Backend) {
+        match self {
+            Self::Dense(matrix, rows, factors) => {
+                for (group, factors) in factors.chunks(PIECES).enumerate() {
+                    let terms: Vec<[Vec<Ntt>; LIFTS]> = (0..factors.len())
+                        .map(|k| (group * PIECES + k) * cut.rank + places.start)
+                        .map(|start| matrix.collapse(start..start + places.len(), rows, backend))
+                        .map(|columns| columns.map(|columns| backend.transforms(&columns)))
+                        .collect();
+                    backend.run(AddColumns(sums, &terms, factors));
+                }
+            }
+            Self::Blocks(columns, factors) => {
+                backend.run(AddBlocks(sums, places, columns, factors));
+            }
+        }
+    }
+}
+
+/// Adds the columns of `J` under the multiples of the blocks.
+pub(crate) struct AddBlocks<'a>(
+    pub(crate) &'a mut [Ntt],
+    pub(crate) Range<usize>,
+    pub(crate) &'a [Vec<Ntt>; LIFTS],
+    pub(crate) &'a [[Ntt; LIFTS]],
+);
+
+impl Pass for AddBlocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(sums, places, columns, factors) = self;
+        for (place, sum) in places.zip(sums) {
+            let columns = columns.iter().map(|columns| &columns[place % BLOCK]);
+            sum.add_dot_in::<V>(columns.zip(&factors[place / BLOCK]));
         }
     }
 }
