@@ -514,7 +514,7 @@ fn a_slot_holds_with_lists_and_with_proofs() {
 fn presets_are_measured_beside_each_other() {
     let bench = Bench::new();
     let names = ["fast", "small"];
-    let run = bench.run("bench lattice --n 3 --preset fast,small --json bench.json");
+    let run = bench.run("bench lattice --n 512 --preset fast,small --json bench.json");
     run.expect(0, "proof (small)");
     run.expect(0, "end of the sumcheck");
     let figures = bench.json("bench.json");

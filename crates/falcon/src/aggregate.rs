@@ -19,6 +19,9 @@ use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
+/// Signatures from which on the presets differ.
+const BLOCKS_FROM: usize = 512;
+
 /// Which of two costs a proof saves; a verifier must know which. Both prove the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
@@ -51,20 +54,17 @@ impl Preset {
         Ok(Schedule::derive(&bounds)?)
     }
 
-    fn bounds(
-        self,
-        signatures: usize,
-        profile: Profile,
-    ) -> Result<PublicBounds, StatementError> {
-        let levels = self.block_levels();
+    fn bounds(self, signatures: usize, profile: Profile) -> Result<PublicBounds, StatementError> {
+        let levels = self.block_levels(signatures);
         Columns::bounds_for(signatures, DEGREE, NORM_SQ_MAX, profile, levels)
     }
 
-    /// Levels behind the first with a block projection.
-    fn block_levels(self) -> usize {
+    /// Levels behind the first with a block projection. With few signatures those levels are so short
+    /// that it would cost bytes and save nothing: there both presets are one.
+    fn block_levels(self, signatures: usize) -> usize {
         match self {
-            Self::Fast => 1,
-            Self::Small => 0,
+            Self::Fast if signatures >= BLOCKS_FROM => 1,
+            _ => 0,
         }
     }
 }
@@ -300,17 +300,18 @@ impl Aggregator {
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
-        let proof = (self.system.prove_unchecked_on(&statement, &witness, exec)).map_err(|error| {
-            match error {
-                ProveError::Witness(Invalid::Quotients {
-                    column, norm_sq, ..
-                }) => AggregateError::Invalid {
-                    index: column,
-                    reason: Refused::Quotients { norm_sq },
-                },
-                error => AggregateError::Prove(error),
-            }
-        })?;
+        let proof =
+            (self.system.prove_unchecked_on(&statement, &witness, exec)).map_err(|error| {
+                match error {
+                    ProveError::Witness(Invalid::Quotients {
+                        column, norm_sq, ..
+                    }) => AggregateError::Invalid {
+                        index: column,
+                        reason: Refused::Quotients { norm_sq },
+                    },
+                    error => AggregateError::Prove(error),
+                }
+            })?;
         Ok((opened.iter().filter_map(|o| o.salt).collect(), proof))
     }
 
@@ -407,7 +408,7 @@ impl Aggregator {
         relation: &'a Relation<'a>,
         digest: Vec<u8>,
     ) -> Result<Columns<'a>, StatementError> {
-        let levels = self.preset.block_levels();
+        let levels = self.preset.block_levels(self.signatures);
         Columns::new(NORM_SQ_MAX, self.profile, levels, relation, digest)
     }
 }

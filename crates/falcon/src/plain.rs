@@ -44,7 +44,9 @@ pub enum Refused {
     },
     /// `(s1 + s2 h - c) / q` is too long to be proven: that of an honest key never is. Plain
     /// verification accepts such a signature.
-    #[error("the quotients of the relation have a squared norm of {norm_sq}, not below {QUOTIENT_NORM_SQ}")]
+    #[error(
+        "the quotients of the relation have a squared norm of {norm_sq}, not below {QUOTIENT_NORM_SQ}"
+    )]
     Quotients {
         /// Their squared norm.
         norm_sq: u128,

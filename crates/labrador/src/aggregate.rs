@@ -53,7 +53,10 @@ impl Weights {
             (is_left_out!(stream, Outer), &mut out.outer),
             (is_left_out!(stream, Garbage), &mut out.garbage),
             (is_left_out!(stream, Inner), &mut out.inner),
-            (is_left_out!(stream, Sum), std::slice::from_mut(&mut out.sum)),
+            (
+                is_left_out!(stream, Sum),
+                std::slice::from_mut(&mut out.sum),
+            ),
             (is_left_out!(stream, Families), &mut out.families),
         ] {
             if left_out {

@@ -196,7 +196,9 @@ mod tests {
         let mut stream = Seed::of_name("halves").stream();
         for _ in 0..100 {
             let x = F::draw(&mut stream);
-            let joined = x.halves().map(|(low, high)| joined(low.into(), high.into()));
+            let joined = x
+                .halves()
+                .map(|(low, high)| joined(low.into(), high.into()));
             assert_eq!(F(joined), x);
         }
     }

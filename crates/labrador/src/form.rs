@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use alphorn_exec::{Exec, Stopped};
 
 use crate::aggregate::Aggregate;
-use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::images::ShownLifts;
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::LIFTS;
 use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;

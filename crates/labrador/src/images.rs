@@ -372,9 +372,8 @@ impl ShownLifts {
             }
             sum
         });
-        let of_block = |block| {
-            std::array::from_fn(|l| Ntt::from_rq(&sums[l].scaled(self.of_block(l, block))))
-        };
+        let of_block =
+            |block| std::array::from_fn(|l| Ntt::from_rq(&sums[l].scaled(self.of_block(l, block))));
         (0..images.piece_blocks()).map(of_block).collect()
     }
 }

@@ -175,7 +175,7 @@ impl Prover<'_> {
         let shown = ShownLifts::draw(shown, transcript);
         let mut forms = lifts(equations, cut, &shown, transcript, self.exec)?;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let mut values = tiles.evaluate(&phis, self.exec)?;
+        let mut values = tiles.evaluate(0, &phis, self.exec)?;
         for (value, form) in values.iter_mut().zip(&forms) {
             value.add(&form.quadratic_value(g));
         }

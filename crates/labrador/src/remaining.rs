@@ -7,8 +7,8 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, Weighted};
-use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::images::{BLOCK, Shown, ShownLifts, transformed};
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, Weights};
 use crate::prove::draw_weights;
 use crate::ring::{DEPTH, Ntt, Rq, Transforms};

@@ -53,17 +53,19 @@ impl Layout {
         // Few pieces where commitments and garbage outweigh the witness, short ones where the next
         // level would be long: thresholds from the predicted sizes for 25 rows.
         let (stack, parts) = match columns {
-            0..96 => (2 * extension + 1, 1),
-            96..384 => (extension, 1),
-            384..1536 => (3, 1),
-            1536..6144 => (1, 1),
+            0..8 => (2 * extension + 1, 1),
+            8..80 => (extension + 1, 1),
+            80..300 => (6, 1),
+            300..550 => (3, 1),
+            550..850 => (2, 1),
+            850..6144 => (1, 1),
             _ => (1, 2),
         };
         Ok(Self {
             columns,
             extension,
             norm_sq,
-            stack,
+            stack: stack.min(2 * extension + 1),
             parts,
         })
     }

@@ -77,7 +77,9 @@ impl Opening {
         }
         let constants = std::array::from_fn(|l| {
             let terms = scalars[l].iter().zip(value.0);
-            terms.fold(shown.constant(l), |sum, (&m, y)| add_mod(sum, mul_mod(m, y)))
+            terms.fold(shown.constant(l), |sum, (&m, y)| {
+                add_mod(sum, mul_mod(m, y))
+            })
         });
         let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
         let count = layout.columns.div_ceil(layout.parts);
@@ -187,13 +189,8 @@ impl Opening {
         let scalars = self.scalar_families() * pieces;
         let first = backend.transforms(&products[..scalars]);
         // The forms of images belong to the last pieces.
-        let mut all: [Vec<Rq>; LIFTS] = std::array::from_fn(|_| Vec::new());
-        for (all, digits) in all.iter_mut().zip(&self.digits) {
-            all.resize(self.images.start(), Rq::ZERO);
-            all.extend_from_slice(digits);
-        }
-        let forms = all.each_ref().map(|form| &form[..]);
-        let mut out = s.evaluate(&forms, exec)?;
+        let forms = self.digits.each_ref().map(|form| &form[..]);
+        let mut out = s.evaluate(self.images.pieces(), &forms, exec)?;
         for (l, value) in out.iter_mut().enumerate() {
             let elements = backend.transforms(&self.elements(l));
             for (a, x) in elements.iter().zip(&first) {
@@ -276,10 +273,12 @@ impl Shared {
         exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         let backend = exec.backend();
-        let sums = coefficients.chunks_exact(challenges.len()).map(|of_family| {
-            let of_family = backend.transforms(of_family);
-            Ntt::dot(of_family.iter().zip(challenges)).to_rq()
-        });
+        let sums = coefficients
+            .chunks_exact(challenges.len())
+            .map(|of_family| {
+                let of_family = backend.transforms(of_family);
+                Ntt::dot(of_family.iter().zip(challenges)).to_rq()
+            });
         self.combine(&backend.transforms(&sums.collect::<Vec<_>>()), exec)
     }
 

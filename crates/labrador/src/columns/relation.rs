@@ -110,18 +110,18 @@ impl Multiplier {
     /// Of elements whose coefficients are at most `bound`.
     #[inline(always)]
     fn of_short<V: Vectors>(polynomial: impl Fn(usize) -> i16, e: usize, bound: u16) -> Self {
-        let elements = turned(polynomial, e);
-        let ntt = |c: [i16; DEGREE]| Ntt::from_small_in::<V>(&Small(c), bound);
         let mut out = Self {
             elements: Vec::with_capacity(e),
             wrapped: Vec::with_capacity(e),
         };
-        for element in elements {
+        // No closure has a step of a level: it would not be compiled for its instructions.
+        for element in turned(polynomial, e) {
             let mut turned = element;
             turned.rotate_right(1);
             turned[0] = -turned[0];
-            out.elements.push(ntt(element));
-            out.wrapped.push(ntt(turned));
+            let (element, turned) = (Small(element), Small(turned));
+            out.elements.push(Ntt::from_small_in::<V>(&element, bound));
+            out.wrapped.push(Ntt::from_small_in::<V>(&turned, bound));
         }
         out
     }

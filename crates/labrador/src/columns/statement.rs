@@ -70,12 +70,21 @@ impl<'a> Columns<'a> {
     }
 
     /// The linear garbage: inner products of families, or of pairs of pieces.
-    fn garbage(&self, level: &Level, coefficients: &[Rq], products: Vec<Rq>, exec: Exec<'_>) -> Vec<Rq> {
+    fn garbage(
+        &self,
+        level: &Level,
+        coefficients: &[Rq],
+        products: Vec<Rq>,
+        exec: Exec<'_>,
+    ) -> Vec<Rq> {
         if self.layout.has_families() {
             return products;
         }
         let (pieces, backend) = (level.cut.pieces, exec.backend());
-        let (a, x) = (backend.transforms(coefficients), backend.transforms(&products));
+        let (a, x) = (
+            backend.transforms(coefficients),
+            backend.transforms(&products),
+        );
         let families = coefficients.len() / pieces;
         let of_pair = |i: usize, j: usize| {
             let terms = (0..families).map(|f| (&a[f * pieces + i], &x[f * pieces + j]));

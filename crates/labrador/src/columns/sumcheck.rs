@@ -106,12 +106,7 @@ pub(super) fn challenge(transcript: &Transcript) -> F {
 const CHUNK: usize = 256;
 
 /// `sum_i weights[i] <x_i, w>`.
-fn weighted(
-    vectors: &[&[i16]],
-    w: &[F],
-    weights: &[F],
-    exec: Exec<'_>,
-) -> Result<F, Stopped> {
+fn weighted(vectors: &[&[i16]], w: &[F], weights: &[F], exec: Exec<'_>) -> Result<F, Stopped> {
     let limbs = Limbs::new(w);
     let parts = exec.try_map(vectors.len().div_ceil(CHUNK), |task| {
         let range = task * CHUNK..vectors.len().min((task + 1) * CHUNK);

@@ -215,7 +215,9 @@ fn bound(rows: &[F], blocks: &[F]) -> Vec<F> {
     let of_row = |row: &[F; DEGREE]| -> [F; WIDTH] {
         std::array::from_fn(|k| {
             let terms = blocks.iter().enumerate();
-            terms.fold(F::ZERO, |sum, (a, &x)| sum.plus(x.times(row[a * WIDTH + k])))
+            terms.fold(F::ZERO, |sum, (a, &x)| {
+                sum.plus(x.times(row[a * WIDTH + k]))
+            })
         })
     };
     let rows = rows.as_chunks::<DEGREE>().0.iter();
@@ -462,8 +464,7 @@ impl Lower {
         let all = layout.rows() * width;
         let s = &self.s[column * all..(column + 1) * all];
         let w = &self.w[column * e * width..(column + 1) * e * width];
-        let (mut square, mut linear, mut quotient) =
-            ([F::ZERO; 2], [F::ZERO; 2], [F::ZERO; 2]);
+        let (mut square, mut linear, mut quotient) = ([F::ZERO; 2], [F::ZERO; 2], [F::ZERO; 2]);
         for (row, s) in s.chunks_exact(width).enumerate() {
             let phi = match row / e {
                 0 => &self.u[row * width..],
@@ -585,8 +586,8 @@ pub(super) fn prove(
     rounds.prover.step("sumcheck: rows and columns")?;
     let all = by_rows(layout, modulus, &tables, exec)?;
     drop(tables);
-    let normed = (0..1 << layout.row_bits())
-        .map(|row| match row < layout.rows() && layout.is_normed(row) {
+    let normed =
+        (0..1 << layout.row_bits()).map(|row| match row < layout.rows() && layout.is_normed(row) {
             true => drawn.norms,
             false => F::ZERO,
         });

@@ -90,7 +90,10 @@ pub(super) fn rows(
     })?;
     let mut s = vec![Small::ZERO; images.start()];
     for (i, quotients) in parts.iter().flatten().enumerate() {
-        let norm_sq: u128 = quotients.iter().map(|v| u128::from(v.unsigned_abs()).pow(2)).sum();
+        let norm_sq: u128 = quotients
+            .iter()
+            .map(|v| u128::from(v.unsigned_abs()).pow(2))
+            .sum();
         if norm_sq >= u128::from(QUOTIENT_NORM_SQ) {
             return Err(Invalid::Quotients {
                 column: i,

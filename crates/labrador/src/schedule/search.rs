@@ -116,11 +116,14 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                 continue;
             };
             let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
+            let legal = |images: &Images| {
+                images.are_legal() && images.extracted_norm_sq(0) <= level.slack_of_blocks()
+            };
             let inputs = |blocks: bool| -> Vec<Input> {
                 let cuts = natural.clone().chain([(1, 2), (1, 4), (1, 8)]);
                 let cuts = cuts.map(|(z, v)| level.cut_output(z, v, blocks));
                 cuts.filter(|(cut, _)| cut.pieces <= LATER_PIECES_MAX)
-                    .filter(|(_, images)| images.as_ref().is_none_or(Images::are_legal))
+                    .filter(|(_, images)| images.as_ref().is_none_or(legal))
                     .map(|(cut, images)| Input {
                         cut,
                         norm_sq: level.norm_sq_out
