@@ -467,8 +467,8 @@ fn bad_options_name_the_bound() {
         ("bench lattice --n 20001".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 4 --kernel sse9".into(), "sse9"),
         (
-            "bench lattice --n 4,300 --front bits,chihuahua".into(),
-            "--front chihuahua with --n 300",
+            "bench lattice --n 4 --preset fast,dense".into(),
+            "expected fast or small",
         ),
     ] {
         bench.run(&line).expect(2, words);
@@ -509,29 +509,28 @@ fn a_slot_holds_with_lists_and_with_proofs() {
     }
 }
 
-/// Front ends stand beside each other, by what they are called, over the same signatures.
+/// Presets stand beside each other, over the same signatures, and the verifier's steps under them.
 #[test]
-fn front_ends_are_measured_beside_each_other() {
+fn presets_are_measured_beside_each_other() {
     let bench = Bench::new();
-    let names = ["dachshund", "bits", "quotient", "chihuahua"];
-    let fronts = names.join(",");
-    let run = bench.run(&format!(
-        "bench lattice --n 3 --front {fronts} --json bench.json"
-    ));
-    run.expect(0, "proof (chihuahua)");
+    let names = ["fast", "small"];
+    let run = bench.run("bench lattice --n 512 --preset fast,small --json bench.json");
+    run.expect(0, "proof (small)");
+    run.expect(0, "end of the sumcheck");
     let figures = bench.json("bench.json");
-    assert_eq!(figures["config"]["front_ends"], json!(names));
+    assert_eq!(figures["config"]["presets"], json!(names));
     let cases = figures["cases"].as_array().unwrap();
     assert_eq!(cases.len(), names.len());
     for (case, name) in cases.iter().zip(names) {
-        assert_eq!(case["front_end"], name);
+        assert_eq!(case["preset"], name);
         assert_eq!(case["baseline"], cases[0]["baseline"], "{name}");
         let bytes = case["proof_bytes"].as_u64().unwrap();
         assert!((20_000..100_000).contains(&bytes), "{name}: {bytes}");
-        for (side, part) in [("prove_s", "commit"), ("verify_s", "level1")] {
+        for (side, part) in [("prove_s", "commit"), ("verify_s", "sumcheck")] {
             assert!(case[side][part].as_f64().unwrap() > 0.0, "{name}: {side}");
         }
     }
+    assert!(cases[1]["proof_bytes"].as_u64() < cases[0]["proof_bytes"].as_u64());
 }
 
 /// The rows stand under each other, nothing cited is among what is measured, and the costs are

@@ -5,23 +5,69 @@ use std::sync::Arc;
 
 use alphorn_exec::{Backend, Exec, Stopped};
 use alphorn_labrador::ring::Small;
-use alphorn_labrador::schedule::{ParamError, Schedule};
+use alphorn_labrador::schedule::{ParamError, PublicBounds, Schedule};
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Keys, ProveError, Reject, StatementError, System};
+use alphorn_labrador::{
+    Columns, Invalid, Keys, ProveError, Reject, Relation, StatementError, System,
+};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
 
-use crate::forms::Relation;
 use crate::hash::{self, Hashed};
 use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
-use crate::{DEGREE, Flavour, Item, PublicKey, SALT_BYTES};
+use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
-mod front;
+/// Signatures from which on the presets differ.
+const BLOCKS_FROM: usize = 512;
 
-pub use front::Front;
-use front::{Proving, Verifying};
+/// Which of two costs a proof saves; a verifier must know which. Both prove the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Time of verification: the second level has a block projection.
+    #[default]
+    Fast,
+    /// Bytes.
+    Small,
+}
+
+impl Preset {
+    /// Both, the default first.
+    pub const ALL: [Self; 2] = [Self::Fast, Self::Small];
+
+    /// The name on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Small => "small",
+        }
+    }
+
+    /// The parameters of a proof of so many signatures.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn schedule(self, signatures: usize, profile: Profile) -> Result<Schedule, AggregateError> {
+        let bounds = self.bounds(signatures, profile)?;
+        Ok(Schedule::derive(&bounds)?)
+    }
+
+    fn bounds(self, signatures: usize, profile: Profile) -> Result<PublicBounds, StatementError> {
+        let levels = self.block_levels(signatures);
+        Columns::bounds_for(signatures, DEGREE, NORM_SQ_MAX, profile, levels)
+    }
+
+    /// Levels behind the first with a block projection. With few signatures those levels are so short
+    /// that it would cost bytes and save nothing: there both presets are one.
+    fn block_levels(self, signatures: usize) -> usize {
+        match self {
+            Self::Fast if signatures >= BLOCKS_FROM => 1,
+            _ => 0,
+        }
+    }
+}
 
 /// What a proof says of one signature, beside that it exists.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +160,7 @@ pub enum AggregateError {
 
 /// Parameters and commitment keys for proofs over one number of signatures.
 pub struct Aggregator {
-    front: Front,
+    preset: Preset,
     system: System,
     signatures: usize,
     profile: Profile,
@@ -123,7 +169,7 @@ pub struct Aggregator {
 
 impl Aggregator {
     /// For proofs over `signatures` signatures, 1 to
-    /// [`alphorn_labrador::joint::COLUMNS_MAX`].
+    /// [`alphorn_labrador::columns::COLUMNS_MAX`].
     ///
     /// # Errors
     /// If there are no parameters for so many.
@@ -135,20 +181,21 @@ impl Aggregator {
         Self::with_keys(signatures, profile, backend, None)
     }
 
-    /// For proofs by another front end: to compare them with [`Front::Joint`], the fastest.
+    /// For proofs of a preset.
     ///
     /// # Errors
     /// If there are no parameters for so many.
-    pub fn with_front(
-        front: Front,
+    pub fn with_preset(
+        preset: Preset,
         signatures: usize,
         profile: Profile,
         backend: Backend,
     ) -> Result<Self, AggregateError> {
-        Self::make(front, signatures, profile, backend, None)
+        Self::make(preset, signatures, profile, backend, None)
     }
 
-    /// The same, over commitment keys of another aggregator where these are long enough.
+    /// For proofs of the default preset, over commitment keys of another aggregator where these are
+    /// long enough.
     ///
     /// # Errors
     /// If there are no parameters for so many.
@@ -158,27 +205,24 @@ impl Aggregator {
         backend: Backend,
         keys: Option<&Arc<Keys>>,
     ) -> Result<Self, AggregateError> {
-        Self::make(Front::Joint, signatures, profile, backend, keys)
+        Self::make(Preset::default(), signatures, profile, backend, keys)
     }
 
     fn make(
-        front: Front,
+        preset: Preset,
         signatures: usize,
         profile: Profile,
         backend: Backend,
         keys: Option<&Arc<Keys>>,
     ) -> Result<Self, AggregateError> {
-        let bounds = front.bounds(signatures, profile)?;
+        let bounds = preset.bounds(signatures, profile)?;
         let schedule = Schedule::derive(&bounds)?;
-        let keys = match keys.filter(|keys| keys.serve(&schedule, bounds.openings)) {
+        let keys = match keys.filter(|keys| keys.serve(&schedule)) {
             Some(keys) => keys.clone(),
-            None => {
-                let (inner, outer) = schedule.key_lengths();
-                Arc::new(Keys::expand(inner, outer, bounds.openings, backend))
-            }
+            None => Arc::new(Keys::expand(&schedule, backend)),
         };
         Ok(Self {
-            front,
+            preset,
             system: System::with_keys(&bounds, schedule, keys),
             signatures,
             profile,
@@ -244,9 +288,11 @@ impl Aggregator {
                 salt: opened.salt.as_ref(),
             })
             .collect();
-        let targets = opened.iter().map(|opened| opened.target).collect();
         let flavour = self.flavour(&signed)?;
-        let (relation, digest) = self.relation(flavour, &signed, targets, context, exec)?;
+        let targets = opened.iter().map(|opened| &opened.target[..]).collect();
+        let relation = relation(&signed, targets)?;
+        exec.step("digest of the statement")?;
+        let statement = self.statement(&relation, digest(flavour, &signed, context))?;
         let columns = opened
             .iter()
             .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
@@ -254,12 +300,18 @@ impl Aggregator {
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
-        let proving = Proving {
-            system: &self.system,
-            witness: &witness,
-            exec,
-        };
-        let proof = (self.front).with_statement(&relation, self.profile, digest, proving)?;
+        let proof =
+            (self.system.prove_unchecked_on(&statement, &witness, exec)).map_err(|error| {
+                match error {
+                    ProveError::Witness(Invalid::Quotients {
+                        column, norm_sq, ..
+                    }) => AggregateError::Invalid {
+                        index: column,
+                        reason: Refused::Quotients { norm_sq },
+                    },
+                    error => AggregateError::Prove(error),
+                }
+            })?;
         Ok((opened.iter().filter_map(|o| o.salt).collect(), proof))
     }
 
@@ -290,13 +342,11 @@ impl Aggregator {
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
         let targets = self.targets(signed, exec)?;
-        let (relation, digest) = self.relation(flavour, signed, targets, context, exec)?;
-        let verifying = Verifying {
-            system: &self.system,
-            proof,
-            exec,
-        };
-        (self.front).with_statement(&relation, self.profile, digest, verifying)
+        let targets = targets.iter().map(|target| &target[..]).collect();
+        let relation = relation(signed, targets)?;
+        exec.step("digest of the statement")?;
+        let statement = self.statement(&relation, digest(flavour, signed, context))?;
+        Ok(self.system.verify_on(&statement, proof, exec)?)
     }
 
     /// The one flavour of as many signatures as the proof is over, each with a salt if it sends one.
@@ -352,23 +402,24 @@ impl Aggregator {
         Ok(targets.concat())
     }
 
-    /// The relation of the signatures with these hashed messages, and a digest of everything public.
-    fn relation<'a>(
+    /// The statement of a relation. `digest` binds everything public.
+    fn statement<'a>(
         &self,
-        flavour: Flavour,
-        signed: &[Signed<'a>],
-        targets: Vec<[i16; DEGREE]>,
-        context: &[u8],
-        exec: Exec<'_>,
-    ) -> Result<(Relation<'a>, Vec<u8>), Stopped> {
-        exec.step("digest of the statement")?;
-        let relation = Relation {
-            keys: signed.iter().map(|s| s.key).collect(),
-            targets,
-            backend: exec.backend(),
-        };
-        Ok((relation, digest(flavour, signed, context)))
+        relation: &'a Relation<'a>,
+        digest: Vec<u8>,
+    ) -> Result<Columns<'a>, StatementError> {
+        let levels = self.preset.block_levels(self.signatures);
+        Columns::new(NORM_SQ_MAX, self.profile, levels, relation, digest)
     }
+}
+
+/// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
+fn relation<'a>(
+    signed: &[Signed<'a>],
+    targets: Vec<&'a [i16]>,
+) -> Result<Relation<'a>, StatementError> {
+    let keys = signed.iter().map(|s| &s.key.coefficients()[..]).collect();
+    Relation::new(DEGREE, u64::from(MODULUS), keys, targets)
 }
 
 /// SHAKE256 of flavour, context and the ordered list of keys, salts and messages, each part with

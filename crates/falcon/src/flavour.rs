@@ -175,6 +175,7 @@ impl Flavour {
 
 /// SHAKE256 of an encoded public key, 64 bytes: what the draft binds messages to.
 #[must_use]
+#[cfg(test)]
 pub(crate) fn key_digest(encoded_key: &[u8]) -> [u8; 64] {
     shake(&[encoded_key])
 }

@@ -16,7 +16,6 @@ use zeroize::Zeroizing;
 
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key};
-use crate::flavour::key_digest;
 use crate::hash::key_digests;
 use crate::ring::{LANES, Polys, reduced};
 use crate::{DEGREE, Flavour, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
@@ -29,12 +28,13 @@ pub const SECRET_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
 #[error("the bytes are no secret key of FN-DSA-512")]
 pub struct KeyError;
 
-/// A public key: its bytes, the values of `h` and its digest.
+/// A public key: its bytes, `h` as values and as coefficients, and its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     flavour: Flavour,
     bytes: [u8; PUBLIC_KEY_BYTES],
     values: Box<[i16; DEGREE]>,
+    coefficients: Box<[i16; DEGREE]>,
     digest: [u8; 64],
 }
 
@@ -45,21 +45,8 @@ impl PublicKey {
     /// # Errors
     /// If the bytes are no key of the flavour.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<PublicKey, DecodeError> {
-        let mut values = Box::new(reduced(&decode_key(flavour, bytes)?));
-        if flavour.keys_are_coefficients() {
-            let mut polys = Polys::<1>::zero();
-            polys.load(0, &values);
-            polys.forward();
-            polys.store(0, &mut values);
-        }
-        let mut array = [0; PUBLIC_KEY_BYTES];
-        array.copy_from_slice(bytes);
-        Ok(PublicKey {
-            flavour,
-            bytes: array,
-            values,
-            digest: key_digest(bytes),
-        })
+        let mut keys = decode_batch(flavour, &[bytes], Backend::Portable);
+        keys.remove(0)
     }
 
     /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time.
@@ -98,6 +85,12 @@ impl PublicKey {
         &self.values
     }
 
+    /// The coefficients of `h`, centred: what a proof multiplies, made once for a key.
+    #[must_use]
+    pub(crate) fn coefficients(&self) -> &[i16; DEGREE] {
+        &self.coefficients
+    }
+
     /// SHAKE256 of the encoded key, 64 bytes.
     #[must_use]
     pub(crate) fn digest(&self) -> &[u8; 64] {
@@ -105,19 +98,40 @@ impl PublicKey {
     }
 }
 
-/// Evaluates the polynomials of up to [`LANES`] keys, reduced.
-struct Evaluate<'a>(Vec<&'a mut [i16; DEGREE]>);
+/// Both forms of `h` of a key.
+#[derive(Clone)]
+struct Forms {
+    values: Box<[i16; DEGREE]>,
+    coefficients: Box<[i16; DEGREE]>,
+}
 
-impl Pass for Evaluate<'_> {
+/// Computes the form of up to [`LANES`] keys that is not encoded, and centres coefficients.
+struct Complete<'a> {
+    keys: Vec<&'a mut Forms>,
+    keys_are_coefficients: bool,
+}
+
+impl Pass for Complete<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(mut self) {
         let mut polys = Polys::<LANES>::zero();
-        let coefficients: Vec<&[i16; DEGREE]> = self.0.iter().map(|values| &**values).collect();
-        polys.load_all::<V>(&coefficients);
-        polys.forward();
-        polys.store_all::<V>(&mut self.0);
+        let keys = self.keys.iter().map(|key| &*key.values);
+        polys.load_all::<V>(&keys.collect::<Vec<_>>());
+        if self.keys_are_coefficients {
+            polys.centre();
+        } else {
+            polys.inverse();
+            polys.centre();
+        }
+        let keys = self.keys.iter_mut().map(|key| &mut *key.coefficients);
+        polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
+        if self.keys_are_coefficients {
+            polys.forward();
+            let keys = self.keys.iter_mut().map(|key| &mut *key.values);
+            polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
+        }
     }
 }
 
@@ -128,25 +142,34 @@ fn decode_batch(
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
     let numbers = keys.iter().map(|key| decode_key(flavour, key));
-    let mut decoded: Vec<_> = numbers
-        .map(|numbers| numbers.map(|numbers| Box::new(reduced(&numbers))))
+    let mut decoded: Vec<Result<Forms, DecodeError>> = numbers
+        .map(|numbers| {
+            numbers.map(|numbers| {
+                let encoded = Box::new(reduced(&numbers));
+                Forms {
+                    values: encoded.clone(),
+                    coefficients: encoded,
+                }
+            })
+        })
         .collect();
-    if flavour.keys_are_coefficients() {
-        let good = decoded.iter_mut().flatten().map(|values| &mut **values);
-        backend.run(Evaluate(good.collect()));
-    }
+    backend.run(Complete {
+        keys: decoded.iter_mut().flatten().collect(),
+        keys_are_coefficients: flavour.keys_are_coefficients(),
+    });
     let good = keys.iter().zip(&decoded).filter(|(_, d)| d.is_ok());
     let digests = key_digests(&good.map(|(key, _)| *key).collect::<Vec<_>>(), backend);
     let mut digests = digests.into_iter();
     let both = keys.iter().zip(decoded);
-    both.map(|(key, values)| {
-        let values = values?;
+    both.map(|(key, forms)| {
+        let forms = forms?;
         let mut bytes = [0; PUBLIC_KEY_BYTES];
         bytes.copy_from_slice(key);
         Ok(PublicKey {
             flavour,
             bytes,
-            values,
+            values: forms.values,
+            coefficients: forms.coefficients,
             digest: digests.next().expect("a digest for each that decodes"),
         })
     })

@@ -23,7 +23,6 @@ mod basis;
 pub mod budget;
 pub mod codec;
 mod flavour;
-mod forms;
 mod hash;
 pub mod key;
 mod original;
@@ -34,7 +33,7 @@ mod scheme;
 mod signing;
 pub mod slot;
 
-pub use aggregate::{AggregateError, Aggregator, Front, Signed, split_salts};
+pub use aggregate::{AggregateError, Aggregator, Preset, Signed, split_salts};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
 pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};

@@ -83,10 +83,6 @@ static ROOTS: [i16; DEGREE] = {
 const DEGREE_INVERSE: i16 = montgomery(power(DEGREE as i64, Q as i64 - 2));
 const SQUARED: i16 = montgomery(1 << 16);
 
-/// `2^48 / 512`: undoes the divisions of a product and of the product with a factor that this
-/// makes, and the transform.
-const PRODUCT_INVERSE: i16 = montgomery((1 << 32) % Q as i64 * power(DEGREE as i64, Q as i64 - 2));
-
 /// `L` polynomials side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
@@ -251,40 +247,6 @@ impl<const L: usize> Polys<L> {
         }
     }
 
-    /// The reduced polynomial `b` times reduced `scalars[lane]` in each lane, centred.
-    #[inline(always)]
-    pub(crate) fn multiples(&mut self, b: &[i16; DEGREE], scalars: &[i16; L]) {
-        let factors = scalars.map(|x| barrett(mont(x, SQUARED)));
-        let scaled = factors.map(|x| x.wrapping_mul(Q_INVERSE));
-        for (row, &b) in self.0.iter_mut().zip(b) {
-            for (x, (&factor, &scaled)) in row.iter_mut().zip(factors.iter().zip(&scaled)) {
-                // At most 6723, which needs no reduction before it is centred.
-                *x = centre(mont_by(b, factor, scaled));
-            }
-        }
-    }
-
-    /// In each lane the polynomial with values `b` times that with values `h` times reduced
-    /// `scalars[lane]`, centred; all values are reduced.
-    #[inline(always)]
-    pub(crate) fn scaled_products(&mut self, b: &[i16; DEGREE], h: &Self, scalars: &[i16; L]) {
-        for ((row, &b), h) in self.0.iter_mut().zip(b).zip(&h.0) {
-            let scaled = b.wrapping_mul(Q_INVERSE);
-            for (x, &h) in row.iter_mut().zip(h) {
-                *x = mont_by(h, b, scaled);
-            }
-        }
-        self.inverse_unscaled();
-        let factors = scalars.map(|x| barrett(mont(x, PRODUCT_INVERSE)));
-        let scaled = factors.map(|x| x.wrapping_mul(Q_INVERSE));
-        for row in &mut self.0 {
-            for (x, (&factor, &scaled)) in row.iter_mut().zip(factors.iter().zip(&scaled)) {
-                // At most 0.0938 * 27,000 + 6146, below 3/2 q.
-                *x = centre(mont_by(*x, factor, scaled));
-            }
-        }
-    }
-
     /// Subtracts reduced numbers from reduced numbers; reduced.
     #[inline(always)]
     pub(crate) fn subtract(&mut self, other: &Self) {
@@ -402,37 +364,6 @@ mod tests {
             let mut out = vec![[0; DEGREE]; self.0.len()];
             polys.store_all::<V>(&mut out.iter_mut().collect::<Vec<_>>());
             (polys, out)
-        }
-    }
-
-    #[test]
-    fn multiples_and_scaled_products_are_products() {
-        let b: [i16; DEGREE] = std::array::from_fn(|k| (k * 97 % 6145) as i16);
-        let h: [i16; DEGREE] = std::array::from_fn(|k| 6144 - (k * 61 % 6145) as i16);
-        let scalars = [6144, -6144, 1, -1, 0, 3, 5000, -77];
-        let (mut values, mut keys) = (Polys::<8>::zero(), Polys::<8>::zero());
-        for lane in 0..8 {
-            values.load(lane, &b);
-            keys.load(lane, &h);
-        }
-        values.forward();
-        keys.forward();
-        let mut b_values = [0; DEGREE];
-        values.store(0, &mut b_values);
-        let constant = |x: i16| std::array::from_fn(|k| if k == 0 { x } else { 0 });
-        let whole = schoolbook(&b, &h);
-        let mut out = Polys::<8>::zero();
-        for product in [false, true] {
-            match product {
-                true => out.scaled_products(&b_values, &keys, &scalars),
-                false => out.multiples(&b, &scalars),
-            }
-            for (lane, &scalar) in scalars.iter().enumerate() {
-                let mut here = [0; DEGREE];
-                out.store(lane, &mut here);
-                let of = if product { &whole } else { &b };
-                assert_eq!(here, schoolbook(of, &constant(scalar)), "{lane}");
-            }
         }
     }
 

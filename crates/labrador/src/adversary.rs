@@ -1,5 +1,6 @@
 //! A prover that lies at one step and continues consistently: for tests of verifiers.
 
+use crate::field::F;
 use crate::projection::ROWS;
 use crate::ring::{Rq, Small};
 
@@ -13,10 +14,12 @@ pub(crate) enum Step<'a> {
     Outer(&'a mut Vec<Rq>),
     /// The first commitment of a front end that makes two.
     First(&'a mut Vec<Rq>),
-    /// The part of the witness that depends on challenges: `S2`, and the digits of images.
+    /// The digits of the images of blocks.
     Second(&'a mut [Small]),
-    /// The quotients of the linear forms.
-    Quotients(&'a mut [i64]),
+    /// The rows over which the sumcheck runs.
+    Rows(&'a mut Vec<Small>),
+    /// The polynomial of a round of the sumcheck, or the value at its end.
+    Round(&'a mut Vec<F>),
     /// The image under the projection.
     Projection(&'a mut [i64; ROWS]),
     /// The lifts.
@@ -45,4 +48,51 @@ pub(crate) struct Honest;
 
 impl Tamper for Honest {
     fn at(&mut self, _: usize, _: Step<'_>) {}
+}
+
+/// A group of equations that a deliberately weak pair of prover and verifier gives the weight zero, as
+/// if they were not there: an attack on it must succeed then, and only then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defence {
+    /// The norms in the sumcheck.
+    Norms,
+    /// The relations in the sumcheck.
+    Relation,
+    /// The lifts of the opened value.
+    Value,
+    /// The lifts of the images of blocks.
+    Images,
+    /// The lifts of the projections of images.
+    Projections,
+    /// The random multiples of padding.
+    Padding,
+    /// Equation (2) of a relation, for the first commitment.
+    First,
+    /// Equation (2), for the other one.
+    Outer,
+    /// Equation (3).
+    Garbage,
+    /// Equation (4).
+    Inner,
+    /// Equation (5).
+    Sum,
+    /// Equation (7) of all families.
+    Families,
+}
+
+/// Lies at some steps.
+pub(crate) struct Liar<F> {
+    pub(crate) lie: F,
+    /// The level that it forces; 0 for none.
+    pub(crate) forces: usize,
+}
+
+impl<F: FnMut(usize, Step<'_>)> Tamper for Liar<F> {
+    fn at(&mut self, level: usize, step: Step<'_>) {
+        (self.lie)(level, step);
+    }
+
+    fn forces(&self, level: usize) -> bool {
+        self.forces == level
+    }
 }

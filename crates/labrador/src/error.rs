@@ -3,7 +3,7 @@
 use alphorn_exec::Stopped;
 use thiserror::Error;
 
-use crate::joint::{COLUMN_NORM_SQ_MAX, FORMS_MAX};
+use crate::columns::COLUMN_NORM_SQ_MAX;
 use crate::schedule::ParamError;
 
 /// Why a verifier rejects; one variant for each check.
@@ -44,12 +44,9 @@ pub enum Reject {
         /// The level, from 1.
         level: usize,
     },
-    /// The quotient of a linear form is larger than any witness allows.
-    #[error("the quotient of form {form} is beyond its range")]
-    FormRange {
-        /// The form.
-        form: usize,
-    },
+    /// The last claim of a sumcheck is not that of the opened value.
+    #[error("the sumcheck does not end in the opened value")]
+    Sumcheck,
     /// The last response is too long.
     #[error("the last response is too long")]
     NormBound,
@@ -98,11 +95,11 @@ pub enum StatementError {
         /// The most that its front end can have.
         max: usize,
     },
-    /// A column has no element, or too many.
-    #[error("{rows} elements of a column are not 1 to 63")]
-    Rows {
-        /// Elements of a column.
-        rows: usize,
+    /// The degree of the polynomials is no power of two, or out of range.
+    #[error("the degree {degree} is no power of two from 64 to 1024")]
+    Degree {
+        /// The degree.
+        degree: usize,
     },
     /// Columns may be longer than their digits allow.
     #[error("a squared norm of {norm_sq} for each column is above {COLUMN_NORM_SQ_MAX}")]
@@ -110,15 +107,9 @@ pub enum StatementError {
         /// The bound of the squared norm of a column.
         norm_sq: u64,
     },
-    /// There is no form, or there are too many.
-    #[error("{forms} linear forms are not 1 to {FORMS_MAX}")]
-    Forms {
-        /// Forms of the statement.
-        forms: usize,
-    },
-    /// The modulus of the forms is even, or has no place in 15 bits.
-    #[error("the modulus {modulus} of the forms is not odd and below 2^15")]
-    FormModulus {
+    /// The modulus of the relation is even, or has no place in 15 bits.
+    #[error("the modulus {modulus} of the relation is not odd and below 2^15")]
+    Modulus {
         /// The modulus.
         modulus: u64,
     },
@@ -138,8 +129,8 @@ pub enum StatementError {
         /// The modulus.
         modulus: u64,
     },
-    /// Norms, images or forms of so many columns might wrap around the modulus of the proof.
-    #[error("norms or forms of {columns} such columns might wrap around the modulus")]
+    /// Norms, images or relations of so many columns might wrap around the modulus of the proof.
+    #[error("norms or relations of {columns} such columns might wrap around the modulus")]
     Wraps {
         /// Columns of the statement.
         columns: usize,
@@ -186,12 +177,21 @@ pub enum Invalid {
         /// The bound.
         max: u64,
     },
-    /// A linear form, for fixed random weights, does not have the value that it must have: the
-    /// columns do not satisfy the relation behind the forms.
-    #[error("form {form} does not hold")]
-    Form {
-        /// The first form that fails.
-        form: usize,
+    /// A column does not satisfy its relation.
+    #[error("the relation of column {column} does not hold")]
+    Relation {
+        /// The first column that fails.
+        column: usize,
+    },
+    /// The quotients of a column's relation are too long: those of honest keys never are.
+    #[error("the quotients of column {column} have a squared norm of {norm_sq}, not below {max}")]
+    Quotients {
+        /// The first column that fails.
+        column: usize,
+        /// Their squared norm.
+        norm_sq: u128,
+        /// The bound.
+        max: u64,
     },
     /// An equation does not hold.
     #[error("equation {equation} does not hold")]

@@ -1,12 +1,9 @@
 //! The relation that a level leaves to the next one.
 
-use std::ops::Range;
-
 use alphorn_exec::{Backend, Exec, Stopped};
 
-use crate::challenge::weight;
-use crate::form::{Equations, Form, Quadratic, pairs, shifted};
-use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::aggregate::{Aggregate, Weights};
+use crate::form::{Equations, Form, Quadratic, shifted};
 use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::ring::{Ntt, Rq};
 use crate::schedule::{Cut, Level, Schedule};
@@ -27,14 +24,15 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys for proofs with one or two openings at the first level, pieces of up to `inner`
-    /// elements and up to `outer` digits. Longer keys begin with the same elements, so one set
+    /// Keys for the proofs of a schedule. Longer keys begin with the same elements, so one set
     /// serves every schedule that is shorter.
     #[must_use]
-    pub fn expand(inner: usize, outer: usize, openings: usize, backend: Backend) -> Self {
+    pub fn expand(schedule: &Schedule, backend: Backend) -> Self {
+        let (inner, outer) = schedule.key_lengths();
+        let first = if schedule.has_first() { outer } else { 0 };
         Self {
             inner: Key::expand(INNER, inner, backend),
-            first: Key::expand(FIRST, if openings > 1 { outer } else { 0 }, backend),
+            first: Key::expand(FIRST, first, backend),
             outer: Key::expand(OUTER, outer, backend),
             garbage: Key::expand(GARBAGE, outer, backend),
             backend,
@@ -50,9 +48,9 @@ impl Keys {
 
     /// Whether the keys are long enough for a schedule.
     #[must_use]
-    pub fn serve(&self, schedule: &Schedule, openings: usize) -> bool {
+    pub fn serve(&self, schedule: &Schedule) -> bool {
         let (inner, outer) = schedule.key_lengths();
-        let first = if openings > 1 { outer } else { 0 };
+        let first = if schedule.has_first() { outer } else { 0 };
         let lengths = [
             (&self.inner, inner),
             (&self.first, first),
@@ -74,19 +72,43 @@ impl Keys {
 /// 5. `sum a_ij g_ij + sum h_ii = b`;
 /// 6. `<z, z> = sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`, if any equation is quadratic;
 /// 7. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
+///
+/// Where all pieces share families of forms, `phi_i = sum_f a_(f,i) psi_f`, the garbage is
+/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and in place of (7) there is
+/// `<psi_f, z> = sum c_i h_(f,i)` for every family.
 pub struct Folded<'a> {
     pub(crate) level: &'a Level,
     pub(crate) keys: &'a Keys,
     /// `c_1 .. c_r`.
     pub(crate) challenges: Vec<Ntt>,
-    /// `sum c_i phi_i`.
-    pub(crate) phi: Vec<Rq>,
+    pub(crate) linear: Linear,
     /// `a_ij`.
     pub(crate) quadratic: Quadratic,
     /// `b`.
     pub(crate) rhs: Rq,
     pub(crate) openings: Openings,
     pub(crate) u2: Vec<Rq>,
+}
+
+/// The linear forms after a level.
+pub(crate) enum Linear {
+    /// `sum c_i phi_i`.
+    One(Vec<Rq>),
+    /// Families of forms that all pieces share.
+    Families(Families),
+}
+
+/// Linear forms that are sums of few.
+pub(crate) struct Families {
+    pub(crate) forms: Box<dyn Combine>,
+    /// `a_(f,i)`, family by family.
+    pub(crate) coefficients: Vec<Rq>,
+}
+
+/// The forms of families.
+pub(crate) trait Combine: Sync {
+    /// `sum_f factors[f] psi_f`.
+    fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped>;
 }
 
 /// The commitments to the digits of `t` and `g`.
@@ -96,30 +118,6 @@ pub(crate) struct Openings {
     /// Digits of `t` under `u0`.
     pub(crate) first_digits: usize,
     pub(crate) u1: Vec<Rq>,
-}
-
-/// The weights of the equations (2) to (6); (7) has weight 1.
-struct Weights {
-    first: Vec<Ntt>,
-    outer: Vec<Ntt>,
-    garbage: Vec<Ntt>,
-    inner: Vec<Ntt>,
-    norm: Ntt,
-    sum: Ntt,
-}
-
-impl Weights {
-    fn draw(level: &Level, first: usize, stream: &mut Stream) -> Self {
-        let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
-        Self {
-            first: (0..first).map(|_| one()).collect(),
-            outer: (0..level.kappa_outer).map(|_| one()).collect(),
-            garbage: (0..level.kappa_outer).map(|_| one()).collect(),
-            inner: (0..level.kappa).map(|_| one()).collect(),
-            norm: one(),
-            sum: one(),
-        }
-    }
 }
 
 /// The place of element `index` of `(z_0 | z_1 | v)` in the cut witness.
@@ -139,9 +137,9 @@ impl Folded<'_> {
     }
 
     /// Equation (6) on the pieces of `z = z_0 + 2^base z_1`.
-    fn add_norm(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    fn add_norm(&self, cut: &Cut, weight: &Ntt, form: &mut Form) {
         let mut square = Rq::ZERO;
-        square.sub(&weights.norm.to_rq());
+        square.sub(&weight.to_rq());
         let base = self.level.z_base;
         let mixed = shifted(&square, base + 1);
         let upper = shifted(&square, 2 * base);
@@ -154,186 +152,25 @@ impl Folded<'_> {
     }
 }
 
-/// The coefficients of equations (4) and (7) on places of `z_0`.
-struct OfResponse<'a>(&'a Folded<'a>, &'a Weights, Range<usize>);
-
-impl Pass for OfResponse<'_> {
-    type Output = Vec<Rq>;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Rq> {
-        let Self(folded, weights, places) = self;
-        let mut out = Vec::with_capacity(places.len());
-        for k in places {
-            let mut factor = Rq::ZERO;
-            factor.sub(&folded.phi[k]);
-            let column = (folded.keys.inner).transposed_in::<V>(&weights.inner, k);
-            factor.sub(&column.to_rq_in::<V>());
-            out.push(factor);
-        }
-        out
-    }
-}
-
-/// The coefficients of equations (2) and (4) on the digits of `t` of one piece.
-struct OfInner<'a>(&'a Folded<'a>, &'a Weights, usize);
-
-impl Pass for OfInner<'_> {
-    type Output = Vec<Rq>;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Rq> {
-        let Self(folded, weights, piece) = self;
-        let level = folded.level;
-        let mut column = piece * level.kappa * level.t_digits;
-        let mut out = Vec::with_capacity(level.kappa * level.t_digits);
-        for inner in &weights.inner {
-            let factor = folded.challenges[piece].times_in::<V>(inner);
-            let factor = factor.to_rq_in::<V>();
-            for digit in 0..level.t_digits {
-                let mut sum = folded.under_outer::<V>(weights, column);
-                sum.add(&shifted(&factor, level.t_base * digit as u32));
-                out.push(sum);
-                column += 1;
-            }
-        }
-        out
-    }
-}
-
-/// The coefficients on the digits of `g` and of `h` of some pairs, those of `g` by equations (2),
-/// (5) and (6), those of `h` by (3), (5) and (7).
-struct OfGarbage<'a> {
-    folded: &'a Folded<'a>,
-    weights: &'a Weights,
-    /// The number of the first pair.
-    first: usize,
-    pairs: &'a [(usize, usize)],
-}
-
-impl Pass for OfGarbage<'_> {
-    type Output = [Vec<Rq>; 2];
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> [Vec<Rq>; 2] {
-        let (folded, weights, level) = (self.folded, self.weights, self.folded.level);
-        let g_start = level.digits_outer() - level.g_digits * level.cut.pairs();
-        let mut out = [const { Vec::new() }; 2];
-        for (pair, &(i, j)) in (self.first..).zip(self.pairs) {
-            let product = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
-            if level.g_digits > 0 {
-                let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
-                if i != j {
-                    factor = factor.scaled(2);
-                }
-                if let Some(a) = folded.quadratic.get(&(i, j)) {
-                    let product = Ntt::from_rq_in::<V>(a).times_in::<V>(&weights.sum);
-                    factor.add(&product.to_rq_in::<V>());
-                }
-                for digit in 0..level.g_digits {
-                    let column = g_start + pair * level.g_digits + digit;
-                    let mut sum = folded.under_outer::<V>(weights, column);
-                    sum.add(&shifted(&factor, level.g_base * digit as u32));
-                    out[0].push(sum);
-                }
-            }
-            let mut factor = product;
-            if i == j {
-                factor.add_in::<V>(&weights.sum);
-            }
-            let factor = factor.to_rq_in::<V>();
-            for digit in 0..level.t_digits {
-                let column = pair * level.t_digits + digit;
-                let key = (folded.keys.garbage).transposed_in::<V>(&weights.garbage, column);
-                let mut sum = key.to_rq_in::<V>();
-                sum.add(&shifted(&factor, level.t_base * digit as u32));
-                out[1].push(sum);
-            }
-        }
-        out
-    }
-}
-
-impl Folded<'_> {
-    /// Equation (2) on digit `column` of `t` and `g`.
-    #[inline(always)]
-    fn under_outer<V: Vectors>(&self, weights: &Weights, column: usize) -> Rq {
-        let product = match column.checked_sub(self.openings.first_digits) {
-            Some(column) => self.keys.outer.transposed_in::<V>(&weights.outer, column),
-            None => self.keys.first.transposed_in::<V>(&weights.first, column),
-        };
-        product.to_rq_in::<V>()
-    }
-
-    fn right_side(&self, weights: &Weights) -> Rq {
-        let mut sum = Ntt::from_rq(&self.rhs).times(&weights.sum).to_rq();
-        let openings = [
-            (&weights.first, &self.openings.u0),
-            (&weights.outer, &self.openings.u1),
-            (&weights.garbage, &self.u2),
-        ];
-        for (weights, u) in openings {
-            for (weight, u) in weights.iter().zip(u) {
-                sum.add(&Ntt::from_rq(u).times(weight).to_rq());
-            }
-        }
-        sum
-    }
-}
-
-/// Places of `z`, and pairs of pieces, of a task.
-const PLACES: usize = 128;
-const PAIRS: usize = 16;
-
 impl Equations for Folded<'_> {
-    fn aggregate(
-        &self,
+    fn aggregate<'a>(
+        &'a self,
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         exec: Exec<'_>,
-    ) -> Result<(), Stopped> {
-        let (level, backend, exec) = (self.level, exec.backend(), exec);
-        let rank = level.cut.rank;
-        let weights = Weights::draw(level, self.openings.u0.len(), stream);
-        let response = exec.try_map(rank.div_ceil(PLACES), |task| {
-            let places = task * PLACES..rank.min((task + 1) * PLACES);
-            backend.run(OfResponse(self, &weights, places))
-        })?;
-        for (k, factor) in response.iter().flatten().enumerate() {
-            form.phi[place(cut, rank, rank + k)].add(&shifted(factor, level.z_base));
-            form.phi[place(cut, rank, k)].add(factor);
+    ) -> Result<Option<Aggregate<'a>>, Stopped> {
+        let weights = Weights::draw(self.level, self.openings.u0.len(), stream);
+        if self.level.g_digits > 0 {
+            self.add_norm(cut, &weights.norm, form);
         }
-        let inner = exec.try_map(level.cut.pieces, |piece| {
-            backend.run(OfInner(self, &weights, piece))
-        })?;
-        let pairs: Vec<(usize, usize)> = pairs(level.cut.pieces).collect();
-        let garbage = exec.try_map(pairs.len().div_ceil(PAIRS), |task| {
-            let first = task * PAIRS;
-            backend.run(OfGarbage {
-                folded: self,
-                weights: &weights,
-                first,
-                pairs: &pairs[first..pairs.len().min(first + PAIRS)],
-            })
-        })?;
-        // The digits of t, g and h follow each other.
-        let digits = (inner.iter().flatten())
-            .chain(garbage.iter().flat_map(|of| &of[0]))
-            .chain(garbage.iter().flat_map(|of| &of[1]));
-        for (column, sum) in digits.enumerate() {
-            form.phi[place(cut, rank, 2 * rank + column)].add(sum);
-        }
-        if level.g_digits > 0 {
-            self.add_norm(cut, &weights, form);
-        }
-        form.rhs.add(&self.right_side(&weights));
-        Ok(())
+        form.rhs.add(&weights.right_side(self));
+        Ok(Some(Aggregate::new(self, cut, weights, exec)?))
     }
 
     fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
 
-    fn lifts_linear_forms(&self) -> bool {
+    fn has_linear_form(&self) -> bool {
         false
     }
 

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use alphorn_exec::{Exec, Stopped};
 
+use crate::aggregate::Aggregate;
+use crate::images::ShownLifts;
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::projection::{LIFTS, Projection, ROWS, weigh, weights};
+use crate::projection::LIFTS;
 use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;
-use crate::transcript::{Stream, Transcript};
+use crate::transcript::{Stream, Transcript, is_left_out};
 
 /// Coefficients of `<s_i, s_j>` for `i <= j`; absent ones are zero.
 pub(crate) type Quadratic = BTreeMap<(usize, usize), Rq>;
@@ -131,63 +133,62 @@ pub(crate) fn pairs(pieces: usize) -> impl Iterator<Item = (usize, usize)> {
 /// The equations of a level, known to both sides. A lift is an equation whose constant
 /// coefficient alone must hold; its form has it as the constant of `rhs`.
 pub(crate) trait Equations {
-    /// Adds each equation that holds in `R_Q`, with a fresh short weight.
-    fn aggregate(
-        &self,
+    /// Adds each equation that holds in `R_Q`, with a fresh short weight. What is returned is the
+    /// part of the linear form that is not added to `form.phi`.
+    fn aggregate<'a>(
+        &'a self,
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         exec: Exec<'_>,
-    ) -> Result<(), Stopped>;
+    ) -> Result<Option<Aggregate<'a>>, Stopped>;
 
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
 
-    /// Whether [`Equations::lift`] adds to the linear form; else it takes forms without one.
-    fn lifts_linear_forms(&self) -> bool;
+    /// Whether anything is added to `form.phi`; else both methods take forms without one.
+    fn has_linear_form(&self) -> bool;
 
     /// Elements of the cut witness that must be zero.
     fn padding(&self, cut: &Cut) -> Vec<usize>;
 }
 
-/// The lifts of a level before their other coefficients are known: the projection, the equations
-/// on constant coefficients, and random multiples of everything that must be zero.
+/// The lifts of a level before their other coefficients are known: what shows that the witness is
+/// short, the equations on constant coefficients, and random multiples of everything that must be
+/// zero.
 pub(crate) fn lifts(
     equations: &dyn Equations,
     cut: &Cut,
-    projection: &Projection,
-    image: &[i64; ROWS],
+    shown: &ShownLifts,
     transcript: &Transcript,
     exec: Exec<'_>,
 ) -> Result<[Form; LIFTS], Stopped> {
-    let weights = weights(&mut transcript.seed("lift projection", 0).stream());
-    let elements = cut.pieces * cut.rank;
-    let parts = exec.try_map(elements.div_ceil(CHUNK), |index| {
-        let first = index * CHUNK;
-        let range = first..elements.min(first + CHUNK);
-        projection.collapse(range, &weights, exec.backend())
-    })?;
-    let mut forms: [Form; LIFTS] = std::array::from_fn(|l| Form {
+    let mut forms = shown.forms(cut.pieces * cut.rank, exec)?.map(|phi| Form {
         quadratic: Quadratic::new(),
-        phi: parts
-            .iter()
-            .flat_map(|part| part[l].iter().cloned())
-            .collect(),
+        phi,
         rhs: Rq::ZERO,
     });
-    let padding = equations.padding(cut);
+    let padding = shown.shown.without_digits(equations.padding(cut));
     for (l, form) in forms.iter_mut().enumerate() {
         let mut stream = transcript.seed("lift equations", l as u64).stream();
-        form.rhs.set_constant(weigh(&weights[l], image));
+        form.rhs.set_constant(shown.constant(l));
         equations.lift(cut, &mut stream, form);
         for &index in &padding {
-            form.phi[index].add(&stream.element());
+            let multiple = stream.element();
+            if !is_left_out!(transcript, Padding) {
+                form.phi[index].add(&multiple);
+            }
         }
     }
     Ok(forms)
 }
 
+/// `2^bits` modulo `Q`.
+pub(crate) fn power(bits: u32) -> u64 {
+    mul_mod(1 << (bits / 2), 1 << (bits - bits / 2))
+}
+
 /// `2^bits x`.
 pub(crate) fn shifted(x: &Rq, bits: u32) -> Rq {
-    x.scaled(mul_mod(1 << (bits / 2), 1 << (bits - bits / 2)))
+    x.scaled(power(bits))
 }

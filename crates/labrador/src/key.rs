@@ -2,7 +2,6 @@
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
-use crate::kernel::Vectors;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 use crate::tiles::Tiles;
@@ -90,19 +89,10 @@ impl Key {
         Tiles::short(&cut, vector, exec)?.commit(self, rows, 0..1, exec)
     }
 
-    /// `sum_row weights[row] entry(row, column)`: one column of the transposed matrix times short
-    /// weights.
-    ///
-    /// # Panics
-    /// If the column is beyond the key, or there are more than [`ROWS_MAX`] weights.
-    #[must_use]
+    /// A column of the matrix of `rows` rows.
     #[inline(always)]
-    pub(crate) fn transposed_in<V: Vectors>(&self, weights: &[Ntt], column: usize) -> Ntt {
-        let rows = weights.len();
-        assert!(rows <= ROWS_MAX && column < self.elements.len());
-        Ntt::dot_in::<V>(
-            (weights.iter().enumerate()).map(|(row, w)| (self.entry(rows, row, column), w)),
-        )
+    pub(crate) fn column(&self, rows: usize, column: usize) -> impl Iterator<Item = &Ntt> {
+        (0..rows).map(move |row| self.entry(rows, row, column))
     }
 }
 
@@ -116,7 +106,7 @@ fn times_x(x: &Rq) -> Rq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Dispatch, KERNELS, Pass};
+    use crate::kernel::KERNELS;
 
     fn committed(key: &Key, rows: usize, vector: &[Small]) -> Vec<Rq> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
@@ -178,19 +168,8 @@ mod tests {
         let commitment = committed(&key, rows, &vector);
         let commitment: Vec<Ntt> = commitment.iter().map(Ntt::from_rq).collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
-        struct Columns<'a>(&'a Key, &'a [Ntt], usize);
-        impl Pass for Columns<'_> {
-            type Output = Vec<Ntt>;
-
-            #[inline(always)]
-            fn run<V: Vectors>(self) -> Vec<Ntt> {
-                let column = |c| self.0.transposed_in::<V>(self.1, c);
-                (0..self.2).map(column).collect()
-            }
-        }
-        let columns = KERNELS
-            .measured()
-            .run(Columns(&key, &weights, vector.len()));
+        let column = |c: usize| Ntt::dot(key.column(rows, c).zip(&weights));
+        let columns: Vec<Ntt> = (0..vector.len()).map(column).collect();
         assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
     }
 

@@ -4,13 +4,15 @@
 
 #[cfg(test)]
 mod adversary;
+mod aggregate;
 pub mod challenge;
-mod compare;
+pub mod columns;
 mod digits;
 mod error;
+mod field;
 mod folded;
 mod form;
-pub mod joint;
+mod images;
 pub mod kernel;
 mod key;
 mod principal;
@@ -34,10 +36,10 @@ struct Readme;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Chihuahua, Dachshund, Products, Relation};
+pub use columns::{Columns, Relation};
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::{Folded, Keys};
-pub use joint::{DachshundJoint, DrawnForms, Forms};
+pub use images::{Group, Images};
 pub use kernel::{Dispatch, KERNELS, Pass, Vector, Vectors};
 pub use principal::{Equation, Kind, LinearTerm, QuadraticTerm, Statement};
 pub use prove::Prover;

@@ -2,6 +2,7 @@
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::aggregate::Aggregate;
 use crate::challenge::weight;
 use crate::error::{Invalid, StatementError};
 use crate::form::{Equations, Form};
@@ -112,8 +113,10 @@ impl Statement {
             pieces: self.pieces,
             rank: self.rank,
             norm_sq: self.norm_sq,
-            extracted_norm_sq: None,
-            openings: 1,
+            images: None,
+            families: 0,
+            front_bytes: 0,
+            block_levels: 0,
             quadratic: self.equations.iter().any(|e| !e.quadratic.is_empty()),
             profile: self.profile,
         }
@@ -241,20 +244,20 @@ impl Equation {
 }
 
 impl Equations for Statement {
-    fn aggregate(
-        &self,
+    fn aggregate<'a>(
+        &'a self,
         cut: &Cut,
         stream: &mut Stream,
         form: &mut Form,
         _: Exec<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Option<Aggregate<'a>>, Stopped> {
         for equation in self.equations.iter().filter(|e| e.kind == Kind::Ring) {
             let weight = Ntt::from_small_bounded(&weight(stream), 2);
             let times = |x: &Rq| Ntt::from_rq(x).times(&weight).to_rq();
             equation.add_terms(cut, form, times);
             form.rhs.add(&times(&equation.target));
         }
-        Ok(())
+        Ok(None)
     }
 
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
@@ -267,8 +270,8 @@ impl Equations for Statement {
         }
     }
 
-    fn lifts_linear_forms(&self) -> bool {
-        self.equations.iter().any(|e| e.kind == Kind::Constant)
+    fn has_linear_form(&self) -> bool {
+        true
     }
 
     fn padding(&self, _: &Cut) -> Vec<usize> {

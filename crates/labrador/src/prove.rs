@@ -7,8 +7,9 @@ use crate::adversary::Tamper;
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
-use crate::folded::{Folded, Keys, Openings, place};
+use crate::folded::{Folded, Keys, Linear, Openings, place};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
@@ -44,16 +45,14 @@ pub struct Prover<'a> {
     pub(crate) number: usize,
 }
 
-/// What a front end committed to before the rest of its witness was known.
-pub(crate) struct Beginning {
-    /// The residues of the pieces under the commitment, with room for the others.
+/// What a level sent before its equations are put together.
+pub(crate) struct Committed {
+    /// The residues of all pieces.
     pub(crate) tiles: Tiles,
-    /// How many pieces these are.
-    pub(crate) pieces: usize,
-    /// The digits of their inner commitments.
-    pub(crate) digits: Vec<Small>,
-    /// The commitment; empty if there are no pieces.
-    pub(crate) u0: Vec<Rq>,
+    /// The digits of `t` and `g`.
+    pub(crate) v: Vec<Small>,
+    pub(crate) openings: Openings,
+    pub(crate) g: Garbage,
 }
 
 /// Challenge `index` of a level, given its transcript after the last message before it.
@@ -108,24 +107,48 @@ impl Prover<'_> {
         Ok(out)
     }
 
-    /// Sends the first projection that is short enough.
-    fn project(
+    /// Sends the first image of a matrix that is at most `factor` times the bound: the images are
+    /// those that `project` computes.
+    fn send_projection(
         &mut self,
-        s: &[Small],
         bound: u128,
+        factor: u128,
+        project: impl Fn(&Projection, Exec<'_>) -> Result<[i64; ROWS], Stopped>,
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
         for nonce in 0..=u8::MAX {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let mut image = projection.project_on(s, self.exec)?;
+            let mut image = project(&projection, self.exec)?;
             lie_at!(self, Projection(&mut image));
-            if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.is_forced() {
+            if image_norm_sq(&image) <= factor * bound || self.is_forced() {
                 self.sender.byte("projection nonce", nonce);
                 self.sender.gaussian("projection", &image, bound / 2);
                 return Ok((projection, image));
             }
         }
         Err(self.margin("the projection"))
+    }
+
+    /// Shows that a witness is short, blocks by their images under `matrix`.
+    pub(crate) fn show(
+        &mut self,
+        images: Option<&Images>,
+        matrix: Option<Projection>,
+        s: &[Small],
+        bound: u128,
+    ) -> Result<Shown, ProveError> {
+        let (Some(images), Some(matrix)) = (images, matrix) else {
+            let dense = |matrix: &Projection, exec: Exec<'_>| matrix.project_on(s, exec);
+            let (matrix, image) = self.send_projection(bound, PROJECTION_FACTOR, dense)?;
+            return Ok(Shown::Dense(matrix, Box::new(image)));
+        };
+        let groups = (0..images.groups.len()).map(|group| {
+            let project =
+                |matrix: &Projection, exec: Exec<'_>| images.project(group, matrix, s, exec);
+            self.send_projection(images.digits_norm_sq(group), IMAGE_FACTOR, project)
+        });
+        let groups = groups.collect::<Result<_, _>>()?;
+        Ok(Shown::Blocks(images.clone(), matrix, groups))
     }
 
     /// Sends the values of the lifts, whose constants are known already, and returns them.
@@ -143,18 +166,16 @@ impl Prover<'_> {
         &mut self,
         equations: &dyn Equations,
         cut: &Cut,
-        s: &[Small],
+        shown: Shown,
         tiles: &Tiles,
         g: &Garbage,
-        bound: u128,
     ) -> Result<Form, ProveError> {
-        self.step_of_level("projection", "later: projections")?;
-        let (projection, image) = self.project(s, bound)?;
         self.step_of_level("lifts", "later: lifts")?;
         let transcript = &self.sender.transcript;
-        let mut forms = lifts(equations, cut, &projection, &image, transcript, self.exec)?;
+        let shown = ShownLifts::draw(shown, transcript);
+        let mut forms = lifts(equations, cut, &shown, transcript, self.exec)?;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let mut values = tiles.evaluate(&phis, self.exec)?;
+        let mut values = tiles.evaluate(0, &phis, self.exec)?;
         for (value, form) in values.iter_mut().zip(&forms) {
             value.add(&form.quadratic_value(g));
         }
@@ -173,27 +194,73 @@ impl Prover<'_> {
         )?)
     }
 
-    /// Commits to the first pieces of a witness and sends the commitment.
-    pub(crate) fn begin(
+    /// Draws block projections until the images are short enough, and writes those behind the
+    /// pieces.
+    fn add_images(&mut self, images: &Images, s: &mut [Small]) -> Result<Projection, ProveError> {
+        let before = self.sender.transcript.clone();
+        for nonce in 0..=u8::MAX {
+            let matrix = Projection::new(before.seed("blocks", u64::from(nonce)));
+            let pieces = &s[..images.start()];
+            let blocks = matrix.project_blocks(pieces, images.rank, BLOCK, self.exec)?;
+            let short = images.are_short(&blocks) || self.is_forced();
+            if short && images.write_digits(&blocks, s).is_some() {
+                lie_at!(self, Second(&mut s[images.start()..]));
+                self.sender.byte("blocks nonce", nonce);
+                return Ok(matrix);
+            }
+        }
+        Err(self.margin("the images of the blocks"))
+    }
+
+    /// Commits to a witness: if the level has a block projection, to the pieces under it first and to
+    /// their images, which this adds behind them, then.
+    pub(crate) fn commit(
         &mut self,
         keys: &Keys,
         level: &Level,
-        s: &[Small],
-        pieces: usize,
-    ) -> Result<Beginning, ProveError> {
-        let exec = self.exec;
-        let tiles = Tiles::first_short(&level.cut, pieces, s, exec)?;
-        let t = tiles.commit(&keys.inner, level.kappa, 0..pieces, exec)?;
-        let digits = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
-        let mut u0 = keys.first.commit(level.kappa_outer, &digits, exec)?;
-        lie_at!(self, First(&mut u0));
-        self.sender.elements("u0", &u0);
-        Ok(Beginning {
+        s: &mut Vec<Small>,
+    ) -> Result<(Committed, Option<Projection>), ProveError> {
+        let (cut, exec, first) = (&level.cut, self.exec, level.first_pieces());
+        lie_at!(self, Witness(&mut *s));
+        self.step_of_level("first commitment", "later: commitments")?;
+        let mut tiles = Tiles::first_short(cut, first, s, exec)?;
+        let mut t = tiles.commit(&keys.inner, level.kappa, 0..first, exec)?;
+        let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
+        let (first_digits, mut u0, mut matrix) = (v.len(), Vec::new(), None);
+        if let Some(images) = &level.images {
+            u0 = keys.first.commit(level.kappa_outer, &v, exec)?;
+            lie_at!(self, First(&mut u0));
+            self.sender.elements("u0", &u0);
+            s.resize(cut.pieces * cut.rank, Small::ZERO);
+            self.step_of_level("images of blocks", "later: projections")?;
+            matrix = Some(self.add_images(images, s)?);
+        }
+        self.step_of_level("second commitment", "later: commitments")?;
+        tiles = tiles.with_short(cut.pieces, s, exec)?;
+        t = tiles.commit(&keys.inner, level.kappa, first..cut.pieces, exec)?;
+        let mut g = if level.g_digits > 0 {
+            tiles.squares(exec)?
+        } else {
+            Vec::new()
+        };
+        lie_at!(self, Commitments(&mut t, &mut g));
+        v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
+        v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
+        let own = &v[first_digits..];
+        let mut u1 = keys.outer.commit(level.kappa_outer, own, exec)?;
+        lie_at!(self, Outer(&mut u1));
+        self.sender.elements("u1", &u1);
+        let committed = Committed {
             tiles,
-            pieces,
-            digits,
-            u0,
-        })
+            v,
+            openings: Openings {
+                u0,
+                first_digits,
+                u1,
+            },
+            g: garbage_or_zero(cut, g),
+        };
+        Ok((committed, matrix))
     }
 
     /// One level: from equations and a cut witness to the relation of the next.
@@ -204,46 +271,17 @@ impl Prover<'_> {
         equations: &dyn Equations,
         mut s: Vec<Small>,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        lie_at!(self, Witness(&mut s));
-        let nothing = Beginning {
-            tiles: Tiles::first_short(&level.cut, 0, &s, self.exec)?,
-            pieces: 0,
-            digits: Vec::new(),
-            u0: Vec::new(),
-        };
-        self.level_after(keys, level, equations, s, nothing)
-    }
-
-    /// A level whose first pieces may be committed to already.
-    pub(crate) fn level_after<'k>(
-        &mut self,
-        keys: &'k Keys,
-        level: &'k Level,
-        equations: &dyn Equations,
-        s: Vec<Small>,
-        beginning: Beginning,
-    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
         let (cut, exec) = (&level.cut, self.exec);
-        self.step_of_level("second commitment", "later: commitments")?;
-        let tiles = beginning.tiles.with_short(cut.pieces, &s, exec)?;
-        let own = beginning.pieces..cut.pieces;
-        let mut t = tiles.commit(&keys.inner, level.kappa, own, exec)?;
-        let mut g = if level.g_digits > 0 {
-            tiles.squares(exec)?
-        } else {
-            Vec::new()
-        };
-        lie_at!(self, Commitments(&mut t, &mut g));
-        let (mut v, u0) = (beginning.digits, beginning.u0);
-        let first_digits = v.len();
-        v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
-        v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
-        let own = &v[first_digits..];
-        let mut u1 = keys.outer.commit(level.kappa_outer, own, exec)?;
-        lie_at!(self, Outer(&mut u1));
-        self.sender.elements("u1", &u1);
-        let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &tiles, &g, level.norm_sq)?;
+        let (committed, matrix) = self.commit(keys, level, &mut s)?;
+        self.step_of_level("projection", "later: projections")?;
+        let shown = self.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
+        let Committed {
+            tiles,
+            mut v,
+            openings,
+            g,
+        } = committed;
+        let form = self.aggregate(equations, cut, shown, &tiles, &g)?;
         self.step_of_level("linear garbage", "later: garbage")?;
         let phi = Tiles::wide(cut, &form.phi, exec)?;
         let products = phi.products(&tiles, exec)?;
@@ -255,15 +293,11 @@ impl Prover<'_> {
         let folded = Folded {
             level,
             keys,
-            phi: phi.amortise(&challenges, exec)?,
+            linear: Linear::One(phi.amortise(&challenges, exec)?),
             challenges,
             quadratic: form.quadratic,
             rhs: form.rhs,
-            openings: Openings {
-                u0,
-                first_digits,
-                u1,
-            },
+            openings,
             u2,
         };
         Ok((folded, witness))
@@ -347,7 +381,8 @@ impl Prover<'_> {
         let flat: Vec<i64> = g.iter().flat_map(Rq::centred).collect();
         self.sender.gaussian("g", &flat, tail.g_variance);
         let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &tiles, &g, tail.norm_sq)?;
+        let shown = self.show(None, None, &s, tail.norm_sq)?;
+        let form = self.aggregate(equations, cut, shown, &tiles, &g)?;
         self.step("last level")?;
         let phi = exec.backend().transforms(&form.phi);
         self.respond_in_clear(tail, &phi, &exec.backend().residues(&s))
@@ -425,7 +460,8 @@ fn garbage_or_zero(cut: &Cut, g: Vec<Rq>) -> Garbage {
     }
 }
 
-/// The witness of a level, with zeros behind its halves of `z` and behind `v`.
+/// The witness of a level, with zeros behind its halves of `z` and behind `v`, and where its images
+/// will lie.
 pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Small> {
     let mut out = vec![Small::ZERO; cut.pieces * cut.rank];
     for (index, element) in witness.into_iter().enumerate() {
@@ -451,6 +487,8 @@ pub(crate) fn combine(
     let mut stream = transcript.seed("weights", 0).stream();
     let weights = draw_weights(&mut stream);
     let mut form = Form::weighted(&weights, lifts, exec)?;
-    equations.aggregate(cut, &mut stream, &mut form, exec)?;
+    if let Some(aggregate) = equations.aggregate(cut, &mut stream, &mut form, exec)? {
+        aggregate.add_to(&mut form.phi, exec)?;
+    }
     Ok(form)
 }

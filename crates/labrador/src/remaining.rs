@@ -1,20 +1,23 @@
 //! The verifier's one equation of a level. Its linear form is needed under the challenges alone,
 //! so what the projection adds to it is computed where it is summed, and stored nowhere.
 
+use std::ops::Range;
+
 use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, Weighted};
-use crate::kernel::Dispatch;
-use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
+use crate::images::{BLOCK, Shown, ShownLifts, transformed};
+use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::projection::{LIFTS, Projection, Weights};
 use crate::prove::draw_weights;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq, Transforms};
+use crate::ring::{DEPTH, Ntt, Rq, Transforms};
 use crate::schedule::Cut;
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, is_left_out};
 
-/// The lifts of a level, each without the columns of the projection.
+/// The lifts of a level, each without what shows that the witness is short.
 pub(crate) struct Lifted {
-    projection: Projection,
-    rows: [Weights; LIFTS],
+    shown: ShownLifts,
     pub(crate) forms: [Form; LIFTS],
     /// The places that must be zero, and their multiples in each lift.
     padding: Vec<usize>,
@@ -26,13 +29,12 @@ impl Lifted {
     pub(crate) fn new(
         equations: &dyn Equations,
         cut: &Cut,
-        projection: Projection,
-        image: &[i64; ROWS],
+        shown: Shown,
         transcript: &Transcript,
     ) -> Self {
-        let rows = weights(&mut transcript.seed("lift projection", 0).stream());
-        let padding = equations.padding(cut);
-        let elements = if equations.lifts_linear_forms() {
+        let shown = ShownLifts::draw(shown, transcript);
+        let padding = shown.shown.without_digits(equations.padding(cut));
+        let elements = if equations.has_linear_form() {
             cut.pieces * cut.rank
         } else {
             0
@@ -45,14 +47,16 @@ impl Lifted {
                 rhs: Rq::ZERO,
             };
             let mut stream = transcript.seed("lift equations", l as u64).stream();
-            form.rhs.set_constant(weigh(&rows[l], image));
+            form.rhs.set_constant(shown.constant(l));
             equations.lift(cut, &mut stream, &mut form);
             multiples[l] = padding.iter().map(|_| stream.element()).collect();
+            if is_left_out!(transcript, Padding) {
+                multiples[l].fill(Rq::ZERO);
+            }
             form
         });
         Self {
-            projection,
-            rows,
+            shown,
             forms,
             padding,
             multiples,
@@ -60,50 +64,49 @@ impl Lifted {
     }
 
     /// The same equation as [`crate::prove::combine`].
-    pub(crate) fn combine(
+    pub(crate) fn combine<'a>(
         self,
         transcript: &Transcript,
-        equations: &dyn Equations,
+        equations: &'a dyn Equations,
         cut: &Cut,
         exec: Exec<'_>,
-    ) -> Result<Remaining, Stopped> {
+    ) -> Result<Remaining<'a>, Stopped> {
         let mut stream = transcript.seed("weights", 0).stream();
         let weights = draw_weights(&mut stream);
         let mut form = Form::weighted(&weights, &self.forms, exec)?;
-        form.phi.resize(cut.pieces * cut.rank, Rq::ZERO);
         let multiples = self.multiples.each_ref().map(|multiples| &multiples[..]);
         let multiples = exec.backend().run(Weighted(&weights, multiples));
-        for (&index, multiple) in self.padding.iter().zip(&multiples) {
-            form.phi[index].add(multiple);
-        }
-        equations.aggregate(cut, &mut stream, &mut form, exec)?;
+        let aggregate = equations.aggregate(cut, &mut stream, &mut form, exec)?;
         Ok(Remaining {
-            projection: self.projection,
-            rows: self.rows,
+            shown: self.shown,
             weights,
+            padding: self.padding.into_iter().zip(multiples).collect(),
+            aggregate,
             form,
         })
     }
 }
 
-/// The one equation; `form.phi` is without the columns of the projection.
-pub(crate) struct Remaining {
-    projection: Projection,
-    rows: [Weights; LIFTS],
+/// The one equation, its linear form in parts.
+pub(crate) struct Remaining<'a> {
+    /// What shows that the witness is short, under the weights of the lifts.
+    shown: ShownLifts,
     weights: [Ntt; LIFTS],
+    /// The places that must be zero in order, and their multiples.
+    padding: Vec<(usize, Rq)>,
+    /// The relation of the level before.
+    aggregate: Option<Aggregate<'a>>,
+    /// The rest; `form.phi` is empty if it is zero.
     pub(crate) form: Form,
 }
 
-/// Forms of a place: those of the lifts, and the rest.
-const TERMS: usize = LIFTS + 1;
-
 /// Pieces whose forms are summed at a time.
-const PIECES: usize = DEPTH / TERMS;
+const PIECES: usize = DEPTH / LIFTS;
 
 /// Places of a task.
 const PLACES: usize = 32;
 
-impl Remaining {
+impl Remaining<'_> {
     /// `sum c_i phi_i` over all pieces.
     pub(crate) fn amortise(
         &self,
@@ -111,42 +114,149 @@ impl Remaining {
         challenges: &[Ntt],
         exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
-        let [a, b, c] = &self.weights;
-        let of_piece = |challenge: &Ntt| -> [Ntt; TERMS] {
-            [
-                challenge.times(a),
-                challenge.times(b),
-                challenge.times(c),
-                challenge.clone(),
-            ]
-        };
-        let factors: Vec<[Ntt; TERMS]> = challenges.iter().map(of_piece).collect();
-        let parts = exec.try_map(cut.rank.div_ceil(PLACES), |task| {
+        let backend = exec.backend();
+        let of_piece = |challenge: &Ntt| self.weights.each_ref().map(|w| challenge.times(w));
+        let factors: Vec<[Ntt; LIFTS]> = challenges.iter().map(of_piece).collect();
+        let all: Vec<Option<Ntt>> = challenges.iter().cloned().map(Some).collect();
+        let aggregate = (self.aggregate.as_ref()).map(|a| a.under(&all, backend));
+        let columns = Columns::new(&self.shown, &factors, exec)?;
+        let mut out = vec![Rq::ZERO; cut.rank];
+        exec.try_fill(&mut out, PLACES, |task, out| {
             let first = task * PLACES;
-            let count = PLACES.min(cut.rank - first);
-            let mut sum = Matrix::zero(count, 1);
-            for (group, factors) in factors.chunks(PIECES).enumerate() {
-                let pieces = group * PIECES..group * PIECES + factors.len();
-                let terms: Vec<Vec<Ntt>> = pieces
-                    .flat_map(|piece| self.terms(piece * cut.rank + first, count, exec.backend()))
-                    .collect();
-                sum.add(
-                    terms.len(),
-                    |k, t| &terms[t][k],
-                    |_, t| &factors[t / TERMS][t % TERMS],
-                    exec.backend(),
-                );
+            let places = first..first + out.len();
+            let mut sums = vec![Ntt::zero(); out.len()];
+            columns.add(cut, places.clone(), &mut sums, backend);
+            if let Some(aggregate) = &aggregate {
+                aggregate.add(places.clone(), &mut sums, backend);
             }
-            sum.elements(exec.backend())
+            for (piece, challenge) in challenges.iter().enumerate() {
+                let start = piece * cut.rank + first;
+                self.add_rest(start..start + places.len(), challenge, &mut sums);
+            }
+            out.clone_from_slice(&backend.elements(&sums));
         })?;
-        Ok(parts.concat())
+        if let Shown::Blocks(images, ..) = &self.shown.shown {
+            let digits = self.shown.of_images(exec)?;
+            for (k, factors) in factors[images.pieces()..].iter().enumerate() {
+                add_digits(&digits, k * cut.rank, factors, &mut out, exec)?;
+            }
+        }
+        Ok(out)
     }
 
-    /// The forms of `count` places from `start` on.
-    fn terms(&self, start: usize, count: usize, backend: Backend) -> [Vec<Ntt>; TERMS] {
-        let places = start..start + count;
-        let [a, b, c] = (self.projection).collapse(places.clone(), &self.rows, backend);
-        let forms: [&[Rq]; TERMS] = [&a, &b, &c, &self.form.phi[places]];
-        forms.map(|forms| backend.transforms(forms))
+    /// What the equations add that are no relation of a level, and multiples of padding.
+    fn add_rest(&self, places: Range<usize>, challenge: &Ntt, sums: &mut [Ntt]) {
+        let mut add = |index: usize, x: &Rq| {
+            let product = Ntt::from_rq(x).times(challenge);
+            sums[index - places.start].add(&product);
+        };
+        let behind = |index: usize| self.padding.partition_point(|(place, _)| *place < index);
+        for (index, multiple) in &self.padding[behind(places.start)..behind(places.end)] {
+            add(*index, multiple);
+        }
+        if !self.form.phi.is_empty() {
+            for index in places.clone() {
+                add(index, &self.form.phi[index]);
+            }
+        }
+    }
+}
+
+/// Adds a piece of the images' digits, from element `start` on, under the factors of its lifts.
+pub(crate) fn add_digits(
+    digits: &[Vec<Rq>; LIFTS],
+    start: usize,
+    factors: &[Ntt; LIFTS],
+    out: &mut [Rq],
+    exec: Exec<'_>,
+) -> Result<(), Stopped> {
+    let count = digits[0].len().saturating_sub(start).min(out.len());
+    exec.try_fill(&mut out[..count], PLACES, |task, out| {
+        let first = start + task * PLACES;
+        let digits = digits.each_ref().map(|x| &x[first..first + out.len()]);
+        let sums = exec.backend().run(Weighted(factors, digits));
+        for (out, sum) in out.iter_mut().zip(&sums) {
+            out.add(sum);
+        }
+    })
+}
+
+/// The columns of the projection of a level under the factors of all pieces.
+enum Columns<'a> {
+    /// Of a dense one, made where they are added.
+    Dense(&'a Projection, &'a [Weights; LIFTS], &'a [[Ntt; LIFTS]]),
+    /// The columns of `J`, and their multiples for each block.
+    Blocks([Vec<Ntt>; LIFTS], Vec<[Ntt; LIFTS]>),
+}
+
+impl<'a> Columns<'a> {
+    fn new(
+        shown: &'a ShownLifts,
+        factors: &'a [[Ntt; LIFTS]],
+        exec: Exec<'_>,
+    ) -> Result<Self, Stopped> {
+        Ok(match &shown.shown {
+            Shown::Dense(matrix, _) => Self::Dense(matrix, &shown.rows, factors),
+            Shown::Blocks(images, ..) => Self::Blocks(
+                transformed(&shown.columns(exec)?, exec),
+                shown.of_blocks(images, factors),
+            ),
+        })
+    }
+
+    /// Adds their sums at some places.
+    fn add(&self, cut: &Cut, places: Range<usize>, sums: &mut [Ntt], backend: Backend) {
+        match self {
+            Self::Dense(matrix, rows, factors) => {
+                for (group, factors) in factors.chunks(PIECES).enumerate() {
+                    let terms: Vec<[Vec<Ntt>; LIFTS]> = (0..factors.len())
+                        .map(|k| (group * PIECES + k) * cut.rank + places.start)
+                        .map(|start| matrix.collapse(start..start + places.len(), rows, backend))
+                        .map(|columns| columns.map(|columns| backend.transforms(&columns)))
+                        .collect();
+                    backend.run(AddColumns(sums, &terms, factors));
+                }
+            }
+            Self::Blocks(columns, factors) => {
+                backend.run(AddBlocks(sums, places, columns, factors));
+            }
+        }
+    }
+}
+
+/// Adds the columns of `J` under the multiples of the blocks.
+pub(crate) struct AddBlocks<'a>(
+    pub(crate) &'a mut [Ntt],
+    pub(crate) Range<usize>,
+    pub(crate) &'a [Vec<Ntt>; LIFTS],
+    pub(crate) &'a [[Ntt; LIFTS]],
+);
+
+impl Pass for AddBlocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(sums, places, columns, factors) = self;
+        for (place, sum) in places.zip(sums) {
+            let columns = columns.iter().map(|columns| &columns[place % BLOCK]);
+            sum.add_dot_in::<V>(columns.zip(&factors[place / BLOCK]));
+        }
+    }
+}
+
+/// Adds the columns of some pieces under the factors of their lifts.
+struct AddColumns<'a>(&'a mut [Ntt], &'a [[Vec<Ntt>; LIFTS]], &'a [[Ntt; LIFTS]]);
+
+impl Pass for AddColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(sums, terms, factors) = self;
+        for (k, sum) in sums.iter_mut().enumerate() {
+            let terms = terms.iter().flatten().map(|columns| &columns[k]);
+            sum.add_dot_in::<V>(terms.zip(factors.as_flattened()));
+        }
     }
 }

@@ -3,12 +3,12 @@
 
 use thiserror::Error;
 
+use crate::images::Images;
 use crate::sis::Profile;
 
 mod row;
 mod search;
 
-pub(crate) use row::with_slack;
 pub use row::{Cut, Level, Tail};
 
 /// Pieces of a level are at most this many: garbage grows with their square.
@@ -26,13 +26,16 @@ pub struct PublicBounds {
     pub rank: usize,
     /// The bound of the squared norm of all vectors together.
     pub norm_sq: u128,
-    /// The squared norm that the first level's checks guarantee of an extracted witness. None if
-    /// they are one projection of everything: then it is `128/30 norm_sq` and must not wrap around
-    /// the modulus. A front end that gives a number argues for both itself.
-    pub extracted_norm_sq: Option<u128>,
-    /// Commitments to the first level's inner ones, 1 or 2: some front ends draw challenges in
-    /// between.
-    pub openings: usize,
+    /// The block projection of the first level, whose images are the last of the vectors. None if
+    /// there is one dense projection of everything.
+    pub images: Option<Images>,
+    /// Families of linear forms that all vectors share; 0 if each vector has a form of its own.
+    pub families: usize,
+    /// Bytes of further messages of the first level.
+    pub front_bytes: u64,
+    /// Levels from the second on with a block projection: faster to verify than a dense one, and
+    /// longer.
+    pub block_levels: usize,
     /// Whether any equation has a quadratic term.
     pub quadratic: bool,
     /// How hard breaking a commitment must be.
@@ -103,6 +106,11 @@ impl Schedule {
         let inner = self.levels.iter().map(|l| l.cut.rank).max().unwrap_or(0);
         let outer = self.levels.iter().map(Level::digits).max().unwrap_or(0);
         (inner.max(self.tail.cut.rank), outer)
+    }
+
+    /// Whether any level has a commitment before the last of its pieces exist.
+    pub(crate) fn has_first(&self) -> bool {
+        self.levels.iter().any(|level| level.images.is_some())
     }
 
     /// Every number of the schedule, for the transcript.

@@ -121,9 +121,8 @@ impl System {
     /// If the bounds have no parameters.
     pub(crate) fn on(bounds: &PublicBounds, backend: Backend) -> Result<Self, ParamError> {
         let schedule = Schedule::derive(bounds)?;
-        let (inner, outer) = schedule.key_lengths();
         Ok(Self {
-            keys: Arc::new(Keys::expand(inner, outer, bounds.openings, backend)),
+            keys: Arc::new(Keys::expand(&schedule, backend)),
             bounds: bounds.clone(),
             schedule,
         })
@@ -135,10 +134,7 @@ impl System {
     /// # Panics
     /// If the keys do not [serve](Keys::serve) the schedule.
     pub fn with_keys(bounds: &PublicBounds, schedule: Schedule, keys: Arc<Keys>) -> Self {
-        assert!(
-            keys.serve(&schedule, bounds.openings),
-            "keys are long enough"
-        );
+        assert!(keys.serve(&schedule), "keys are long enough");
         Self {
             bounds: bounds.clone(),
             schedule,
@@ -232,6 +228,75 @@ impl System {
             number: 1,
         };
         self.prove_by(prover, front_end, witness)
+    }
+
+    /// The same where a defence is left out.
+    #[cfg(test)]
+    pub(crate) fn prove_without<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+        tamper: &mut dyn crate::adversary::Tamper,
+        without: Option<crate::adversary::Defence>,
+    ) -> Result<Vec<u8>, ProveError> {
+        let mut transcript = self.start(front_end);
+        transcript.watched.without = without;
+        let prover = Prover {
+            sender: Sender::new(transcript, F::ID, &self.schedule),
+            tamper,
+            exec: self.serial(),
+            number: 1,
+        };
+        self.prove_by(prover, front_end, witness)
+    }
+
+    /// Verifies where a defence is left out.
+    #[cfg(test)]
+    pub(crate) fn verify_without<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        proof: &[u8],
+        without: Option<crate::adversary::Defence>,
+    ) -> Result<(), Reject> {
+        let mut transcript = self.start(front_end);
+        transcript.watched.without = without;
+        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
+        self.run(front_end, receiver, self.serial())
+    }
+
+    /// Proves, and what was absorbed and drawn.
+    #[cfg(test)]
+    pub(crate) fn prove_and_log<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+    ) -> (Result<Vec<u8>, ProveError>, Vec<(String, [u8; 32])>) {
+        let transcript = self.start(front_end);
+        let log = transcript.watched.log.clone();
+        let prover = Prover {
+            sender: Sender::new(transcript, F::ID, &self.schedule),
+            tamper: &mut crate::adversary::Honest,
+            exec: self.serial(),
+            number: 1,
+        };
+        let proof = self.prove_by(prover, front_end, witness);
+        let log = log.lock().expect("nothing panicked").clone();
+        (proof, log)
+    }
+
+    /// Verifies, and what was absorbed and drawn.
+    #[cfg(test)]
+    pub(crate) fn verify_and_log<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        proof: &[u8],
+    ) -> (Result<(), Reject>, Vec<(String, [u8; 32])>) {
+        let transcript = self.start(front_end);
+        let log = transcript.watched.log.clone();
+        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof);
+        let verdict = receiver.and_then(|receiver| self.run(front_end, receiver, self.serial()));
+        let log = log.lock().expect("nothing panicked").clone();
+        (verdict, log)
     }
 
     fn prove_by<F: FrontEnd>(

@@ -192,15 +192,20 @@ impl Tiles {
         )
     }
 
-    /// `sum phi_k x_k` over all elements, for several forms.
-    pub(crate) fn evaluate(&self, phis: &[&[Rq]], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+    /// `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over these.
+    pub(crate) fn evaluate(
+        &self,
+        from: usize,
+        phis: &[&[Rq]],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
         let backend = exec.backend();
         let sum = self.sum(
             exec,
             || Matrix::zero(phis.len(), 1),
             |sum, first, count| {
-                for piece in 0..self.pieces {
-                    let start = piece * self.rank + first;
+                for piece in from..self.pieces {
+                    let start = (piece - from) * self.rank + first;
                     let forms = phis.iter().map(|phi| &phi[start..start + count]);
                     let forms: Vec<Vec<Ntt>> = forms.map(|phi| backend.transforms(phi)).collect();
                     let place = |_, k| self.at(piece, first + k);

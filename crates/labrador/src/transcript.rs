@@ -17,7 +17,51 @@ pub(crate) const STATE_BYTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
     state: [u8; STATE_BYTES],
+    #[cfg(test)]
+    pub(crate) watched: Watched,
 }
+
+/// What tests see and change: nothing of it is there in a build that is none.
+#[cfg(test)]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watched {
+    /// The defence whose weights are zero on both sides.
+    pub(crate) without: Option<crate::adversary::Defence>,
+    /// What was absorbed and drawn, in order: the label, and the state after or before it.
+    pub(crate) log: std::sync::Arc<std::sync::Mutex<Vec<(String, [u8; STATE_BYTES])>>>,
+}
+
+#[cfg(test)]
+impl PartialEq for Watched {
+    /// Watching changes nothing.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+impl Eq for Watched {}
+
+#[cfg(test)]
+impl Watched {
+    fn note(&self, what: &str, label: &str, state: &[u8; STATE_BYTES]) {
+        let mut log = self.log.lock().expect("no test panics while it notes");
+        log.push((format!("{what} {label}"), *state));
+    }
+}
+
+/// Whether a test leaves out the weights of a defence, on both sides; never in a build that is none.
+macro_rules! is_left_out {
+    ($from:expr, $defence:ident) => {{
+        #[cfg(test)]
+        let out = $from.watched.without == Some(crate::adversary::Defence::$defence);
+        #[cfg(not(test))]
+        let out = false;
+        let _ = &$from;
+        out
+    }};
+}
+pub(crate) use is_left_out;
 
 impl Transcript {
     /// A transcript of the protocol named by `domain`.
@@ -28,6 +72,8 @@ impl Transcript {
     pub fn new(domain: &str) -> Self {
         let mut transcript = Self {
             state: [0; STATE_BYTES],
+            #[cfg(test)]
+            watched: Watched::default(),
         };
         transcript.absorb(domain, &[]);
         transcript
@@ -45,6 +91,8 @@ impl Transcript {
         hash.update(&(data.len() as u64).to_le_bytes());
         hash.update(data);
         hash.finalize_xof().read(&mut self.state);
+        #[cfg(test)]
+        self.watched.note("absorb", label, &self.state);
     }
 
     /// The seed `SHAKE256(h, 255, len8(label), label, index)` of a stream of this state.
@@ -60,7 +108,13 @@ impl Transcript {
         hash.update(&index.to_le_bytes());
         let mut seed = [0; STATE_BYTES];
         hash.finalize_xof().read(&mut seed);
-        Seed(seed)
+        #[cfg(test)]
+        self.watched.note("draw", label, &self.state);
+        Seed {
+            bytes: seed,
+            #[cfg(test)]
+            watched: self.watched.clone(),
+        }
     }
 
     /// The state, for tests that compare both sides after each step.
@@ -78,7 +132,11 @@ fn label_length(label: &str) -> u8 {
 
 /// The seed of a pseudorandom stream: key and first counter block of AES-128-CTR.
 #[derive(Clone)]
-pub struct Seed([u8; STATE_BYTES]);
+pub struct Seed {
+    bytes: [u8; STATE_BYTES],
+    #[cfg(test)]
+    watched: Watched,
+}
 
 impl Seed {
     /// The seed of a public, fixed stream named `name`.
@@ -88,7 +146,11 @@ impl Seed {
         hash.update(name.as_bytes());
         let mut seed = [0; STATE_BYTES];
         hash.finalize_xof().read(&mut seed);
-        Self(seed)
+        Self {
+            bytes: seed,
+            #[cfg(test)]
+            watched: Watched::default(),
+        }
     }
 
     /// The stream from its first byte.
@@ -100,23 +162,31 @@ impl Seed {
     /// The stream from its byte `offset`.
     #[must_use]
     pub(crate) fn stream_at(&self, offset: u64) -> Stream {
-        let (key, counter) = self.0.split_at(STATE_BYTES / 2);
+        let (key, counter) = self.bytes.split_at(STATE_BYTES / 2);
         let key: &[u8; 16] = key.try_into().expect("half of 32 bytes");
         let counter: &[u8; 16] = counter.try_into().expect("half of 32 bytes");
         let mut cipher = Ctr128BE::<Aes128>::new(key.into(), counter.into());
         cipher.seek(offset);
-        Stream(cipher)
+        Stream {
+            cipher,
+            #[cfg(test)]
+            watched: self.watched.clone(),
+        }
     }
 }
 
 /// A pseudorandom byte stream.
-pub struct Stream(Ctr128BE<Aes128>);
+pub struct Stream {
+    cipher: Ctr128BE<Aes128>,
+    #[cfg(test)]
+    pub(crate) watched: Watched,
+}
 
 impl Stream {
     /// Overwrites `out` with the next bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
         out.fill(0);
-        self.0.apply_keystream(out);
+        self.cipher.apply_keystream(out);
     }
 
     /// The next residue: six bytes, little endian, reduced modulo `Q`. No residue is more likely

@@ -3,8 +3,9 @@
 use alphorn_exec::{Exec, Stopped};
 
 use crate::error::Reject;
-use crate::folded::{Folded, Keys, Openings};
+use crate::folded::{Folded, Keys, Linear, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
+use crate::images::{IMAGE_FACTOR, Images, Shown};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
 use crate::remaining::{Lifted, Remaining};
@@ -40,14 +41,12 @@ impl Verifier<'_> {
         self.exec.step(if first_level { first } else { later })
     }
 
-    /// From the commitments of a level to its one remaining equation.
-    fn aggregate(
+    /// An image of at most `factor` times the bound, and its matrix.
+    fn receive_projection(
         &mut self,
-        equations: &dyn Equations,
-        cut: &Cut,
         bound: u128,
-    ) -> Result<Remaining, Reject> {
-        self.step_of_level("lifts", "later: lifts")?;
+        factor: u128,
+    ) -> Result<(Projection, [i64; ROWS]), Reject> {
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
         let before = receiver.transcript.clone();
@@ -55,14 +54,39 @@ impl Verifier<'_> {
         let projection = Projection::new(before.seed("projection", u64::from(nonce)));
         let image = receiver.gaussian("projection", ROWS, bound / 2)?;
         let image: [i64; ROWS] = image.try_into().map_err(|_| Reject::NormBound)?;
-        receiver.require(
-            image_norm_sq(&image) <= PROJECTION_FACTOR * bound,
-            Reject::ProjectionLong {
-                level: receiver.level,
-            },
-        )?;
-        let transcript = &receiver.transcript;
-        let mut lifted = Lifted::new(equations, cut, projection, &image, transcript);
+        let level = receiver.level;
+        let short = image_norm_sq(&image) <= factor * bound;
+        receiver.require(short, Reject::ProjectionLong { level })?;
+        Ok((projection, image))
+    }
+
+    /// What shows that the witness is short.
+    pub(crate) fn shown(
+        &mut self,
+        images: Option<&Images>,
+        matrix: Option<Projection>,
+        bound: u128,
+    ) -> Result<Shown, Reject> {
+        let (Some(images), Some(matrix)) = (images, matrix) else {
+            let (matrix, image) = self.receive_projection(bound, PROJECTION_FACTOR)?;
+            return Ok(Shown::Dense(matrix, Box::new(image)));
+        };
+        let groups = (0..images.groups.len())
+            .map(|group| self.receive_projection(images.digits_norm_sq(group), IMAGE_FACTOR));
+        let groups = groups.collect::<Result<_, _>>()?;
+        Ok(Shown::Blocks(images.clone(), matrix, groups))
+    }
+
+    /// From the commitments of a level to its one remaining equation.
+    fn aggregate<'e>(
+        &mut self,
+        equations: &'e dyn Equations,
+        cut: &Cut,
+        shown: Shown,
+    ) -> Result<Remaining<'e>, Reject> {
+        self.step_of_level("lifts", "later: lifts")?;
+        let transcript = &self.receiver.transcript;
+        let mut lifted = Lifted::new(equations, cut, shown, transcript);
         self.receive_lifts(&mut lifted.forms)?;
         self.step_of_level("one equation", "later: one equation")?;
         let transcript = &self.receiver.transcript;
@@ -79,6 +103,39 @@ impl Verifier<'_> {
         Ok(())
     }
 
+    /// The commitments of a level, and the matrix of its block projection.
+    pub(crate) fn commitments(
+        &mut self,
+        level: &Level,
+    ) -> Result<(Openings, Option<Projection>), Reject> {
+        let receiver = &mut self.receiver;
+        let (mut u0, mut matrix) = (Vec::new(), None);
+        if level.images.is_some() {
+            u0 = receiver.elements("u0", level.kappa_outer)?;
+            let before = receiver.transcript.clone();
+            let nonce = receiver.byte("blocks nonce")?;
+            matrix = Some(Projection::new(before.seed("blocks", u64::from(nonce))));
+        }
+        let openings = Openings {
+            u0,
+            first_digits: level.first_pieces() * level.kappa * level.t_digits,
+            u1: receiver.elements("u1", level.kappa_outer)?,
+        };
+        Ok((openings, matrix))
+    }
+
+    /// The commitment to the linear garbage, and the challenges.
+    pub(crate) fn garbage_and_challenges(
+        &mut self,
+        level: &Level,
+    ) -> Result<(Vec<Rq>, Vec<Ntt>), Reject> {
+        let u2 = self.receiver.elements("u2", level.kappa_outer)?;
+        self.receiver.byte("challenge nonce")?;
+        let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
+        self.receiver.level += 1;
+        Ok((u2, challenges))
+    }
+
     /// One level: from equations to the relation of the next.
     pub(crate) fn level<'k>(
         &mut self,
@@ -86,38 +143,20 @@ impl Verifier<'_> {
         level: &'k Level,
         equations: &dyn Equations,
     ) -> Result<Folded<'k>, Reject> {
-        self.level_after(keys, level, equations, Vec::new(), 0)
-    }
-
-    /// A level of which `u0` is the commitment to the first pieces, if there are any.
-    pub(crate) fn level_after<'k>(
-        &mut self,
-        keys: &'k Keys,
-        level: &'k Level,
-        equations: &dyn Equations,
-        u0: Vec<Rq>,
-        pieces: usize,
-    ) -> Result<Folded<'k>, Reject> {
-        let u1 = self.receiver.elements("u1", level.kappa_outer)?;
-        let remaining = self.aggregate(equations, &level.cut, level.norm_sq)?;
-        let u2 = self.receiver.elements("u2", level.kappa_outer)?;
-        self.receiver.byte("challenge nonce")?;
-        self.step_of_level("amortised form", "later: responses")?;
-        let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
+        let (openings, matrix) = self.commitments(level)?;
+        let shown = self.shown(level.images.as_ref(), matrix, level.norm_sq)?;
+        let remaining = self.aggregate(equations, &level.cut, shown)?;
+        let (u2, challenges) = self.garbage_and_challenges(level)?;
+        self.exec.step("later: responses")?;
         let phi = remaining.amortise(&level.cut, &challenges, self.exec)?;
-        self.receiver.level += 1;
         Ok(Folded {
             level,
             keys,
-            phi,
+            linear: Linear::One(phi),
             challenges,
             quadratic: remaining.form.quadratic,
             rhs: remaining.form.rhs,
-            openings: Openings {
-                u0,
-                first_digits: pieces * level.kappa * level.t_digits,
-                u1,
-            },
+            openings,
             u2,
         })
     }
@@ -140,7 +179,8 @@ impl Verifier<'_> {
         } else {
             vec![Rq::ZERO; cut.pairs()]
         };
-        let remaining = self.aggregate(equations, cut, tail.norm_sq)?;
+        let shown = self.shown(None, None, tail.norm_sq)?;
+        let remaining = self.aggregate(equations, cut, shown)?;
         self.exec.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
@@ -189,7 +229,7 @@ impl Verifier<'_> {
         &self,
         keys: &Keys,
         tail: &Tail,
-        remaining: &Remaining,
+        remaining: &Remaining<'_>,
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{SIGNATURE_BYTES, SecretKey};
-use alphorn_labrador::{FrontEnd, KERNELS, ProveError};
+use alphorn_labrador::{Invalid, KERNELS, ProveError};
 
 struct World {
     keys: Vec<SecretKey>,
@@ -194,27 +194,10 @@ fn bad_signatures_are_named_before_any_work() {
     );
 }
 
-/// A prover that looks at its witness first.
-struct Careful<'a>(&'a System, &'a [Small]);
-
-impl front::Side for Careful<'_> {
-    type Output = Vec<u8>;
-
-    fn run<F: FrontEnd<Witness = [Small]>>(self, statement: &F) -> Result<Vec<u8>, AggregateError> {
-        Ok(self.0.prove(statement, self.1)?)
-    }
-}
-
-/// A prover that skips admission gets no proof of a signature of another message, by any front end.
+/// A prover that skips admission gets no proof of a signature of another message.
 #[test]
 fn false_relations_have_no_proof() {
-    for front in Front::ALL {
-        let aggregator = Aggregator::with_front(front, 3, Profile::Core128, KERNELS.measured());
-        false_relation_has_no_proof(&aggregator.expect("within limits"));
-    }
-}
-
-fn false_relation_has_no_proof(aggregator: &Aggregator) {
+    let aggregator = aggregator(3);
     let world = World::new(3);
     let items = world.items();
     let opened: Vec<Opened> = open_batch(&items, Backend::Portable)
@@ -233,39 +216,33 @@ fn false_relation_has_no_proof(aggregator: &Aggregator) {
         })
         .collect();
     let flavour = aggregator.flavour(&signed).expect("one flavour");
-    let targets = aggregator
-        .targets(&signed, aggregator.serial())
-        .expect("not stopped");
-    let (relation, digest) = aggregator
-        .relation(flavour, &signed, targets, b"", aggregator.serial())
-        .expect("not stopped");
+    let targets = aggregator.targets(&signed, aggregator.serial());
+    let targets = targets.expect("not stopped");
+    let relation = relation(&signed, targets.iter().map(|t| &t[..]).collect());
+    let relation = relation.expect("centred");
+    let statement = aggregator.statement(&relation, digest(flavour, &signed, b""));
+    let statement = statement.expect("within limits");
     let columns = opened
         .iter()
         .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
     let flat: Vec<i16> = columns.collect();
     let witness: Vec<Small> = flat.as_chunks().0.iter().map(|&c| Small(c)).collect();
-    let (front, profile, system) = (aggregator.front, aggregator.profile, &aggregator.system);
-    let honest = Careful(system, &witness);
-    let honest = front.with_statement(&relation, profile, digest.clone(), honest);
-    let named = matches!(honest, Err(AggregateError::Prove(ProveError::Witness(_))));
-    assert!(named, "{honest:?}");
-    let careless = Proving {
-        system,
-        witness: &witness,
-        exec: aggregator.serial(),
-    };
-    let proof = front.with_statement(&relation, profile, digest, careless);
+    let system = &aggregator.system;
+    let honest = system.prove(&statement, &witness);
+    let named = ProveError::Witness(Invalid::Relation { column: 1 });
+    assert_eq!(honest, Err(named));
+    let proof = system.prove_unchecked_on(&statement, &witness, aggregator.serial());
     let verdict = aggregator.verify(&signed, b"", &proof.expect("a proof"));
-    assert_eq!(verdict, Err(AggregateError::Reject(Reject::Equations)));
+    assert_eq!(verdict, Err(AggregateError::Reject(Reject::Sumcheck)));
 }
 
 #[test]
 fn numbers_beyond_the_limits_have_no_aggregator() {
-    for n in [0, alphorn_labrador::joint::COLUMNS_MAX + 1] {
+    for n in [0, alphorn_labrador::columns::COLUMNS_MAX + 1] {
         let refused = Aggregator::new(n, Profile::Core128, Backend::Portable).err();
         let expected = StatementError::Columns {
             columns: n,
-            max: alphorn_labrador::joint::COLUMNS_MAX,
+            max: alphorn_labrador::columns::COLUMNS_MAX,
         };
         assert_eq!(refused, Some(AggregateError::Statement(expected)));
     }
@@ -294,42 +271,41 @@ fn a_small_proof_has_its_pinned_bytes() {
     assert!(pinned.contains(&line), "conformance.toml lacks {line}");
 }
 
-/// Each front end proves the same signatures, none accepts the proof of another, and a changed
-/// byte, salt or context is a rejection in each.
+/// Both presets prove the same signatures, where they differ neither accepts the proof of the other, and
+/// a changed byte, salt or context is a rejection in each.
 #[test]
-fn every_front_end_proves_the_same() {
-    let world = World::new(20);
-    let of = |front| {
-        Aggregator::with_front(front, 20, Profile::Core128, KERNELS.measured()).expect("legal")
+fn both_presets_prove_the_same() {
+    let few = World::new(20);
+    let of = |preset, n| {
+        Aggregator::with_preset(preset, n, Profile::Core128, KERNELS.measured()).expect("legal")
     };
+    let of_few = Preset::ALL.map(|preset| of(preset, 20).prove(&few.items(), b"c"));
+    assert_eq!(of_few[0], of_few[1]);
+    let world = World::new(BLOCKS_FROM);
     let mut proofs = Vec::new();
-    for front in Front::ALL {
-        let aggregator = of(front);
+    for preset in Preset::ALL {
+        let aggregator = of(preset, BLOCKS_FROM);
         let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
         let signed = world.signed(&salts);
-        assert_eq!(
-            aggregator.verify(&signed, b"c", &proof),
-            Ok(()),
-            "{front:?}"
-        );
+        let verdict = aggregator.verify(&signed, b"c", &proof);
+        assert_eq!(verdict, Ok(()), "{preset:?}");
         assert!(aggregator.verify(&signed, b"d", &proof).is_err());
         let mut other = signed.clone();
         (other[0].salt, other[1].salt) = (signed[1].salt, signed[0].salt);
-        assert!(
-            aggregator.verify(&other, b"c", &proof).is_err(),
-            "{front:?}"
-        );
+        let verdict = aggregator.verify(&other, b"c", &proof);
+        assert!(verdict.is_err(), "{preset:?}");
         for index in (0..proof.len()).step_by(proof.len() / 9) {
             let mut changed = proof.clone();
             changed[index] ^= 16;
             let verdict = aggregator.verify(&signed, b"c", &changed);
-            assert!(verdict.is_err(), "{front:?}, byte {index}");
+            assert!(verdict.is_err(), "{preset:?}, byte {index}");
         }
         proofs.push((salts, proof));
     }
-    for (front, (salts, _)) in Front::ALL.into_iter().zip(&proofs) {
-        let (_, other) = &proofs[(front as usize + 1) % proofs.len()];
-        let verdict = of(front).verify(&world.signed(salts), b"c", other);
-        assert!(verdict.is_err(), "{front:?}");
+    assert!(proofs[1].1.len() < proofs[0].1.len(), "small is smaller");
+    for (preset, (salts, _)) in Preset::ALL.into_iter().zip(&proofs) {
+        let (_, other) = &proofs[(preset as usize + 1) % proofs.len()];
+        let verdict = of(preset, BLOCKS_FROM).verify(&world.signed(salts), b"c", other);
+        assert!(verdict.is_err(), "{preset:?}");
     }
 }

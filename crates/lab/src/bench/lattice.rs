@@ -7,8 +7,8 @@ mod world;
 
 use super::least;
 use crate::error::{Error, Result};
-use crate::lattice::params::{ROWS, check_number, levels_json};
-use crate::lattice::{LatticeOptions, flavour_name, security};
+use crate::lattice::params::{check_number, levels_json};
+use crate::lattice::{LatticeOptions, flavour_name, preset, security};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
@@ -17,7 +17,7 @@ use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
-use alphorn_falcon::{Aggregator, Front, Item, PublicKey, SALT_BYTES, verify_batch};
+use alphorn_falcon::{Aggregator, Item, Preset, PublicKey, SALT_BYTES, verify_batch};
 use alphorn_labrador::sis::Profile;
 use anyhow::Context;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -36,16 +36,15 @@ const CONTEXT: &[u8] = b"alphorn/bench/lattice";
 #[command(after_help = "Examples:
   alphorn bench lattice --n 100,1000
   alphorn bench lattice --n 1000 --kernel portable,avx2,avx512 --profile falcon
+  alphorn bench lattice --n 1000 --preset fast,small
   alphorn bench lattice --n 16,256,1000 --emit-costs falcon.json --json -
 
 Each number of signatures has rows under each other: the proof, the same signatures verified plainly
 in batches by this program and one by one by the crate fn-dsa, and other systems, whose figures are
 cited and not of this run. Verification starts from bytes: public keys are decoded in every row, by
-one thread where it is a proof that is verified. All else but fn-dsa uses --threads; parameters and
-commitment keys are made once for a number of signatures and are said in front.
-
-A proof takes longer to verify than its signatures. It is there for its bytes: 48 to 78 kB and 40 bytes
-of salt a signature, instead of 666.")]
+one thread where it is a proof that is verified; a node decodes them once. All else but fn-dsa uses
+--threads; parameters and commitment keys are made once for a number of signatures and are said in
+front. Below are the steps of the verifier.")]
 pub(crate) struct Args {
     /// Numbers of signatures, 1 to 20000
     #[arg(long, value_name = "N", default_value = "1000", value_delimiter = ',')]
@@ -53,16 +52,10 @@ pub(crate) struct Args {
     /// Threads, but for fn-dsa; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// How signatures become short vectors, several beside each other with commas; all but the
-    /// default are there to be compared with it
-    #[arg(
-        long,
-        value_name = "FRONT",
-        value_enum,
-        default_value = "dachshund",
-        value_delimiter = ','
-    )]
-    front: Vec<FrontName>,
+    /// What a proof saves: time of verification (fast) or bytes (small); both beside each other with a
+    /// comma
+    #[arg(long, value_name = "PRESET", value_parser = preset, default_value = "fast", value_delimiter = ',')]
+    preset: Vec<Preset>,
     #[command(flatten)]
     lattice: LatticeOptions,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or labrador=LEVEL
@@ -84,44 +77,10 @@ pub(crate) struct Args {
     emit_costs: Option<PathBuf>,
 }
 
-/// Names of the front ends on the command line.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum FrontName {
-    /// Joint norms, exact, slack as squares, with forms modulo q
-    Dachshund,
-    /// The same with slack as bits
-    Bits,
-    /// Slack as bits, and the relation over the integers with its quotients
-    Quotient,
-    /// A quadratic equation for each norm, and quotients; 256 signatures at most
-    Chihuahua,
-}
-
-impl FrontName {
-    fn front(self) -> Front {
-        match self {
-            FrontName::Dachshund => Front::Joint,
-            FrontName::Bits => Front::Bits,
-            FrontName::Quotient => Front::Quotient,
-            FrontName::Chihuahua => Front::Chihuahua,
-        }
-    }
-}
-
-/// The name of a front end on the command line and in files.
-fn front_name(front: Front) -> &'static str {
-    match front {
-        Front::Joint => "dachshund",
-        Front::Bits => "bits",
-        Front::Quotient => "quotient",
-        Front::Chihuahua => "chihuahua",
-    }
-}
-
 /// What is measured at once.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    front: Front,
+    preset: Preset,
     signatures: usize,
     profile: Profile,
     kernel: Backend,
@@ -158,14 +117,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sink = Sink::new(args.json.clone());
     args.n.iter().try_for_each(|&n| check_number(n))?;
     let profile = args.lattice.profile();
-    let fronts: Vec<Front> = args.front.iter().map(|front| front.front()).collect();
-    for (front, &n) in fronts
-        .iter()
-        .flat_map(|front| args.n.iter().map(move |n| (front, n)))
-    {
-        let bounds = front.bounds(n as usize, profile);
-        bounds.with_context(|| format!("--front {} with --n {n}", front_name(*front)))?;
-    }
     let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
@@ -178,18 +129,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut cases = Vec::new();
     for kernel in &kernels {
         for n in &args.n {
-            let point = |front| Point {
-                front,
+            let point = |preset| Point {
+                preset,
                 signatures: *n as usize,
                 profile,
                 kernel: *kernel,
                 threads,
                 runs: usize::from(args.runs),
             };
-            let plain = measure_plainly(&world, point(Front::Joint), &pool)?;
-            let measured = fronts
-                .iter()
-                .map(|&front| measure(&world, point(front), plain, &pool));
+            let plain = measure_plainly(&world, point(Preset::default()), &pool)?;
+            let presets = args.preset.iter();
+            let measured = presets.map(|&preset| measure(&world, point(preset), plain, &pool));
             let figures: Vec<Figures> = measured.collect::<Result<_>>()?;
             sink.say(&printed(&figures));
             cases.extend(figures.iter().map(|figures| case(&world, figures)));
@@ -202,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let config = json!({
         "n": args.n,
         "threads": threads,
-        "front_ends": fronts.iter().map(|front| front_name(*front)).collect::<Vec<_>>(),
+        "presets": args.preset.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "flavour": flavour_name(world.flavour),
         "profile": profile.name(),
         "runs": args.runs,
@@ -223,7 +173,7 @@ struct Proved {
 
 fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
     let exec = Exec::new(point.kernel, Some(pool));
-    let make = || Aggregator::with_front(point.front, items.len(), point.profile, point.kernel);
+    let make = || Aggregator::with_preset(point.preset, items.len(), point.profile, point.kernel);
     let (setup_s, aggregator) = least(1, make);
     let aggregator = aggregator?;
     let timed = || -> Result<_> {
@@ -317,7 +267,7 @@ fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) 
         plain_bytes: world.list_bytes(point.signatures),
         plain,
         levels: levels_json(schedule),
-        security: security::json(point.front, schedule),
+        security: security::json(schedule),
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
@@ -349,9 +299,10 @@ impl Figures {
     }
 }
 
-/// The table of one number of signatures: a row for each front end, then what they are beside.
-fn printed(fronts: &[Figures]) -> String {
-    let Some(figures) = fronts.first() else {
+/// The table of one number of signatures: a row for each preset, then what they are beside, and the
+/// steps of the verifier.
+fn printed(presets: &[Figures]) -> String {
+    let Some(figures) = presets.first() else {
         return String::new();
     };
     let Point {
@@ -373,13 +324,13 @@ fn printed(fronts: &[Figures]) -> String {
         ]
     };
     let proof = |figures: &Figures| {
-        let front = front_name(figures.point.front);
+        let preset = figures.point.preset.name();
         let profile = profile.name();
-        let name = format!("proof ({front}), {threads} threads ({kernel}, {profile})");
+        let name = format!("proof ({preset}), {threads} threads ({kernel}, {profile})");
         let proved = text::seconds(figures.prove.total_s);
         row(&name, &proved, figures.verify_s(), figures.wire_bytes())
     };
-    let mut rows: Vec<Vec<String>> = fronts.iter().map(proof).collect();
+    let mut rows: Vec<Vec<String>> = presets.iter().map(proof).collect();
     let batch = format!("signatures, batches, {threads} threads ({kernel})");
     rows.push(row(&batch, "-", taken.batch_s, plain));
     rows.push(row(
@@ -400,12 +351,31 @@ fn printed(fronts: &[Figures]) -> String {
     }));
     let header = ["row", "prove", "verify", "of plain", "bytes", "of plain"];
     format!(
-        "\n{} signatures: parameters and commitment keys {}, once\n{}\n{}",
+        "\n{} signatures: parameters and commitment keys {}, once\n{}\n{}\n{}",
         text::count(signatures as u64),
         text::seconds(figures.setup_s),
         table(&header, &rows),
-        said(figures)
+        said(figures),
+        profile_of_verifier(figures)
     )
+}
+
+/// The steps of the verifier, keys first, beside the plain batch of the same run.
+fn profile_of_verifier(figures: &Figures) -> String {
+    let total = figures.verify_s();
+    let row = |name: &str, seconds: f64| {
+        vec![
+            name.to_owned(),
+            text::seconds(seconds),
+            format!("{:.0} %", seconds / total * 100.0),
+        ]
+    };
+    let mut rows = vec![row("decoding of keys", figures.plain.keys_s)];
+    rows.extend((figures.verify.each()).map(|(name, seconds)| row(name, seconds)));
+    rows.push(row("verification", total));
+    rows.push(row("plain, in batches", figures.plain.batch_s));
+    let preset = figures.point.preset.name();
+    table(&[&format!("step ({preset})"), "time", "share"], &rows)
 }
 
 /// What the rows say, in words.
@@ -427,7 +397,10 @@ fn said(figures: &Figures) -> String {
             "Plain verification is faster than that of the proof, by {}. {bytes}",
             text::ratio(slower)
         ),
-        false => bytes,
+        false => format!(
+            "The proof is verified faster than its signatures, by {}. {bytes}",
+            text::ratio(1.0 / slower)
+        ),
     }
 }
 
@@ -443,12 +416,11 @@ fn case(world: &World, figures: &Figures) -> Value {
         .collect();
     json!({
         "n": point.signatures,
-        "front_end": front_name(point.front),
+        "preset": point.preset.name(),
         "flavour": flavour_name(world.flavour),
         "profile": point.profile.name(),
         "kernel": point.kernel.name(),
         "threads": point.threads,
-        "rows": ROWS,
         "setup_s": figures.setup_s,
         "prove_s": prove,
         "verify_s": verify,

@@ -4,7 +4,7 @@ pub(crate) mod params;
 pub(crate) mod security;
 
 use crate::error::Result;
-use alphorn_falcon::Flavour;
+use alphorn_falcon::{Flavour, Preset};
 use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -96,6 +96,12 @@ pub(crate) fn profile(text: &str) -> std::result::Result<Profile, String> {
     found.ok_or_else(|| "expected core128, falcon or peer".to_owned())
 }
 
+/// Reads `--preset` of proofs.
+pub(crate) fn preset(text: &str) -> std::result::Result<Preset, String> {
+    let found = (Preset::ALL.into_iter()).find(|preset| preset.name() == text);
+    found.ok_or_else(|| "expected fast or small".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +113,9 @@ mod tests {
         }
         for value in Profile::ALL {
             assert_eq!(profile(value.name()), Ok(value));
+        }
+        for value in Preset::ALL {
+            assert_eq!(preset(value.name()), Ok(value));
         }
         assert!(flavour("fips206").unwrap_err().contains("r3"));
         assert!(profile("core256").unwrap_err().contains("core128"));

@@ -1,21 +1,17 @@
 //! `alphorn lattice params`: the schedule of a proof, its predicted size and its security budget.
 
-use super::{LatticeOptions, flavour_name};
+use super::{LatticeOptions, flavour_name, preset};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_falcon::{COMMITTEE_MAX, Flavour, Front, NORM_SQ_MAX};
-use alphorn_labrador::DachshundJoint;
+use alphorn_falcon::{COMMITTEE_MAX, Flavour, Preset};
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// Ring elements of the two halves of a signature.
-pub(crate) const ROWS: usize = 2 * alphorn_falcon::DEGREE / alphorn_labrador::ring::DEGREE;
 
 /// Parameters of a proof of N signatures, its predicted size, and its security budget
 #[derive(clap::Args, Debug)]
@@ -35,6 +31,9 @@ pub(super) struct Args {
     /// Number of signatures, 1 to 20000; several with commas
     #[arg(long, value_name = "N", required = true, value_delimiter = ',')]
     n: Vec<u32>,
+    /// What a proof saves: time of verification (fast) or bytes (small)
+    #[arg(long, value_name = "PRESET", value_parser = preset, default_value = "fast")]
+    preset: Preset,
     /// The security budget
     #[arg(long)]
     security: bool,
@@ -52,16 +51,20 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut cases = Vec::new();
     for &n in &args.n {
         check_number(n)?;
-        let bounds = DachshundJoint::bounds_for(n as usize, ROWS, NORM_SQ_MAX, profile)?;
-        let schedule = Schedule::derive(&bounds)?;
+        let schedule = args.preset.schedule(n as usize, profile)?;
         sink.say(&printed(n, flavour, &schedule));
         if args.security {
-            sink.say(&super::security::printed(Front::Joint, &schedule));
+            sink.say(&super::security::printed(&schedule));
         }
         cases.push(case(n, flavour, &schedule, args.security));
     }
     let flavour = flavour_name(flavour);
-    let config = json!({ "n": args.n, "profile": profile.name(), "flavour": flavour });
+    let config = json!({
+        "n": args.n,
+        "profile": profile.name(),
+        "flavour": flavour,
+        "preset": args.preset.name(),
+    });
     let machine = Machine::here(cores(), BTreeMap::new());
     let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
@@ -86,10 +89,7 @@ fn case(n: u32, flavour: Flavour, schedule: &Schedule, security: bool) -> Value 
         "levels": levels_json(schedule),
     });
     if security && let Some(case) = case.as_object_mut() {
-        case.insert(
-            "security".into(),
-            super::security::json(Front::Joint, schedule),
-        );
+        case.insert("security".into(), super::security::json(schedule));
     }
     case
 }
@@ -106,6 +106,8 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
             "b": level.z_base,
             "fu": level.t_digits,
             "fg": level.g_digits,
+            "families": level.families,
+            "blocks": level.images.is_some(),
             "m": level.digits(),
             "norm_sq_max": level.norm_sq.to_string(),
         })

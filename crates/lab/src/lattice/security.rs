@@ -1,16 +1,15 @@
 //! The security budget of a proof in words and figures.
 
 use crate::report::table;
-use alphorn_falcon::Front;
 use alphorn_falcon::budget::{Event, errors, log2_sum};
 use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
 use alphorn_labrador::schedule::Schedule;
 use serde_json::{Value, json};
 
 /// The fields of the security of a proof.
-pub(crate) fn json(front: Front, schedule: &Schedule) -> Value {
+pub(crate) fn json(schedule: &Schedule) -> Value {
     let (classical, quantum) = schedule.profile.bits();
-    let events = errors(front, schedule);
+    let events = errors(schedule);
     let event = |event: &Event| json!({ "event": event.name, "log2": event.log2() });
     json!({
         "sis_bits_classical": classical,
@@ -22,9 +21,9 @@ pub(crate) fn json(front: Front, schedule: &Schedule) -> Value {
 }
 
 /// The budget as a table.
-pub(super) fn printed(front: Front, schedule: &Schedule) -> String {
+pub(super) fn printed(schedule: &Schedule) -> String {
     let (classical, quantum) = schedule.profile.bits();
-    let events = errors(front, schedule);
+    let events = errors(schedule);
     let row = |event: &Event| {
         vec![
             event.name.to_owned(),

@@ -189,23 +189,6 @@ impl Matrix {
         backend.run(AddAll(&mut self.sums, &other.sums));
     }
 
-    /// Adds an element to each row of a matrix of one column.
-    ///
-    /// # Panics
-    /// If the numbers of both differ.
-    pub(crate) fn add_to_rows(&mut self, elements: &[Ntt], backend: Backend) {
-        assert!(self.columns == 1 && elements.len() == self.rows);
-        let bounds = elements.iter().map(Ntt::bound);
-        let bound = bounds.fold(Bound::ZERO, Bound::or);
-        let mut lines = Vec::with_capacity(self.sums.len());
-        for line in 0..LINES {
-            let of = |element: &Ntt| Line(element.rows().0.as_chunks().0[line]);
-            lines.extend(elements.iter().map(of));
-        }
-        self.bound = self.bound.plus(bound);
-        backend.run(AddAll(&mut self.sums, &lines));
-    }
-
     /// The sum of row `i` and column `j`.
     pub(crate) fn get(&self, i: usize, j: usize) -> Ntt {
         Ntt::of_rows(self.sum(i * self.columns + j), self.bound)

@@ -8,7 +8,7 @@ mod residues;
 mod rows;
 mod transform;
 
-pub(crate) use matrix::{DEPTH, Matrix, Packed};
+pub(crate) use matrix::{DEPTH, Matrix};
 pub use ntt::Ntt;
 pub(crate) use ntt::Transforms;
 

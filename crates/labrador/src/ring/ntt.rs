@@ -165,16 +165,6 @@ impl Ntt {
         }
     }
 
-    /// [`Ntt::from_rq`] for sums of wide integers that are not reduced yet.
-    #[inline(always)]
-    pub(crate) fn from_sums_in<V: Vectors>(sums: &[i64; DEGREE]) -> Self {
-        let mut centred = [0; DEGREE];
-        for (c, &sum) in centred.iter_mut().zip(sums) {
-            *c = super::centred(super::reduce(sum));
-        }
-        Self::from_integers_in::<V>(&centred, Q / 2)
-    }
-
     /// The constants of many residues in `[0, Q)`, each the centred representative.
     #[must_use]
     pub(crate) fn constants(residues: &[u64], backend: Backend) -> Vec<Self> {
@@ -239,17 +229,6 @@ impl Ntt {
             rows: rows::multiply::<V>(&self.rows, &other.rows),
             bound: self.bound.times(other.bound),
         }
-    }
-
-    /// `X -> X^-1`: the points are ordered so that this reverses the rows.
-    #[must_use]
-    pub(crate) fn sigma(&self) -> Self {
-        let mut out = self.clone();
-        let rows = self.rows.0.as_chunks::<PRIMES>().0;
-        for (o, row) in (out.rows.0.as_chunks_mut::<PRIMES>().0.iter_mut()).zip(rows.iter().rev()) {
-            *o = *row;
-        }
-        out
     }
 
     /// The sum of the products of pairs.

@@ -61,7 +61,6 @@ proptest! {
 
     #[test]
     fn sigma_is_the_same_on_both_sides(x in any_rq()) {
-        prop_assert_eq!(Ntt::from_rq(&x).sigma().to_rq(), x.sigma());
         prop_assert_eq!(x.sigma().sigma(), x);
     }
 

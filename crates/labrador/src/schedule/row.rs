@@ -1,6 +1,8 @@
 //! One row of a schedule and the conditions under which it is sound.
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
+use crate::images::{Group, Images};
+use crate::projection::ROWS;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
 
@@ -29,13 +31,15 @@ impl Cut {
 }
 
 /// What is known about the witness that a row works on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Input {
     pub(super) cut: Cut,
     /// The bound that the verifier may rely on.
     pub(super) norm_sq: u128,
-    /// What an extracted witness may have.
-    pub(super) extracted_sq: u128,
+    /// The block projection; none if there is a dense one.
+    pub(super) images: Option<Images>,
+    /// Families of linear forms; 0 if each piece has its own.
+    pub(super) families: usize,
     /// The squared norm that is expected of an honest witness; at the first level the bound.
     pub(super) energy: u128,
     /// The largest expected square of a coefficient. None at the first level, whose witness may
@@ -51,6 +55,10 @@ pub struct Level {
     pub cut: Cut,
     /// The bound of the squared norm of its witness (`betasq` of the relation it starts from).
     pub norm_sq: u128,
+    /// The block projection, if there is no dense one. The last pieces are those of its images.
+    pub images: Option<Images>,
+    /// Families of linear forms that all pieces share; 0 if each piece has a form of its own.
+    pub families: usize,
     /// The bound of the squared norm of the witness it produces.
     pub norm_sq_out: u128,
     /// Bits of the lower half of `z`.
@@ -122,7 +130,34 @@ pub(super) fn norm_is_legal(norm_sq: u128) -> bool {
     with_slack(norm_sq) < u128::from(Q / 2)
 }
 
+/// The same of an output of so many elements that the next level puts under a block projection:
+/// `33 > (160 / 28)^2`, and what the digits of images allow however long they are. The search refuses
+/// a cut whose [`Images::extracted_norm_sq`] is above.
+fn with_slack_of_blocks(norm_sq: u128, elements: usize) -> u128 {
+    let blocks = (elements / 512 + 40) as u128;
+    (norm_sq.saturating_mul(33)).saturating_add(blocks * DIGITS_OF_BLOCK)
+}
+
+/// `160 / 28^2` times the squared norm of the lower digits of a block's image at most.
+const DIGITS_OF_BLOCK: u128 = 160 * (ROWS as u128) * ((1 << 16) + 1) / (28 * 28) + 1;
+
+/// Elements of linear garbage of a level with such pieces.
+pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
+    match families {
+        0 => cut.pairs(),
+        families => families * cut.pieces,
+    }
+}
+
 impl Input {
+    /// What an extracted witness may have.
+    fn extracted_sq(&self) -> u128 {
+        match &self.images {
+            Some(images) => images.extracted_all_norm_sq(),
+            None => with_slack(self.norm_sq),
+        }
+    }
+
     /// The expected square of a coefficient of `<s_i, s_j>`.
     fn garbage_variance(&self) -> u128 {
         match self.variance {
@@ -142,7 +177,12 @@ impl Input {
 impl Level {
     /// The level for this input and base of `z`, and the squared norm and largest square of a
     /// coefficient that its honest output has. None if no numbers of rows make it sound.
-    pub(super) fn plan(input: &Input, z_base: u32, profile: Profile) -> Option<(Self, u128, u128)> {
+    pub(super) fn plan(
+        input: &Input,
+        z_base: u32,
+        blocks_follow: bool,
+        profile: Profile,
+    ) -> Option<(Self, u128, u128)> {
         let t_digits = (48 + z_base / 2) / z_base;
         let t_base = 48u32.div_ceil(t_digits);
         let (g_digits, g_base) = match input.quadratic {
@@ -152,6 +192,8 @@ impl Level {
         let mut level = Self {
             cut: input.cut,
             norm_sq: input.norm_sq,
+            images: input.images.clone(),
+            families: input.families,
             norm_sq_out: 0,
             z_base,
             t_digits: t_digits as usize,
@@ -168,9 +210,12 @@ impl Level {
             if !norm_is_legal(level.norm_sq_out) {
                 return None;
             }
-            let slack = with_slack(level.norm_sq_out);
+            let slack = match blocks_follow {
+                true => level.slack_of_blocks(),
+                false => with_slack(level.norm_sq_out),
+            };
             let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
-            if rows_inner(profile, z_sq, input.extracted_sq).is_some_and(|k| k <= kappa) {
+            if rows_inner(profile, z_sq, input.extracted_sq()).is_some_and(|k| k <= kappa) {
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
                 return Some((level, energy, variance));
             }
@@ -188,7 +233,8 @@ impl Level {
         let digit = uniform_twelfths(self.t_base);
         let top = uniform_twelfths(48 - (self.t_digits as u32 - 1) * self.t_base);
         let pairs = input.cut.pairs() as u128;
-        let elements = (self.kappa * input.cut.pieces) as u128 + pairs;
+        let garbage = garbage_elements(&input.cut, input.families);
+        let elements = (self.kappa * input.cut.pieces + garbage) as u128;
         let wide = elements * degree * ((self.t_digits as u128 - 1) * digit + top);
         let mut twelfths = coefficients * (low + high) + wide;
         let mut largest = low.max(high).max(digit).max(top);
@@ -213,28 +259,58 @@ impl Level {
         }
     }
 
+    /// The squared norm that the next level guarantees of the output if it has a block projection.
+    pub(super) fn slack_of_blocks(&self) -> u128 {
+        with_slack_of_blocks(self.norm_sq_out, 2 * self.cut.rank + self.digits())
+    }
+
     /// Ring elements of `v`: the digits of `t`, `g` and `h`.
     #[must_use]
     pub fn digits(&self) -> usize {
-        let pairs = self.cut.pairs();
-        self.t_digits * (self.kappa * self.cut.pieces + pairs) + self.g_digits * pairs
+        self.digits_outer() + self.t_digits * self.garbage()
+    }
+
+    /// Ring elements of linear garbage.
+    pub(crate) fn garbage(&self) -> usize {
+        garbage_elements(&self.cut, self.families)
+    }
+
+    /// Pieces under the first outer commitment, which is made before the others exist.
+    pub(crate) fn first_pieces(&self) -> usize {
+        self.images.as_ref().map_or(0, Images::pieces)
     }
 
     /// Digits of `t` and `g`, the part under the first outer commitment.
     #[must_use]
     pub(crate) fn digits_outer(&self) -> usize {
-        self.digits() - self.t_digits * self.cut.pairs()
+        self.t_digits * self.kappa * self.cut.pieces + self.g_digits * self.cut.pairs()
     }
 
     /// How the next level may divide the output: each half of `z` into `z_pieces`, and a rank
-    /// such that `v` fills at most `v_pieces_max`.
-    pub(super) fn cut_output(&self, z_pieces: usize, v_pieces_max: usize) -> Cut {
+    /// such that `v` fills at most `v_pieces_max`; and the images, if it is to have any.
+    pub(super) fn cut_output(
+        &self,
+        z_pieces: usize,
+        v_pieces_max: usize,
+        blocks: bool,
+    ) -> (Cut, Option<Images>) {
         let rank = (self.cut.rank.div_ceil(z_pieces)).max(self.digits().div_ceil(v_pieces_max));
-        Cut {
-            z_pieces,
-            pieces: 2 * z_pieces + self.digits().div_ceil(rank),
+        let mut pieces = 2 * z_pieces + self.digits().div_ceil(rank);
+        let group = Group {
+            pieces,
+            norm_sq: self.norm_sq_out,
+        };
+        let images = blocks.then(|| Images {
             rank,
-        }
+            groups: vec![group],
+        });
+        pieces += images.as_ref().map_or(0, Images::image_pieces);
+        let cut = Cut {
+            z_pieces,
+            pieces,
+            rank,
+        };
+        (cut, images)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -251,6 +327,10 @@ impl Level {
             self.g_base as usize,
         ];
         out.extend(small.map(|x| x as u8));
+        if let Some(images) = &self.images {
+            images.encode(out);
+            out.extend((self.families as u64).to_le_bytes());
+        }
     }
 }
 
@@ -277,7 +357,7 @@ impl Tail {
             z_variance: input.z_variance(),
             g_variance: input.garbage_variance(),
             quadratic: input.quadratic,
-            kappa: rows_inner(profile, norm_sq_out, input.extracted_sq)?,
+            kappa: rows_inner(profile, norm_sq_out, input.extracted_sq())?,
         })
     }
 

@@ -1,8 +1,9 @@
 //! The search for the schedule with the least predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
-use super::row::{Input, Level, Tail, norm_is_legal, with_slack};
+use super::row::{Input, Level, Tail, norm_is_legal};
 use super::{Cut, PublicBounds, Schedule};
+use crate::images::Images;
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
 
@@ -41,8 +42,11 @@ struct Node {
 
 /// The best schedule. None if there is none.
 pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
-    let legal = bounds.extracted_norm_sq.is_some() || norm_is_legal(bounds.norm_sq);
-    if !legal || !(1..=2).contains(&bounds.openings) {
+    let legal = match &bounds.images {
+        Some(images) => images.are_legal(),
+        None => norm_is_legal(bounds.norm_sq),
+    };
+    if !legal {
         return None;
     }
     let first = Input {
@@ -52,8 +56,8 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
             rank: bounds.rank,
         },
         norm_sq: bounds.norm_sq.max(1),
-        extracted_sq: (bounds.extracted_norm_sq)
-            .unwrap_or_else(|| with_slack(bounds.norm_sq.max(1))),
+        images: bounds.images.clone(),
+        families: bounds.families,
         energy: bounds.norm_sq.max(1),
         variance: None,
         quadratic: bounds.quadratic,
@@ -61,7 +65,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     let mut best: Option<Schedule> = None;
     let mut beam = vec![Node {
         levels: Vec::new(),
-        bytes: HEADER_BYTES,
+        bytes: HEADER_BYTES + bounds.front_bytes,
         inputs: vec![first],
         estimate: 0,
     }];
@@ -92,6 +96,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
 
 fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
     (inputs.iter())
+        .filter(|input| input.images.is_none())
         .filter_map(|input| {
             let tail = Tail::plan(input, bounds.profile)?;
             let bytes = tail_bytes(&tail);
@@ -101,40 +106,47 @@ fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
 }
 
 fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
+    // Levels behind the first one, from the second on, that have block projections.
+    let blocks = node.levels.len() < bounds.block_levels;
     for input in &node.inputs {
         let balanced = balanced_base(input);
         for base in (balanced - 1).max(BASE_MIN)..=(balanced + 1).min(BASE_MAX) {
-            let Some((level, energy, variance)) = Level::plan(input, base, bounds.profile) else {
+            let planned = Level::plan(input, base, blocks, bounds.profile);
+            let Some((level, energy, variance)) = planned else {
                 continue;
             };
             let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
-            let inputs: Vec<Input> = natural
-                .chain([(1, 2), (1, 4), (1, 8)])
-                .map(|(z_pieces, v_pieces_max)| Input {
-                    cut: level.cut_output(z_pieces, v_pieces_max),
-                    norm_sq: level.norm_sq_out,
-                    extracted_sq: with_slack(level.norm_sq_out),
-                    energy,
-                    variance: Some(variance),
-                    quadratic: input.quadratic,
-                })
-                .filter(|input| input.cut.pieces <= LATER_PIECES_MAX)
-                .collect();
-            let Some((_, estimate)) = best_tail(&inputs, bounds) else {
+            let legal = |images: &Images| {
+                images.are_legal() && images.extracted_norm_sq(0) <= level.slack_of_blocks()
+            };
+            let inputs = |blocks: bool| -> Vec<Input> {
+                let cuts = natural.clone().chain([(1, 2), (1, 4), (1, 8)]);
+                let cuts = cuts.map(|(z, v)| level.cut_output(z, v, blocks));
+                cuts.filter(|(cut, _)| cut.pieces <= LATER_PIECES_MAX)
+                    .filter(|(_, images)| images.as_ref().is_none_or(legal))
+                    .map(|(cut, images)| Input {
+                        cut,
+                        norm_sq: level.norm_sq_out
+                            + images.as_ref().map_or(0, Images::added_norm_sq),
+                        energy: energy + images.as_ref().map_or(0, Images::added_norm_sq),
+                        images,
+                        families: 0,
+                        variance: Some(variance),
+                        quadratic: input.quadratic,
+                    })
+                    .collect()
+            };
+            // What a dense projection would leave is near enough to compare.
+            let Some((_, estimate)) = best_tail(&inputs(false), bounds) else {
                 continue;
             };
             let mut levels = node.levels.clone();
-            let openings = if levels.is_empty() {
-                bounds.openings
-            } else {
-                1
-            };
-            let bytes = node.bytes + level_bytes(&level, openings);
-            levels.push(level);
+            let bytes = node.bytes + level_bytes(&level);
+            levels.push(level.clone());
             next.push(Node {
                 levels,
                 bytes,
-                inputs,
+                inputs: inputs(blocks),
                 estimate,
             });
         }
@@ -172,14 +184,20 @@ fn gaussian_bytes(count: usize, variance: u128) -> u64 {
     count as u64 * (half_log2_centi(variance) + 215) / 800
 }
 
-fn projection_and_lift_bytes(norm_sq: u128) -> u64 {
-    let lifts = (LIFTS * (DEGREE - 1) * RESIDUE_BYTES) as u64;
-    gaussian_bytes(ROWS, norm_sq / 2) + lifts + 2
+fn lift_bytes() -> u64 {
+    (LIFTS * (DEGREE - 1) * RESIDUE_BYTES) as u64
 }
 
-fn level_bytes(level: &Level, openings: usize) -> u64 {
-    (1 + openings as u64) * level.kappa_outer as u64 * ELEMENT_BYTES
-        + projection_and_lift_bytes(level.norm_sq)
+fn level_bytes(level: &Level) -> u64 {
+    let projections = match &level.images {
+        Some(images) => {
+            let of = |g: usize| 1 + gaussian_bytes(ROWS, images.digits_norm_sq(g) / 2);
+            1 + (0..images.groups.len()).map(of).sum::<u64>()
+        }
+        None => 1 + gaussian_bytes(ROWS, level.norm_sq / 2),
+    };
+    let commitments = if level.images.is_some() { 3 } else { 2 };
+    commitments * level.kappa_outer as u64 * ELEMENT_BYTES + projections + lift_bytes() + 1
 }
 
 fn tail_bytes(tail: &Tail) -> u64 {
@@ -191,6 +209,8 @@ fn tail_bytes(tail: &Tail) -> u64 {
     };
     elements as u64 * ELEMENT_BYTES
         + garbage
-        + projection_and_lift_bytes(tail.norm_sq)
+        + gaussian_bytes(ROWS, tail.norm_sq / 2)
+        + lift_bytes()
+        + 2
         + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)
 }

@@ -5,8 +5,10 @@ fn bounds(pieces: usize, rank: usize, norm_sq: u128) -> PublicBounds {
         pieces,
         rank,
         norm_sq,
-        extracted_norm_sq: None,
-        openings: 1,
+        images: None,
+        families: 0,
+        front_bytes: 0,
+        block_levels: 0,
         quadratic: true,
         profile: Profile::Core128,
     }

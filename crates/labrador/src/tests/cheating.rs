@@ -2,26 +2,9 @@
 //! that check alone accepts, so no test here would pass without the defence.
 
 use super::*;
-use crate::adversary::{Step, Tamper};
+use crate::adversary::{Liar, Step};
 use crate::folded::place;
 use crate::{Reject, System};
-
-/// Lies at some steps.
-struct Liar<F> {
-    lie: F,
-    /// The level that it forces; 0 for none.
-    forces: usize,
-}
-
-impl<F: FnMut(usize, Step<'_>)> Tamper for Liar<F> {
-    fn at(&mut self, level: usize, step: Step<'_>) {
-        (self.lie)(level, step);
-    }
-
-    fn forces(&self, level: usize) -> bool {
-        self.forces == level
-    }
-}
 
 struct Bench {
     statement: Statement,

@@ -23,8 +23,10 @@ fn schedules_are_frozen() {
             pieces,
             rank,
             norm_sq,
-            extracted_norm_sq: None,
-            openings: 1,
+            images: None,
+            families: 0,
+            front_bytes: 0,
+            block_levels: 0,
             quadratic: true,
             profile: Profile::Core128,
         };

@@ -5,12 +5,12 @@ use alphorn_exec::Exec;
 
 use super::*;
 use crate::adversary::Honest;
-use crate::folded::Folded;
+use crate::folded::{Folded, Linear};
 use crate::form::pairs;
 use crate::kernel::KERNELS;
 use crate::key::{FIRST, GARBAGE, INNER, OUTER};
 use crate::prove::{Prover, cut_witness};
-use crate::ring::{DEGREE, Q, norm_sq};
+use crate::ring::{DEGREE, Ntt, Q, norm_sq};
 use crate::wire::Sender;
 use crate::{FrontEnd, System};
 
@@ -138,7 +138,7 @@ fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
     let level = folded.level;
     let parts = parts(folded, witness);
     assert!(norm_sq(witness) <= level.norm_sq_out, "(1) {what}");
-    assert_eq!(parts.h.len(), level.cut.pairs(), "{what}");
+    assert_eq!(parts.h.len(), level.garbage(), "{what}");
     let (first, rest) = parts.outer.split_at(folded.openings.first_digits);
     let opened = committed(FIRST, folded.openings.u0.len().max(1), first);
     if !folded.openings.u0.is_empty() {
@@ -163,8 +163,16 @@ fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
     for (&(i, j), a) in &folded.quadratic {
         left = plus(&left, &product(a.coefficients(), &parts.g[place(i, j)]));
     }
-    for i in 0..level.cut.pieces {
-        left = plus(&left, &parts.h[place(i, i)]);
+    match &folded.linear {
+        Linear::One(_) => {
+            for i in 0..level.cut.pieces {
+                left = plus(&left, &parts.h[place(i, i)]);
+            }
+        }
+        Linear::Families(families) => {
+            let coefficients = elements(&families.coefficients);
+            left = plus(&left, &inner_product(&coefficients, &parts.h));
+        }
     }
     assert_eq!(left, *folded.rhs.coefficients(), "(5) {what}");
     let double = |garbage: &[Element], mixed: u64| {
@@ -182,8 +190,23 @@ fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
             "(6) {what}"
         );
     }
-    let left = inner_product(&elements(&folded.phi), &parts.z);
-    assert_eq!(left, double(&parts.h, 1), "(7) {what}");
+    match &folded.linear {
+        Linear::One(phi) => {
+            let left = inner_product(&elements(phi), &parts.z);
+            assert_eq!(left, double(&parts.h, 1), "(7) {what}");
+        }
+        Linear::Families(families) => {
+            for (f, h) in parts.h.chunks_exact(level.cut.pieces).enumerate() {
+                let mut factors = vec![Ntt::zero(); level.families];
+                factors[f] = Ntt::from_rq(&Rq::constant(1));
+                let exec = Exec::new(KERNELS.measured(), None);
+                let form = families.forms.combine(&factors, exec);
+                let form = elements(&form.expect("never stopped"));
+                let left = inner_product(&form, &parts.z);
+                assert_eq!(left, inner_product(&challenges, h), "(7) of {f}, {what}");
+            }
+        }
+    }
 }
 
 /// Checks every level of an honest proof but the tail, whose four checks the verifier makes; how

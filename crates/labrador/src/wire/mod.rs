@@ -11,7 +11,7 @@ use bits::{BitReader, BitWriter};
 use gauss::GaussianCode;
 
 use crate::error::Reject;
-use crate::ring::{DEGREE, RESIDUE_BYTES, Rq};
+use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
 use crate::schedule::Schedule;
 use crate::transcript::Transcript;
 
@@ -25,15 +25,6 @@ pub const HEADER_BYTES: usize = MAGIC.len() + 2;
 pub const PROOF_BYTES_MAX: usize = 1 << 20;
 
 const ELEMENT_BYTES: usize = DEGREE * RESIDUE_BYTES;
-
-/// Bytes of the quotient of a linear form.
-pub(crate) const INTEGER_BYTES: usize = 5;
-
-/// The number of which the lowest [`INTEGER_BYTES`] are the two's complement.
-fn sign_extended(x: i64) -> i64 {
-    let unused = 64 - 8 * INTEGER_BYTES as u32;
-    x << unused >> unused
-}
 
 /// The header of a proof.
 fn header(front_end: u8, schedule: &Schedule) -> [u8; HEADER_BYTES] {
@@ -76,16 +67,10 @@ impl Sender {
         self.send(field, &[value]);
     }
 
-    /// Integers of [`INTEGER_BYTES`] in two's complement.
-    ///
-    /// # Panics
-    /// If one does not fit.
-    pub(crate) fn integers(&mut self, field: &'static str, values: &[i64]) {
-        let mut data = Vec::with_capacity(values.len() * INTEGER_BYTES);
-        for &x in values {
-            assert!(sign_extended(x) == x, "an integer of 40 bits");
-            data.extend_from_slice(&x.to_le_bytes()[..INTEGER_BYTES]);
-        }
+    /// Residues modulo `Q`.
+    pub(crate) fn residues(&mut self, field: &'static str, residues: &[u64]) {
+        let bytes = |x: &u64| x.to_le_bytes().into_iter().take(RESIDUE_BYTES);
+        let data: Vec<u8> = residues.iter().flat_map(bytes).collect();
         self.send(field, &data);
     }
 
@@ -195,20 +180,15 @@ impl<'a> Receiver<'a> {
         Ok(self.receive(field, 1)?[0])
     }
 
-    pub(crate) fn integers(
+    pub(crate) fn residues(
         &mut self,
         field: &'static str,
         count: usize,
-    ) -> Result<Vec<i64>, Reject> {
-        let data = self.receive(field, count * INTEGER_BYTES)?;
-        let chunks = data.as_chunks::<INTEGER_BYTES>().0.iter();
-        Ok(chunks
-            .map(|chunk| {
-                let mut word = [0; 8];
-                word[..INTEGER_BYTES].copy_from_slice(chunk);
-                sign_extended(i64::from_le_bytes(word))
-            })
-            .collect())
+    ) -> Result<Vec<u64>, Reject> {
+        let data = self.receive(field, count * RESIDUE_BYTES)?;
+        let mut out = vec![0; count];
+        fill(&mut out, data);
+        self.canonical(field, out.iter().all(|&x| x < Q).then_some(out))
     }
 
     pub(crate) fn elements(

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::options;
 use alphorn_exec::{Backend, Exec};
-use alphorn_falcon::{Collections, Falcon, Front, verify_batch};
+use alphorn_falcon::{Collections, Falcon, Preset, verify_batch};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
 use alphorn_scheme::{Layer, Op, Scheme};
@@ -40,7 +40,7 @@ pub(super) fn table(
     sizes.dedup();
     let points = sizes.into_iter().map(|signatures| {
         let point = Point {
-            front: Front::Joint,
+            preset: Preset::default(),
             signatures,
             profile,
             kernel,

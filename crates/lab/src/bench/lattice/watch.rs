@@ -16,9 +16,10 @@ fn prover_part(step: &str) -> &'static str {
         "plain verification" | "hash to point" | "digest of the statement" | "witness check" => {
             "admission"
         }
-        "slack and products" | "first commitment" => "commit",
-        "conjugates and images" | "second commitment" => "s2_project",
-        "quotients" | "projection" | "lifts" => "lifts",
+        "slack and quotients" | "first commitment" | "second commitment" => "commit",
+        "images of blocks" | "projection" => "project",
+        _ if step.starts_with("sumcheck: ") => "sumcheck",
+        "lifts" => "lifts",
         _ if step.starts_with("later: ") || step == "last level" => "later_levels",
         _ => "garbage",
     }
@@ -30,6 +31,7 @@ fn verifier_part(step: &str) -> &'static str {
         "hash to point" => "hash_to_point",
         "digest of the statement" => "statement_hash",
         "last level" => "final",
+        "claim of the sumcheck" | "end of the sumcheck" => "sumcheck",
         _ if step.starts_with("later: ") => "later_levels",
         _ => "level1",
     }
@@ -40,6 +42,11 @@ impl Steps {
     pub(super) fn of(clock: Clock) -> Self {
         let (steps, total_s) = clock.end();
         Steps { steps, total_s }
+    }
+
+    /// Every step by itself.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        self.steps.iter().copied()
     }
 
     /// The parts of the prover.

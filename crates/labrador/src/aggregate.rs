@@ -1,0 +1,393 @@
+//! The equations of a [`Folded`] under their weights, as a linear form that is computed place by
+//! place and never stored.
+//!
+//! Everything in it is a key element or a number known to both sides times short factors. So
+//! weights and factors of pieces are multiplied once, and a place costs one sum of products in
+//! residues and one reduction, for as many pieces as it runs over. The verifier sums all pieces
+//! under their challenges, the prover takes one piece after another.
+//!
+//! Bounds: an element of a key or of `phi` has coefficients up to `2^47`. Of it are taken products
+//! with a challenge and a weight, whose coefficients count as up to 128 together, and with
+//! `1 + 2^b`, which counts as `2^19`. What digits of quadratic garbage count is reduced first. So
+//! all terms together are below `2^92`, and the residues hold `2^102`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use alphorn_exec::{Backend, Exec, Stopped};
+
+use crate::challenge::weight;
+use crate::folded::{Families, Folded, Linear};
+use crate::form::{pairs, power, shifted};
+use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::ring::{Ntt, Rq, Small, Transforms};
+use crate::schedule::{Cut, Level};
+use crate::transcript::{Stream, is_left_out};
+
+/// The weights of the equations (2) to (6); (7) has weight 1, or one for each family.
+pub(crate) struct Weights {
+    first: Vec<Ntt>,
+    outer: Vec<Ntt>,
+    garbage: Vec<Ntt>,
+    inner: Vec<Ntt>,
+    pub(crate) norm: Ntt,
+    sum: Ntt,
+    /// Of (7) for each family.
+    families: Vec<Ntt>,
+}
+
+impl Weights {
+    pub(crate) fn draw(level: &Level, first: usize, stream: &mut Stream) -> Self {
+        let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
+        let mut out = Self {
+            first: (0..first).map(|_| one()).collect(),
+            outer: (0..level.kappa_outer).map(|_| one()).collect(),
+            garbage: (0..level.kappa_outer).map(|_| one()).collect(),
+            inner: (0..level.kappa).map(|_| one()).collect(),
+            norm: one(),
+            sum: one(),
+            families: (0..level.families).map(|_| one()).collect(),
+        };
+        for (left_out, weights) in [
+            (is_left_out!(stream, First), &mut out.first[..]),
+            (is_left_out!(stream, Outer), &mut out.outer),
+            (is_left_out!(stream, Garbage), &mut out.garbage),
+            (is_left_out!(stream, Inner), &mut out.inner),
+            (
+                is_left_out!(stream, Sum),
+                std::slice::from_mut(&mut out.sum),
+            ),
+            (is_left_out!(stream, Families), &mut out.families),
+        ] {
+            if left_out {
+                weights.fill(Ntt::zero());
+            }
+        }
+        out
+    }
+
+    /// The right sides of all equations under their weights.
+    pub(crate) fn right_side(&self, folded: &Folded<'_>) -> Rq {
+        let mut sum = Ntt::from_rq(&folded.rhs).times(&self.sum).to_rq();
+        let openings = [
+            (&self.first, &folded.openings.u0),
+            (&self.outer, &folded.openings.u1),
+            (&self.garbage, &folded.u2),
+        ];
+        for (weights, u) in openings {
+            for (weight, u) in weights.iter().zip(u) {
+                sum.add(&Ntt::from_rq(u).times(weight).to_rq());
+            }
+        }
+        sum
+    }
+}
+
+/// The linear form of all equations of a relation, each with its weight, over a cut witness.
+pub(crate) struct Aggregate<'a> {
+    folded: &'a Folded<'a>,
+    cut: Cut,
+    weights: Weights,
+    pairs: Vec<(usize, usize)>,
+    /// What each digit of each `g_ij` counts by equations (5) and (6); empty if there is none.
+    quadratic: Vec<Ntt>,
+    /// What each digit of each `h_(f,i)` counts by equations (5) and (7); empty without families.
+    shared: Vec<Ntt>,
+    /// The form of equation (7).
+    phi: Cow<'a, [Rq]>,
+}
+
+/// An integer as an element.
+fn constant(x: i16) -> Ntt {
+    let mut element = Small::ZERO;
+    element.0[0] = x;
+    Ntt::from_small_bounded(&element, x.unsigned_abs())
+}
+
+/// Places of a task.
+const PLACES: usize = 32;
+
+impl<'a> Aggregate<'a> {
+    pub(crate) fn new(
+        folded: &'a Folded<'a>,
+        cut: &Cut,
+        weights: Weights,
+        exec: Exec<'_>,
+    ) -> Result<Self, Stopped> {
+        let pairs: Vec<(usize, usize)> = pairs(folded.level.cut.pieces).collect();
+        let count = if folded.level.g_digits > 0 {
+            pairs.len()
+        } else {
+            0
+        };
+        let quadratic = exec.try_map(count.div_ceil(PLACES), |task| {
+            let pairs = &pairs[task * PLACES..count.min((task + 1) * PLACES)];
+            exec.backend().run(OfQuadratic {
+                folded,
+                weights: &weights,
+                pairs,
+            })
+        })?;
+        let mut shared = Vec::new();
+        let phi = match &folded.linear {
+            Linear::One(phi) => Cow::Borrowed(&phi[..]),
+            Linear::Families(families) => {
+                shared = of_families(folded, families, &weights, exec)?;
+                Cow::Owned(families.forms.combine(&weights.families, exec)?)
+            }
+        };
+        Ok(Self {
+            folded,
+            cut: *cut,
+            weights,
+            quadratic: quadratic.concat(),
+            shared,
+            phi,
+            pairs,
+        })
+    }
+
+    /// The form under a factor for each piece; pieces without one are left out.
+    pub(crate) fn under(&self, factors: &[Option<Ntt>], backend: Backend) -> Under<'_> {
+        assert_eq!(factors.len(), self.cut.pieces, "a factor for each piece");
+        let z = self.cut.z_pieces;
+        let base = constant(1 << self.folded.level.z_base);
+        let (low, rest) = factors.split_at(z);
+        let (high, v) = rest.split_at(z);
+        let response = low.iter().zip(high).map(|(low, high)| {
+            let mut sum = low.clone();
+            if let Some(high) = high {
+                let shifted = high.times(&base);
+                sum.get_or_insert_with(Ntt::zero).add(&shifted);
+            }
+            sum.map(|factor| OfResponse::new(self, &factor))
+        });
+        Under {
+            of: self,
+            response: response.collect(),
+            digits: (v.iter())
+                .map(|factor| factor.as_ref().map(|c| OfDigits::new(self, c, backend)))
+                .collect(),
+        }
+    }
+
+    /// Adds the form to a vector of all places.
+    pub(crate) fn add_to(&self, phi: &mut [Rq], exec: Exec<'_>) -> Result<(), Stopped> {
+        let rank = self.cut.rank;
+        for (piece, phi) in phi.chunks_exact_mut(rank).enumerate() {
+            let mut factors = vec![None; self.cut.pieces];
+            factors[piece] = Some(constant(1));
+            let under = self.under(&factors, exec.backend());
+            exec.try_fill(phi, PLACES, |task, phi| {
+                let first = task * PLACES;
+                let mut sums = vec![Ntt::zero(); phi.len()];
+                under.add(first..first + phi.len(), &mut sums, exec.backend());
+                let sums = exec.backend().elements(&sums);
+                for (phi, sum) in phi.iter_mut().zip(&sums) {
+                    phi.add(sum);
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// `2 c_i c_j` or `c_i^2` under the weight of (6), and `a_ij` under that of (5), times the power of
+/// each digit.
+struct OfQuadratic<'a> {
+    folded: &'a Folded<'a>,
+    weights: &'a Weights,
+    pairs: &'a [(usize, usize)],
+}
+
+impl Pass for OfQuadratic<'_> {
+    type Output = Vec<Ntt>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Ntt> {
+        let (folded, weights) = (self.folded, self.weights);
+        let mut out = Vec::with_capacity(self.pairs.len());
+        for &(i, j) in self.pairs {
+            let product = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
+            let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
+            if i != j {
+                factor = factor.scaled(2);
+            }
+            if let Some(a) = folded.quadratic.get(&(i, j)) {
+                let product = Ntt::from_rq_in::<V>(a).times_in::<V>(&weights.sum);
+                factor.add(&product.to_rq_in::<V>());
+            }
+            for digit in 0..folded.level.g_digits as u32 {
+                let digit = shifted(&factor, folded.level.g_base * digit);
+                out.push(Ntt::from_rq_in::<V>(&digit));
+            }
+        }
+        out
+    }
+}
+
+/// `a_(f,i)` under the weight of (5) and `c_i` under that of (7), times the power of each digit.
+fn of_families(
+    folded: &Folded<'_>,
+    families: &Families,
+    weights: &Weights,
+    exec: Exec<'_>,
+) -> Result<Vec<Ntt>, Stopped> {
+    let (level, backend) = (folded.level, exec.backend());
+    let pieces = level.cut.pieces;
+    let parts = exec.try_map(weights.families.len(), |family| {
+        let range = family * pieces..(family + 1) * pieces;
+        let coefficients = backend.transforms(&families.coefficients[range]);
+        let mut out = Vec::with_capacity(pieces * level.t_digits);
+        for (a, c) in coefficients.iter().zip(&folded.challenges) {
+            let mut factor = a.times(&weights.sum);
+            factor.add(&c.times(&weights.families[family]));
+            let factor = factor.to_rq();
+            out.extend((0..level.t_digits as u32).map(|d| shifted(&factor, level.t_base * d)));
+        }
+        backend.transforms(&out)
+    })?;
+    Ok(parts.concat())
+}
+
+/// What a piece of both halves of `z` has by equations (4) and (7).
+struct OfResponse {
+    /// The negated factor, of `phi`.
+    own: Ntt,
+    /// The same times each weight of (4), of the rows of the inner key.
+    rows: Vec<Ntt>,
+}
+
+impl OfResponse {
+    fn new(of: &Aggregate<'_>, factor: &Ntt) -> Self {
+        let own = factor.times(&constant(-1));
+        Self {
+            rows: products(&own, &of.weights.inner),
+            own,
+        }
+    }
+}
+
+fn products(factor: &Ntt, weights: &[Ntt]) -> Vec<Ntt> {
+    weights.iter().map(|weight| factor.times(weight)).collect()
+}
+
+/// What a piece of digits has: the factor, and the factor times the weights of (2) and (3) and times
+/// what each digit of `t` and `h` counts.
+struct OfDigits {
+    own: Ntt,
+    first: Vec<Ntt>,
+    outer: Vec<Ntt>,
+    garbage: Vec<Ntt>,
+    powers: Vec<Ntt>,
+}
+
+impl OfDigits {
+    fn new(of: &Aggregate<'_>, factor: &Ntt, backend: Backend) -> Self {
+        let (level, weights) = (of.folded.level, &of.weights);
+        let powers = (0..level.t_digits as u32).map(|digit| power(level.t_base * digit));
+        let powers = Ntt::constants(&powers.collect::<Vec<_>>(), backend);
+        Self {
+            first: products(factor, &weights.first),
+            outer: products(factor, &weights.outer),
+            garbage: products(factor, &weights.garbage),
+            powers: products(factor, &powers),
+            own: factor.clone(),
+        }
+    }
+}
+
+/// The form under factors of the pieces, see [`Aggregate::under`].
+pub(crate) struct Under<'a> {
+    of: &'a Aggregate<'a>,
+    response: Vec<Option<OfResponse>>,
+    digits: Vec<Option<OfDigits>>,
+}
+
+impl Under<'_> {
+    /// Adds the sums over all pieces at some places.
+    pub(crate) fn add(&self, places: Range<usize>, sums: &mut [Ntt], backend: Backend) {
+        backend.run(AddPlaces(self, places, sums));
+    }
+
+    /// Place `index` of `z`.
+    #[inline(always)]
+    fn add_response<V: Vectors>(&self, of: &OfResponse, index: usize, sum: &mut Ntt) {
+        let folded = self.of.folded;
+        let phi = Ntt::from_rq_in::<V>(&self.of.phi[index]);
+        let column = folded.keys.inner.column(of.rows.len(), index);
+        let all = std::iter::once(&phi).chain(column);
+        sum.add_dot_in::<V>(all.zip(std::iter::once(&of.own).chain(&of.rows)));
+    }
+
+    /// Digit `index` of `v`.
+    #[inline(always)]
+    fn add_digit<V: Vectors>(&self, of: &OfDigits, index: usize, sum: &mut Ntt) {
+        let folded = self.of.folded;
+        let (level, first) = (folded.level, folded.openings.first_digits);
+        let (key, weights, column) = match index.checked_sub(level.digits_outer()) {
+            Some(column) => (&folded.keys.garbage, &of.garbage, column),
+            None if index >= first => (&folded.keys.outer, &of.outer, index - first),
+            None => (&folded.keys.first, &of.first, index),
+        };
+        let column = key.column(weights.len(), column);
+        let (counts, power) = self.counts::<V>(of, index);
+        let all = column.chain(std::iter::once(&counts));
+        sum.add_dot_in::<V>(all.zip(weights.iter().chain(std::iter::once(power))));
+    }
+
+    /// What digit `index` of `v` counts by equations (4) to (7).
+    #[inline(always)]
+    fn counts<'b, V: Vectors>(&self, of: &'b OfDigits, index: usize) -> (Ntt, &'b Ntt) {
+        let Aggregate {
+            folded, weights, ..
+        } = self.of;
+        let level: &Level = folded.level;
+        let g_start = level.digits_outer() - level.g_digits * self.of.pairs.len();
+        if index < g_start {
+            let (element, digit) = (index / level.t_digits, index % level.t_digits);
+            let challenge = &folded.challenges[element / level.kappa];
+            let counts = challenge.times_in::<V>(&weights.inner[element % level.kappa]);
+            return (counts, &of.powers[digit]);
+        }
+        let Some(index) = index.checked_sub(level.digits_outer()) else {
+            return (self.of.quadratic[index - g_start].clone(), &of.own);
+        };
+        if level.families > 0 {
+            return (self.of.shared[index].clone(), &of.own);
+        }
+        let (i, j) = self.of.pairs[index / level.t_digits];
+        let mut counts = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
+        if i == j {
+            counts.add_in::<V>(&weights.sum);
+        }
+        (counts, &of.powers[index % level.t_digits])
+    }
+}
+
+struct AddPlaces<'a>(&'a Under<'a>, Range<usize>, &'a mut [Ntt]);
+
+impl Pass for AddPlaces<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(under, places, sums) = self;
+        let rank = under.of.cut.rank;
+        let (length, digits) = (under.of.phi.len(), under.of.folded.level.digits());
+        for (place, sum) in places.zip(sums) {
+            for (piece, of) in under.response.iter().enumerate() {
+                let index = piece * rank + place;
+                if let Some(of) = of.as_ref().filter(|_| index < length) {
+                    under.add_response::<V>(of, index, sum);
+                }
+            }
+            for (piece, of) in under.digits.iter().enumerate() {
+                let index = piece * rank + place;
+                if let Some(of) = of.as_ref().filter(|_| index < digits) {
+                    under.add_digit::<V>(of, index, sum);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Where everything lies in the first witness, and the bounds that follow.
+
+use crate::error::StatementError;
+use crate::images::{Group, Images};
+use crate::ring::{DEGREE, Q};
+use crate::schedule::PublicBounds;
+use crate::sis::Profile;
+
+/// Columns of a statement are at most this many.
+pub const COLUMNS_MAX: usize = 20_480;
+
+/// The degree of the polynomials of a relation is at most this.
+pub(crate) const POLYNOMIAL_MAX: usize = 1024;
+
+/// The bound of a column's squared norm is at most this: the roots of its slack fit 16 bits.
+pub(crate) const COLUMN_NORM_SQ_MAX: u64 = 1 << 28;
+
+/// The squared norm of the quotients of a column must be below this, so that each fits 16 bits. That
+/// of a Falcon signature under an honest key is `2^29.2`, and nine standard deviations away.
+pub const QUOTIENT_NORM_SQ: u64 = 1 << 30;
+
+/// Bits of the index of a coefficient.
+pub(crate) const COEFFICIENT_BITS: usize = DEGREE.ilog2() as usize;
+
+/// The rows of a column: `s1`, `s2`, the quotients `v`, and slack, each but the last of `extension`
+/// ring elements. In the witness they are stacked in pieces of `stack` rows, first `s1`, `s2` and the
+/// slack, then from a piece of its own `v`; or each row is divided into `parts` pieces, of which part
+/// `k` has the columns `k` modulo `parts`. The images of all blocks follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) columns: usize,
+    /// Ring elements of a polynomial.
+    pub(crate) extension: usize,
+    /// The bound of the squared norm of `s1` and `s2` together.
+    pub(crate) norm_sq: u64,
+    pub(crate) stack: usize,
+    pub(crate) parts: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(columns: usize, degree: usize, norm_sq: u64) -> Result<Self, StatementError> {
+        if !(1..=COLUMNS_MAX).contains(&columns) {
+            let max = COLUMNS_MAX;
+            return Err(StatementError::Columns { columns, max });
+        }
+        if !degree.is_power_of_two() || !(DEGREE..=POLYNOMIAL_MAX).contains(&degree) {
+            return Err(StatementError::Degree { degree });
+        }
+        if norm_sq > COLUMN_NORM_SQ_MAX {
+            return Err(StatementError::ColumnNorm { norm_sq });
+        }
+        let extension = degree / DEGREE;
+        // Few pieces where commitments and garbage outweigh the witness, short ones where the next
+        // level would be long: thresholds from the predicted sizes for 25 rows.
+        let (stack, parts) = match columns {
+            0..8 => (2 * extension + 1, 1),
+            8..80 => (extension + 1, 1),
+            80..300 => (6, 1),
+            300..550 => (3, 1),
+            550..850 => (2, 1),
+            850..6144 => (1, 1),
+            _ => (1, 2),
+        };
+        Ok(Self {
+            columns,
+            extension,
+            norm_sq,
+            stack: stack.min(2 * extension + 1),
+            parts,
+        })
+    }
+
+    /// Rows of a column.
+    pub(crate) fn rows(&self) -> usize {
+        3 * self.extension + 1
+    }
+
+    /// Bits of the index of a row.
+    pub(crate) fn row_bits(&self) -> usize {
+        self.rows().next_power_of_two().ilog2() as usize
+    }
+
+    /// Bits of the index of a column.
+    pub(crate) fn column_bits(&self) -> usize {
+        self.columns.next_power_of_two().ilog2() as usize
+    }
+
+    /// Whether a row counts for the norm.
+    pub(crate) fn is_normed(&self, row: usize) -> bool {
+        row < 2 * self.extension || row == 3 * self.extension
+    }
+
+    /// The first row of `v`.
+    pub(crate) fn quotient_row(&self) -> usize {
+        2 * self.extension
+    }
+
+    /// The row of the slack.
+    pub(crate) fn slack_row(&self) -> usize {
+        3 * self.extension
+    }
+
+    /// Ring elements of a piece.
+    pub(crate) fn rank(&self) -> usize {
+        self.stack * self.columns.div_ceil(self.parts)
+    }
+
+    /// Pieces of `s1`, `s2` and the slack, and of `v`.
+    fn group_pieces(&self) -> [usize; 2] {
+        let pieces = |rows: usize| rows.div_ceil(self.stack) * self.parts;
+        [pieces(2 * self.extension + 1), pieces(self.extension)]
+    }
+
+    /// Rows of the witness in front of `v`.
+    fn first_rows(&self) -> usize {
+        (2 * self.extension + 1).next_multiple_of(self.stack)
+    }
+
+    /// Where a row lies in the witness.
+    fn position(&self, row: usize) -> usize {
+        if row == self.slack_row() {
+            2 * self.extension
+        } else if row >= self.quotient_row() {
+            self.first_rows() + row - self.quotient_row()
+        } else {
+            row
+        }
+    }
+
+    /// The row at a position, if there is one.
+    fn row_at(&self, position: usize) -> Option<usize> {
+        (0..self.rows()).find(|&row| self.position(row) == position)
+    }
+
+    /// The place of a row of a column.
+    pub(crate) fn place(&self, row: usize, column: usize) -> usize {
+        let position = self.position(row);
+        if self.parts == 1 {
+            return position * self.columns + column;
+        }
+        let piece = position * self.parts + column % self.parts;
+        piece * self.rank() + column / self.parts
+    }
+
+    /// The row and the part in row `layer` of a piece.
+    pub(crate) fn row_of(&self, piece: usize, layer: usize) -> Option<(usize, usize)> {
+        let position = piece / self.parts * self.stack + layer;
+        let row = self.row_at(position)?;
+        Some((row, piece % self.parts))
+    }
+
+    /// The pieces under the block projection, and where their images lie.
+    pub(crate) fn images(&self) -> Images {
+        let columns = self.columns as u128;
+        let norms = [u128::from(self.norm_sq), u128::from(QUOTIENT_NORM_SQ)];
+        let groups = self.group_pieces().into_iter().zip(norms);
+        Images {
+            rank: self.rank(),
+            groups: groups
+                .map(|(pieces, norm_sq)| Group {
+                    pieces,
+                    norm_sq: (columns * norm_sq).max(1),
+                })
+                .collect(),
+        }
+    }
+
+    /// Families of linear forms: three of scalars for each row of a piece, three of blocks, one for
+    /// each piece of images.
+    pub(crate) fn families(&self) -> usize {
+        3 * self.stack + 3 + self.images().image_pieces()
+    }
+
+    /// Whether the garbage is that of families. Where rows are stacked there are few pieces, and pairs
+    /// of them are fewer.
+    pub(crate) fn has_families(&self) -> bool {
+        self.stack == 1
+    }
+
+    /// Nothing wraps around `Q`: neither norms nor the relation `s1 + h s2 - q v = c`, given norms that
+    /// are exact and quotients as short as the projection guarantees.
+    pub(crate) fn check_modulus(&self, modulus: u64) -> Result<(), StatementError> {
+        let (images, q) = (self.images(), u128::from(Q));
+        let norms = images.extracted_norm_sq(0) + u128::from(self.norm_sq) < q;
+        let half = u128::from(modulus / 2);
+        let degree = (DEGREE * self.extension) as u128;
+        let beta = u128::from(self.norm_sq.isqrt()) + 1;
+        // A coefficient of h s2 by Cauchy and Schwarz, one of s1, of c and of q v.
+        let product = half * (degree.isqrt() + 1) * beta;
+        let quotient = u128::from(modulus) * (images.extracted_norm_sq(1).isqrt() + 1);
+        let relation = 2 * (product + beta + half + quotient) < q;
+        if norms && relation && images.are_legal() {
+            Ok(())
+        } else {
+            Err(StatementError::Wraps {
+                columns: self.columns,
+            })
+        }
+    }
+
+    /// Bytes of the messages of the sumcheck.
+    fn sumcheck_bytes(&self) -> u64 {
+        let rounds = 2 * COEFFICIENT_BITS + 3 * (self.row_bits() + self.column_bits());
+        18 * (rounds as u64 + 1)
+    }
+
+    pub(crate) fn bounds(&self, profile: Profile, block_levels: usize) -> PublicBounds {
+        let images = self.images();
+        let norms: u128 = images.groups.iter().map(|group| group.norm_sq).sum();
+        PublicBounds {
+            pieces: images.pieces() + images.image_pieces(),
+            rank: self.rank(),
+            norm_sq: norms + images.added_norm_sq(),
+            families: if self.has_families() {
+                self.families()
+            } else {
+                0
+            },
+            images: Some(images),
+            front_bytes: self.sumcheck_bytes(),
+            block_levels,
+            quadratic: false,
+            profile,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_pieces_do_not_overlap() {
+        for columns in [1, 17, 95, 96, 383, 1000, 4096, 10_001, COLUMNS_MAX] {
+            let layout = Layout::new(columns, 512, 34_034_726).expect("within limits");
+            assert!(layout.check_modulus(12_289).is_ok(), "{columns}");
+            let images = layout.images();
+            let mut used = std::collections::BTreeSet::new();
+            for row in 0..layout.rows() {
+                for column in [0, columns / 2, columns - 1] {
+                    let place = layout.place(row, column);
+                    used.insert((place, row, column));
+                    let (piece, within) = (place / layout.rank(), place % layout.rank());
+                    let each = layout.columns.div_ceil(layout.parts);
+                    let found = layout.row_of(piece, within / each);
+                    assert_eq!(found, Some((row, column % layout.parts)), "{columns} {row}");
+                    let (first, _) = (images.groups[0].pieces, images.groups[1].pieces);
+                    let normed = layout.is_normed(row);
+                    assert_eq!(piece < first, normed, "{columns} {row}");
+                    assert!(place < images.start());
+                }
+            }
+            let places: std::collections::BTreeSet<usize> =
+                used.iter().map(|(place, ..)| *place).collect();
+            assert_eq!(places.len(), used.len(), "{columns}");
+            let pieces = images.pieces() + images.image_pieces();
+            assert!(pieces <= crate::schedule::PIECES_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_limits_has_no_layout() {
+        let refuse = |columns, degree, norm_sq| Layout::new(columns, degree, norm_sq).err();
+        let (columns, max) = (COLUMNS_MAX + 1, COLUMNS_MAX);
+        assert_eq!(
+            refuse(0, 64, 1),
+            Some(StatementError::Columns { columns: 0, max })
+        );
+        assert_eq!(
+            refuse(columns, 64, 1),
+            Some(StatementError::Columns { columns, max })
+        );
+        for degree in [0, 32, 96, 2048] {
+            assert_eq!(
+                refuse(1, degree, 1),
+                Some(StatementError::Degree { degree })
+            );
+        }
+        let norm_sq = COLUMN_NORM_SQ_MAX + 1;
+        assert_eq!(
+            refuse(1, 64, norm_sq),
+            Some(StatementError::ColumnNorm { norm_sq })
+        );
+    }
+}

@@ -1,0 +1,365 @@
+//! The lifts of the first level as families of linear forms that all pieces share.
+//!
+//! The value `s(r) = y` in `F` is three equations on constant coefficients, one for each coordinate.
+//! On a place, the form of a coordinate is a sum over `m` of coordinate `m` of `eq(r, column)`, which
+//! all pieces share, times an element that depends on row and coordinate alone: with parts, column `k`
+//! of part `j` has the factors `eq` of the lowest bit and of the others. Blocks share the columns of
+//! `J` under a scalar a block, times a scalar a piece. So with
+//!
+//! | family | number | form at a place |
+//! |---|---|---|
+//! | scalars | 3 for each row of a piece | coordinate `m` of `eq(r, column)` in this row, 0 in the others |
+//! | blocks | 3 | `e''_(l,b)` times the column of `J` under the weights of lift `l` |
+//! | images | 1 for each piece of images | the forms of all lifts over the digits, and random multiples of the zeros behind |
+//!
+//! the form of a piece is a sum of these times elements that both sides compute.
+
+use alphorn_exec::{Exec, Stopped};
+
+use super::layout::Layout;
+use super::sumcheck::Point;
+use crate::field::{COORDINATES, F, eq_table};
+use crate::folded::{Combine, Families};
+use crate::images::{Images, ShownLifts, transformed};
+use crate::kernel::Dispatch;
+use crate::projection::LIFTS;
+use crate::remaining::{AddBlocks, add_digits};
+use crate::ring::{DEGREE, Ntt, Rq, Transforms, add_mod, mul_mod};
+use crate::schedule::Cut;
+use crate::tiles::Tiles;
+use crate::transcript::{Transcript, is_left_out};
+
+/// Places of a task.
+const PLACES: usize = 32;
+
+/// The lifts of the first level.
+pub(super) struct Opening {
+    layout: Layout,
+    images: Images,
+    shown: ShownLifts,
+    /// Of the three equations of the value, for each lift.
+    scalars: [[u64; COORDINATES]; LIFTS],
+    /// The right sides' constant coefficients.
+    pub(super) constants: [u64; LIFTS],
+    point: Point,
+    /// Coordinate by coordinate, of all columns of a part.
+    columns: [Vec<u64>; COORDINATES],
+    /// The columns of `J`.
+    blocks: [Vec<Ntt>; LIFTS],
+    /// The forms over the pieces of images, zeros behind the digits included.
+    digits: [Vec<Rq>; LIFTS],
+}
+
+impl Opening {
+    pub(super) fn draw(
+        layout: &Layout,
+        shown: ShownLifts,
+        (point, value): (Point, F),
+        transcript: &Transcript,
+        exec: Exec<'_>,
+    ) -> Result<Self, Stopped> {
+        let images = layout.images();
+        let mut digits = shown.of_images(exec)?;
+        let mut scalars = [[0; COORDINATES]; LIFTS];
+        for (l, (digits, scalars)) in digits.iter_mut().zip(&mut scalars).enumerate() {
+            let mut stream = transcript.seed("lift equations", l as u64).stream();
+            scalars.fill_with(|| stream.residue());
+            digits.resize_with(images.image_pieces() * images.rank, || {
+                let multiple = stream.element();
+                match is_left_out!(transcript, Padding) {
+                    true => Rq::ZERO,
+                    false => multiple,
+                }
+            });
+            if is_left_out!(transcript, Value) {
+                scalars.fill(0);
+            }
+        }
+        let constants = std::array::from_fn(|l| {
+            let terms = scalars[l].iter().zip(value.0);
+            terms.fold(shown.constant(l), |sum, (&m, y)| {
+                add_mod(sum, mul_mod(m, y))
+            })
+        });
+        let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
+        let count = layout.columns.div_ceil(layout.parts);
+        let columns = std::array::from_fn(|m| high[..count].iter().map(|x| x.0[m]).collect());
+        let blocks = transformed(&shown.columns(exec)?, exec);
+        Ok(Self {
+            layout: *layout,
+            images,
+            shown,
+            scalars,
+            constants,
+            point,
+            columns,
+            blocks,
+            digits,
+        })
+    }
+
+    fn scalar_families(&self) -> usize {
+        COORDINATES * self.layout.stack
+    }
+
+    fn pieces(&self) -> usize {
+        self.images.pieces() + self.images.image_pieces()
+    }
+
+    /// The elements of all scalar families and pieces of one lift, family by family.
+    fn elements(&self, lift: usize) -> Vec<Rq> {
+        let layout = &self.layout;
+        let rows = eq_table(&self.point.row);
+        let parts = eq_table(&self.point.column[..layout.parts.ilog2() as usize]);
+        let coefficients = eq_table(&self.point.coefficient);
+        // sum_c scalars[c] (coordinate c of Z^m x) is linear in x.
+        let functional: [[u64; COORDINATES]; COORDINATES] = std::array::from_fn(|m| {
+            std::array::from_fn(|k| {
+                let power = F::power_of_z(m).times(F::power_of_z(k));
+                dot(&self.scalars[lift], &power)
+            })
+        });
+        let mut out = Vec::with_capacity(self.scalar_families() * self.pieces());
+        for family in 0..self.scalar_families() {
+            let (layer, m) = (family / COORDINATES, family % COORDINATES);
+            for piece in 0..self.pieces() {
+                let row = (piece < self.images.pieces())
+                    .then(|| layout.row_of(piece, layer))
+                    .flatten();
+                out.push(row.map_or(Rq::ZERO, |(row, part)| {
+                    let shared = rows[row].times(parts[part]);
+                    let x = |k: usize| dot(&functional[m], &shared.times(coefficients[k]));
+                    let element: [u64; DEGREE] = std::array::from_fn(x);
+                    Rq::from_canonical(element).expect("residues").sigma()
+                }));
+            }
+        }
+        out
+    }
+
+    /// All families as vectors, those of images without theirs: what the prover multiplies the pieces
+    /// by.
+    fn vectors(&self, exec: Exec<'_>) -> Result<Tiles, Stopped> {
+        let (layout, backend) = (&self.layout, exec.backend());
+        let (rank, count) = (layout.rank(), self.columns[0].len());
+        let mut all = Vec::with_capacity((self.scalar_families() + LIFTS) * rank);
+        for layer in 0..layout.stack {
+            for column in &self.columns {
+                let place = all.len() + layer * count;
+                all.resize(place, Ntt::zero());
+                all.extend(Ntt::constants(column, backend));
+                all.resize(place + rank - layer * count, Ntt::zero());
+            }
+        }
+        for l in 0..LIFTS {
+            let place = |k: usize| {
+                let block = self.shown.of_block(l, k / crate::images::BLOCK);
+                (block, &self.blocks[l][k % crate::images::BLOCK])
+            };
+            let scalars: Vec<u64> = (0..rank).map(|k| place(k).0).collect();
+            for (first, scalars) in (0..rank).step_by(PLACES).zip(scalars.chunks(PLACES)) {
+                let constants = Ntt::constants(scalars, backend);
+                let products = constants.iter().zip(first..);
+                let products: Vec<Ntt> = products.map(|(c, k)| c.times(place(k).1)).collect();
+                all.extend(backend.transforms(&backend.elements(&products)));
+            }
+        }
+        let cut = Cut {
+            z_pieces: 0,
+            pieces: all.len() / rank,
+            rank,
+        };
+        Tiles::of_residues(&cut, &all, exec)
+    }
+
+    /// The inner products of all families but those of images with all pieces, family by family.
+    pub(super) fn products(&self, s: &Tiles, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let matrix = self.vectors(exec)?.products(s, exec)?;
+        Ok(matrix.elements(exec.backend()))
+    }
+
+    /// The values of the lifts.
+    pub(super) fn values(
+        &self,
+        products: &[Rq],
+        s: &Tiles,
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let (pieces, backend) = (self.pieces(), exec.backend());
+        let scalars = self.scalar_families() * pieces;
+        let first = backend.transforms(&products[..scalars]);
+        // The forms of images belong to the last pieces.
+        let forms = self.digits.each_ref().map(|form| &form[..]);
+        let mut out = s.evaluate(self.images.pieces(), &forms, exec)?;
+        for (l, value) in out.iter_mut().enumerate() {
+            let elements = backend.transforms(&self.elements(l));
+            for (a, x) in elements.iter().zip(&first) {
+                value.add(&a.times(x).to_rq());
+            }
+            for piece in 0..self.images.pieces() {
+                let x = &products[scalars + l * pieces + piece];
+                value.sub(&x.scaled(self.shown.of_piece(l, piece)));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The families under the weights of the lifts.
+    pub(super) fn weighted(
+        self,
+        weights: &[Ntt; LIFTS],
+        exec: Exec<'_>,
+    ) -> Result<(Shared, Vec<Rq>), Stopped> {
+        let (pieces, backend) = (self.pieces(), exec.backend());
+        let count = self.scalar_families() * pieces;
+        let elements: Vec<Vec<Rq>> = (0..LIFTS).map(|l| self.elements(l)).collect();
+        let lifts: [&[Rq]; LIFTS] = std::array::from_fn(|l| &elements[l][..]);
+        let mut coefficients = backend.run(crate::form::Weighted(weights, lifts));
+        debug_assert_eq!(coefficients.len(), count);
+        for (l, weight) in weights.iter().enumerate() {
+            let weight = weight.to_rq();
+            coefficients.extend((0..pieces).map(|piece| {
+                let mut out = Rq::ZERO;
+                if piece < self.images.pieces() {
+                    out.sub(&weight.scaled(self.shown.of_piece(l, piece)));
+                }
+                out
+            }));
+        }
+        for own in self.images.pieces()..pieces {
+            coefficients.extend((0..pieces).map(|piece| Rq::constant(i64::from(piece == own))));
+        }
+        let mut images = vec![Rq::ZERO; self.images.image_pieces() * self.images.rank];
+        add_digits(&self.digits, 0, weights, &mut images, exec)?;
+        let shared = Shared {
+            opening: self,
+            images,
+        };
+        Ok((shared, coefficients))
+    }
+}
+
+/// `sum_c a_c x_c`.
+fn dot(a: &[u64; COORDINATES], x: &F) -> u64 {
+    let terms = a.iter().zip(x.0);
+    terms.fold(0, |sum, (&a, x)| add_mod(sum, mul_mod(a, x)))
+}
+
+/// The families of the one equation.
+pub(super) struct Shared {
+    opening: Opening,
+    /// The forms of the images, piece by piece.
+    images: Vec<Rq>,
+}
+
+impl Shared {
+    /// The inner products of the families of images with all pieces.
+    pub(super) fn image_products(&self, s: &Tiles, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let images = &self.opening.images;
+        let cut = Cut {
+            z_pieces: 0,
+            pieces: images.image_pieces(),
+            rank: images.rank,
+        };
+        let forms = Tiles::wide(&cut, &self.images, exec)?;
+        Ok(forms.products(s, exec)?.elements(exec.backend()))
+    }
+
+    /// `sum_i c_i phi_i` of pieces with forms of their own.
+    pub(super) fn amortised(
+        &self,
+        coefficients: &[Rq],
+        challenges: &[Ntt],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let backend = exec.backend();
+        let sums = coefficients
+            .chunks_exact(challenges.len())
+            .map(|of_family| {
+                let of_family = backend.transforms(of_family);
+                Ntt::dot(of_family.iter().zip(challenges)).to_rq()
+            });
+        self.combine(&backend.transforms(&sums.collect::<Vec<_>>()), exec)
+    }
+
+    pub(super) fn families(self, coefficients: Vec<Rq>) -> Families {
+        Families {
+            forms: Box::new(self),
+            coefficients,
+        }
+    }
+}
+
+impl Combine for Shared {
+    fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let (opening, backend) = (&self.opening, exec.backend());
+        let (scalars, rest) = factors.split_at(opening.scalar_families());
+        let (blocks, images) = rest.split_at(LIFTS);
+        let blocks: [Rq; LIFTS] = std::array::from_fn(|l| blocks[l].to_rq());
+        let blocks: Vec<[Ntt; LIFTS]> = (0..opening.images.piece_blocks())
+            .map(|b| {
+                std::array::from_fn(|l| {
+                    Ntt::from_rq(&blocks[l].scaled(opening.shown.of_block(l, b)))
+                })
+            })
+            .collect();
+        let (rank, count) = (opening.images.rank, opening.columns[0].len());
+        let mut out = vec![Rq::ZERO; rank];
+        exec.try_fill(&mut out, PLACES, |task, out| {
+            let first = task * PLACES;
+            let places = first..first + out.len();
+            let mut sums = vec![Ntt::zero(); out.len()];
+            let of_place = |m: usize| -> Vec<u64> {
+                let columns = places.clone().map(|k| opening.columns[m][k % count]);
+                columns.collect()
+            };
+            let constants: [Vec<Ntt>; COORDINATES] =
+                std::array::from_fn(|m| Ntt::constants(&of_place(m), backend));
+            backend.run(AddScalars {
+                sums: &mut sums,
+                constants: &constants,
+                factors: scalars,
+                layers: places.clone().map(|k| k / count).collect(),
+            });
+            let mut wide = vec![Ntt::zero(); out.len()];
+            backend.run(AddBlocks(&mut wide, places, &opening.blocks, &blocks));
+            let (sums, wide) = (backend.elements(&sums), backend.elements(&wide));
+            for ((out, sum), wide) in out.iter_mut().zip(sums).zip(&wide) {
+                *out = sum;
+                out.add(wide);
+            }
+        })?;
+        for (form, factor) in self.images.chunks_exact(rank).zip(images) {
+            exec.try_fill(&mut out, PLACES, |task, out| {
+                let form = &form[task * PLACES..][..out.len()];
+                let products = backend.products(factor, &backend.transforms(form));
+                for (out, product) in out.iter_mut().zip(&products) {
+                    out.add(product);
+                }
+            })?;
+        }
+        Ok(out)
+    }
+}
+
+/// Adds the scalar families.
+struct AddScalars<'a> {
+    sums: &'a mut [Ntt],
+    constants: &'a [Vec<Ntt>; COORDINATES],
+    factors: &'a [Ntt],
+    /// The row of the piece of each place.
+    layers: Vec<usize>,
+}
+
+impl crate::kernel::Pass for AddScalars<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: crate::kernel::Vectors>(self) {
+        for (k, (sum, layer)) in self.sums.iter_mut().zip(self.layers).enumerate() {
+            let constants = self.constants.iter().map(|constants| &constants[k]);
+            let factors = &self.factors[COORDINATES * layer..][..COORDINATES];
+            sum.add_dot_in::<V>(constants.zip(factors));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The relation of each column, `s1 + h s2 - q v = c` in `Z[Y]/(Y^d + 1)`, and products of `h`.
+
+use crate::error::StatementError;
+use crate::field::{COORDINATES, F};
+use crate::kernel::{Pass, Vector, Vectors};
+use crate::ring::{DEGREE, Ntt, Rq, Small};
+
+/// The public polynomials of all columns: `h` and `c` of each, and `q`.
+#[derive(Clone, Debug)]
+pub struct Relation<'a> {
+    degree: usize,
+    modulus: u64,
+    factors: Vec<&'a [i16]>,
+    targets: Vec<&'a [i16]>,
+}
+
+impl<'a> Relation<'a> {
+    /// For each column a factor `h` and a target `c`, of `degree` coefficients each, centred modulo
+    /// `modulus`, which is odd and below `2^15`.
+    ///
+    /// # Errors
+    /// If the modulus is not, there are not as many targets as factors, or one is not of the degree or
+    /// not centred.
+    pub fn new(
+        degree: usize,
+        modulus: u64,
+        factors: Vec<&'a [i16]>,
+        targets: Vec<&'a [i16]>,
+    ) -> Result<Self, StatementError> {
+        if modulus.is_multiple_of(2) || modulus >= 1 << 15 {
+            return Err(StatementError::Modulus { modulus });
+        }
+        let polynomials = factors.iter().chain(&targets);
+        if let Some(other) = polynomials.clone().find(|p| p.len() != degree) {
+            let coefficients = other.len();
+            return Err(StatementError::Polynomials {
+                coefficients,
+                degree,
+            });
+        }
+        if factors.len() != targets.len() {
+            return Err(StatementError::Polynomials {
+                coefficients: targets.len() * degree,
+                degree: factors.len() * degree,
+            });
+        }
+        let half = (modulus / 2) as u16;
+        for (index, polynomial) in polynomials.enumerate() {
+            let largest = polynomial.iter().map(|c| c.unsigned_abs()).max();
+            if largest.is_some_and(|c| c > half) {
+                let beyond = polynomial.iter().position(|c| c.unsigned_abs() > half);
+                let place = index * degree + beyond.unwrap_or(0);
+                return Err(StatementError::Residue { place, modulus });
+            }
+        }
+        Ok(Self {
+            degree,
+            modulus,
+            factors,
+            targets,
+        })
+    }
+
+    /// Columns.
+    pub(crate) fn columns(&self) -> usize {
+        self.factors.len()
+    }
+
+    /// `d`.
+    pub(crate) fn degree(&self) -> usize {
+        self.degree
+    }
+
+    /// `q`.
+    pub(crate) fn modulus(&self) -> u64 {
+        self.modulus
+    }
+
+    /// All `h`.
+    pub(crate) fn factors(&self) -> &[&'a [i16]] {
+        &self.factors
+    }
+
+    /// All `c`.
+    pub(crate) fn targets(&self) -> &[&'a [i16]] {
+        &self.targets
+    }
+}
+
+/// A polynomial as elements over `X = Y^e`: coefficient `e k + a` is number `k` of element `a`.
+#[inline(always)]
+fn turned<T: Copy + Default>(from: impl Fn(usize) -> T, e: usize) -> Vec<[T; DEGREE]> {
+    let mut out = vec![[T::default(); DEGREE]; e];
+    for (a, element) in out.iter_mut().enumerate() {
+        for (k, c) in element.iter_mut().enumerate() {
+            *c = from(e * k + a);
+        }
+    }
+    out
+}
+
+/// `x` for products in `R[Y]/(Y^e - X)`: its elements, and the same times `X`.
+pub(crate) struct Multiplier {
+    elements: Vec<Ntt>,
+    /// Times `X`.
+    wrapped: Vec<Ntt>,
+}
+
+impl Multiplier {
+    /// Of elements whose coefficients are at most `bound`.
+    #[inline(always)]
+    fn of_short<V: Vectors>(polynomial: impl Fn(usize) -> i16, e: usize, bound: u16) -> Self {
+        let mut out = Self {
+            elements: Vec::with_capacity(e),
+            wrapped: Vec::with_capacity(e),
+        };
+        // No closure has a step of a level: it would not be compiled for its instructions.
+        for element in turned(polynomial, e) {
+            let mut turned = element;
+            turned.rotate_right(1);
+            turned[0] = -turned[0];
+            let (element, turned) = (Small(element), Small(turned));
+            out.elements.push(Ntt::from_small_in::<V>(&element, bound));
+            out.wrapped.push(Ntt::from_small_in::<V>(&turned, bound));
+        }
+        out
+    }
+
+    /// Of residues modulo `Q`.
+    fn of_residues(polynomial: impl Fn(usize) -> u64, e: usize) -> Self {
+        let mut out = Self {
+            elements: Vec::with_capacity(e),
+            wrapped: Vec::with_capacity(e),
+        };
+        for element in turned(polynomial, e) {
+            let element = Rq::from_canonical(element).expect("residues");
+            let mut turned = element.centred();
+            turned.rotate_right(1);
+            turned[0] = -turned[0];
+            out.elements.push(Ntt::from_rq(&element));
+            out.wrapped.push(Ntt::from_rq(&Rq::from_integers(&turned)));
+        }
+        out
+    }
+
+    /// The product with a polynomial of short elements, element by element.
+    #[inline(always)]
+    fn times<V: Vectors>(&self, by: &[Ntt]) -> Vec<Rq> {
+        let e = by.len();
+        let mut out = Vec::with_capacity(e);
+        for a in 0..e {
+            let mut sum = Ntt::zero();
+            let terms = by.iter().enumerate().map(|(c, by)| match a.checked_sub(c) {
+                Some(b) => (by, &self.elements[b]),
+                None => (by, &self.wrapped[a + e - c]),
+            });
+            sum.add_dot_in::<V>(terms);
+            out.push(sum.to_rq_in::<V>());
+        }
+        out
+    }
+}
+
+/// `h s` over the integers, for one column.
+pub(crate) struct IntegerProduct<'a> {
+    pub(crate) factor: &'a [i16],
+    pub(crate) s: &'a [&'a Small],
+}
+
+impl Pass for IntegerProduct<'_> {
+    type Output = Vec<i64>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<i64> {
+        let e = self.s.len();
+        let h = Multiplier::of_short::<V>(|y| self.factor[y], e, 1 << 14);
+        let s = turned(|y| self.s[y / DEGREE].0[y % DEGREE], e);
+        let mut by = Vec::with_capacity(e);
+        for s in s {
+            by.push(Ntt::from_small_in::<V>(&Small(s), 1 << 15));
+        }
+        let product = h.times::<V>(&by);
+        let mut out = vec![0; e * DEGREE];
+        for (a, element) in product.iter().enumerate() {
+            for (k, c) in element.centred().into_iter().enumerate() {
+                out[e * k + a] = c;
+            }
+        }
+        out
+    }
+}
+
+/// Multiplies by a polynomial over `F`.
+pub(crate) struct FieldMultiplier([Multiplier; COORDINATES]);
+
+impl FieldMultiplier {
+    pub(crate) fn new(u: &[F]) -> Self {
+        let e = u.len() / DEGREE;
+        Self(std::array::from_fn(|c| {
+            Multiplier::of_residues(|y| u[y].0[c], e)
+        }))
+    }
+}
+
+/// `w` with `<u, h s> = <w, s>` for all `s`: the product of `u` and `h(Y^-1)`.
+pub(crate) struct Transposed<'a>(pub(crate) &'a FieldMultiplier, pub(crate) &'a [i16]);
+
+impl Pass for Transposed<'_> {
+    type Output = Vec<F>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<F> {
+        let Self(u, h) = self;
+        let (degree, e) = (h.len(), h.len() / DEGREE);
+        let mut by = Vec::with_capacity(e);
+        for element in turned(|y| if y == 0 { h[0] } else { -h[degree - y] }, e) {
+            by.push(Ntt::from_small_in::<V>(&Small(element), 1 << 14));
+        }
+        let mut out = vec![F::ZERO; degree];
+        for (c, multiplier) in u.0.iter().enumerate() {
+            for (a, element) in multiplier.times::<V>(&by).iter().enumerate() {
+                for (k, &x) in element.coefficients().iter().enumerate() {
+                    out[e * k + a].0[c] = x;
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Limbs of a coordinate: 12 bits each, the top one signed.
+const LIMBS: usize = 4;
+
+/// A vector over `F` as short numbers, for inner products with vectors of short numbers.
+pub(crate) struct Limbs(Vec<[i16; DEGREE]>);
+
+impl Limbs {
+    pub(crate) fn new(x: &[F]) -> Self {
+        let mut out = vec![[0; DEGREE]; COORDINATES * LIMBS * x.len() / DEGREE];
+        let flat = out.as_flattened_mut();
+        for (c, plane) in flat.chunks_exact_mut(x.len()).enumerate() {
+            let (coordinate, limb) = (c / LIMBS, c % LIMBS);
+            let mask = if limb == LIMBS - 1 { -1 } else { 0xfff };
+            for (out, x) in plane.iter_mut().zip(x) {
+                let centred = crate::ring::centred(x.0[coordinate]);
+                *out = ((centred >> (12 * limb)) & mask) as i16;
+            }
+        }
+        Self(out)
+    }
+}
+
+/// `<x_i, w>` for vectors of centred residues modulo a number below `2^15`.
+pub(crate) struct InnerProducts<'a>(pub(crate) &'a Limbs, pub(crate) &'a [&'a [i16]]);
+
+impl Pass for InnerProducts<'_> {
+    type Output = Vec<F>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<F> {
+        let Self(limbs, vectors) = self;
+        let mut out = Vec::with_capacity(vectors.len());
+        for vector in vectors {
+            let blocks = vector.as_chunks::<DEGREE>().0;
+            let mut totals = [0i64; COORDINATES * LIMBS];
+            for (plane, total) in totals.iter_mut().enumerate() {
+                let weights = &limbs.0[plane * blocks.len()..][..blocks.len()];
+                *total = inner_product::<V::Wide>(blocks, weights);
+            }
+            let mut value = F::ZERO;
+            for (x, limbs) in value.0.iter_mut().zip(totals.as_chunks::<LIMBS>().0) {
+                let low = limbs[0] + (limbs[1] << 12);
+                let high = limbs[2] + (limbs[3] << 12);
+                *x = crate::field::joined(low, high);
+            }
+            out.push(value);
+        }
+        out
+    }
+}
+
+/// Blocks of which a sum of 32 bits has room for all products: with vectors of eight numbers it takes
+/// eight of each block, all below `2^14 * 2^12` less both factors.
+const SUMMED: usize = 4;
+
+#[inline(always)]
+fn two<V: Vector>(x: &[i16; DEGREE], at: usize) -> (V, V) {
+    (V::load(&x[at..]), V::load(&x[at + V::LANES..]))
+}
+
+#[inline(always)]
+fn inner_product<V: Vector>(x: &[[i16; DEGREE]], w: &[[i16; DEGREE]]) -> i64 {
+    let mut total = 0;
+    for (x, w) in x.chunks(SUMMED).zip(w.chunks(SUMMED)) {
+        let mut sums = V::no_sums();
+        for (x, w) in x.iter().zip(w) {
+            let mut at = 0;
+            while at < DEGREE {
+                sums = V::accumulate(sums, two::<V>(x, at), two::<V>(w, at));
+                at += 2 * V::LANES;
+            }
+        }
+        let mut parts = [0; 32];
+        V::store_sums(sums, &mut parts);
+        total += parts.iter().map(|&x| i64::from(x)).sum::<i64>();
+    }
+    total
+}

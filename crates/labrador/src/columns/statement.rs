@@ -1,0 +1,246 @@
+//! The statement and both sides of its first level.
+
+use alphorn_exec::Exec;
+
+use super::layout::Layout;
+use super::opening::{Opening, Shared};
+use super::relation::Relation;
+use super::{sumcheck, tables, witness};
+use crate::error::{Invalid, ProveError, Reject, StatementError};
+use crate::folded::{Folded, Keys, Linear};
+use crate::form::Quadratic;
+use crate::images::ShownLifts;
+use crate::projection::LIFTS;
+use crate::prove::{Committed, Prover, cross_sums, draw_weights, lie_at};
+use crate::ring::{Ntt, Rq, Small, Transforms, norm_sq};
+use crate::schedule::{Level, PublicBounds};
+use crate::sis::Profile;
+use crate::system::FrontEnd;
+use crate::transcript::Transcript;
+use crate::verify::Verifier;
+
+/// `N` columns `(s1, s2)` with a squared norm of at most `norm_sq` each, exactly, that satisfy
+/// `s1 + h s2 = c` modulo `q` with polynomials of their own.
+pub struct Columns<'a> {
+    layout: Layout,
+    profile: Profile,
+    block_levels: usize,
+    relation: &'a Relation<'a>,
+    context: Vec<u8>,
+}
+
+impl<'a> Columns<'a> {
+    /// A statement. `context` is absorbed before anything is drawn: it must bind the polynomials of
+    /// the relation. The more levels have a block projection, the faster is verification, and the
+    /// longer the proof.
+    ///
+    /// # Errors
+    /// If a number is beyond its limit, or norms or the relation might wrap around the modulus.
+    pub fn new(
+        norm_sq: u64,
+        profile: Profile,
+        block_levels: usize,
+        relation: &'a Relation<'a>,
+        context: Vec<u8>,
+    ) -> Result<Self, StatementError> {
+        let layout = Layout::new(relation.columns(), relation.degree(), norm_sq)?;
+        layout.check_modulus(relation.modulus())?;
+        Ok(Self {
+            layout,
+            profile,
+            block_levels,
+            relation,
+            context,
+        })
+    }
+
+    /// The bounds of all statements with these numbers, whatever their relation: what a
+    /// [`crate::System`] is made from.
+    ///
+    /// # Errors
+    /// If a number is beyond its limit.
+    pub fn bounds_for(
+        columns: usize,
+        degree: usize,
+        norm_sq: u64,
+        profile: Profile,
+        block_levels: usize,
+    ) -> Result<PublicBounds, StatementError> {
+        Ok(Layout::new(columns, degree, norm_sq)?.bounds(profile, block_levels))
+    }
+
+    /// The linear garbage: inner products of families, or of pairs of pieces.
+    fn garbage(
+        &self,
+        level: &Level,
+        coefficients: &[Rq],
+        products: Vec<Rq>,
+        exec: Exec<'_>,
+    ) -> Vec<Rq> {
+        if self.layout.has_families() {
+            return products;
+        }
+        let (pieces, backend) = (level.cut.pieces, exec.backend());
+        let (a, x) = (
+            backend.transforms(coefficients),
+            backend.transforms(&products),
+        );
+        let families = coefficients.len() / pieces;
+        let of_pair = |i: usize, j: usize| {
+            let terms = (0..families).map(|f| (&a[f * pieces + i], &x[f * pieces + j]));
+            terms.fold(Rq::ZERO, |mut sum, (a, x)| {
+                sum.add(&a.times(x).to_rq());
+                sum
+            })
+        };
+        cross_sums(&level.cut, of_pair)
+    }
+
+    fn linear(
+        &self,
+        shared: Shared,
+        coefficients: Vec<Rq>,
+        challenges: &[Ntt],
+        exec: Exec<'_>,
+    ) -> Result<Linear, alphorn_exec::Stopped> {
+        Ok(if self.layout.has_families() {
+            Linear::Families(shared.families(coefficients))
+        } else {
+            Linear::One(shared.amortised(&coefficients, challenges, exec)?)
+        })
+    }
+}
+
+/// The right side of the one equation.
+fn right_side(weights: &[Ntt; LIFTS], values: &[Rq]) -> Rq {
+    let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
+    Ntt::dot(weights.iter().zip(&values)).to_rq()
+}
+
+impl FrontEnd for Columns<'_> {
+    /// `s1` and `s2` of the columns one after another.
+    type Witness = [Small];
+
+    const ID: u8 = 5;
+
+    fn bounds(&self) -> PublicBounds {
+        self.layout.bounds(self.profile, self.block_levels)
+    }
+
+    fn absorb(&self, transcript: &mut Transcript) {
+        let layout = &self.layout;
+        let numbers = [
+            layout.columns as u64,
+            layout.extension as u64,
+            layout.norm_sq,
+            self.relation.modulus(),
+        ];
+        let data: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        transcript.absorb("statement", &data);
+        transcript.absorb("context", &self.context);
+    }
+
+    fn check(&self, columns: &[Small], exec: Exec<'_>) -> Result<(), Invalid> {
+        let layout = &self.layout;
+        let expected = layout.columns * 2 * layout.extension;
+        if columns.len() != expected {
+            let elements = columns.len();
+            return Err(Invalid::Shape { elements, expected });
+        }
+        for (column, elements) in columns.chunks_exact(2 * layout.extension).enumerate() {
+            let norm_sq = norm_sq(elements);
+            if norm_sq > u128::from(layout.norm_sq) {
+                return Err(Invalid::Column {
+                    column,
+                    norm_sq,
+                    max: layout.norm_sq,
+                });
+            }
+        }
+        witness::check(layout, self.relation, columns, exec)
+    }
+
+    fn prove<'k>(
+        &self,
+        prover: &mut Prover<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+        columns: &[Small],
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
+        let (layout, exec) = (&self.layout, prover.exec);
+        prover.step("slack and quotients")?;
+        let mut s = witness::rows(layout, self.relation, columns, exec)?;
+        let (committed, matrix) = prover.commit(keys, level, &mut s)?;
+        let Committed {
+            tiles,
+            mut v,
+            openings,
+            ..
+        } = committed;
+        prover.step("projection")?;
+        let shown = prover.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
+        lie_at!(prover, Rows(&mut s));
+        let opened = tables::prove(layout, self.relation, &s, prover)?;
+        drop(s);
+        prover.step("lifts")?;
+        let transcript = &prover.sender.transcript;
+        let lifts = ShownLifts::draw(shown, transcript);
+        let opening = Opening::draw(layout, lifts, opened, transcript, exec)?;
+        let mut products = opening.products(&tiles, exec)?;
+        let values = opening.values(&products, &tiles, exec)?;
+        let values = prover.send_lifts(values, &opening.constants);
+        let weights = draw_weights(&mut prover.sender.transcript.seed("weights", 0).stream());
+        prover.step("linear garbage")?;
+        let (shared, coefficients) = opening.weighted(&weights, exec)?;
+        products.extend(shared.image_products(&tiles, exec)?);
+        let h = self.garbage(level, &coefficients, products, exec);
+        let (u2, h) = prover.send_garbage(keys, level, h)?;
+        v.extend(h);
+        prover.step("response")?;
+        let (challenges, witness) = prover.respond(level, &tiles, v)?;
+        drop(tiles);
+        prover.step("amortised form")?;
+        let folded = Folded {
+            level,
+            keys,
+            linear: self.linear(shared, coefficients, &challenges, exec)?,
+            challenges,
+            quadratic: Quadratic::new(),
+            rhs: right_side(&weights, &values),
+            openings,
+            u2,
+        };
+        Ok((folded, witness))
+    }
+
+    fn reduce<'k>(
+        &self,
+        verifier: &mut Verifier<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+    ) -> Result<Folded<'k>, Reject> {
+        let (layout, exec) = (&self.layout, verifier.exec);
+        let (openings, matrix) = verifier.commitments(level)?;
+        let shown = verifier.shown(level.images.as_ref(), matrix, level.norm_sq)?;
+        let opened = sumcheck::verify(layout, self.relation, verifier)?;
+        exec.step("lifts")?;
+        let receiver = &mut verifier.receiver;
+        let lifts = ShownLifts::draw(shown, &receiver.transcript);
+        let opening = Opening::draw(layout, lifts, opened, &receiver.transcript, exec)?;
+        let values = receiver.elements_with_constants("lifts", &opening.constants)?;
+        let weights = draw_weights(&mut receiver.transcript.seed("weights", 0).stream());
+        let (u2, challenges) = verifier.garbage_and_challenges(level)?;
+        exec.step("amortised form")?;
+        let (shared, coefficients) = opening.weighted(&weights, exec)?;
+        Ok(Folded {
+            level,
+            keys,
+            linear: self.linear(shared, coefficients, &challenges, exec)?,
+            challenges,
+            quadratic: Quadratic::new(),
+            rhs: right_side(&weights, &values),
+            openings,
+            u2,
+        })
+    }
+}

@@ -1,0 +1,527 @@
+//! Whole proofs over random relations, and provers that lie at each step of the front end.
+
+use super::*;
+use crate::adversary::{Defence, Honest, Liar, Step};
+use crate::kernel::KERNELS;
+use crate::ring::{DEGREE, Rq, Small};
+use crate::sis::Profile;
+use crate::transcript::Seed;
+use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
+
+const MODULUS: i64 = 12_289;
+
+/// Columns that satisfy a relation of their own, and its polynomials.
+pub(super) struct Sample {
+    pub(super) degree: usize,
+    pub(super) norm_sq: u64,
+    pub(super) h: Vec<Vec<i16>>,
+    pub(super) c: Vec<Vec<i16>>,
+    pub(super) witness: Vec<Small>,
+}
+
+fn centred(x: i64) -> i16 {
+    let residue = x.rem_euclid(MODULUS);
+    (residue - if residue > MODULUS / 2 { MODULUS } else { 0 }) as i16
+}
+
+/// `s1 + h s2` modulo `q`.
+fn target(h: &[i16], s: &[Small]) -> Vec<i16> {
+    let (s1, s2) = s.split_at(s.len() / 2);
+    let degree = h.len();
+    let mut out: Vec<i64> = s1.iter().flat_map(|s| s.0).map(i64::from).collect();
+    for (i, &h) in h.iter().enumerate() {
+        for (j, c) in s2.iter().flat_map(|s| s.0).enumerate() {
+            let product = i64::from(h) * i64::from(c);
+            match i + j {
+                k if k < degree => out[k] += product,
+                k => out[k - degree] -= product,
+            }
+        }
+    }
+    out.into_iter().map(centred).collect()
+}
+
+impl Sample {
+    /// Columns of about three quarters of the norm.
+    pub(super) fn new(name: &str, columns: usize, degree: usize, norm_sq: u64) -> Self {
+        let mut stream = Seed::of_name(name).stream();
+        let each = 2 * degree / DEGREE;
+        // A uniform coefficient in [-b, b] has a square of b^2 / 3.
+        let bound = ((norm_sq as f64 * 2.2 / (2 * degree) as f64).sqrt() as i64).max(1);
+        let mut element = |bound: i64| stream.element().centred().map(|c| c % (bound + 1));
+        let witness: Vec<Small> = (0..columns * each)
+            .map(|_| Small(element(bound).map(|c| c as i16)))
+            .collect();
+        let flat: Vec<i16> = (0..columns * each / 2)
+            .flat_map(|_| element(6144).map(|c| c as i16))
+            .collect();
+        let h: Vec<Vec<i16>> = flat.chunks_exact(degree).map(<[i16]>::to_vec).collect();
+        let mut out = Self {
+            degree,
+            norm_sq,
+            h,
+            c: Vec::new(),
+            witness,
+        };
+        out.aim();
+        out
+    }
+
+    /// Makes the relation one that the columns satisfy.
+    pub(super) fn aim(&mut self) {
+        let each = 2 * self.degree / DEGREE;
+        let columns = self.h.iter().zip(self.witness.chunks_exact(each));
+        self.c = columns.map(|(h, s)| target(h, s)).collect();
+    }
+
+    pub(super) fn relation(&self) -> Relation<'_> {
+        Relation::new(
+            self.degree,
+            MODULUS as u64,
+            self.h.iter().map(|x| &x[..]).collect(),
+            self.c.iter().map(|x| &x[..]).collect(),
+        )
+        .expect("centred polynomials")
+    }
+}
+
+pub(super) fn statement<'a>(
+    sample: &Sample,
+    relation: &'a Relation<'a>,
+    blocks: usize,
+) -> Columns<'a> {
+    let context = b"context".to_vec();
+    Columns::new(sample.norm_sq, Profile::Core128, blocks, relation, context)
+        .expect("within limits")
+}
+
+/// Every layout and every kind of level, against the definition of the relation.
+#[test]
+fn every_level_satisfies_its_relation_by_definition() {
+    for (columns, degree, norm_sq, blocks) in [
+        (3, 512, 34_034_726, 1),
+        (100, 64, 40_000, 0),
+        (400, 64, 40_000, 1),
+        (1600, 64, 40_000, 1),
+    ] {
+        let sample = Sample::new("oracle", columns, degree, norm_sq);
+        let relation = sample.relation();
+        let statement = statement(&sample, &relation, blocks);
+        let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+        let levels = crate::tests::oracle::check_levels(&system, &statement, &sample.witness);
+        assert_eq!(levels, system.schedule().levels.len(), "{columns}");
+    }
+}
+
+/// Rows of which each is divided into two pieces.
+#[test]
+fn proofs_of_divided_rows_verify() {
+    let sample = Sample::new("parts", 6145, 64, 40_000);
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 1);
+    let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+    let proof = system.prove(&statement, &sample.witness);
+    let proof = proof.expect("a true statement");
+    assert_eq!(system.verify(&statement, &proof), Ok(()));
+}
+
+#[test]
+fn proofs_of_many_shapes_verify() {
+    for (columns, degree, norm_sq, blocks) in [
+        (1, 64, 100, 0),
+        (2, 512, 34_034_726, 1),
+        (17, 128, 90_000, 0),
+        (100, 64, 40_000, 1),
+    ] {
+        let sample = Sample::new("shapes", columns, degree, norm_sq);
+        let relation = sample.relation();
+        let statement = statement(&sample, &relation, blocks);
+        let system = System::on(&statement.bounds(), KERNELS.measured());
+        let system = system.expect("short enough");
+        let proof = system
+            .prove(&statement, &sample.witness)
+            .expect("a true statement");
+        assert_eq!(
+            system.verify(&statement, &proof),
+            Ok(()),
+            "{columns} {degree}"
+        );
+        let ratio = proof.len() as f64 / system.schedule().bytes as f64;
+        assert!((0.9..1.03).contains(&ratio), "{ratio} of the prediction");
+    }
+}
+
+/// Witnesses at the edges: all energy in one coefficient, none at all, the same in all columns.
+#[test]
+fn no_honest_witness_fails_whatever_its_shape() {
+    let mut one = Small::ZERO;
+    one.0[63] = 100;
+    let comb = Small([8; DEGREE]);
+    for column in [
+        [one, Small::ZERO],
+        [Small::ZERO, Small::ZERO],
+        [comb.clone(), comb],
+    ] {
+        for columns in [1, 20] {
+            let mut sample = Sample::new("edges", columns, DEGREE, 10_000);
+            sample.witness = (0..columns).flat_map(|_| column.clone()).collect();
+            sample.aim();
+            let relation = sample.relation();
+            let statement = statement(&sample, &relation, 0);
+            let system = System::new(&statement.bounds()).expect("short enough");
+            let proof = system
+                .prove(&statement, &sample.witness)
+                .expect("a true statement");
+            assert_eq!(system.verify(&statement, &proof), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn false_witnesses_are_refused_by_name() {
+    let mut sample = Sample::new("false", 6, DEGREE, 50_000);
+    let refused = |sample: &Sample, witness: &[Small]| {
+        let relation = sample.relation();
+        let statement = statement(sample, &relation, 0);
+        let system = System::new(&statement.bounds()).expect("short enough");
+        match system.prove(&statement, witness) {
+            Err(ProveError::Witness(invalid)) => invalid,
+            other => panic!("not refused: {other:?}"),
+        }
+    };
+    let shape = Invalid::Shape {
+        elements: 11,
+        expected: 12,
+    };
+    assert_eq!(refused(&sample, &sample.witness[1..]), shape);
+    let mut long = sample.witness.clone();
+    long[2 * 3].0[0] = 300;
+    assert!(matches!(
+        refused(&sample, &long),
+        Invalid::Column {
+            column: 3,
+            max: 50_000,
+            ..
+        }
+    ));
+    let mut wrong = sample.witness.clone();
+    wrong[4].0[0] -= wrong[4].0[0].signum();
+    assert_eq!(refused(&sample, &wrong), Invalid::Relation { column: 2 });
+    // A factor and a column that were made for each other: every product counts the same way.
+    sample.norm_sq = 1 << 28;
+    sample.h[1] = vec![6144; DEGREE];
+    sample.witness[3] = Small([2047; DEGREE]);
+    sample.aim();
+    assert!(matches!(
+        refused(&sample, &sample.witness),
+        Invalid::Quotients {
+            column: 1,
+            norm_sq,
+            max: QUOTIENT_NORM_SQ
+        } if norm_sq >= 1 << 30
+    ));
+}
+
+#[test]
+fn statements_that_may_wrap_are_refused() {
+    // With the largest modulus and polynomials of any degree all columns and norms hold: the relation
+    // stays below 2^43. So each condition is tried at what it would take.
+    let h = vec![0i16; DEGREE];
+    let polynomials = || vec![&h[..]; 1];
+    for modulus in [12_288, 1 << 15, (1 << 15) + 1] {
+        let refused = Relation::new(DEGREE, modulus, polynomials(), polynomials()).err();
+        assert_eq!(refused, Some(StatementError::Modulus { modulus }));
+    }
+    let refused = Relation::new(2 * DEGREE, 3, polynomials(), polynomials()).err();
+    let (coefficients, degree) = (DEGREE, 2 * DEGREE);
+    let expected = StatementError::Polynomials {
+        coefficients,
+        degree,
+    };
+    assert_eq!(refused, Some(expected));
+    let beyond = vec![-2i16; DEGREE];
+    let refused = Relation::new(DEGREE, 3, polynomials(), vec![&beyond[..]]).err();
+    let (place, modulus) = (DEGREE, 3);
+    assert_eq!(refused, Some(StatementError::Residue { place, modulus }));
+}
+
+/// An attack: what the prover lies about, and how the verifier finds out.
+struct Attack {
+    defence: Defence,
+    lie: fn(&layout::Layout, Step<'_>),
+    reject: Reject,
+}
+
+/// Adds one to the first coefficient.
+fn add_one(elements: &mut [Rq]) {
+    elements[0].add(&Rq::constant(1));
+}
+
+/// Each lie of the first level breaks the equations of one defence and no other.
+fn attacks() -> Vec<Attack> {
+    let attack = |defence, lie, reject| Attack {
+        defence,
+        lie,
+        reject,
+    };
+    let equations = Reject::Equations;
+    vec![
+        // Other rows are committed to than those of the sumcheck, which are the witness.
+        attack(
+            Defence::Value,
+            |_, step| match step {
+                Step::Witness(s) => s[0].0[0] += 1,
+                Step::Rows(s) => s[0].0[0] -= 1,
+                _ => {}
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Images,
+            |_, step| {
+                if let Step::Second(digits) = step {
+                    digits[0].0[0] += 1;
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Projections,
+            |_, step| {
+                if let Step::Projection(image) = step {
+                    image[0] += 1;
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Padding,
+            |layout, step| {
+                if let Step::Second(digits) = step {
+                    digits[2 * layout.images().elements()].0[0] = 1;
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::First,
+            |_, step| {
+                if let Step::First(u0) = step {
+                    add_one(u0);
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Outer,
+            |_, step| {
+                if let Step::Outer(u1) = step {
+                    add_one(u1);
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Garbage,
+            |_, step| {
+                if let Step::OuterGarbage(u2) = step {
+                    add_one(u2);
+                }
+            },
+            equations.clone(),
+        ),
+        attack(
+            Defence::Inner,
+            |_, step| {
+                if let Step::Commitments(t, _) = step {
+                    add_one(t);
+                }
+            },
+            equations.clone(),
+        ),
+        // The value of a lift is in (5) alone.
+        attack(
+            Defence::Sum,
+            |_, step| {
+                if let Step::Lifts(values) = step {
+                    let mut other = Rq::ZERO;
+                    other.add(&Rq::from_small(&Small(std::array::from_fn(|k| {
+                        i16::from(k == 1)
+                    }))));
+                    values[0].add(&other);
+                }
+            },
+            equations.clone(),
+        ),
+        // The form of the images counts in (5) for their own piece alone.
+        attack(
+            Defence::Families,
+            |layout, step| {
+                if let Step::Garbage(h) = step {
+                    let pieces = h.len() / layout.families();
+                    let first = (layout.families() - layout.images().image_pieces()) * pieces;
+                    add_one(&mut h[first..]);
+                }
+            },
+            equations,
+        ),
+    ]
+}
+
+/// An attack is accepted by a pair of prover and verifier that leave out its defence, and by nobody
+/// else.
+#[test]
+fn each_defence_stops_its_attack_alone() {
+    // Rows are not stacked, so there are families; the images leave padding behind.
+    let sample = Sample::new("attacks", 1540, DEGREE, 40_000);
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 0);
+    let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+    let layout = layout::Layout::new(1540, DEGREE, 40_000).expect("within limits");
+    assert!(layout.has_families());
+    for Attack {
+        defence,
+        lie,
+        reject,
+    } in attacks()
+    {
+        for without in [None, Some(defence)] {
+            let mut liar = Liar {
+                lie: |level: usize, step: Step<'_>| {
+                    if level == 1 {
+                        lie(&layout, step);
+                    }
+                },
+                forces: 0,
+            };
+            let proof = system.prove_without(&statement, &sample.witness, &mut liar, without);
+            let proof = proof.expect("the lie stays within the sizes");
+            let verdict = system.verify_without(&statement, &proof, without);
+            let expected = without.map_or(Err(reject.clone()), |_| Ok(()));
+            assert_eq!(verdict, expected, "{defence:?} without {without:?}");
+        }
+    }
+}
+
+/// The same for what is wrong with the witness itself.
+#[test]
+fn false_statements_need_the_defence_that_is_left_out() {
+    let mut sample = Sample::new("statements", 5, 2 * DEGREE, 90_000);
+    let long = sample.norm_sq / 2;
+    let mut wrong = sample.witness.clone();
+    wrong[4].0[0] += 1;
+    let honest = sample.witness.clone();
+    for (defence, norm_sq, witness) in [
+        (Defence::Norms, long, honest),
+        (Defence::Relation, sample.norm_sq, wrong),
+    ] {
+        sample.norm_sq = norm_sq;
+        let relation = sample.relation();
+        let statement = statement(&sample, &relation, 0);
+        let system = System::new(&statement.bounds()).expect("short enough");
+        assert!(system.prove(&statement, &witness).is_err(), "{defence:?}");
+        for without in [None, Some(defence)] {
+            let proof = system.prove_without(&statement, &witness, &mut Honest, without);
+            let proof = proof.expect("no size is exceeded");
+            let verdict = system.verify_without(&statement, &proof, without);
+            let expected = without.map_or(Err(Reject::Sumcheck), |_| Ok(()));
+            assert_eq!(verdict, expected, "{defence:?} without {without:?}");
+        }
+    }
+}
+
+/// The end of the sumcheck is a check of its own: a wrong claim in a round, or a wrong value, fails
+/// there and nowhere else, since the opening follows the value.
+#[test]
+fn the_end_of_the_sumcheck_is_checked() {
+    let sample = Sample::new("rounds", 3, DEGREE, 40_000);
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 0);
+    let system = System::new(&statement.bounds()).expect("short enough");
+    for wrong in [0, 5, 6, 9] {
+        let mut round = 0;
+        let mut liar = Liar {
+            lie: |_: usize, step: Step<'_>| {
+                if let Step::Round(coefficients) = step {
+                    if round == wrong {
+                        let last = coefficients.last_mut().expect("coefficients");
+                        *last = last.plus(crate::field::F::ONE);
+                    }
+                    round += 1;
+                }
+            },
+            forces: 0,
+        };
+        let proof = system.prove_with(&statement, &sample.witness, &mut liar);
+        let proof = proof.expect("a lie");
+        let verdict = system.verify(&statement, &proof);
+        assert_eq!(verdict, Err(Reject::Sumcheck), "round {wrong}");
+        let weak = system.verify_weakly(&statement, &proof, Reject::Sumcheck);
+        assert_eq!(weak, Ok(()), "round {wrong}");
+    }
+}
+
+/// The verifier's transcript goes through the states of the prover's, and what is drawn in between is
+/// drawn from the same ones: no challenge before the message that it depends on.
+#[test]
+fn both_sides_absorb_and_draw_the_same_in_the_same_order() {
+    let sample = Sample::new("order", 4, DEGREE, 40_000);
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 1);
+    let system = System::new(&statement.bounds()).expect("short enough");
+    let (proof, proved) = system.prove_and_log(&statement, &sample.witness);
+    let (verdict, verified) = system.verify_and_log(&statement, &proof.expect("a true statement"));
+    assert_eq!(verdict, Ok(()));
+    // A prover that tries several nonces absorbs and draws more, but the verifier goes through states of
+    // its own, and draws from nothing else. A matrix is drawn from the state before its nonce.
+    let is_absorbed = |step: &&(String, _)| step.0.starts_with("absorb");
+    let mut rest = proved.iter().filter(is_absorbed);
+    for step in verified.iter().filter(is_absorbed) {
+        assert!(rest.any(|known| known == step), "{}", step.0);
+    }
+    for step in &verified {
+        assert!(proved.contains(step), "{}", step.0);
+    }
+    let first_level = [
+        "absorb u0",
+        "draw blocks",
+        "absorb blocks nonce",
+        "absorb u1",
+        "draw projection",
+        "absorb projection nonce",
+        "absorb projection",
+        "draw projection",
+        "absorb projection nonce",
+        "absorb projection",
+        "draw sumcheck",
+        "absorb round",
+        "draw round",
+    ];
+    let labels: Vec<&str> = verified.iter().map(|(label, _)| &label[..]).collect();
+    let start = labels.iter().position(|label| *label == "absorb u0");
+    let order: Vec<&str> = labels[start.expect("a commitment")..]
+        .iter()
+        .copied()
+        .take(first_level.len())
+        .collect();
+    let mut sorted = [order.clone(), first_level.to_vec()];
+    sorted.iter_mut().for_each(|labels| labels.sort_unstable());
+    assert_eq!(sorted[0], sorted[1]);
+    let place = |label: &str| {
+        labels
+            .iter()
+            .position(|known| *known == label)
+            .expect("a step")
+    };
+    for (before, after) in [
+        ("absorb u0", "draw blocks"),
+        ("absorb u1", "draw projection"),
+        ("absorb u1", "draw sumcheck"),
+        ("absorb value", "draw lift projection"),
+        ("absorb value", "draw lift equations"),
+        ("absorb lifts", "draw weights"),
+        ("absorb u2", "draw challenge"),
+    ] {
+        assert!(place(before) < place(after), "{before}, {after}");
+    }
+}

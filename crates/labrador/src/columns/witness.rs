@@ -1,0 +1,133 @@
+//! The prover's rows: slack and quotients.
+
+use alphorn_exec::Exec;
+
+use super::layout::{Layout, QUOTIENT_NORM_SQ};
+use super::relation::{IntegerProduct, Relation};
+use crate::error::Invalid;
+use crate::kernel::Dispatch;
+use crate::ring::{DEGREE, Small};
+
+/// The slack of a column: squares whose sum is exactly `rest`. The greatest square below what is
+/// left leaves at most twice its root, so eight squares suffice below `4 * 10^13`.
+pub(super) fn slack(rest: u64) -> Small {
+    let mut out = Small::ZERO;
+    let mut left = rest;
+    for c in &mut out.0 {
+        let root = left.isqrt();
+        *c = root as i16;
+        left -= root * root;
+    }
+    out
+}
+
+/// Columns of a task.
+const CHUNK: usize = 64;
+
+/// The quotients `(s1 + h s2 - c) / q` of a column, rounded where the relation is false, and whether it
+/// holds.
+fn quotients(
+    relation: &Relation<'_>,
+    column: usize,
+    s: &[Small],
+    exec: Exec<'_>,
+) -> (Vec<i64>, bool) {
+    let (s1, s2) = s.split_at(s.len() / 2);
+    let product = exec.backend().run(IntegerProduct {
+        factor: relation.factors()[column],
+        s: &s2.iter().collect::<Vec<_>>(),
+    });
+    let (target, q) = (relation.targets()[column], relation.modulus() as i64);
+    let mut exact = true;
+    let of_place = |(y, product): (usize, &i64)| {
+        let sum = i64::from(s1[y / DEGREE].0[y % DEGREE]) + product - i64::from(target[y]);
+        exact &= sum % q == 0;
+        sum.div_euclid(q)
+    };
+    let quotients = product.iter().enumerate().map(of_place).collect();
+    (quotients, exact)
+}
+
+/// Checks the relation of all columns and the norms of their quotients.
+pub(super) fn check(
+    layout: &Layout,
+    relation: &Relation<'_>,
+    columns: &[Small],
+    exec: Exec<'_>,
+) -> Result<(), Invalid> {
+    let each = 2 * layout.extension;
+    let parts = exec.try_map(layout.columns.div_ceil(CHUNK), |task| {
+        let mut own = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
+        own.find(|&column| {
+            let s = &columns[column * each..(column + 1) * each];
+            !quotients(relation, column, s, exec).1
+        })
+    })?;
+    match parts.into_iter().flatten().next() {
+        Some(column) => Err(Invalid::Relation { column }),
+        None => Ok(()),
+    }
+}
+
+/// All rows of the witness, from the columns one after another.
+///
+/// # Errors
+/// The first column whose quotients are too long, or that nobody waits any more.
+pub(super) fn rows(
+    layout: &Layout,
+    relation: &Relation<'_>,
+    columns: &[Small],
+    exec: Exec<'_>,
+) -> Result<Vec<Small>, Invalid> {
+    let (e, images) = (layout.extension, layout.images());
+    let parts = exec.try_map(layout.columns.div_ceil(CHUNK), |task| {
+        let own = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
+        let of_column = |column: usize| {
+            let s = &columns[column * 2 * e..(column + 1) * 2 * e];
+            quotients(relation, column, s, exec).0
+        };
+        own.map(of_column).collect::<Vec<_>>()
+    })?;
+    let mut s = vec![Small::ZERO; images.start()];
+    for (i, quotients) in parts.iter().flatten().enumerate() {
+        let norm_sq: u128 = quotients
+            .iter()
+            .map(|v| u128::from(v.unsigned_abs()).pow(2))
+            .sum();
+        if norm_sq >= u128::from(QUOTIENT_NORM_SQ) {
+            return Err(Invalid::Quotients {
+                column: i,
+                norm_sq,
+                max: QUOTIENT_NORM_SQ,
+            });
+        }
+        let column = &columns[i * 2 * e..(i + 1) * 2 * e];
+        let norm_sq: u128 = column.iter().map(Small::norm_sq).sum();
+        for (row, element) in column.iter().enumerate() {
+            s[layout.place(row, i)] = element.clone();
+        }
+        for (k, quotients) in quotients.as_chunks::<DEGREE>().0.iter().enumerate() {
+            // Below 2^15 by the norm.
+            s[layout.place(layout.quotient_row() + k, i)] = Small(quotients.map(|v| v as i16));
+        }
+        // A prover that did not check its witness gets no slack for a column that is too long.
+        let rest = u128::from(layout.norm_sq).saturating_sub(norm_sq);
+        s[layout.place(layout.slack_row(), i)] = slack(rest as u64);
+    }
+    Ok(s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slack_is_a_sum_of_few_squares() {
+        let limit = super::super::layout::COLUMN_NORM_SQ_MAX;
+        for rest in (0..2000).chain((0..2000).map(|i| limit - i)) {
+            let slack = slack(rest);
+            assert_eq!(slack.norm_sq(), u128::from(rest));
+            assert!(slack.0[8..].iter().all(|&c| c == 0));
+        }
+    }
+}
