@@ -55,6 +55,10 @@ arm:
 page-check:
     crates/dashboard/tests/page/check.sh
 
+# The header of the C library once more, after a change of its border (docs/bindings.md).
+header:
+    ALPHORN_WRITE_HEADER=1 cargo test --package alphorn-capi --test header
+
 # The long tier: minutes to hours.
 soak:
     cargo test --workspace --features soak

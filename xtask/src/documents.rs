@@ -10,6 +10,9 @@
 //! <!-- prints: TEXT -->         what it prints must contain the text
 //! ```
 //!
+//! A comment `<!-- saved as: NAME -->` above a block of any other language: it becomes that file of the folder, for
+//! the commands behind it.
+//!
 //! A comment `<!-- alphorn COMMAND -->` above a block without a language: the block is what the command
 //! prints, times and the machine aside.
 
@@ -31,6 +34,12 @@ enum Block {
     },
     /// Shown and not run, and why.
     Shown { line: usize, why: String },
+    /// A file for the commands behind it.
+    Saved {
+        line: usize,
+        name: String,
+        text: String,
+    },
     /// What `alphorn` prints.
     Output {
         line: usize,
@@ -126,6 +135,11 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
                 };
                 (line, script, wrong)
             }
+            Block::Saved { line, name, text } => {
+                println!("-- {}:{line}: saved as {name}", file.path);
+                let wrong = save(folder, &name, &text).err();
+                (line, name, wrong.map(|error| error.to_string()))
+            }
             Block::Output {
                 line,
                 command,
@@ -152,6 +166,17 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
         }
     }
     Ok(failed)
+}
+
+/// Writes a file of a document into its folder.
+fn save(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    ensure!(
+        name.chars().all(is_plain) && !name.starts_with('.'),
+        "not a plain name of a file"
+    );
+    std::fs::write(folder.join(name), text)?;
+    Ok(())
 }
 
 /// Whether a script ends well, and all that it prints.
@@ -257,7 +282,14 @@ fn blocks(text: &str) -> Vec<Block> {
                     text: inside.clone(),
                 }));
             }
-            _ => {}
+            _ => {
+                let names = of("saved as: ");
+                found.extend(names.first().map(|name| Block::Saved {
+                    line,
+                    name: (*name).to_owned(),
+                    text: inside.clone(),
+                }));
+            }
         }
         notes.clear();
     }
@@ -353,5 +385,13 @@ mod tests {
         assert_eq!(page("<!-- prints: yes -->\n```sh\necho yes\n```\n"), 0);
         assert_eq!(page("<!-- prints: yes -->\n```sh\necho no\n```\n"), 1);
         assert_eq!(page("```sh\necho x > here\n```\n```sh\ncat here\n```\n"), 0);
+        let saved = |name: &str| {
+            page(&format!(
+                "<!-- saved as: {name} -->\n```c\nint x;\n```\n<!-- prints: int x; -->\n```sh\ncat {name}\n```\n"
+            ))
+        };
+        assert_eq!(saved("x.c"), 0);
+        assert!(saved("../x.c") > 0 && saved(".bashrc") > 0);
+        assert_eq!(page("```c\nint x;\n```\n"), 0);
     }
 }

@@ -33,6 +33,15 @@ const ROOMS: &[Room] = &[
             "types", "worker", "xmss",
         ],
     ),
+    // For callers in other languages. `bindings` is the one safe layer under them: two users, and what they
+    // may not do (signing without a permit) is impossible there. `capi` is by itself because it has
+    // unsafe code.
+    room("capi", 4, &["bindings"]),
+    room(
+        "bindings",
+        3,
+        &["bls", "xmss", "stark", "rlnc", "scheme", "types", "exec"],
+    ),
     room(
         "node",
         3,
@@ -58,6 +67,7 @@ const ROOMS: &[Room] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("anyhow", &["cli", "lab", "xtask"]),
     ("blst", &["bls"]),
+    ("cbindgen", &[]),
     ("clap*", &["cli", "lab"]),
     ("curve25519-dalek*", &["rlnc", "lab"]),
     ("libp2p*", &["net"]),

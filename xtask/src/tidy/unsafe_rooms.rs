@@ -1,5 +1,5 @@
-//! `unsafe` lives in kernels only, in files named after an instruction set, at the border to `blst`, and
-//! where points lie in mapped memory.
+//! `unsafe` lives in kernels only, in files named after an instruction set, at two borders (to `blst`, and to
+//! the callers of the C library), and where points lie in mapped memory.
 
 use super::Report;
 use crate::source::find_words;
@@ -11,14 +11,30 @@ const KERNEL_CRATES: &[&str] = &["bls", "exec", "labrador", "rlnc", "stark"];
 /// Names that a kernel's file or folder may have.
 const INSTRUCTION_SETS: &[&str] = &["avx2", "avx512"];
 
-/// The border to the C library.
-const FOREIGN: &[&str] = &["crates/bls/src/blst_ffi.rs", "crates/bls/src/blst_ffi/"];
+/// A border to C.
+struct Border {
+    /// The begin of the paths of its files.
+    path: &'static str,
+    /// What it may import of its crate: whoever audits it reads this and nothing above it.
+    below: &'static [&'static str],
+}
 
 /// Where points lie in memory that the system has mapped, for their huge pages.
 const MAPPED: &str = "crates/bls/src/sums/vector/pages.rs";
 
-/// What the border may import of its crate: whoever audits it reads this and nothing above it.
-const BELOW_FOREIGN: &[&str] = &["blst_ffi", "error"];
+const fn border(path: &'static str, below: &'static [&'static str]) -> Border {
+    Border { path, below }
+}
+
+/// The borders: to the library behind the BLS scheme, and to those who call us from C.
+const BORDERS: &[Border] = &[
+    border("crates/bls/src/blst_ffi.rs", &["blst_ffi", "error"]),
+    border("crates/bls/src/blst_ffi/", &["blst_ffi", "error"]),
+    border("crates/capi/src/border/", &["border"]),
+];
+
+/// Crates whose root denies unsafe code for their border's sake, and has no kernels.
+const BORDER_CRATES: &[&str] = &["capi"];
 
 /// Checks every Rust file and every crate root.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -26,8 +42,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         if is_crate_root(&file.path) {
             check_root(file, report);
         }
-        if is_foreign(file) {
-            check_imports(file, report);
+        if let Some(border) = border_of(file) {
+            check_imports(border, file, report);
         }
         if may_be_unsafe(file) {
             continue;
@@ -35,8 +51,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         for (index, line) in file.source.code.lines().enumerate() {
             if find_words(line, "unsafe").next().is_some() {
                 let message = "`unsafe` outside of a kernel: only files named after an instruction \
-                               set (avx2, avx512) of a kernel crate, bls/src/blst_ffi, and \
-                               bls/src/sums/vector/pages.rs";
+                               set (avx2, avx512) of a kernel crate, bls/src/blst_ffi, \
+                               capi/src/border, and bls/src/sums/vector/pages.rs";
                 report.error(file, index + 1, message);
             }
             let opens = ["allow", "expect", "warn"]
@@ -71,22 +87,25 @@ fn may_be_unsafe(file: &File) -> bool {
     let is_kernel = in_kernel_crate
         && file.path.contains("/src/")
         && parts().any(|part| INSTRUCTION_SETS.contains(&part));
-    is_kernel || is_foreign(file) || file.path == MAPPED
+    is_kernel || border_of(file).is_some() || file.path == MAPPED
 }
 
-fn is_foreign(file: &File) -> bool {
-    FOREIGN.iter().any(|foreign| file.path.starts_with(foreign))
+fn border_of(file: &File) -> Option<&'static Border> {
+    BORDERS
+        .iter()
+        .find(|border| file.path.starts_with(border.path))
 }
 
-fn check_imports(file: &File, report: &mut Report) {
+fn check_imports(border: &Border, file: &File, report: &mut Report) {
+    let below = border.below;
     for (index, line) in file.source.code.lines().enumerate() {
         for at in find_words(line, "crate::") {
             let path = &line[at + "crate::".len()..];
             let module = path
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .next();
-            if !module.is_some_and(|module| BELOW_FOREIGN.contains(&module)) {
-                let message = format!("the border to blst imports {BELOW_FOREIGN:?} alone");
+            if !module.is_some_and(|module| below.contains(&module)) {
+                let message = format!("a border to C imports {below:?} of its crate alone");
                 report.error(file, index + 1, message);
             }
         }
@@ -96,14 +115,14 @@ fn check_imports(file: &File, report: &mut Report) {
 fn check_root(file: &File, report: &mut Report) {
     let is_kernel_crate = file
         .crate_folder()
-        .is_some_and(|name| KERNEL_CRATES.contains(&name));
+        .is_some_and(|name| KERNEL_CRATES.contains(&name) || BORDER_CRATES.contains(&name));
     let forbids = file.source.code.contains("#![forbid(unsafe_code)]");
     let denies = file.source.code.contains("#![deny(unsafe_code)]");
     if is_kernel_crate && !(forbids || denies) {
         report.error(
             file,
             1,
-            "the root of a kernel crate must have #![deny(unsafe_code)]",
+            "the root of a crate with kernels or a border must have #![deny(unsafe_code)]",
         );
     } else if !is_kernel_crate && !forbids {
         report.error(
@@ -134,6 +153,14 @@ mod tests {
             ),
             (MAPPED, "fn f() { unsafe { g() } }"),
             (
+                "crates/capi/src/lib.rs",
+                "#![deny(unsafe_code)]\nmod border;",
+            ),
+            (
+                "crates/capi/src/border/mod.rs",
+                "#![allow(unsafe_code)]\nuse super::border::x;\nunsafe extern \"C\" fn f() {}",
+            ),
+            (
                 "crates/types/src/lib.rs",
                 "#![forbid(unsafe_code)]\n// unsafe is a word here\n",
             ),
@@ -154,6 +181,8 @@ mod tests {
                 "crates/bls/src/sums/vector/rows.rs",
                 "fn f() { unsafe { g() } }",
             ),
+            ("crates/capi/src/handles.rs", "unsafe fn f() {}"),
+            ("crates/capi/src/border/x.rs", "use crate::handles::f;"),
         ];
         let found = errors(check, &bad);
         assert_eq!(found.len(), bad.len(), "{found:?}");

@@ -1,0 +1,343 @@
+//! Coded broadcast: a payload in pieces that every relay can verify, and of which sufficiently many give
+//! it back. Random linear combinations, which relays recode, or Reed-Solomon shards, which they forward.
+
+use alphorn_rlnc::{
+    Coding, Cut, DecodeError, ELEMENT_PAYLOAD_BYTES, HEADER_BYTES, Header, Law, PieceError,
+    Ristretto, Rs, Strategy, Weights,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+pub use alphorn_rlnc::{HEADER_BYTES as BROADCAST_HEADER_BYTES, PAYLOAD_BYTES_MAX, Subject};
+
+use crate::{Code, Context, Error};
+
+/// One broadcast: at its source, or at a node that receives and relays it.
+pub struct Broadcast(Kind);
+
+enum Kind {
+    Rlnc(Box<State<Ristretto>>),
+    Rs(Box<State<Rs>>),
+}
+
+/// What a node knows of one broadcast under one code.
+struct State<C: Coding> {
+    code: C,
+    header: Header,
+    /// Of each generation; none before it arrived.
+    anchors: Vec<Option<C::Anchor>>,
+    basket: C::Basket,
+    secret: [u8; 32],
+    verified: u64,
+    rng: ChaCha20Rng,
+}
+
+/// The code with a number: 1 random linear combinations, 2 Reed-Solomon.
+///
+/// # Errors
+/// [`Code::Argument`] for another number.
+pub fn strategy_of(number: u32) -> Result<Strategy, Error> {
+    match number {
+        1 => Ok(Strategy::Rlnc),
+        2 => Ok(Strategy::Rs),
+        _ => {
+            let message = format!("code {number}, must be 1 (rlnc) or 2 (reed-solomon)");
+            Err(Error::new(Code::Argument, message))
+        }
+    }
+}
+
+impl Broadcast {
+    /// Cuts a payload of 1 to [`PAYLOAD_BYTES_MAX`] bytes and commits to it. The source signs the header.
+    ///
+    /// # Errors
+    /// [`Code::Argument`] for another length.
+    pub fn publish(
+        context: &Context,
+        strategy: Strategy,
+        subject: Subject,
+        payload: &[u8],
+    ) -> Result<Broadcast, Error> {
+        let (len, max) = (payload.len(), PAYLOAD_BYTES_MAX);
+        if !(1..=max as usize).contains(&len) {
+            return Err(Error::length("payload", len, format!("1 to {max}")));
+        }
+        let cut = Cut::auto(strategy, len);
+        let kind = match strategy {
+            Strategy::Rlnc => {
+                let cells = usize::from(cut.chunks) * usize::from(cut.generations);
+                let elements = len.div_ceil(cells * ELEMENT_PAYLOAD_BYTES as usize) as u32;
+                let code = Ristretto::new(context.generators(elements), max);
+                Kind::Rlnc(State::publish(context, code, subject, payload, cut)?)
+            }
+            Strategy::Rs => Kind::Rs(State::publish(
+                context,
+                Rs::new(max),
+                subject,
+                payload,
+                cut,
+            )?),
+        };
+        Ok(Broadcast(kind))
+    }
+
+    /// Begins to receive what a header announces, whose signature the caller has verified; payloads
+    /// above `payload_bytes_max` are refused.
+    ///
+    /// # Errors
+    /// [`Code::Decode`] for bytes that are no header, or one of a longer payload.
+    pub fn receive(
+        context: &Context,
+        header: &[u8],
+        payload_bytes_max: u32,
+    ) -> Result<Broadcast, Error> {
+        let max = payload_bytes_max.min(PAYLOAD_BYTES_MAX);
+        let header = Header::decode(header, max)?;
+        let kind = match header.strategy {
+            Strategy::Rlnc => {
+                let code = Ristretto::new(context.generators(header.unit), max);
+                Kind::Rlnc(State::receive(context, code, header)?)
+            }
+            Strategy::Rs => Kind::Rs(State::receive(context, Rs::new(max), header)?),
+        };
+        Ok(Broadcast(kind))
+    }
+
+    /// The header: 100 bytes.
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        match &self.0 {
+            Kind::Rlnc(state) => state.header.encode(),
+            Kind::Rs(state) => state.header.encode(),
+        }
+    }
+
+    /// What the source signs: SHA-256 over the network's identifier and the header.
+    pub fn signing_root(&self, network: &[u8; 32]) -> [u8; 32] {
+        match &self.0 {
+            Kind::Rlnc(state) => state.header.signing_root(network),
+            Kind::Rs(state) => state.header.signing_root(network),
+        }
+    }
+
+    /// Anchors, which travel with the header: one for each generation of random linear combinations, none
+    /// for shards.
+    pub fn anchors(&self) -> u16 {
+        match &self.0 {
+            Kind::Rlnc(state) => state.code.anchors(&state.header),
+            Kind::Rs(state) => state.code.anchors(&state.header),
+        }
+    }
+
+    /// The anchor of a generation: what its pieces are verified against.
+    ///
+    /// # Errors
+    /// [`Code::Argument`] if there is no such generation, [`Code::Incomplete`] if it did not arrive.
+    pub fn anchor(&self, generation: u16) -> Result<Vec<u8>, Error> {
+        match &self.0 {
+            Kind::Rlnc(state) => state.anchor(generation),
+            Kind::Rs(state) => state.anchor(generation),
+        }
+    }
+
+    /// Takes an anchor and checks it against the header.
+    ///
+    /// # Errors
+    /// [`Code::Decode`] for bytes that are none, [`Code::Invalid`] if they do not belong to the header.
+    pub fn add_anchor(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.0 {
+            Kind::Rlnc(state) => state.add_anchor(generation, bytes),
+            Kind::Rs(state) => state.add_anchor(generation, bytes),
+        }
+    }
+
+    /// Different pieces to ask [`Broadcast::piece`] for: generations, of which each piece is a fresh
+    /// combination, or shards.
+    pub fn selectors(&self) -> u16 {
+        match &self.0 {
+            Kind::Rlnc(state) => state.header.generations,
+            Kind::Rs(state) => state.header.shards_total,
+        }
+    }
+
+    /// A piece to send: a fresh combination of a generation, or the shard with that number.
+    ///
+    /// # Errors
+    /// [`Code::Argument`] for a selector that is not below [`Broadcast::selectors`], [`Code::Incomplete`]
+    /// if nothing of it is here.
+    pub fn piece(&mut self, selector: u16) -> Result<Vec<u8>, Error> {
+        let selectors = self.selectors();
+        if selector >= selectors {
+            let message = format!("selector {selector}, must be below {selectors}");
+            return Err(Error::new(Code::Argument, message));
+        }
+        match &mut self.0 {
+            Kind::Rlnc(state) => state.piece(selector),
+            Kind::Rs(state) => state.piece(selector),
+        }
+    }
+
+    /// Verifies a piece and keeps it if it adds something; says whether it did.
+    ///
+    /// # Errors
+    /// [`Code::Decode`] for bytes that are no piece of the header, [`Code::Invalid`] for one that is not
+    /// the source's, [`Code::Incomplete`] before the anchor of its generation arrived.
+    pub fn add(&mut self, piece: &[u8]) -> Result<bool, Error> {
+        match &mut self.0 {
+            Kind::Rlnc(state) => state.add(piece),
+            Kind::Rs(state) => state.add(piece),
+        }
+    }
+
+    /// Whether the payload can be decoded.
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            Kind::Rlnc(state) => state.code.is_full(&state.basket),
+            Kind::Rs(state) => state.code.is_full(&state.basket),
+        }
+    }
+
+    /// Bytes of the payload, as the header says.
+    pub fn payload_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::Rlnc(state) => state.header.len as usize,
+            Kind::Rs(state) => state.header.len as usize,
+        }
+    }
+
+    /// The payload, after all checks. From then on this node can send whatever the source can.
+    ///
+    /// # Errors
+    /// [`Code::Incomplete`] while pieces are missing, [`Code::Invalid`] if the source committed to
+    /// something that is no payload.
+    pub fn payload(&mut self) -> Result<Vec<u8>, Error> {
+        match &mut self.0 {
+            Kind::Rlnc(state) => state.payload(),
+            Kind::Rs(state) => state.payload(),
+        }
+    }
+}
+
+impl<C: Coding> State<C> {
+    fn publish(
+        context: &Context,
+        code: C,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Box<Self>, Error> {
+        let made = code.publish(subject, payload, cut)?;
+        let anchors = made.anchors.into_iter().map(Some).collect();
+        Ok(State::of(context, code, made.header, anchors, made.basket))
+    }
+
+    fn receive(context: &Context, code: C, header: Header) -> Result<Box<Self>, Error> {
+        let anchors = match code.anchors(&header) {
+            // All that shards are verified against is in the header.
+            0 => vec![Some(
+                code.decode_anchor(&header, 0, &[]).map_err(piece_error)?,
+            )],
+            count => vec![None; usize::from(count)],
+        };
+        let basket = code.basket(&header);
+        Ok(State::of(context, code, header, anchors, basket))
+    }
+
+    fn of(
+        context: &Context,
+        code: C,
+        header: Header,
+        anchors: Vec<Option<C::Anchor>>,
+        basket: C::Basket,
+    ) -> Box<Self> {
+        // Coefficients need not be secret, only unlike those of other nodes.
+        let seed = context.secret_of(&[b"draw", header.encode().as_slice()].concat());
+        Box::new(State {
+            code,
+            header,
+            anchors,
+            basket,
+            secret: context.secret_of(b"weights"),
+            verified: 0,
+            rng: ChaCha20Rng::from_seed(seed),
+        })
+    }
+
+    fn anchor(&self, generation: u16) -> Result<Vec<u8>, Error> {
+        let anchors = self.code.anchors(&self.header);
+        if generation >= anchors {
+            let message = format!("anchor {generation} of {anchors}");
+            return Err(Error::new(Code::Argument, message));
+        }
+        let mut bytes = Vec::with_capacity(self.code.anchor_bytes(&self.header));
+        let anchor = self.arrived(generation)?;
+        self.code.encode_anchor(anchor, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn arrived(&self, generation: u16) -> Result<&C::Anchor, Error> {
+        let anchor = self.anchors.get(usize::from(generation));
+        anchor.and_then(Option::as_ref).ok_or_else(|| {
+            let message = format!("the anchor of generation {generation} is missing");
+            Error::new(Code::Incomplete, message)
+        })
+    }
+
+    fn add_anchor(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
+        let anchor = self.code.decode_anchor(&self.header, generation, bytes);
+        let anchor = anchor.map_err(piece_error)?;
+        if let Some(known) = self.anchors.get_mut(usize::from(generation)) {
+            *known = Some(anchor);
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, selector: u16) -> Result<Vec<u8>, Error> {
+        let drawn = (self.code).draw(&self.basket, selector, Law::Blend, &mut self.rng);
+        let piece = drawn.ok_or_else(|| {
+            let message = format!("no piece for selector {selector} is here");
+            Error::new(Code::Incomplete, message)
+        })?;
+        let mut bytes = Vec::with_capacity(self.code.piece_bytes(&self.header, &piece));
+        self.code.encode_piece(&self.header, &piece, &mut bytes);
+        Ok(bytes)
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<bool, Error> {
+        let piece = self.code.decode_piece(&self.header, bytes);
+        let piece = piece.map_err(piece_error)?;
+        let anchor = self.arrived(self.code.generation(&piece))?;
+        let id = self.header.id(&[0; 32]);
+        let mut weights = Weights::new(&self.secret, &id, self.verified);
+        let pieces = std::slice::from_ref(&piece);
+        let found = self.code.verify(&self.header, anchor, pieces, &mut weights);
+        self.verified += 1;
+        match found.valid.as_slice() {
+            [true] => Ok(self.code.accept(&mut self.basket, piece)),
+            _ => Err(Error::new(
+                Code::Invalid,
+                "the piece is not one of the source's payload",
+            )),
+        }
+    }
+
+    fn payload(&mut self) -> Result<Vec<u8>, Error> {
+        let decoded = self.code.decode(&self.header, &self.basket);
+        let (payload, basket) = decoded.map_err(|error| {
+            let code = match error {
+                DecodeError::Incomplete { .. } => Code::Incomplete,
+                DecodeError::InvalidSource(_) => Code::Invalid,
+            };
+            Error::new(code, error)
+        })?;
+        self.basket = basket;
+        Ok(payload)
+    }
+}
+
+fn piece_error(error: PieceError) -> Error {
+    let code = match error {
+        PieceError::Path => Code::Invalid,
+        _ => Code::Decode,
+    };
+    Error::new(code, error)
+}

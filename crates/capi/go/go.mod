@@ -1,0 +1,3 @@
+module github.com/alphorn/alphorn/crates/capi/go
+
+go 1.20
