@@ -106,7 +106,7 @@ impl Anchor {
             node.epoch_roots.iter().for_each(|root| w.bytes(root));
             w.u8(node.folded.into());
             w.u16(u16::try_from(node.included.len()).ok()?);
-            for (vote, committees) in &node.included {
+            for (vote, committees) in &*node.included {
                 w.bytes(&vote.encode());
                 w.u16(u16::try_from(committees.len()).ok()?);
                 for (committee, signers) in committees {
@@ -198,7 +198,7 @@ impl Anchor {
                 return wrong(index, "its checkpoints are not in order");
             }
             let age = |vote: &Vote| slot.0.checked_sub(vote.slot.0);
-            let mut ages = node.included.keys().map(age);
+            let mut ages = node.included.iter().map(|(vote, _)| age(vote));
             if !ages.all(|age| age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age))) {
                 return wrong(index, "it includes votes of slots that it cannot include");
             }
@@ -335,13 +335,13 @@ fn take_included(r: &mut Reader<'_>, layout: &Layout) -> Result<Included, Decode
         value: value as u64,
         max: BLOCK_ENTRIES_MAX as u64,
     };
-    let mut included = Included::new();
+    let mut included = Vec::new();
     let votes = usize::from(r.u16()?);
     let mut entries = 0;
     for _ in 0..votes {
         let bytes: [u8; VOTE_BYTES] = r.array()?;
         let vote = Vote::decode(&bytes);
-        let last = included.last_key_value().map(|(last, _)| *last);
+        let last = included.last().map(|(last, _)| *last);
         let count = usize::from(r.u16()?);
         if count == 0 || last.is_some_and(|last| last >= vote) {
             let what = "votes of a block";
@@ -369,9 +369,9 @@ fn take_included(r: &mut Reader<'_>, layout: &Layout) -> Result<Included, Decode
             let signers = take_signers(r, layout.committee_len(committee) as usize)?;
             committees.insert(committee, Arc::new(signers));
         }
-        included.insert(vote, committees);
+        included.push((vote, committees));
     }
-    Ok(included)
+    Ok(included.into())
 }
 
 impl Chain {
@@ -403,7 +403,7 @@ impl Chain {
             let stands = before.is_some_and(|before| before == node.header.parent);
             node.parent = index.checked_sub(1).filter(|_| stands);
             before = Some(node.root);
-            for set in node.included.values_mut().flat_map(BTreeMap::values_mut) {
+            for set in node.included.iter_mut().flat_map(|(_, sets)| sets.values_mut()) {
                 *set = self.supports.intern(Cow::Borrowed(set));
             }
             room.add(node.bytes, false);
