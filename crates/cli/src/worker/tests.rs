@@ -602,7 +602,7 @@ fn one_name_is_one_job() {
 fn results_are_kept_for_a_while_and_within_their_bounds() {
     let mut book = Book::new(limits(), 1);
     let begin = Instant::now();
-    let mut hand = |book: &mut Book, job: u64, bytes: usize, at: Instant| {
+    let hand = |book: &mut Book, job: u64, bytes: usize, at: Instant| {
         let number = hand_in(book, asked("a", None, 1), job).unwrap();
         finish(book, job, bytes, at);
         number
