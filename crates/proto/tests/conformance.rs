@@ -6,6 +6,11 @@
 //! What the encodings say stands in `vectors/formats`, for decoders that are not ours (`formats.rs`).
 
 #[path = "conformance/formats.rs"]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "vectors are files, and another decoder is another process"
+)]
 mod formats;
 
 use alphorn_exec::Backend;

@@ -25,23 +25,23 @@ pub(super) enum Format {
 pub(super) struct Who(pub(super) String);
 
 /// An answer that is an error.
-pub(super) struct Refused(Response);
+pub(super) struct Refused(Box<Response>);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        self.0
+        *self.0
     }
 }
 
 impl From<Problem> for Refused {
     fn from((code, why): Problem) -> Self {
         let answer = problem(code, why);
-        Refused(match code {
+        Refused(Box::new(match code {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 ([(header::RETRY_AFTER, "1")], answer).into_response()
             }
             _ => answer,
-        })
+        }))
     }
 }
 
@@ -73,7 +73,8 @@ impl FromRequestParts<Arc<Service>> for Who {
                 StatusCode::UNAUTHORIZED,
                 "a token of --token-file is needed",
             );
-            Refused(([(header::WWW_AUTHENTICATE, "Bearer")], answer).into_response())
+            let answer = ([(header::WWW_AUTHENTICATE, "Bearer")], answer);
+            Refused(Box::new(answer.into_response()))
         })?;
         Ok(Who(named.clone()))
     }

@@ -17,6 +17,7 @@ use alphorn_xmss::{Purpose, SecretKey, Set};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -233,6 +234,23 @@ fn bodies_in_ssz_and_json_say_the_same() {
                 }
             }
         }
+    }
+}
+
+/// A body or the name of a registry changes only together with its line in `conformance.toml`.
+#[test]
+fn bodies_and_names_are_the_pinned_ones() {
+    let pinned = include_str!("../../../../conformance.toml");
+    let kinds = works().into_iter().map(|work| {
+        let body = ssz::encode(&work);
+        (Job { work, cut: false }.kind().name(), body)
+    });
+    let registry = ("registry", WORLD.registry.digest.to_vec());
+    for (name, bytes) in kinds.chain([registry]) {
+        let (length, digest) = (bytes.len(), hex::encode(Sha256::digest(&bytes)));
+        let line =
+            format!("{{ name = \"worker.{name}\", bytes = {length}, sha256 = \"{digest}\" }},");
+        assert!(pinned.contains(&line), "conformance.toml needs\n    {line}");
     }
 }
 
@@ -602,7 +620,7 @@ fn one_name_is_one_job() {
 fn results_are_kept_for_a_while_and_within_their_bounds() {
     let mut book = Book::new(limits(), 1);
     let begin = Instant::now();
-    let mut hand = |book: &mut Book, job: u64, bytes: usize, at: Instant| {
+    let hand = |book: &mut Book, job: u64, bytes: usize, at: Instant| {
         let number = hand_in(book, asked("a", None, 1), job).unwrap();
         finish(book, job, bytes, at);
         number
