@@ -9,7 +9,7 @@
 //!
 //! Anybody can invent roots. So a peer is asked for one block at a time and for the same one once,
 //! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are.
-//! Peers whose last answer was none share [`DOUBTED_MAX`] places, after all others.
+//! Peers whose last answer was none share four places, after all others.
 
 use crate::contract::Peer;
 use crate::wire::Root;

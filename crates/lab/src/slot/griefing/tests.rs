@@ -164,7 +164,7 @@ fn collectors_merge_the_proofs_of_rivals() {
         ..SlotConfig::new(horn, args.common.seed, 2)
     };
     let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
-    let outcome = run_slot(config, inputs, &mut ()).unwrap();
+    let outcome = run_slot(config, inputs).unwrap();
     let votes = outcome.votes;
     assert_eq!((votes.cast, votes.verified), (8, 5), "three are withheld");
     assert_eq!(
