@@ -8,8 +8,8 @@
 //! - where no peer says anything, a step is believed once it has lasted as long as it is long, and
 //!   after [`DOUBT_MAX_NS`] at most.
 //!
-//! So a clock that jumps and comes back costs nothing, whatever it showed meanwhile, and a machine
-//! that slept for an hour, during which its monotonic clock stood still, is told the time by its
+//! So a clock that jumps and comes back costs nothing, whatever it showed meanwhile, and a computer
+//! that slept for an hour, during which its monotonic clock stood still, learns the time from its
 //! peers. Protocol time never goes back: where a step back is believed it stands still until the
 //! wall clock has caught up, so no phase begins twice and nothing is signed a second time. A step
 //! forward skips phases, whose duties are missed and never done late.

@@ -1,13 +1,12 @@
 //! What peers say of the time and of the chain, as far as a node may not sign against it.
 //!
-//! A node whose clock is behind, as after a snapshot of its machine was brought back, would sign slots
+//! A node whose clock is behind, as after a snapshot of its computer was brought back, would sign slots
 //! that it signed in another life. Its peers know: their heads and clocks are in slots that have not
-//! begun here.
-//! So while enough of them say so, nothing is signed.
+//! begun here. So while enough of them say so, nothing is signed.
 //!
 //! What a peer says of itself is a claim, so who is asked matters: the peers that this node was
 //! configured with, if any of them has spoken, and all others only if none has. Nobody comes under
-//! a configured name without its key, so machines that connect of their own accord can neither stop
+//! a configured name without its key, so peers that connect of their own accord can neither stop
 //! a node nor set its clock as long as one of its own peers is there.
 
 use alphorn_proto::Peer;

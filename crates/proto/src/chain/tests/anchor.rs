@@ -69,7 +69,7 @@ impl Grown {
         let mut signers = [(); 3].map(|()| Bitfield::new(8));
         for set in &mut signers {
             (0..8)
-                .filter(|_| self.rng.next_u64() % 10 > 0)
+                .filter(|_| !self.rng.next_u64().is_multiple_of(10))
                 .for_each(|i| set.set(i));
         }
         self.open.push((vote, signers));
