@@ -17,6 +17,7 @@ use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::map_request;
 use axum::serve::{IncomingStream, Listener};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -161,7 +162,8 @@ impl Places {
             .filter(|(_, place)| most.is_some_and(|(group, _)| group == place.group));
         let age = |place: &Place| now.saturating_duration_since(place.since);
         let old = of_most.clone().filter(|(_, place)| age(place) >= GRACE);
-        let worst = old.max_by_key(|(_, place)| (!place.is_asking, age(place)));
+        let worst =
+            old.max_by_key(|(number, place)| (!place.is_asking, age(place), Reverse(**number)));
         let oldest = of_most.map(|(_, place)| age(place)).max();
         let wait = GRACE.saturating_sub(oldest.unwrap_or(Duration::ZERO));
         worst.map(|(number, _)| *number).ok_or(wait)
@@ -411,7 +413,7 @@ mod tests {
     fn who_holds_places_costs_the_next_client_nothing() {
         let limits = Limits::default();
         let address = start(limits);
-        let held: Vec<Client> = (0..1_000)
+        let held: Vec<Client> = (0..500)
             .map(|_| Client::connect(address).unwrap())
             .collect();
         let wait = Duration::from_millis(100);

@@ -514,7 +514,7 @@ fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
         assert!(desk.hung(at(ms + 5_000)).is_empty(), "silent for 5 s");
         drop(order);
         // What never ends is given up, so that the lane goes on.
-        ms += 6_000;
+        ms += 8_000;
         let hung = desk.hung(at(ms));
         assert!(hung.len() == 1 && hung[0].hangs);
         thread = desk
@@ -570,6 +570,7 @@ fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
                 ..Report::of(Ended::Done(0))
             },
         );
+        assert!(desk.receive().is_some());
     }
     submit(&mut desk, ms, long);
     start(&mut desk, ms, 1);
