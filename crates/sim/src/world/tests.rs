@@ -187,11 +187,10 @@ fn an_uplink_that_goes_on_is_found_out_as_it_would_be_by_events() {
         loss_ppm: 5000,
         ..Link::default()
     };
-    let large = 300_000;
     for (latency, bytes, link) in [
         (Setup::default().latency, 10_000, Link::default()),
         (regions(), 500, Link::default()),
-        (regions(), large, lossy),
+        (regions(), 3000, lossy),
     ] {
         let setup = |paced, threads| Setup {
             latency: latency.clone(),
