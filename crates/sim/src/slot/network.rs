@@ -189,6 +189,7 @@ fn config(graph: &Graph, plan: &Plan) -> WorldConfig {
             handle_ns: 0,
             seed: 0,
             kinds: SlotMessage::KINDS.len(),
+            paced: false,
         },
         // The world computes nothing for these nodes.
         processors: vec![Processor {

@@ -183,20 +183,10 @@ fn disturbed(setup: &Setup) -> World<Mesh, Log> {
 
 #[test]
 fn an_uplink_that_goes_on_is_found_out_as_it_would_be_by_events() {
-    let lossy = Link {
-        loss_ppm: 5000,
-        ..Link::default()
-    };
-    let large = 300_000;
-    for (latency, bytes, link) in [
-        (Setup::default().latency, 10_000, Link::default()),
-        (regions(), 500, Link::default()),
-        (regions(), large, lossy),
-    ] {
+    for (latency, bytes) in [(Setup::default().latency, 10_000), (regions(), 500)] {
         let setup = |paced, threads| Setup {
             latency: latency.clone(),
             bytes,
-            link: link.clone(),
             paced,
             threads,
             ..Setup::default()
