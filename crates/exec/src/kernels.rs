@@ -117,17 +117,20 @@ impl Kernels {
     /// The fastest one here on so many threads at once, measured once a process: some 60 ms a kernel.
     #[must_use]
     pub fn measured_on(&self, threads: usize) -> Backend {
-        let chosen = || {
-            CHOSEN
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-        };
-        let known = chosen().get(&(self.of, threads)).copied();
-        known.unwrap_or_else(|| {
+        self.chosen(threads).unwrap_or_else(|| {
             let fastest = Self::fastest(&self.times(threads));
             self.choose(threads, fastest);
             fastest
         })
+    }
+
+    /// What [`Kernels::measured_on`] has measured, or [`Kernels::choose`] has chosen, in this process.
+    #[must_use]
+    pub fn chosen(&self, threads: usize) -> Option<Backend> {
+        let chosen = CHOSEN
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        chosen.get(&(self.of, threads)).copied()
     }
 
     /// Makes a kernel the one of [`Kernels::measured_on`] in this process: what an earlier process has
@@ -229,6 +232,7 @@ mod tests {
         assert_eq!(counted.measured_on(2), Backend::Portable);
         assert_eq!(CALLS.load(Ordering::Relaxed), calls);
         let widest = counted.available().last().copied().unwrap_or_default();
+        assert_eq!(counted.chosen(3), None);
         counted.choose(3, widest);
         assert_eq!(counted.measured_on(3), widest);
         assert_eq!(CALLS.load(Ordering::Relaxed), calls);

@@ -1,14 +1,14 @@
-//! The kernels of each crate, measured on this machine on all threads at once: a wide unit can slow
-//! the whole processor down, which one thread alone does not show.
+//! The kernels of each crate, measured on this machine on all threads at once, once for each processor and
+//! build: a wide unit can slow the whole processor down, which one thread alone does not show.
+
+mod remembered;
 
 use crate::error::Result;
 use crate::options::Common;
 use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Rounds of a measurement; the best one counts.
-const ROUNDS: usize = 3;
+use std::time::Duration;
 
 /// One kernel of one crate.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +24,8 @@ pub struct Kernel {
     pub ns: f64,
     /// Whether it is the one in use.
     pub chosen: bool,
+    /// Why it is, if it is.
+    pub why: Option<String>,
 }
 
 impl Kernel {
@@ -49,28 +51,66 @@ pub fn all(common: &Common) -> Result<Vec<Kernel>> {
 
 /// The kernels of one crate.
 pub fn of(kernels: &Kernels, common: &Common) -> Result<Vec<Kernel>> {
-    let (threads, chosen) = (common.threads()?, common.kernel(kernels)?);
-    let kernel = |backend: Backend| Kernel {
+    let threads = common.threads()?;
+    let times = times(kernels, threads);
+    let chosen = common.kernel(kernels)?;
+    let why = match Kernels::fastest(&times) == chosen {
+        true => reason(&times, chosen, threads),
+        false => "asked for by --kernel".to_owned(),
+    };
+    let kernel = |(backend, time): &(Backend, Duration)| Kernel {
         krate: kernels.of,
         level: backend.name(),
         of: kernels.work,
-        ns: on_all(threads, &|| (kernels.measure)(backend).as_secs_f64() * 1e9),
-        chosen: backend == chosen,
+        ns: time.as_secs_f64() * 1e9,
+        chosen: *backend == chosen,
+        why: (*backend == chosen).then(|| why.clone()),
     };
-    Ok(kernels.available().into_iter().map(kernel).collect())
+    Ok(times.iter().map(kernel).collect())
 }
 
-/// A measurement on so many threads at once: the mean over them, of the best round.
-fn on_all(threads: usize, measure: &(dyn Fn() -> f64 + Sync)) -> f64 {
-    let round = || {
-        let sum: f64 = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..threads).map(|_| scope.spawn(measure)).collect();
-            let times = all.into_iter().filter_map(|thread| thread.join().ok());
-            times.sum()
-        });
-        sum / threads as f64
+/// Why one of several kernels is chosen.
+fn reason(times: &[(Backend, Duration)], chosen: Backend, threads: usize) -> String {
+    let ns = |time: &Duration| time.as_secs_f64() * 1e9;
+    let own = times.iter().find(|(backend, _)| *backend == chosen);
+    let own = own.map_or(f64::INFINITY, |(_, time)| ns(time));
+    let others = times.iter().filter(|(backend, _)| *backend != chosen);
+    let next = others.min_by_key(|(_, time)| *time);
+    let on = match threads {
+        1 => "one thread".to_owned(),
+        n => format!("{n} threads at once"),
     };
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+    match next {
+        None => "no other can run here".to_owned(),
+        Some((next, time)) if ns(time) < own => {
+            format!("{next} is wider and not faster by a twentieth on {on}")
+        }
+        Some((next, time)) => format!("{:.2} times as fast as {next} on {on}", ns(time) / own),
+    }
+}
+
+/// The times of all kernels on so many threads, by which `auto` chooses from now on: remembered from an earlier run of this build on this
+/// processor, or measured and remembered.
+fn times(kernels: &Kernels, threads: usize) -> Vec<(Backend, Duration)> {
+    let folder = crate::keycache::folder().ok();
+    let known = folder
+        .as_deref()
+        .and_then(|folder| remembered::load(folder, kernels, threads));
+    let times = known.unwrap_or_else(|| {
+        let times = kernels.times(threads);
+        if let Some(folder) = folder {
+            remembered::store(&folder, kernels, threads, &times);
+        }
+        times
+    });
+    kernels.choose(threads, Kernels::fastest(&times));
+    times
+}
+
+/// The fastest kernel on so many threads at once; asked again, the same.
+pub(crate) fn fastest(kernels: &Kernels, threads: usize) -> Backend {
+    let chosen = kernels.chosen(threads);
+    chosen.unwrap_or_else(|| Kernels::fastest(&times(kernels, threads)))
 }
 
 /// The chosen kernel of each crate.
@@ -124,9 +164,33 @@ mod tests {
             );
             let of: Vec<Kernel> = of.cloned().collect();
             assert!(line(&of).contains(" (chosen)"), "{}", line(&of));
+            assert!(
+                of.iter()
+                    .all(|kernel| kernel.chosen == kernel.why.is_some())
+            );
         }
         let chosen = chosen(&kernels);
         assert_eq!(chosen.len(), 3);
         assert_eq!(chosen["stark"], "portable");
+    }
+
+    #[test]
+    fn a_choice_has_its_reason() {
+        let ns = Duration::from_nanos;
+        let portable = (Backend::Portable, ns(100));
+        let of = |times: &[_]| reason(times, Backend::Portable, 2);
+        assert_eq!(of(&[portable]), "no other can run here");
+        let wide = alphorn_bls::KERNELS.available().last().copied();
+        let Some(wide) = wide.filter(|wide| *wide != Backend::Portable) else {
+            return;
+        };
+        let faster = of(&[portable, (wide, ns(97))]);
+        assert!(
+            faster.contains("not faster by a twentieth on 2 threads"),
+            "{faster}"
+        );
+        let times = [portable, (wide, ns(40))];
+        let found = reason(&times, Kernels::fastest(&times), 1);
+        assert_eq!(found, "2.50 times as fast as portable on one thread");
     }
 }

@@ -1,13 +1,15 @@
-//! Lists of kernel levels: `auto`, `portable,avx512`, `rlnc=avx2`.
+//! Lists of kernel levels: `auto`, `portable,avx512dq`, `rlnc=avx2`.
 
+use crate::calibration::fastest;
 use crate::error::Result;
 use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
 
-/// Reads `--kernel` for one crate: a case for each level asked, `auto` being the fastest one here.
+/// Reads `--kernel` for one crate: a case for each level asked, `auto` being the fastest one here on so many
+/// threads at once.
 ///
 /// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a slip is not ignored.
-pub(crate) fn levels(kernels: &Kernels, texts: &[String]) -> Result<Vec<Backend>> {
+pub(crate) fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Result<Vec<Backend>> {
     let name = kernels.of;
     let read = |text: &String| -> anyhow::Result<Backend> {
         let level = match text.split_once('=') {
@@ -17,6 +19,9 @@ pub(crate) fn levels(kernels: &Kernels, texts: &[String]) -> Result<Vec<Backend>
                 bail!("--kernel {text}: no crate {found:?} has kernels here; {name} has")
             }
         };
+        if level == "auto" {
+            return Ok(fastest(kernels, threads));
+        }
         kernels
             .parse(level)
             .with_context(|| format!("--kernel {text}"))
@@ -30,7 +35,7 @@ mod tests {
 
     fn read(texts: &[&str]) -> Result<Vec<Backend>> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        levels(&alphorn_rlnc::KERNELS, &texts)
+        levels(&alphorn_rlnc::KERNELS, &texts, 1)
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Common {
     /// The kernels of a list, in its order.
     pub fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
         let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
-        let kernels = levels(of, &texts)?;
+        let kernels = levels(of, &texts, self.threads()?)?;
         for (at, kernel) in kernels.iter().enumerate() {
             if kernels[..at].contains(kernel) {
                 return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());

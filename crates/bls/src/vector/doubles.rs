@@ -38,85 +38,37 @@ const LOW: u64 = (TWO_52 * 1.5).to_bits();
 /// The upper bits of a lower half.
 const LOW_ABOVE: u64 = LOW >> LIMB_BITS;
 
-/// Pairs of limbs (i, j), or those with i < j, or those with i = j, whose lower half has the place k.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pairs {
-    All,
-    Ascending,
-    Equal,
-    /// Those with j > 0.
-    Multiple,
-}
-
-impl Pairs {
-    const fn at(self, place: usize) -> u64 {
-        let (mut count, mut i) = (0, 0);
-        while i < LIMBS {
-            let mut j = 0;
-            while j < LIMBS {
-                let counts = match self {
-                    Pairs::All => true,
-                    Pairs::Ascending => i < j,
-                    Pairs::Equal => i == j,
-                    Pairs::Multiple => j > 0,
-                };
-                count += (counts && i + j == place) as u64;
-                j += 1;
-            }
-            i += 1;
+/// Pairs of limbs (i, j) whose lower half has the place k; without those of j = 0, if so.
+const fn pairs_at(place: usize, without_first: bool) -> u64 {
+    let (mut count, mut i) = (0, 0);
+    while i < LIMBS {
+        if place >= i && place - i < LIMBS && !(without_first && place == i) {
+            count += 1;
         }
-        count
+        i += 1;
     }
-
-    /// The bits that `times` of these products leave at a place beside their halves.
-    const fn excess(self, place: usize, times: u64) -> u64 {
-        // The lower half of a multiple's first product is added where it is carried.
-        let (low, high) = match self {
-            Pairs::Multiple => (Pairs::Multiple.at(place), Pairs::All),
-            _ => (self.at(place), self),
-        };
-        let high = if place > 0 { high.at(place - 1) } else { 0 };
-        let low = LOW.wrapping_mul(low * times);
-        low.wrapping_add(HIGH.wrapping_mul(high * times))
-    }
+    count
 }
 
-/// What each place of an accumulator starts from.
-type Places = [u64; 2 * LIMBS];
-
-/// The negative of what reduction leaves at each place.
-const fn before_reduction() -> Places {
+/// What each place of an accumulator starts from for a sum of so many products: the negative of the bits
+/// that all halves leave there beside their values.
+const fn start(products: u64) -> [u64; 2 * LIMBS] {
     let mut out = [0u64; 2 * LIMBS];
     let mut k = 0;
     while k < 2 * LIMBS {
-        out[k] = out[k].wrapping_sub(Pairs::Multiple.excess(k, 1));
-        if k > 0 && k <= LIMBS {
-            out[k] = out[k].wrapping_sub(LOW_ABOVE);
-        }
+        // The lower half of a multiple's first product is added where it is carried.
+        let low = products * pairs_at(k, false) + pairs_at(k, true);
+        let high = match k {
+            0 => 0,
+            _ => (products + 1) * pairs_at(k - 1, false),
+        };
+        let excess = LOW.wrapping_mul(low).wrapping_add(HIGH.wrapping_mul(high));
+        let carried = if k > 0 && k <= LIMBS { LOW_ABOVE } else { 0 };
+        out[k] = 0u64.wrapping_sub(excess).wrapping_sub(carried);
         k += 1;
     }
     out
 }
-
-/// `places` less what `times` products of some pairs leave.
-const fn less(mut places: Places, pairs: Pairs, times: u64) -> Places {
-    let mut k = 0;
-    while k < 2 * LIMBS {
-        places[k] = places[k].wrapping_sub(pairs.excess(k, times));
-        k += 1;
-    }
-    places
-}
-
-/// What a sum of K products starts from.
-const fn start(products: usize) -> Places {
-    less(before_reduction(), Pairs::All, products as u64)
-}
-
-/// What the products of different limbs of a square start from.
-const START_ASCENDING: Places = less([0; 2 * LIMBS], Pairs::Ascending, 1);
-/// What is added to their doubles.
-const START_EQUAL: Places = less(before_reduction(), Pairs::Equal, 1);
 
 /// What every product keeps in registers.
 #[derive(Clone, Copy)]
@@ -227,7 +179,7 @@ pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
 ) {
     let c = Constants::new(m);
     for v in 0..M::REGISTERS {
-        let places = const { start(K) };
+        let places = const { start(K as u64) };
         let mut a = [[c.two_52; LIMBS]; K];
         for k in 0..K {
             for j in 0..LIMBS {
@@ -264,53 +216,58 @@ pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
     }
 }
 
-/// See [`Multiplier::square`].
+/// The products of limb I with itself and those above it, which count twice: all but the topmost half.
+macro_rules! row_of_square {
+    ($i:literal, $c:ident, $x:ident, $t:ident, $top:ident) => {
+        for j in $i..LIMBS {
+            let (mut high, mut low) = $c.halves($x[$i], $x[j]);
+            if j > $i {
+                (high, low) = ($c.m.add(high, high), $c.m.add(low, low));
+            }
+            $t[($i + j) % LIMBS] = $c.m.add($t[($i + j) % LIMBS], low);
+            if j + 1 < LIMBS {
+                $t[($i + j + 1) % LIMBS] = $c.m.add($t[($i + j + 1) % LIMBS], high);
+            } else {
+                $top = $c.m.add($top, high);
+            }
+        }
+    };
+}
+
+/// See [`Multiplier::square`]: 36 products of limbs instead of 64, in the places of all.
 #[inline(always)]
 pub(super) fn square<M: Doubles, const FORM: u8>(m: M, a: &Fe<M>, out: &mut Fe<M>) {
     let c = Constants::new(m);
     for v in 0..M::REGISTERS {
+        let places = const { start(1) };
         let mut x = [c.two_52; LIMBS];
-        let mut t = [m.splat(0); 2 * LIMBS];
+        let mut t = [m.splat(0); LIMBS];
         for j in 0..LIMBS {
             x[j] = c.double(a.limbs[v][j]);
+            t[j] = m.splat(places[j]);
         }
-        for k in 0..2 * LIMBS {
-            t[k] = m.splat(START_ASCENDING[k]);
-        }
-        // Products of different limbs come twice: they are summed once and doubled.
-        for i in 0..LIMBS {
-            for j in i + 1..LIMBS {
-                let (high, low) = c.halves(x[i], x[j]);
-                t[i + j] = m.add(t[i + j], low);
-                t[i + j + 1] = m.add(t[i + j + 1], high);
-            }
-        }
-        for i in 0..LIMBS {
-            let (high, low) = c.halves(x[i], x[i]);
-            for (k, half) in [(2 * i, low), (2 * i + 1, high)] {
-                let doubled = m.add(m.add(t[k], t[k]), m.splat(START_EQUAL[k]));
-                t[k] = m.add(doubled, half);
-            }
-        }
-        macro_rules! reduce {
-            ($($i:literal)*) => {
+        let mut top = m.splat(places[LIMBS]);
+        row_of_square!(0, c, x, t, top);
+        macro_rules! step {
+            ($i:literal $(, $next:literal)?) => {
+                let (q, vanishing) = (c.quotient(t[$i]), t[$i]);
+                t[$i] = top;
                 $(
-                    let q = c.quotient(t[$i]);
-                    let (high, low) = c.halves(q, c.constant(P_LIMBS[0]));
-                    let carry = c.carried(t[$i], low);
-                    t[$i + 1] = m.add(t[$i + 1], m.add(carry, high));
-                    for j in 1..LIMBS {
-                        let (high, low) = c.halves(q, c.constant(P_LIMBS[j]));
-                        t[$i + j] = m.add(t[$i + j], low);
-                        t[$i + j + 1] = m.add(t[$i + j + 1], high);
-                    }
-                )*
+                    top = m.splat(places[LIMBS + $next]);
+                    row_of_square!($next, c, x, t, top);
+                )?
+                multiple!($i, c, t, q, vanishing);
             };
         }
-        reduce!(0 1 2 3 4 5 6 7);
-        let mut upper = [m.splat(0); LIMBS];
-        upper.copy_from_slice(&t[LIMBS..]);
-        out.limbs[v] = finish::<M, FORM>(m, upper);
+        step!(0, 1);
+        step!(1, 2);
+        step!(2, 3);
+        step!(3, 4);
+        step!(4, 5);
+        step!(5, 6);
+        step!(6, 7);
+        step!(7);
+        out.limbs[v] = finish::<M, FORM>(m, t);
     }
 }
 

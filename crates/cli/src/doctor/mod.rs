@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ];
     rows.extend(disk.iter().map(DiskLag::row));
     for kernel in &kernels {
-        let mark = if kernel.chosen { ", chosen" } else { "" };
+        let why = kernel.why.as_ref();
+        let mark = why.map_or_else(String::new, |why| format!(", chosen: {why}"));
         rows.push(vec![
             Kernel::title(kernel.krate, kernel.level),
             format!("{:.0} ns {}{mark}", kernel.ns, kernel.of),
