@@ -13,7 +13,7 @@ use alphorn_exec::{Exec, Stopped};
 
 use crate::digits::decompose;
 use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
-use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod};
+use crate::ring::{DEGREE, Ntt, Q, Rq, Small, add_mod, mul_mod};
 use crate::transcript::{Transcript, is_left_out};
 
 /// Places under one copy of the block projection.
@@ -298,6 +298,24 @@ impl ShownLifts {
         }
     }
 
+    /// The same as residues.
+    pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<[Vec<Ntt>; LIFTS], Stopped> {
+        let mut out = [const { Vec::new() }; LIFTS];
+        if let Shown::Blocks(images, matrix, _) = &self.shown {
+            let count = BLOCK.min(images.rank);
+            let parts = exec.try_map(count.div_ceil(CHUNK), |task| {
+                let range = task * CHUNK..count.min((task + 1) * CHUNK);
+                matrix.collapse_residues(range, &self.rows, exec.backend())
+            })?;
+            for mut part in parts {
+                for (out, part) in out.iter_mut().zip(&mut part) {
+                    out.append(part);
+                }
+            }
+        }
+        Ok(out)
+    }
+
     /// The forms of all lifts over the digits of the images.
     pub(crate) fn of_images(&self, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         let Shown::Blocks(images, _, groups) = &self.shown else {
@@ -399,11 +417,4 @@ fn collapse(
         }
     }
     Ok(out)
-}
-
-/// The columns of `J` as residues.
-pub(crate) fn transformed(columns: &[Vec<Rq>; LIFTS], exec: Exec<'_>) -> [Vec<Ntt>; LIFTS] {
-    columns
-        .each_ref()
-        .map(|columns| exec.backend().transforms(columns))
 }

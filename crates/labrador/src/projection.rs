@@ -12,7 +12,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 use crate::kernel::{
     Dispatch, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vector, Vectors,
 };
-use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
+use crate::ring::{DEGREE, Ntt, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
 
 /// Rows of a projection.
@@ -126,6 +126,23 @@ impl Projection {
     }
 }
 
+impl Projection {
+    /// [`Projection::collapse`] as residues.
+    #[must_use]
+    pub(crate) fn collapse_residues(
+        &self,
+        indices: Range<usize>,
+        weights: &[Weights; LIFTS],
+        backend: Backend,
+    ) -> [Vec<Ntt>; LIFTS] {
+        backend.run(CollapseResidues {
+            projection: self,
+            indices,
+            weights,
+        })
+    }
+}
+
 /// The planes of one ring element after another.
 struct Planes(Stream);
 
@@ -226,22 +243,65 @@ impl Pass for Collapse<'_> {
         let weights = sign_weights(self.weights);
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
-        let mut sums = [[0; DEGREE]; SIGN_PARTS];
         for _ in self.indices {
-            V::weigh_signs(&planes.next(), &weights, &mut sums);
-            for (out, parts) in out.iter_mut().zip(sums.as_chunks::<RESIDUE_BYTES>().0) {
-                let mut whole = [0i64; DEGREE];
-                for (byte, part) in parts.iter().enumerate() {
-                    // 256 products below 2^8, times 2^40 at most.
-                    for (sum, &part) in whole.iter_mut().zip(part) {
-                        *sum += i64::from(part) << (8 * byte);
-                    }
-                }
-                out.push(Rq::from_integers(&whole).sigma());
+            let sums = column_sums::<V>(&planes.next(), &weights);
+            for (out, sums) in out.iter_mut().zip(&sums) {
+                out.push(Rq::from_integers(sums));
             }
         }
         out
     }
+}
+
+/// The same as residues, for sums that are read once.
+struct CollapseResidues<'a> {
+    projection: &'a Projection,
+    indices: Range<usize>,
+    weights: &'a [Weights; LIFTS],
+}
+
+impl Pass for CollapseResidues<'_> {
+    type Output = [Vec<Ntt>; LIFTS];
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> [Vec<Ntt>; LIFTS] {
+        let weights = sign_weights(self.weights);
+        let mut planes = self.projection.planes(self.indices.start);
+        let mut out = [const { Vec::new() }; LIFTS];
+        for out in &mut out {
+            out.reserve(self.indices.len());
+        }
+        for _ in self.indices {
+            let sums = column_sums::<V>(&planes.next(), &weights);
+            for (out, sums) in out.iter_mut().zip(&sums) {
+                out.push(Ntt::from_sums_in::<V>(sums));
+            }
+        }
+        out
+    }
+}
+
+/// For each lift the coefficients of the element of 64 columns, before they are reduced.
+#[inline(always)]
+fn column_sums<V: Vectors>(planes: &SignPlanes, weights: &SignWeights) -> [[i64; DEGREE]; LIFTS] {
+    let mut sums = [[0; DEGREE]; SIGN_PARTS];
+    V::weigh_signs(planes, weights, &mut sums);
+    let mut out = [[0i64; DEGREE]; LIFTS];
+    for (out, parts) in out.iter_mut().zip(sums.as_chunks::<RESIDUE_BYTES>().0) {
+        let mut whole = [0i64; DEGREE];
+        for (byte, part) in parts.iter().enumerate() {
+            // 256 products below 2^8, times 2^40 at most.
+            for (sum, &part) in whole.iter_mut().zip(part) {
+                *sum += i64::from(part) << (8 * byte);
+            }
+        }
+        // X -> X^-1.
+        out[0] = whole[0];
+        for (out, &x) in out[1..].iter_mut().zip(whole[1..].iter().rev()) {
+            *out = -x;
+        }
+    }
+    out
 }
 
 /// The bytes of the weights of all lifts.
@@ -294,7 +354,7 @@ pub(crate) fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
 mod tests {
     use super::*;
     use crate::kernel::KERNELS;
-    use crate::ring::{Q, add_mod, inner_product, norm_sq};
+    use crate::ring::{Q, Transforms, add_mod, inner_product, norm_sq};
 
     fn vector(length: usize) -> Vec<Small> {
         let mut stream = Seed::of_name("projected").stream();
@@ -342,6 +402,9 @@ mod tests {
                 projection.collapse(2..7, &weights, backend),
                 projection.collapse(2..7, &weights, portable)
             );
+            let residues = projection.collapse_residues(2..7, &weights, backend);
+            let elements = residues.map(|residues| backend.elements(&residues));
+            assert_eq!(elements, projection.collapse(2..7, &weights, portable));
         }
         for (lift, weight) in weights.iter().enumerate() {
             let collapsed = projection.collapse(0..vector.len(), &weights, portable);

@@ -7,7 +7,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, Weighted};
-use crate::images::{BLOCK, Shown, ShownLifts, transformed};
+use crate::images::{BLOCK, Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, Weights};
 use crate::prove::draw_weights;
@@ -197,10 +197,9 @@ impl<'a> Columns<'a> {
     ) -> Result<Self, Stopped> {
         Ok(match &shown.shown {
             Shown::Dense(matrix, _) => Self::Dense(matrix, &shown.rows, factors),
-            Shown::Blocks(images, ..) => Self::Blocks(
-                transformed(&shown.columns(exec)?, exec),
-                shown.of_blocks(images, factors),
-            ),
+            Shown::Blocks(images, ..) => {
+                Self::Blocks(shown.residues(exec)?, shown.of_blocks(images, factors))
+            }
         })
     }
 
@@ -211,8 +210,8 @@ impl<'a> Columns<'a> {
                 for (group, factors) in factors.chunks(PIECES).enumerate() {
                     let terms: Vec<[Vec<Ntt>; LIFTS]> = (0..factors.len())
                         .map(|k| (group * PIECES + k) * cut.rank + places.start)
-                        .map(|start| matrix.collapse(start..start + places.len(), rows, backend))
-                        .map(|columns| columns.map(|columns| backend.transforms(&columns)))
+                        .map(|start| start..start + places.len())
+                        .map(|own| matrix.collapse_residues(own, rows, backend))
                         .collect();
                     backend.run(AddColumns(sums, &terms, factors));
                 }

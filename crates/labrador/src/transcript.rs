@@ -175,6 +175,11 @@ impl Seed {
     }
 }
 
+/// A number of six bytes modulo `Q`.
+fn reduced(x: u64) -> u64 {
+    if x >= Q { x - Q } else { x }
+}
+
 /// A pseudorandom byte stream.
 pub struct Stream {
     cipher: Ctr128BE<Aes128>,
@@ -194,7 +199,7 @@ impl Stream {
     pub(crate) fn residue(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes[..RESIDUE_BYTES]);
-        u64::from_le_bytes(bytes) % Q
+        reduced(u64::from_le_bytes(bytes))
     }
 
     /// The next 64 residues as an element.
@@ -205,7 +210,7 @@ impl Stream {
         for (c, chunk) in out.iter_mut().zip(bytes.chunks_exact(RESIDUE_BYTES)) {
             let mut word = [0; 8];
             word[..RESIDUE_BYTES].copy_from_slice(chunk);
-            *c = u64::from_le_bytes(word) % Q;
+            *c = reduced(u64::from_le_bytes(word));
         }
         Rq::from_canonical(out).expect("residues are below Q")
     }

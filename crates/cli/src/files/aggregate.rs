@@ -33,8 +33,8 @@ message; with --form proof it is a proof of some 150 to 210 kB, or several above
 of the set prod). Who verifies it needs all keys of --keys.
 
 An aggregate of Falcon is such a list (666 bytes a signature), or with --form proof the salts (40
-bytes each) and one proof of 48 to 78 kB: smaller from about 100 signers on, and slower to
-verify than the list, whatever their number. The proof is verified before it is written.")]
+bytes each) and one proof of 37 to 76 kB: smaller from about 100 signers on, and slower to
+verify than the list. The proof is verified before it is written.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,

@@ -54,10 +54,10 @@ impl Layout {
         // level would be long: thresholds from the predicted sizes for 25 rows.
         let (stack, parts) = match columns {
             0..8 => (2 * extension + 1, 1),
-            8..80 => (extension + 1, 1),
-            80..300 => (6, 1),
-            300..550 => (3, 1),
-            550..850 => (2, 1),
+            8..32 => (extension + 1, 1),
+            32..150 | 300..512 => (4, 1),
+            150..300 => (3, 1),
+            512..850 => (2, 1),
             850..6144 => (1, 1),
             _ => (1, 2),
         };

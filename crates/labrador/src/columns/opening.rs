@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::sumcheck::Point;
 use crate::field::{COORDINATES, F, eq_table};
 use crate::folded::{Combine, Families};
-use crate::images::{Images, ShownLifts, transformed};
+use crate::images::{Images, ShownLifts};
 use crate::kernel::Dispatch;
 use crate::projection::LIFTS;
 use crate::remaining::{AddBlocks, add_digits};
@@ -84,7 +84,7 @@ impl Opening {
         let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
         let count = layout.columns.div_ceil(layout.parts);
         let columns = std::array::from_fn(|m| high[..count].iter().map(|x| x.0[m]).collect());
-        let blocks = transformed(&shown.columns(exec)?, exec);
+        let blocks = shown.residues(exec)?;
         Ok(Self {
             layout: *layout,
             images,
@@ -321,13 +321,10 @@ impl Combine for Shared {
                 factors: scalars,
                 layers: places.clone().map(|k| k / count).collect(),
             });
-            let mut wide = vec![Ntt::zero(); out.len()];
-            backend.run(AddBlocks(&mut wide, places, &opening.blocks, &blocks));
-            let (sums, wide) = (backend.elements(&sums), backend.elements(&wide));
-            for ((out, sum), wide) in out.iter_mut().zip(sums).zip(&wide) {
-                *out = sum;
-                out.add(wide);
-            }
+            // Three products of residues and residues are the largest sum there is: all that is added
+            // to it is 2^100 or less.
+            backend.run(AddBlocks(&mut sums, places, &opening.blocks, &blocks));
+            out.clone_from_slice(&backend.elements(&sums));
         })?;
         for (form, factor) in self.images.chunks_exact(rank).zip(images) {
             exec.try_fill(&mut out, PLACES, |task, out| {

@@ -60,6 +60,7 @@ pub fn norm_sq(vector: &[Small]) -> u128 {
 
 /// The residue in `[0, Q)` of a number below `2^96`.
 #[must_use]
+#[inline]
 pub(crate) fn reduce_wide(x: u128) -> u64 {
     debug_assert!(x >> 96 == 0, "two folds need a number below 2^96");
     let low = (1 << 48) - 1;
@@ -82,12 +83,14 @@ pub(crate) fn reduce(x: i64) -> u64 {
 
 /// The product of two residues in `[0, Q)`.
 #[must_use]
+#[inline]
 pub(crate) fn mul_mod(a: u64, b: u64) -> u64 {
     reduce_wide(u128::from(a) * u128::from(b))
 }
 
 /// The sum of two residues in `[0, Q)`.
 #[must_use]
+#[inline]
 pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
     let sum = a + b;
     if sum >= Q { sum - Q } else { sum }
@@ -95,6 +98,7 @@ pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
 
 /// The representative of a residue in `[-(Q-1)/2, (Q-1)/2]`.
 #[must_use]
+#[inline(always)]
 pub(crate) fn centred(x: u64) -> i64 {
     if x > Q / 2 {
         x as i64 - Q as i64

@@ -165,6 +165,16 @@ impl Ntt {
         }
     }
 
+    /// The classes of integers that are not reduced yet, each by its centred representative.
+    #[inline(always)]
+    pub(crate) fn from_sums_in<V: Vectors>(sums: &[i64; DEGREE]) -> Self {
+        let mut centred = [0; DEGREE];
+        for (c, &sum) in centred.iter_mut().zip(sums) {
+            *c = super::centred(super::reduce(sum));
+        }
+        Self::from_integers_in::<V>(&centred, Q / 2)
+    }
+
     /// The constants of many residues in `[0, Q)`, each the centred representative.
     #[must_use]
     pub(crate) fn constants(residues: &[u64], backend: Backend) -> Vec<Self> {
