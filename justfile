@@ -59,6 +59,10 @@ page-check:
 header:
     ALPHORN_WRITE_HEADER=1 cargo test --package alphorn-capi --test header
 
+# The package for Python: the wheel in a fresh virtual environment, and its tests.
+python-check:
+    crates/python/tests/check.sh
+
 # The long tier: minutes to hours.
 soak:
     cargo test --workspace --features soak

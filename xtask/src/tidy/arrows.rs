@@ -37,6 +37,8 @@ const ROOMS: &[Room] = &[
     // may not do (signing without a permit) is impossible there. `capi` is by itself because it has
     // unsafe code.
     room("capi", 4, &["bindings"]),
+    // It has the interpreter's headers, and what a user of Python expects of a package.
+    room("python", 4, &["bindings"]),
     room(
         "bindings",
         3,
@@ -71,6 +73,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap*", &["cli", "lab"]),
     ("curve25519-dalek*", &["rlnc", "lab"]),
     ("libp2p*", &["net"]),
+    ("pyo3", &["python"]),
     ("redb", &["node"]),
     ("reed-solomon*", &["rlnc", "lab"]),
     ("tokio*", &["cli", "dashboard", "lab", "net", "node"]),

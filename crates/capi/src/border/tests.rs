@@ -23,10 +23,8 @@ fn a_panic_ends_at_the_border() {
     let internal = Status::ALPHORN_ERROR_INTERNAL;
     let found = caught_by(|error| {
         // SAFETY: `error` is a reference.
-        assert_eq!(
-            unsafe { status(error, || panic!("number {}", 7)) },
-            internal
-        );
+        let found = unsafe { status(error, || panic!("number {}", 7)) };
+        assert_eq!(found, internal);
     });
     assert_eq!(
         found,
@@ -43,7 +41,8 @@ fn a_panic_ends_at_the_border() {
     );
     assert_eq!(number(3, || panic!()), 3);
     // SAFETY: NULL is allowed.
-    assert_eq!(unsafe { status(null_mut(), || panic!()) }, internal);
+    let found = unsafe { status(null_mut(), || panic!()) };
+    assert_eq!(found, internal);
 }
 
 #[test]
