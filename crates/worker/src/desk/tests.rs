@@ -526,22 +526,6 @@ fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
         ms += 1;
     }
     assert_eq!(desk.status().quarantined, 0);
-    // What does more than verify is.
-    submit(
-        &mut desk,
-        ms,
-        Toy {
-            prior_ns: 20 * MS,
-            ..Toy::new(&[GOOD])
-        },
-    );
-    let Turn::Work(_) = desk.next(at(ms), 0, 0) else {
-        panic!("the fast lane takes it");
-    };
-    let hung = desk.hung(at(ms + 200));
-    assert!(hung.len() == 1 && hung[0].hangs);
-    desk.abandon(at(ms + 200), &hung[0], Some([8; 32]));
-    assert_eq!(desk.status().quarantined, 1);
 }
 
 /// On a machine where jobs take ten times their prediction, silence is measured by what was learned.
