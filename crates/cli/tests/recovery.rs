@@ -73,6 +73,7 @@ fn marks_that_are_gone_or_damaged_are_refused_and_blocks_are_made_anew() {
     fs::write(&node, [7; 10_000]).unwrap();
     bench.run(NODE).expect(0, "node.redb was damaged");
     assert!(bench.path("data/node.redb.damaged").exists());
+    assert_eq!(bench.json("data/summary.json")["files_rebuilt"], 1);
     // The marks are not.
     let whole = fs::read(&safety).unwrap();
     fs::remove_file(&safety).unwrap();

@@ -386,6 +386,7 @@ mod tests {
             now_ms: 0,
             slot: Slot(0),
             before_genesis: true,
+            resume: false,
         };
         let path = folder.join("safety.redb");
         SafetyStore::open(&path, BTreeMap::from([(ME, [7; 32])]), opening).unwrap()

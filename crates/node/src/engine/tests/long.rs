@@ -101,26 +101,26 @@ fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
     while slot < SLOTS {
         slot += RUN;
         world.run_until(slot_start(slot).saturating_add_ns(LATE_NS));
-        for index in 0..NODES as usize {
+        for (index, disk) in disks.iter().enumerate() {
             let finalised = world.finalised(index).0;
             assert!(finalised + 3 >= slot, "node {index} at {slot}: {finalised}");
             assert_eq!(world.nodes[index].strangers, []);
-            keep(&mut world.nodes[index], &disks[index]);
+            keep(&mut world.nodes[index], disk);
             // What is kept is bounded, and enough.
-            let oldest = disks[index].range(Slot(0), 1, &[]).unwrap()[0].slot.0;
+            let oldest = disk.range(Slot(0), 1, &[]).unwrap()[0].slot.0;
             assert!(oldest + SLOTS_KEPT + JUMP >= slot, "{oldest} at {slot}");
         }
         round += 1;
         let index = rng.random_range(0..NODES as usize);
         let other = (index + 1) % NODES as usize;
-        if round % JOIN_EVERY == 0 {
+        if u64::is_multiple_of(round, JOIN_EVERY) {
             // Its disk is lost; a peer gives it the checkpoint that it has.
             joins += 1;
             disks[index] = disk();
             let given = disks[other].checkpoint().unwrap().unwrap();
             world.restart(index, &disks[index], Some(&given.bytes));
             assert_eq!(world.finalised(index), given.slot);
-        } else if round % RESTART_EVERY == 0 {
+        } else if u64::is_multiple_of(round, RESTART_EVERY) {
             let before = world.finalised(index);
             world.restart(index, &disks[index], None);
             assert!(
