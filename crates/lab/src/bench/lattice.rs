@@ -166,8 +166,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let bounds = front.bounds(n as usize, profile);
         bounds.with_context(|| format!("--front {} with --n {n}", front_name(*front)))?;
     }
-    let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
+    let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel, threads)?;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let kernel_names = BTreeMap::from([("labrador", names.join(","))]);
     let machine = Machine::here(threads, kernel_names);
