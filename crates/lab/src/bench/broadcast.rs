@@ -180,7 +180,7 @@ struct Case {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench broadcast", args.seed);
     let shape = Shape::of(args);
-    let backends = levels(&alphorn_rlnc::KERNELS, &args.kernel)?;
+    let backends = levels(&alphorn_rlnc::KERNELS, &args.kernel, 1)?;
     let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
     let machine = Machine::here(1, BTreeMap::from([("rlnc", names.join(","))]));
     let sink = Sink::new(args.json.clone());

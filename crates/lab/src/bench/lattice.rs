@@ -117,8 +117,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sink = Sink::new(args.json.clone());
     args.n.iter().try_for_each(|&n| check_number(n))?;
     let profile = args.lattice.profile();
-    let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
+    let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel, threads)?;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let kernel_names = BTreeMap::from([("labrador", names.join(","))]);
     let machine = Machine::here(threads, kernel_names);

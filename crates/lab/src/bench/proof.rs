@@ -146,8 +146,12 @@ struct Figures {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench proof", 0);
     let sink = Sink::new(args.json.clone());
-    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel)?;
     let threads_max = args.threads.iter().copied().max().unwrap_or(1);
+    let kernels = levels(
+        &alphorn_stark::KERNELS,
+        &args.kernel,
+        usize::from(threads_max),
+    )?;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let kernel_names = BTreeMap::from([("stark", names.join(","))]);
     let machine = Machine::here(usize::from(threads_max), kernel_names);

@@ -94,8 +94,8 @@ struct Signed {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench xmss", 0);
-    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
+    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads)?;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
     let machine = Machine::here(threads, BTreeMap::from([("stark", names.join(","))]));
     let pool = options::pool(threads)?;

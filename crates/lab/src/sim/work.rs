@@ -9,7 +9,7 @@ use crate::progress::Bars;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
-use alphorn_sim::scenario::{Graph, Horn, Protocol, Scenario, TraceLevel};
+use alphorn_sim::scenario::{Graph, Horn, Protocol, Scenario, TraceLevel, Way};
 use alphorn_sim::sweep::{Item, Plan};
 use alphorn_sim::world::Traced;
 use alphorn_types::trace::Record;
@@ -330,8 +330,8 @@ fn horn_bytes(horn: &Horn, nodes: u64) -> u64 {
     /// Who receives a vote where nothing is said of aggregators.
     const AGGREGATORS: u64 = 16;
     let aggregators = horn.aggregators.map_or(AGGREGATORS, u64::from);
-    let receivers = match horn.vote_dissemination.as_str() {
-        "direct" => aggregators,
+    let receivers = match horn.vote_dissemination {
+        Way::Direct => aggregators,
         _ => aggregators + u64::from(horn.backbone),
     };
     let votes = u64::from(horn.validators).saturating_mul(receivers.min(nodes));
