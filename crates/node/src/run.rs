@@ -498,7 +498,7 @@ impl<C: Source> Node<C> {
 
     /// Takes up the role of aggregators, or gives it up.
     fn aggregate(&mut self, is_on: bool) {
-        let (now, _) = self.clock.now();
+        let now = self.keep_clock();
         let slot = self.slots.slot_at(now).unwrap_or(Slot(0));
         self.ports.aggregating.set(slot, is_on);
         // Whoever asks next is told of it.
