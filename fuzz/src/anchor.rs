@@ -38,7 +38,9 @@ fn grown(slots: u64, one_in: usize) -> Vec<u8> {
     let mut chain = Chain::new(NETWORK, layout, 8);
     let mut parent = chain.head();
     for slot in 1..=slots {
-        let vote = chain.vote(Slot(slot - 1), &parent).expect("the head is known");
+        let vote = chain
+            .vote(Slot(slot - 1), &parent)
+            .expect("the head is known");
         let entry = |committee| {
             let mut signers = Bitfield::new(20);
             let step = if slot % 4 < 3 { 1 } else { one_in };

@@ -39,7 +39,10 @@ impl Api {
         let answer = self.bytes(&format!("GET {path} HTTP/1.0\r\n\r\n"), ANSWER_BYTES_MAX)?;
         let (status, body) = parts(answer).with_context(|| format!("http://{}", self.address))?;
         let body = String::from_utf8(body);
-        Ok((status, body.with_context(|| format!("http://{}", self.address))?))
+        Ok((
+            status,
+            body.with_context(|| format!("http://{}", self.address))?,
+        ))
     }
 
     fn send(&self, request: &str) -> Result<String> {

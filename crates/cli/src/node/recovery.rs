@@ -1,7 +1,7 @@
 //! Where a node begins if not at genesis, and what it does about files that are not as it left them.
 
+use super::client;
 use super::start::Start;
-use crate::devnet::api;
 use crate::error::{Error, Result};
 use alphorn_node::blocks::Blocks;
 use alphorn_node::safety::{Known, SafetyStore};
@@ -135,7 +135,7 @@ fn fetch(rest: &str) -> anyhow::Result<Vec<u8>> {
     let mut addresses = named.to_socket_addrs()?;
     let address = addresses.next().context("the name has no address")?;
     let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    api::fetch(
+    client::fetch(
         address,
         &request,
         PATIENCE,

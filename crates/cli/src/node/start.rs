@@ -12,7 +12,7 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NetError, PerKind, Transport};
+use alphorn_net::{Address, Listen, NetError, NodeId, PerKind, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;

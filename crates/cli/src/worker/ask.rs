@@ -2,8 +2,8 @@
 
 use super::book::Problem;
 use super::service::Service;
-use alphorn_node::api::{bears, problem};
 use alphorn_dashboard::ClientAddress;
+use alphorn_node::api::{bears, problem};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Path, Query};

@@ -19,7 +19,6 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{Aggregator, Item, Preset, PublicKey, SALT_BYTES, verify_batch};
 use alphorn_labrador::sis::Profile;
-use anyhow::Context;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};

@@ -403,7 +403,11 @@ impl Chain {
             let stands = before.is_some_and(|before| before == node.header.parent);
             node.parent = index.checked_sub(1).filter(|_| stands);
             before = Some(node.root);
-            for set in node.included.iter_mut().flat_map(|(_, sets)| sets.values_mut()) {
+            for set in node
+                .included
+                .iter_mut()
+                .flat_map(|(_, sets)| sets.values_mut())
+            {
                 *set = self.supports.intern(Cow::Borrowed(set));
             }
             room.add(node.bytes, false);
