@@ -187,7 +187,7 @@ fn words_that_are_no_text_are_refused_or_taken() {
     let output = run_with(&folder.path().join(odd), &["doctor", "--json", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     has_common_fields(&serde_json::from_slice(&output.stdout).unwrap(), "doctor");
-    let json = folder.path().join(odd);
+    let json = folder.path().join(OsStr::from_bytes(b"\xfe\xff"));
     let slot = ["slot", "--validators", "5", "--json"].map(OsStr::new);
     let output = run_with(folder.path(), &[&slot[..], &[json.as_os_str()]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));

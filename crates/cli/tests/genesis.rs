@@ -203,8 +203,9 @@ fn two_nodes_of_a_folder_have_the_ports_that_it_announces() {
         // A line is its time, its level and what is said.
         let said_at = |line: &'_ str| line.split_once(" INFO ").map(|(_, text)| text.to_owned());
         let lines: Vec<String> = said.lines().filter_map(said_at).collect();
-        assert!(lines[0].starts_with(names[i]), "{said}");
-        assert!(lines[1].contains(&page), "{said}");
+        assert!(lines[0].starts_with("predicted"), "{said}");
+        assert!(lines[1].starts_with(names[i]), "{said}");
+        assert!(lines[2].contains(&page), "{said}");
         let slots = lines.iter().filter(|line| line.starts_with("slot "));
         assert!(slots.count() >= 2, "{said}");
         let last = lines.last().unwrap();

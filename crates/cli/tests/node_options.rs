@@ -108,20 +108,20 @@ fn a_dry_run_opens_the_keystores() {
 fn folders_that_others_can_change_and_keys_of_others_are_refused() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let bench = network();
-    let run = |options: &str| bench.run(&format!("{NODE} --genesis net --dry-run {options}"));
+    let run = || bench.run(&format!("{NODE} --genesis net --dry-run"));
     std::fs::create_dir(bench.path("data")).unwrap();
     let set = |mode| {
         let permissions = PermissionsExt::from_mode(mode);
         std::fs::set_permissions(bench.path("data"), permissions).unwrap();
     };
     set(0o777);
-    run("").expect(2, "--data-dir data: mode 0777 lets others write in it");
+    run().expect(2, "--data-dir data: mode 0777 lets others write in it");
     set(0o700);
-    run("").expect(0, "node-0: 128 of 256");
+    run().expect(0, "node-0: 128 of 256");
     std::fs::remove_dir(bench.path("data")).unwrap();
     std::fs::create_dir(bench.path("elsewhere")).unwrap();
     symlink(bench.path("elsewhere"), bench.path("data")).unwrap();
-    run("").expect(2, "--data-dir data: is a symbolic link");
+    run().expect(2, "--data-dir data: is a symbolic link");
     std::fs::remove_file(bench.path("data")).unwrap();
     let line = NODE.replace("net/node-0/node.key", "net/node-1/node.key");
     bench
@@ -134,7 +134,7 @@ fn folders_that_others_can_change_and_keys_of_others_are_refused() {
         nodes.replace("node-1", "node-0"),
     )
     .unwrap();
-    run("").expect(2, "two nodes have the name node-0");
+    run().expect(2, "two nodes have the name node-0");
     let address = |name: &str| {
         let after = nodes.split(&format!("name: {name}")).nth(1).unwrap();
         let line = after
@@ -149,12 +149,12 @@ fn folders_that_others_can_change_and_keys_of_others_are_refused() {
     };
     let same = nodes.replace(&address("node-1"), &address("node-0"));
     std::fs::write(bench.path("net/nodes.yaml"), same).unwrap();
-    run("").expect(2, "node-1 has the key of another node");
+    run().expect(2, "node-1 has the key of another node");
     std::fs::write(bench.path("net/nodes.yaml"), nodes).unwrap();
     let config = std::fs::read_to_string(bench.path("net/config.yaml")).unwrap();
     let late = config.replace("GENESIS_TIME: 4000000000", "GENESIS_TIME: 9214646401");
     std::fs::write(bench.path("net/config.yaml"), late).unwrap();
-    run("").expect(2, "GENESIS_TIME 9214646401, must be at most 9214646400");
+    run().expect(2, "GENESIS_TIME 9214646401, must be at most 9214646400");
 }
 
 /// A hundred thousand validators of BLS on one core are refused before a key is made, with what would do.
