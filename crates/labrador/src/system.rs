@@ -270,7 +270,7 @@ impl System {
         &self,
         front_end: &F,
         witness: &F::Witness,
-    ) -> (Result<Vec<u8>, ProveError>, Vec<(String, [u8; 32])>) {
+    ) -> (Result<Vec<u8>, ProveError>, crate::transcript::Log) {
         let transcript = self.start(front_end);
         let log = transcript.watched.log.clone();
         let prover = Prover {
@@ -290,7 +290,7 @@ impl System {
         &self,
         front_end: &F,
         proof: &[u8],
-    ) -> (Result<(), Reject>, Vec<(String, [u8; 32])>) {
+    ) -> (Result<(), Reject>, crate::transcript::Log) {
         let transcript = self.start(front_end);
         let log = transcript.watched.log.clone();
         let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof);

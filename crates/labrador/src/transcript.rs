@@ -21,14 +21,18 @@ pub struct Transcript {
     pub(crate) watched: Watched,
 }
 
+/// What was absorbed and drawn, in order: the label, and the state after or before it.
+#[cfg(test)]
+pub(crate) type Log = Vec<(String, [u8; STATE_BYTES])>;
+
 /// What tests see and change: nothing of it is there in a build that is none.
 #[cfg(test)]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     /// The defence whose weights are zero on both sides.
     pub(crate) without: Option<crate::adversary::Defence>,
-    /// What was absorbed and drawn, in order: the label, and the state after or before it.
-    pub(crate) log: std::sync::Arc<std::sync::Mutex<Vec<(String, [u8; STATE_BYTES])>>>,
+    /// What happened to it and its copies.
+    pub(crate) log: std::sync::Arc<std::sync::Mutex<Log>>,
 }
 
 #[cfg(test)]

@@ -226,7 +226,7 @@ fn false_witnesses_are_refused_by_name() {
 fn statements_that_may_wrap_are_refused() {
     // With the largest modulus and polynomials of any degree all columns and norms hold: the relation
     // stays below 2^43. So each condition is tried at what it would take.
-    let h = vec![0i16; DEGREE];
+    let h = [0i16; DEGREE];
     let polynomials = || vec![&h[..]; 1];
     for modulus in [12_288, 1 << 15, (1 << 15) + 1] {
         let refused = Relation::new(DEGREE, modulus, polynomials(), polynomials()).err();
@@ -239,7 +239,7 @@ fn statements_that_may_wrap_are_refused() {
         degree,
     };
     assert_eq!(refused, Some(expected));
-    let beyond = vec![-2i16; DEGREE];
+    let beyond = [-2i16; DEGREE];
     let refused = Relation::new(DEGREE, 3, polynomials(), vec![&beyond[..]]).err();
     let (place, modulus) = (DEGREE, 3);
     assert_eq!(refused, Some(StatementError::Residue { place, modulus }));
