@@ -6,7 +6,7 @@
 //! - what peers say of the time decides at once, between the time that goes on and the time of the
 //!   wall clock; they cannot bring about a third one;
 //! - where no peer says anything, a step is believed once it has lasted as long as it is long, and
-//!   after [`DOUBT_MAX_NS`] at most.
+//!   after `DOUBT_MAX_NS` at most.
 //!
 //! So a clock that jumps and comes back costs nothing, whatever it showed meanwhile, and a computer
 //! that slept for an hour, during which its monotonic clock stood still, learns the time from its
