@@ -137,10 +137,7 @@ fn folders_that_others_can_change_and_keys_of_others_are_refused() {
     run().expect(2, "two nodes have the name node-0");
     let address = |name: &str| {
         let after = nodes.split(&format!("name: {name}")).nth(1).unwrap();
-        let line = after
-            .lines()
-            .find(|line| line.contains("address:"))
-            .unwrap();
+        let line = after.lines().find(|line| line.contains("/p2p/")).unwrap();
         line.split("/p2p/")
             .nth(1)
             .unwrap()
