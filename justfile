@@ -11,12 +11,10 @@ ci:
 # Format all code.
 fmt:
     cargo fmt --all
-    cargo fmt --manifest-path fuzz/Cargo.toml
 
 # Lints; a warning is an error.
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
-    cargo clippy --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
 
 # The rules of the house that no lint knows.
 tidy:
@@ -66,7 +64,6 @@ python-check:
 # The long tier: minutes to hours.
 soak:
     cargo test --workspace --features soak
-    cargo test --manifest-path fuzz/Cargo.toml --features soak
 
 # Where the networks of soak-kills, soak-faults, soak-partition, soak-flood and lag have the folders of
 # their nodes: in memory, as for the figures of docs/reliability.md, where no other program fills the
@@ -185,17 +182,17 @@ mutations COUNT="10000":
 
 # Replay seeds, corpus and mutations through every fuzz target on stable Rust.
 replay:
-    cargo test --manifest-path fuzz/Cargo.toml
+    cargo test --package alphorn-fuzz
 
 # Fuzz one target with cargo-fuzz on stable Rust for some seconds.
 fuzz TARGET SECONDS="60":
-    cargo run --manifest-path fuzz/Cargo.toml
+    cargo run --package alphorn-fuzz
     cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
 
 # Fuzz every target for an hour, one after the other: executions and findings of each. The seconds
 # can be fewer; logs are under target/fuzz, inputs that failed under fuzz/artifacts.
 fuzz-hour SECONDS="3600":
-    cargo run --manifest-path fuzz/Cargo.toml
+    cargo run --package alphorn-fuzz
     mkdir -p target/fuzz
     for path in fuzz/fuzz_targets/*.rs; do \
         target=$(basename $path .rs); log=target/fuzz/$target.log; \
