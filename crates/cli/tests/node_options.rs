@@ -196,6 +196,39 @@ fn a_file_of_lean_quickstart_makes_a_network() {
     bench
         .run("node --genesis net --node-id alphorn_0 --data-dir data --node-key net/alphorn_0/node.key --dry-run")
         .expect(0, "alphorn_0: 8 of 16 validators");
+    // Its list of node records has the nodes of the network, and one more.
+    let node = "node --genesis net --node-id alphorn_0 --data-dir data --node-key net/alphorn_0/node.key --dry-run";
+    bench.run(node).expect(0, "; 1 peers to dial; ");
+    // Of EIP-778, with a port for discovery alone.
+    let discovery = "enr:-IS4QHCYrYZbAKWCBRlAy5zzaDZXJBGkcnh4MHcBFZntXNFrdvJjX04jRzjzCBOonrkTfj499SZuOh8R33Ls8RRc\
+                     y5wBgmlkgnY0gmlwhH8AAAGJc2VjcDI1NmsxoQPKY0yuDUmstAHYpMa2_oxVtw0RW_QAdpzBQA8yWM0xOIN1ZHCCdl8";
+    bench
+        .run(&format!("{node} --bootnodes {discovery}"))
+        .expect(2, "must have an IP address with a port for QUIC or TCP");
+    let nodes = std::fs::read_to_string(bench.path("net/nodes.yaml")).unwrap();
+    let own = nodes
+        .lines()
+        .filter_map(|line| Some(&line[line.find("/ip4/")?..]));
+    let other =
+        "/ip4/192.0.2.1/udp/9000/quic-v1/p2p/16Uiu2HAmGWGQVMvqi86rhuHbw9zPgcVbyAygKgiwCRTmVPK7RSS4";
+    let list: String = own
+        .chain([other])
+        .map(|address| format!("- {}\n", address.trim_end_matches(['"', '\''])))
+        .collect();
+    std::fs::write(bench.path("bootnodes.yaml"), list).unwrap();
+    bench
+        .run(&format!("{node} --bootnodes bootnodes.yaml"))
+        .expect(0, "; 2 peers to dial; ");
+    bench
+        .run(&format!("{node} --bootnodes {other},{other}"))
+        .expect(0, "; 2 peers to dial; ");
+    std::fs::write(bench.path("bootnodes.yaml"), "- nobody\n").unwrap();
+    bench
+        .run(&format!("{node} --bootnodes bootnodes.yaml"))
+        .expect(
+            2,
+            "--bootnodes bootnodes.yaml: address `nobody` is not a multiaddr",
+        );
     bench
         .run("genesis --out other --validator-config validator-config.yaml --nodes 3")
         .expect(2, "--nodes");

@@ -4,14 +4,21 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use libp2p::Multiaddr;
+use enr::Enr;
+use enr::k256::ecdsa::{SigningKey, VerifyingKey};
+use libp2p::identity::{PublicKey, secp256k1};
 use libp2p::multiaddr::Protocol;
+use libp2p::{Multiaddr, PeerId};
 use thiserror::Error;
 
 use crate::key::NodeId;
 
 /// Longest address, in bytes; longer text is not parsed.
 const ADDRESS_BYTES_MAX: usize = 256;
+/// How the text of a node record begins.
+const RECORD_PREFIX: &str = "enr:";
+/// Longest node record (EIP-778: 300 bytes), in bytes of its text.
+const RECORD_BYTES_MAX: usize = RECORD_PREFIX.len() + 400;
 
 /// Which transports are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +33,9 @@ pub enum Transport {
 }
 
 /// The address of a machine: `/ip4/192.0.2.1/udp/9000/quic-v1/p2p/NAME` or
-/// `/ip4/192.0.2.1/tcp/9000/p2p/NAME`, or the same with `ip6`.
+/// `/ip4/192.0.2.1/tcp/9000/p2p/NAME`, or the same with `ip6`. It is parsed from that, or from a signed node
+/// record (`enr:...`, [EIP-778](https://eips.ethereum.org/EIPS/eip-778)): `quic` with `ip`, or else `quic6` with
+/// `ip6`, `tcp` with `ip`, `tcp6` with `ip6`, and the name of its key `secp256k1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(crate) multiaddr: Multiaddr,
@@ -45,6 +54,12 @@ pub enum AddressError {
          (or ip6)"
     )]
     Form(String),
+    /// No node record, or one that its key did not sign.
+    #[error("node record `{0}`: {1}")]
+    Record(String, String),
+    /// A node record that says no address to dial.
+    #[error("node record `{0}` must have an IP address with a port for QUIC or TCP")]
+    RecordAddress(String),
     /// Text that is no [`Transport`].
     #[error("transport `{0}` must be quic, tcp or both")]
     Transport(String),
@@ -109,13 +124,50 @@ pub(crate) fn socket_of(multiaddr: &Multiaddr) -> Option<(SocketAddr, Transport)
     }
 }
 
+/// So much of a text as an error shows.
+fn beginning(text: &str) -> String {
+    text.chars().take(32).collect()
+}
+
+/// The address of a node record.
+fn record(text: &str) -> Result<Address, AddressError> {
+    let refused = |why: &str| AddressError::Record(beginning(text), why.to_owned());
+    if text.len() > RECORD_BYTES_MAX {
+        return Err(refused(&format!(
+            "{} bytes, must be at most {RECORD_BYTES_MAX}",
+            text.len()
+        )));
+    }
+    let record: Enr<SigningKey> = text.parse().map_err(|why: String| refused(&why))?;
+    let key: VerifyingKey = record.public_key();
+    let key = secp256k1::PublicKey::try_from_bytes(key.to_sec1_point(true).as_bytes());
+    let key = key.map_err(|why| refused(&why.to_string()))?;
+    let id = NodeId(PeerId::from_public_key(&PublicKey::from(key)));
+    let port = |name: &str| record.get_decodable::<u16>(name)?.ok();
+    let v4 = record.ip4().map(IpAddr::V4);
+    let v6 = record.ip6().map(IpAddr::V6);
+    let candidates = [
+        (v4, port("quic"), Transport::Quic),
+        (v6, port("quic6"), Transport::Quic),
+        (v4, record.tcp4(), Transport::Tcp),
+        (v6, record.tcp6(), Transport::Tcp),
+    ];
+    let usable = candidates.into_iter().find_map(|(ip, port, transport)| {
+        let socket = SocketAddr::new(ip?, port.filter(|port| *port != 0)?);
+        Address::new(socket, transport, id).pop()
+    });
+    usable.ok_or_else(|| AddressError::RecordAddress(beginning(text)))
+}
+
 impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        if text.starts_with(RECORD_PREFIX) {
+            return record(text);
+        }
         if text.len() > ADDRESS_BYTES_MAX {
-            let start = text.chars().take(32).collect();
-            return Err(AddressError::Text(start));
+            return Err(AddressError::Text(beginning(text)));
         }
         let multiaddr: Multiaddr = text
             .parse()
@@ -177,6 +229,88 @@ mod tests {
         }
         let six = Address::new("[::1]:1".parse().expect("socket"), Transport::Tcp, id);
         assert_eq!(six[0].to_string(), format!("/ip6/::1/tcp/1/p2p/{id}"));
+    }
+
+    /// The example of EIP-778, whose key is there, too. It says a port for discovery alone.
+    const EXAMPLE: &str = "enr:-IS4QHCYrYZbAKWCBRlAy5zzaDZXJBGkcnh4MHcBFZntXNFrdvJjX04jRzjzCBOonrkTfj499SZ\
+        uOh8R33Ls8RRcy5wBgmlkgnY0gmlwhH8AAAGJc2VjcDI1NmsxoQPKY0yuDUmstAHYpMa2_oxVtw0RW_QAdpzBQA8yWM0xOIN1ZHCCdl8";
+    const EXAMPLE_KEY: &str = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291";
+
+    /// The example's key, and a record of it that says `fields`.
+    fn signed(fields: impl FnOnce(&mut enr::Builder<SigningKey>)) -> (NodeId, String) {
+        let bytes: Vec<u8> = hex::decode(EXAMPLE_KEY).expect("hexadecimal");
+        let key = SigningKey::from_slice(&bytes).expect("a key");
+        let mut builder = Enr::builder();
+        fields(&mut builder);
+        let record = builder.build(&key).expect("a record");
+        let id = NodeKey::from_hex(EXAMPLE_KEY).expect("a key").id();
+        (id, record.to_base64())
+    }
+
+    #[test]
+    fn records_say_where_their_key_listens_and_quic_comes_first() {
+        let v4 = std::net::Ipv4Addr::new(192, 0, 2, 1);
+        let (id, text) = signed(|b| {
+            b.ip4(v4).tcp4(9_001).udp4(9_002);
+            b.add_value("quic", &9_000_u16);
+        });
+        let address: Address = text.parse().expect("an address");
+        assert_eq!(
+            address.to_string(),
+            format!("/ip4/192.0.2.1/udp/9000/quic-v1/p2p/{id}")
+        );
+        let (_, text) = signed(|b| {
+            b.ip4(v4).tcp4(9_001);
+        });
+        let address: Address = text.parse().expect("an address");
+        assert_eq!(
+            address.to_string(),
+            format!("/ip4/192.0.2.1/tcp/9001/p2p/{id}")
+        );
+        let (_, text) = signed(|b| {
+            b.ip6(std::net::Ipv6Addr::LOCALHOST);
+            b.add_value("quic6", &9_000_u16);
+        });
+        let address: Address = text.parse().expect("an address");
+        assert_eq!(
+            address.to_string(),
+            format!("/ip6/::1/udp/9000/quic-v1/p2p/{id}")
+        );
+    }
+
+    #[test]
+    fn records_without_a_port_and_with_another_signature_are_refused() {
+        let parse = str::parse::<Address>;
+        assert!(matches!(
+            parse(EXAMPLE),
+            Err(AddressError::RecordAddress(_))
+        ));
+        let (_, quic) = signed(|b| {
+            b.ip4(std::net::Ipv4Addr::LOCALHOST);
+            b.add_value("quic", &9_000_u16);
+        });
+        assert!(parse(&quic).is_ok());
+        // Each letter by each other one: what is said is signed, and the last letter may have spare bits.
+        for at in RECORD_PREFIX.len()..quic.len() - 1 {
+            for other in [b'A', b'-', b'z', b'=', b'!'] {
+                let mut bytes = quic.clone().into_bytes();
+                if bytes[at] == other {
+                    continue;
+                }
+                bytes[at] = other;
+                let text = String::from_utf8(bytes).expect("ASCII");
+                assert!(
+                    matches!(parse(&text), Err(AddressError::Record(..))),
+                    "{text}"
+                );
+            }
+        }
+        for end in 0..quic.len() {
+            assert!(parse(&quic[..end]).is_err());
+        }
+        let long = format!("{quic}{}", "A".repeat(400));
+        let error = parse(&long).expect_err("too long").to_string();
+        assert!(error.contains("must be at most 404"), "{error}");
     }
 
     #[test]

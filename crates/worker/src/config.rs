@@ -48,9 +48,9 @@ pub struct WorkerConfig {
     /// Jobs that are finished and not yet received, at most, beside those that wait and run; with
     /// this many more submissions are refused.
     pub undelivered_max: u32,
-    /// Added to the niceness of fast lanes.
+    /// Added to the niceness of the process for fast lanes.
     pub fast_nice: u8,
-    /// Added to the niceness of prove lanes and children.
+    /// Added to the niceness of the process for prove lanes and children.
     pub prove_nice: u8,
     /// Milliseconds without a beat after which a job hangs that does more than verify; twice its 99 %
     /// prediction if that is more.

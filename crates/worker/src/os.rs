@@ -3,15 +3,24 @@
 
 use std::num::NonZeroU32;
 
-/// Adds to the niceness of the calling thread; a refusal costs order, not results.
+/// Makes the calling thread less urgent than the first of this process, whose priority is the operator's, by
+/// so much; a refusal costs order, not results.
 pub(crate) fn nice_thread(niceness: u8) {
+    nice_below(rustix::process::getpid(), niceness);
+}
+
+/// As [`nice_thread`], of another process's first thread: a thread, and a child, begins with the niceness of
+/// who starts it, which may be a lane's already.
+fn nice_below(process: rustix::process::Pid, niceness: u8) {
     #[cfg(target_os = "linux")]
     {
         let thread = rustix::thread::gettid();
-        let _ = rustix::process::setpriority_process(Some(thread), i32::from(niceness.min(19)));
+        let base = rustix::process::getpriority_process(Some(process)).unwrap_or(0);
+        let nice = base.saturating_add(i32::from(niceness)).min(19);
+        let _ = rustix::process::setpriority_process(Some(thread), nice);
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = niceness;
+    let _ = (process, niceness);
 }
 
 /// Processor time of the calling thread in nanoseconds.
@@ -55,7 +64,10 @@ pub(crate) fn limit_child(parent: u32, niceness: u8, data_bytes_max: u64) -> Res
     }
     #[cfg(not(target_os = "linux"))]
     let _ = data_bytes_max;
-    nice_thread(niceness);
+    nice_below(
+        rustix::process::getppid().unwrap_or_else(rustix::process::getpid),
+        niceness,
+    );
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     let named = NonZeroU32::new(parent).map(NonZeroU32::get);
     match now.and_then(|now| u32::try_from(now).ok()) == named {

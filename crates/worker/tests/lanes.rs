@@ -173,6 +173,13 @@ fn a_job_runs_in_a_child() {
     assert!(children().iter().all(|id| !before.contains(id)));
 }
 
+/// The niceness of the first thread of a process.
+fn niceness(process: &str) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let after_name = stat.rsplit(')').next()?;
+    after_name.split_whitespace().nth(16)?.parse().ok()
+}
+
 /// What a child may not do, or what is missing of it.
 fn limits_of(child: u32) -> Result<(), String> {
     let read = |file: &str| {
@@ -187,14 +194,14 @@ fn limits_of(child: u32) -> Result<(), String> {
     let core = limit("Max core file size");
     let data = limit("Max data size").and_then(|text| text.parse::<u64>().ok());
     let badness = read("oom_score_adj")?;
-    let stat = read("stat")?;
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let niceness = after_name.split_whitespace().nth(16);
+    let nice = niceness(&child.to_string());
+    let expected = niceness("self").map(|own| own.saturating_add(10).min(19));
     let holds = core == Some("0")
         && data.is_some_and(|bytes| (600 << 20..1200 << 20).contains(&bytes))
         && badness.trim() == "500"
-        && niceness == Some("10");
-    let seen = format!("core {core:?}, data {data:?}, badness {badness:?}, nice {niceness:?}");
+        && nice.is_some()
+        && nice == expected;
+    let seen = format!("core {core:?}, data {data:?}, badness {badness:?}, nice {nice:?}");
     holds.then_some(()).ok_or(seen)
 }
 

@@ -228,6 +228,30 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
     Ok(nodes)
 }
 
+/// The nodes of `--bootnodes`: each word an address, a node record, or a YAML file with a list of these.
+///
+/// # Errors
+/// If a file cannot be read, or what stands there is neither.
+pub(crate) fn read_bootnodes(words: &[String]) -> Result<Vec<Address>> {
+    let parse = |text: &str| text.trim().parse::<Address>();
+    let mut nodes = Vec::new();
+    for word in words {
+        if word.starts_with("enr:") || word.starts_with("/ip") {
+            nodes.push(parse(word).context("--bootnodes")?);
+            continue;
+        }
+        let list: Vec<String> = read(Path::new(word))?;
+        for text in &list {
+            nodes.push(parse(text).with_context(|| format!("--bootnodes {word}"))?);
+        }
+    }
+    if nodes.len() > NODES_MAX {
+        let count = nodes.len();
+        return Err(anyhow!("--bootnodes: {count} nodes, must be at most {NODES_MAX}").into());
+    }
+    Ok(nodes)
+}
+
 /// Writes a value as a YAML file that is not there yet.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_saphyr::to_string(value).map_err(|error| anyhow!("{error}"))?;

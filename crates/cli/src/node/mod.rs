@@ -93,6 +93,10 @@ pub(crate) struct Args {
     /// Connections to peers at most; what they may send bounds the memory of the node
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     peers_max: u32,
+    /// More nodes to dial than nodes.yaml has: addresses as there, node records (enr:...), or YAML files
+    /// with a list of either
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    bootnodes: Vec<String>,
     /// Address of the HTTP interface
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_address: IpAddr,
@@ -242,7 +246,7 @@ fn begin(args: &Args) -> Result<()> {
     let own =
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
     if args.dry_run {
-        return start::rehearse(args, &network, own);
+        return start::rehearse(args, &network, &nodes, own);
     }
     match network.alphorn_scheme.as_str() {
         "bls" => {

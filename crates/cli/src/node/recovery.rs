@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct RecoveryOptions {
     /// Begin at the finalised state of another node: a file, or http://HOST:PORT/alphorn/v0/checkpoint
     /// of a node; a later state of the own folder comes first
-    #[arg(long, value_name = "FILE|URL")]
+    #[arg(long, value_name = "FILE|URL", visible_alias = "checkpoint-sync-url")]
     pub(crate) checkpoint: Option<String>,
     /// SHA-256 that the checkpoint must have, from somebody whom you trust: nothing else says that it
     /// is the network's; with a URL it is needed

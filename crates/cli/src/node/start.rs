@@ -1,6 +1,6 @@
 //! Puts a node together and runs it to its end.
 
-use super::files::{NetworkFile, NodeEntry};
+use super::files::{NetworkFile, NodeEntry, read_bootnodes};
 use super::lines::{self, links};
 use super::scheme::SchemeCosts;
 use super::{API_PORT, Args, Transports};
@@ -139,6 +139,7 @@ async fn live(
     let sign_log = args.sign_log.as_deref().map(|path| {
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
+    let known: BTreeSet<NodeId> = peers(args, nodes, own)?.iter().map(Address::id).collect();
     let mut net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
@@ -172,7 +173,7 @@ async fn live(
             sign_log: sign_log.transpose()?,
             blocks,
             checkpoint,
-            known: known(nodes, own)?,
+            known: known.clone(),
             lanes: Arc::new(pool),
             net,
             events,
@@ -202,7 +203,7 @@ async fn live(
     serve_metrics(args, &api)?;
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
     info!("{}", hosts(network, own));
-    let (peers, begins) = (nodes.len() - 1, lines::beginning(network.genesis_time));
+    let (peers, begins) = (known.len(), lines::beginning(network.genesis_time));
     info!("{peers} peers to dial, {begins}, {}", links(api));
     for kernels in [&parts.kernels, &of_code] {
         if !kernels.is_empty() {
@@ -258,7 +259,12 @@ fn in_use(error: NetError) -> anyhow::Error {
 }
 
 /// Shows where each option comes from and what follows, opens the keystores, and writes nothing.
-pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<()> {
+pub(super) fn rehearse(
+    args: &Args,
+    network: &NetworkFile,
+    nodes: &[NodeEntry],
+    own: &NodeEntry,
+) -> Result<()> {
     guard::key(&args.node_key, own)?;
     guard::check_data_folder(&args.data_dir)?;
     let keys = match scheme::open_keystores(args, network, own)? {
@@ -271,8 +277,9 @@ pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> R
     let sink = args.common.sink();
     sink.say(&settings.table());
     sink.say(&format!(
-        "{}; {keys}; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
+        "{}; {keys}; {} peers to dial; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
         hosts(network, own),
+        peers(args, nodes, own)?.len(),
         interface(args, own),
         plan.fast_lanes,
         plan.prove_lanes,
@@ -319,12 +326,20 @@ fn settings(args: &Args, now: Opening, first_slot: Slot, used: Slot) -> Settings
     }
 }
 
-/// The other nodes of the network.
-fn known(nodes: &[NodeEntry], own: &NodeEntry) -> Result<BTreeSet<NodeId>> {
+/// The other nodes of the network, and those of `--bootnodes`.
+fn peers(args: &Args, nodes: &[NodeEntry], own: &NodeEntry) -> Result<Vec<Address>> {
     let others = nodes.iter().filter(|node| node.name != own.name);
-    others
-        .map(|node| Ok(node.address.parse::<Address>()?.id()))
-        .collect()
+    let others = others.map(|node| Ok(node.address.parse::<Address>()?));
+    let mut peers = others.collect::<Result<Vec<Address>>>()?;
+    let own = own.address.parse::<Address>()?.id();
+    for node in read_bootnodes(&args.bootnodes)? {
+        // A list of all nodes has this one too, and those of nodes.yaml.
+        let is_there = |address: &Address| address.id() == node.id();
+        if node.id() != own && !peers.iter().any(is_there) {
+            peers.push(node);
+        }
+    }
+    Ok(peers)
 }
 
 /// What seeds the weights of batch verification, or the chance of broadcasts: nobody else may know it.
@@ -359,10 +374,7 @@ fn net_config(
         transport: *transport,
     });
     config.listen = listen.collect();
-    let peers = nodes.iter().filter(|node| node.name != own.name);
-    config.peers = peers
-        .map(|node| Ok(node.address.parse::<Address>()?))
-        .collect::<Result<Vec<Address>>>()?;
+    config.peers = peers(args, nodes, own)?;
     config.committees = horn.layout.committees();
     config.subcommittees = horn.layout.subcommittees();
     let combining = 2..=horn.layout.levels();
