@@ -33,6 +33,19 @@ pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(rustix::time::ClockId::ProcessCPUTime)
 }
 
+/// Processor time of another process, all of its threads, if the system says.
+pub(crate) fn cpu_of(process: u32) -> Option<std::time::Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name, which may have anything in it: user and system time are fields 14 and 15 of proc(5).
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11);
+    let mut ticks = || times.next()?.parse::<u64>().ok();
+    let sum = ticks()?.checked_add(ticks()?)?;
+    let a_second = rustix::param::clock_ticks_per_second().max(1);
+    let ms = u128::from(sum) * 1_000 / u128::from(a_second);
+    Some(std::time::Duration::from_millis(u64::try_from(ms).ok()?))
+}
+
 fn clock_ns(clock: rustix::time::ClockId) -> u64 {
     let time = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

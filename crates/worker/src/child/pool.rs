@@ -1,6 +1,7 @@
 //! The lane's side: the child that works, the one that stands by, and their replacement.
 
 use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
+use crate::os;
 use alphorn_exec::Stop;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,8 +15,11 @@ use std::time::{Duration, Instant};
 /// Frames that wait for a lane; a child that has more to say waits.
 const EVENTS_MAX: usize = 64;
 
-/// How long a child may take to set up before its silence counts as that of a job that hangs.
+/// Processor time that a child may take to set up before its silence counts as that of a job that hangs;
+/// time of the clock where the system does not say. One that others keep from the processors does not hang.
 const SETUP_MAX: Duration = Duration::from_secs(30);
+/// The same by the clock, however little of a processor it gets.
+const SETUP_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// How often a lane looks whether its job shall stop.
 const POLL: Duration = Duration::from_millis(5);
@@ -39,6 +43,12 @@ impl Killer {
     pub(crate) fn kill(&self) {
         // Refused only if it has ended.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+
+    /// Processor time of the child, if the system says.
+    fn cpu(&self) -> Option<Duration> {
+        let id = self.0.lock().unwrap_or_else(PoisonError::into_inner).id();
+        os::cpu_of(id)
     }
 
     fn end(&self) {
@@ -73,6 +83,19 @@ pub(super) struct Link {
     killer: Option<Killer>,
     born: Instant,
     ready: bool,
+}
+
+impl Link {
+    /// Whether the child has not begun to answer and may take its time for that.
+    fn is_setting_up(&self) -> bool {
+        let cpu = || self.killer.as_ref().and_then(Killer::cpu);
+        !self.ready && may_set_up(self.born.elapsed(), cpu)
+    }
+}
+
+/// Whether a child of an age, that had so much of the processors, may still be setting up.
+pub(super) fn may_set_up(age: Duration, cpu: impl FnOnce() -> Option<Duration>) -> bool {
+    age < SETUP_MAX || age < SETUP_WAIT_MAX && cpu().is_some_and(|cpu| cpu < SETUP_MAX)
 }
 
 impl Drop for Link {
@@ -296,8 +319,7 @@ impl ChildPool {
 
     /// Beats for a child that is still setting up.
     fn vouch(&self, beats: &AtomicU64) {
-        let setting_up = |link: &Link| !link.ready && link.born.elapsed() < SETUP_MAX;
-        if self.active.as_ref().is_some_and(setting_up) {
+        if self.active.as_ref().is_some_and(Link::is_setting_up) {
             beats.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -294,3 +294,33 @@ fn a_replaced_child_is_not_listened_to() {
     drop(pool);
     assert!(child.join().expect("no panic").is_ok());
 }
+
+/// What gets little of the processors takes long and does not hang; what takes more of them than any setup
+/// does, or nothing for minutes, does.
+#[test]
+fn a_child_that_is_kept_from_the_processors_may_set_up_for_long() {
+    use super::pool::may_set_up;
+    let s = Duration::from_secs;
+    assert!(may_set_up(s(29), || Some(s(58))));
+    assert!(may_set_up(s(599), || Some(s(29))));
+    assert!(!may_set_up(s(31), || Some(s(31))));
+    assert!(!may_set_up(s(31), || None));
+    assert!(!may_set_up(s(601), || Some(s(0))));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_processor_time_of_a_process_is_that_of_all_its_threads() {
+    let own = || crate::os::cpu_of(std::process::id()).expect("this process");
+    let before = own();
+    let worked = std::thread::spawn(|| {
+        let start = crate::os::thread_cpu_ns();
+        while crate::os::thread_cpu_ns() - start < 100_000_000 {
+            std::hint::spin_loop();
+        }
+    });
+    worked.join().expect("it ends");
+    // Told in hundredths of a second.
+    assert!(own() - before >= Duration::from_millis(80));
+    assert_eq!(crate::os::cpu_of(u32::MAX), None);
+}
