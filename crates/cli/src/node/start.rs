@@ -139,8 +139,9 @@ async fn live(
     let sign_log = args.sign_log.as_deref().map(|path| {
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
-    let known: BTreeSet<NodeId> = peers(args, nodes, own)?.iter().map(Address::id).collect();
     let mut net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
+    let known: BTreeSet<NodeId> = net_config.peers.iter().map(Address::id).collect();
+    let peers = known.len();
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
     let lanes = lanes(args, parts.child)?;
@@ -173,7 +174,7 @@ async fn live(
             sign_log: sign_log.transpose()?,
             blocks,
             checkpoint,
-            known: known.clone(),
+            known,
             lanes: Arc::new(pool),
             net,
             events,
@@ -203,7 +204,7 @@ async fn live(
     serve_metrics(args, &api)?;
     let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
     info!("{}", hosts(network, own));
-    let (peers, begins) = (known.len(), lines::beginning(network.genesis_time));
+    let begins = lines::beginning(network.genesis_time);
     info!("{peers} peers to dial, {begins}, {}", links(api));
     for kernels in [&parts.kernels, &of_code] {
         if !kernels.is_empty() {

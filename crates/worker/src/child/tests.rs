@@ -320,7 +320,7 @@ fn the_processor_time_of_a_process_is_that_of_all_its_threads() {
         }
     });
     worked.join().expect("it ends");
-    // Told in hundredths of a second.
+    // The system counts in ticks, hundredths of a second.
     assert!(own() - before >= Duration::from_millis(80));
     assert_eq!(crate::os::cpu_of(u32::MAX), None);
 }
