@@ -11,7 +11,7 @@ use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId};
 use thiserror::Error;
 
-use crate::key::NodeId;
+use crate::key::{NodeId, NodeKey};
 
 /// Longest address, in bytes; longer text is not parsed.
 const ADDRESS_BYTES_MAX: usize = 256;
@@ -159,6 +159,30 @@ fn record(text: &str) -> Result<Address, AddressError> {
     usable.ok_or_else(|| AddressError::RecordAddress(beginning(text)))
 }
 
+impl NodeKey {
+    /// The node record ([EIP-778](https://eips.ethereum.org/EIPS/eip-778)) of a machine with this key, as text
+    /// (`enr:...`): its IP address, and its port under `quic` and `tcp`, or `quic6` and `tcp6` of IPv6. Of two
+    /// records of a key the one with the greater sequence holds.
+    pub fn record(&self, address: SocketAddr, transport: Transport, sequence: u64) -> String {
+        let (quic, tcp) = match address {
+            SocketAddr::V4(_) => ("quic", "tcp"),
+            SocketAddr::V6(_) => ("quic6", "tcp6"),
+        };
+        let mut builder = Enr::builder();
+        builder.seq(sequence).ip(address.ip());
+        if transport != Transport::Tcp {
+            builder.add_value(quic, &address.port());
+        }
+        if transport != Transport::Quic {
+            builder.add_value(tcp, &address.port());
+        }
+        let record: Enr<SigningKey> = builder
+            .build(&self.signing_key())
+            .expect("an address and two ports fit into the 300 bytes of a record");
+        record.to_base64()
+    }
+}
+
 impl FromStr for Address {
     type Err = AddressError;
 
@@ -208,7 +232,6 @@ impl FromStr for Transport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::NodeKey;
 
     #[test]
     fn addresses_print_as_they_parse_and_quic_comes_first() {
@@ -276,6 +299,21 @@ mod tests {
             address.to_string(),
             format!("/ip6/::1/udp/9000/quic-v1/p2p/{id}")
         );
+    }
+
+    #[test]
+    fn a_key_s_own_record_says_where_it_listens() {
+        let key = NodeKey::from_hex(EXAMPLE_KEY).expect("a key");
+        for socket in ["192.0.2.1:9000", "[2001:db8::1]:9001"] {
+            let socket: SocketAddr = socket.parse().expect("socket");
+            for transport in [Transport::Quic, Transport::Tcp, Transport::Both] {
+                let text = key.record(socket, transport, 7);
+                let address: Address = text.parse().expect("an address");
+                assert_eq!(address, Address::new(socket, transport, key.id())[0]);
+                let record: Enr<SigningKey> = text.parse().expect("a record");
+                assert_eq!(record.seq(), 7);
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use enr::k256::ecdsa::SigningKey;
 use libp2p::PeerId;
 use libp2p::identity::{Keypair, secp256k1};
 use thiserror::Error;
@@ -153,11 +154,19 @@ impl NodeKey {
         &self.pair
     }
 
+    /// The key as node records are signed with it.
+    pub(crate) fn signing_key(&self) -> SigningKey {
+        SigningKey::from_slice(&self.to_bytes()[..]).expect("every constructor checks the range")
+    }
+
     fn to_hex(&self) -> Zeroizing<String> {
+        Zeroizing::new(hex::encode(*self.to_bytes()))
+    }
+
+    fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         let pair = self.pair.clone().try_into_secp256k1();
         let pair = pair.expect("every constructor makes a secp256k1 key");
-        let bytes = Zeroizing::new(pair.secret().to_bytes());
-        Zeroizing::new(hex::encode(*bytes))
+        Zeroizing::new(pair.secret().to_bytes())
     }
 }
 

@@ -119,6 +119,8 @@ pub struct Parts<C: Source> {
     pub cast_secret: [u8; 32],
     /// Who writes down what comes.
     pub recorder: Option<Recorder>,
+    /// The node record by which others find this one (`enr:...`), to be shown.
+    pub record: String,
     /// Whether it aggregates and collects, until it is told otherwise.
     pub is_aggregator: bool,
     /// The chosen kernel of each crate that has several, to be told.
@@ -203,6 +205,7 @@ impl<C: Source> Node<C> {
             config: horn.config().clone(),
             started: now,
             id: parts.net.id(),
+            record: parts.record,
             is_aggregator: parts.is_aggregator && horn.local().validators().len() > 0,
             kernels: parts.kernels,
         };

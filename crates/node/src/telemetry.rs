@@ -80,6 +80,8 @@ pub struct NodeInfo {
     pub started: Time,
     /// Who this machine is for others.
     pub id: NodeId,
+    /// The node record by which others find it (`enr:...`).
+    pub record: String,
     /// Whether it aggregated and collected at its start when its validators were selected.
     pub is_aggregator: bool,
     /// The chosen kernel of each crate that has several.
@@ -101,12 +103,15 @@ impl NodeInfo {
         config.genesis = Time::from_millis(1_770_407_233_500);
         config.timing = Timing::LEAN;
         config.epoch_slots = 4;
+        let key = alphorn_net::NodeKey::from_bytes([1; 32]).unwrap();
+        let address = "127.0.0.1:9000".parse().unwrap();
         NodeInfo {
             name: "node-0".into(),
             scheme: "model".into(),
             config,
             started: Time::from_millis(1_770_407_230_000),
-            id: alphorn_net::NodeKey::from_bytes([1; 32]).unwrap().id(),
+            id: key.id(),
+            record: key.record(address, alphorn_net::Transport::Quic, 1),
             is_aggregator: true,
             kernels: [("hash", "portable".to_owned())].into(),
         }

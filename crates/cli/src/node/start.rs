@@ -162,6 +162,7 @@ async fn live(
     };
     let memory = memory::bound(&parts.env, &sources);
     net_config.limits.process_bytes_max = process_bytes_max(memory.values());
+    let record = record(&net_config, own, now.now_ms)?;
     let (net, events) = alphorn_net::start(net_config).map_err(in_use)?;
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
@@ -184,6 +185,7 @@ async fn live(
             cast: args.broadcast.into(),
             cast_secret: secret()?,
             recorder: recorder.transpose()?,
+            record,
             is_aggregator: args.is_aggregator,
             kernels: kernels.clone(),
             memory,
@@ -247,6 +249,20 @@ fn hosts(network: &NetworkFile, own: &NodeEntry) -> String {
         network.alphorn_broadcast_code.name(),
         own.address
     )
+}
+
+/// The node's record: its IP address for others, with the ports that it listens on.
+fn record(config: &alphorn_net::Config, own: &NodeEntry, now_ms: u64) -> Result<String> {
+    let mut address = own.address.parse::<Address>()?.socket();
+    let transport = match &config.listen[..] {
+        [one] => one.transport,
+        _ => Transport::Both,
+    };
+    if let Some(listen) = config.listen.first() {
+        address.set_port(listen.address.port());
+    }
+    // Greater after each start, so that the newest record holds.
+    Ok(config.key.record(address, transport, now_ms))
 }
 
 /// An error of the network, with the way out where a port is taken.

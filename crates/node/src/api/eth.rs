@@ -1,7 +1,7 @@
 //! Names and shapes of the beacon API: numbers are text, answers stand under `data`.
 //!
-//! What it asks for and a node does not have is empty or zero: there is no ENR, no execution layer
-//! and no fork. The genesis' validators root is the network's identity, its fork version the first
+//! What it asks for and a node does not have is empty or zero: there is no execution layer and
+//! no fork. The genesis' validators root is the network's identity, its fork version the first
 //! bytes of that.
 
 use super::{Api, Problem, VERSION, bad, distance, health_code, reasons};
@@ -53,7 +53,7 @@ async fn version() -> Json<Value> {
 async fn identity(State(api): State<Api>) -> Json<Value> {
     data(json!({
         "peer_id": api.window.info.id.to_string(),
-        "enr": "",
+        "enr": api.window.info.record,
         "p2p_addresses": api.snapshot().addresses,
         "discovery_addresses": [],
         "metadata": {"seq_number": "0", "attnets": "0x0000000000000000", "syncnets": "0x00"},

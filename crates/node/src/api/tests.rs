@@ -195,6 +195,9 @@ fn the_beacon_names_have_the_beacon_shapes() {
     let identity = data("/eth/v1/node/identity");
     assert_eq!(identity["peer_id"], NodeInfo::example().id.to_string());
     assert_eq!(identity["p2p_addresses"][0], "/ip4/127.0.0.1/udp/9000");
+    let record = identity["enr"].as_str().unwrap();
+    let address: alphorn_net::Address = record.parse().unwrap();
+    assert_eq!(address.id(), NodeInfo::example().id);
     let expected = json!({
         "head_slot": "5", "sync_distance": "1", "is_syncing": false,
         "is_optimistic": false, "el_offline": false,

@@ -162,6 +162,7 @@ fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
             },
         },
         recorder: None,
+        record: String::new(),
         is_aggregator: true,
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
         code: way.code.clone(),
