@@ -237,6 +237,60 @@ fn bodies_in_ssz_and_json_say_the_same() {
     }
 }
 
+/// Bodies after drawn edits, and one kind's bodies for another: an answer or a reason, never a panic, and what
+/// is accepted says the same in SSZ again.
+#[test]
+fn edited_bodies_are_answered_or_refused() {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+    const PIECES: [&[u8]; 8] = [b"{", b"[", b"\"", b"0x", b"-1", b"1e99", b"null", b"\xff"];
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut below = |end: usize| usize::try_from(rng.next_u64() % end as u64).unwrap();
+    let bodies: Vec<Vec<u8>> = works()
+        .iter()
+        .flat_map(|work| [ssz::encode(work), in_json(work).to_string().into_bytes()])
+        .collect();
+    let (mut accepted, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut body = bodies[below(bodies.len())].clone();
+        for _ in 0..below(4) {
+            let at = below(body.len());
+            match below(4) {
+                0 => body[at] = u8::try_from(below(256)).unwrap(),
+                1 => body.truncate(at + 1),
+                2 => {
+                    let end = at + below(body.len() - at);
+                    let piece = body[at..end].to_vec();
+                    body.splice(at..at, piece);
+                }
+                _ => {
+                    body.splice(at..=at, PIECES[below(PIECES.len())].iter().copied());
+                }
+            }
+        }
+        let kind = Kind::ALL[below(Kind::ALL.len())];
+        let body = Bytes::from(body);
+        for read in [
+            ssz::decode(kind, &body, 1, &lookup),
+            texts::decode(kind, &body, 1, &lookup),
+        ] {
+            match read {
+                Ok(work) => {
+                    accepted += 1;
+                    let again = Bytes::from(ssz::encode(&work));
+                    let same = ssz::decode(kind, &again, kept(&work), &lookup);
+                    assert_eq!(ssz::encode(&same.unwrap()), again);
+                }
+                Err(reason) => {
+                    refused += 1;
+                    assert!(!reason.is_empty());
+                }
+            }
+        }
+    }
+    assert!(accepted > 1_000 && refused > 1_000, "{accepted} {refused}");
+}
+
 /// A body or the name of a registry changes only together with its line in `conformance.toml`.
 #[test]
 fn bodies_and_names_are_the_pinned_ones() {
