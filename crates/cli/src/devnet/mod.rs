@@ -81,8 +81,9 @@ before.
 
 With --flood machines send the first node forged votes as fast as it reads them, each under a new
 name whenever it is banned. The memory of each node may then be 5 % above its own bound
-(memory_bound_bytes of its summary), and of the honest votes at least 90 % of those before the flood
-must be in blocks.
+(memory_bound_bytes of its summary) while it lasts. The network goes on for 300 s after it, and in the
+second half of that time no node may take half as much again as another. Of the honest votes at least
+99 % of those before the flood must be in blocks.
 
 Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that
 cost too much, 2 usage, 3 a node did not start, 5 nodes disagree on a finalised block or finality
@@ -153,6 +154,8 @@ struct Plan {
     warmup: u64,
     /// Slots that the processes run on after the last judged one: its votes must be in a block.
     tail: u64,
+    /// Slots that the processes run on after a flood.
+    calm: u64,
     /// It ended before its time.
     is_cut: bool,
     /// How busy it is predicted to keep this machine, and a warning if that is much.
@@ -167,7 +170,9 @@ impl Plan {
     /// A network that begins as soon as its nodes can be there, or that of `--genesis`.
     fn new(args: &Args) -> Result<Self> {
         let slots = args.warmup_slots + args.slots + TAIL_SLOTS;
-        let key_slots = (slots + 8).next_power_of_two().max(64);
+        // Keys of one-time signatures have room for slots of a second after a flood.
+        let spare = 8 + args.flood.map_or(0, |_| flood::calm_slots(1_000));
+        let key_slots = (slots + spare).next_power_of_two().max(64);
         let (mut network, hosts): (_, Vec<u32>) = match &args.genesis {
             None => {
                 let network = args.network.file(args.nodes, key_slots, &args.common)?;
@@ -190,8 +195,12 @@ impl Plan {
         let nodes = hosts.len();
         let (load, warning) = predict(&network, None, &hosts, &args.common, args.force)?;
         let horn = network.horn(&scheme::info(&network, &args.common)?)?;
+        let timing = network.timing()?;
         let tail = horn.inclusion_slots_min() + TAIL_SLOTS;
-        let all = args.warmup_slots + args.slots + tail;
+        let calm = args
+            .flood
+            .map_or(0, |_| flood::calm_slots(timing.slot_ms()));
+        let all = args.warmup_slots + args.slots + tail + calm;
         let (scheme, slots) = (&network.alphorn_scheme, network.alphorn_key_slots);
         if scheme == "xmss" && slots < all {
             return Err(
@@ -215,11 +224,12 @@ impl Plan {
             .into());
         }
         Ok(Plan {
-            timing: network.timing()?,
+            timing,
             network,
             slots: args.slots,
             warmup: args.warmup_slots,
             tail,
+            calm,
             is_cut: false,
             load,
             warning,
@@ -252,9 +262,19 @@ impl Plan {
         self.is_cut = true;
     }
 
+    /// The time at which a flood is over.
+    fn calms(&self) -> SystemTime {
+        self.after(self.tail)
+    }
+
     /// The time at which all is over.
     fn end(&self) -> SystemTime {
-        let slots = self.judged().end + self.tail;
+        self.after(self.tail + self.calm)
+    }
+
+    /// So many slots after the last judged one.
+    fn after(&self, slots: u64) -> SystemTime {
+        let slots = self.judged().end + slots;
         // Past the start of the slot in which the last one is judged.
         self.at(slots * self.timing.slot_ms() + self.timing.slot_ms() / 4)
     }
@@ -308,7 +328,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         progress.end();
     }
     let told = running.end()?;
-    let cost = |(schedule, (ended, resident))| flood::Cost::new(ended, schedule, resident, &told);
+    let cost = |(schedule, (ended, during, after))| {
+        flood::Cost::new(ended, schedule, during, after, &told)
+    };
     let flooded = flood.as_ref().zip(flooded).map(cost);
     let verdict = judge::Verdict::new(&plan, &told, happened, busy.since());
     sink.say(&verdict.table());
@@ -404,7 +426,7 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
     extra
 }
 
-/// Floods the first node until the run is over, and watches the memory of all; none if somebody asks
+/// Floods the first node, and watches the memory of all while it lasts and after it; none if somebody asks
 /// for the end meanwhile.
 fn suffer_flood(
     args: &Args,
@@ -412,7 +434,7 @@ fn suffer_flood(
     plan: &Plan,
     nodes: &[Member],
     running: &mut Running,
-) -> Result<Option<(flood::Ended, Vec<Resident>)>> {
+) -> Result<Option<(flood::Ended, Vec<Resident>, Vec<Resident>)>> {
     let begin = schedule.begin * plan.timing.slot_ms();
     running.wait_until(plan.at(begin))?;
     if running.is_interrupted() {
@@ -425,9 +447,10 @@ fn suffer_flood(
         format: plan.format(&args.common)?,
     };
     let flood = flood::Flood::start(&target, args.flood.unwrap_or(1))?;
-    let resident = watch_until(running, plan.end())?;
+    let during = watch_until(running, plan.calms())?;
     let ended = flood.end();
-    Ok((!running.is_interrupted()).then_some((ended, resident)))
+    let after = watch_until(running, plan.end())?;
+    Ok((!running.is_interrupted()).then_some((ended, during, after)))
 }
 
 /// An end with a code of its own.
