@@ -10,7 +10,7 @@ use std::ops::Range;
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::kernel::{
-    Dispatch, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vector, Vectors,
+    Dispatch, Pass, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes, Vector, Vectors,
 };
 use crate::ring::{DEGREE, Ntt, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
@@ -240,7 +240,7 @@ impl Pass for Collapse<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> [Vec<Rq>; LIFTS] {
-        let weights = sign_weights(self.weights);
+        let weights = V::sign_weights(self.weights);
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
         for _ in self.indices {
@@ -265,7 +265,7 @@ impl Pass for CollapseResidues<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> [Vec<Ntt>; LIFTS] {
-        let weights = sign_weights(self.weights);
+        let weights = V::sign_weights(self.weights);
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
         for out in &mut out {
@@ -283,41 +283,23 @@ impl Pass for CollapseResidues<'_> {
 
 /// For each lift the coefficients of the element of 64 columns, before they are reduced.
 #[inline(always)]
-fn column_sums<V: Vectors>(planes: &SignPlanes, weights: &SignWeights) -> [[i64; DEGREE]; LIFTS] {
-    let mut sums = [[0; DEGREE]; SIGN_PARTS];
+fn column_sums<V: Vectors>(
+    planes: &SignPlanes,
+    weights: &V::SignWeights,
+) -> [[i64; DEGREE]; LIFTS] {
+    let mut sums = [[0; DEGREE]; LIFTS];
     V::weigh_signs(planes, weights, &mut sums);
-    let mut out = [[0i64; DEGREE]; LIFTS];
-    for (out, parts) in out.iter_mut().zip(sums.as_chunks::<RESIDUE_BYTES>().0) {
-        let mut whole = [0i64; DEGREE];
-        for (byte, part) in parts.iter().enumerate() {
-            // 256 products below 2^8, times 2^40 at most.
-            for (sum, &part) in whole.iter_mut().zip(part) {
-                *sum += i64::from(part) << (8 * byte);
-            }
-        }
-        // X -> X^-1.
-        out[0] = whole[0];
-        for (out, &x) in out[1..].iter_mut().zip(whole[1..].iter().rev()) {
-            *out = -x;
+    // X -> X^-1.
+    for sums in &mut sums {
+        sums[1..].reverse();
+        for sum in &mut sums[1..] {
+            *sum = -*sum;
         }
     }
-    out
+    sums
 }
 
-/// The bytes of the weights of all lifts.
-fn sign_weights(weights: &[Weights; LIFTS]) -> Box<SignWeights> {
-    let mut out = Box::new([[0; SIGN_PARTS]; SIGN_GROUPS]);
-    for (group, words) in out.iter_mut().enumerate() {
-        for (part, word) in words.iter_mut().enumerate() {
-            let (lift, byte) = (part / RESIDUE_BYTES, part % RESIDUE_BYTES);
-            let of_row = |k: usize| weights[lift][SIGN_ROWS * group + k].to_le_bytes()[byte];
-            *word = u32::from_le_bytes(std::array::from_fn(of_row));
-        }
-    }
-    out
-}
-
-const _: () = assert!(SIGN_PARTS == LIFTS * RESIDUE_BYTES && SIGN_GROUPS * SIGN_ROWS == ROWS);
+const _: () = assert!(SIGN_LIFTS == LIFTS && SIGN_GROUPS * SIGN_ROWS == ROWS);
 
 /// The squared norm of an image.
 #[must_use]

@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 
 use alphorn_exec::Avx2;
 
-use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, portable};
+use super::{ColumnSums, Pass, RowWeights, SignPlanes, Signs, Vector, Vectors, portable};
 
 /// See [`super::Dispatch::run`].
 #[inline]
@@ -34,9 +34,15 @@ impl Vectors for Lanes {
     type Wide = Half;
     type Row = Row;
 
+    type SignWeights = portable::SubsetSums;
+
+    fn sign_weights(weights: &RowWeights) -> Box<portable::SubsetSums> {
+        portable::subset_sums(weights)
+    }
+
     /// The portable loops, over vectors of this level.
     #[inline(always)]
-    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+    fn weigh_signs(planes: &SignPlanes, weights: &portable::SubsetSums, sums: &mut ColumnSums) {
         portable::weigh_signs(planes, weights, sums);
     }
 

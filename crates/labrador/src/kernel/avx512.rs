@@ -7,7 +7,7 @@ use alphorn_exec::Avx512Vnni;
 
 use super::avx2::Row;
 use super::{
-    Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
+    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes, Signs, Vector,
     Vectors,
 };
 
@@ -38,10 +38,25 @@ impl Vectors for Lanes {
     type Wide = Wide;
     type Row = Row;
 
+    type SignWeights = ByteWeights;
+
+    fn sign_weights(weights: &RowWeights) -> Box<ByteWeights> {
+        let mut out = Box::new([[0; SIGN_PARTS]; SIGN_GROUPS]);
+        for (group, words) in out.iter_mut().enumerate() {
+            for (part, word) in words.iter_mut().enumerate() {
+                let (lift, byte) = (part / WEIGHT_BYTES, part % WEIGHT_BYTES);
+                let of_row = |k: usize| weights[lift][SIGN_ROWS * group + k].to_le_bytes()[byte];
+                *word = u32::from_le_bytes(std::array::from_fn(of_row));
+            }
+        }
+        out
+    }
+
     /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
     /// one instruction adds the products of four rows for one part.
     #[inline(always)]
-    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+    fn weigh_signs(planes: &SignPlanes, weights: &ByteWeights, sums: &mut ColumnSums) {
+        *sums = [[0; 64]; SIGN_LIFTS];
         let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
         for columns in 0..4 {
             // SAFETY: `_mm512_setzero_si512` touches no memory, and its operands come from code
@@ -61,13 +76,17 @@ impl Vectors for Lanes {
                     }
                 }
             }
-            for (sums, part) in sums.iter_mut().zip(parts) {
-                let place: &mut [i32; 16] = (&mut sums[16 * columns..16 * (columns + 1)])
-                    .try_into()
-                    .expect("sixteen sums");
-                // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. AVX-512 is
-                // there: only code compiled for it names this type.
-                unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), part) }
+            for (sums, parts) in sums.iter_mut().zip(parts.as_chunks::<WEIGHT_BYTES>().0) {
+                for (byte, &part) in parts.iter().enumerate() {
+                    let mut numbers = [0i32; 16];
+                    // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. AVX-512 is
+                    // there: only code compiled for it names this type.
+                    unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), part) }
+                    // 256 products below 2^8, times 2^40 at most.
+                    for (sum, x) in sums[16 * columns..].iter_mut().zip(numbers) {
+                        *sum += i64::from(x) << (8 * byte);
+                    }
+                }
             }
         }
     }
@@ -108,6 +127,15 @@ impl Vectors for Lanes {
         }
     }
 }
+
+/// Bytes of a weight.
+const WEIGHT_BYTES: usize = 6;
+
+/// Weights of a row, of eight bits each.
+const SIGN_PARTS: usize = SIGN_LIFTS * WEIGHT_BYTES;
+
+/// For each group of rows and each part the weights of its four rows, from the lowest byte on.
+type ByteWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
 
 const _: () = assert!(
     SIGN_GROUPS * 32 == 2048,

@@ -86,18 +86,18 @@ pub(crate) const SIGN_ROWS: usize = 4;
 /// Groups of rows of a projection matrix.
 pub(crate) const SIGN_GROUPS: usize = 64;
 
-/// Weights of a row, of eight bits each.
-pub(crate) const SIGN_PARTS: usize = 18;
+/// Lifts that weigh the same signs.
+pub(crate) const SIGN_LIFTS: usize = 3;
 
 /// The signs of 256 rows by 64 columns, as two planes of bits: a sign is the difference of the
 /// bits `256 (row / 4) + 4 column + row mod 4` of both.
 pub(crate) type SignPlanes = [[u8; 2048]; 2];
 
-/// For each group of rows and each part the weights of its four rows, from the lowest byte on.
-pub(crate) type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
+/// For each lift the weight of each row, below `2^48`.
+pub(crate) type RowWeights = [[u64; SIGN_ROWS * SIGN_GROUPS]; SIGN_LIFTS];
 
-/// A sum for each part and column.
-pub(crate) type SignSums = [[i32; 64]; SIGN_PARTS];
+/// For each lift the sum of each column.
+pub(crate) type ColumnSums = [[i64; 64]; SIGN_LIFTS];
 
 /// The signs of 256 rows by 64 columns as numbers.
 pub(crate) type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];
@@ -107,8 +107,14 @@ pub trait Vectors {
     /// Runs a pass of this level as a function of its own, where inlining would repeat long code.
     fn call<P: Pass>(pass: P) -> P::Output;
 
-    /// `sums[part][column] = sum_row sign[row][column] weight[part][row]`.
-    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums);
+    /// Weights of rows in the form that [`Vectors::weigh_signs`] reads again and again.
+    type SignWeights;
+
+    /// Brings weights into that form.
+    fn sign_weights(weights: &RowWeights) -> Box<Self::SignWeights>;
+
+    /// `sums[lift][column] = sum_row sign[row][column] weight[lift][row]`.
+    fn weigh_signs(planes: &SignPlanes, weights: &Self::SignWeights, sums: &mut ColumnSums);
 
     /// `signs[row][column]`.
     fn unpack_signs(planes: &SignPlanes, signs: &mut Signs);

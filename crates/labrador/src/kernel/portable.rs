@@ -1,8 +1,7 @@
 //! Eight numbers in an array: what every machine has, and the oracle of the other levels.
 
 use super::{
-    Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
-    Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_ROWS, SignPlanes, Signs, Vector, Vectors,
 };
 
 /// The vectors of the portable level.
@@ -17,8 +16,14 @@ impl Vectors for Portable {
     type Wide = Row;
     type Row = Row;
 
+    type SignWeights = SubsetSums;
+
+    fn sign_weights(weights: &RowWeights) -> Box<SubsetSums> {
+        subset_sums(weights)
+    }
+
     #[inline(always)]
-    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+    fn weigh_signs(planes: &SignPlanes, weights: &SubsetSums, sums: &mut ColumnSums) {
         weigh_signs(planes, weights, sums);
     }
 
@@ -67,25 +72,70 @@ pub(super) fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
     }
 }
 
-/// See [`Vectors::weigh_signs`]: half of the groups at a time, since 128 products below `2^8` stay
-/// below `2^15`.
-#[inline(always)]
-pub(super) fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
-    *sums = [[0; 64]; SIGN_PARTS];
-    for half in 0..2 {
-        let mut parts = [[0i16; 64]; SIGN_PARTS];
-        for group in half * SIGN_GROUPS / 2..(half + 1) * SIGN_GROUPS / 2 {
-            let signs = signs(planes, group);
-            for (part, weights) in parts.iter_mut().zip(&weights[group]) {
-                for (row, weight) in signs.iter().zip(weights.to_le_bytes()) {
-                    for (sum, &sign) in part.iter_mut().zip(row) {
-                        *sum = sum.wrapping_add(sign.wrapping_mul(i16::from(weight)));
-                    }
-                }
-            }
+/// One sum for each lift, and a zero.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Lifted([i64; 4]);
+
+impl Lifted {
+    #[inline(always)]
+    fn with(mut self, other: &Self, f: impl Fn(i64, i64) -> i64) -> Self {
+        for (x, &y) in self.0.iter_mut().zip(&other.0) {
+            *x = f(*x, y);
         }
-        for (sum, part) in sums.as_flattened_mut().iter_mut().zip(parts.as_flattened()) {
-            *sum += i32::from(*part);
+        self
+    }
+
+    #[inline(always)]
+    fn add(self, other: &Self) -> Self {
+        self.with(other, |x, y| x + y)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: &Self) -> Self {
+        self.with(other, |x, y| x - y)
+    }
+}
+
+/// For each group of rows the sums of the weights of all subsets of its four rows. All of it is
+/// 32 KiB, which stays near.
+pub(super) struct SubsetSums([[Lifted; 1 << SIGN_ROWS]; SIGN_GROUPS]);
+
+/// See [`Vectors::sign_weights`].
+pub(super) fn subset_sums(weights: &RowWeights) -> Box<SubsetSums> {
+    let zero = Lifted([0; 4]);
+    let mut out = Box::new(SubsetSums([[zero; 1 << SIGN_ROWS]; SIGN_GROUPS]));
+    for (group, sums) in out.0.iter_mut().enumerate() {
+        for subset in 1..sums.len() {
+            let row = SIGN_ROWS * group + subset.trailing_zeros() as usize;
+            let mut sum = sums[subset & (subset - 1)];
+            for (sum, weights) in sum.0.iter_mut().zip(weights) {
+                *sum += weights[row] as i64;
+            }
+            sums[subset] = sum;
+        }
+    }
+    out
+}
+
+/// See [`Vectors::weigh_signs`]: a column of four rows is a subset of them in each plane, and its
+/// signs are the first less the second. No sum of 256 weights below `2^48` is beyond `2^56`.
+#[inline(always)]
+pub(super) fn weigh_signs(planes: &SignPlanes, weights: &SubsetSums, sums: &mut ColumnSums) {
+    let mut columns = [Lifted([0; 4]); 64];
+    for (pair, columns) in columns.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        let [mut even, mut odd] = *columns;
+        for (group, subsets) in weights.0.iter().enumerate() {
+            let byte = |plane: usize| usize::from(planes[plane][32 * group + pair]);
+            let (plus, minus) = (byte(0), byte(1));
+            even = even.add(&subsets[plus & 15]).sub(&subsets[minus & 15]);
+            odd = odd.add(&subsets[plus >> 4]).sub(&subsets[minus >> 4]);
+        }
+        *columns = [even, odd];
+    }
+    for (lift, sums) in sums.iter_mut().enumerate() {
+        for (sum, column) in sums.iter_mut().zip(&columns) {
+            *sum = column.0[lift];
         }
     }
 }
