@@ -39,7 +39,8 @@ impl Projection {
 
     /// The signs of ring elements from `first` on, as planes of bits.
     fn planes(&self, first: usize) -> Planes {
-        Planes(self.0.stream_at((first * ELEMENT_BYTES) as u64))
+        let stream = self.0.stream_at((first * ELEMENT_BYTES) as u64);
+        Planes(stream, Box::new([[0; ELEMENT_BYTES / 2]; 2]))
     }
 
     /// The product of the matrix and `vector`, as integers.
@@ -144,14 +145,13 @@ impl Projection {
 }
 
 /// The planes of one ring element after another.
-struct Planes(Stream);
+struct Planes(Stream, Box<SignPlanes>);
 
 impl Planes {
     #[inline(always)]
-    fn next(&mut self) -> SignPlanes {
-        let mut planes = [[0; ELEMENT_BYTES / 2]; 2];
-        self.0.fill(planes.as_flattened_mut());
-        planes
+    fn next(&mut self) -> &SignPlanes {
+        self.0.fill(self.1.as_flattened_mut());
+        &self.1
     }
 }
 
@@ -181,7 +181,7 @@ impl Pass for Project<'_> {
         while place < self.places.end {
             let count = TILE.min(self.places.end - place);
             for signs in &mut signs[..count] {
-                V::unpack_signs(&planes.next(), signs);
+                V::unpack_signs(planes.next(), signs);
             }
             for (image, block) in out.iter_mut().zip(self.blocks) {
                 let rest = block.get(place..).unwrap_or_default();
@@ -244,7 +244,7 @@ impl Pass for Collapse<'_> {
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
         for _ in self.indices {
-            let sums = column_sums::<V>(&planes.next(), &weights);
+            let sums = column_sums::<V>(planes.next(), &weights);
             for (out, sums) in out.iter_mut().zip(&sums) {
                 out.push(Rq::from_integers(sums));
             }
@@ -272,7 +272,7 @@ impl Pass for CollapseResidues<'_> {
             out.reserve(self.indices.len());
         }
         for _ in self.indices {
-            let sums = column_sums::<V>(&planes.next(), &weights);
+            let sums = column_sums::<V>(planes.next(), &weights);
             for (out, sums) in out.iter_mut().zip(&sums) {
                 out.push(Ntt::from_sums_in::<V>(sums));
             }
@@ -363,10 +363,11 @@ mod tests {
 
     /// The signs of a ring element, which all levels unpack equally.
     fn unpacked(projection: &Projection, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
-        let planes = projection.planes(index).next();
-        let signs = Backend::Portable.run(Unpack(&planes));
+        let mut planes = projection.planes(index);
+        let planes = planes.next();
+        let signs = Backend::Portable.run(Unpack(planes));
         for backend in KERNELS.available() {
-            assert_eq!(backend.run(Unpack(&planes)), signs, "{backend}");
+            assert_eq!(backend.run(Unpack(planes)), signs, "{backend}");
         }
         signs
     }
