@@ -32,12 +32,6 @@ witness! {
 }
 
 witness! {
-    /// Proof that this processor has AVX2, and the bit instructions that came with it: for kernels of
-    /// 64-bit products.
-    Avx2Bmi: "avx2" "bmi1" "bmi2"
-}
-
-witness! {
     /// Proof that this processor has AVX2, and the fused multiply-add of floating point that came with
     /// it (Haswell, Zen): for kernels whose products are made of doubles.
     Avx2Fma: "avx2" "fma"
@@ -57,12 +51,6 @@ witness! {
     /// Proof that this processor has the multiply-add of 52 bits of AVX-512 (Cannon Lake, Zen 4), and
     /// F, BW, DQ and VL, which no processor with that one lacks.
     Avx512Ifma: "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512ifma"
-}
-
-impl From<Avx2Bmi> for Avx2 {
-    fn from(_: Avx2Bmi) -> Avx2 {
-        Avx2(())
-    }
 }
 
 impl From<Avx2Fma> for Avx2 {
@@ -104,8 +92,6 @@ impl From<Avx512Ifma> for Avx512F {
 pub enum InstructionSet {
     /// See [`Avx2`].
     Avx2,
-    /// See [`Avx2Bmi`].
-    Avx2Bmi,
     /// See [`Avx2Fma`].
     Avx2Fma,
     /// See [`Avx512Dq`].
@@ -121,7 +107,7 @@ impl InstructionSet {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            InstructionSet::Avx2 | InstructionSet::Avx2Bmi | InstructionSet::Avx2Fma => "avx2",
+            InstructionSet::Avx2 | InstructionSet::Avx2Fma => "avx2",
             InstructionSet::Avx512Dq => "avx512dq",
             InstructionSet::Avx512Vnni | InstructionSet::Avx512Ifma => "avx512",
         }
@@ -132,7 +118,6 @@ impl InstructionSet {
     pub fn needs(self) -> &'static [&'static str] {
         match self {
             InstructionSet::Avx2 => Avx2::NEEDS,
-            InstructionSet::Avx2Bmi => Avx2Bmi::NEEDS,
             InstructionSet::Avx2Fma => Avx2Fma::NEEDS,
             InstructionSet::Avx512Dq => Avx512Dq::NEEDS,
             InstructionSet::Avx512Vnni => Avx512Vnni::NEEDS,
@@ -145,7 +130,6 @@ impl InstructionSet {
     pub fn detect(self) -> Option<Backend> {
         match self {
             InstructionSet::Avx2 => Avx2::detect().map(Backend::Avx2),
-            InstructionSet::Avx2Bmi => Avx2Bmi::detect().map(Backend::Avx2Bmi),
             InstructionSet::Avx2Fma => Avx2Fma::detect().map(Backend::Avx2Fma),
             InstructionSet::Avx512Dq => Avx512Dq::detect().map(Backend::Avx512Dq),
             InstructionSet::Avx512Vnni => Avx512Vnni::detect().map(Backend::Avx512Vnni),
@@ -163,8 +147,6 @@ pub enum Backend {
     Portable,
     /// See [`Avx2`].
     Avx2(Avx2),
-    /// See [`Avx2Bmi`].
-    Avx2Bmi(Avx2Bmi),
     /// See [`Avx2Fma`].
     Avx2Fma(Avx2Fma),
     /// See [`Avx512Dq`].
@@ -182,7 +164,6 @@ impl Backend {
         match self {
             Backend::Portable => "portable",
             Backend::Avx2(_) => InstructionSet::Avx2.name(),
-            Backend::Avx2Bmi(_) => InstructionSet::Avx2Bmi.name(),
             Backend::Avx2Fma(_) => InstructionSet::Avx2Fma.name(),
             Backend::Avx512Dq(_) => InstructionSet::Avx512Dq.name(),
             Backend::Avx512Vnni(_) => InstructionSet::Avx512Vnni.name(),
@@ -204,7 +185,6 @@ mod tests {
     #[test]
     fn a_lesser_witness_comes_only_from_one_that_needs_the_same() {
         let has = |needs: &[&str], need| needs.contains(&need);
-        assert!(Avx2::NEEDS.iter().all(|need| has(Avx2Bmi::NEEDS, need)));
         assert!(Avx2::NEEDS.iter().all(|need| has(Avx2Fma::NEEDS, need)));
         let dq = Avx512Dq::NEEDS;
         assert!(dq.iter().all(|need| has(Avx512Ifma::NEEDS, need)));

@@ -86,8 +86,6 @@ impl<const RATE: usize> Shakes<RATE> {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2(witness) => avx2::permute(witness, &mut self.0),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2Bmi(witness) => avx2::permute(witness.into(), &mut self.0),
-            #[cfg(target_arch = "x86_64")]
             Backend::Avx2Fma(witness) => avx2::permute(witness.into(), &mut self.0),
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512Dq(witness) => avx512::permute(witness.into(), &mut self.0),
@@ -277,8 +275,8 @@ mod tests {
     use sha3::digest::{ExtendableOutput, XofReader};
 
     fn backends() -> Vec<Backend> {
-        use InstructionSet::{Avx2, Avx2Bmi, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vnni};
-        let sets = [Avx2, Avx2Bmi, Avx2Fma, Avx512Dq, Avx512Vnni, Avx512Ifma];
+        use InstructionSet::{Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vnni};
+        let sets = [Avx2, Avx2Fma, Avx512Dq, Avx512Vnni, Avx512Ifma];
         let wider = sets.map(InstructionSet::detect);
         let wider = wider.into_iter().flatten();
         std::iter::once(Backend::Portable).chain(wider).collect()

@@ -26,8 +26,6 @@ mod stop;
 struct Readme;
 
 pub use exec::Exec;
-pub use instructions::{
-    Avx2, Avx2Bmi, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vnni, Backend, InstructionSet,
-};
+pub use instructions::{Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vnni, Backend, InstructionSet};
 pub use kernels::{BackendError, Kernels};
 pub use stop::{Pulse, Stop, Stopped, Watch};

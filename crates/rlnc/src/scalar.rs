@@ -28,6 +28,14 @@ const R_260: Scalar = Scalar([
     0xeec7_3d21_7f5b_e65c,
     0x0994_11b7_c309_a3dc,
 ]);
+/// 2^562 modulo ℓ: a Montgomery product with it is a multiplication by 2^306.
+#[cfg(target_arch = "x86_64")]
+const R_306: Scalar = Scalar([
+    0xda08_b394_4420_6ed2,
+    0xd285_c8b8_35dd_579e,
+    0xf997_2d71_8eaa_5e8c,
+    0x08f7_3bb1_cf48_5fd6,
+]);
 
 /// An integer modulo ℓ, the prime order of Ristretto255, as its canonical representative.
 ///
@@ -95,6 +103,12 @@ impl Scalar {
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn times_2_260(self) -> Scalar {
         self.montgomery_mul(R_260)
+    }
+
+    /// self · 2^306 modulo ℓ: the form in which the AVX2 row kernel takes its few factors.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn times_2_306(self) -> Scalar {
+        self.montgomery_mul(R_306)
     }
 
     /// self · other / 2^256 modulo ℓ.

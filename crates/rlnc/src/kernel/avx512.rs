@@ -16,6 +16,7 @@ use core::arch::x86_64::*;
 use alphorn_exec::Avx512Ifma;
 
 use crate::field::Fe;
+use crate::kernel::lanes::{self, Lanes};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::{Block, LANES, Row};
@@ -23,14 +24,50 @@ use crate::scalar::Scalar;
 
 /// See [`super::Dispatch::accumulate`].
 pub(super) fn accumulate(
-    _: Avx512Ifma,
+    witness: Avx512Ifma,
     table: &Table,
     vectors: &[Digits],
     sums: &mut [Vec<Point>],
 ) {
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn compiled(witness: Avx512Ifma, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+        lanes::accumulate(witness, table, vectors, sums);
+    }
     // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
     // is compiled for.
-    unsafe { accumulate_lanes(table, vectors, sums) }
+    unsafe { compiled(witness, table, vectors, sums) }
+}
+
+impl Lanes for Avx512Ifma {
+    type Sum = Sum8;
+
+    #[inline(always)]
+    fn identity(self) -> Sum8 {
+        // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
+        unsafe { Sum8::identity() }
+    }
+
+    #[inline(always)]
+    fn add(self, sum: &mut Sum8, rows: &[&TableRow; LANES], digits: &[i8; LANES]) {
+        // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
+        unsafe { sum.add(&NielsRows::select(rows, digits)) }
+    }
+
+    #[inline(always)]
+    fn fetch(self, row: &TableRow) {
+        // SAFETY: `self` is a witness of more than the instruction needs; the pointers come from a
+        // reference, and a prefetch reads nothing.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(row.0.as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(row.0[8..].as_ptr().cast());
+        }
+    }
+
+    #[inline(always)]
+    fn points(self, sum: &Sum8) -> [Point; LANES] {
+        // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
+        unsafe { sum.points() }
+    }
 }
 
 /// See [`super::Dispatch::combine_into`].
@@ -45,7 +82,7 @@ type Fe8 = [__m512i; 5];
 
 /// Eight sums: y-x, y+x and t carried, z raw. 2x and 2y follow from the first two.
 #[derive(Clone, Copy)]
-struct Sum8 {
+pub(super) struct Sum8 {
     y_minus_x: Fe8,
     y_plus_x: Fe8,
     z: Fe8,
@@ -185,19 +222,14 @@ impl Sum8 {
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn points(&self) -> [Point; LANES] {
         let [minus, plus, z, t] =
-            [&self.y_minus_x, &self.y_plus_x, &self.z, &self.t].map(|value| lanes(value));
-        std::array::from_fn(|lane| Point {
-            x: plus[lane].sub(minus[lane]),
-            y: plus[lane].add(minus[lane]).carried(),
-            z: z[lane].add(z[lane]).carried(),
-            t: t[lane].add(t[lane]).carried(),
-        })
+            [&self.y_minus_x, &self.y_plus_x, &self.z, &self.t].map(|value| elements(value));
+        std::array::from_fn(|lane| lanes::point(minus[lane], plus[lane], z[lane], t[lane]))
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn lanes(value: &Fe8) -> [Fe; LANES] {
+fn elements(value: &Fe8) -> [Fe; LANES] {
     let limbs = value.map(|limb| store(limb));
     std::array::from_fn(|lane| Fe(limbs.map(|limb| limb[lane])))
 }
@@ -226,17 +258,12 @@ struct NielsRows {
 }
 
 impl NielsRows {
-    /// Lane λ gets sign(d_λ)·rows[|d_λ|-1], or the identity for d_λ = 0.
+    /// Lane λ gets sign(d_λ)·rows[λ].
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn select(rows: &[TableRow], identity: &TableRow, digits: &[i8; LANES]) -> NielsRows {
-        let select = |lane: usize| match usize::from(digits[lane].unsigned_abs()) {
-            0 => identity,
-            magnitude => &rows[magnitude - 1],
-        };
-        let selected: [&TableRow; LANES] = std::array::from_fn(select);
-        let low = selected.map(|row| load(row.0.first_chunk().expect("sixteen words")));
-        let high = selected.map(|row| load(row.0.last_chunk().expect("sixteen words")));
+    fn select(rows: &[&TableRow; LANES], digits: &[i8; LANES]) -> NielsRows {
+        let low = rows.map(|row| load(row.0.first_chunk().expect("sixteen words")));
+        let high = rows.map(|row| load(row.0.last_chunk().expect("sixteen words")));
         let low = transpose(&low);
         let high = transpose(&high);
         let negative = (0..LANES).fold(0, |mask, lane| mask | u8::from(digits[lane] < 0) << lane);
@@ -292,62 +319,6 @@ fn transpose(v: &[__m512i; 8]) -> [__m512i; 8] {
     let [w0, w2, w4, w6] = quad(e0, e1, e2, e3);
     let [w1, w3, w5, w7] = quad(o0, o1, o2, o3);
     [w0, w1, w2, w3, w4, w5, w6, w7]
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn accumulate_lanes(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
-    /// Generators ahead of the current one whose rows are fetched into the cache.
-    const AHEAD: usize = 2;
-    /// Vectors that fetch rows: a few touch most of a generator's table for all others.
-    const FETCHING: usize = 3;
-    let groups = table.window.groups();
-    let rows_per_point = table.window.rows_per_point();
-    let identity = table.identity();
-    let scalars = vectors.iter().map(Digits::len).max().unwrap_or(0);
-    let mut sums8 = vec![Sum8::identity(); vectors.len() * groups];
-    for j in 0..scalars {
-        let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
-        let later = table
-            .rows
-            .get((j + AHEAD) * rows_per_point..)
-            .unwrap_or_default();
-        for (t, (vector, sums8)) in vectors
-            .iter()
-            .zip(sums8.chunks_exact_mut(groups))
-            .enumerate()
-        {
-            if j >= vector.len() {
-                continue;
-            }
-            for (group, sum) in sums8.iter_mut().enumerate() {
-                if t < FETCHING
-                    && let Some(digits) = vector.digits.get((j + AHEAD) * groups + group)
-                {
-                    prefetch(later, digits);
-                }
-                let digits = &vector.digits[j * groups + group];
-                if *digits != [0; LANES] {
-                    sum.add(&NielsRows::select(rows, identity, digits));
-                }
-            }
-        }
-    }
-    for (sums8, sums) in sums8.chunks_exact(groups).zip(sums) {
-        for (sum, points) in sums8.iter().zip(sums.chunks_exact_mut(LANES)) {
-            points.copy_from_slice(&sum.points());
-        }
-    }
-}
-
-/// Fetches both cache lines of the rows that digits will select.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn prefetch(rows: &[TableRow], digits: &[i8; LANES]) {
-    for digit in digits {
-        let row = &rows[usize::from(digit.unsigned_abs()).saturating_sub(1)];
-        _mm_prefetch::<_MM_HINT_T0>(row.0.as_ptr().cast());
-        _mm_prefetch::<_MM_HINT_T0>(row.0[8..].as_ptr().cast());
-    }
 }
 
 /// ℓ in limbs of 52 bits; limb 3 is zero.
@@ -439,6 +410,8 @@ fn reduce(mut c: [__m512i; 10]) -> [__m512i; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::tests::detected;
+    use alphorn_exec::InstructionSet;
 
     /// The operations on lanes that all hold the same values.
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
@@ -447,7 +420,7 @@ mod tests {
         let product = mul(&a, &b);
         let difference = carry(&sub(&product, &mul(&b, &b)));
         let sum = carry(&add(&product, &add(&product, &product)));
-        [lanes(&product), lanes(&difference), lanes(&sum)]
+        [elements(&product), elements(&difference), elements(&sum)]
     }
 
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
@@ -458,14 +431,14 @@ mod tests {
     /// Trap 20: all limbs at the greatest value that a factor may have.
     #[test]
     fn trap_20_field_operations_at_the_limb_bounds() {
-        if Avx512Ifma::detect().is_none() {
+        if !detected(InstructionSet::Avx512Ifma) {
             return;
         }
         let top = [(1 << 52) - 1; 5];
         let uneven = [(1 << 52) - 1, 0, (1 << 52) - 1, 1, (1 << 51) + (1 << 17)];
         for a in [top, uneven, [0; 5], [1, 0, 0, 0, 0]] {
             for b in [top, uneven, [0; 5], [(1 << 51) - 20, 0, 0, 0, 7]] {
-                // SAFETY: `detect` found the instructions.
+                // SAFETY: `detected` found the instructions.
                 let [product, difference, sum] = unsafe { operations(a, b) };
                 let expected = Fe(a).mul(Fe(b));
                 let less = expected.sub(Fe(b).square());
@@ -484,7 +457,7 @@ mod tests {
     /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get.
     #[test]
     fn trap_20_reduction_at_the_column_bounds() {
-        if Avx512Ifma::detect().is_none() {
+        if !detected(InstructionSet::Avx512Ifma) {
             return;
         }
         let mut limbs = ORDER52.map(|limb| limb as u64);
@@ -497,7 +470,7 @@ mod tests {
                 columns[i + j + 1] += 64 * ((product >> 52) as u64);
             }
         }
-        // SAFETY: `detect` found the instructions.
+        // SAFETY: `detected` found the instructions.
         let found = unsafe { reduced(columns) };
         // (-1)·(-1)·64 / 2^260.
         let power = (0..260).fold(Scalar::ONE, |x, _| x + x);
