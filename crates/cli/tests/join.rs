@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A network whose ports nobody else of this test's processes has.
 struct Network {
     bench: Bench,
-    port: u16,
+    api_ports: Vec<u64>,
 }
 
 /// A node that is killed if the test ends before it.
@@ -39,11 +39,14 @@ impl Network {
         let port = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
         let line = format!(
             "genesis --out net --nodes {NODES} --validators 64 --preset custom:1000:0,200,400,600,800 \
-             --delay 5 --port {port} --api-port {}",
+             --delay 5 --port {port} --api-port {} --json genesis.json",
             port + 10
         );
         bench.run(&line).expect(0, "64 validators");
-        Self { bench, port }
+        let made = bench.json("genesis.json");
+        let nodes = made["nodes"].as_array().unwrap();
+        let api_ports = nodes.iter().map(|node| number(node, "api_port")).collect();
+        Self { bench, api_ports }
     }
 
     fn start(&self, node: usize, options: &[String]) -> Node {
@@ -62,10 +65,13 @@ impl Network {
         Node(child.unwrap())
     }
 
+    fn address(&self, node: usize) -> String {
+        format!("127.0.0.1:{}", self.api_ports[node])
+    }
+
     /// Head and body of an answer.
     fn ask(&self, node: usize, path: &str) -> Option<(String, Vec<u8>)> {
-        let port = self.port + 10 + u16::try_from(node).unwrap();
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        let mut stream = TcpStream::connect(self.address(node)).ok()?;
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
@@ -125,9 +131,8 @@ fn a_node_joins_by_a_checkpoint_and_starts_again_in_seconds() {
     let (head, bytes) = network.ask(0, "/alphorn/v0/checkpoint").unwrap();
     let tag = head.lines().find_map(|line| line.strip_prefix("etag: "));
     let digest = tag.unwrap().trim_matches('"').trim_start_matches("0x");
-    let url = format!("http://127.0.0.1:{}", network.port + 10);
     let options = [
-        format!("--checkpoint-sync-url={url}"),
+        format!("--checkpoint-sync-url=http://{}", network.address(0)),
         format!("--checkpoint-digest={digest}"),
     ];
     nodes.push(network.start(last, &options));
