@@ -345,6 +345,13 @@ pub(super) struct Ended {
     seconds: f64,
 }
 
+/// A flood that is over, and the memory of all nodes.
+pub(super) struct Suffered {
+    pub(super) ended: Ended,
+    pub(super) during: Vec<Resident>,
+    pub(super) after: Vec<Resident>,
+}
+
 /// Memory of a node, in bytes.
 struct Memory {
     name: String,
@@ -365,19 +372,13 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn new(
-        ended: Ended,
-        schedule: &Schedule,
-        during: Vec<Resident>,
-        after: Vec<Resident>,
-        told: &Told,
-    ) -> Self {
+    pub(super) fn new(suffered: Suffered, schedule: &Schedule, told: &Told) -> Self {
         let last = || told.lives.iter().filter_map(|lives| lives.last());
         let mean = |slots: &Range<u64>| {
             let shares: Vec<f64> = last().map(|node| share(node, slots.clone())).collect();
             shares.iter().sum::<f64>() / shares.len().max(1) as f64
         };
-        let nodes = last().zip(during).zip(after);
+        let nodes = last().zip(suffered.during).zip(suffered.after);
         let nodes = nodes.map(|((node, during), after)| Memory {
             name: node.name.clone(),
             during,
@@ -385,7 +386,7 @@ impl Cost {
             bound: node.memory_bound_bytes,
         });
         Cost {
-            ended,
+            ended: suffered.ended,
             nodes: nodes.collect(),
             quiet: mean(&schedule.quiet),
             flooded: mean(&schedule.flooded),
@@ -551,7 +552,7 @@ mod tests {
             };
             let resident = |first, most| Resident { first, most };
             let during = vec![resident(90, [100, most]), resident(90, [90, 90])];
-            let calm = vec![resident(most, [most, after]), resident(90, [90, 100])];
+            let after = vec![resident(most, [most, after]), resident(90, [90, 100])];
             let ended = Ended {
                 flooders: 1,
                 sent: Sent {
@@ -561,7 +562,12 @@ mod tests {
                 seconds: 2.0,
             };
             let schedule = Schedule::new(2..20).unwrap();
-            Cost::new(ended, &schedule, during, calm, &told)
+            let suffered = Suffered {
+                ended,
+                during,
+                after,
+            };
+            Cost::new(suffered, &schedule, &told)
         };
         assert!(cost(1_050, 150, 99, 1).check().is_ok());
         assert!(cost(1_051, 150, 99, 1).check().is_err());

@@ -30,7 +30,7 @@ use folder::{Folder, Member, adopt, prepare};
 use interrupt::Interrupt;
 use process::{Happened, Running};
 use progress::Progress;
-use resident::{Resident, watch_until};
+use resident::watch_until;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -328,9 +328,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         progress.end();
     }
     let told = running.end()?;
-    let cost = |(schedule, (ended, during, after))| {
-        flood::Cost::new(ended, schedule, during, after, &told)
-    };
+    let cost = |(schedule, suffered)| flood::Cost::new(suffered, schedule, &told);
     let flooded = flood.as_ref().zip(flooded).map(cost);
     let verdict = judge::Verdict::new(&plan, &told, happened, busy.since());
     sink.say(&verdict.table());
@@ -434,7 +432,7 @@ fn suffer_flood(
     plan: &Plan,
     nodes: &[Member],
     running: &mut Running,
-) -> Result<Option<(flood::Ended, Vec<Resident>, Vec<Resident>)>> {
+) -> Result<Option<flood::Suffered>> {
     let begin = schedule.begin * plan.timing.slot_ms();
     running.wait_until(plan.at(begin))?;
     if running.is_interrupted() {
@@ -450,7 +448,12 @@ fn suffer_flood(
     let during = watch_until(running, plan.calms())?;
     let ended = flood.end();
     let after = watch_until(running, plan.end())?;
-    Ok((!running.is_interrupted()).then_some((ended, during, after)))
+    let suffered = flood::Suffered {
+        ended,
+        during,
+        after,
+    };
+    Ok((!running.is_interrupted()).then_some(suffered))
 }
 
 /// An end with a code of its own.
