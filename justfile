@@ -24,10 +24,11 @@ tidy:
 deny:
     cargo deny --locked check licenses bans sources
 
-# The vectors of docs/formats.md, by the encoders themselves.
+# The vectors of docs/formats.md, by the encoders themselves, and the proofs of vectors/proofs.
 vectors:
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-proto --test conformance
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-xmss --lib vectors::formats
+    ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-bindings --test vectors
 
 # The documentation, private items included.
 doc:
@@ -60,6 +61,15 @@ header:
 # The package for Python: the wheel in a fresh virtual environment, and its tests.
 python-check:
     crates/python/tests/check.sh
+
+# The library for JavaScript and the page of the book that uses it: in Node and in a headless Chromium.
+js-check:
+    crates/capi/js/tests/check.sh
+
+# The book, with the page that verifies a proof. Needs mdbook, and clang for the library of the page.
+book:
+    mdbook build
+    docs/browser/build.sh target/book/browser
 
 # The long tier: minutes to hours.
 soak:

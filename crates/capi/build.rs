@@ -1,4 +1,4 @@
-//! Names the shared library as `install.sh` does.
+//! What the linker is told of the library: its name, as `install.sh` gives it, or, for WebAssembly, whose memory a caller takes.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -6,7 +6,15 @@ fn main() {
         env!("CARGO_PKG_VERSION_MAJOR"),
         env!("CARGO_PKG_VERSION_MINOR"),
     );
-    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|set| set == value);
+    if is("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libalphorn.so.{major}.{minor}");
+    }
+    if is("CARGO_CFG_TARGET_FAMILY", "wasm") {
+        // `js/alphorn.mjs` lays arguments into memory of the library's own allocator. It calls what C runs before `main`
+        // once: the linker would put that into each function otherwise.
+        for name in ["malloc", "free", "__wasm_call_ctors"] {
+            println!("cargo::rustc-cdylib-link-arg=--export={name}");
+        }
     }
 }
