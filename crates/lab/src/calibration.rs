@@ -36,10 +36,11 @@ impl Kernel {
 }
 
 /// The kernels of the crates that validators run.
-pub const ALL: [&Kernels; 3] = [
+pub const ALL: [&Kernels; 4] = [
     &alphorn_bls::KERNELS,
     &alphorn_labrador::KERNELS,
     &alphorn_stark::KERNELS,
+    &alphorn_rlnc::KERNELS,
 ];
 
 /// All kernels of those crates.
