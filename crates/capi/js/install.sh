@@ -18,10 +18,9 @@ if ! command -v clang >/dev/null; then
     exit 1
 fi
 if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then rustup target add "$target"; fi
-# The profile of a release, which is the smallest too. There are no lanes of vectors here, so what serves them alone is
-# unused: that is no news to who installs.
+# There are no lanes of vectors here, so what serves them alone is unused: that is no news to who installs.
 export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="${CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS:-} -A unused"
-cargo rustc --quiet --locked --profile dist --target "$target" --package alphorn-capi --lib --crate-type cdylib "$@"
-built=${CARGO_TARGET_DIR:-../../../target}/$target/dist
+cargo rustc --quiet --locked --release --target "$target" --package alphorn-capi --lib --crate-type cdylib "$@"
+built=${CARGO_TARGET_DIR:-../../../target}/$target/release
 install -m 644 alphorn.mjs "$built/alphorn_capi.wasm" "$folder/"
 mv "$folder/alphorn_capi.wasm" "$folder/alphorn.wasm"

@@ -272,7 +272,7 @@ fn sums_have_their_fields_and_hold_for_hostile_keys() {
 fn sums_of_committees_with_a_key_or_two_are_those_of_blst() {
     let doctor = object("doctor");
     let kernels = doctor["kernels"].as_array().unwrap();
-    for krate in ["bls", "labrador", "stark"] {
+    for krate in ["bls", "labrador", "rlnc", "stark"] {
         let of = kernels.iter().filter(|kernel| kernel["crate"] == krate);
         assert_eq!(of.filter(|kernel| kernel["chosen"] == true).count(), 1);
     }
