@@ -81,9 +81,9 @@ before.
 
 With --flood machines send the first node forged votes as fast as it reads them, each under a new
 name whenever it is banned. The memory of each node may then be 5 % above its own bound
-(memory_bound_bytes of its summary) while it lasts. The network goes on for 300 s after it, and in the
-second half of that time no node may take half as much again as another. Of the honest votes at least
-99 % of those before the flood must be in blocks.
+(memory_bound_bytes of its summary) while it lasts. The network goes on for 300 s after it, and in
+the second half of that time no node may take half as much again as another. Of the honest votes at
+least 99 % of those before the flood must be in blocks.
 
 Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that
 cost too much, 2 usage, 3 a node did not start, 5 nodes disagree on a finalised block or finality
