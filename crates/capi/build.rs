@@ -1,4 +1,5 @@
-//! What the linker is told of the library: its name, as `install.sh` gives it, or, for WebAssembly, whose memory a caller takes.
+//! Arguments of the linker: the shared library's name, as `install.sh` gives it; for WebAssembly, exports that the
+//! loader in JavaScript needs.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -75,7 +75,7 @@ async function start() {
 }
 
 function failed(error) {
-  show("failed", "This did not work", `${error.message}. docs/browser/build.sh puts the library and the proof beside this page.`);
+  show("failed", "This did not work", `${error.message}. docs/browser/build.sh puts the library and the proof into the folder of this page.`);
 }
 
 start().catch(failed);

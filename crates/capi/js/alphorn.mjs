@@ -508,7 +508,7 @@ async function compiled(source) {
 }
 
 /**
- * Loads the library: `alphorn.wasm` beside this file, or the address, bytes or `WebAssembly.Module` that is given. Each call makes one of
+ * Loads the library: `alphorn.wasm` in the folder of this file, or the address, bytes or `WebAssembly.Module` that is given. Each call makes one of
  * its own, with memory of its own; after a fault of the library only a new one goes on.
  * @param {URL | string | BufferSource | WebAssembly.Module} [source]
  * @returns {Promise<Alphorn>}

@@ -1,7 +1,7 @@
 //! The same broadcast on every kernel of this processor: `cargo run --release -p alphorn-rlnc --example
 //! kernels -- 117800` for that many bytes.
 //!
-//! `alphorn bench broadcast` measures more, beside curve25519-dalek.
+//! `alphorn bench broadcast` measures more, and curve25519-dalek in the same run.
 
 use alphorn_rlnc::{
     Coding, Cut, Generators, Id, KERNELS, Law, PAYLOAD_BYTES_MAX, Ristretto, Subject, Weights,

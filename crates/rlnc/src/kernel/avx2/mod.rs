@@ -101,12 +101,12 @@ const MASK: u64 = (1 << LIMB_BITS) - 1;
 const TWO_52: f64 = (1_u64 << 52) as f64;
 /// 3·2^102: what a product is added to. Doubles from 2^103 to 2^104 are the multiples of 2^51.
 const ABOVE: f64 = 1.5 * TWO_52 * (1_u64 << LIMB_BITS) as f64;
-/// 3·2^51: what is left of it beside the low half.
-const BESIDE: f64 = 1.5 * TWO_52;
+/// 3·2^51: what the low half is added to.
+const BELOW: f64 = 1.5 * TWO_52;
 /// The bits of a high half 0.
 const HIGH: u64 = ABOVE.to_bits();
 /// The bits of a low half 0.
-const LOW: u64 = BESIDE.to_bits();
+const LOW: u64 = BELOW.to_bits();
 /// What is added to a limb that is to be carried: it makes an unsigned number of it, and its digit signed.
 const SIGN: u64 = (1 << 63) + (1 << (LIMB_BITS - 1));
 /// What is more in a carry for it.
@@ -158,12 +158,12 @@ fn halves(a: __m256d, b: __m256d) -> (__m256i, __m256i) {
     (_mm256_castpd_si256(high), _mm256_castpd_si256(low))
 }
 
-/// ABOVE + high·2^51 and BESIDE + low: both exact, and so is the difference between.
+/// ABOVE + high·2^51 and BELOW + low: both exact, and so is the difference between.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn halves_as_doubles(a: __m256d, b: __m256d) -> (__m256d, __m256d) {
     let high = _mm256_fmadd_pd(a, b, _mm256_set1_pd(ABOVE));
-    let rest = _mm256_sub_pd(_mm256_set1_pd(ABOVE + BESIDE), high);
+    let rest = _mm256_sub_pd(_mm256_set1_pd(ABOVE + BELOW), high);
     (high, _mm256_fmadd_pd(a, b, rest))
 }
 
@@ -227,7 +227,7 @@ const fn pairs(place: usize) -> u64 {
     }
 }
 
-/// The bits that all halves of a product leave in a column beside their values.
+/// What the bits of all halves of a product add to a column, over their values.
 const fn excess(place: usize) -> u64 {
     let above = match place {
         0 => 0,
@@ -319,7 +319,7 @@ impl Sum4 {
 fn elements(value: &Factor) -> [Fe; WIDTH] {
     let mut out = [Fe::ZERO; WIDTH];
     for i in 0..5 {
-        let bits = _mm256_castpd_si256(_mm256_add_pd(value[i], _mm256_set1_pd(BESIDE)));
+        let bits = _mm256_castpd_si256(_mm256_add_pd(value[i], _mm256_set1_pd(BELOW)));
         let twice_p = if i == 0 { 2 * (MASK - 18) } else { 2 * MASK };
         let mut limbs = [0; WIDTH];
         store(
@@ -433,15 +433,15 @@ mod tests {
         {
             let (x, y) = (a as f64, b as f64);
             let high = x.mul_add(y, ABOVE);
-            let low = x.mul_add(y, (ABOVE + BESIDE) - high);
+            let low = x.mul_add(y, (ABOVE + BELOW) - high);
             let high = high.to_bits().wrapping_sub(HIGH) as i64;
             let low = low.to_bits().wrapping_sub(LOW) as i64;
             assert!(low.unsigned_abs() <= 1 << 50, "{a} * {b}");
             let sum = (i128::from(high) << LIMB_BITS) + i128::from(low);
             assert_eq!(sum, i128::from(a) * i128::from(b), "{a} * {b}");
         }
-        assert_eq!((ABOVE as u128, BESIDE as u128), (3 << 102, 3 << 51));
-        assert_eq!((ABOVE + BESIDE) as u128, (3 << 102) + (3 << 51));
+        assert_eq!((ABOVE as u128, BELOW as u128), (3 << 102, 3 << 51));
+        assert_eq!((ABOVE + BELOW) as u128, (3 << 102) + (3 << 51));
     }
 
     #[target_feature(enable = "avx2,fma")]

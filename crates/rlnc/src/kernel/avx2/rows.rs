@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 use alphorn_exec::Avx2Fma;
 
 use super::{
-    BESIDE, Factor, HIGH, LIMB_BITS, LOW, MASK, REGISTERS, Raw, SIGN_ABOVE, WIDTH, add_product,
+    BELOW, Factor, HIGH, LIMB_BITS, LOW, MASK, REGISTERS, Raw, SIGN_ABOVE, WIDTH, add_product,
     double, excess, halves, halves_as_doubles, store, words,
 };
 use crate::row::{Block, Row};
@@ -87,7 +87,7 @@ fn signed_limbs(x: Scalar) -> [f64; 5] {
 }
 
 /// What each column of a combination of so many rows starts from: the negative of the bits that all
-/// halves leave there beside their values, those of [`reduce`], too.
+/// halves add there over their values, those of [`reduce`], too.
 fn start_of_sum(rows: usize) -> [u64; COLUMNS] {
     let mut start = [0_u64; COLUMNS];
     for (k, word) in start.iter_mut().enumerate().take(10) {
@@ -120,7 +120,7 @@ fn reduce(mut c: [__m256i; COLUMNS]) -> Raw {
     let inverse = _mm256_set1_pd(ORDER_NEG_INVERSE51 as f64);
     for i in 0..STEPS {
         let (_, q) = halves_as_doubles(double(_mm256_and_si256(c[i], mask), 0), inverse);
-        let q = _mm256_sub_pd(q, _mm256_set1_pd(BESIDE));
+        let q = _mm256_sub_pd(q, _mm256_set1_pd(BELOW));
         for j in ORDER_LIMBS {
             let (high, low) = halves(q, order[j]);
             c[i + j] = _mm256_add_epi64(c[i + j], low);
