@@ -470,6 +470,8 @@ fn the_bench_measures_and_writes_a_cost_table() {
         .expect(2, "a proof to merge of the set compact takes at most 768");
 }
 
+/// Fourteen cells are proved and merged, in minutes.
+#[cfg(feature = "soak")]
 #[test]
 fn a_table_of_cells_as_proofs_has_what_merges_and_bundles_take() {
     let bench = Bench::new();
@@ -496,6 +498,11 @@ fn a_table_of_cells_as_proofs_has_what_merges_and_bundles_take() {
     assert!(collect[1][2] > collect[0][2] && collect[5][2] > collect[3][2]);
     let (bundle, verify) = (rows("bundle"), rows("verify_bundle"));
     assert!(bundle[0][2] > verify[0][2] && verify[0][2] > 0);
+}
+
+#[test]
+fn only_one_preset_has_a_table_of_cells() {
+    let bench = Bench::new();
     let line = "bench proof --preset small --entries 2 --emit-costs costs.json";
     let why = "only proofs under the preset fast are bundled";
     bench.run(line).expect(2, why);
