@@ -146,7 +146,8 @@ fn files(folder: &Path) {
     let merged = |line: usize| lines[line].split(',').nth(columns - 4);
     assert_eq!((merged(2), merged(4)), (Some("12"), Some("")));
     let html = std::fs::read_to_string(folder.join("a.html")).unwrap();
-    assert!(html.contains("modelled") && html.matches("<svg").count() == 5 + 3);
+    let schemes = SCHEMES.split(',').count();
+    assert!(html.contains("modelled") && html.matches("<svg").count() == 5 + schemes);
     assert!(forms().iter().all(|form| html.contains(form)));
     assert!(!html.contains("http") && !html.contains("<script"));
 }
