@@ -274,6 +274,8 @@ fn a_bad_vote_is_named_before_anything_is_proved() {
     assert!(!bench.path("proof.json").exists());
 }
 
+/// In half a minute; the crate and the worker prove these sets in tests of their own.
+#[cfg(feature = "soak")]
 #[test]
 fn sets_of_the_lean_specification_are_proved() {
     let bench = Bench::new();
