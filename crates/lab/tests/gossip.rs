@@ -1,4 +1,7 @@
-//! The simulator's gossip against that of real nodes, alone in a process.
+//! The simulator's gossip against that of real nodes, alone in a process: asked for on a machine with
+//! nothing else to do, since other programs delay the real nodes.
+
+#![cfg(feature = "soak")]
 
 use alphorn_lab::bench::gossip::{Figures, Plan, modelled, real};
 use std::time::Duration;
@@ -23,27 +26,12 @@ fn the_model_forwards_as_real_nodes_do() {
             interval: Duration::from_millis(600),
             ..plan.clone()
         };
-        let model = modelled(&plan, 1).unwrap();
-        let run = || real(&plan, 6).unwrap();
-        // Other programs delay real nodes, which then learn of messages by other ways: two runs more may be fair.
-        let is_fair = |real: &Figures| {
-            let both = (&model, real);
-            is_near(|f| f.copies, both, COUNTS) && is_near(|f| f.hops, both, COUNTS)
-        };
-        let first = run();
-        let real = if is_fair(&first) {
-            first
-        } else {
-            [run(), run()].into_iter().find(is_fair).unwrap_or(first)
-        };
+        let (real, model) = (real(&plan, 6).unwrap(), modelled(&plan, 1).unwrap());
         let both = (&model, &real);
         assert_eq!((real.delivered, model.delivered), (1.0, 1.0), "{bytes}");
         assert!(is_near(|f| f.copies, both, COUNTS), "{bytes}: {both:?}");
         assert!(is_near(|f| f.hops, both, COUNTS), "{bytes}: {both:?}");
-        // Times are of a machine with nothing else to do.
-        if cfg!(feature = "soak") {
-            assert!(is_near(|f| f.half_ms, both, TIMES), "{bytes}: {both:?}");
-            assert!(is_near(|f| f.last_ms, both, TIMES), "{bytes}: {both:?}");
-        }
+        assert!(is_near(|f| f.half_ms, both, TIMES), "{bytes}: {both:?}");
+        assert!(is_near(|f| f.last_ms, both, TIMES), "{bytes}: {both:?}");
     }
 }
