@@ -1,7 +1,4 @@
-//! The simulator's gossip against that of real nodes, alone in a process: asked for on a machine with
-//! nothing else to do, since other programs delay the real nodes.
-
-#![cfg(feature = "soak")]
+//! The simulator's gossip against that of real nodes, alone in a process.
 
 use alphorn_lab::bench::gossip::{Figures, Plan, modelled, real};
 use std::time::Duration;
@@ -19,7 +16,13 @@ fn is_near(of: fn(&Figures) -> f64, (model, real): (&Figures, &Figures), share: 
 #[test]
 fn the_model_forwards_as_real_nodes_do() {
     let plan = Plan::draw(32, 16, Duration::from_millis(100), 1);
-    for bytes in [500, 20_000] {
+    // What takes longer to send is delayed more by the machine's other work.
+    let sizes: &[usize] = if cfg!(feature = "soak") {
+        &[500, 20_000]
+    } else {
+        &[500]
+    };
+    for &bytes in sizes {
         let plan = Plan {
             bytes,
             messages: 8,
@@ -31,7 +34,10 @@ fn the_model_forwards_as_real_nodes_do() {
         assert_eq!((real.delivered, model.delivered), (1.0, 1.0), "{bytes}");
         assert!(is_near(|f| f.copies, both, COUNTS), "{bytes}: {both:?}");
         assert!(is_near(|f| f.hops, both, COUNTS), "{bytes}: {both:?}");
-        assert!(is_near(|f| f.half_ms, both, TIMES), "{bytes}: {both:?}");
-        assert!(is_near(|f| f.last_ms, both, TIMES), "{bytes}: {both:?}");
+        // Times are of a machine with nothing else to do.
+        if cfg!(feature = "soak") {
+            assert!(is_near(|f| f.half_ms, both, TIMES), "{bytes}: {both:?}");
+            assert!(is_near(|f| f.last_ms, both, TIMES), "{bytes}: {both:?}");
+        }
     }
 }
