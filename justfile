@@ -28,6 +28,7 @@ deny:
 vectors:
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-proto --test conformance
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-xmss --lib vectors::formats
+    ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-falcon --lib formats
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-bindings --test vectors
 
 # The documentation, private items included.
@@ -61,6 +62,10 @@ header:
 # The package for Python: the wheel in a fresh virtual environment, and its tests.
 python-check:
     crates/python/tests/check.sh
+
+# What a call costs from C and from Python beside one from Rust: only where nothing else runs.
+call-overhead:
+    tools/call_overhead.sh
 
 # The library for JavaScript and the page of the book that uses it: in Node and in a headless Chromium.
 js-check:

@@ -447,6 +447,47 @@ def read_broadcast(data, given):
     return says
 
 
+# Keys and signatures of Falcon
+
+FLAVOURS = {  # bits of a byte from the lowest on; bytes of a salt; largest coefficient
+    "fndsa04": (True, 40, 840), "r3": (False, 40, 2047), "slot": (False, 0, 2047)}
+
+
+def falcon_bits(data, lowest_first):
+    return "".join(f"{byte:08b}"[::-1] if lowest_first else f"{byte:08b}" for byte in data)
+
+
+def falcon_number(bits, lowest_first):
+    return int(bits[::-1] if lowest_first else bits, 2)
+
+
+def read_falcon_key(data, given):
+    lowest_first, _, _ = FLAVOURS[given["flavour"]]
+    need("length", len(data) == 897, f"{len(data)} bytes")
+    need("tag", data[0] == 9, f"first byte {data[0]}")
+    bits = falcon_bits(data[1:], lowest_first)
+    numbers = [falcon_number(bits[i : i + 14], lowest_first) for i in range(0, len(bits), 14)]
+    need("range", all(number < 12289 for number in numbers), "a number that is not below q")
+    return {"numbers": numbers}
+
+
+def read_falcon_signature(data, given):
+    lowest_first, salt, most = FLAVOURS[given["flavour"]]
+    need("length", len(data) == 1 + salt + 625, f"{len(data)} bytes")
+    need("tag", data[0] == 0x39, f"first byte {data[0]}")
+    bits, at, s2 = falcon_bits(data[1 + salt :], lowest_first), 0, []
+    for i in range(512):
+        end = bits.find("1", at + 8)
+        need("range", end >= 0, f"coefficient {i} is cut off")
+        value = (end - at - 8) << 7 | falcon_number(bits[at + 1 : at + 8], lowest_first)
+        need("range", value <= most, f"coefficient {i} of {value}, at most {most}")
+        need("canonical", value > 0 or bits[at] == "0", f"coefficient {i} is a negative zero")
+        s2.append(-value if bits[at] == "1" else value)
+        at = end + 1
+    need("canonical", "1" not in bits[at:], "bits behind the last coefficient")
+    return {"salt": data[1 : 1 + salt].hex() if salt else None, "s2": s2}
+
+
 # Keys, signatures, files and evidence of XMSS
 
 P = 2**31 - 2**24 + 1
@@ -592,6 +633,7 @@ def read_evidence(data, given):
 FORMATS = {
     "support": read_support, "vote": read_vote, "aggregate": read_aggregate, "block": read_block,
     "broadcast": read_broadcast,
+    "falcon_public_key": read_falcon_key, "falcon_signature": read_falcon_signature,
     "xmss_public_key": read_public_key, "xmss_signature": read_signature, "xmss_secret_file": read_secret,
     "xmss_tree_file": read_tree, "marks_file": read_marks, "xmss_evidence": read_evidence,
 }

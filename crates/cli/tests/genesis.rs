@@ -191,6 +191,24 @@ fn two_nodes_of_a_folder_have_the_ports_that_it_announces() {
         .expect(3, "--api-port takes another port");
     // Until some slots have lines.
     std::thread::sleep(Duration::from_secs(5));
+    // The same on a terminal: both are well, once the first blocks are final.
+    for name in names {
+        let until = Instant::now() + Duration::from_secs(120);
+        loop {
+            let status = bench.run(&format!(
+                "node status --data-dir {name}/data --json {name}.json"
+            ));
+            let told = bench.json(&format!("{name}.json"));
+            assert_eq!(told["summary"]["name"], name);
+            assert_eq!(status.code == 0, told["health"] == 200, "{told}");
+            if status.code == 0 {
+                status.expect(0, &format!("{name} (bls): able to do its duties"));
+                break;
+            }
+            assert!(Instant::now() < until, "not well: {}", status.stderr);
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
     for one in &mut running {
         drop(one.stdin.take());
     }

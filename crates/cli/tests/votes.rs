@@ -197,8 +197,20 @@ fn a_vote_that_is_answered_200_counts_and_survives_a_kill() {
 
     let before = node.get("/alphorn/v0/summary");
     assert!(before["kept_messages"].as_u64() >= Some(taken), "{before}");
+    // It is alone, which is not well; without it nobody answers.
+    let status = "node status --data-dir data --json status.json";
+    bench
+        .run(status)
+        .expect(1, "node-0 (bls): not able to do its duties")
+        .expect(1, "no peer is connected");
+    let told = bench.json("status.json");
+    assert_eq!(
+        (&told["health"], &told["summary"]["name"]),
+        (&json!(503), &json!("node-0"))
+    );
     node.child.kill().unwrap();
     node.child.wait().unwrap();
+    bench.run(status).expect(1, "no node answers");
     let mut again = Node::start(&bench);
     let after = again.get("/alphorn/v0/summary");
     assert!(after["restored_messages"].as_u64() > Some(0), "{after}");

@@ -1,6 +1,8 @@
 //! Keys, signatures and verdicts against the crate `fn-dsa`, in its two flavours; those of flavour
 //! `slot` are beside it.
 
+mod formats;
+
 use alphorn_exec::Backend;
 use alphorn_labrador::KERNELS;
 use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};

@@ -373,8 +373,101 @@ fn checkpoint(anchor: &Anchor) -> Option<Checkpoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Disk;
+    use alphorn_proto::wire::Topic;
     use alphorn_scheme::Bytes;
+    use alphorn_types::Cell;
     use redb::backends::InMemoryBackend;
+
+    fn on(disk: &Disk) -> Archive {
+        Archive::start(Blocks::open_backend(disk.opener()).unwrap(), || None).unwrap()
+    }
+
+    /// Keeps a vote of a slot; whether it is durable is heard by who receives.
+    fn keep_vote(archive: &Archive, slot: u64) -> Receiver<bool> {
+        let (told, heard) = sync_channel(1);
+        let cell = Cell {
+            committee: 0,
+            subcommittee: 0,
+        };
+        let vote = Kept {
+            slot: Slot(slot),
+            topic: Topic::Vote { cell },
+            data: Bytes::from([9; 40].as_slice()),
+            own: true,
+        };
+        archive.keep_message(vote, Some(Box::new(move |is| told.send(is).unwrap())));
+        heard
+    }
+
+    #[test]
+    fn what_comes_at_once_is_durable_in_one_commit() {
+        let disk = Disk::default();
+        let mut archive = on(&disk);
+        let before = disk.syncs();
+        assert!(keep_vote(&archive, 1).recv().unwrap());
+        let of_one = disk.syncs() - before;
+        assert!(of_one > 0, "acknowledged before it is durable");
+        // The thread reads while they come in, so that all of them wait for the same commit.
+        let (hold, release) = sync_channel::<()>(0);
+        let one = Wanted::Range {
+            from: Slot(0),
+            count: 1,
+        };
+        let blocked = move |_| {
+            let _ = release.recv();
+        };
+        archive.serve(one, Box::new(blocked));
+        let before = disk.syncs();
+        let heard: Vec<_> = (2..1_002).map(|slot| keep_vote(&archive, slot)).collect();
+        drop(hold);
+        assert!(heard.iter().all(|heard| heard.recv().unwrap()));
+        // A busy machine may pause between two messages for longer than a commit waits.
+        let of_all = disk.syncs() - before;
+        assert!(of_all <= 20 * of_one, "{of_all} syncs of 1,000 votes");
+        archive.shutdown();
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_is_over_when_there_is_room() {
+        let disk = Disk::default();
+        let mut archive = on(&disk);
+        let is_broken = |archive: &Archive| archive.counters().broken.load(Ordering::Relaxed);
+        assert!(keep_vote(&archive, 1).recv().unwrap() && !is_broken(&archive));
+        disk.fill(true);
+        assert!(
+            !keep_vote(&archive, 2).recv().unwrap(),
+            "acknowledged and not kept"
+        );
+        assert!(is_broken(&archive));
+        assert_eq!(archive.counters().failed.load(Ordering::Relaxed), 1);
+        disk.fill(false);
+        assert!(keep_vote(&archive, 3).recv().unwrap());
+        assert!(!is_broken(&archive));
+        archive.shutdown();
+        assert!(!archive.counters().broken.load(Ordering::Relaxed));
+        // A full disk is no damage: nothing was set aside.
+        assert_eq!(archive.counters().rebuilt.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_thread_that_panics_has_ended_and_nothing_is_acknowledged_any_more() {
+        let disk = Disk::default();
+        let mut archive = on(&disk);
+        let one = Wanted::Range {
+            from: Slot(0),
+            count: 1,
+        };
+        archive.serve(one, Box::new(|_| panic!("commanded")));
+        let until = Instant::now() + Duration::from_secs(20);
+        while !archive.counters().ended.load(Ordering::Relaxed) {
+            assert!(Instant::now() < until, "the end is not told");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What finds nobody to write it is refused, or was lost with the thread: never acknowledged.
+        assert_ne!(keep_vote(&archive, 1).recv(), Ok(true));
+        archive.shutdown();
+    }
 
     #[test]
     fn what_was_kept_is_served_at_once_and_written_at_the_end() {

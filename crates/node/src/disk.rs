@@ -22,6 +22,7 @@ struct State {
     /// Writes and syncs until the power fails.
     left: Option<u64>,
     operations: u64,
+    syncs: u64,
 }
 
 impl State {
@@ -58,6 +59,11 @@ impl Disk {
     /// Writes and syncs since then.
     pub(crate) fn operations(&self) -> u64 {
         self.with(|state| state.operations)
+    }
+
+    /// How often it was synced since it is there.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.with(|state| state.syncs)
     }
 
     /// The disk after power was lost: of each sector that differs, `keep` says whether it arrived.
@@ -118,6 +124,7 @@ impl StorageBackend for Disk {
     fn sync_data(&self) -> io::Result<()> {
         self.with(|state| {
             state.begin()?;
+            state.syncs += 1;
             state.synced.clone_from(&state.seen);
             Ok(())
         })

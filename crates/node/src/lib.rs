@@ -22,7 +22,7 @@
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "live")]
+#[cfg(any(test, feature = "live"))]
 mod aggregating;
 #[cfg(feature = "live")]
 pub mod api;

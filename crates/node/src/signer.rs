@@ -388,6 +388,36 @@ mod tests {
         signer.shutdown();
     }
 
+    #[test]
+    fn after_a_panic_of_its_thread_the_signer_has_ended_and_nothing_is_signed() {
+        let keys = BTreeMap::from([(Validator(0), [3; 32])]);
+        let opening = Opening {
+            now_ms: 0,
+            slot: Slot(0),
+            before_genesis: true,
+            resume: false,
+        };
+        let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
+        let lanes = Arc::new(Kept::default());
+        let is_fatal = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let fatal = is_fatal.clone();
+        let clock_ms = move || {
+            assert!(!fatal.load(Ordering::Relaxed), "commanded");
+            0
+        };
+        let signer = Signer::start(Arc::new(store), lanes.clone(), None, clock_ms, || ());
+        let mut signer = signer.unwrap();
+        signer.reserve(Slot(0));
+        signer.sign(sign(1, 0)).unwrap();
+        soon("it signs", || *lanes.0.lock().unwrap() == [JobId(1)]);
+        is_fatal.store(true, Ordering::Relaxed);
+        signer.reserve(Slot(1));
+        soon("the end is told", || !signer.is_alive());
+        assert!(signer.sign(sign(2, 1)).is_err());
+        assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
+        signer.shutdown();
+    }
+
     /// A disk that takes long for each sync, and fails while it is full.
     #[derive(Clone, Debug, Default)]
     struct Poor {

@@ -5,14 +5,14 @@ equal items as an array of shape (n, size), as a list of such items, or concaten
 `bytes`, of many an array. What computes leaves the interpreter free for other threads, and objects may be shared
 by threads.
 
-`alphorn.bls`, `alphorn.xmss`, `alphorn.proofs` and `alphorn.broadcast` are the library; `alphorn.compare` and
-`alphorn.sim` run the program `alphorn`.
+`alphorn.bls`, `alphorn.xmss`, `alphorn.proofs` and `alphorn.broadcast` are the library; `alphorn.compare`,
+`alphorn.explore` and `alphorn.sim` run the program `alphorn`.
 """
 
 from . import bls, broadcast, proofs, sim, xmss
 from ._bytes import pack
 from ._native import Context, Error, __version__
-from ._program import compare
+from ._program import compare, explore
 from .committees import VERDICTS, Collection, Committees, Registry
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "bls",
     "broadcast",
     "compare",
+    "explore",
     "pack",
     "proofs",
     "sim",

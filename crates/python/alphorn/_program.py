@@ -55,3 +55,24 @@ def compare(
     for case in whole.pop("cases"):
         rows.extend({**case, **times} for times in case.pop("times"))
     return frame(rows, whole)
+
+
+def explore(
+    validators: int | None = None,
+    nodes: int | None = None,
+    schemes: Sequence[str] = (),
+    topologies: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Schemes and topologies in a simulated network: `alphorn explore`, a row for each point; modelled, not measured.
+
+    What is not given is as on the command line. A point that does not do its work says `why`. Needs pandas.
+    """
+    arguments = ["explore"]
+    for option, value in (("--validators", validators), ("--nodes", nodes)):
+        if value is not None:
+            arguments += [option, str(int(value))]
+    for option, names in (("--scheme", schemes), ("--topology", topologies)):
+        if names:
+            arguments += [option, ",".join(names)]
+    whole = report(*arguments)
+    return frame(whole.pop("cases"), whole)

@@ -168,6 +168,14 @@ class TestProgram(unittest.TestCase):
             self.assertEqual(table.loc[0, "votes.cast"], 1)
             arguments = (Path(folder) / "arguments").read_text()
             self.assertEqual(arguments, "sim run horn --set sim.nodes=20 --seeds 1..3 --json -\n")
+            cases = [{"scheme": "bls", "slot": {"votes": 9}, "why": None}, {"scheme": "falcon", "slot": None, "why": "late"}]
+            self.say(folder, {"config": {"nodes": 64}, "cases": cases})
+            table = alphorn.explore(512, 64, ["bls", "falcon"])
+            self.assertEqual(table.loc[0, "slot.votes"], 9)
+            self.assertEqual(table.loc[1, "why"], "late")
+            self.assertEqual(table.attrs["config"], {"nodes": 64})
+            arguments = (Path(folder) / "arguments").read_text()
+            self.assertEqual(arguments, "explore --validators 512 --nodes 64 --scheme bls,falcon --json -\n")
             self.say(folder, {}, code=2)
             with self.assertRaisesRegex(RuntimeError, "exit code 2"):
                 alphorn.compare()

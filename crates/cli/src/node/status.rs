@@ -83,7 +83,8 @@ fn state((code, body): &(u16, String)) -> String {
     };
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let reasons = body["reasons"].as_array().into_iter().flatten();
-    let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+    let reasons = reasons.filter_map(|reason| reason["text"].as_str());
+    let reasons: Vec<&str> = reasons.collect();
     match reasons.is_empty() {
         true => said.to_owned(),
         false => format!("{said}: {}", reasons.join("; ")),
@@ -189,7 +190,7 @@ mod tests {
         let peers = json!({"peers": vec![peer; 17]});
         let health = (
             503,
-            r#"{"reasons": ["no peers", "the disk is full"]}"#.to_owned(),
+            r#"{"reasons": [{"text": "no peers"}, {"text": "the disk is full"}]}"#.to_owned(),
         );
         let text = shown(&summary, &health, &peers, ([127, 0, 0, 1], 5052).into());
         for part in [

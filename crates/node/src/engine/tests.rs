@@ -11,6 +11,7 @@ mod replay;
 mod twins;
 
 use super::*;
+use crate::aggregating::Aggregating;
 use crate::cast::{JOBS, SOURCES, TOKENS};
 use crate::record::Recorder;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
@@ -75,6 +76,8 @@ struct Node {
     slow_ns: u64,
     /// Reservations are not made.
     broken_disk: bool,
+    /// Whether it aggregates, as an operator has it.
+    aggregating: Aggregating,
     /// What its clock shows beyond the true time, in nanoseconds.
     skew_ns: i64,
     /// Own votes by slot, with the time by its own clock at which they were sent.
@@ -138,8 +141,13 @@ impl Host for Node {
         };
         let work = spawn.work;
         let features = work.features(&self.env);
+        let admitted = admitted.map_err(|refused| refused.to_string());
+        let admitted = admitted.and_then(|()| match self.aggregating.refuses(&work) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        });
         let outcome = match admitted {
-            Err(refused) => Outcome::Refused(refused.to_string()),
+            Err(refused) => Outcome::Refused(refused),
             Ok(()) => {
                 let ran = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
                 match ran.map(|output| self.env.take_keys(output)).into() {
@@ -191,7 +199,7 @@ impl Host for Node {
     }
 
     fn judged(&mut self, judged: Judged) {
-        self.judged.push(judged);
+        self.judged.push(self.aggregating.judge(judged));
     }
 }
 
@@ -294,6 +302,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         now: Time::ZERO,
         slow_ns: 0,
         broken_disk: false,
+        aggregating: Aggregating::new(true),
         skew_ns: 0,
         votes: BTreeMap::new(),
         recorder: None,
@@ -593,6 +602,42 @@ fn a_node_whose_keys_are_in_use_elsewhere_signs_nothing_and_one_that_came_back_d
     assert_eq!(twin.strangers.len(), 1, "said once");
     assert_eq!(twin.strangers[0].slot, Slot(4));
     assert!(twin.votes.is_empty() && twin.reserved.is_empty());
+}
+
+/// `POST /lean/v0/admin/aggregator` while the node runs, off and on again.
+#[test]
+fn a_node_that_is_asked_not_to_aggregate_votes_and_follows_and_aggregates_again_when_asked() {
+    let mut world = World::new();
+    let set = |world: &mut World, slot, is_on| {
+        world.run_until(slot_start(slot).saturating_add_ns(1));
+        world.nodes[1].aggregating.set(Slot(slot), is_on);
+    };
+    set(&mut world, 4, false);
+    set(&mut world, 9, true);
+    world.run_until(slot_start(15));
+    for node in &world.nodes {
+        assert_eq!(node.judged.len(), 13);
+        assert_eq!(missed(node), 0, "{:?}", node.judged);
+        let voted: u64 = node.judged.iter().map(|judged| judged.vote.done).sum();
+        assert_eq!(voted, 13 * u64::from(VALIDATORS / NODES));
+        assert_eq!(node.verdicts.get("reject"), None);
+    }
+    let changed = &world.nodes[1];
+    let made_in = |slot: u64| {
+        let is_own = |kept: &&Kept| {
+            kept.own && kept.slot == Slot(slot) && kept.topic.kind() == Kind::Aggregate
+        };
+        changed.kept.iter().filter(is_own).count()
+    };
+    for judged in &changed.judged {
+        let is_off = (4..=9).contains(&judged.slot.0);
+        let has_none = [judged.aggregate, judged.collect] == [Tally::default(); 2];
+        assert_eq!(has_none, is_off, "{judged:?}");
+    }
+    assert!((0..4).chain(10..13).all(|slot| made_in(slot) > 0));
+    assert!((4..9).all(|slot| made_in(slot) == 0));
+    let horn = changed.engine.as_ref().unwrap().horn();
+    assert!(horn.chain().finalised().slot >= Slot(12));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Vectors of keys and signatures: what the encoders write and what it says, and bytes with one thing wrong each.
+
+use super::*;
+use crate::SigningKey;
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
+use alphorn_types::{Slot, Validator};
+use serde_json::json;
+
+#[path = "../../../../vectors/formats/writer.rs"]
+mod writer;
+use writer::{Vectors, with};
+
+/// As files name it.
+fn name(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::FnDsa => "fndsa04",
+        Flavour::Original => "r3",
+        Flavour::Slot => "slot",
+    }
+}
+
+/// The class of a refusal.
+fn class(error: &DecodeError) -> &'static str {
+    match error {
+        DecodeError::Length { .. } => "length",
+        DecodeError::Header { .. } => "tag",
+        DecodeError::Residue { .. } | DecodeError::Coefficient { .. } => "range",
+        DecodeError::NegativeZero { .. } | DecodeError::Padding => "canonical",
+    }
+}
+
+/// Bytes with one bit of their code changed, in the order of a flavour.
+fn flipped(flavour: Flavour, bytes: &[u8], bit: usize) -> Vec<u8> {
+    let place = match flavour.is_little_endian() {
+        true => bit % 8,
+        false => 7 - bit % 8,
+    };
+    let at = 1 + flavour.salt_bytes() + bit / 8;
+    with(bytes, at, &[bytes[at] ^ 1 << place])
+}
+
+fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {
+    let given = json!({"flavour": name(flavour)});
+    let numbers = codec::decode_key(flavour, bytes).unwrap();
+    assert_eq!(codec::encode_key(flavour, &numbers), *bytes);
+    let title = format!("public_key.{}", name(flavour));
+    let says = json!({"numbers": numbers.as_slice()});
+    out.valid(&title, "falcon_public_key", &given, bytes, says);
+    let mut other = numbers;
+    other[3] = crate::MODULUS;
+    for (what, wrong) in [
+        ("a byte less", bytes[1..].to_vec()),
+        ("another degree", with(bytes, 0, &[10])),
+        (
+            "a number that is q",
+            codec::encode_key(flavour, &other).to_vec(),
+        ),
+    ] {
+        let error = codec::decode_key(flavour, &wrong).expect_err(what);
+        let title = format!("{title}: {what}");
+        out.refused(&title, "falcon_public_key", &given, &wrong, class(&error));
+    }
+}
+
+fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
+    let given = json!({"flavour": name(flavour)});
+    let (salt, s2) = codec::decode_signature(flavour, bytes).unwrap();
+    let again = codec::encode_signature(flavour, salt.as_ref(), &s2);
+    assert_eq!(again.as_deref(), Some(bytes));
+    let title = format!("signature.{}", name(flavour));
+    let says = json!({"salt": salt.map(hex::encode), "s2": s2.as_slice()});
+    out.valid(&title, "falcon_signature", &given, bytes, says);
+    let mut zero = s2;
+    zero[5] = 0;
+    let zeroed = codec::encode_signature(flavour, salt.as_ref(), &zero).unwrap();
+    let before = s2[..5]
+        .iter()
+        .map(|c| 9 + usize::from(c.unsigned_abs() >> 7));
+    let code = 1 + flavour.salt_bytes();
+    let last = 8 * (bytes.len() - code) - 1;
+    for (what, wrong) in [
+        ("a byte more", [bytes, &[0]].concat()),
+        ("another header", with(bytes, 0, &[0x49])),
+        ("a negative zero", flipped(flavour, &zeroed, before.sum())),
+        ("a bit behind the end", flipped(flavour, bytes, last)),
+        ("cut off", with(bytes, code + 300, &[0; 300])),
+    ] {
+        let error = codec::decode_signature(flavour, &wrong).expect_err(what);
+        let title = format!("{title}: {what}");
+        out.refused(&title, "falcon_signature", &given, &wrong, class(&error));
+    }
+}
+
+#[test]
+fn formats_are_those_of_the_vectors() {
+    let mut out = Vectors::default();
+    for flavour in Flavour::ALL {
+        let secret = SigningKey::interop(flavour, 3);
+        key(&mut out, flavour, secret.public().bytes());
+        let marks = MemoryWatermark::new(4);
+        let item = SignItem::new(Validator(3), Role::Vote, [0x56; 32]);
+        let permit = marks.reserve(Slot(5), &item).unwrap();
+        signature(&mut out, flavour, &secret.sign(permit).unwrap());
+    }
+    out.check("falcon.json");
+}
