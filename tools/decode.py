@@ -447,6 +447,44 @@ def read_broadcast(data, given):
     return says
 
 
+# Requests between nodes
+
+
+def read_status(data, given):
+    reader = Reader(data)
+    says = {"network": reader.take(4).hex(), "slot": reader.number(8), "head_slot": reader.number(8),
+            "head": reader.take(32).hex(), "finalised_slot": reader.number(8), "finalised": reader.take(32).hex(),
+            "time_ms": reader.number(8)}
+    reader.end()
+    return says
+
+
+def read_range(data, given):
+    reader = Reader(data)
+    says = {"from": reader.number(8), "count": reader.number(2)}
+    reader.end()
+    return says
+
+
+def read_response(data, given):
+    reader, chunks, code = Reader(data), [], 0
+    while code == 0:
+        code, length, at = reader.number(1), 0, 0
+        while True:
+            byte = reader.number(1)
+            length |= (byte & 127) << 7 * at
+            at += 1
+            if byte < 128:
+                break
+            need("canonical", at < 4, "a length of more than four bytes")
+        need("canonical", byte or at == 1, "a length that is longer than it must be")
+        need("length", length <= given["chunk_bytes_max"], f"a chunk of {length} bytes")
+        chunk = reader.take(length)
+        if code == 0:
+            chunks.append(chunk.hex())
+    return {"code": code, "chunks": chunks}
+
+
 # Keys and signatures of Falcon
 
 FLAVOURS = {  # bits of a byte from the lowest on; bytes of a salt; largest coefficient
@@ -632,7 +670,7 @@ def read_evidence(data, given):
 
 FORMATS = {
     "support": read_support, "vote": read_vote, "aggregate": read_aggregate, "block": read_block,
-    "broadcast": read_broadcast,
+    "broadcast": read_broadcast, "status": read_status, "blocks_by_range": read_range, "response": read_response,
     "falcon_public_key": read_falcon_key, "falcon_signature": read_falcon_signature,
     "xmss_public_key": read_public_key, "xmss_signature": read_signature, "xmss_secret_file": read_secret,
     "xmss_tree_file": read_tree, "marks_file": read_marks, "xmss_evidence": read_evidence,

@@ -1,5 +1,7 @@
 //! Questions and answers, one by one.
 
+mod formats;
+
 use super::*;
 use alphorn_proto::horn::fetch;
 
