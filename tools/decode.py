@@ -509,6 +509,19 @@ def read_falcon_key(data, given):
     return {"numbers": numbers}
 
 
+def read_falcon_secret(data, given):
+    lowest_first, _, _ = FLAVOURS[given["flavour"]]
+    digest = 64 if given["flavour"] == "fndsa04" else 0
+    need("length", len(data) == 1281 + digest, f"{len(data)} bytes")
+    need("tag", data[0] == 0x59, f"first byte {data[0]}")
+    says = {}
+    for name, begin, end, size in [("f", 1, 385, 6), ("g", 385, 769, 6), ("F", 769, 1281, 8)]:
+        bits = falcon_bits(data[begin:end], lowest_first)
+        numbers = [falcon_number(bits[i : i + size], lowest_first) for i in range(0, len(bits), size)]
+        says[name] = [number - (number >> size - 1 << size) for number in numbers]
+    return {**says, "digest": data[1281:].hex()}
+
+
 def read_falcon_signature(data, given):
     lowest_first, salt, most = FLAVOURS[given["flavour"]]
     need("length", len(data) == 1 + salt + 625, f"{len(data)} bytes")
@@ -671,7 +684,8 @@ def read_evidence(data, given):
 FORMATS = {
     "support": read_support, "vote": read_vote, "aggregate": read_aggregate, "block": read_block,
     "broadcast": read_broadcast, "status": read_status, "blocks_by_range": read_range, "response": read_response,
-    "falcon_public_key": read_falcon_key, "falcon_signature": read_falcon_signature,
+    "falcon_public_key": read_falcon_key, "falcon_secret_key": read_falcon_secret,
+    "falcon_signature": read_falcon_signature,
     "xmss_public_key": read_public_key, "xmss_signature": read_signature, "xmss_secret_file": read_secret,
     "xmss_tree_file": read_tree, "marks_file": read_marks, "xmss_evidence": read_evidence,
 }

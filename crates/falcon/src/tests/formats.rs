@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::SigningKey;
+use crate::basis::{SHORT_BITS, SHORT_BYTES, numbers};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
 use serde_json::json;
@@ -62,6 +63,29 @@ fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {
     }
 }
 
+/// The key of an interop validator, which protects nothing.
+fn secret_key(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
+    let given = json!({"flavour": name(flavour)});
+    let (basis, digest) = bytes.split_at(1 + 2 * SHORT_BYTES + DEGREE);
+    let (f, more) = basis[1..].split_at(SHORT_BYTES);
+    let (g, long) = more.split_at(SHORT_BYTES);
+    let numbers = |bytes, bits| numbers(flavour, bytes, bits).to_vec();
+    let says = json!({
+        "f": numbers(f, SHORT_BITS), "g": numbers(g, SHORT_BITS), "F": numbers(long, 8),
+        "digest": hex::encode(digest),
+    });
+    let title = format!("secret_key.{}", name(flavour));
+    out.valid(&title, "falcon_secret_key", &given, bytes, says);
+    for (what, wrong, class) in [
+        ("a byte less", bytes[1..].to_vec(), "length"),
+        ("another header", with(bytes, 0, &[0x5a]), "tag"),
+    ] {
+        assert!(SigningKey::from_bytes(flavour, &wrong).is_err(), "{what}");
+        let title = format!("{title}: {what}");
+        out.refused(&title, "falcon_secret_key", &given, &wrong, class);
+    }
+}
+
 fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     let given = json!({"flavour": name(flavour)});
     let (salt, s2) = codec::decode_signature(flavour, bytes).unwrap();
@@ -97,6 +121,7 @@ fn formats_are_those_of_the_vectors() {
     for flavour in Flavour::ALL {
         let secret = SigningKey::interop(flavour, 3);
         key(&mut out, flavour, secret.public().bytes());
+        secret_key(&mut out, flavour, secret.bytes());
         let marks = MemoryWatermark::new(4);
         let item = SignItem::new(Validator(3), Role::Vote, [0x56; 32]);
         let permit = marks.reserve(Slot(5), &item).unwrap();

@@ -260,6 +260,29 @@ fn evidence(out: &mut Vectors) {
         "sha256": hex::encode(Sha256::digest(&proof[1..])),
     }]});
     out.valid("evidence.proof", "xmss_evidence", &given, &proof, says);
+    merge(out);
+}
+
+/// The merged proof that all bindings verify: its header, field by field.
+fn merge(out: &mut Vectors) {
+    let path = writer::folder().join("../proofs/merged.json");
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let proof = hex::decode(file["proof"].as_str().unwrap()).unwrap();
+    let slices = usize::from(u16::from_le_bytes([proof[12], proof[13]]));
+    let body = proof.len() - (14 + slices + 4);
+    let says = json!({"tag": 3, "proofs": [{
+        "relation": proof[4],
+        "preset": "merge",
+        "kind": "merge",
+        "level": 1,
+        "children": ["leaf", "leaf"],
+        "slices": &proof[14..14 + slices],
+        "elements": body * 8 / 31,
+        "sha256": hex::encode(Sha256::digest(&proof)),
+    }]});
+    let given = json!({"set": file["set"], "signers": 10});
+    let bytes = [&[list::TAG_MERGE], &proof[..]].concat();
+    out.valid("evidence.merge", "xmss_evidence", &given, &bytes, says);
 }
 
 #[test]
