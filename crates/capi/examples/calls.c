@@ -3,6 +3,9 @@
 //
 //     cc -O2 calls.c $(pkg-config --cflags --libs alphorn) -o calls && ./calls FOLDER
 
+// For clock_gettime.
+#define _POSIX_C_SOURCE 199309L
+
 #include <alphorn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -66,6 +66,8 @@ fn the_examples_run() {
         "1171 bytes: the signature holds\nagain: slot 5 is used: the next free slot of validator 0 in \
          role Vote is 6\n"
     );
+    // It measures, and runs in tools/call_overhead.sh.
+    compile(folder.path(), "examples/calls.c");
 }
 
 #[test]

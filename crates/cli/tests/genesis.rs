@@ -124,7 +124,7 @@ fn a_devnet_runs_the_network_of_a_folder() {
         ))
         .expect(0, "16 validators");
     let ended = bench.run(
-        "devnet --genesis net --warmup-slots 0 --slots 3 --allow-missed 1000000 --json told.json",
+        "devnet --genesis net --warmup-slots 0 --slots 3 --allow-missed 1000000 --json report.json",
     );
     assert!(
         matches!(ended.code, 0 | 5),
@@ -132,9 +132,9 @@ fn a_devnet_runs_the_network_of_a_folder() {
         ended.stdout,
         ended.stderr
     );
-    let told = bench.json("told.json");
-    assert_eq!(told["agreement"], true);
-    let nodes = told["nodes"].as_array().unwrap();
+    let report = bench.json("report.json");
+    assert_eq!(report["agreement"], true);
+    let nodes = report["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 2);
     assert!(nodes.iter().all(|node| node["local_validators"] == 8));
 }
@@ -198,9 +198,9 @@ fn two_nodes_of_a_folder_have_the_ports_that_it_announces() {
             let status = bench.run(&format!(
                 "node status --data-dir {name}/data --json {name}.json"
             ));
-            let told = bench.json(&format!("{name}.json"));
-            assert_eq!(told["summary"]["name"], name);
-            assert_eq!(status.code == 0, told["health"] == 200, "{told}");
+            let report = bench.json(&format!("{name}.json"));
+            assert_eq!(report["summary"]["name"], name);
+            assert_eq!(status.code == 0, report["health"] == 200, "{report}");
             if status.code == 0 {
                 status.expect(0, &format!("{name} (bls): able to do its duties"));
                 break;

@@ -203,9 +203,9 @@ fn a_vote_that_is_answered_200_counts_and_survives_a_kill() {
         .run(status)
         .expect(1, "node-0 (bls): not able to do its duties")
         .expect(1, "no peer is connected");
-    let told = bench.json("status.json");
+    let report = bench.json("status.json");
     assert_eq!(
-        (&told["health"], &told["summary"]["name"]),
+        (&report["health"], &report["summary"]["name"]),
         (&json!(503), &json!("node-0"))
     );
     node.child.kill().unwrap();

@@ -385,7 +385,7 @@ mod tests {
 
     /// Keeps a vote of a slot; whether it is durable is heard by who receives.
     fn keep_vote(archive: &Archive, slot: u64) -> Receiver<bool> {
-        let (told, heard) = sync_channel(1);
+        let (sender, durable) = sync_channel(1);
         let cell = Cell {
             committee: 0,
             subcommittee: 0,
@@ -396,8 +396,8 @@ mod tests {
             data: Bytes::from([9; 40].as_slice()),
             own: true,
         };
-        archive.keep_message(vote, Some(Box::new(move |is| told.send(is).unwrap())));
-        heard
+        archive.keep_message(vote, Some(Box::new(move |is| sender.send(is).unwrap())));
+        durable
     }
 
     #[test]

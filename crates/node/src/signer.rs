@@ -348,8 +348,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_job_goes_on_with_its_rights_once_and_without_them_ends_refused() {
+    /// The marks of one validator before genesis.
+    fn store<B: redb::StorageBackend>(
+        backend: impl Fn() -> B + Send + Sync + 'static,
+    ) -> SafetyStore {
         let keys = BTreeMap::from([(Validator(0), [3; 32])]);
         let opening = Opening {
             now_ms: 0,
@@ -357,9 +359,14 @@ mod tests {
             before_genesis: true,
             resume: false,
         };
-        let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
+        SafetyStore::open_backend(backend, keys, opening).unwrap()
+    }
+
+    #[test]
+    fn a_job_goes_on_with_its_rights_once_and_without_them_ends_refused() {
+        let marks = store(InMemoryBackend::new);
         let lanes = Arc::new(Kept::default());
-        let signer = Signer::start(Arc::new(store), lanes.clone(), None, || 0, || ());
+        let signer = Signer::start(Arc::new(marks), lanes.clone(), None, || 0, || ());
         let mut signer = signer.unwrap();
         signer.reserve(Slot(0));
         signer.sign(sign(1, 0)).unwrap();
@@ -390,22 +397,15 @@ mod tests {
 
     #[test]
     fn after_a_panic_of_its_thread_the_signer_has_ended_and_nothing_is_signed() {
-        let keys = BTreeMap::from([(Validator(0), [3; 32])]);
-        let opening = Opening {
-            now_ms: 0,
-            slot: Slot(0),
-            before_genesis: true,
-            resume: false,
-        };
-        let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
+        let marks = store(InMemoryBackend::new);
         let lanes = Arc::new(Kept::default());
-        let is_fatal = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_fatal = Arc::new(AtomicBool::new(false));
         let fatal = is_fatal.clone();
         let clock_ms = move || {
             assert!(!fatal.load(Ordering::Relaxed), "commanded");
             0
         };
-        let signer = Signer::start(Arc::new(store), lanes.clone(), None, clock_ms, || ());
+        let signer = Signer::start(Arc::new(marks), lanes.clone(), None, clock_ms, || ());
         let mut signer = signer.unwrap();
         signer.reserve(Slot(0));
         signer.sign(sign(1, 0)).unwrap();
@@ -465,16 +465,9 @@ mod tests {
     fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed_until_there_is_room() {
         let disk = Poor::default();
         let (sync_ms, full) = (disk.sync_ms.clone(), disk.full.clone());
-        let keys = BTreeMap::from([(Validator(0), [3; 32])]);
-        let opening = Opening {
-            now_ms: 0,
-            slot: Slot(0),
-            before_genesis: true,
-            resume: false,
-        };
-        let store = SafetyStore::open_backend(move || disk.clone(), keys, opening).unwrap();
+        let marks = store(move || disk.clone());
         let lanes = Arc::new(Kept::default());
-        let signer = Signer::start(Arc::new(store), lanes.clone(), None, || 0, || ());
+        let signer = Signer::start(Arc::new(marks), lanes.clone(), None, || 0, || ());
         let mut signer = signer.unwrap();
         sync_ms.store(1_000, Ordering::Relaxed);
         let began = Instant::now();

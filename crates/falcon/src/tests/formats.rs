@@ -32,12 +32,12 @@ fn class(error: &DecodeError) -> &'static str {
 
 /// Bytes with one bit of their code changed, in the order of a flavour.
 fn flipped(flavour: Flavour, bytes: &[u8], bit: usize) -> Vec<u8> {
-    let place = match flavour.is_little_endian() {
+    let shift = match flavour.is_little_endian() {
         true => bit % 8,
         false => 7 - bit % 8,
     };
     let at = 1 + flavour.salt_bytes() + bit / 8;
-    with(bytes, at, &[bytes[at] ^ 1 << place])
+    with(bytes, at, &[bytes[at] ^ 1 << shift])
 }
 
 fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {

@@ -280,7 +280,7 @@ fn merge(out: &mut Vectors) {
         "elements": body * 8 / 31,
         "sha256": hex::encode(Sha256::digest(&proof)),
     }]});
-    let given = json!({"set": file["set"], "signers": 10});
+    let given = json!({"set": file["set"], "signers": 11});
     let bytes = [&[list::TAG_MERGE], &proof[..]].concat();
     out.valid("evidence.merge", "xmss_evidence", &given, &bytes, says);
 }
