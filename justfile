@@ -29,6 +29,7 @@ vectors:
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-proto --test conformance
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-xmss --lib vectors::formats
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-falcon --lib formats
+    ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-labrador --lib formats
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-node --lib formats
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-bindings --test vectors
 

@@ -666,6 +666,26 @@ def read_proof(data):
     return says
 
 
+def read_parts(reader, given):
+    """Disjoint proofs that only together have room for all signers."""
+    most, left, before, found = given["proof_signers_max"], set(range(given["registry"])), -1, []
+    registry = [0, given["registry"]]
+    for _ in range(-(-given["signers"] // most)):
+        signers = {i for i, times in enumerate(support(reader, registry, 1, "rice", None)) if times}
+        need("range", 0 < len(signers) <= most, f"{len(signers)} signers of a proof, at most {most}")
+        need("canonical", min(signers) > before, "parts in another order")
+        need("range", signers <= left, "a signer of two parts")
+        left, before = left - signers, min(signers)
+        bits = sum(1 << i for i in signers).to_bytes((given["registry"] + 7) // 8, "little")
+        proof = read_proof(reader.prefixed(8 << 20))
+        need("tag", proof["kind"] == "leaf", f"a {proof['kind']} as a part")
+        found.append({**proof, "signers": bits.hex()})
+    reader.end()
+    signed = given["registry"] - len(left)
+    need("range", signed == given["signers"], f"{signed} signers, must be {given['signers']}")
+    return found
+
+
 def read_evidence(data, given):
     randomness, digest, _, chains, levels = SETS[given["set"]]
     reader = Reader(data)
@@ -675,19 +695,141 @@ def read_evidence(data, given):
         found = [reader.take(each).hex() for _ in range(given["signers"])]
         reader.end()
         return {"tag": 0, "signatures": found}
+    if tag == 2:
+        return {"tag": 2, "proofs": read_parts(reader, given)}
     need("tag", tag in (1, 3), f"evidence with tag {tag}")
     proof = read_proof(reader.data[1:])
     need("tag", (proof["kind"] == "merge") == (tag == 3), "a proof of another kind than its tag says")
     return {"tag": tag, "proofs": [proof]}
 
 
+# Proofs over lattices
+
+MODULUS_48 = 2**48 - 59
+RATIOS = [4055731996, 4092883986, 4124388246, 4151067684, 4173635859, 4192708297, 4208813685, 4222404522]
+
+
+def log2_sixteenths(x):
+    """16 log2(x) from a mantissa of 32 bits, rounded down at each step."""
+    whole = x.bit_length() - 1
+    mantissa, fraction = (x << 31) >> whole, 0
+    for _ in range(4):
+        mantissa = mantissa * mantissa >> 31
+        fraction = 2 * fraction + (mantissa >> 32)
+        mantissa >>= mantissa >> 32
+    return 16 * whole + fraction
+
+
+class GaussianCode:
+    """Chapter: Proofs over lattices. Symbol s is the high part s - 40, symbol 80 the escape."""
+
+    def __init__(self, variance):
+        sixteenths = log2_sixteenths(max(variance, 16))
+        self.low_bits, ratio = sixteenths // 32 - 2, RATIOS[sixteenths % 32 // 4]
+        weights, weight, quotient = [1 << 20] * 81, 1 << 40, 1 << 32
+        for high in range(40):
+            weights[40 + high] = weights[39 - high] = max(weight, 1 << 20)
+            quotient = quotient * ratio >> 32
+            weight = weight * quotient >> 32
+        nodes, lengths = [(weight, [symbol]) for symbol, weight in enumerate(weights)], [0] * 81
+        while len(nodes) > 1:
+            pair = [nodes.pop(min(range(len(nodes)), key=lambda i: nodes[i][0])) for _ in range(2)]
+            for symbol in pair[0][1] + pair[1][1]:
+                lengths[symbol] += 1
+            nodes.append((pair[0][0] + pair[1][0], pair[0][1] + pair[1][1]))
+        word, before, self.words = 0, 0, {}
+        for length, symbol in sorted((length, symbol) for symbol, length in enumerate(lengths)):
+            word <<= length - before
+            self.words[length, word] = symbol
+            word, before = word + 1, length
+
+    def read(self, bits):
+        low, length, word = bits.read(self.low_bits), 0, 0
+        while (length, word) not in self.words:
+            word, length = word << 1 | bits.read(1), length + 1
+            need("canonical", length <= 40, "no code word")
+        high = self.words[length, word] - 40
+        if high == 40:
+            high = bits.read(48)
+            high -= high >> 47 << 48
+            need("canonical", not -40 <= high < 40, f"high part {high} has a word of its own")
+            need("canonical", abs(high) < 1 << max(60 - self.low_bits, 0), f"high part {high}")
+        return (high << self.low_bits) + low
+
+
+class Window:
+    """Bits of the bytes from a place on, the lowest first."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def read(self, count):
+        need("length", self.at + count <= 8 * len(self.data), "ends within a number")
+        first, self.at = self.at // 8, self.at + count
+        part = int.from_bytes(self.data[first : (self.at + 7) // 8], "little")
+        return part >> (self.at - count - 8 * first) & (1 << count) - 1
+
+
+def read_lattice_proof(data, given):
+    reader, fields = Reader(data), []
+    need("length", 7 <= len(data) <= 1 << 20, f"{len(data)} bytes")
+    need("tag", reader.take(5) == b"ALPR\x01" and reader.take(1) == b"\x05", "magic, version or front end")
+    need("tag", reader.number(1) == {"core128": 0, "falcon": 1}[given["profile"]], "profile")
+
+    def note(field, numbers):
+        packed = b"".join(x.to_bytes(8, "little", signed=True) for x in numbers)
+        fields.append([field, len(numbers), sha256(packed).hex()])
+
+    def byte(field):
+        note(field, [reader.number(1)])
+
+    def residues(field, count):
+        numbers = [int.from_bytes(x, "little") for x in rows(reader.take(6 * count), 6)]
+        need("canonical", max(numbers) < MODULUS_48, "a coefficient that is not below Q")
+        note(field, numbers)
+
+    def gaussian(field, count, variance):
+        code, bits = GaussianCode(int(variance)), Window(data[reader.at :])
+        numbers = [code.read(bits) for _ in range(count)]
+        need("canonical", bits.read(-bits.at % 8) == 0, "bits behind the last number")
+        reader.take(bits.at // 8)
+        note(field, numbers)
+
+    *levels, last = given["levels"]
+    for number, level in enumerate(levels):
+        if level["blocks"]:
+            residues("u0", 64 * level["kappa1"])
+            byte("blocks nonce")
+        residues("u1", 64 * level["kappa1"])
+        for variance in level["projection_variances"]:
+            byte("projection nonce")
+            gaussian("projection", 256, variance)
+        if number == 0:
+            for coefficients in 6 * [2] + (5 + (given["n"] - 1).bit_length()) * [3]:
+                residues("round", 3 * coefficients)
+            residues("value", 3)
+        residues("lifts", 3 * 63)
+        residues("u2", 64 * level["kappa1"])
+        byte("challenge nonce")
+    residues("t", 64 * last["kappa"] * last["r"])
+    byte("projection nonce")
+    gaussian("projection", 256, last["projection_variances"][0])
+    residues("lifts", 3 * 63)
+    byte("challenge nonce")
+    residues("h", 64 * (2 * last["r"] - 1))
+    gaussian("z", 64 * last["n"], last["z_variance"])
+    reader.end()
+    return {"front_end": 5, "fields": fields}
+
+
 FORMATS = {
     "support": read_support, "vote": read_vote, "aggregate": read_aggregate, "block": read_block,
     "broadcast": read_broadcast, "status": read_status, "blocks_by_range": read_range, "response": read_response,
     "falcon_public_key": read_falcon_key, "falcon_secret_key": read_falcon_secret,
-    "falcon_signature": read_falcon_signature,
+    "falcon_signature": read_falcon_signature, "lattice_proof": read_lattice_proof,
     "xmss_public_key": read_public_key, "xmss_signature": read_signature, "xmss_secret_file": read_secret,
     "xmss_tree_file": read_tree, "marks_file": read_marks, "xmss_evidence": read_evidence,
+    "xmss_bundle": lambda data, given: read_proof(data),
 }
 
 

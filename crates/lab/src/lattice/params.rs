@@ -96,6 +96,8 @@ fn case(n: u32, flavour: Flavour, schedule: &Schedule, security: bool) -> Value 
 
 /// The levels of a schedule, the last one included.
 pub(crate) fn levels_json(schedule: &Schedule) -> Value {
+    // As text: they have more digits than a number of JSON keeps.
+    let variances = |all: &[u128]| all.iter().map(u128::to_string).collect::<Vec<_>>();
     let level = |level: &Level| {
         json!({
             "r": level.cut.pieces,
@@ -108,6 +110,7 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
             "fg": level.g_digits,
             "families": level.families,
             "blocks": level.images.is_some(),
+            "projection_variances": variances(&level.projection_variances()),
             "m": level.digits(),
             "norm_sq_max": level.norm_sq.to_string(),
         })
@@ -118,6 +121,8 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
             "n": tail.cut.rank,
             "kappa": tail.kappa,
             "f": 1,
+            "projection_variances": variances(&[tail.projection_variance()]),
+            "z_variance": tail.z_variance.to_string(),
             "norm_sq_max": tail.norm_sq.to_string(),
         })
     };
@@ -182,4 +187,38 @@ fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
         text::bytes(plain as u64),
         table(&header, &rows)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_labrador::sis::Profile;
+
+    /// What `--json` prints is what a decoder must know: docs/formats.md.
+    #[test]
+    fn printed_parameters_are_those_of_the_vectors() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../vectors/formats/lattice.json"
+        );
+        let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let given = file["given"].as_object().unwrap();
+        assert_eq!(given.len(), 2);
+        for given in given.values() {
+            let n = given["n"].as_u64().unwrap() as usize;
+            let schedule = Preset::Fast.schedule(n, Profile::Core128).unwrap();
+            assert_eq!(given["profile"], schedule.profile.name());
+            let printed = levels_json(&schedule);
+            let (printed, levels) = (
+                printed.as_array().unwrap(),
+                given["levels"].as_array().unwrap(),
+            );
+            assert_eq!(printed.len(), levels.len(), "{n}");
+            for (printed, level) in printed.iter().zip(levels) {
+                for (name, value) in level.as_object().unwrap() {
+                    assert_eq!(&printed[name], value, "{n}: {name}");
+                }
+            }
+        }
+    }
 }

@@ -8,6 +8,8 @@ use crate::sis::Profile;
 use crate::transcript::Seed;
 use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
+mod formats;
+
 const MODULUS: i64 = 12_289;
 
 /// Columns that satisfy a relation of their own, and its polynomials.

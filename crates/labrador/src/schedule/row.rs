@@ -313,6 +313,18 @@ impl Level {
         (cut, images)
     }
 
+    /// The expected square of a number of each image that is sent, in their order: the one of a dense
+    /// projection, or one for each group of pieces under blocks.
+    #[must_use]
+    pub fn projection_variances(&self) -> Vec<u128> {
+        match &self.images {
+            Some(images) => (0..images.groups.len())
+                .map(|group| images.digits_norm_sq(group) / 2)
+                .collect(),
+            None => vec![self.norm_sq / 2],
+        }
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         encode_cut(&self.cut, out);
         out.extend(self.norm_sq.to_le_bytes());
@@ -359,6 +371,12 @@ impl Tail {
             quadratic: input.quadratic,
             kappa: rows_inner(profile, norm_sq_out, input.extracted_sq())?,
         })
+    }
+
+    /// The expected square of a number of the image that is sent.
+    #[must_use]
+    pub fn projection_variance(&self) -> u128 {
+        self.norm_sq / 2
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {

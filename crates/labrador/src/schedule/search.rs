@@ -189,13 +189,9 @@ fn lift_bytes() -> u64 {
 }
 
 fn level_bytes(level: &Level) -> u64 {
-    let projections = match &level.images {
-        Some(images) => {
-            let of = |g: usize| 1 + gaussian_bytes(ROWS, images.digits_norm_sq(g) / 2);
-            1 + (0..images.groups.len()).map(of).sum::<u64>()
-        }
-        None => 1 + gaussian_bytes(ROWS, level.norm_sq / 2),
-    };
+    let of = |variance: u128| 1 + gaussian_bytes(ROWS, variance);
+    let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();
+    projections += u64::from(level.images.is_some());
     let commitments = if level.images.is_some() { 3 } else { 2 };
     commitments * level.kappa_outer as u64 * ELEMENT_BYTES + projections + lift_bytes() + 1
 }
@@ -209,7 +205,7 @@ fn tail_bytes(tail: &Tail) -> u64 {
     };
     elements as u64 * ELEMENT_BYTES
         + garbage
-        + gaussian_bytes(ROWS, tail.norm_sq / 2)
+        + gaussian_bytes(ROWS, tail.projection_variance())
         + lift_bytes()
         + 2
         + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)

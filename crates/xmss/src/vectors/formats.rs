@@ -2,13 +2,14 @@
 //! says, and bytes with one thing wrong each.
 
 use super::{KERNELS, canonical};
-use crate::proof::{Preset, Proofs, Signed};
+use crate::proof::{BundleEntry, Claimed, EvidenceError, Preset, ProofRegistry, Proofs, Signed};
 use crate::signature::{BytesError, PublicKey, Signature};
 use crate::{KeyFileError, KeyName, Marks, MarksError, Purpose, SecretKey, Set};
 use alphorn_exec::Exec;
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark, list};
 use alphorn_stark::Fp;
-use alphorn_types::{DecodeError, Slot, Validator};
+use alphorn_types::support_code::{CellBounds, Reference, SupportCode};
+use alphorn_types::{Bitfield, Coding, DecodeError, Slot, Support, Validator};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -17,6 +18,20 @@ mod writer;
 use writer::{Vectors, with};
 
 const MESSAGE: [u8; 32] = [0x56; 32];
+
+/// The message of the kept proofs: 0, 1, 2, ...
+const KEPT_MESSAGE: [u8; 32] = {
+    let mut out = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        out[i] = i as u8;
+        i += 1;
+    }
+    out
+};
+
+/// The relation of the set `compact`.
+const RELATION: u8 = 3;
 
 fn exec() -> Exec<'static> {
     Exec::new(KERNELS.measured(), None)
@@ -261,6 +276,181 @@ fn evidence(out: &mut Vectors) {
     }]});
     out.valid("evidence.proof", "xmss_evidence", &given, &proof, says);
     merge(out);
+    parts(out);
+}
+
+/// The header of a leaf over one group, and one element.
+fn leaf() -> (Vec<u8>, Value) {
+    let shape = [RELATION, 1, 0, 0, 1, 0, 0, 0];
+    let proof = [
+        &b"AHP3"[..],
+        &shape,
+        &[1, 0, 0],
+        &4_u32.to_le_bytes(),
+        &[0x2a, 0, 0, 0],
+    ]
+    .concat();
+    let says = json!({
+        "relation": RELATION, "preset": "fast", "kind": "leaf", "groups": 1, "slices": [0], "elements": 1,
+        "sha256": hex::encode(Sha256::digest(&proof)),
+    });
+    (proof, says)
+}
+
+/// Signers of whom a proof has no room for one, in two parts. The proofs are headers: what is behind the
+/// tag does not depend on whether they hold.
+fn parts(out: &mut Vectors) {
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
+    let most = |set| Proofs::new(set, Preset::FAST).signatures_max();
+    assert_eq!(
+        [Set::Compact, Set::Prod, Set::Test].map(most),
+        [1472, 1024, 1536]
+    );
+    let (registry, most) = (proofs.signatures_max() + 8, proofs.signatures_max());
+    let bits = |range: std::ops::Range<usize>| {
+        let mut bits = Bitfield::new(registry);
+        bits.set_range(range);
+        bits
+    };
+    let cells = CellBounds::one(registry as u32);
+    let code = SupportCode::new(Coding::Rice, 1, &cells, Reference::None);
+    let (proof, proof_says) = leaf();
+    let encode = |parts: &[Bitfield]| {
+        let mut bytes = vec![list::TAG_PROOFS];
+        for signers in parts {
+            bytes.extend(code.encode(&Support::from_bits(signers.clone())));
+            bytes.extend((proof.len() as u32).to_le_bytes());
+            bytes.extend(&proof);
+        }
+        bytes
+    };
+    let all = bits(0..most + 1);
+    let (low, high) = (bits(0..700), bits(700..most + 1));
+    let bytes = encode(&[low.clone(), high.clone()]);
+    let found = proofs.evidence_parts(&all, &bytes).unwrap();
+    let says: Vec<Value> = found
+        .iter()
+        .map(|part| {
+            assert_eq!(part.proof, &proof[..]);
+            let mut says = proof_says.clone();
+            says["signers"] = json!(hex::encode(part.signers.to_bytes()));
+            says
+        })
+        .collect();
+    let given = json!({
+        "set": "compact", "signers": most + 1, "registry": registry, "proof_signers_max": most,
+    });
+    let says = json!({"tag": 2, "proofs": says});
+    out.valid("evidence.proofs", "xmss_evidence", &given, &bytes, says);
+    let signers = |part| EvidenceError::Signers { part };
+    let (needed, left) = (proof.len(), proof.len() - 1);
+    let cut = |part| EvidenceError::Decode {
+        part,
+        error: DecodeError::Truncated { needed, left },
+    };
+    let missing = EvidenceError::Missing { missing: 1 };
+    for (what, bytes, error, class) in [
+        (
+            "another order",
+            encode(&[high.clone(), low.clone()]),
+            signers(1),
+            "canonical",
+        ),
+        (
+            "a signer twice",
+            encode(&[low.clone(), bits(699..most + 1)]),
+            signers(1),
+            "range",
+        ),
+        (
+            "a signer missing",
+            encode(&[low.clone(), bits(701..most + 1)]),
+            missing,
+            "range",
+        ),
+        (
+            "more than a proof takes",
+            encode(&[all.clone(), high]),
+            signers(0),
+            "range",
+        ),
+        (
+            "a byte less",
+            bytes[..bytes.len() - 1].to_vec(),
+            cut(1),
+            "length",
+        ),
+    ] {
+        assert_eq!(proofs.evidence_parts(&all, &bytes), Err(error), "{what}");
+        let name = format!("evidence.proofs: {what}");
+        out.refused(&name, "xmss_evidence", &given, &bytes, class);
+    }
+}
+
+/// One of the proofs that all bindings verify.
+struct Kept {
+    registry: ProofRegistry,
+    slot: u32,
+    signers: Bitfield,
+    proof: Vec<u8>,
+}
+
+/// Where the proofs that are kept stand.
+fn kept_path(name: &str) -> std::path::PathBuf {
+    writer::folder().join("../proofs").join(name)
+}
+
+impl Kept {
+    fn read(proofs: &Proofs, name: &str) -> Self {
+        let text = std::fs::read_to_string(kept_path(name)).unwrap();
+        let file: Value = serde_json::from_str(&text).unwrap();
+        let bytes = |value: &Value| hex::decode(value.as_str().unwrap()).unwrap();
+        let keys = file["keys"].as_array().unwrap().iter();
+        let keys: Vec<PublicKey> = keys
+            .map(|key| PublicKey::from_bytes(Set::Compact, &bytes(key)).unwrap())
+            .collect();
+        assert_eq!(bytes(&file["message"]), KEPT_MESSAGE);
+        Self {
+            signers: Bitfield::from_bytes(&bytes(&file["signers"]), keys.len()).unwrap(),
+            registry: proofs.registry(exec(), keys, 0).unwrap(),
+            slot: file["slot"].as_u64().unwrap() as u32,
+            proof: bytes(&file["proof"]),
+        }
+    }
+
+    fn entry(&self) -> BundleEntry<'_> {
+        BundleEntry {
+            registry: &self.registry,
+            claimed: Claimed {
+                slot: self.slot,
+                message: &KEPT_MESSAGE,
+                signers: &self.signers,
+            },
+        }
+    }
+}
+
+/// A bundle of both kept proofs: `vectors/proofs/bundle.hex`, which must hold, and its header.
+fn bundle(out: &mut Vectors) {
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
+    let kept = ["leaf.json", "merged.json"].map(|name| Kept::read(&proofs, name));
+    let path = kept_path("bundle.hex");
+    if std::env::var_os("ALPHORN_WRITE_VECTORS").is_some() {
+        let parts = kept.each_ref().map(|kept| (kept.entry(), &kept.proof[..]));
+        let bundle = proofs.bundle(exec(), &parts).unwrap();
+        std::fs::write(&path, hex::encode(bundle) + "\n").unwrap();
+    }
+    let proof = hex::decode(std::fs::read_to_string(&path).unwrap().trim()).unwrap();
+    let entries = kept.each_ref().map(Kept::entry);
+    assert_eq!(proofs.verify_bundle(exec(), &entries, &proof), Ok(()));
+    let shape = proofs.bundle_shape(&proof).unwrap().expect("a bundle");
+    let slices = usize::from(u16::from_le_bytes([proof[12], proof[13]]));
+    let says = json!({
+        "relation": proof[4], "preset": "merge", "kind": "bundle", "level": shape.level,
+        "children": ["leaf", "merge"], "slices": &proof[14..14 + slices], "elements": shape.elements,
+        "sha256": hex::encode(Sha256::digest(&proof)),
+    });
+    out.valid("bundle", "xmss_bundle", &json!({}), &proof, says);
 }
 
 /// The merged proof that all bindings verify: its header, field by field.
@@ -291,5 +481,6 @@ fn vectors_of_keys_and_evidence_are_what_the_encoders_write() {
     keys_and_signatures(&mut out);
     files(&mut out);
     evidence(&mut out);
+    bundle(&mut out);
     out.check("xmss.json");
 }
