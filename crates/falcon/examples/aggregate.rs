@@ -118,8 +118,9 @@ fn plainly(items: &[Item<'_>], backend: Backend) {
     for _ in 0..5 {
         let start = Instant::now();
         for items in items.chunks(LANES) {
-            let keys = items.iter().map(|item| &item.key.bytes()[..]);
-            let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, keys, backend);
+            let keys: Vec<&[u8]> = items.iter().map(|item| &item.key.bytes()[..]).collect();
+            let exec = Exec::new(backend, None);
+            let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, &keys, exec);
             let keys: Vec<PublicKey> = keys.into_iter().flatten().collect();
             let items: Vec<Item<'_>> = (items.iter().zip(&keys))
                 .map(|(item, key)| Item { key, ..*item })

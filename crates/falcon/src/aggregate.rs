@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped, keccak};
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, PublicBounds, Schedule};
 use alphorn_labrador::sis::Profile;
@@ -19,13 +19,14 @@ use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
-/// Signatures from which on the presets differ.
-const BLOCKS_FROM: usize = 512;
+/// Signatures from which on preset `fast` has one, and two levels with a block projection behind the
+/// first: fewer leave so short levels that it costs bytes and saves nothing.
+const BLOCKS_FROM: [usize; 2] = [512, 1000];
 
 /// Which of two costs a proof saves; a verifier must know which. Both prove the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// Time of verification: the second level has a block projection.
+    /// Time of verification: of many signatures the second and the third level have a block projection.
     #[default]
     Fast,
     /// Bytes.
@@ -59,12 +60,14 @@ impl Preset {
         Columns::bounds_for(signatures, DEGREE, NORM_SQ_MAX, profile, levels)
     }
 
-    /// Levels behind the first with a block projection. With few signatures those levels are so short
-    /// that it would cost bytes and save nothing: there both presets are one.
+    /// Levels behind the first with a block projection.
     fn block_levels(self, signatures: usize) -> usize {
         match self {
-            Self::Fast if signatures >= BLOCKS_FROM => 1,
-            _ => 0,
+            Self::Fast => BLOCKS_FROM
+                .iter()
+                .filter(|&&from| signatures >= from)
+                .count(),
+            Self::Small => 0,
         }
     }
 }
@@ -292,7 +295,8 @@ impl Aggregator {
         let targets = opened.iter().map(|opened| &opened.target[..]).collect();
         let relation = relation(&signed, targets)?;
         exec.step("digest of the statement")?;
-        let statement = self.statement(&relation, digest(flavour, &signed, context))?;
+        let digest = digest(flavour, &signed, context, exec)?;
+        let statement = self.statement(&relation, digest)?;
         let columns = opened
             .iter()
             .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
@@ -342,10 +346,11 @@ impl Aggregator {
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
         let targets = self.targets(signed, exec)?;
-        let targets = targets.iter().map(|target| &target[..]).collect();
-        let relation = relation(signed, targets)?;
+        let targets = targets.iter().flatten().map(|target| &target[..]);
+        let relation = relation(signed, targets.collect())?;
         exec.step("digest of the statement")?;
-        let statement = self.statement(&relation, digest(flavour, signed, context))?;
+        let digest = digest(flavour, signed, context, exec)?;
+        let statement = self.statement(&relation, digest)?;
         Ok(self.system.verify_on(&statement, proof, exec)?)
     }
 
@@ -382,12 +387,12 @@ impl Aggregator {
         Ok(flavour)
     }
 
-    /// The hashed messages, centred.
+    /// The hashed messages, centred, [`LANES`] of them after each other.
     fn targets(
         &self,
         signed: &[Signed<'_>],
         exec: Exec<'_>,
-    ) -> Result<Vec<[i16; DEGREE]>, AggregateError> {
+    ) -> Result<Vec<Vec<[i16; DEGREE]>>, AggregateError> {
         exec.step("hash to point")?;
         let targets = exec.try_map(signed.len().div_ceil(LANES), |tile| {
             let rest = &signed[tile * LANES..];
@@ -399,7 +404,7 @@ impl Aggregator {
             });
             hash::targets(&hashed.collect::<Vec<_>>(), exec.backend())
         })?;
-        Ok(targets.concat())
+        Ok(targets)
     }
 
     /// The statement of a relation. `digest` binds everything public.
@@ -422,25 +427,51 @@ fn relation<'a>(
     Relation::new(DEGREE, u64::from(MODULUS), keys, targets)
 }
 
-/// SHAKE256 of flavour, context and the ordered list of keys, salts and messages, each part with
-/// its length; a salt that is not sent has length 0, since key and message are all that it is made of.
-fn digest(flavour: Flavour, signed: &[Signed<'_>], context: &[u8]) -> Vec<u8> {
+/// Signatures that are hashed after each other, one such run beside seven others.
+const RUN: usize = 16;
+
+/// SHAKE256 of flavour, context and the digests of all runs: SHAKE256 of the keys, salts and messages of
+/// [`RUN`] signatures in order, the last run may have fewer. Each part has its length in front; a salt that
+/// is not sent has length 0, since key and message are all that it is made of.
+fn digest(
+    flavour: Flavour,
+    signed: &[Signed<'_>],
+    context: &[u8],
+    exec: Exec<'_>,
+) -> Result<Vec<u8>, Stopped> {
+    let batches = exec.try_map(signed.len().div_ceil(RUN * keccak::LANES), |batch| {
+        let rest = &signed[batch * RUN * keccak::LANES..];
+        let batch = &rest[..rest.len().min(RUN * keccak::LANES)];
+        let runs: Vec<Vec<u8>> = batch.chunks(RUN).map(encoded).collect();
+        let runs: Vec<&[u8]> = runs.iter().map(|run| &run[..]).collect();
+        hash::digests(&runs, exec.backend())
+    })?;
+    let digests: Vec<u8> = batches.iter().flatten().flatten().copied().collect();
     let mut hash = Shake256::default();
     let mut part = |data: &[u8]| {
         hash.update(&(data.len() as u64).to_le_bytes());
         hash.update(data);
     };
-    part(b"alphorn/falcon/aggregate/v1");
+    part(b"alphorn/falcon/aggregate/v2");
     part(&[flavour.id()]);
     part(context);
     part(&(signed.len() as u64).to_le_bytes());
-    for signed in signed {
-        part(signed.key.digest());
-        part(signed.salt.map_or(&[][..], |salt| salt));
-        part(signed.message);
-    }
+    part(&digests);
     let mut out = vec![0; 64];
     hash.finalize_xof().read(&mut out);
+    Ok(out)
+}
+
+/// What a run is the hash of.
+fn encoded(run: &[Signed<'_>]) -> Vec<u8> {
+    let mut out = b"alphorn/falcon/aggregate/run/v2".to_vec();
+    for signed in run {
+        let salt = signed.salt.map_or(&[][..], |salt| salt);
+        for part in [&signed.key.digest()[..], salt, signed.message] {
+            out.extend((part.len() as u64).to_le_bytes());
+            out.extend(part);
+        }
+    }
     out
 }
 

@@ -135,16 +135,16 @@ fn digest_of<const N: usize>(states: &Shakes256, lane: usize) -> [u8; N] {
     out
 }
 
-/// [`crate::flavour::key_digest`] of many encoded keys.
-pub(crate) fn key_digests(keys: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
-    let mut out = Vec::with_capacity(keys.len());
-    for keys in keys.chunks(LANES) {
-        let mut messages = [&[][..]; LANES];
-        for (message, key) in messages.iter_mut().zip(keys.chunks(1)) {
-            *message = key;
+/// The first 64 bytes of SHAKE256 of many messages; of encoded keys [`crate::flavour::key_digest`].
+pub(crate) fn digests(messages: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
+    let mut out = Vec::with_capacity(messages.len());
+    for messages in messages.chunks(LANES) {
+        let mut parts = [&[][..]; LANES];
+        for (parts, message) in parts.iter_mut().zip(messages.chunks(1)) {
+            *parts = message;
         }
-        let states = Shakes256::absorb(&messages[..keys.len()], backend);
-        for lane in 0..keys.len() {
+        let states = Shakes256::absorb(&parts[..messages.len()], backend);
+        for lane in 0..messages.len() {
             out.push(digest_of(&states, lane));
         }
     }
@@ -176,7 +176,7 @@ mod tests {
         for backend in KERNELS.available() {
             for count in [0, 1, 8, 9, 43] {
                 let keys = inputs[..count].iter().map(|i| &i.key.bytes()[..]);
-                let digests = key_digests(&keys.collect::<Vec<_>>(), backend);
+                let digests = digests(&keys.collect::<Vec<_>>(), backend);
                 let targets = targets(&inputs[..count], backend);
                 assert_eq!((targets.len(), digests.len()), (count, count));
                 for (i, input) in inputs[..count].iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use alphorn_exec::Backend;
+use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 use fn_dsa::{
     CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_RAW, KeyPairGenerator, KeyPairGenerator512,
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key};
-use crate::hash::key_digests;
+use crate::hash::digests;
 use crate::ring::{LANES, Polys, reduced};
 use crate::{DEGREE, Flavour, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 
@@ -32,9 +32,15 @@ pub struct KeyError;
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     flavour: Flavour,
+    parts: Box<Parts>,
+}
+
+/// What a key has, 3 kB: decoded where it stays.
+#[derive(Clone, PartialEq, Eq)]
+struct Parts {
     bytes: [u8; PUBLIC_KEY_BYTES],
-    values: Box<[i16; DEGREE]>,
-    coefficients: Box<[i16; DEGREE]>,
+    values: [i16; DEGREE],
+    coefficients: [i16; DEGREE],
     digest: [u8; 64],
 }
 
@@ -49,22 +55,19 @@ impl PublicKey {
         keys.remove(0)
     }
 
-    /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time.
+    /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time on kernel and
+    /// threads of `exec`.
     #[must_use]
-    pub fn from_bytes_batch<'a>(
+    pub fn from_bytes_batch(
         flavour: Flavour,
-        keys: impl IntoIterator<Item = &'a [u8]>,
-        backend: Backend,
+        keys: &[&[u8]],
+        exec: Exec<'_>,
     ) -> Vec<Result<PublicKey, DecodeError>> {
-        let mut keys = keys.into_iter();
-        let mut out = Vec::new();
-        loop {
-            let keys: Vec<&[u8]> = keys.by_ref().take(LANES).collect();
-            if keys.is_empty() {
-                return out;
-            }
-            out.append(&mut decode_batch(flavour, &keys, backend));
-        }
+        let parts = exec.map(keys.len().div_ceil(LANES), |part| {
+            let rest = &keys[part * LANES..];
+            decode_batch(flavour, &rest[..rest.len().min(LANES)], exec.backend())
+        });
+        parts.into_iter().flatten().collect()
     }
 
     /// The flavour of the key.
@@ -76,38 +79,31 @@ impl PublicKey {
     /// The encoded key.
     #[must_use]
     pub fn bytes(&self) -> &[u8; PUBLIC_KEY_BYTES] {
-        &self.bytes
+        &self.parts.bytes
     }
 
     /// The values of `h` at the roots of `Y^512 + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
     pub(crate) fn values(&self) -> &[i16; DEGREE] {
-        &self.values
+        &self.parts.values
     }
 
     /// The coefficients of `h`, centred: what a proof multiplies, made once for a key.
     #[must_use]
     pub(crate) fn coefficients(&self) -> &[i16; DEGREE] {
-        &self.coefficients
+        &self.parts.coefficients
     }
 
     /// SHAKE256 of the encoded key, 64 bytes.
     #[must_use]
     pub(crate) fn digest(&self) -> &[u8; 64] {
-        &self.digest
+        &self.parts.digest
     }
-}
-
-/// Both forms of `h` of a key.
-#[derive(Clone)]
-struct Forms {
-    values: Box<[i16; DEGREE]>,
-    coefficients: Box<[i16; DEGREE]>,
 }
 
 /// Computes the form of up to [`LANES`] keys that is not encoded, and centres coefficients.
 struct Complete<'a> {
-    keys: Vec<&'a mut Forms>,
+    keys: Vec<&'a mut Parts>,
     keys_are_coefficients: bool,
 }
 
@@ -117,7 +113,7 @@ impl Pass for Complete<'_> {
     #[inline(always)]
     fn run<V: Vectors>(mut self) {
         let mut polys = Polys::<LANES>::zero();
-        let keys = self.keys.iter().map(|key| &*key.values);
+        let keys = self.keys.iter().map(|key| &key.values);
         polys.load_all::<V>(&keys.collect::<Vec<_>>());
         if self.keys_are_coefficients {
             polys.centre();
@@ -125,11 +121,11 @@ impl Pass for Complete<'_> {
             polys.inverse();
             polys.centre();
         }
-        let keys = self.keys.iter_mut().map(|key| &mut *key.coefficients);
+        let keys = self.keys.iter_mut().map(|key| &mut key.coefficients);
         polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
         if self.keys_are_coefficients {
             polys.forward();
-            let keys = self.keys.iter_mut().map(|key| &mut *key.values);
+            let keys = self.keys.iter_mut().map(|key| &mut key.values);
             polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
         }
     }
@@ -141,44 +137,37 @@ fn decode_batch(
     keys: &[&[u8]],
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let numbers = keys.iter().map(|key| decode_key(flavour, key));
-    let mut decoded: Vec<Result<Forms, DecodeError>> = numbers
-        .map(|numbers| {
-            numbers.map(|numbers| {
-                let encoded = Box::new(reduced(&numbers));
-                Forms {
-                    values: encoded.clone(),
-                    coefficients: encoded,
-                }
-            })
-        })
-        .collect();
-    backend.run(Complete {
-        keys: decoded.iter_mut().flatten().collect(),
-        keys_are_coefficients: flavour.keys_are_coefficients(),
-    });
-    let good = keys.iter().zip(&decoded).filter(|(_, d)| d.is_ok());
-    let digests = key_digests(&good.map(|(key, _)| *key).collect::<Vec<_>>(), backend);
-    let mut digests = digests.into_iter();
-    let both = keys.iter().zip(decoded);
-    both.map(|(key, forms)| {
-        let forms = forms?;
+    let one = |key: &&[u8]| {
+        let values = reduced(&decode_key(flavour, key)?);
         let mut bytes = [0; PUBLIC_KEY_BYTES];
         bytes.copy_from_slice(key);
-        Ok(PublicKey {
-            flavour,
+        let parts = Box::new(Parts {
             bytes,
-            values: forms.values,
-            coefficients: forms.coefficients,
-            digest: digests.next().expect("a digest for each that decodes"),
-        })
-    })
-    .collect()
+            values,
+            coefficients: values,
+            digest: [0; 64],
+        });
+        Ok(PublicKey { flavour, parts })
+    };
+    let mut decoded: Vec<Result<PublicKey, DecodeError>> = keys.iter().map(one).collect();
+    let mut good: Vec<&mut Parts> = (decoded.iter_mut().flatten())
+        .map(|key| &mut *key.parts)
+        .collect();
+    let encoded: Vec<&[u8]> = good.iter().map(|parts| &parts.bytes[..]).collect();
+    let digests = digests(&encoded, backend);
+    for (parts, digest) in good.iter_mut().zip(digests) {
+        parts.digest = digest;
+    }
+    backend.run(Complete {
+        keys: good,
+        keys_are_coefficients: flavour.keys_are_coefficients(),
+    });
+    decoded
 }
 
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PublicKey({:02x?}..)", &self.digest[..4])
+        write!(f, "PublicKey({:02x?}..)", &self.digest()[..4])
     }
 }
 

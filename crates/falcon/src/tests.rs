@@ -3,7 +3,7 @@
 
 mod formats;
 
-use alphorn_exec::Backend;
+use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::KERNELS;
 use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};
 use fn_dsa_original as original;
@@ -277,7 +277,7 @@ fn batches_of_keys_are_those_of_single_ones() {
         for backend in KERNELS.available() {
             for count in [0, 1, 32, 70] {
                 let bytes = &bytes[..count];
-                let batch = PublicKey::from_bytes_batch(flavour, bytes.iter().copied(), backend);
+                let batch = PublicKey::from_bytes_batch(flavour, bytes, Exec::new(backend, None));
                 let alone = bytes.iter().map(|b| PublicKey::from_bytes(flavour, b));
                 assert_eq!(batch, alone.collect::<Vec<_>>(), "{backend}");
             }

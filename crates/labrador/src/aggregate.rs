@@ -310,30 +310,46 @@ impl Under<'_> {
         backend.run(AddPlaces(self, places, sums));
     }
 
-    /// Place `index` of `z`.
+    /// Places of `z` from number `first` on.
     #[inline(always)]
-    fn add_response<V: Vectors>(&self, of: &OfResponse, index: usize, sum: &mut Ntt) {
-        let folded = self.of.folded;
-        let phi = Ntt::from_rq_in::<V>(&self.of.phi[index]);
-        let column = folded.keys.inner.column(of.rows.len(), index);
-        let all = std::iter::once(&phi).chain(column);
-        sum.add_dot_in::<V>(all.zip(std::iter::once(&of.own).chain(&of.rows)));
+    fn add_response<V: Vectors>(&self, of: &OfResponse, first: usize, sums: &mut [Ntt]) {
+        let own = std::slice::from_ref(&of.own);
+        for (phi, sum) in self.of.phi[first..].iter().zip(&mut *sums) {
+            let phi = Ntt::from_rq_in::<V>(phi);
+            sum.add_dot_in::<V>([&phi].into_iter().zip(own));
+        }
+        let key = &self.of.folded.keys.inner;
+        key.add_columns_in::<V>(&of.rows, first, sums);
     }
 
-    /// Digit `index` of `v`.
+    /// Digits of `v` from number `first` on.
     #[inline(always)]
-    fn add_digit<V: Vectors>(&self, of: &OfDigits, index: usize, sum: &mut Ntt) {
+    fn add_digits<V: Vectors>(&self, of: &OfDigits, first: usize, sums: &mut [Ntt]) {
         let folded = self.of.folded;
-        let (level, first) = (folded.level, folded.openings.first_digits);
-        let (key, weights, column) = match index.checked_sub(level.digits_outer()) {
-            Some(column) => (&folded.keys.garbage, &of.garbage, column),
-            None if index >= first => (&folded.keys.outer, &of.outer, index - first),
-            None => (&folded.keys.first, &of.first, index),
-        };
-        let column = key.column(weights.len(), column);
-        let (counts, power) = self.counts::<V>(of, index);
-        let all = column.chain(std::iter::once(&counts));
-        sum.add_dot_in::<V>(all.zip(weights.iter().chain(std::iter::once(power))));
+        let (level, keys) = (folded.level, folded.keys);
+        let ends = [
+            folded.openings.first_digits,
+            level.digits_outer(),
+            usize::MAX,
+        ];
+        let of_key = [
+            (&keys.first, &of.first),
+            (&keys.outer, &of.outer),
+            (&keys.garbage, &of.garbage),
+        ];
+        let (mut start, last) = (0, first + sums.len());
+        for (end, (key, weights)) in ends.into_iter().zip(of_key) {
+            let (from, to) = (first.max(start), last.min(end));
+            if from < to {
+                let sums = &mut sums[from - first..to - first];
+                key.add_columns_in::<V>(weights, from - start, sums);
+            }
+            start = end;
+        }
+        for (index, sum) in (first..).zip(sums) {
+            let (counts, power) = self.counts::<V>(of, index);
+            sum.add_dot_in::<V>([(&counts, power)]);
+        }
     }
 
     /// What digit `index` of `v` counts by equations (4) to (7).
@@ -375,18 +391,18 @@ impl Pass for AddPlaces<'_> {
         let Self(under, places, sums) = self;
         let rank = under.of.cut.rank;
         let (length, digits) = (under.of.phi.len(), under.of.folded.level.digits());
-        for (place, sum) in places.zip(sums) {
-            for (piece, of) in under.response.iter().enumerate() {
-                let index = piece * rank + place;
-                if let Some(of) = of.as_ref().filter(|_| index < length) {
-                    under.add_response::<V>(of, index, sum);
-                }
+        for (piece, of) in under.response.iter().enumerate() {
+            let first = piece * rank + places.start;
+            let count = length.saturating_sub(first).min(sums.len());
+            if let Some(of) = of.as_ref().filter(|_| count > 0) {
+                under.add_response::<V>(of, first, &mut sums[..count]);
             }
-            for (piece, of) in under.digits.iter().enumerate() {
-                let index = piece * rank + place;
-                if let Some(of) = of.as_ref().filter(|_| index < digits) {
-                    under.add_digit::<V>(of, index, sum);
-                }
+        }
+        for (piece, of) in under.digits.iter().enumerate() {
+            let first = piece * rank + places.start;
+            let count = digits.saturating_sub(first).min(sums.len());
+            if let Some(of) = of.as_ref().filter(|_| count > 0) {
+                under.add_digits::<V>(of, first, &mut sums[..count]);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::kernel::Vectors;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 use crate::tiles::Tiles;
@@ -61,12 +62,11 @@ impl Key {
     /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
     #[inline(always)]
     pub(crate) fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
-        let group = rows.next_power_of_two();
-        let (start, within) = (column / group * group, column % group);
+        let (start, within) = place(rows, column);
         if row >= within {
             &self.elements[start + row - within]
         } else {
-            &self.turned[start + group + row - within]
+            &self.turned[start + rows.next_power_of_two() + row - within]
         }
     }
 
@@ -89,11 +89,41 @@ impl Key {
         Tiles::short(&cut, vector, exec)?.commit(self, rows, 0..1, exec)
     }
 
-    /// A column of the matrix of `rows` rows.
+    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on.
+    ///
+    /// # Panics
+    /// If there are more than [`ROWS_MAX`] rows.
     #[inline(always)]
-    pub(crate) fn column(&self, rows: usize, column: usize) -> impl Iterator<Item = &Ntt> {
-        (0..rows).map(move |row| self.entry(rows, row, column))
+    pub(crate) fn add_columns_in<V: Vectors>(
+        &self,
+        weights: &[Ntt],
+        first: usize,
+        sums: &mut [Ntt],
+    ) {
+        let rows = weights.len();
+        let group = rows.next_power_of_two();
+        let mut done = 0;
+        while done < sums.len() {
+            let (start, within) = place(rows, first + done);
+            let count = (group - within).min(sums.len() - done);
+            // Row r of column c is number group + r - c of these, turned ones first.
+            let turned = self.turned[start..start + group].iter();
+            let both = turned.chain(&self.elements[start..]);
+            let line = both.skip(group + 1 - within - count).take(count - 1 + rows);
+            // Read from front to back, as memory gives most at a time: the sums take a vector of each
+            // element in turn.
+            let line: Vec<Ntt> = line.cloned().collect();
+            Ntt::add_diagonals_in::<V>(&mut sums[done..done + count], &line, weights);
+            done += count;
+        }
     }
+}
+
+/// Where the group of a column begins, for a commitment of `rows` rows, and its place within.
+#[inline(always)]
+fn place(rows: usize, column: usize) -> (usize, usize) {
+    let within = column & (rows.next_power_of_two() - 1);
+    (column - within, within)
 }
 
 fn times_x(x: &Rq) -> Rq {
@@ -106,7 +136,7 @@ fn times_x(x: &Rq) -> Rq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::KERNELS;
+    use crate::kernel::{Dispatch, KERNELS, Pass};
 
     fn committed(key: &Key, rows: usize, vector: &[Small]) -> Vec<Rq> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
@@ -159,6 +189,17 @@ mod tests {
         }
     }
 
+    struct AddColumns<'a>(&'a Key, &'a [Ntt], usize, &'a mut [Ntt]);
+
+    impl Pass for AddColumns<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) {
+            self.0.add_columns_in::<V>(self.1, self.2, self.3);
+        }
+    }
+
     #[test]
     fn the_transpose_belongs_to_the_matrix() {
         let (rows, vector) = (5, vector(11));
@@ -168,9 +209,20 @@ mod tests {
         let commitment = committed(&key, rows, &vector);
         let commitment: Vec<Ntt> = commitment.iter().map(Ntt::from_rq).collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
-        let column = |c: usize| Ntt::dot(key.column(rows, c).zip(&weights));
-        let columns: Vec<Ntt> = (0..vector.len()).map(column).collect();
-        assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
+        for backend in KERNELS.available() {
+            // In two parts, of which the second begins within a group.
+            let mut columns = vec![Ntt::zero(); vector.len()];
+            for range in [0..3, 3..vector.len()] {
+                let sums = &mut columns[range.clone()];
+                backend.run(AddColumns(&key, &weights, range.start, sums));
+            }
+            assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
+            for (c, column) in columns.iter().enumerate() {
+                let entries = (0..rows).map(|row| key.entry(rows, row, c));
+                let alone = Ntt::dot(entries.zip(&weights));
+                assert_eq!(column.to_rq(), alone.to_rq(), "{backend}: {c}");
+            }
+        }
     }
 
     #[test]

@@ -131,7 +131,8 @@ impl Remaining<'_> {
             }
             for (piece, challenge) in challenges.iter().enumerate() {
                 let start = piece * cut.rank + first;
-                self.add_rest(start..start + places.len(), challenge, &mut sums);
+                let places = start..start + places.len();
+                backend.run(AddRest(self, places, challenge, &mut sums));
             }
             out.clone_from_slice(&backend.elements(&sums));
         })?;
@@ -143,20 +144,28 @@ impl Remaining<'_> {
         }
         Ok(out)
     }
+}
 
-    /// What the equations add that are no relation of a level, and multiples of padding.
-    fn add_rest(&self, places: Range<usize>, challenge: &Ntt, sums: &mut [Ntt]) {
-        let mut add = |index: usize, x: &Rq| {
-            let product = Ntt::from_rq(x).times(challenge);
-            sums[index - places.start].add(&product);
-        };
-        let behind = |index: usize| self.padding.partition_point(|(place, _)| *place < index);
-        for (index, multiple) in &self.padding[behind(places.start)..behind(places.end)] {
-            add(*index, multiple);
+/// Adds what the equations add that are no relation of a level, and multiples of padding, at some places
+/// under a challenge.
+struct AddRest<'a>(&'a Remaining<'a>, Range<usize>, &'a Ntt, &'a mut [Ntt]);
+
+impl Pass for AddRest<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(remaining, places, challenge, sums) = self;
+        let (padding, phi) = (&remaining.padding, &remaining.form.phi);
+        let behind = |index: usize| padding.partition_point(|(place, _)| *place < index);
+        for (index, multiple) in &padding[behind(places.start)..behind(places.end)] {
+            let product = Ntt::from_rq_in::<V>(multiple).times_in::<V>(challenge);
+            sums[index - places.start].add_in::<V>(&product);
         }
-        if !self.form.phi.is_empty() {
-            for index in places.clone() {
-                add(index, &self.form.phi[index]);
+        if !phi.is_empty() {
+            for (x, sum) in phi[places].iter().zip(sums) {
+                let product = Ntt::from_rq_in::<V>(x).times_in::<V>(challenge);
+                sum.add_in::<V>(&product);
             }
         }
     }

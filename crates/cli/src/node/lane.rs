@@ -3,6 +3,7 @@
 use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
 use crate::options::Common;
+use alphorn_exec::Exec;
 use alphorn_falcon::{Flavour, PublicKey};
 use alphorn_node::lanes::serve_child;
 use alphorn_scheme::{Env, Scheme};
@@ -43,7 +44,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
             serve_child(|keys| {
                 let keys = split(keys, alphorn_falcon::PUBLIC_KEY_BYTES)?;
-                let keys = PublicKey::from_bytes_batch(Flavour::default(), keys, kernel);
+                let keys = PublicKey::from_bytes_batch(
+                    Flavour::default(),
+                    &keys.collect::<Vec<_>>(),
+                    Exec::new(kernel, None),
+                );
                 let keys = keys.into_iter().collect::<std::result::Result<_, _>>();
                 let keys = keys.map_err(|error| error.to_string())?;
                 let registry = alphorn_falcon::Registry::new(keys);

@@ -218,9 +218,10 @@ fn false_relations_have_no_proof() {
     let flavour = aggregator.flavour(&signed).expect("one flavour");
     let targets = aggregator.targets(&signed, aggregator.serial());
     let targets = targets.expect("not stopped");
-    let relation = relation(&signed, targets.iter().map(|t| &t[..]).collect());
-    let relation = relation.expect("centred");
-    let statement = aggregator.statement(&relation, digest(flavour, &signed, b""));
+    let targets = targets.iter().flatten().map(|t| &t[..]).collect();
+    let relation = relation(&signed, targets).expect("centred");
+    let digest = digest(flavour, &signed, b"", aggregator.serial());
+    let statement = aggregator.statement(&relation, digest.expect("not stopped"));
     let statement = statement.expect("within limits");
     let columns = opened
         .iter()
@@ -281,10 +282,13 @@ fn both_presets_prove_the_same() {
     };
     let of_few = Preset::ALL.map(|preset| of(preset, 20).prove(&few.items(), b"c"));
     assert_eq!(of_few[0], of_few[1]);
-    let world = World::new(BLOCKS_FROM);
+    let many = BLOCKS_FROM[1];
+    let levels = |n| Preset::Fast.block_levels(n);
+    assert_eq!([511, 512, 999, many].map(levels), [0, 1, 1, 2]);
+    let world = World::new(many);
     let mut proofs = Vec::new();
     for preset in Preset::ALL {
-        let aggregator = of(preset, BLOCKS_FROM);
+        let aggregator = of(preset, many);
         let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
         let signed = world.signed(&salts);
         let verdict = aggregator.verify(&signed, b"c", &proof);
@@ -305,7 +309,7 @@ fn both_presets_prove_the_same() {
     assert!(proofs[1].1.len() < proofs[0].1.len(), "small is smaller");
     for (preset, (salts, _)) in Preset::ALL.into_iter().zip(&proofs) {
         let (_, other) = &proofs[(preset as usize + 1) % proofs.len()];
-        let verdict = of(preset, BLOCKS_FROM).verify(&world.signed(salts), b"c", other);
+        let verdict = of(preset, many).verify(&world.signed(salts), b"c", other);
         assert!(verdict.is_err(), "{preset:?}");
     }
 }

@@ -228,7 +228,8 @@ fn verify(
 /// Verifies the signatures in two ways, whatever proves them.
 fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Plain> {
     let (n, runs) = (point.signatures, point.runs.max(3));
-    let (keys_s, keys) = least(runs, || world.decode_keys(n, point.kernel));
+    let exec = Exec::new(point.kernel, Some(pool));
+    let (keys_s, keys) = least(runs, || world.decode_keys(n, exec));
     let keys = keys?;
     let items = world.items(&keys);
     let (batch_s, held) = least(runs, || pool.install(|| plainly(world, &point, &items)));
@@ -246,15 +247,10 @@ fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Res
 
 /// Proves, and verifies the proof.
 fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) -> Result<Figures> {
-    let keys = world.decode_keys(point.signatures, point.kernel)?;
+    let exec = Exec::new(point.kernel, Some(pool));
+    let keys = world.decode_keys(point.signatures, exec)?;
     let proved = prove(&world.items(&keys), &point, pool)?;
-    let steps = verify(
-        world,
-        &proved,
-        &keys,
-        point.runs,
-        Exec::new(point.kernel, Some(pool)),
-    )?;
+    let steps = verify(world, &proved, &keys, point.runs, exec)?;
     let schedule = proved.aggregator.schedule();
     Ok(Figures {
         point,
@@ -274,8 +270,9 @@ fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) 
 /// Whether all signatures hold, by all threads, keys decoded first.
 fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<bool> {
     let chunk_holds = |chunk: &[Item<'_>]| -> anyhow::Result<bool> {
-        let keys = chunk.iter().map(|item| &item.key.bytes()[..]);
-        let keys = PublicKey::from_bytes_batch(world.flavour, keys, point.kernel);
+        let keys: Vec<&[u8]> = chunk.iter().map(|item| &item.key.bytes()[..]).collect();
+        let exec = Exec::new(point.kernel, None);
+        let keys = PublicKey::from_bytes_batch(world.flavour, &keys, exec);
         let keys: Vec<PublicKey> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
         let items: Vec<Item<'_>> = (chunk.iter().zip(&keys))
             .map(|(item, key)| Item { key, ..*item })

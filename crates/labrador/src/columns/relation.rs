@@ -44,11 +44,16 @@ impl<'a> Relation<'a> {
                 degree: factors.len() * degree,
             });
         }
-        let half = (modulus / 2) as u16;
+        let half = (modulus / 2) as i16;
         for (index, polynomial) in polynomials.enumerate() {
-            let largest = polynomial.iter().map(|c| c.unsigned_abs()).max();
-            if largest.is_some_and(|c| c > half) {
-                let beyond = polynomial.iter().position(|c| c.unsigned_abs() > half);
+            // The least and the greatest of many at once, whatever the processor.
+            let ends = polynomial
+                .iter()
+                .fold((0, 0), |(low, high), &c| (c.min(low), c.max(high)));
+            if ends.0 < -half || ends.1 > half {
+                let beyond = polynomial
+                    .iter()
+                    .position(|c| c.unsigned_abs() > half as u16);
                 let place = index * degree + beyond.unwrap_or(0);
                 return Err(StatementError::Residue { place, modulus });
             }

@@ -6,7 +6,7 @@ use super::residues::{BOUND, PRIMES};
 use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::transform;
 use super::{DEGREE, Q, Rq, Small};
-use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, Vector, Vectors};
 
 /// An **integer** polynomial (not reduced modulo `Q`) in residues modulo eight primes, evaluated
 /// at the roots of `X^64 + 1`.
@@ -23,22 +23,26 @@ pub struct Ntt {
     bound: Bound,
 }
 
-/// Bounds of an integer polynomial.
+/// Bounds of an integer polynomial, up to a rounding of `2^-53` an operation: a millionth, which
+/// [`Ntt::to_rq_in`] leaves room for, is that of a billion of them.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     /// Of each coefficient.
-    max: u128,
+    max: f64,
     /// Of the sum of the absolute values of all.
-    sum: u128,
+    sum: f64,
 }
 
 impl Bound {
-    pub(super) const ZERO: Self = Self { max: 0, sum: 0 };
+    pub(super) const ZERO: Self = Self { max: 0.0, sum: 0.0 };
 
     #[inline(always)]
-    fn coefficients(max: u128) -> Self {
-        let sum = max.saturating_mul(DEGREE as u128);
-        Self { max, sum }
+    fn coefficients(max: u64) -> Self {
+        let max = max as f64;
+        Self {
+            max,
+            sum: max * DEGREE as f64,
+        }
     }
 
     /// Of either of two.
@@ -53,21 +57,18 @@ impl Bound {
     #[inline(always)]
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
-            max: self.max.saturating_add(other.max),
-            sum: self.sum.saturating_add(other.sum),
+            max: self.max + other.max,
+            sum: self.sum + other.sum,
         }
     }
 
     /// A coefficient of a product is a sum of products of the coefficients of both in some order.
     #[inline(always)]
     pub(super) fn times(self, other: Self) -> Self {
-        let (one, two) = (
-            self.max.saturating_mul(other.sum),
-            self.sum.saturating_mul(other.max),
-        );
+        let (one, two) = (self.max * other.sum, self.sum * other.max);
         Self {
             max: one.min(two),
-            sum: self.sum.saturating_mul(other.sum),
+            sum: self.sum * other.sum,
         }
     }
 
@@ -75,8 +76,8 @@ impl Bound {
     #[inline(always)]
     pub(super) fn many(self, count: usize) -> Self {
         Self {
-            max: self.max.saturating_mul(count as u128),
-            sum: self.sum.saturating_mul(count as u128),
+            max: self.max * count as f64,
+            sum: self.sum * count as f64,
         }
     }
 }
@@ -127,7 +128,7 @@ impl Ntt {
         transform::forward::<V>(&mut rows);
         Self {
             rows,
-            bound: Bound::coefficients(u128::from(bound)),
+            bound: Bound::coefficients(u64::from(bound)),
         }
     }
 
@@ -161,7 +162,7 @@ impl Ntt {
         transform::forward::<V>(&mut rows);
         Self {
             rows,
-            bound: Bound::coefficients(u128::from(bound)),
+            bound: Bound::coefficients(bound),
         }
     }
 
@@ -199,7 +200,7 @@ impl Ntt {
     #[inline(always)]
     pub(crate) fn to_rq_in<V: Vectors>(&self) -> Rq {
         assert!(
-            self.bound.max <= BOUND,
+            self.bound.max <= BOUND as f64 * (1.0 - 1e-6),
             "a sum of products was not refreshed"
         );
         Rq(rows::lift::<V>(&self.rows))
@@ -282,6 +283,56 @@ impl Ntt {
         }
         rows::add_products::<V>(&mut self.rows, &held[..count]);
     }
+
+    /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`: all columns of a Toeplitz matrix, whose
+    /// diagonals are read once for each vector of values, and not once for each column.
+    ///
+    /// # Panics
+    /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
+    /// either.
+    #[inline(always)]
+    pub(crate) fn add_diagonals_in<V: Vectors>(sums: &mut [Self], line: &[Self], weights: &[Self]) {
+        let (count, rows) = (sums.len(), weights.len());
+        assert!(count <= PRODUCTS_MAX && rows <= PRODUCTS_MAX);
+        assert_eq!(line.len() + 1, count + rows);
+        let (mut of_line, mut bound) = (Bound::ZERO, Bound::ZERO);
+        for element in line {
+            of_line = of_line.or(element.bound);
+        }
+        for weight in weights {
+            bound = bound.plus(of_line.times(weight.bound));
+        }
+        for sum in &mut *sums {
+            sum.bound = sum.bound.plus(bound);
+        }
+        let zero = V::Wide::load(&rows::ZERO.0);
+        let mut neighbours = [(zero, zero); 2 * PRODUCTS_MAX];
+        let mut factors = [(zero, zero); PRODUCTS_MAX / 2];
+        let mut at = 0;
+        while at < rows::SIZE {
+            // No closure has a step of a level: it would not be compiled for its instructions.
+            let mut next = zero;
+            for (k, element) in line.iter().enumerate().rev() {
+                let own = V::Wide::load(&element.rows.0[at..]);
+                neighbours[k] = own.interleave(next);
+                next = own;
+            }
+            for (k, two) in weights.chunks(2).enumerate() {
+                let second = two.get(1).map_or(&rows::ZERO, |weight| &weight.rows);
+                let own = V::Wide::load(&two[0].rows.0[at..]);
+                factors[k] = own.interleave(V::Wide::load(&second.0[at..]));
+            }
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let mut products = V::Wide::no_sums();
+                for (k, factor) in factors[..rows.div_ceil(2)].iter().enumerate() {
+                    let own = neighbours[count - 1 - i + 2 * k];
+                    products = V::Wide::accumulate(products, own, *factor);
+                }
+                rows::add_sums::<V::Wide>(&mut sum.rows.0[at..], products);
+            }
+            at += <V::Wide as Vector>::LANES;
+        }
+    }
 }
 
 /// Makes a pass of an expression over a level.
@@ -329,7 +380,7 @@ impl Pass for Constants<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Ntt> {
-        let max = u128::from(Q / 2);
+        let max = (Q / 2) as f64;
         let bound = Bound { max, sum: max };
         let mut out = Vec::with_capacity(self.0.len());
         for chunk in self.0.chunks(DEGREE) {

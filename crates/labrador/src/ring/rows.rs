@@ -159,7 +159,7 @@ pub(super) fn add_products<V: Vectors>(out: &mut Rows, pairs: &[(&Rows, &Rows)])
     }
 }
 
-static ZERO: Rows = Rows::ZERO;
+pub(super) static ZERO: Rows = Rows::ZERO;
 
 /// Adds sums of at most [`PRODUCTS_MAX`] products to reduced values; output reduced.
 ///

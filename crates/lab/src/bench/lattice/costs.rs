@@ -87,7 +87,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
-    let keys = world.decode_keys(point.signatures, point.kernel)?;
+    let keys = world.decode_keys(point.signatures, Exec::new(point.kernel, None))?;
     let made = prove(&world.items(&keys), point, pool)?;
     let verified = verify(
         world,
@@ -116,7 +116,8 @@ struct Lists {
 impl Lists {
     fn measure(world: &World, kernel: Backend) -> Result<Lists> {
         let count = BATCH.min(world.len());
-        let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count, kernel));
+        let (decode_s, keys) =
+            super::least(RUNS, || world.decode_keys(count, Exec::new(kernel, None)));
         let keys = keys?;
         let items = world.items(&keys);
         let each = |count: usize| {

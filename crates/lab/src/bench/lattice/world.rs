@@ -1,6 +1,6 @@
 //! Signatures for measurements: many votes of a few keys.
 
-use alphorn_exec::Backend;
+use alphorn_exec::Exec;
 use alphorn_falcon::slot::{SIGNED_BYTES, as_original, signed_bytes};
 use alphorn_falcon::{Flavour, Item, PublicKey, SALT_BYTES, Signed, SigningKey};
 use alphorn_scheme::{MemoryWatermark, Reservation, Role, SignItem, Watermark, list};
@@ -92,10 +92,11 @@ impl World {
     pub(super) fn decode_keys(
         &self,
         count: usize,
-        kernel: Backend,
+        exec: Exec<'_>,
     ) -> anyhow::Result<Vec<PublicKey>> {
-        let bytes = (0..count).map(|i| &self.keys[i % self.keys.len()].public().bytes()[..]);
-        let keys = PublicKey::from_bytes_batch(self.flavour, bytes, kernel);
+        let key = |i: usize| &self.keys[i % self.keys.len()].public().bytes()[..];
+        let bytes: Vec<&[u8]> = (0..count).map(key).collect();
+        let keys = PublicKey::from_bytes_batch(self.flavour, &bytes, exec);
         Ok(keys.into_iter().collect::<Result<_, _>>()?)
     }
 
