@@ -53,6 +53,12 @@ witness! {
     Avx512Ifma: "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512ifma"
 }
 
+witness! {
+    /// Proof that this processor has AVX-512 F and the rounds of AES on vectors of any length (Ice Lake,
+    /// Zen 4).
+    Avx512Vaes: "avx512f" "aes" "vaes"
+}
+
 impl From<Avx2Fma> for Avx2 {
     fn from(_: Avx2Fma) -> Avx2 {
         Avx2(())

@@ -26,6 +26,8 @@ mod stop;
 struct Readme;
 
 pub use exec::Exec;
-pub use instructions::{Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vnni, Backend, InstructionSet};
+pub use instructions::{
+    Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vaes, Avx512Vnni, Backend, InstructionSet,
+};
 pub use kernels::{BackendError, Kernels};
 pub use stop::{Pulse, Stop, Stopped, Watch};

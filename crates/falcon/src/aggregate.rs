@@ -293,7 +293,7 @@ impl Aggregator {
             .collect();
         let flavour = self.flavour(&signed)?;
         let targets = opened.iter().map(|opened| &opened.target[..]).collect();
-        let relation = relation(&signed, targets)?;
+        let relation = relation(&signed, targets, exec)?;
         exec.step("digest of the statement")?;
         let digest = digest(flavour, &signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
@@ -347,7 +347,7 @@ impl Aggregator {
         let flavour = self.flavour(signed)?;
         let targets = self.targets(signed, exec)?;
         let targets = targets.iter().flatten().map(|target| &target[..]);
-        let relation = relation(signed, targets.collect())?;
+        let relation = relation(signed, targets.collect(), exec)?;
         exec.step("digest of the statement")?;
         let digest = digest(flavour, signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
@@ -422,9 +422,10 @@ impl Aggregator {
 fn relation<'a>(
     signed: &[Signed<'a>],
     targets: Vec<&'a [i16]>,
+    exec: Exec<'_>,
 ) -> Result<Relation<'a>, StatementError> {
     let keys = signed.iter().map(|s| &s.key.coefficients()[..]).collect();
-    Relation::new(DEGREE, u64::from(MODULUS), keys, targets)
+    Relation::new(DEGREE, u64::from(MODULUS), keys, targets, exec)
 }
 
 /// Signatures that are hashed after each other, one such run beside seven others.

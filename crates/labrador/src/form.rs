@@ -40,17 +40,12 @@ impl Form {
         forms: &[Self; LIFTS],
         exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
-        let backend = exec.backend();
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let parts = exec.try_map(phis[0].len().div_ceil(CHUNK), |index| {
-            let chunk = phis.map(|phi| chunk(phi, index));
-            backend.run(Weighted(weights, chunk))
-        })?;
         let sides = forms.each_ref().map(|form| std::slice::from_ref(&form.rhs));
         let mut out = Self {
             quadratic: Quadratic::new(),
-            phi: parts.concat(),
-            rhs: backend.run(Weighted(weights, sides)).remove(0),
+            phi: weighted(weights, phis, exec)?,
+            rhs: exec.backend().run(Weighted(weights, sides)).remove(0),
         };
         for (weight, form) in weights.iter().zip(forms) {
             for (&(i, j), coefficient) in &form.quadratic {
@@ -73,7 +68,20 @@ impl Form {
 }
 
 /// Elements of a task.
-const CHUNK: usize = 256;
+const CHUNK: usize = 64;
+
+/// [`Weighted`] on threads.
+pub(crate) fn weighted(
+    weights: &[Ntt; LIFTS],
+    vectors: [&[Rq]; LIFTS],
+    exec: Exec<'_>,
+) -> Result<Vec<Rq>, Stopped> {
+    let parts = exec.try_map(vectors[0].len().div_ceil(CHUNK), |index| {
+        let chunk = vectors.map(|vector| chunk(vector, index));
+        exec.backend().run(Weighted(weights, chunk))
+    })?;
+    Ok(parts.concat())
+}
 
 /// Chunk `index` of a vector.
 fn chunk<T>(vector: &[T], index: usize) -> &[T] {

@@ -322,24 +322,29 @@ impl ShownLifts {
             return Ok([const { Vec::new() }; LIFTS]);
         };
         let count = images.elements();
-        let mut out: [Vec<Rq>; LIFTS] = std::array::from_fn(|_| vec![Rq::ZERO; 2 * count]);
-        for (group, (matrix, _)) in groups.iter().enumerate() {
-            let (first, each) = images.span(group);
+        let columns = (groups.iter().enumerate()).map(|(group, (matrix, _))| {
             let weights = std::array::from_fn(|l| self.blocks[l].groups[group]);
-            let columns = collapse(matrix, 3 * each, &weights, exec)?;
-            for (l, (out, columns)) in out.iter_mut().zip(&columns).enumerate() {
+            collapse(matrix, 3 * images.span(group).1, &weights, exec)
+        });
+        let columns: Vec<[Vec<Rq>; LIFTS]> = columns.collect::<Result<_, _>>()?;
+        let lifts = exec.try_map(LIFTS, |l| {
+            let mut out = vec![Rq::ZERO; 2 * count];
+            for (group, columns) in columns.iter().enumerate() {
+                let (first, each) = images.span(group);
                 for index in 0..each {
                     let mut image = self.image_weights(images, l, first + index);
-                    image.add(&columns[2 * each + index]);
+                    image.add(&columns[l][2 * each + index]);
                     let (low, high) = (first + index, count + first + index);
-                    out[low].clone_from(&columns[index]);
+                    out[low].clone_from(&columns[l][index]);
                     out[low].add(&image);
-                    out[high].clone_from(&columns[each + index]);
+                    out[high].clone_from(&columns[l][each + index]);
                     out[high].add(&image.scaled(1 << BASE));
                 }
             }
-        }
-        Ok(out)
+            out
+        })?;
+        let mut lifts = lifts.into_iter();
+        Ok(std::array::from_fn(|_| lifts.next().unwrap_or_default()))
     }
 
     /// The element whose product with element `index` of the images has the constant coefficient

@@ -7,6 +7,7 @@ mod adversary;
 mod aggregate;
 pub mod challenge;
 pub mod columns;
+mod counter;
 mod digits;
 mod error;
 mod field;

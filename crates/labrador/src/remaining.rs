@@ -6,7 +6,7 @@ use std::ops::Range;
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::aggregate::Aggregate;
-use crate::form::{Equations, Form, Quadratic, Weighted};
+use crate::form::{Equations, Form, Quadratic, Weighted, weighted};
 use crate::images::{BLOCK, Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, Weights};
@@ -75,7 +75,7 @@ impl Lifted {
         let weights = draw_weights(&mut stream);
         let mut form = Form::weighted(&weights, &self.forms, exec)?;
         let multiples = self.multiples.each_ref().map(|multiples| &multiples[..]);
-        let multiples = exec.backend().run(Weighted(&weights, multiples));
+        let multiples = weighted(&weights, multiples, exec)?;
         let aggregate = equations.aggregate(cut, &mut stream, &mut form, exec)?;
         Ok(Remaining {
             shown: self.shown,

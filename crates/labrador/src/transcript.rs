@@ -1,12 +1,10 @@
 //! The Fiat-Shamir transcript: a state of 32 bytes that absorbs every message, and the streams
 //! that are drawn from it.
 
-use aes::Aes128;
-use aes::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
-use ctr::Ctr128BE;
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
+use crate::counter::Counter;
 use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
 
 /// Bytes of the state. 32, so that a collision costs `2^128`.
@@ -169,10 +167,8 @@ impl Seed {
         let (key, counter) = self.bytes.split_at(STATE_BYTES / 2);
         let key: &[u8; 16] = key.try_into().expect("half of 32 bytes");
         let counter: &[u8; 16] = counter.try_into().expect("half of 32 bytes");
-        let mut cipher = Ctr128BE::<Aes128>::new(key.into(), counter.into());
-        cipher.seek(offset);
         Stream {
-            cipher,
+            counter: Counter::new(key, counter, offset),
             #[cfg(test)]
             watched: self.watched.clone(),
         }
@@ -186,7 +182,7 @@ fn reduced(x: u64) -> u64 {
 
 /// A pseudorandom byte stream.
 pub struct Stream {
-    cipher: Ctr128BE<Aes128>,
+    counter: Counter,
     #[cfg(test)]
     pub(crate) watched: Watched,
 }
@@ -194,8 +190,7 @@ pub struct Stream {
 impl Stream {
     /// Overwrites `out` with the next bytes.
     pub fn fill(&mut self, out: &mut [u8]) {
-        out.fill(0);
-        self.cipher.apply_keystream(out);
+        self.counter.fill(out);
     }
 
     /// The next residue: six bytes, little endian, reduced modulo `Q`. No residue is more likely

@@ -219,7 +219,7 @@ fn false_relations_have_no_proof() {
     let targets = aggregator.targets(&signed, aggregator.serial());
     let targets = targets.expect("not stopped");
     let targets = targets.iter().flatten().map(|t| &t[..]).collect();
-    let relation = relation(&signed, targets).expect("centred");
+    let relation = relation(&signed, targets, aggregator.serial()).expect("centred");
     let digest = digest(flavour, &signed, b"", aggregator.serial());
     let statement = aggregator.statement(&relation, digest.expect("not stopped"));
     let statement = statement.expect("within limits");

@@ -60,20 +60,23 @@ impl Opening {
     ) -> Result<Self, Stopped> {
         let images = layout.images();
         let mut digits = shown.of_images(exec)?;
-        let mut scalars = [[0; COORDINATES]; LIFTS];
-        for (l, (digits, scalars)) in digits.iter_mut().zip(&mut scalars).enumerate() {
+        let padding = images.image_pieces() * images.rank - digits[0].len();
+        let drawn = exec.try_map(LIFTS, |l| {
             let mut stream = transcript.seed("lift equations", l as u64).stream();
-            scalars.fill_with(|| stream.residue());
-            digits.resize_with(images.image_pieces() * images.rank, || {
-                let multiple = stream.element();
-                match is_left_out!(transcript, Padding) {
-                    true => Rq::ZERO,
-                    false => multiple,
-                }
-            });
+            let mut scalars: [u64; COORDINATES] = std::array::from_fn(|_| stream.residue());
+            let mut multiples: Vec<Rq> = (0..padding).map(|_| stream.element()).collect();
+            if is_left_out!(transcript, Padding) {
+                multiples.fill(Rq::ZERO);
+            }
             if is_left_out!(transcript, Value) {
                 scalars.fill(0);
             }
+            (scalars, multiples)
+        })?;
+        let mut scalars = [[0; COORDINATES]; LIFTS];
+        for (l, (own, mut multiples)) in drawn.into_iter().enumerate() {
+            scalars[l] = own;
+            digits[l].append(&mut multiples);
         }
         let constants = std::array::from_fn(|l| {
             let terms = scalars[l].iter().zip(value.0);
@@ -210,11 +213,11 @@ impl Opening {
         weights: &[Ntt; LIFTS],
         exec: Exec<'_>,
     ) -> Result<(Shared, Vec<Rq>), Stopped> {
-        let (pieces, backend) = (self.pieces(), exec.backend());
+        let pieces = self.pieces();
         let count = self.scalar_families() * pieces;
-        let elements: Vec<Vec<Rq>> = (0..LIFTS).map(|l| self.elements(l)).collect();
+        let elements = exec.try_map(LIFTS, |l| self.elements(l))?;
         let lifts: [&[Rq]; LIFTS] = std::array::from_fn(|l| &elements[l][..]);
-        let mut coefficients = backend.run(crate::form::Weighted(weights, lifts));
+        let mut coefficients = crate::form::weighted(weights, lifts, exec)?;
         debug_assert_eq!(coefficients.len(), count);
         for (l, weight) in weights.iter().enumerate() {
             let weight = weight.to_rq();

@@ -1,5 +1,7 @@
 //! The relation of each column, `s1 + h s2 - q v = c` in `Z[Y]/(Y^d + 1)`, and products of `h`.
 
+use alphorn_exec::Exec;
+
 use crate::error::StatementError;
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Pass, Vector, Vectors};
@@ -14,9 +16,12 @@ pub struct Relation<'a> {
     targets: Vec<&'a [i16]>,
 }
 
+/// Polynomials whose coefficients a task checks.
+const CHECKED: usize = 256;
+
 impl<'a> Relation<'a> {
     /// For each column a factor `h` and a target `c`, of `degree` coefficients each, centred modulo
-    /// `modulus`, which is odd and below `2^15`.
+    /// `modulus`, which is odd and below `2^15`; checked on the threads of `exec`.
     ///
     /// # Errors
     /// If the modulus is not, there are not as many targets as factors, or one is not of the degree or
@@ -26,6 +31,7 @@ impl<'a> Relation<'a> {
         modulus: u64,
         factors: Vec<&'a [i16]>,
         targets: Vec<&'a [i16]>,
+        exec: Exec<'_>,
     ) -> Result<Self, StatementError> {
         if modulus.is_multiple_of(2) || modulus >= 1 << 15 {
             return Err(StatementError::Modulus { modulus });
@@ -45,18 +51,21 @@ impl<'a> Relation<'a> {
             });
         }
         let half = (modulus / 2) as i16;
-        for (index, polynomial) in polynomials.enumerate() {
-            // The least and the greatest of many at once, whatever the processor.
-            let ends = polynomial
-                .iter()
-                .fold((0, 0), |(low, high), &c| (c.min(low), c.max(high)));
-            if ends.0 < -half || ends.1 > half {
-                let beyond = polynomial
-                    .iter()
-                    .position(|c| c.unsigned_abs() > half as u16);
-                let place = index * degree + beyond.unwrap_or(0);
-                return Err(StatementError::Residue { place, modulus });
-            }
+        let all: Vec<&[i16]> = polynomials.copied().collect();
+        let beyond = exec.map(all.len().div_ceil(CHECKED), |task| {
+            let chunk = all.chunks(CHECKED).nth(task).unwrap_or_default();
+            let within = chunk.iter().position(|polynomial| {
+                // The least and the greatest of many at once, whatever the processor.
+                let ends = (polynomial.iter()).fold((0, 0), |(a, b), &c| (c.min(a), c.max(b)));
+                ends.0 < -half || ends.1 > half
+            });
+            within.map(|within| task * CHECKED + within)
+        });
+        if let Some(&index) = beyond.iter().flatten().next() {
+            let mut coefficients = all[index].iter();
+            let beyond = coefficients.position(|c| c.unsigned_abs() > half as u16);
+            let place = index * degree + beyond.unwrap_or(0);
+            return Err(StatementError::Residue { place, modulus });
         }
         Ok(Self {
             degree,

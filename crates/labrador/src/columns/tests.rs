@@ -10,6 +10,8 @@ use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
 mod formats;
 
+use alphorn_exec::Exec;
+
 const MODULUS: i64 = 12_289;
 
 /// Columns that satisfy a relation of their own, and its polynomials.
@@ -82,6 +84,7 @@ impl Sample {
             MODULUS as u64,
             self.h.iter().map(|x| &x[..]).collect(),
             self.c.iter().map(|x| &x[..]).collect(),
+            Exec::serial(),
         )
         .expect("centred polynomials")
     }
@@ -230,11 +233,12 @@ fn statements_that_may_wrap_are_refused() {
     // stays below 2^43. So each condition is tried at what it would take.
     let h = [0i16; DEGREE];
     let polynomials = || vec![&h[..]; 1];
+    let serial = Exec::serial();
     for modulus in [12_288, 1 << 15, (1 << 15) + 1] {
-        let refused = Relation::new(DEGREE, modulus, polynomials(), polynomials()).err();
+        let refused = Relation::new(DEGREE, modulus, polynomials(), polynomials(), serial).err();
         assert_eq!(refused, Some(StatementError::Modulus { modulus }));
     }
-    let refused = Relation::new(2 * DEGREE, 3, polynomials(), polynomials()).err();
+    let refused = Relation::new(2 * DEGREE, 3, polynomials(), polynomials(), serial).err();
     let (coefficients, degree) = (DEGREE, 2 * DEGREE);
     let expected = StatementError::Polynomials {
         coefficients,
@@ -242,7 +246,7 @@ fn statements_that_may_wrap_are_refused() {
     };
     assert_eq!(refused, Some(expected));
     let beyond = [-2i16; DEGREE];
-    let refused = Relation::new(DEGREE, 3, polynomials(), vec![&beyond[..]]).err();
+    let refused = Relation::new(DEGREE, 3, polynomials(), vec![&beyond[..]], serial).err();
     let (place, modulus) = (DEGREE, 3);
     assert_eq!(refused, Some(StatementError::Residue { place, modulus }));
 }
