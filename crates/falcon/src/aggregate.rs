@@ -428,7 +428,7 @@ fn relation<'a>(
     Relation::new(DEGREE, u64::from(MODULUS), keys, targets, exec)
 }
 
-/// Signatures that are hashed after each other, one such run beside seven others.
+/// Signatures of a run, whose bytes are hashed after each other while seven other runs are.
 const RUN: usize = 16;
 
 /// SHAKE256 of flavour, context and the digests of all runs: SHAKE256 of the keys, salts and messages of

@@ -145,6 +145,7 @@ mod tests {
         for first in [0, 1 << 70 | 77, u128::from(u64::MAX) - 60, u128::MAX - 60] {
             let first = first.to_be_bytes();
             let Some(wide) = Wide::new(&key, &first) else {
+                eprintln!("skipped: this processor has no vaes");
                 return;
             };
             let mut of_crate = Ctr128BE::<Aes128>::new(&key.into(), &first.into());
