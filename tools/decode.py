@@ -757,6 +757,21 @@ class GaussianCode:
         return (high << self.low_bits) + low
 
 
+def read_falcon_evidence(data, given):
+    """The proof is read with its parameters: read_lattice_proof."""
+    reader, (salt, each) = Reader(data), {"fndsa04": (40, 666), "r3": (40, 666), "slot": (0, 626)}[given["flavour"]]
+    tag = reader.number(1)
+    need("tag", tag < 2, f"evidence with tag {tag}")
+    if tag == 0:
+        found = [reader.take(each).hex() for _ in range(given["signers"])]
+        reader.end()
+        return {"tag": 0, "signatures": found}
+    salts = [reader.take(salt).hex() for _ in range(given["signers"] if salt else 0)]
+    proof = reader.data[reader.at :]
+    need("tag", proof[:6] == b"ALPR\x01\x05", "magic, version or front end of a proof")
+    return {"tag": 1, "salts": salts, "proof": {"bytes": len(proof), "sha256": sha256(proof).hex()}}
+
+
 class Window:
     """Bits of the bytes from a place on, the lowest first."""
 
@@ -827,6 +842,7 @@ FORMATS = {
     "broadcast": read_broadcast, "status": read_status, "blocks_by_range": read_range, "response": read_response,
     "falcon_public_key": read_falcon_key, "falcon_secret_key": read_falcon_secret,
     "falcon_signature": read_falcon_signature, "lattice_proof": read_lattice_proof,
+    "falcon_evidence": read_falcon_evidence,
     "xmss_public_key": read_public_key, "xmss_signature": read_signature, "xmss_secret_file": read_secret,
     "xmss_tree_file": read_tree, "marks_file": read_marks, "xmss_evidence": read_evidence,
     "xmss_bundle": lambda data, given: read_proof(data),

@@ -62,7 +62,7 @@ impl Key {
     /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
     #[inline(always)]
     pub(crate) fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
-        let (start, within) = place(rows, column);
+        let (start, within) = group_of(rows, column);
         if row >= within {
             &self.elements[start + row - within]
         } else {
@@ -104,7 +104,7 @@ impl Key {
         let group = rows.next_power_of_two();
         let mut done = 0;
         while done < sums.len() {
-            let (start, within) = place(rows, first + done);
+            let (start, within) = group_of(rows, first + done);
             let count = (group - within).min(sums.len() - done);
             // Row r of column c is number group + r - c of these, turned ones first.
             let turned = self.turned[start..start + group].iter();
@@ -119,9 +119,9 @@ impl Key {
     }
 }
 
-/// Where the group of a column begins, for a commitment of `rows` rows, and its place within.
+/// The first column of the group of a column, for a commitment of `rows` rows, and the index in the group.
 #[inline(always)]
-fn place(rows: usize, column: usize) -> (usize, usize) {
+fn group_of(rows: usize, column: usize) -> (usize, usize) {
     let within = column & (rows.next_power_of_two() - 1);
     (column - within, within)
 }

@@ -301,6 +301,12 @@ fn column_sums<V: Vectors>(
 
 const _: () = assert!(SIGN_LIFTS == LIFTS && SIGN_GROUPS * SIGN_ROWS == ROWS);
 
+/// The expected square of a number of the image of a vector of at most this squared norm: half of the
+/// entries are zero, the others `+-1`.
+pub(crate) fn image_variance(norm_sq: u128) -> u128 {
+    norm_sq / 2
+}
+
 /// The squared norm of an image.
 #[must_use]
 pub(crate) fn image_norm_sq(image: &[i64; ROWS]) -> u128 {

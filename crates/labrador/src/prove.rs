@@ -10,7 +10,7 @@ use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Linear, Openings, place};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
 use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
-use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
 use crate::tiles::Tiles;
@@ -122,7 +122,7 @@ impl Prover<'_> {
             lie_at!(self, Projection(&mut image));
             if image_norm_sq(&image) <= factor * bound || self.is_forced() {
                 self.sender.byte("projection nonce", nonce);
-                self.sender.gaussian("projection", &image, bound / 2);
+                (self.sender).gaussian("projection", &image, image_variance(bound));
                 return Ok((projection, image));
             }
         }

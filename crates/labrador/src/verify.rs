@@ -6,7 +6,7 @@ use crate::error::Reject;
 use crate::folded::{Folded, Keys, Linear, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
 use crate::images::{IMAGE_FACTOR, Images, Shown};
-use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
 use crate::remaining::{Lifted, Remaining};
 use crate::ring::{DEGREE, Ntt, Rq, Transforms};
@@ -52,7 +52,7 @@ impl Verifier<'_> {
         let before = receiver.transcript.clone();
         let nonce = receiver.byte("projection nonce")?;
         let projection = Projection::new(before.seed("projection", u64::from(nonce)));
-        let image = receiver.gaussian("projection", ROWS, bound / 2)?;
+        let image = receiver.gaussian("projection", ROWS, image_variance(bound))?;
         let image: [i64; ROWS] = image.try_into().map_err(|_| Reject::NormBound)?;
         let level = receiver.level;
         let short = image_norm_sq(&image) <= factor * bound;

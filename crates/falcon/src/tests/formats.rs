@@ -1,10 +1,11 @@
 //! Vectors of keys and signatures: what the encoders write and what it says, and bytes with one thing wrong each.
 
 use super::*;
-use crate::SigningKey;
 use crate::basis::{SHORT_BITS, SHORT_BYTES, numbers};
-use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_types::{Slot, Validator};
+use crate::{Aggregator, SecretKey, SigningKey, split_salts};
+use alphorn_labrador::sis::Profile;
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark, list};
+use alphorn_types::{DecodeError as DecodeFieldError, Slot, Validator};
 use serde_json::json;
 
 #[path = "../../../../vectors/formats/writer.rs"]
@@ -115,6 +116,58 @@ fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     }
 }
 
+/// Evidence of two signers: a list, and their salts in front of a proof.
+fn evidence(out: &mut Vectors) {
+    let given = json!({"flavour": name(Flavour::FnDsa), "signers": 2});
+    let secrets = [3, 4].map(SecretKey::interop);
+    let signatures = secrets
+        .each_ref()
+        .map(|secret| secret.sign(b"hello", &[5; 32]));
+    let list = [&[list::TAG_LIST][..], signatures.as_flattened()].concat();
+    let says = json!({"tag": 0, "signatures": signatures.map(hex::encode)});
+    out.valid("evidence.list", "falcon_evidence", &given, &list, says);
+    let mut refused = |what: &str, bytes: &[u8], class| {
+        let name = format!("evidence: {what}");
+        out.refused(&name, "falcon_evidence", &given, bytes, class);
+    };
+    let split = |bytes: &[u8]| {
+        list::split(bytes, 2, SIGNATURE_BYTES)
+            .map(|_| ())
+            .unwrap_err()
+    };
+    for (what, bytes) in [
+        ("nothing", &list[..0]),
+        ("a list cut off", &list[..list.len() - 1]),
+    ] {
+        assert!(
+            matches!(split(bytes), DecodeFieldError::Truncated { .. }),
+            "{what}"
+        );
+        refused(what, bytes, "length");
+    }
+    let merge = with(&list, 0, &[list::TAG_MERGE]);
+    assert!(matches!(split(&merge), DecodeFieldError::UnknownTag { .. }));
+    refused("the tag of a merge", &merge, "tag");
+
+    let items: Vec<Item<'_>> = (secrets.iter().zip(&signatures))
+        .map(|(secret, signature)| item(secret.public(), b"hello", signature))
+        .collect();
+    let aggregator = Aggregator::new(2, Profile::Core128, KERNELS.measured()).unwrap();
+    let (salts, proof) = aggregator.prove(&items, b"context").unwrap();
+    let bytes = [&[list::TAG_PROOF][..], salts.as_flattened(), &proof].concat();
+    let (read, rest) = split_salts(Flavour::FnDsa, 2, &bytes[1..]).unwrap();
+    let read: Vec<String> = read.into_iter().flatten().map(hex::encode).collect();
+    assert_eq!((rest, read.len()), (&proof[..], 2));
+    let cut = &bytes[..1 + salts.as_flattened().len() - 1];
+    assert!(split_salts(Flavour::FnDsa, 2, &cut[1..]).is_none());
+    refused("salts cut off", cut, "length");
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(&proof);
+    let says = json!({
+        "tag": 1, "salts": read, "proof": {"bytes": proof.len(), "sha256": hex::encode(digest)},
+    });
+    out.valid("evidence.proof", "falcon_evidence", &given, &bytes, says);
+}
+
 #[test]
 fn formats_are_those_of_the_vectors() {
     let mut out = Vectors::default();
@@ -127,5 +180,6 @@ fn formats_are_those_of_the_vectors() {
         let permit = marks.reserve(Slot(5), &item).unwrap();
         signature(&mut out, flavour, &secret.sign(permit).unwrap());
     }
+    evidence(&mut out);
     out.check("falcon.json");
 }

@@ -2,7 +2,7 @@
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
 use crate::images::{Group, Images};
-use crate::projection::ROWS;
+use crate::projection::{ROWS, image_variance};
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
 
@@ -319,9 +319,9 @@ impl Level {
     pub fn projection_variances(&self) -> Vec<u128> {
         match &self.images {
             Some(images) => (0..images.groups.len())
-                .map(|group| images.digits_norm_sq(group) / 2)
+                .map(|group| image_variance(images.digits_norm_sq(group)))
                 .collect(),
-            None => vec![self.norm_sq / 2],
+            None => vec![image_variance(self.norm_sq)],
         }
     }
 
@@ -376,7 +376,7 @@ impl Tail {
     /// The expected square of a number of the image that is sent.
     #[must_use]
     pub fn projection_variance(&self) -> u128 {
-        self.norm_sq / 2
+        image_variance(self.norm_sq)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
