@@ -8,6 +8,10 @@
 //! Rates belong to places, of which there are as many as there may be peers. Whoever connects takes
 //! the place that was left last, with what is left in its buckets, which nothing flows into while it
 //! is free: coming back under a new name brings nobody more.
+//!
+//! A place that somebody left who had brought fewer than [`PROVEN`] good messages since the last bad one is on
+//! trial: whoever takes it brings an eighth until that many of theirs are accepted. So forgers under ever new names
+//! make gossipsub remember an eighth; a place that nobody had, or that a good peer left, is not on trial.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -27,12 +31,21 @@ use libp2p::{Multiaddr, PeerId};
 use crate::bucket::Bucket;
 use crate::config::{Config, PerKind};
 use crate::gossip;
-use crate::handle::Shared;
+use crate::handle::{Shared, Verdict};
 use crate::status::DropReason;
 use alphorn_types::{Kind, TopicName};
 
 /// A message costs so much of its bucket, so that slow rates have whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
+
+/// Accepted messages that end a trial.
+const PROVEN: u32 = 32;
+
+/// Part of the rates that a place on trial has.
+const TRIAL_PART: u64 = 8;
+
+/// Messages of a kind that pass at once on trial, where so many pass without one: blocks come one by one.
+const TRIAL_BURST_MIN: u64 = 8;
 
 /// Kinds of topics.
 const KINDS: usize = Kind::ALL.len();
@@ -48,19 +61,54 @@ impl Config {
     }
 }
 
+/// Units in a second and at once, of each kind.
+type Rates = [(u64, u64); KINDS];
+
+/// What one peer may bring.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    buckets: [Bucket; KINDS],
+    on_trial: bool,
+    /// Messages of the peer that has it that were accepted since the last one that was rejected.
+    accepted: u32,
+}
+
+impl Place {
+    fn resize(&mut self, rates: &Rates, now: Instant) {
+        for (bucket, (per_s, burst)) in self.buckets.iter_mut().zip(*rates) {
+            let (per_s, burst) = if self.on_trial {
+                let least = burst.min(TRIAL_BURST_MIN * MESSAGE_UNITS);
+                let part = (burst / TRIAL_PART).max(least);
+                let per_s = u128::from(per_s) * u128::from(part) / u128::from(burst);
+                ((per_s as u64).max(1), part)
+            } else {
+                (per_s, burst)
+            };
+            bucket.resize(per_s, burst, now);
+        }
+    }
+}
+
 /// Places for peers, each with a bucket for each kind.
 #[derive(Debug)]
 struct Places {
-    taken: BTreeMap<PeerId, [Bucket; KINDS]>,
+    taken: BTreeMap<PeerId, Place>,
     /// The one that was left last is the last one.
-    free: Vec<[Bucket; KINDS]>,
+    free: Vec<Place>,
+    rates: Rates,
 }
 
 impl Places {
-    fn new(count: u32, full: [Bucket; KINDS]) -> Self {
+    fn new(count: u32, rates: Rates, now: Instant) -> Self {
+        let full = Place {
+            buckets: rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now)),
+            on_trial: false,
+            accepted: 0,
+        };
         Self {
             taken: BTreeMap::new(),
             free: (0..count).map(|_| full).collect(),
+            rates,
         }
     }
 
@@ -69,7 +117,10 @@ impl Places {
         if !self.taken.contains_key(&peer)
             && let Some(mut place) = self.free.pop()
         {
-            place.iter_mut().for_each(|bucket| bucket.resume(now));
+            place
+                .buckets
+                .iter_mut()
+                .for_each(|bucket| bucket.resume(now));
             self.taken.insert(peer, place);
         }
     }
@@ -77,9 +128,14 @@ impl Places {
     fn leave(&mut self, peer: &PeerId, now: Instant) {
         if let Some(mut place) = self.taken.remove(peer) {
             // Up to now it was filled.
-            for bucket in &mut place {
+            for bucket in &mut place.buckets {
                 let _ = bucket.level(now);
             }
+            if place.accepted < PROVEN {
+                place.on_trial = true;
+                place.resize(&self.rates, now);
+            }
+            place.accepted = 0;
             self.free.push(place);
         }
     }
@@ -87,15 +143,30 @@ impl Places {
     /// Whether a peer may bring a message of a kind now.
     fn admit(&mut self, peer: &PeerId, kind: Kind, now: Instant) -> bool {
         let place = self.taken.get_mut(peer);
-        place.is_some_and(|place| place[kind as usize].try_take(MESSAGE_UNITS, now))
+        place.is_some_and(|place| place.buckets[kind as usize].try_take(MESSAGE_UNITS, now))
+    }
+
+    /// Counts the verdict on a message for or against the peer that brought it.
+    fn judged(&mut self, peer: &PeerId, verdict: Verdict, now: Instant) {
+        let Some(place) = self.taken.get_mut(peer) else {
+            return;
+        };
+        match verdict {
+            Verdict::Accept => place.accepted = place.accepted.saturating_add(1),
+            Verdict::Ignore => {}
+            Verdict::Reject => place.accepted = 0,
+        }
+        if place.on_trial && place.accepted >= PROVEN {
+            place.on_trial = false;
+            place.resize(&self.rates, now);
+        }
     }
 
     /// Changes all rates; nobody is given what a larger bucket does not hold more.
-    fn resize(&mut self, rates: [(u64, u64); KINDS], now: Instant) {
+    fn resize(&mut self, rates: Rates, now: Instant) {
+        self.rates = rates;
         for place in self.taken.values_mut().chain(&mut self.free) {
-            for (bucket, (per_s, burst)) in place.iter_mut().zip(rates) {
-                bucket.resize(per_s, burst, now);
-            }
+            place.resize(&rates, now);
         }
     }
 }
@@ -112,11 +183,10 @@ impl Throttle {
     pub(crate) fn new(gossip: gossip::Behaviour, shared: &Arc<Shared>) -> Self {
         let now = Instant::now();
         let rates = rates(&shared.config, PerKind::all(0));
-        let full = rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now));
         Self {
             gossip,
             shared: Arc::clone(shared),
-            places: Places::new(shared.config.limits.peers_max, full),
+            places: Places::new(shared.config.limits.peers_max, rates, now),
             subscribed: BTreeMap::new(),
         }
     }
@@ -136,6 +206,11 @@ impl Throttle {
         self.places.resize(rates, Instant::now());
     }
 
+    /// Tells of the verdict on a message that a peer brought.
+    pub(crate) fn judged(&mut self, peer: &PeerId, verdict: Verdict) {
+        self.places.judged(peer, verdict, Instant::now());
+    }
+
     /// Whether gossipsub may see a message.
     fn passes(&mut self, peer: &PeerId, message: &RawMessage, now: Instant) -> bool {
         let dropped = match self.subscribed.get(&message.topic) {
@@ -150,8 +225,8 @@ impl Throttle {
     }
 }
 
-/// Units in a second and at once, of each kind.
-fn rates(config: &Config, topics: PerKind<u64>) -> [(u64, u64); KINDS] {
+/// The rates of a place that is not on trial.
+fn rates(config: &Config, topics: PerKind<u64>) -> Rates {
     Kind::ALL.map(|kind| {
         let burst = config.burst(kind, topics.get(kind)) * MESSAGE_UNITS;
         ((burst * 1000 / config.slot_ms).max(1), burst)
@@ -256,11 +331,25 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// So many messages of each kind at once, and again in each second.
+    fn rates_of(messages: u64) -> Rates {
+        [(messages * MESSAGE_UNITS, messages * MESSAGE_UNITS); KINDS]
+    }
+
+    fn prove(places: &mut Places, peer: &PeerId, now: Instant) {
+        for _ in 0..PROVEN {
+            places.judged(peer, Verdict::Accept, now);
+        }
+    }
+
+    fn brought(places: &mut Places, peer: &PeerId, kind: Kind, now: Instant) -> u64 {
+        (0..).take_while(|_| places.admit(peer, kind, now)).count() as u64
+    }
+
     #[test]
     fn who_comes_back_under_a_new_name_brings_no_more() {
         let start = Instant::now();
-        let bucket = Bucket::new(10 * MESSAGE_UNITS, 10 * MESSAGE_UNITS, start);
-        let mut places = Places::new(2, [bucket; KINDS]);
+        let mut places = Places::new(2, rates_of(10), start);
         let mut brought = 0;
         for second in 0..20 {
             let (peer, now) = (PeerId::random(), start + Duration::from_secs(second));
@@ -269,6 +358,7 @@ mod tests {
             while places.admit(&peer, Kind::Vote, now) {
                 brought += 1;
             }
+            prove(&mut places, &peer, now);
             places.leave(&peer, now);
         }
         assert_eq!(
@@ -292,5 +382,44 @@ mod tests {
         assert_eq!(votes(&mut places), 2);
         places.resize([(1, 3 * MESSAGE_UNITS); KINDS], later);
         assert_eq!(votes(&mut places), 0);
+    }
+
+    /// Forgers who stay a second each, at 512 votes a second: with one place they bring an eighth of what it would let
+    /// pass, whether they leave by themselves, are sent away, or bring good votes before the forged ones.
+    #[test]
+    fn after_a_peer_that_proved_nothing_the_next_brings_an_eighth_until_it_proves_more() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let mut places = Places::new(1, rates_of(512), start);
+        let mut votes = Vec::new();
+        for second in 0..20 {
+            let peer = PeerId::random();
+            places.take(peer, at(second));
+            if second % 3 == 1 {
+                prove(&mut places, &peer, at(second));
+            }
+            votes.push(brought(&mut places, &peer, Kind::Vote, at(second + 1)));
+            // Who is gone before the verdict has proved nothing either.
+            if second % 2 == 0 || second % 3 == 1 {
+                places.judged(&peer, Verdict::Reject, at(second + 1));
+            }
+            places.leave(&peer, at(second + 1));
+        }
+        assert_eq!(votes[..6], [512, 512, 64, 64, 512, 64]);
+
+        // A newcomer who is honest waits for 32 messages, brings blocks meanwhile, and the next one waits for nothing.
+        let mut rates = rates_of(512);
+        rates[Kind::Block as usize] = (2 * MESSAGE_UNITS, 2 * MESSAGE_UNITS);
+        places.resize(rates, at(20));
+        let peer = PeerId::random();
+        places.take(peer, at(20));
+        assert_eq!(brought(&mut places, &peer, Kind::Block, at(21)), 2);
+        assert_eq!(brought(&mut places, &peer, Kind::Vote, at(21)), 64);
+        prove(&mut places, &peer, at(21));
+        assert_eq!(brought(&mut places, &peer, Kind::Vote, at(22)), 512);
+        places.leave(&peer, at(22));
+        let next = PeerId::random();
+        places.take(next, at(22));
+        assert_eq!(brought(&mut places, &next, Kind::Vote, at(23)), 512);
     }
 }

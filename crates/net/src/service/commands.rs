@@ -104,6 +104,7 @@ impl Service {
             Verdict::Reject => MessageAcceptance::Reject,
         };
         let gossip = &mut self.swarm.behaviour_mut().gossip;
+        gossip.judged(&waiting.source, verdict);
         let known =
             gossip.report_message_validation_result(&waiting.id, &waiting.source, acceptance);
         if !known {
@@ -151,6 +152,8 @@ impl Service {
     }
 
     fn ban(&mut self, id: PeerId) {
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        gossip.judged(&id, Verdict::Reject);
         let time = Duration::from_millis(self.shared.config.limits.ban_ms);
         let freed = self.judge.ban(id, Instant::now() + time);
         if let Some(freed) = freed {
