@@ -38,6 +38,10 @@ const INVALID_WEIGHT: f64 = -20.0;
 /// How long the memory of misbehaviour lasts.
 pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
 
+/// For how long gossipsub remembers a peer that is gone, with a counter for each topic that it brought something
+/// of: forgers under ever new names fill that. What lasts longer is the judge's, whose tables are bounded.
+pub(crate) const RETAIN_TIME: Duration = Duration::from_secs(60);
+
 /// What is left after [`FADE_TIME`] counts as nothing.
 const FADED: f64 = 0.01;
 
@@ -209,7 +213,7 @@ fn score(colocation_allowed: &[IpAddr]) -> PeerScoreParams {
         slow_peer_weight: 0.0,
         decay_interval: Duration::from_secs(1),
         decay_to_zero: FADED,
-        retain_score: FADE_TIME,
+        retain_score: RETAIN_TIME,
         ..PeerScoreParams::default()
     }
 }

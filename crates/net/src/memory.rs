@@ -2,7 +2,7 @@
 
 use crate::config::{Config, PerKind};
 use crate::door::Door;
-use crate::gossip::{self, CONTROL_NAMES_MAX, FADE_TIME};
+use crate::gossip::{self, CONTROL_NAMES_MAX, RETAIN_TIME};
 use crate::link::CONNECTION_WINDOW_BYTES;
 use crate::service::PACKETS_WAITING;
 use alphorn_types::Kind;
@@ -63,7 +63,7 @@ impl Config {
         let queue = bytes(gossip::queue_messages(self)) * bytes(self.message_bytes_max());
         let frames = bytes(limits.send_queue_bytes_max)
             + 2 * bytes(crate::frames::STREAMS) * bytes(limits.frame_bytes_max);
-        let machines = peers + Door::knocks(limits, FADE_TIME.as_secs());
+        let machines = peers + Door::knocks(limits, RETAIN_TIME.as_secs());
         let machine = MACHINE_BYTES + all_topics * MACHINE_TOPIC_BYTES;
         let packets = 2 + bytes(PACKETS_WAITING);
         vec![

@@ -9,9 +9,11 @@
 //! the place that was left last, with what is left in its buckets, which nothing flows into while it
 //! is free: coming back under a new name brings nobody more.
 //!
-//! A place that somebody left who had brought fewer than [`PROVEN`] good messages since the last bad one is on
-//! trial: whoever takes it brings an eighth until that many of theirs are accepted. So forgers under ever new names
-//! make gossipsub remember an eighth; a place that nobody had, or that a good peer left, is not on trial.
+//! A place has a standing, which outlasts whoever has the place: messages that are accepted raise it, one that is
+//! rejected takes all of it, and those that are ignored, or have no verdict when their peer leaves, lower it by one
+//! each. Below zero the place is on trial, and brings an eighth until enough of what it brings is accepted. So forgers
+//! make gossipsub remember an eighth, under ever new names or with votes for blocks that nobody has; a peer of which
+//! one message in nine is accepted is never on trial.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -38,8 +40,11 @@ use alphorn_types::{Kind, TopicName};
 /// A message costs so much of its bucket, so that slow rates have whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
 
-/// Accepted messages that end a trial.
-const PROVEN: u32 = 32;
+/// What a place's standing gains by a message that is accepted.
+const ACCEPTED: i32 = 8;
+
+/// The greatest standing, which a place begins with; its negative is the least.
+const STANDING_MAX: i32 = 256;
 
 /// Part of the rates that a place on trial has.
 const TRIAL_PART: u64 = 8;
@@ -68,15 +73,29 @@ type Rates = [(u64, u64); KINDS];
 #[derive(Clone, Copy, Debug)]
 struct Place {
     buckets: [Bucket; KINDS],
-    on_trial: bool,
-    /// Messages of the peer that has it that were accepted since the last one that was rejected.
-    accepted: u32,
+    standing: i32,
+    /// Messages of the peer that has it that wait for a verdict.
+    waiting: i32,
 }
 
 impl Place {
+    fn is_on_trial(&self) -> bool {
+        self.standing < 0
+    }
+
+    /// Changes the standing, and the rates if a trial begins or ends by that.
+    fn change(&mut self, standing: i32, rates: &Rates, now: Instant) {
+        let before = self.is_on_trial();
+        self.standing = standing.clamp(-STANDING_MAX, STANDING_MAX);
+        if self.is_on_trial() != before {
+            self.resize(rates, now);
+        }
+    }
+
     fn resize(&mut self, rates: &Rates, now: Instant) {
+        let is_on_trial = self.is_on_trial();
         for (bucket, (per_s, burst)) in self.buckets.iter_mut().zip(*rates) {
-            let (per_s, burst) = if self.on_trial {
+            let (per_s, burst) = if is_on_trial {
                 let least = burst.min(TRIAL_BURST_MIN * MESSAGE_UNITS);
                 let part = (burst / TRIAL_PART).max(least);
                 let per_s = u128::from(per_s) * u128::from(part) / u128::from(burst);
@@ -102,8 +121,8 @@ impl Places {
     fn new(count: u32, rates: Rates, now: Instant) -> Self {
         let full = Place {
             buckets: rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now)),
-            on_trial: false,
-            accepted: 0,
+            standing: STANDING_MAX,
+            waiting: 0,
         };
         Self {
             taken: BTreeMap::new(),
@@ -131,11 +150,9 @@ impl Places {
             for bucket in &mut place.buckets {
                 let _ = bucket.level(now);
             }
-            if place.accepted < PROVEN {
-                place.on_trial = true;
-                place.resize(&self.rates, now);
-            }
-            place.accepted = 0;
+            let standing = place.standing.saturating_sub(place.waiting);
+            place.change(standing, &self.rates, now);
+            place.waiting = 0;
             self.free.push(place);
         }
     }
@@ -146,20 +163,25 @@ impl Places {
         place.is_some_and(|place| place.buckets[kind as usize].try_take(MESSAGE_UNITS, now))
     }
 
-    /// Counts the verdict on a message for or against the peer that brought it.
+    /// Counts a message that waits for its verdict now.
+    fn carried(&mut self, peer: &PeerId) {
+        if let Some(place) = self.taken.get_mut(peer) {
+            place.waiting = place.waiting.saturating_add(1);
+        }
+    }
+
+    /// Counts a verdict for or against the peer that brought the message.
     fn judged(&mut self, peer: &PeerId, verdict: Verdict, now: Instant) {
         let Some(place) = self.taken.get_mut(peer) else {
             return;
         };
-        match verdict {
-            Verdict::Accept => place.accepted = place.accepted.saturating_add(1),
-            Verdict::Ignore => {}
-            Verdict::Reject => place.accepted = 0,
-        }
-        if place.on_trial && place.accepted >= PROVEN {
-            place.on_trial = false;
-            place.resize(&self.rates, now);
-        }
+        place.waiting = (place.waiting - 1).max(0);
+        let standing = match verdict {
+            Verdict::Accept => place.standing + ACCEPTED,
+            Verdict::Ignore => place.standing - 1,
+            Verdict::Reject => -STANDING_MAX,
+        };
+        place.change(standing, &self.rates, now);
     }
 
     /// Changes all rates; nobody is given what a larger bucket does not hold more.
@@ -204,6 +226,11 @@ impl Throttle {
         };
         let rates = rates(&self.shared.config, topics);
         self.places.resize(rates, Instant::now());
+    }
+
+    /// Tells of a message of a peer that waits for its verdict.
+    pub(crate) fn carried(&mut self, peer: &PeerId) {
+        self.places.carried(peer);
     }
 
     /// Tells of the verdict on a message that a peer brought.
@@ -336,9 +363,11 @@ mod tests {
         [(messages * MESSAGE_UNITS, messages * MESSAGE_UNITS); KINDS]
     }
 
-    fn prove(places: &mut Places, peer: &PeerId, now: Instant) {
-        for _ in 0..PROVEN {
-            places.judged(peer, Verdict::Accept, now);
+    /// Has so many messages of a peer judged.
+    fn judge(places: &mut Places, peer: &PeerId, count: usize, verdict: Verdict, now: Instant) {
+        for _ in 0..count {
+            places.carried(peer);
+            places.judged(peer, verdict, now);
         }
     }
 
@@ -358,7 +387,6 @@ mod tests {
             while places.admit(&peer, Kind::Vote, now) {
                 brought += 1;
             }
-            prove(&mut places, &peer, now);
             places.leave(&peer, now);
         }
         assert_eq!(
@@ -384,10 +412,10 @@ mod tests {
         assert_eq!(votes(&mut places), 0);
     }
 
-    /// Forgers who stay a second each, at 512 votes a second: with one place they bring an eighth of what it would let
-    /// pass, whether they leave by themselves, are sent away, or bring good votes before the forged ones.
+    /// Forgers at 512 votes a second, who stay a second each: with one place they bring an eighth of what it would
+    /// let pass, whether they are sent away, leave before the verdict, or bring some good votes before.
     #[test]
-    fn after_a_peer_that_proved_nothing_the_next_brings_an_eighth_until_it_proves_more() {
+    fn forgers_under_ever_new_names_bring_an_eighth() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let mut places = Places::new(1, rates_of(512), start);
@@ -395,31 +423,58 @@ mod tests {
         for second in 0..20 {
             let peer = PeerId::random();
             places.take(peer, at(second));
-            if second % 3 == 1 {
-                prove(&mut places, &peer, at(second));
-            }
-            votes.push(brought(&mut places, &peer, Kind::Vote, at(second + 1)));
-            // Who is gone before the verdict has proved nothing either.
-            if second % 2 == 0 || second % 3 == 1 {
+            judge(
+                &mut places,
+                &peer,
+                (second % 5) as usize,
+                Verdict::Accept,
+                at(second),
+            );
+            let count = brought(&mut places, &peer, Kind::Vote, at(second + 1));
+            (0..count).for_each(|_| places.carried(&peer));
+            if second % 2 == 0 {
                 places.judged(&peer, Verdict::Reject, at(second + 1));
             }
             places.leave(&peer, at(second + 1));
+            votes.push(count);
         }
-        assert_eq!(votes[..6], [512, 512, 64, 64, 512, 64]);
+        assert_eq!(votes[0], 512);
+        assert!(votes[1..].iter().all(|count| *count == 64), "{votes:?}");
+    }
 
-        // A newcomer who is honest waits for 32 messages, brings blocks meanwhile, and the next one waits for nothing.
+    /// Votes for blocks that nobody has are ignored: whoever brings nothing else is on trial without leaving, and
+    /// whoever brings a good message among nine is not.
+    #[test]
+    fn who_brings_only_what_is_ignored_brings_an_eighth_until_enough_is_accepted() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
         let mut rates = rates_of(512);
         rates[Kind::Block as usize] = (2 * MESSAGE_UNITS, 2 * MESSAGE_UNITS);
-        places.resize(rates, at(20));
-        let peer = PeerId::random();
-        places.take(peer, at(20));
-        assert_eq!(brought(&mut places, &peer, Kind::Block, at(21)), 2);
-        assert_eq!(brought(&mut places, &peer, Kind::Vote, at(21)), 64);
-        prove(&mut places, &peer, at(21));
-        assert_eq!(brought(&mut places, &peer, Kind::Vote, at(22)), 512);
-        places.leave(&peer, at(22));
+        let mut places = Places::new(2, rates, start);
+        let (forger, mixed) = (PeerId::random(), PeerId::random());
+        places.take(forger, start);
+        places.take(mixed, start);
+        for _ in 0..1000 {
+            judge(&mut places, &mixed, 8, Verdict::Ignore, at(1));
+            judge(&mut places, &mixed, 1, Verdict::Accept, at(1));
+        }
+        judge(&mut places, &forger, 256, Verdict::Ignore, at(1));
+        let votes =
+            |places: &mut Places, peer, second| brought(places, peer, Kind::Vote, at(second));
+        assert_eq!(votes(&mut places, &forger, 1), 512);
+        judge(&mut places, &forger, 1000, Verdict::Ignore, at(1));
+        assert_eq!(votes(&mut places, &forger, 2), 64);
+        assert_eq!(votes(&mut places, &mixed, 2), 512);
+        // Blocks come one by one, on trial too; and the trial ends by what is accepted.
+        assert_eq!(brought(&mut places, &forger, Kind::Block, at(3)), 2);
+        judge(&mut places, &forger, 31, Verdict::Accept, at(3));
+        assert_eq!(votes(&mut places, &forger, 3), 64);
+        judge(&mut places, &forger, 1, Verdict::Accept, at(3));
+        assert_eq!(votes(&mut places, &forger, 4), 512);
+        // An honest peer leaves its place as it was.
+        places.leave(&mixed, at(4));
         let next = PeerId::random();
-        places.take(next, at(22));
-        assert_eq!(brought(&mut places, &next, Kind::Vote, at(23)), 512);
+        places.take(next, at(4));
+        assert_eq!(votes(&mut places, &next, 5), 512);
     }
 }

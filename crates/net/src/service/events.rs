@@ -178,6 +178,7 @@ impl Service {
         );
         match self.admit(source, &id, topic, message.data.len()) {
             Ok((peer, token, arrival)) => {
+                self.swarm.behaviour_mut().gossip.carried(&source);
                 let digest = Sha256::digest(&message.data).into();
                 let dropped = self.shared.inbox.push_message(event::Message {
                     peer,
