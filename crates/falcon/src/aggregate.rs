@@ -15,7 +15,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
 
 use crate::hash::{self, Hashed};
-use crate::plain::{Opened, Refused, open_batch};
+use crate::plain::{Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
@@ -279,30 +279,31 @@ impl Aggregator {
             let rest = &items[tile * LANES..];
             open_batch(&rest[..rest.len().min(LANES)], exec.backend())
         })?;
-        let opened: Vec<Opened> = (parts.into_iter().flatten().enumerate())
-            .map(|(index, opened)| {
-                opened.map_err(|reason| AggregateError::Invalid { index, reason })
-            })
-            .collect::<Result<_, _>>()?;
-        let signed: Vec<Signed<'_>> = (items.iter().zip(&opened))
-            .map(|(item, opened)| Signed {
+        let mut salts = Vec::with_capacity(items.len());
+        let mut targets = Vec::with_capacity(items.len());
+        let mut witness =
+            Vec::with_capacity(items.len() * 2 * DEGREE / alphorn_labrador::ring::DEGREE);
+        for (index, opened) in parts.into_iter().flatten().enumerate() {
+            let opened = opened.map_err(|reason| AggregateError::Invalid { index, reason })?;
+            for part in [&opened.s1, &opened.s2] {
+                witness.extend(part.as_chunks().0.iter().map(|&c| Small(c)));
+            }
+            salts.push(opened.salt);
+            targets.push(opened.target);
+        }
+        let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
+            .map(|(item, salt)| Signed {
                 key: item.key,
                 message: item.message,
-                salt: opened.salt.as_ref(),
+                salt: salt.as_ref(),
             })
             .collect();
         let flavour = self.flavour(&signed)?;
-        let targets = opened.iter().map(|opened| &opened.target[..]).collect();
+        let targets = targets.iter().map(|target| &target[..]).collect();
         let relation = relation(&signed, targets, exec)?;
         exec.step("digest of the statement")?;
         let digest = digest(flavour, &signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
-        let columns = opened
-            .iter()
-            .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
-        let flat: Vec<i16> = columns.collect();
-        let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
-        let witness: Vec<Small> = elements.collect();
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
         let proof =
             (self.system.prove_unchecked_on(&statement, &witness, exec)).map_err(|error| {
@@ -316,7 +317,7 @@ impl Aggregator {
                     error => AggregateError::Prove(error),
                 }
             })?;
-        Ok((opened.iter().filter_map(|o| o.salt).collect(), proof))
+        Ok((salts.into_iter().flatten().collect(), proof))
     }
 
     /// Verifies a proof that each key signed its message with its salt.

@@ -231,7 +231,9 @@ impl Prover<'_> {
             u0 = keys.first.commit(level.kappa_outer, &v, exec)?;
             lie_at!(self, First(&mut u0));
             self.sender.elements("u0", &u0);
-            s.resize(cut.pieces * cut.rank, Small::ZERO);
+            let all = cut.pieces * cut.rank;
+            s.reserve_exact(all.saturating_sub(s.len()));
+            s.resize(all, Small::ZERO);
             self.step_of_level("images of blocks", "later: projections")?;
             matrix = Some(self.add_images(images, s)?);
         }

@@ -168,6 +168,7 @@ struct Lower {
 struct Bind<'a> {
     layout: &'a Layout,
     s: &'a [Small],
+    /// Of these columns alone.
     w: &'a [F],
     /// For each block its weight.
     blocks: &'a [F],
@@ -186,7 +187,7 @@ impl Pass for Bind<'_> {
         }
         let mut s = Vec::with_capacity(self.columns.len() * layout.rows() * WIDTH);
         let mut w = Vec::with_capacity(self.columns.len() * layout.extension * WIDTH);
-        for column in self.columns {
+        for (column, of_column) in self.columns.zip(self.w.chunks_exact(degree)) {
             for row in 0..layout.rows() {
                 let element = &self.s[layout.place(row, column)].0;
                 let mut sums = [[[0i64; WIDTH]; 2]; COORDINATES];
@@ -203,7 +204,6 @@ impl Pass for Bind<'_> {
                     s.push(of_halves(&sums.map(|sums| sums.map(|sum| sum[k]))));
                 }
             }
-            let of_column = &self.w[column * degree..(column + 1) * degree];
             w.extend(bound(of_column, self.blocks));
         }
         (s, w)
@@ -555,8 +555,8 @@ pub(super) fn prove(
         })
     })?;
     let square = whole_square(&parts, &u, modulus, drawn.xi);
-    let w = parts.into_iter().map(|part| part.products);
-    let w: Vec<F> = w.collect::<Vec<_>>().concat();
+    // Of each task by itself: side by side they would be there twice for a moment, an eighth of a gigabyte.
+    let w: Vec<Vec<F>> = parts.into_iter().map(|part| part.products).collect();
     let mut rounds = Rounds {
         prover,
         challenges: Vec::new(),
@@ -569,7 +569,7 @@ pub(super) fn prove(
         exec.backend().run(Bind {
             layout,
             s,
-            w: &w,
+            w: &w[task],
             blocks: &blocks,
             columns: ranges(task),
         })
