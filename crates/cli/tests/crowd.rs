@@ -1,4 +1,4 @@
-//! A node that everybody wants something of at once: five hundred machines that dial, requests that
+//! A node that everybody wants something of at once: a thousand machines that dial, requests that
 //! never end, streams of events that nobody reads, a peer that sends as fast as it can.
 #![cfg(all(feature = "soak", target_os = "linux"))]
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Machines that dial, so many at a time, and those of them that the node takes in at most.
-const DIALS: usize = 500;
+const DIALS: usize = 1000;
 const AT_A_TIME: usize = 100;
 const PEERS_IN_MAX: usize = 40;
 /// Requests that never end, and streams of events that nobody reads.
