@@ -1,6 +1,7 @@
 //! Proofs over real signatures.
 
 use super::*;
+use crate::plain::Opened;
 use crate::{SIGNATURE_BYTES, SecretKey};
 use alphorn_labrador::{Invalid, KERNELS, ProveError};
 
