@@ -83,12 +83,18 @@ impl Place {
         self.standing < 0
     }
 
-    /// Changes the standing, and the rates if a trial begins or ends by that.
+    /// Changes the standing, and the rates if a trial begins or ends by that. What a trial kept back is not there at
+    /// its end: else trials that begin and end would bring more than no trial.
     fn change(&mut self, standing: i32, rates: &Rates, now: Instant) {
         let before = self.is_on_trial();
         self.standing = standing.clamp(-STANDING_MAX, STANDING_MAX);
         if self.is_on_trial() != before {
+            let levels = self.buckets.each_mut().map(|bucket| bucket.level(now));
             self.resize(rates, now);
+            for (bucket, level) in self.buckets.iter_mut().zip(levels) {
+                let given = bucket.level(now).saturating_sub(level);
+                bucket.take(given);
+            }
         }
     }
 
@@ -440,6 +446,23 @@ mod tests {
         }
         assert_eq!(votes[0], 512);
         assert!(votes[1..].iter().all(|count| *count == 64), "{votes:?}");
+    }
+
+    /// Whoever makes trials begin and end brings no more than without any.
+    #[test]
+    fn a_trial_that_ends_gives_nothing_back() {
+        let start = Instant::now();
+        let mut places = Places::new(1, rates_of(512), start);
+        let peer = PeerId::random();
+        places.take(peer, start);
+        let mut votes = 0;
+        for _ in 0..20 {
+            judge(&mut places, &peer, 100, Verdict::Accept, start);
+            votes += brought(&mut places, &peer, Kind::Vote, start);
+            judge(&mut places, &peer, 600, Verdict::Ignore, start);
+            votes += brought(&mut places, &peer, Kind::Vote, start);
+        }
+        assert_eq!(votes, 512);
     }
 
     /// Votes for blocks that nobody has are ignored: whoever brings nothing else is on trial without leaving, and
