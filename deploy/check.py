@@ -28,14 +28,14 @@ SETTLED_SLOT = 8
 WAIT_S = 240
 
 
-class Wrong(Exception):
-    """What is wrong, for whoever reads the last line."""
+class CheckFailed(Exception):
+    """A check does not hold; the message says which."""
 
 
 def call(*words, check=True, **options):
     done = subprocess.run(words, cwd=HERE, text=True, **options)
     if check and done.returncode != 0:
-        raise Wrong(f"{' '.join(words)}: exit code {done.returncode}")
+        raise CheckFailed(f"{' '.join(words)}: exit code {done.returncode}")
     return done
 
 
@@ -60,14 +60,14 @@ def files():
 
 
 def ask(url, **query):
-    """The answer of an interface as JSON; Wrong if it is not 2xx."""
+    """The answer of an interface as JSON; CheckFailed if it is not 2xx."""
     if query:
         url += "?" + urllib.parse.urlencode(query)
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return json.loads(answer.read() or b"null")
     except (OSError, ValueError) as error:
-        raise Wrong(f"{url}: {error}") from error
+        raise CheckFailed(f"{url}: {error}") from error
 
 
 def wait(what, holds):
@@ -79,10 +79,10 @@ def wait(what, holds):
                 print(f"{what}: yes")
                 return
             said = "no"
-        except Wrong as wrong:
-            said = str(wrong)
+        except CheckFailed as failed:
+            said = str(failed)
         if time.monotonic() > end:
-            raise Wrong(f"{what}: {said} after {WAIT_S} s")
+            raise CheckFailed(f"{what}: {said} after {WAIT_S} s")
         time.sleep(2)
 
 
@@ -90,7 +90,7 @@ def value(query):
     """The number that a query of one series gives."""
     found = ask(f"{PROMETHEUS}/api/v1/query", query=query)["data"]["result"]
     if len(found) != 1:
-        raise Wrong(f"{query}: {len(found)} series")
+        raise CheckFailed(f"{query}: {len(found)} series")
     return float(found[0]["value"][1])
 
 
@@ -119,7 +119,7 @@ def dashboard():
             empty.append(query)
     # What never happened in a network at peace has no series: drops, reports, broadcasts.
     if 3 * len(empty) > len(asked):
-        raise Wrong("queries without an answer: " + "; ".join(empty))
+        raise CheckFailed("queries without an answer: " + "; ".join(empty))
     print(f"{len(asked)} queries of the dashboard are answered, {len(asked) - len(empty)} by series")
     for query in empty:
         print(f"  no series: {query}")
@@ -136,9 +136,9 @@ def alerts():
         if alert["state"] == "firing"
     ]
     if not rules or bad:
-        raise Wrong(f"{len(rules)} rules of alerts; {bad}")
+        raise CheckFailed(f"{len(rules)} rules of alerts; {bad}")
     if any(labels.get("severity") == "critical" for labels in firing):
-        raise Wrong(f"alerts fire: {firing}")
+        raise CheckFailed(f"alerts fire: {firing}")
     print(f"{len(rules)} alerts are computed; firing: {firing or 'none'}")
 
 
@@ -176,10 +176,10 @@ def main():
         missing = files()
         if sys.argv[1:]:
             run()
-    except Wrong as wrong:
-        print(f"wrong: {wrong}", file=sys.stderr)
+    except CheckFailed as failed:
+        print(f"failed: {failed}", file=sys.stderr)
         return 1
-    print("not checked, since these programs are not there: " + ", ".join(missing) if missing else "all is well")
+    print("not checked, since these programs are not there: " + ", ".join(missing) if missing else "all checks hold")
     return 0
 
 

@@ -27,8 +27,7 @@ use node::settings::Settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// glibc's keeps what a flood or a proof once took: a node that was flooded had half as much again as with this one,
-/// long after it.
+// It returns freed memory to the system; glibc's arenas keep it (docs/reliability.md, a flood of ten minutes).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -38,8 +38,9 @@ const INVALID_WEIGHT: f64 = -20.0;
 /// How long the memory of misbehaviour lasts.
 pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
 
-/// For how long gossipsub remembers a peer that is gone, with a counter for each topic that it brought something
-/// of: forgers under ever new names fill that. What lasts longer is the judge's, whose tables are bounded.
+/// How long gossipsub remembers a peer that disconnected, with a counter for each topic: forgers under ever new names
+/// fill that. Bans and points last longer, at the judge. What only gossipsub counts, malformed messages, is forgotten
+/// with this: a new name would be rid of it at once.
 pub(crate) const RETAIN_TIME: Duration = Duration::from_secs(60);
 
 /// What is left after [`FADE_TIME`] counts as nothing.

@@ -9,11 +9,11 @@
 //! the place that was left last, with what is left in its buckets, which nothing flows into while it
 //! is free: coming back under a new name brings nobody more.
 //!
-//! A place has a standing, which outlasts whoever has the place: messages that are accepted raise it, one that is
-//! rejected takes all of it, and those that are ignored, or have no verdict when their peer leaves, lower it by one
-//! each. Below zero the place is on trial, and brings an eighth until enough of what it brings is accepted. So forgers
-//! make gossipsub remember an eighth, under ever new names or with votes for blocks that nobody has; a peer of which
-//! one message in nine is accepted is never on trial.
+//! A place has a reputation, which its next peer inherits: an accepted message raises it, a rejected one sets it to
+//! the least, and one that is ignored, or has no verdict when its peer leaves, lowers it by one. Below zero the place
+//! is on probation: its peer may bring an eighth until enough is accepted. So forgers make gossipsub remember an
+//! eighth, whether they change their names or vote for unknown blocks; a peer that has one message in nine accepted
+//! is never on probation.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -40,17 +40,17 @@ use alphorn_types::{Kind, TopicName};
 /// A message costs so much of its bucket, so that slow rates have whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
 
-/// What a place's standing gains by a message that is accepted.
+/// What an accepted message adds to the reputation.
 const ACCEPTED: i32 = 8;
 
-/// The greatest standing, which a place begins with; its negative is the least.
-const STANDING_MAX: i32 = 256;
+/// The greatest reputation, which every place starts with; its negative is the least.
+const REPUTATION_MAX: i32 = 256;
 
-/// Part of the rates that a place on trial has.
-const TRIAL_PART: u64 = 8;
+/// Rates on probation are this part of the others.
+const PROBATION_PART: u64 = 8;
 
-/// Messages of a kind that pass at once on trial, where so many pass without one: blocks come one by one.
-const TRIAL_BURST_MIN: u64 = 8;
+/// Messages of a kind that pass at once on probation, if as many do otherwise: blocks come one by one.
+const PROBATION_BURST_MIN: u64 = 8;
 
 /// Kinds of topics.
 const KINDS: usize = Kind::ALL.len();
@@ -73,22 +73,22 @@ type Rates = [(u64, u64); KINDS];
 #[derive(Clone, Copy, Debug)]
 struct Place {
     buckets: [Bucket; KINDS],
-    standing: i32,
-    /// Messages of the peer that has it that wait for a verdict.
+    reputation: i32,
+    /// Messages of its peer without a verdict yet.
     waiting: i32,
 }
 
 impl Place {
-    fn is_on_trial(&self) -> bool {
-        self.standing < 0
+    fn is_on_probation(&self) -> bool {
+        self.reputation < 0
     }
 
-    /// Changes the standing, and the rates if a trial begins or ends by that. What a trial kept back is not there at
-    /// its end: else trials that begin and end would bring more than no trial.
-    fn change(&mut self, standing: i32, rates: &Rates, now: Instant) {
-        let before = self.is_on_trial();
-        self.standing = standing.clamp(-STANDING_MAX, STANDING_MAX);
-        if self.is_on_trial() != before {
+    /// Changes the reputation, and the rates where probation begins or ends with that. Its end adds nothing to the
+    /// buckets: otherwise a peer that goes in and out of probation would bring more than one that never is.
+    fn change(&mut self, reputation: i32, rates: &Rates, now: Instant) {
+        let before = self.is_on_probation();
+        self.reputation = reputation.clamp(-REPUTATION_MAX, REPUTATION_MAX);
+        if self.is_on_probation() != before {
             let levels = self.buckets.each_mut().map(|bucket| bucket.level(now));
             self.resize(rates, now);
             for (bucket, level) in self.buckets.iter_mut().zip(levels) {
@@ -99,11 +99,11 @@ impl Place {
     }
 
     fn resize(&mut self, rates: &Rates, now: Instant) {
-        let is_on_trial = self.is_on_trial();
+        let is_on_probation = self.is_on_probation();
         for (bucket, (per_s, burst)) in self.buckets.iter_mut().zip(*rates) {
-            let (per_s, burst) = if is_on_trial {
-                let least = burst.min(TRIAL_BURST_MIN * MESSAGE_UNITS);
-                let part = (burst / TRIAL_PART).max(least);
+            let (per_s, burst) = if is_on_probation {
+                let least = burst.min(PROBATION_BURST_MIN * MESSAGE_UNITS);
+                let part = (burst / PROBATION_PART).max(least);
                 let per_s = u128::from(per_s) * u128::from(part) / u128::from(burst);
                 ((per_s as u64).max(1), part)
             } else {
@@ -127,7 +127,7 @@ impl Places {
     fn new(count: u32, rates: Rates, now: Instant) -> Self {
         let full = Place {
             buckets: rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now)),
-            standing: STANDING_MAX,
+            reputation: REPUTATION_MAX,
             waiting: 0,
         };
         Self {
@@ -156,8 +156,8 @@ impl Places {
             for bucket in &mut place.buckets {
                 let _ = bucket.level(now);
             }
-            let standing = place.standing.saturating_sub(place.waiting);
-            place.change(standing, &self.rates, now);
+            let reputation = place.reputation.saturating_sub(place.waiting);
+            place.change(reputation, &self.rates, now);
             place.waiting = 0;
             self.free.push(place);
         }
@@ -182,12 +182,12 @@ impl Places {
             return;
         };
         place.waiting = (place.waiting - 1).max(0);
-        let standing = match verdict {
-            Verdict::Accept => place.standing + ACCEPTED,
-            Verdict::Ignore => place.standing - 1,
-            Verdict::Reject => -STANDING_MAX,
+        let reputation = match verdict {
+            Verdict::Accept => place.reputation + ACCEPTED,
+            Verdict::Ignore => place.reputation - 1,
+            Verdict::Reject => -REPUTATION_MAX,
         };
-        place.change(standing, &self.rates, now);
+        place.change(reputation, &self.rates, now);
     }
 
     /// Changes all rates; nobody is given what a larger bucket does not hold more.
@@ -258,7 +258,7 @@ impl Throttle {
     }
 }
 
-/// The rates of a place that is not on trial.
+/// The rates of a place that is not on probation.
 fn rates(config: &Config, topics: PerKind<u64>) -> Rates {
     Kind::ALL.map(|kind| {
         let burst = config.burst(kind, topics.get(kind)) * MESSAGE_UNITS;
@@ -448,9 +448,9 @@ mod tests {
         assert!(votes[1..].iter().all(|count| *count == 64), "{votes:?}");
     }
 
-    /// Whoever makes trials begin and end brings no more than without any.
+    /// A peer that goes in and out of probation brings no more than one that never is.
     #[test]
-    fn a_trial_that_ends_gives_nothing_back() {
+    fn the_end_of_probation_adds_nothing() {
         let start = Instant::now();
         let mut places = Places::new(1, rates_of(512), start);
         let peer = PeerId::random();
@@ -465,10 +465,10 @@ mod tests {
         assert_eq!(votes, 512);
     }
 
-    /// Votes for blocks that nobody has are ignored: whoever brings nothing else is on trial without leaving, and
-    /// whoever brings a good message among nine is not.
+    /// Votes for blocks that nobody has are ignored: a peer that brings nothing else is on probation without leaving, and
+    /// one that has one message in nine accepted is not.
     #[test]
-    fn who_brings_only_what_is_ignored_brings_an_eighth_until_enough_is_accepted() {
+    fn a_peer_with_nothing_accepted_brings_an_eighth_until_enough_is() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let mut rates = rates_of(512);
@@ -488,7 +488,7 @@ mod tests {
         judge(&mut places, &forger, 1000, Verdict::Ignore, at(1));
         assert_eq!(votes(&mut places, &forger, 2), 64);
         assert_eq!(votes(&mut places, &mixed, 2), 512);
-        // Blocks come one by one, on trial too; and the trial ends by what is accepted.
+        // Blocks pass on probation too, and accepted messages end it.
         assert_eq!(brought(&mut places, &forger, Kind::Block, at(3)), 2);
         judge(&mut places, &forger, 31, Verdict::Accept, at(3));
         assert_eq!(votes(&mut places, &forger, 3), 64);
