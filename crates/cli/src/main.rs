@@ -27,7 +27,7 @@ use node::settings::Settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-// It returns freed memory to the system; glibc's arenas keep it (docs/reliability.md, a flood of ten minutes).
+// With glibc's a simulation takes half as much memory again, and longer on several threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
