@@ -16,8 +16,8 @@ pub(crate) enum Step<'a> {
     First(&'a mut Vec<Rq>),
     /// The digits of the images of blocks.
     Second(&'a mut [Small]),
-    /// The rows over which the sumcheck runs.
-    Rows(&'a mut Vec<Small>),
+    /// The rows that were committed to, and others over which the sumcheck is to run.
+    Rows(&'a [Small], &'a mut Option<Vec<Small>>),
     /// The polynomial of a round of the sumcheck, or the value at its end.
     Round(&'a mut Vec<F>),
     /// The image under the projection.

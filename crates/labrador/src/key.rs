@@ -3,9 +3,9 @@
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::kernel::Vectors;
+use crate::pieces::Pieces;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
-use crate::tiles::Tiles;
 use crate::transcript::Seed;
 
 /// The names of the streams of the keys, pairwise different so that no key repeats another.
@@ -86,7 +86,7 @@ impl Key {
             pieces: 1,
             rank: vector.len(),
         };
-        Tiles::short(&cut, vector, exec)?.commit(self, rows, 0..1, exec)
+        Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 
     /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on.

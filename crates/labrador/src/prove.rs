@@ -10,10 +10,10 @@ use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Linear, Openings, place};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
 use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
+use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
-use crate::tiles::Tiles;
 use crate::transcript::{Stream, Transcript};
 use crate::wire::Sender;
 
@@ -47,8 +47,6 @@ pub struct Prover<'a> {
 
 /// What a level sent before its equations are put together.
 pub(crate) struct Committed {
-    /// The residues of all pieces.
-    pub(crate) tiles: Tiles,
     /// The digits of `t` and `g`.
     pub(crate) v: Vec<Small>,
     pub(crate) openings: Openings,
@@ -167,7 +165,7 @@ impl Prover<'_> {
         equations: &dyn Equations,
         cut: &Cut,
         shown: Shown,
-        tiles: &Tiles,
+        pieces: &Pieces<'_>,
         g: &Garbage,
     ) -> Result<Form, ProveError> {
         self.step_of_level("lifts", "later: lifts")?;
@@ -175,7 +173,7 @@ impl Prover<'_> {
         let shown = ShownLifts::draw(shown, transcript);
         let mut forms = lifts(equations, cut, &shown, transcript, self.exec)?;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let mut values = tiles.evaluate(0, &phis, self.exec)?;
+        let mut values = pieces.evaluate(0, &phis, self.exec)?;
         for (value, form) in values.iter_mut().zip(&forms) {
             value.add(&form.quadratic_value(g));
         }
@@ -223,8 +221,7 @@ impl Prover<'_> {
         let (cut, exec, first) = (&level.cut, self.exec, level.first_pieces());
         lie_at!(self, Witness(&mut *s));
         self.step_of_level("first commitment", "later: commitments")?;
-        let mut tiles = Tiles::first_short(cut, first, s, exec)?;
-        let mut t = tiles.commit(&keys.inner, level.kappa, 0..first, exec)?;
+        let mut t = Pieces::short(cut, s).commit(&keys.inner, level.kappa, 0..first, exec)?;
         let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
         let (first_digits, mut u0, mut matrix) = (v.len(), Vec::new(), None);
         if let Some(images) = &level.images {
@@ -238,10 +235,10 @@ impl Prover<'_> {
             matrix = Some(self.add_images(images, s)?);
         }
         self.step_of_level("second commitment", "later: commitments")?;
-        tiles = tiles.with_short(cut.pieces, s, exec)?;
-        t = tiles.commit(&keys.inner, level.kappa, first..cut.pieces, exec)?;
+        let pieces = Pieces::short(cut, s);
+        t = pieces.commit(&keys.inner, level.kappa, first..cut.pieces, exec)?;
         let mut g = if level.g_digits > 0 {
-            tiles.squares(exec)?
+            pieces.squares(exec)?
         } else {
             Vec::new()
         };
@@ -253,7 +250,6 @@ impl Prover<'_> {
         lie_at!(self, Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let committed = Committed {
-            tiles,
             v,
             openings: Openings {
                 u0,
@@ -277,21 +273,17 @@ impl Prover<'_> {
         let (committed, matrix) = self.commit(keys, level, &mut s)?;
         self.step_of_level("projection", "later: projections")?;
         let shown = self.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
-        let Committed {
-            tiles,
-            mut v,
-            openings,
-            g,
-        } = committed;
-        let form = self.aggregate(equations, cut, shown, &tiles, &g)?;
+        let Committed { mut v, openings, g } = committed;
+        let pieces = Pieces::short(cut, &s);
+        let form = self.aggregate(equations, cut, shown, &pieces, &g)?;
         self.step_of_level("linear garbage", "later: garbage")?;
-        let phi = Tiles::wide(cut, &form.phi, exec)?;
-        let products = phi.products(&tiles, exec)?;
+        let phi = Pieces::wide(cut, &form.phi);
+        let products = phi.products(&pieces, exec)?;
         let h = cross_sums(cut, |i, j| products.get(i, j).to_rq());
         let (u2, h) = self.send_garbage(keys, level, h)?;
         v.extend(h);
         self.step_of_level("response", "later: responses")?;
-        let (challenges, witness) = self.respond(level, &tiles, v)?;
+        let (challenges, witness) = self.respond(level, &pieces, v)?;
         let folded = Folded {
             level,
             keys,
@@ -324,7 +316,7 @@ impl Prover<'_> {
     pub(crate) fn respond(
         &mut self,
         level: &Level,
-        tiles: &Tiles,
+        pieces: &Pieces<'_>,
         v: Vec<Small>,
     ) -> Result<(Vec<Ntt>, Vec<Small>), ProveError> {
         let before = self.sender.transcript.clone();
@@ -332,7 +324,7 @@ impl Prover<'_> {
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
             let challenges = draw_challenges(&transcript, level.cut.pieces);
-            let z = tiles.amortise(&challenges, self.exec)?;
+            let z = pieces.amortise(&challenges, self.exec)?;
             let Some(mut witness) = self.response_digits(level, &z) else {
                 continue;
             };
@@ -371,10 +363,10 @@ impl Prover<'_> {
         lie_at!(self, Witness(&mut s));
         let exec = self.exec;
         self.step("last level")?;
-        let tiles = Tiles::short(cut, &s, exec)?;
-        let mut t = tiles.commit(&keys.inner, tail.kappa, 0..cut.pieces, exec)?;
+        let pieces = Pieces::short(cut, &s);
+        let mut t = pieces.commit(&keys.inner, tail.kappa, 0..cut.pieces, exec)?;
         let mut g = if tail.quadratic {
-            tiles.squares(exec)?
+            pieces.squares(exec)?
         } else {
             Vec::new()
         };
@@ -384,7 +376,7 @@ impl Prover<'_> {
         self.sender.gaussian("g", &flat, tail.g_variance);
         let g = garbage_or_zero(cut, g);
         let shown = self.show(None, None, &s, tail.norm_sq)?;
-        let form = self.aggregate(equations, cut, shown, &tiles, &g)?;
+        let form = self.aggregate(equations, cut, shown, &pieces, &g)?;
         self.step("last level")?;
         let phi = exec.backend().transforms(&form.phi);
         self.respond_in_clear(tail, &phi, &exec.backend().residues(&s))

@@ -6,12 +6,12 @@ use crate::error::Reject;
 use crate::folded::{Folded, Keys, Linear, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
 use crate::images::{IMAGE_FACTOR, Images, Shown};
+use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
 use crate::remaining::{Lifted, Remaining};
 use crate::ring::{DEGREE, Ntt, Rq, Transforms};
 use crate::schedule::{Cut, Level, Tail};
-use crate::tiles::Tiles;
 use crate::wire::Receiver;
 
 /// Coefficients of the last response must be below this whatever the norm, so that its products
@@ -240,8 +240,8 @@ impl Verifier<'_> {
             pieces: 1,
             rank: cut.rank,
         };
-        let tiles = Tiles::of_residues(&one, z, exec)?;
-        let opened = tiles.commit(&keys.inner, tail.kappa, 0..1, exec)?;
+        let z_alone = Pieces::of_residues(&one, z);
+        let opened = z_alone.commit(&keys.inner, tail.kappa, 0..1, exec)?;
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
             *left == Ntt::dot(c.iter().zip(column)).to_rq()

@@ -22,11 +22,11 @@ use crate::field::{COORDINATES, F, eq_table};
 use crate::folded::{Combine, Families};
 use crate::images::{Images, ShownLifts};
 use crate::kernel::Dispatch;
+use crate::pieces::Pieces;
 use crate::projection::LIFTS;
 use crate::remaining::{AddBlocks, add_digits};
 use crate::ring::{DEGREE, Ntt, Rq, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
-use crate::tiles::Tiles;
 use crate::transcript::{Transcript, is_left_out};
 
 /// Places of a task.
@@ -142,7 +142,7 @@ impl Opening {
 
     /// All families as vectors, those of images without theirs: what the prover multiplies the pieces
     /// by.
-    fn vectors(&self, exec: Exec<'_>) -> Result<Tiles, Stopped> {
+    fn vectors(&self, exec: Exec<'_>) -> (Cut, Vec<Ntt>) {
         let (layout, backend) = (&self.layout, exec.backend());
         let (rank, count) = (layout.rank(), self.columns[0].len());
         let mut all = Vec::with_capacity((self.scalar_families() + LIFTS) * rank);
@@ -172,12 +172,13 @@ impl Opening {
             pieces: all.len() / rank,
             rank,
         };
-        Tiles::of_residues(&cut, &all, exec)
+        (cut, all)
     }
 
     /// The inner products of all families but those of images with all pieces, family by family.
-    pub(super) fn products(&self, s: &Tiles, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
-        let matrix = self.vectors(exec)?.products(s, exec)?;
+    pub(super) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let (cut, vectors) = self.vectors(exec);
+        let matrix = Pieces::of_residues(&cut, &vectors).products(s, exec)?;
         Ok(matrix.elements(exec.backend()))
     }
 
@@ -185,7 +186,7 @@ impl Opening {
     pub(super) fn values(
         &self,
         products: &[Rq],
-        s: &Tiles,
+        s: &Pieces<'_>,
         exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         let (pieces, backend) = (self.pieces(), exec.backend());
@@ -257,14 +258,18 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The inner products of the families of images with all pieces.
-    pub(super) fn image_products(&self, s: &Tiles, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+    pub(super) fn image_products(
+        &self,
+        s: &Pieces<'_>,
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
         let images = &self.opening.images;
         let cut = Cut {
             z_pieces: 0,
             pieces: images.image_pieces(),
             rank: images.rank,
         };
-        let forms = Tiles::wide(&cut, &self.images, exec)?;
+        let forms = Pieces::wide(&cut, &self.images);
         Ok(forms.products(s, exec)?.elements(exec.backend()))
     }
 

@@ -10,6 +10,7 @@ use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys, Linear};
 use crate::form::Quadratic;
 use crate::images::ShownLifts;
+use crate::pieces::Pieces;
 use crate::projection::LIFTS;
 use crate::prove::{Committed, Prover, cross_sums, draw_weights, lie_at};
 use crate::ring::{Ntt, Rq, Small, Transforms, norm_sq};
@@ -172,33 +173,32 @@ impl FrontEnd for Columns<'_> {
         let mut s = witness::rows(layout, self.relation, columns, exec)?;
         let (committed, matrix) = prover.commit(keys, level, &mut s)?;
         let Committed {
-            tiles,
-            mut v,
-            openings,
-            ..
+            mut v, openings, ..
         } = committed;
         prover.step("projection")?;
         let shown = prover.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
-        lie_at!(prover, Rows(&mut s));
-        let opened = tables::prove(layout, self.relation, &s, prover)?;
-        drop(s);
+        let mut others: Option<Vec<Small>> = None;
+        lie_at!(prover, Rows(&s, &mut others));
+        let rows = others.as_deref().unwrap_or(&s);
+        let opened = tables::prove(layout, self.relation, rows, prover)?;
         prover.step("lifts")?;
         let transcript = &prover.sender.transcript;
         let lifts = ShownLifts::draw(shown, transcript);
         let opening = Opening::draw(layout, lifts, opened, transcript, exec)?;
-        let mut products = opening.products(&tiles, exec)?;
-        let values = opening.values(&products, &tiles, exec)?;
+        let pieces = Pieces::short(&level.cut, &s);
+        let mut products = opening.products(&pieces, exec)?;
+        let values = opening.values(&products, &pieces, exec)?;
         let values = prover.send_lifts(values, &opening.constants);
         let weights = draw_weights(&mut prover.sender.transcript.seed("weights", 0).stream());
         prover.step("linear garbage")?;
         let (shared, coefficients) = opening.weighted(&weights, exec)?;
-        products.extend(shared.image_products(&tiles, exec)?);
+        products.extend(shared.image_products(&pieces, exec)?);
         let h = self.garbage(level, &coefficients, products, exec);
         let (u2, h) = prover.send_garbage(keys, level, h)?;
         v.extend(h);
         prover.step("response")?;
-        let (challenges, witness) = prover.respond(level, &tiles, v)?;
-        drop(tiles);
+        let (challenges, witness) = prover.respond(level, &pieces, v)?;
+        drop(s);
         prover.step("amortised form")?;
         let folded = Folded {
             level,

@@ -277,7 +277,7 @@ fn attacks() -> Vec<Attack> {
             Defence::Value,
             |_, step| match step {
                 Step::Witness(s) => s[0].0[0] += 1,
-                Step::Rows(s) => s[0].0[0] -= 1,
+                Step::Rows(s, others) => others.insert(s.to_vec())[0].0[0] -= 1,
                 _ => {}
             },
             equations.clone(),

@@ -1,0 +1,240 @@
+//! A cut vector whose residues are computed where they are used, a few places of all pieces together.
+//! Of short elements they take seventeen times the bytes, which would be most of a prover's memory, and
+//! computing them again takes no longer than writing them and reading them again.
+
+use std::ops::Range;
+
+use alphorn_exec::{Exec, Stopped};
+
+use crate::key::Key;
+use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small, Transforms};
+use crate::schedule::Cut;
+
+/// A sum over all places has at most so many tasks: each has sums and residues of its own.
+const TASKS_MAX: usize = 8;
+
+/// A cut vector: its elements piece after piece.
+pub(crate) struct Pieces<'a> {
+    pieces: usize,
+    rank: usize,
+    elements: Elements<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Elements<'a> {
+    Short(&'a [Small]),
+    Wide(&'a [Rq]),
+    Residues(&'a [Ntt]),
+}
+
+/// Residues of some places of some pieces: the places of the first piece, then those of the second, and
+/// so on. A task keeps its memory from one tile to the next.
+#[derive(Default)]
+struct Tile {
+    places: usize,
+    residues: Vec<Ntt>,
+}
+
+impl Tile {
+    /// Place `k` of piece `i`, both counted from the first of the tile.
+    #[inline(always)]
+    fn at(&self, i: usize, k: usize) -> &Ntt {
+        &self.residues[i * self.places + k]
+    }
+}
+
+impl<'a> Pieces<'a> {
+    fn new(cut: &Cut, elements: Elements<'a>) -> Self {
+        Self {
+            pieces: cut.pieces,
+            rank: cut.rank,
+            elements,
+        }
+    }
+
+    /// Of short elements. The last pieces may be missing where no sum asks for them.
+    pub(crate) fn short(cut: &Cut, s: &'a [Small]) -> Self {
+        Self::new(cut, Elements::Short(s))
+    }
+
+    /// Of residues.
+    pub(crate) fn of_residues(cut: &Cut, x: &'a [Ntt]) -> Self {
+        Self::new(cut, Elements::Residues(x))
+    }
+
+    /// Of elements of `R_Q`.
+    pub(crate) fn wide(cut: &Cut, phi: &'a [Rq]) -> Self {
+        Self::new(cut, Elements::Wide(phi))
+    }
+
+    /// Places `first..first + count` of some pieces.
+    fn read(
+        &self,
+        tile: &mut Tile,
+        pieces: Range<usize>,
+        (first, count): (usize, usize),
+        exec: Exec<'_>,
+    ) {
+        tile.places = count;
+        tile.residues.clear();
+        for piece in pieces {
+            let from = piece * self.rank + first;
+            let places = from..from + count;
+            match self.elements {
+                Elements::Short(s) => exec.backend().add_residues(&s[places], &mut tile.residues),
+                Elements::Wide(x) => exec
+                    .backend()
+                    .add_transforms(&x[places], &mut tile.residues),
+                Elements::Residues(x) => tile.residues.extend_from_slice(&x[places]),
+            }
+        }
+    }
+
+    /// For all places, in tasks: `add` receives up to [`DEPTH`] of them, first and count, and the value
+    /// of its task. Tasks do not depend on threads.
+    fn tasks<T: Send>(
+        &self,
+        exec: Exec<'_>,
+        zero: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, (usize, usize)) + Sync,
+    ) -> Result<Vec<T>, Stopped> {
+        let chunks = self.rank.div_ceil(DEPTH);
+        let each = chunks.div_ceil(TASKS_MAX).max(1);
+        exec.try_map(chunks.div_ceil(each), |task| {
+            let mut value = zero();
+            for chunk in task * each..((task + 1) * each).min(chunks) {
+                if exec.stopped() {
+                    break;
+                }
+                let first = chunk * DEPTH;
+                add(&mut value, (first, DEPTH.min(self.rank - first)));
+            }
+            value
+        })
+    }
+
+    /// A sum over all places, as [`Pieces::tasks`] has them, of which each task keeps two tiles.
+    fn sum(
+        &self,
+        exec: Exec<'_>,
+        zero: impl Fn() -> Matrix + Sync,
+        add: impl Fn(&mut Matrix, &mut [Tile; 2], (usize, usize)) + Sync,
+    ) -> Result<Matrix, Stopped> {
+        let parts = self.tasks(
+            exec,
+            || (zero(), <[Tile; 2]>::default()),
+            |(sum, tiles), places| add(sum, tiles, places),
+        )?;
+        let mut total = zero();
+        for (part, _) in &parts {
+            total.merge(part, exec.backend());
+        }
+        Ok(total)
+    }
+
+    /// The commitment of `rows` rows to every piece of `pieces`, piece by piece.
+    pub(crate) fn commit(
+        &self,
+        key: &Key,
+        rows: usize,
+        pieces: Range<usize>,
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let sum = self.sum(
+            exec,
+            || Matrix::zero(pieces.len(), rows),
+            |sum, [tile, _], places| {
+                self.read(tile, pieces.clone(), places, exec);
+                let (first, count) = places;
+                sum.add(
+                    count,
+                    |i, k| tile.at(i, k),
+                    |row, k| key.entry(rows, row, first + k),
+                    exec.backend(),
+                );
+            },
+        )?;
+        Ok(sum.elements(exec.backend()))
+    }
+
+    /// `<s_i, s_j>` for all pairs of pieces, upper triangle by rows.
+    pub(crate) fn squares(&self, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let sum = self.sum(
+            exec,
+            || Matrix::triangle(self.pieces),
+            |sum, [tile, _], places| {
+                self.read(tile, 0..self.pieces, places, exec);
+                let place = |i, k| tile.at(i, k);
+                sum.add(places.1, place, place, exec.backend());
+            },
+        )?;
+        Ok(sum.elements(exec.backend()))
+    }
+
+    /// `<phi_i, s_j>` for all pieces of both.
+    pub(crate) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Matrix, Stopped> {
+        self.sum(
+            exec,
+            || Matrix::zero(self.pieces, s.pieces),
+            |sum, [own, other], places| {
+                self.read(own, 0..self.pieces, places, exec);
+                s.read(other, 0..s.pieces, places, exec);
+                sum.add(
+                    places.1,
+                    |i, k| own.at(i, k),
+                    |j, k| other.at(j, k),
+                    exec.backend(),
+                );
+            },
+        )
+    }
+
+    /// `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over these.
+    pub(crate) fn evaluate(
+        &self,
+        from: usize,
+        phis: &[&[Rq]],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let backend = exec.backend();
+        let sum = self.sum(
+            exec,
+            || Matrix::zero(phis.len(), 1),
+            |sum, [tile, forms], (first, count)| {
+                for piece in from..self.pieces {
+                    self.read(tile, piece..piece + 1, (first, count), exec);
+                    let start = (piece - from) * self.rank + first;
+                    forms.places = count;
+                    forms.residues.clear();
+                    for phi in phis {
+                        backend.add_transforms(&phi[start..start + count], &mut forms.residues);
+                    }
+                    sum.add(count, |l, k| forms.at(l, k), |_, k| tile.at(0, k), backend);
+                }
+            },
+        )?;
+        Ok(sum.elements(backend))
+    }
+
+    /// `sum c_i x_i` over all pieces.
+    pub(crate) fn amortise(&self, challenges: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
+        let parts = self.tasks(
+            exec,
+            || (Vec::new(), Tile::default()),
+            |(out, tile), places| {
+                self.read(tile, 0..self.pieces, places, exec);
+                let mut sum = Matrix::zero(places.1, 1);
+                for piece in (0..self.pieces).step_by(DEPTH) {
+                    sum.add(
+                        DEPTH.min(self.pieces - piece),
+                        |k, i| tile.at(piece + i, k),
+                        |_, i| &challenges[piece + i],
+                        exec.backend(),
+                    );
+                }
+                out.extend(sum.elements(exec.backend()));
+            },
+        )?;
+        Ok(parts.into_iter().flat_map(|(out, _)| out).collect())
+    }
+}
