@@ -16,6 +16,7 @@ mod form;
 mod images;
 pub mod kernel;
 mod key;
+mod lanes;
 mod pieces;
 mod principal;
 pub mod projection;

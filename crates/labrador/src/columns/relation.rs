@@ -5,6 +5,7 @@ use alphorn_exec::Exec;
 use crate::error::StatementError;
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Pass, Vector, Vectors};
+use crate::lanes::{Fx8, LANES};
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 
 /// The public polynomials of all columns: `h` and `c` of each, and `q`.
@@ -216,25 +217,27 @@ impl FieldMultiplier {
     }
 }
 
-/// `w` with `<u, h s> = <w, s>` for all `s`: the product of `u` and `h(Y^-1)`.
+/// `w` with `<u, h s> = <w, s>` for all `s`: the product of `u` and `h(Y^-1)`, eight coefficients side by
+/// side.
 pub(crate) struct Transposed<'a>(pub(crate) &'a FieldMultiplier, pub(crate) &'a [i16]);
 
 impl Pass for Transposed<'_> {
-    type Output = Vec<F>;
+    type Output = Vec<Fx8>;
 
     #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<F> {
+    fn run<V: Vectors>(self) -> Vec<Fx8> {
         let Self(u, h) = self;
         let (degree, e) = (h.len(), h.len() / DEGREE);
         let mut by = Vec::with_capacity(e);
         for element in turned(|y| if y == 0 { h[0] } else { -h[degree - y] }, e) {
             by.push(Ntt::from_small_in::<V>(&Small(element), 1 << 14));
         }
-        let mut out = vec![F::ZERO; degree];
+        let mut out = vec![Fx8::ZERO; degree / LANES];
         for (c, multiplier) in u.0.iter().enumerate() {
             for (a, element) in multiplier.times::<V>(&by).iter().enumerate() {
                 for (k, &x) in element.coefficients().iter().enumerate() {
-                    out[e * k + a].0[c] = x;
+                    let y = e * k + a;
+                    out[y / LANES].0[c][y % LANES] = x;
                 }
             }
         }

@@ -6,6 +6,11 @@
 //! | 3 lower bits | columns, rows | 8 elements of `F` a row |
 //! | bits of the row | rows, columns | one element a row |
 //! | bits of the column | columns | one element |
+//!
+//! From the lower bits on, eight columns stand side by side. A table of the lower bits belongs to the
+//! columns of a task, so that it stays in the cache of its processor while it is read and bound.
+
+use std::borrow::Cow;
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -14,12 +19,14 @@ use super::relation::{FieldMultiplier, Relation, Transposed};
 use super::sumcheck::{Drawn, Point, challenge};
 use crate::field::{COORDINATES, F, eq_table, joined};
 use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::lanes::{Fx8, LANES};
 use crate::prove::{Prover, lie_at};
-use crate::ring::{DEGREE, Small, reduce};
+use crate::ring::{DEGREE, Small, centred, reduce};
 
 /// Blocks of a row, and coefficients of a block: the upper and the lower bits of a coefficient.
 const BLOCKS: usize = 8;
 const WIDTH: usize = DEGREE / BLOCKS;
+const _: () = assert!(WIDTH == LANES, "a block is eight coefficients side by side");
 
 /// A bilinear form of blocks: the rounds of upper bits.
 type Square = Vec<Vec<F>>;
@@ -37,8 +44,8 @@ struct Moments {
     square: Square,
     /// `sum eq(tau, i) s1_i`, and the same of `v`.
     sums: [Vec<Halves>; 2],
-    /// The `w_i` of the columns.
-    products: Vec<F>,
+    /// The `w_i` of the columns, eight coefficients side by side.
+    products: Vec<Fx8>,
 }
 
 /// Sums over some columns.
@@ -77,14 +84,17 @@ impl OfColumns<'_> {
 
     /// `sum w[a] s2[b]`.
     #[inline(always)]
-    fn mixed(&self, column: usize, w: &[F]) -> [[F; BLOCKS]; BLOCKS] {
+    fn mixed(&self, column: usize, w: &[Fx8]) -> [[F; BLOCKS]; BLOCKS] {
         let e = self.layout.extension;
         let mut halves = vec![[[[0i32; WIDTH]; BLOCKS]; 2 * COORDINATES]; e];
-        for (row, halves) in halves.iter_mut().enumerate() {
-            for k in 0..DEGREE {
-                for (c, (low, high)) in w[row * DEGREE + k].halves().into_iter().enumerate() {
-                    halves[2 * c][k / WIDTH][k % WIDTH] = low;
-                    halves[2 * c + 1][k / WIDTH][k % WIDTH] = high;
+        for (halves, w) in halves.iter_mut().zip(w.as_chunks::<BLOCKS>().0) {
+            for (block, w) in w.iter().enumerate() {
+                for (c, w) in w.0.iter().enumerate() {
+                    for (k, &w) in w.iter().enumerate() {
+                        let w = centred(w);
+                        halves[2 * c][block][k] = (w & 0xff_ffff) as i32;
+                        halves[2 * c + 1][block][k] = (w >> 24) as i32;
+                    }
                 }
             }
         }
@@ -118,7 +128,7 @@ impl Pass for OfColumns<'_> {
         let mut out = Moments {
             square: vec![vec![F::ZERO; BLOCKS]; BLOCKS],
             sums: [const { Vec::new() }; 2],
-            products: Vec::with_capacity(self.columns.len() * e * DEGREE),
+            products: Vec::with_capacity(self.columns.len() * e * BLOCKS),
         };
         for sums in &mut out.sums {
             sums.resize(e * DEGREE, [[0; 2]; COORDINATES]);
@@ -153,42 +163,42 @@ impl Pass for OfColumns<'_> {
     }
 }
 
-/// The tables of the lower bits: for each column and row as many elements as coefficients are left.
+/// The tables of the lower bits over the columns of a task: for each eight columns and each row as many
+/// elements as coefficients are left.
 struct Lower {
-    width: usize,
-    /// Column by column, row by row.
-    s: Vec<F>,
+    s: Vec<Fx8>,
     /// The same of the `w_i`.
-    w: Vec<F>,
-    /// `u`, row by row.
-    u: Vec<F>,
+    w: Vec<Fx8>,
 }
 
 /// The tables of some columns after the upper bits are bound.
 struct Bind<'a> {
     layout: &'a Layout,
     s: &'a [Small],
-    /// Of these columns alone.
-    w: &'a [F],
+    /// Of these columns alone, see [`Moments::products`].
+    w: &'a [Fx8],
     /// For each block its weight.
     blocks: &'a [F],
     columns: std::ops::Range<usize>,
 }
 
 impl Pass for Bind<'_> {
-    type Output = (Vec<F>, Vec<F>);
+    type Output = Lower;
 
     #[inline(always)]
-    fn run<V: Vectors>(self) -> (Vec<F>, Vec<F>) {
-        let (layout, degree) = (self.layout, self.layout.extension * DEGREE);
+    fn run<V: Vectors>(self) -> Lower {
+        let (layout, rows) = (self.layout, self.layout.rows());
+        let (of_s, of_w) = (rows * WIDTH, layout.extension * WIDTH);
         let mut halves = [[[0i32; 2]; COORDINATES]; BLOCKS];
         for (halves, weight) in halves.iter_mut().zip(self.blocks) {
             *halves = weight.halves().map(|(low, high)| [low, high]);
         }
-        let mut s = Vec::with_capacity(self.columns.len() * layout.rows() * WIDTH);
-        let mut w = Vec::with_capacity(self.columns.len() * layout.extension * WIDTH);
-        for (column, of_column) in self.columns.zip(self.w.chunks_exact(degree)) {
-            for row in 0..layout.rows() {
+        let eights = self.columns.len().div_ceil(LANES);
+        let mut s = vec![Fx8::ZERO; eights * of_s];
+        let mut w = vec![Fx8::ZERO; eights * of_w];
+        for (index, column) in self.columns.enumerate() {
+            let lane = index % LANES;
+            for row in 0..rows {
                 let element = &self.s[layout.place(row, column)].0;
                 let mut sums = [[[0i64; WIDTH]; 2]; COORDINATES];
                 for (block, halves) in element.as_chunks::<WIDTH>().0.iter().zip(&halves) {
@@ -200,13 +210,30 @@ impl Pass for Bind<'_> {
                         }
                     }
                 }
-                for k in 0..WIDTH {
-                    s.push(of_halves(&sums.map(|sums| sums.map(|sum| sum[k]))));
-                }
+                let at = index / LANES * of_s + row * WIDTH;
+                turn(&Fx8::joined(&sums), lane, &mut s[at..at + WIDTH]);
             }
-            w.extend(bound(of_column, self.blocks));
+            for row in 0..layout.extension {
+                let first = (index * layout.extension + row) * BLOCKS;
+                let mut sum = Fx8::ZERO;
+                for (block, &weight) in self.w[first..first + BLOCKS].iter().zip(self.blocks) {
+                    sum = sum.plus(&block.times::<V>(&Fx8::splat(weight)));
+                }
+                let at = index / LANES * of_w + row * WIDTH;
+                turn(&sum, lane, &mut w[at..at + WIDTH]);
+            }
         }
-        (s, w)
+        Lower { s, w }
+    }
+}
+
+/// Writes the elements of all lanes to one lane of several.
+#[inline(always)]
+fn turn(from: &Fx8, lane: usize, to: &mut [Fx8]) {
+    for (k, to) in to.iter_mut().enumerate() {
+        for c in 0..COORDINATES {
+            to.0[c][lane] = from.0[c][k];
+        }
     }
 }
 
@@ -236,14 +263,124 @@ fn folded(table: &[F], width: usize, r: F) -> Vec<F> {
     out
 }
 
-/// The sums of squares and of products of two linear polynomials, as coefficients of 1, `t`, `t^2`.
-#[derive(Clone, Copy)]
-struct Parts {
-    square: [F; 3],
-    linear: [F; 3],
+/// Of a table of the lower bits, the coefficients of 1 and of `t^2`, summed over its columns.
+struct Ends<'a> {
+    layout: &'a Layout,
+    modulus: F,
+    drawn: &'a Drawn,
+    tables: &'a Lower,
+    /// `u`, row by row, with as many coefficients as the tables.
+    u: &'a [F],
+    width: usize,
+    /// Of the columns.
+    weights: &'a [Fx8],
 }
 
-impl Parts {
+impl Pass for Ends<'_> {
+    type Output = [F; 2];
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> [F; 2] {
+        let (layout, width, half) = (self.layout, self.width, self.width / 2);
+        let e = layout.extension;
+        let of_s = self.tables.s.chunks_exact(layout.rows() * width);
+        let of_w = self.tables.w.chunks_exact(e * width);
+        // For squares, products, and products of quotients.
+        let mut sums = [[Fx8::ZERO; 2]; 3];
+        for ((s, w), weight) in of_s.zip(of_w).zip(self.weights) {
+            let mut own = [[Fx8::ZERO; 2]; 3];
+            for (row, s) in s.chunks_exact(width).enumerate() {
+                let which = if row / e == 2 { 2 } else { 1 };
+                for k in 0..half {
+                    let ends = [s[k], s[half + k].minus(&s[k])];
+                    if layout.is_normed(row) {
+                        for (sum, end) in own[0].iter_mut().zip(&ends) {
+                            *sum = sum.plus(&end.times::<V>(end));
+                        }
+                    }
+                    let phi = match row / e {
+                        0 | 2 => {
+                            let at = row % e * width + k;
+                            [Fx8::splat(self.u[at]), Fx8::splat(self.u[half + at])]
+                        }
+                        1 => {
+                            let at = row % e * width + k;
+                            [w[at], w[half + at]]
+                        }
+                        _ => continue,
+                    };
+                    let phi = [phi[0], phi[1].minus(&phi[0])];
+                    for ((sum, end), phi) in own[which].iter_mut().zip(&ends).zip(&phi) {
+                        *sum = sum.plus(&end.times::<V>(phi));
+                    }
+                }
+            }
+            for (sums, own) in sums.as_flattened_mut().iter_mut().zip(own.as_flattened()) {
+                *sums = sums.plus(&weight.times::<V>(own));
+            }
+        }
+        let [square, linear, quotient] = sums.map(|ends| ends.map(|end| end.sum()));
+        std::array::from_fn(|k| {
+            let linear = linear[k].minus(self.modulus.times(quotient[k]));
+            (self.drawn.norms.times(square[k])).plus(self.drawn.xi.times(linear))
+        })
+    }
+}
+
+/// Binds the highest of the bits that are left of each `width` elements, in place.
+struct Fold<'a> {
+    table: &'a mut Vec<Fx8>,
+    width: usize,
+    r: F,
+}
+
+impl Pass for Fold<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let (half, r) = (self.width / 2, Fx8::splat(self.r));
+        let count = self.table.len() / self.width;
+        for row in 0..count {
+            for k in 0..half {
+                // Never behind what is still to be read.
+                let at = row * self.width + k;
+                let (low, high) = (self.table[at], self.table[at + half]);
+                self.table[row * half + k] = low.plus(&r.times::<V>(&high.minus(&low)));
+            }
+        }
+        self.table.truncate(count * half);
+    }
+}
+
+/// `x_0 + r (x_1 - x_0)`, place by place.
+struct Mix<'a> {
+    ends: [&'a [Fx8]; 2],
+    r: F,
+    out: &'a mut [Fx8],
+}
+
+impl Pass for Mix<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let r = Fx8::splat(self.r);
+        let ends = self.ends[0].iter().zip(self.ends[1]);
+        for (out, (low, high)) in self.out.iter_mut().zip(ends) {
+            *out = low.plus(&r.times::<V>(&high.minus(low)));
+        }
+    }
+}
+
+/// The sums of squares and of products of two linear polynomials, as coefficients of 1, `t`, `t^2`.
+#[derive(Clone, Copy)]
+struct Parts<T> {
+    square: [T; 3],
+    linear: [T; 3],
+}
+
+impl Parts<F> {
     const ZERO: Self = Self {
         square: [F::ZERO; 3],
         linear: [F::ZERO; 3],
@@ -259,24 +396,70 @@ impl Parts {
         add(&mut self.linear, other.linear);
         self
     }
+}
 
-    /// Adds those of one place: the weight, and both ends of `s` and of `phi`.
+/// The [`Parts`] of some places: their weights, and both ends of `s` and of `phi`.
+struct Sums<'a> {
+    weights: &'a [Fx8],
+    s: [&'a [Fx8]; 2],
+    phi: [&'a [Fx8]; 2],
+}
+
+impl Pass for Sums<'_> {
+    type Output = Parts<F>;
+
     #[inline(always)]
-    fn add(&mut self, weight: F, s: [F; 2], phi: [F; 2]) {
-        let (ds, dphi) = (s[1].minus(s[0]), phi[1].minus(phi[0]));
-        let (low, high) = (weight.times(s[0]), weight.times(ds));
-        let mixed = low.times(ds);
-        let terms = [low.times(s[0]), mixed.plus(mixed), high.times(ds)];
-        let linear = [
-            low.times(phi[0]),
-            low.times(dphi).plus(high.times(phi[0])),
-            high.times(dphi),
-        ];
-        for k in 0..3 {
-            self.square[k] = self.square[k].plus(terms[k]);
-            self.linear[k] = self.linear[k].plus(linear[k]);
+    fn run<V: Vectors>(self) -> Parts<F> {
+        let mut sums = Parts {
+            square: [Fx8::ZERO; 3],
+            linear: [Fx8::ZERO; 3],
+        };
+        let of_s = self.s[0].iter().zip(self.s[1]);
+        let of_phi = self.phi[0].iter().zip(self.phi[1]);
+        for ((weight, s), phi) in self.weights.iter().zip(of_s).zip(of_phi) {
+            let (ds, dphi) = (s.1.minus(s.0), phi.1.minus(phi.0));
+            let (low, high) = (weight.times::<V>(s.0), weight.times::<V>(&ds));
+            let mixed = low.times::<V>(&ds);
+            let squares = [
+                low.times::<V>(s.0),
+                mixed.plus(&mixed),
+                high.times::<V>(&ds),
+            ];
+            let linear = [
+                low.times::<V>(phi.0),
+                (low.times::<V>(&dphi)).plus(&high.times::<V>(phi.0)),
+                high.times::<V>(&dphi),
+            ];
+            for k in 0..3 {
+                sums.square[k] = sums.square[k].plus(&squares[k]);
+                sums.linear[k] = sums.linear[k].plus(&linear[k]);
+            }
+        }
+        Parts {
+            square: sums.square.map(|x| x.sum()),
+            linear: sums.linear.map(|x| x.sum()),
         }
     }
+}
+
+/// Both halves of a table over `2 half` columns.
+fn ends(table: &[Fx8], half: usize) -> [Cow<'_, [Fx8]>; 2] {
+    if half >= LANES {
+        let (low, high) = table.split_at(half / LANES);
+        return [low.into(), high.into()];
+    }
+    [0, half].map(|first| Cow::Owned(vec![table[0].part(first, half)]))
+}
+
+/// A table with its highest bit bound, from its halves.
+fn mixed(ends: [&[Fx8]; 2], r: F, exec: Exec<'_>) -> Result<Vec<Fx8>, Stopped> {
+    let mut out = vec![Fx8::ZERO; ends[0].len()];
+    exec.try_fill(&mut out, CHUNK, |task, out| {
+        let own = task * CHUNK..task * CHUNK + out.len();
+        let ends = ends.map(|end| &end[own.clone()]);
+        exec.backend().run(Mix { ends, r, out });
+    })?;
+    Ok(out)
 }
 
 /// Places of a task.
@@ -324,60 +507,64 @@ impl Rounds<'_, '_> {
         }
     }
 
-    /// The lower bits.
+    /// The lower bits: leaves one coefficient in the tables of all tasks, and of `u`.
     fn lower(
         &mut self,
         layout: &Layout,
         drawn: &Drawn,
-        weights: &[F],
+        weights: &[Fx8],
         modulus: F,
-        mut tables: Lower,
-    ) -> Result<Lower, Stopped> {
+        (tables, u): (&mut [Lower], &mut Vec<F>),
+    ) -> Result<(), Stopped> {
         let exec = self.prover.exec;
-        while tables.width > 1 {
-            let parts = exec.try_map(layout.columns.div_ceil(CHUNK), |task| {
-                let columns = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
-                columns.fold([F::ZERO; 2], |sum, column| {
-                    let both = tables.ends(layout, modulus, drawn, column);
-                    let weight = weights[column];
-                    std::array::from_fn(|k| sum[k].plus(weight.times(both[k])))
+        let mut width = WIDTH;
+        while width > 1 {
+            let parts = exec.try_map(tables.len(), |task| {
+                exec.backend().run(Ends {
+                    layout,
+                    modulus,
+                    drawn,
+                    tables: &tables[task],
+                    u,
+                    width,
+                    weights: &weights[task * CHUNK / LANES..],
                 })
             })?;
             let sum = parts.into_iter().fold([F::ZERO; 2], |sum, part| {
                 std::array::from_fn(|k| sum[k].plus(part[k]))
             });
             let r = self.send(sum.to_vec());
-            let width = tables.width;
-            tables = Lower {
-                width: width / 2,
-                s: on_threads(&tables.s, width, r, exec)?,
-                w: on_threads(&tables.w, width, r, exec)?,
-                u: folded(&tables.u, width, r),
-            };
+            exec.try_fill(tables, 1, |_, tables| {
+                for table in tables.iter_mut().flat_map(|t| [&mut t.s, &mut t.w]) {
+                    exec.backend().run(Fold { table, width, r });
+                }
+            })?;
+            *u = folded(u, width, r);
+            width /= 2;
         }
-        Ok(tables)
+        Ok(())
     }
 
     /// The bits of the row, of tables whose upper index is the row.
     fn rows(
         &mut self,
         drawn: &Drawn,
-        weights: &[F],
+        weights: &[Fx8],
         mut normed: Vec<F>,
-        [mut s, mut phi]: [Vec<F>; 2],
-    ) -> Result<(F, [Vec<F>; 2]), Stopped> {
+        [mut s, mut phi]: [Vec<Fx8>; 2],
+    ) -> Result<(F, [Vec<Fx8>; 2]), Stopped> {
         let (exec, columns) = (self.prover.exec, weights.len());
         while normed.len() > 1 {
             let half = normed.len() / 2;
+            let of_s = s.split_at(half * columns);
+            let of_phi = phi.split_at(half * columns);
             let parts = exec.try_map(half, |row| {
-                let ends = |table: &[F], k: usize| {
-                    let low = row * columns + k;
-                    [table[low], table[half * columns + low]]
-                };
-                let mut parts = Parts::ZERO;
-                for (k, &weight) in weights.iter().enumerate() {
-                    parts.add(weight, ends(&s, k), ends(&phi, k));
-                }
+                let own = row * columns..(row + 1) * columns;
+                let parts = exec.backend().run(Sums {
+                    weights,
+                    s: [&of_s.0[own.clone()], &of_s.1[own.clone()]],
+                    phi: [&of_phi.0[own.clone()], &of_phi.1[own]],
+                });
                 let (low, d) = (normed[row], normed[half + row].minus(normed[row]));
                 let [a, b, c] = parts.square;
                 let [x, _, z] = parts.linear.map(|x| x.times(drawn.xi));
@@ -391,7 +578,9 @@ impl Rounds<'_, '_> {
                 std::array::from_fn(|k| sum[k].plus(part[k]))
             });
             let r = self.send(sum.to_vec());
-            [s, phi] = [halved(&s, r, exec)?, halved(&phi, r, exec)?];
+            let both = [of_s, of_phi].map(|(low, high)| mixed([low, high], r, exec));
+            let [of_s, of_phi] = both;
+            (s, phi) = (of_s?, of_phi?);
             normed = folded(&normed, 2 * half, r);
         }
         Ok((normed[0], [s, phi]))
@@ -402,19 +591,21 @@ impl Rounds<'_, '_> {
         &mut self,
         drawn: &Drawn,
         normed: F,
-        [mut s, mut phi]: [Vec<F>; 2],
+        [mut s, mut phi]: [Vec<Fx8>; 2],
     ) -> Result<F, Stopped> {
         let exec = self.prover.exec;
         let mut prefix = F::ONE;
-        for &tau in drawn.tau.iter().rev() {
-            let half = s.len() / 2;
-            let weights = eq_table(&drawn.tau[..half.ilog2() as usize]);
-            let parts = exec.try_map(half.div_ceil(CHUNK), |task| {
-                let mut parts = Parts::ZERO;
-                for k in task * CHUNK..half.min((task + 1) * CHUNK) {
-                    parts.add(weights[k], [s[k], s[half + k]], [phi[k], phi[half + k]]);
-                }
-                parts
+        for (bit, &tau) in drawn.tau.iter().enumerate().rev() {
+            let half = 1 << bit;
+            let weights = Fx8::of_all(&eq_table(&drawn.tau[..bit]));
+            let (of_s, of_phi) = (ends(&s, half), ends(&phi, half));
+            let parts = exec.try_map(weights.len().div_ceil(CHUNK), |task| {
+                let own = task * CHUNK..weights.len().min((task + 1) * CHUNK);
+                exec.backend().run(Sums {
+                    weights: &weights[own.clone()],
+                    s: of_s.each_ref().map(|end| &end[own.clone()]),
+                    phi: of_phi.each_ref().map(|end| &end[own.clone()]),
+                })
             })?;
             let parts = parts.into_iter().fold(Parts::ZERO, Parts::plus);
             let q: [F; 3] = std::array::from_fn(|k| {
@@ -424,102 +615,45 @@ impl Rounds<'_, '_> {
             // Times eq(tau, t) = (1 - tau) + (2 tau - 1) t.
             let low = prefix.times(F::ONE.minus(tau));
             let step = prefix.times(tau.plus(tau).minus(F::ONE));
-            let mixed = |a: usize, b: usize| low.times(q[a]).plus(step.times(q[b]));
-            let r = self.send(vec![low.times(q[0]), mixed(2, 1), step.times(q[2])]);
+            let of_degree = |a: usize, b: usize| low.times(q[a]).plus(step.times(q[b]));
+            let r = self.send(vec![low.times(q[0]), of_degree(2, 1), step.times(q[2])]);
             prefix = low.plus(step.times(r));
-            [s, phi] = [halved(&s, r, exec)?, halved(&phi, r, exec)?];
+            let [of_s, of_phi] = [of_s, of_phi].map(|[low, high]| mixed([&low, &high], r, exec));
+            (s, phi) = (of_s?, of_phi?);
         }
-        Ok(s[0])
+        Ok(s[0].get(0))
     }
 }
 
-/// [`folded`] of a whole table, on threads.
-fn halved(table: &[F], r: F, exec: Exec<'_>) -> Result<Vec<F>, Stopped> {
-    let (low, high) = table.split_at(table.len() / 2);
-    let mut out = vec![F::ZERO; low.len()];
-    exec.try_fill(&mut out, 4 * CHUNK, |task, out| {
-        let first = task * 4 * CHUNK;
-        for (k, out) in out.iter_mut().enumerate() {
-            let (low, high) = (low[first + k], high[first + k]);
-            *out = low.plus(r.times(high.minus(low)));
-        }
-    })?;
-    Ok(out)
-}
-
-/// [`folded`] on threads.
-fn on_threads(table: &[F], width: usize, r: F, exec: Exec<'_>) -> Result<Vec<F>, Stopped> {
-    let each = CHUNK * width;
-    let parts = exec.try_map(table.len().div_ceil(each), |task| {
-        let rows = &table[task * each..table.len().min((task + 1) * each)];
-        folded(rows, width, r)
-    })?;
-    Ok(parts.concat())
-}
-
-impl Lower {
-    /// The coefficients of 1 and of `t^2` of a column.
-    fn ends(&self, layout: &Layout, modulus: F, drawn: &Drawn, column: usize) -> [F; 2] {
-        let (width, half, e) = (self.width, self.width / 2, layout.extension);
-        let all = layout.rows() * width;
-        let s = &self.s[column * all..(column + 1) * all];
-        let w = &self.w[column * e * width..(column + 1) * e * width];
-        let (mut square, mut linear, mut quotient) = ([F::ZERO; 2], [F::ZERO; 2], [F::ZERO; 2]);
-        for (row, s) in s.chunks_exact(width).enumerate() {
-            let phi = match row / e {
-                0 => &self.u[row * width..],
-                1 => &w[(row - e) * width..],
-                2 => &self.u[(row - 2 * e) * width..],
-                _ => &[][..],
-            };
-            let sum = if row / e == 2 {
-                &mut quotient
-            } else {
-                &mut linear
-            };
-            for k in 0..half {
-                let (low, d) = (s[k], s[half + k].minus(s[k]));
-                if layout.is_normed(row) {
-                    square[0] = square[0].plus(low.square());
-                    square[1] = square[1].plus(d.square());
-                }
-                if !phi.is_empty() {
-                    let dphi = phi[half + k].minus(phi[k]);
-                    sum[0] = sum[0].plus(low.times(phi[k]));
-                    sum[1] = sum[1].plus(d.times(dphi));
-                }
-            }
-        }
-        std::array::from_fn(|k| {
-            let linear = linear[k].minus(modulus.times(quotient[k]));
-            drawn.norms.times(square[k]).plus(drawn.xi.times(linear))
-        })
-    }
-}
-
-/// Tables whose upper index is the row, of those of single columns.
+/// Tables whose upper index is the row, of those of the tasks.
 fn by_rows(
     layout: &Layout,
     modulus: F,
-    tables: &Lower,
+    tables: &[Lower],
+    u: &[F],
     exec: Exec<'_>,
-) -> Result<[Vec<F>; 2], Stopped> {
-    let (columns, e) = (1usize << layout.column_bits(), layout.extension);
+) -> Result<[Vec<Fx8>; 2], Stopped> {
+    let (rows, e) = (layout.rows(), layout.extension);
+    let eights = (1usize << layout.column_bits()).div_ceil(LANES);
     let mut out = [const { Vec::new() }; 2];
     for (which, out) in out.iter_mut().enumerate() {
-        let mut table = vec![F::ZERO; columns << layout.row_bits()];
-        exec.try_fill(&mut table, columns, |row, table| {
+        let mut table = vec![Fx8::ZERO; eights << layout.row_bits()];
+        exec.try_fill(&mut table, eights, |row, table| {
             // Where `Phi` is the same for all columns it is so beyond the last one too.
             match (which, row / e) {
-                (1, 0) => table.fill(tables.u[row]),
-                (1, 2) => table.fill(F::ZERO.minus(modulus.times(tables.u[row - 2 * e]))),
+                (1, 0) => table.fill(Fx8::splat(u[row])),
+                (1, 2) => table.fill(Fx8::splat(F::ZERO.minus(modulus.times(u[row - 2 * e])))),
                 _ => {}
             }
-            for (column, x) in table[..layout.columns].iter_mut().enumerate() {
-                match (which, row / e) {
-                    (0, _) if row < layout.rows() => *x = tables.s[column * layout.rows() + row],
-                    (1, 1) => *x = tables.w[column * e + row - e],
-                    _ => {}
+            for (table, of_task) in table.chunks_mut(CHUNK / LANES).zip(tables) {
+                let (from, first, each) = match (which, row / e) {
+                    (0, _) if row < rows => (&of_task.s, row, rows),
+                    (1, 1) => (&of_task.w, row - e, e),
+                    _ => continue,
+                };
+                let from = from[first..].iter().step_by(each);
+                for (x, from) in table.iter_mut().zip(from) {
+                    *x = *from;
                 }
             }
         })?;
@@ -538,7 +672,7 @@ pub(super) fn prove(
     let exec = prover.exec;
     prover.step("sumcheck: sums of columns")?;
     let drawn = Drawn::new(layout, &prover.sender.transcript);
-    let (u, weights) = (drawn.u(), eq_table(&drawn.tau));
+    let (mut u, weights) = (drawn.u(), eq_table(&drawn.tau));
     let modulus = F::of(relation.modulus() as i64);
     let multiplier = FieldMultiplier::new(&u);
     let ranges = |task: usize| task * CHUNK..layout.columns.min((task + 1) * CHUNK);
@@ -555,8 +689,7 @@ pub(super) fn prove(
         })
     })?;
     let square = whole_square(&parts, &u, modulus, drawn.xi);
-    // Of each task by itself: side by side they would be there twice for a moment, an eighth of a gigabyte.
-    let w: Vec<Vec<F>> = parts.into_iter().map(|part| part.products).collect();
+    let w: Vec<Vec<Fx8>> = parts.into_iter().map(|part| part.products).collect();
     let mut rounds = Rounds {
         prover,
         challenges: Vec::new(),
@@ -565,7 +698,7 @@ pub(super) fn prove(
     rounds.prover.step("sumcheck: coefficients")?;
     let upper: Vec<F> = rounds.challenges.iter().rev().copied().collect();
     let blocks = eq_table(&upper);
-    let parts = exec.try_map(tasks, |task| {
+    let mut tables = exec.try_map(tasks, |task| {
         exec.backend().run(Bind {
             layout,
             s,
@@ -575,16 +708,11 @@ pub(super) fn prove(
         })
     })?;
     drop(w);
-    let (of_s, of_w): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-    let tables = Lower {
-        width: WIDTH,
-        s: of_s.concat(),
-        w: of_w.concat(),
-        u: bound(&u, &blocks),
-    };
-    let tables = rounds.lower(layout, &drawn, &weights, modulus, tables)?;
+    u = bound(&u, &blocks);
+    let weights = Fx8::of_all(&weights);
+    rounds.lower(layout, &drawn, &weights, modulus, (&mut tables, &mut u))?;
     rounds.prover.step("sumcheck: rows and columns")?;
-    let all = by_rows(layout, modulus, &tables, exec)?;
+    let all = by_rows(layout, modulus, &tables, &u, exec)?;
     drop(tables);
     let normed =
         (0..1 << layout.row_bits()).map(|row| match row < layout.rows() && layout.is_normed(row) {
