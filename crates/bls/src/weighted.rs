@@ -10,14 +10,18 @@ use core::ops::Range;
 
 use alphorn_exec::{Backend, Exec};
 
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
+#[cfg(target_arch = "x86_64")]
+use crate::blst_ffi::curve::CurveField;
 use crate::kernel::with_multiplier;
 use crate::lanes::LaneField;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::vartime_multiply;
+use crate::sums::KernelField;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
-use crate::sums::{Costs, KernelField, random_groups};
+#[cfg(target_arch = "x86_64")]
+use crate::sums::{Costs, random_groups};
 
 /// Points from which columns are faster than blst's buckets.
 const COLUMNS_MIN: usize = 64;
@@ -143,6 +147,7 @@ fn weight(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, shift)
 }
 
+#[cfg(target_arch = "x86_64")]
 fn by_columns<K: SumKernel>(
     kernel: K,
     points: &[Affine<K::Field>],

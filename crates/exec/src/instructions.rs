@@ -72,21 +72,25 @@ impl From<Avx512Ifma> for Avx512Dq {
 }
 
 /// Proof that this processor has AVX-512 F: a part of each wider witness.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512F(());
 
+#[cfg(target_arch = "x86_64")]
 impl From<Avx512Dq> for Avx512F {
     fn from(_: Avx512Dq) -> Avx512F {
         Avx512F(())
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl From<Avx512Vnni> for Avx512F {
     fn from(_: Avx512Vnni) -> Avx512F {
         Avx512F(())
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl From<Avx512Ifma> for Avx512F {
     fn from(_: Avx512Ifma) -> Avx512F {
         Avx512F(())

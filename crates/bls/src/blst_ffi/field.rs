@@ -69,6 +69,7 @@ impl Fp {
     }
 
     /// From limbs of a Montgomery form; the caller vouches that they are below p.
+    #[cfg(any(test, target_arch = "x86_64"))]
     pub(crate) const fn from_limbs_reduced(limbs: [u64; 6]) -> Self {
         Fp(blst_fp { l: limbs })
     }

@@ -10,7 +10,9 @@ mod tests;
 mod vector;
 
 use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
-use crate::blst_ffi::field::{Fp, Fp2, P};
+#[cfg(any(test, target_arch = "x86_64"))]
+use crate::blst_ffi::field::P;
+use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::pairing;
 use crate::error::DecodeError;
 use crate::kernel::with_multiplier;
@@ -34,6 +36,7 @@ const DECODED_MAX: usize = 16 * LANES;
 const HASHES_MAX: usize = 8 * LANES;
 
 /// A compressed form of a finite point whose x is canonical and not 0.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compressed {
     /// Coefficients of x, six words each; Fp has the first only.
@@ -45,6 +48,7 @@ pub(crate) struct Compressed {
 /// A field whose curve has lanes.
 pub(crate) trait LaneField: CurveField {
     /// Coefficients of an element over Fp.
+    #[cfg(target_arch = "x86_64")]
     const COEFFICIENTS: usize;
 
     /// A point of the curve from its compressed form, by blst; subgroup not checked, identity allowed.
@@ -72,6 +76,7 @@ pub(crate) trait LaneField: CurveField {
 }
 
 impl LaneField for Fp {
+    #[cfg(target_arch = "x86_64")]
     const COEFFICIENTS: usize = 1;
 
     fn decompress(bytes: &[u8]) -> Result<G1Affine, DecodeError> {
@@ -108,6 +113,7 @@ impl LaneField for Fp {
 }
 
 impl LaneField for Fp2 {
+    #[cfg(target_arch = "x86_64")]
     const COEFFICIENTS: usize = 2;
 
     fn decompress(bytes: &[u8]) -> Result<G2Affine, DecodeError> {
@@ -144,9 +150,11 @@ impl LaneField for Fp2 {
 }
 
 /// Bytes of a coordinate over Fp.
+#[cfg(target_arch = "x86_64")]
 const COEFFICIENT_BYTES: usize = 48;
 
 /// What a well-formed encoding says; none for every other one, the identity and x = 0.
+#[cfg(target_arch = "x86_64")]
 fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
     let first = *bytes.first()?;
     // Compressed, and not the identity.
@@ -233,6 +241,10 @@ fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
 /// Positions of the points of the curve that are outside the subgroup of prime order, ascending; the
 /// identity is inside. Exact.
 pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_mut, reason = "only lanes find points inside")
+    )]
     let mut inside = vec![false; points.len()];
     with_multiplier!(
         backend,

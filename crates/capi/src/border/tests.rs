@@ -13,7 +13,9 @@ fn caught_by(run: impl FnOnce(*mut alphorn_error)) -> (Status, String) {
         message: [1; ALPHORN_ERROR_MESSAGE_BYTES],
     };
     run(&mut error);
-    let bytes = error.message.map(|byte| byte as u8);
+    let bytes = error
+        .message
+        .map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()));
     let text = CStr::from_bytes_until_nul(&bytes).unwrap();
     (error.status, text.to_str().unwrap().to_owned())
 }

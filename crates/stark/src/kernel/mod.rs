@@ -85,6 +85,10 @@ pub(crate) const MIXED: usize = 16;
 
 /// A circulant matrix of small integers, whole and in parts: it is (A B; B A) with halves A and B.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "only vector kernels mix in parts")
+)]
 pub struct Circulant {
     rows: [[u64; MIXED]; MIXED],
     /// A + B.
