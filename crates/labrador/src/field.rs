@@ -79,12 +79,6 @@ impl F {
         self.times(self)
     }
 
-    /// The product with a residue in `[0, Q)`.
-    #[inline(always)]
-    pub(crate) fn scaled(self, scalar: u64) -> Self {
-        Self(self.0.map(|x| mul_mod(x, scalar)))
-    }
-
     /// The lower 24 bits of the centred coordinates, and the upper ones: products of either with
     /// numbers of 16 bits leave room for `2^24` of them in 64 bits.
     #[inline(always)]
@@ -174,7 +168,7 @@ mod tests {
             assert_eq!(a.times(b.plus(c)), a.times(b).plus(a.times(c)));
             assert_eq!(a.times(b).times(c), a.times(b.times(c)));
             assert_eq!(a.minus(a), F::ZERO);
-            assert_eq!(a.times(F::of(-3)), F::ZERO.minus(a).scaled(3));
+            assert_eq!(a.times(F::of(-3)), F::ZERO.minus(a.plus(a).plus(a)));
         }
         let largest = F([Q - 1; 3]);
         let minus = F([1; 3]);

@@ -3,7 +3,7 @@
 
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Vector, Vectors};
-use crate::ring::Q;
+use crate::ring::{Q, centred};
 
 /// Elements of an [`Fx8`].
 pub(crate) const LANES: usize = 8;
@@ -137,6 +137,20 @@ impl Fx8 {
         out
     }
 
+    /// The halves of all elements as [`F::halves`] has them, in the order of [`Fx8::joined`].
+    #[inline(always)]
+    pub(crate) fn halves(&self) -> [[i32; LANES]; 2 * COORDINATES] {
+        let mut out = [[0; LANES]; 2 * COORDINATES];
+        for (out, x) in out.as_chunks_mut::<2>().0.iter_mut().zip(&self.0) {
+            for lane in 0..LANES {
+                let x = centred(x[lane]);
+                out[0][lane] = (x & 0xff_ffff) as i32;
+                out[1][lane] = (x >> 24) as i32;
+            }
+        }
+        out
+    }
+
     /// The sum of all lanes.
     pub(crate) fn sum(&self) -> F {
         (0..LANES).fold(F::ZERO, |sum, lane| sum.plus(self.get(lane)))
@@ -181,10 +195,11 @@ impl Fx8 {
         out
     }
 
-    /// `low + 2^24 high`, coordinate by coordinate, of numbers between `-2^60` and `2^60`.
+    /// `low + 2^24 high`, both of the first coordinate, then of the next, of numbers between `-2^60` and `2^60`.
     #[inline(always)]
-    pub(crate) fn joined(halves: &[[[i64; LANES]; 2]; COORDINATES]) -> Self {
+    pub(crate) fn joined(halves: &[[i64; LANES]; 2 * COORDINATES]) -> Self {
         let mut out = Self::ZERO;
+        let halves = halves.as_chunks::<2>().0;
         for (out, [low, high]) in out.0.iter_mut().zip(halves) {
             for lane in 0..LANES {
                 out[lane] = joined(low[lane], high[lane]);
@@ -250,8 +265,8 @@ mod tests {
         let most = (1i64 << 60) - 1;
         let numbers = [0, 1, -1, most, -most, 1 << 48, -(1 << 24), 12_345_678_901];
         for high in numbers {
-            let halves = [[numbers, [high; LANES]]; COORDINATES];
-            let joined = Fx8::joined(&halves);
+            let both = [numbers, [high; LANES]];
+            let joined = Fx8::joined(&std::array::from_fn(|half| both[half % 2]));
             for (lane, low) in numbers.into_iter().enumerate() {
                 let expected = F::of(low).plus(F::of(high).times(F::of(1 << 24)));
                 assert_eq!(joined.get(lane), F([expected.0[0]; COORDINATES]));

@@ -138,8 +138,9 @@ impl Layout {
         if self.parts == 1 {
             return position * self.columns + column;
         }
-        let piece = position * self.parts + column % self.parts;
-        piece * self.rank() + column / self.parts
+        // With parts no rows are stacked, and the parts of a row lie one after another.
+        let (part, within) = (column % self.parts, column / self.parts);
+        (position * self.parts + part) * self.rank() + within
     }
 
     /// The row and the part in row `layer` of a piece.

@@ -18,10 +18,10 @@ use super::layout::Layout;
 use super::relation::{FieldMultiplier, Relation, Transposed};
 use super::sumcheck::{Drawn, Point, challenge};
 use crate::field::{COORDINATES, F, eq_table, joined};
-use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::kernel::{Dispatch, Pass, SQUARE, Square, Vectors, transpose};
 use crate::lanes::{Fx8, LANES};
 use crate::prove::{Prover, lie_at};
-use crate::ring::{DEGREE, Small, centred, reduce};
+use crate::ring::{DEGREE, Small};
 
 /// Blocks of a row, and coefficients of a block: the upper and the lower bits of a coefficient.
 const BLOCKS: usize = 8;
@@ -29,21 +29,18 @@ const WIDTH: usize = DEGREE / BLOCKS;
 const _: () = assert!(WIDTH == LANES, "a block is eight coefficients side by side");
 
 /// A bilinear form of blocks: the rounds of upper bits.
-type Square = Vec<Vec<F>>;
+type Bilinear = Vec<Vec<F>>;
 
-/// Products of a short number and the halves of an element of `F`, coordinate by coordinate.
-type Halves = [[i64; 2]; COORDINATES];
-
-fn of_halves(halves: &Halves) -> F {
-    F(halves.map(|[low, high]| joined(low, high)))
-}
+/// The sums of products of short numbers and the halves of elements of `F`: for each half of each
+/// coordinate those of all coefficients.
+type Halves = [Vec<i64>; 2 * COORDINATES];
 
 /// What one task sums of its columns.
 struct Moments {
-    /// `eq(tau, i) (sum s[a] s[b] + xi sum w[a] s2[b])` over the blocks `a`, `b`.
-    square: Square,
+    /// `eq(tau, i) (sum s[a] s[b] + xi sum w[a] s2[b])` over the blocks `a`, `b`: all `b` side by side.
+    square: [Fx8; BLOCKS],
     /// `sum eq(tau, i) s1_i`, and the same of `v`.
-    sums: [Vec<Halves>; 2],
+    sums: [Halves; 2],
     /// The `w_i` of the columns, eight coefficients side by side.
     products: Vec<Fx8>,
 }
@@ -64,59 +61,6 @@ impl OfColumns<'_> {
     fn row(&self, row: usize, column: usize) -> &[i16; DEGREE] {
         &self.s[self.layout.place(row, column)].0
     }
-
-    /// `sum s[a] s[b]` over the rows that count for the norm.
-    #[inline(always)]
-    fn gram(&self, column: usize) -> [[i64; BLOCKS]; BLOCKS] {
-        let mut out = [[0i64; BLOCKS]; BLOCKS];
-        for row in (0..self.layout.rows()).filter(|&row| self.layout.is_normed(row)) {
-            let blocks = self.row(row, column).as_chunks::<WIDTH>().0;
-            for a in 0..BLOCKS {
-                for b in a..BLOCKS {
-                    let products = blocks[a].iter().zip(&blocks[b]);
-                    let sum: i64 = products.map(|(&x, &y)| i64::from(x) * i64::from(y)).sum();
-                    out[a][b] += sum;
-                }
-            }
-        }
-        out
-    }
-
-    /// `sum w[a] s2[b]`.
-    #[inline(always)]
-    fn mixed(&self, column: usize, w: &[Fx8]) -> [[F; BLOCKS]; BLOCKS] {
-        let e = self.layout.extension;
-        let mut halves = vec![[[[0i32; WIDTH]; BLOCKS]; 2 * COORDINATES]; e];
-        for (halves, w) in halves.iter_mut().zip(w.as_chunks::<BLOCKS>().0) {
-            for (block, w) in w.iter().enumerate() {
-                for (c, w) in w.0.iter().enumerate() {
-                    for (k, &w) in w.iter().enumerate() {
-                        let w = centred(w);
-                        halves[2 * c][block][k] = (w & 0xff_ffff) as i32;
-                        halves[2 * c + 1][block][k] = (w >> 24) as i32;
-                    }
-                }
-            }
-        }
-        let mut out = [[F::ZERO; BLOCKS]; BLOCKS];
-        for (a, out) in out.iter_mut().enumerate() {
-            for (b, out) in out.iter_mut().enumerate() {
-                let mut sums = [[0i64; 2]; COORDINATES];
-                for (c, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-                    let mut lanes = [0i64; WIDTH];
-                    for (row, halves) in halves.iter().enumerate() {
-                        let s = &self.row(e + row, column)[b * WIDTH..(b + 1) * WIDTH];
-                        for ((lane, &w), &s) in lanes.iter_mut().zip(&halves[c][a]).zip(s) {
-                            *lane += i64::from(w) * i64::from(s);
-                        }
-                    }
-                    *sum = lanes.iter().sum();
-                }
-                *out = of_halves(&sums);
-            }
-        }
-        out
-    }
 }
 
 impl Pass for OfColumns<'_> {
@@ -126,34 +70,57 @@ impl Pass for OfColumns<'_> {
     fn run<V: Vectors>(self) -> Moments {
         let (layout, e) = (self.layout, self.layout.extension);
         let mut out = Moments {
-            square: vec![vec![F::ZERO; BLOCKS]; BLOCKS],
-            sums: [const { Vec::new() }; 2],
+            square: [Fx8::ZERO; BLOCKS],
+            sums: [const { [const { Vec::new() }; 2 * COORDINATES] }; 2],
             products: Vec::with_capacity(self.columns.len() * e * BLOCKS),
         };
-        for sums in &mut out.sums {
-            sums.resize(e * DEGREE, [[0; 2]; COORDINATES]);
+        for sums in out.sums.as_flattened_mut() {
+            sums.resize(e * DEGREE, 0);
         }
+        let normed: Vec<usize> = (0..layout.rows())
+            .filter(|&row| layout.is_normed(row))
+            .collect();
+        // Rows with blocks below each other, and as factors; `w` as factors, by block and row.
+        let mut turned: Vec<Square> = vec![[[0; SQUARE]; SQUARE]; normed.len()];
+        let mut factors = vec![[[0; SQUARE]; SQUARE]; normed.len()];
+        let mut of_w = vec![[[0; LANES]; 2 * COORDINATES]; BLOCKS * e];
         for column in self.columns.clone() {
             let weight = self.weights[column];
             let w = Transposed(self.u, self.relation.factors()[column]).run::<V>();
-            let (gram, mixed) = (self.gram(column), self.mixed(column, &w));
-            out.products.extend_from_slice(&w);
-            let linear = weight.times(self.drawn.xi);
-            let normed = weight.times(self.drawn.norms);
-            for a in 0..BLOCKS {
-                for b in 0..BLOCKS {
-                    let of_norms = normed.scaled(reduce(gram[a.min(b)][a.max(b)]));
-                    let sum = of_norms.plus(linear.times(mixed[a][b]));
-                    out.square[a][b] = out.square[a][b].plus(sum);
+            for ((turned, factors), &row) in turned.iter_mut().zip(&mut factors).zip(&normed) {
+                let element = self.row(row, column);
+                turned.copy_from_slice(element.as_chunks().0);
+                transpose::<V>(turned);
+                for (factor, &c) in factors.as_flattened_mut().iter_mut().zip(element) {
+                    *factor = i32::from(c);
                 }
             }
+            for (index, w) in w.iter().enumerate() {
+                of_w[index % BLOCKS * e + index / BLOCKS] = w.halves();
+            }
+            let mut gram = [[0; LANES]; BLOCKS];
+            V::add_products(&mut gram, &factors, &turned);
+            let linear = Fx8::splat(weight.times(self.drawn.xi));
+            let norms = Fx8::splat(weight.times(self.drawn.norms));
+            let of_blocks = out.square.iter_mut().zip(gram);
+            for ((out, gram), w) in of_blocks.zip(of_w.chunks_exact(e)) {
+                let mut of_integers = [[0; LANES]; 2 * COORDINATES];
+                of_integers[0] = gram;
+                let mut mixed = [[0; LANES]; 2 * COORDINATES];
+                V::add_products(&mut mixed, w, &turned[e..2 * e]);
+                let squares = norms.times::<V>(&Fx8::joined(&of_integers));
+                let products = linear.times::<V>(&Fx8::joined(&mixed));
+                *out = out.plus(&squares.plus(&products));
+            }
+            out.products.extend_from_slice(&w);
             let halves = weight.halves();
             for (sums, first) in out.sums.iter_mut().zip([0, layout.quotient_row()]) {
-                for (row, sums) in sums.as_chunks_mut::<DEGREE>().0.iter_mut().enumerate() {
-                    for (sum, &c) in sums.iter_mut().zip(self.row(first + row, column)) {
-                        for (sum, (low, high)) in sum.iter_mut().zip(halves) {
-                            sum[0] += i64::from(low) * i64::from(c);
-                            sum[1] += i64::from(high) * i64::from(c);
+                for (sums, (low, high)) in sums.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
+                    for (sums, half) in sums.iter_mut().zip([low, high]) {
+                        for (row, sums) in sums.as_chunks_mut::<DEGREE>().0.iter_mut().enumerate() {
+                            for (sum, &c) in sums.iter_mut().zip(self.row(first + row, column)) {
+                                *sum += i64::from(half) * i64::from(c);
+                            }
                         }
                     }
                 }
@@ -189,27 +156,20 @@ impl Pass for Bind<'_> {
     fn run<V: Vectors>(self) -> Lower {
         let (layout, rows) = (self.layout, self.layout.rows());
         let (of_s, of_w) = (rows * WIDTH, layout.extension * WIDTH);
-        let mut halves = [[[0i32; 2]; COORDINATES]; BLOCKS];
-        for (halves, weight) in halves.iter_mut().zip(self.blocks) {
-            *halves = weight.halves().map(|(low, high)| [low, high]);
+        let mut weights = Fx8::ZERO;
+        for (lane, &weight) in self.blocks.iter().enumerate() {
+            weights.set(lane, weight);
         }
+        let factors = [weights.halves()];
         let eights = self.columns.len().div_ceil(LANES);
         let mut s = vec![Fx8::ZERO; eights * of_s];
         let mut w = vec![Fx8::ZERO; eights * of_w];
         for (index, column) in self.columns.enumerate() {
             let lane = index % LANES;
             for row in 0..rows {
-                let element = &self.s[layout.place(row, column)].0;
-                let mut sums = [[[0i64; WIDTH]; 2]; COORDINATES];
-                for (block, halves) in element.as_chunks::<WIDTH>().0.iter().zip(&halves) {
-                    for (sums, halves) in sums.iter_mut().zip(halves) {
-                        for (sums, &half) in sums.iter_mut().zip(halves) {
-                            for (sum, &c) in sums.iter_mut().zip(block) {
-                                *sum += i64::from(half) * i64::from(c);
-                            }
-                        }
-                    }
-                }
+                let element = self.s[layout.place(row, column)].0.as_chunks().0;
+                let mut sums = [[0; LANES]; 2 * COORDINATES];
+                V::add_products(&mut sums, &factors, element.as_chunks().0);
                 let at = index / LANES * of_s + row * WIDTH;
                 turn(&Fx8::joined(&sums), lane, &mut s[at..at + WIDTH]);
             }
@@ -483,7 +443,7 @@ impl Rounds<'_, '_> {
     }
 
     /// The upper bits of a coefficient.
-    fn upper(&mut self, mut square: Square) {
+    fn upper(&mut self, mut square: Bilinear) {
         while square.len() > 1 {
             let half = square.len() / 2;
             let trace = |a: usize, b: usize| {
@@ -495,7 +455,7 @@ impl Rounds<'_, '_> {
             let mixed = trace(0, 1).plus(trace(1, 0));
             let r = self.send(vec![low, low.plus(high).minus(mixed)]);
             let fold = |low: F, high: F| low.plus(r.times(high.minus(low)));
-            let columns: Square = (square.iter())
+            let columns: Bilinear = (square.iter())
                 .map(|row| (0..half).map(|b| fold(row[b], row[half + b])).collect())
                 .collect();
             square = (0..half)
@@ -730,18 +690,19 @@ pub(super) fn prove(
 
 /// The bilinear form of all columns: what the tasks have, and the rows on which `Phi` is the same for
 /// all columns.
-fn whole_square(parts: &[Moments], u: &[F], modulus: F, xi: F) -> Square {
+fn whole_square(parts: &[Moments], u: &[F], modulus: F, xi: F) -> Bilinear {
     let mut out = vec![vec![F::ZERO; BLOCKS]; BLOCKS];
     let mut sums = [vec![F::ZERO; u.len()], vec![F::ZERO; u.len()]];
     for part in parts {
         for (out, row) in out.iter_mut().zip(&part.square) {
-            for (out, &x) in out.iter_mut().zip(row) {
-                *out = out.plus(x);
+            for (b, out) in out.iter_mut().enumerate() {
+                *out = out.plus(row.get(b));
             }
         }
         for (sums, part) in sums.iter_mut().zip(&part.sums) {
-            for (sum, halves) in sums.iter_mut().zip(part) {
-                *sum = sum.plus(of_halves(halves));
+            for (y, sum) in sums.iter_mut().enumerate() {
+                let coordinate = |c: usize| joined(part[2 * c][y], part[2 * c + 1][y]);
+                *sum = sum.plus(F(std::array::from_fn(coordinate)));
             }
         }
     }

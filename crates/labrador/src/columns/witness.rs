@@ -24,6 +24,17 @@ pub(super) fn slack(rest: u64) -> Small {
 /// Columns of a task.
 const CHUNK: usize = 64;
 
+/// Quotients that are no larger, times a modulus below `2^15`, are below `2^63`.
+const LARGEST: i64 = 1 << 48;
+
+/// The inverse of an odd number modulo `2^64`.
+fn inverse(q: u64) -> u64 {
+    // Each step doubles the bits that are right, of which an odd number has three.
+    (0..5).fold(q, |x, _| {
+        x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x)))
+    })
+}
+
 /// The quotients `(s1 + h s2 - c) / q` of a column, rounded where the relation is false, and whether it
 /// holds.
 fn quotients(
@@ -32,6 +43,7 @@ fn quotients(
     s: &[Small],
     exec: Exec<'_>,
 ) -> (Vec<i64>, bool) {
+    let inverse = inverse(relation.modulus()) as i64;
     let (s1, s2) = s.split_at(s.len() / 2);
     let product = exec.backend().run(IntegerProduct {
         factor: relation.factors()[column],
@@ -39,12 +51,22 @@ fn quotients(
     });
     let (target, q) = (relation.targets()[column], relation.modulus() as i64);
     let mut exact = true;
-    let of_place = |(y, product): (usize, &i64)| {
-        let sum = i64::from(s1[y / DEGREE].0[y % DEGREE]) + product - i64::from(target[y]);
-        exact &= sum % q == 0;
-        sum.div_euclid(q)
-    };
-    let quotients = product.iter().enumerate().map(of_place).collect();
+    let mut quotients = Vec::with_capacity(product.len());
+    let targets = target.as_chunks::<DEGREE>().0;
+    for ((product, s1), target) in product.as_chunks::<DEGREE>().0.iter().zip(s1).zip(targets) {
+        for ((product, &s1), &target) in product.iter().zip(&s1.0).zip(target) {
+            let sum = i64::from(s1) + product - i64::from(target);
+            // What is a multiple of q modulo 2^64, by a number so small, is one.
+            let quotient = sum.wrapping_mul(inverse);
+            let is_multiple = (-LARGEST..=LARGEST).contains(&quotient);
+            exact &= is_multiple;
+            quotients.push(if is_multiple {
+                quotient
+            } else {
+                sum.div_euclid(q)
+            });
+        }
+    }
     (quotients, exact)
 }
 
@@ -120,6 +142,13 @@ pub(super) fn rows(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn odd_numbers_have_inverses() {
+        for q in (1..1 << 15).step_by(2) {
+            assert_eq!(inverse(q).wrapping_mul(q), 1, "{q}");
+        }
+    }
 
     #[test]
     fn slack_is_a_sum_of_few_squares() {

@@ -5,7 +5,9 @@ use core::arch::x86_64::*;
 
 use alphorn_exec::Avx2;
 
-use super::{ColumnSums, Pass, RowWeights, SignPlanes, Signs, Vector, Vectors, portable};
+use super::{
+    ColumnSums, Pass, RowWeights, SQUARE, SignPlanes, Signs, Square, Vector, Vectors, portable,
+};
 
 /// See [`super::Dispatch::run`].
 #[inline]
@@ -49,6 +51,44 @@ impl Vectors for Lanes {
     #[inline(always)]
     fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
         portable::unpack_signs(planes, out);
+    }
+
+    /// Four numbers at a time.
+    #[inline(always)]
+    fn add_products<const N: usize>(
+        sums: &mut [[i64; SQUARE]; N],
+        factors: &[[[i32; SQUARE]; N]],
+        x: &[Square],
+    ) {
+        for half in 0..2 {
+            let quarters = sums
+                .each_mut()
+                .map(|sums| &mut sums.as_chunks_mut::<4>().0[half]);
+            // SAFETY: four sums are 32 bytes; the load needs no alignment. AVX2 is there: only code
+            // compiled for it names this type.
+            let mut totals = quarters
+                .each_ref()
+                .map(|sums| unsafe { _mm256_loadu_si256(sums.as_ptr().cast()) });
+            for (factors, x) in factors.iter().zip(x) {
+                for (k, x) in x.iter().enumerate() {
+                    let four = &x.as_chunks::<4>().0[half];
+                    // SAFETY: four numbers are eight bytes; the load needs no alignment, and the rest
+                    // touches no memory. AVX2 is there, as above.
+                    let x = unsafe { _mm256_cvtepi16_epi64(_mm_loadl_epi64(four.as_ptr().cast())) };
+                    for (total, factors) in totals.iter_mut().zip(factors) {
+                        // SAFETY: all of it touches no memory. AVX2 is there, as above.
+                        unsafe {
+                            let product = _mm256_mul_epi32(x, _mm256_set1_epi32(factors[k]));
+                            *total = _mm256_add_epi64(*total, product);
+                        }
+                    }
+                }
+            }
+            for (sums, total) in quarters.into_iter().zip(totals) {
+                // SAFETY: four sums are 32 bytes; the store needs no alignment. AVX2 is there, as above.
+                unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), total) }
+            }
+        }
     }
 }
 

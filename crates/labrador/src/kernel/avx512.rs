@@ -7,8 +7,8 @@ use alphorn_exec::Avx512Vnni;
 
 use super::avx2::Row;
 use super::{
-    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes, Signs, Vector,
-    Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SQUARE, SignPlanes, Signs,
+    Square, Vector, Vectors,
 };
 
 /// See [`super::Dispatch::run`].
@@ -124,6 +124,38 @@ impl Vectors for Lanes {
                     }
                 }
             }
+        }
+    }
+
+    /// All numbers of a row at a time.
+    #[inline(always)]
+    fn add_products<const N: usize>(
+        sums: &mut [[i64; SQUARE]; N],
+        factors: &[[[i32; SQUARE]; N]],
+        x: &[Square],
+    ) {
+        // SAFETY: eight sums are 64 bytes; the load needs no alignment. AVX-512 is there: only code
+        // compiled for it names this type.
+        let mut totals = sums
+            .each_ref()
+            .map(|sums| unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) });
+        for (factors, x) in factors.iter().zip(x) {
+            for (k, x) in x.iter().enumerate() {
+                // SAFETY: eight numbers are 16 bytes; the load needs no alignment, and the rest touches
+                // no memory. AVX-512 is there, as above.
+                let x = unsafe { _mm512_cvtepi16_epi64(_mm_loadu_si128(x.as_ptr().cast())) };
+                for (total, factors) in totals.iter_mut().zip(factors) {
+                    // SAFETY: all of it touches no memory. AVX-512 is there, as above.
+                    unsafe {
+                        let product = _mm512_mul_epi32(x, _mm512_set1_epi32(factors[k]));
+                        *total = _mm512_add_epi64(*total, product);
+                    }
+                }
+            }
+        }
+        for (sums, total) in sums.iter_mut().zip(totals) {
+            // SAFETY: eight sums are 64 bytes; the store needs no alignment. AVX-512 is there, as above.
+            unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), total) }
         }
     }
 }

@@ -119,19 +119,30 @@ pub trait Vectors {
     /// `signs[row][column]`.
     fn unpack_signs(planes: &SignPlanes, signs: &mut Signs);
 
+    /// Adds products of squares: `sums[n][b] += sum_r sum_k factors[r][n][k] x[r][k][b]`, which must not
+    /// overflow. There are as many `factors` as `x`.
+    fn add_products<const N: usize>(
+        sums: &mut [[i64; SQUARE]; N],
+        factors: &[[[i32; SQUARE]; N]],
+        x: &[Square],
+    );
+
     /// The widest.
     type Wide: Vector;
     /// Of eight numbers.
     type Row: Vector;
 }
 
-/// Rows and columns of numbers that are transposed at once.
+/// Rows and columns of a [`Square`].
 pub const SQUARE: usize = 8;
+
+/// Numbers that are transposed or multiplied at once, row by row.
+pub type Square = [[i16; SQUARE]; SQUARE];
 
 /// Transposes a square of numbers: three times the first half of the rows and the second, in turn.
 /// Each time the bits of a number's place, row then column, turn left by one.
 #[inline(always)]
-pub fn transpose<V: Vectors>(square: &mut [[i16; SQUARE]; SQUARE]) {
+pub fn transpose<V: Vectors>(square: &mut Square) {
     let mut rows = [V::Row::load(&square[0]); SQUARE];
     for (row, numbers) in rows.iter_mut().zip(&*square) {
         *row = V::Row::load(numbers);
@@ -192,6 +203,60 @@ impl Dispatch for Backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512Vnni(witness) => avx512::run(witness, pass),
             _ => pass.run::<portable::Portable>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Products<'a, const N: usize>(&'a [[[i32; SQUARE]; N]], &'a [Square]);
+
+    impl<const N: usize> Pass for Products<'_, N> {
+        type Output = [[i64; SQUARE]; N];
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) -> Self::Output {
+            let mut sums = [[7; SQUARE]; N];
+            V::add_products(&mut sums, self.0, self.1);
+            sums
+        }
+    }
+
+    fn check<const N: usize>(count: usize) {
+        let mut stream = Seed::of_name("products").stream();
+        let mut word = || (stream.residue() << 16 | stream.residue() & 0xffff) as i64;
+        let x: Vec<Square> = (0..count)
+            .map(|_| std::array::from_fn(|_| std::array::from_fn(|_| word() as i16)))
+            .collect();
+        let mut factors: Vec<[[i32; SQUARE]; N]> = (0..count)
+            .map(|_| std::array::from_fn(|_| std::array::from_fn(|_| word() as i32)))
+            .collect();
+        for (factor, end) in factors.iter_mut().zip([i32::MIN, i32::MAX]) {
+            factor[0] = [end; SQUARE];
+        }
+        let expected: [[i64; SQUARE]; N] = std::array::from_fn(|n| {
+            std::array::from_fn(|b| {
+                let squares = factors.iter().zip(&x);
+                let terms = squares.flat_map(|(factor, x)| factor[n].iter().zip(x));
+                7 + terms
+                    .map(|(&f, x)| i64::from(f) * i64::from(x[b]))
+                    .sum::<i64>()
+            })
+        });
+        for backend in KERNELS.available() {
+            let sums = backend.run(Products(&factors, &x));
+            assert_eq!(sums, expected, "{backend}: {count} squares");
+        }
+    }
+
+    #[test]
+    fn products_of_squares_are_those_by_definition_on_every_kernel() {
+        for count in [0, 1, 2, 17] {
+            check::<1>(count);
+            check::<6>(count);
+            check::<8>(count);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Eight numbers in an array: what every machine has, and the oracle of the other levels.
 
 use super::{
-    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_ROWS, SignPlanes, Signs, Vector, Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_ROWS, SQUARE, SignPlanes, Signs, Square,
+    Vector, Vectors,
 };
 
 /// The vectors of the portable level.
@@ -30,6 +31,23 @@ impl Vectors for Portable {
     #[inline(always)]
     fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
         unpack_signs(planes, out);
+    }
+
+    #[inline(always)]
+    fn add_products<const N: usize>(
+        sums: &mut [[i64; SQUARE]; N],
+        factors: &[[[i32; SQUARE]; N]],
+        x: &[Square],
+    ) {
+        for (factors, x) in factors.iter().zip(x) {
+            for (sums, factors) in sums.iter_mut().zip(factors) {
+                for (&factor, x) in factors.iter().zip(x) {
+                    for (sum, &x) in sums.iter_mut().zip(x) {
+                        *sum += i64::from(factor) * i64::from(x);
+                    }
+                }
+            }
+        }
     }
 }
 
