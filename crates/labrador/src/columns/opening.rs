@@ -142,42 +142,42 @@ impl Opening {
 
     /// All families as vectors, those of images without theirs: what the prover multiplies the pieces
     /// by.
-    fn vectors(&self, exec: Exec<'_>) -> (Cut, Vec<Ntt>) {
+    fn vectors(&self, exec: Exec<'_>) -> Result<(Cut, Vec<Ntt>), Stopped> {
         let (layout, backend) = (&self.layout, exec.backend());
         let (rank, count) = (layout.rank(), self.columns[0].len());
-        let mut all = Vec::with_capacity((self.scalar_families() + LIFTS) * rank);
-        for layer in 0..layout.stack {
-            for column in &self.columns {
-                let place = all.len() + layer * count;
-                all.resize(place, Ntt::zero());
-                all.extend(Ntt::constants(column, backend));
-                all.resize(place + rank - layer * count, Ntt::zero());
+        let families = self.scalar_families() + LIFTS;
+        let mut all = vec![Ntt::zero(); families * rank];
+        exec.try_fill(&mut all, rank, |family, out| {
+            if let Some(l) = family.checked_sub(self.scalar_families()) {
+                for (chunk, out) in out.chunks_mut(PLACES).enumerate() {
+                    let place = |k: usize| {
+                        let k = chunk * PLACES + k;
+                        let block = self.shown.of_block(l, k / crate::images::BLOCK);
+                        (block, &self.blocks[l][k % crate::images::BLOCK])
+                    };
+                    let scalars: Vec<u64> = (0..out.len()).map(|k| place(k).0).collect();
+                    let constants = Ntt::constants(&scalars, backend);
+                    let products = constants.iter().enumerate();
+                    let products: Vec<Ntt> = products.map(|(k, c)| c.times(place(k).1)).collect();
+                    out.clone_from_slice(&backend.transforms(&backend.elements(&products)));
+                }
+            } else {
+                let (layer, m) = (family / COORDINATES, family % COORDINATES);
+                let own = &mut out[layer * count..(layer + 1) * count];
+                own.clone_from_slice(&Ntt::constants(&self.columns[m], backend));
             }
-        }
-        for l in 0..LIFTS {
-            let place = |k: usize| {
-                let block = self.shown.of_block(l, k / crate::images::BLOCK);
-                (block, &self.blocks[l][k % crate::images::BLOCK])
-            };
-            let scalars: Vec<u64> = (0..rank).map(|k| place(k).0).collect();
-            for (first, scalars) in (0..rank).step_by(PLACES).zip(scalars.chunks(PLACES)) {
-                let constants = Ntt::constants(scalars, backend);
-                let products = constants.iter().zip(first..);
-                let products: Vec<Ntt> = products.map(|(c, k)| c.times(place(k).1)).collect();
-                all.extend(backend.transforms(&backend.elements(&products)));
-            }
-        }
+        })?;
         let cut = Cut {
             z_pieces: 0,
-            pieces: all.len() / rank,
+            pieces: families,
             rank,
         };
-        (cut, all)
+        Ok((cut, all))
     }
 
     /// The inner products of all families but those of images with all pieces, family by family.
     pub(super) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
-        let (cut, vectors) = self.vectors(exec);
+        let (cut, vectors) = self.vectors(exec)?;
         let matrix = Pieces::of_residues(&cut, &vectors).products(s, exec)?;
         Ok(matrix.elements(exec.backend()))
     }
