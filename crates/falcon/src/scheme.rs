@@ -33,20 +33,20 @@ pub const PROOF_BYTES_MAX: usize = 98_304;
 const AGGREGATORS_MAX: usize = 8;
 
 /// Nanoseconds of a signature, as `fn-dsa` publishes them, and of a plain verification in a batch of
-/// 10,000, keys decoded: priors, of one thread. This and what follows took commit 72a254e on a Xeon (Sapphire
+/// 10,000, keys decoded: priors, of one thread. This and what follows took commit b4e34ea on a Xeon (Sapphire
 /// Rapids, AVX-512 IFMA), as `results/xeon-2/lattice-1.json` has it. The worker learns the factor of the machine at
 /// hand.
 const SIGN_NS: u64 = 150_000;
-const VERIFY_NS: u64 = 8_520;
+const VERIFY_NS: u64 = 6_590;
 
 /// Nanoseconds of a proof and of its verification: some for any, some for each signature. The lines
-/// through the times of 1,000 and 10,000 signatures: 0.350 and 2.037 s, 46.8 and 125.2 ms.
-const PROVE_NS: (u64, u64) = (163_000_000, 187_000);
-const CHECK_NS: (u64, u64) = (38_100_000, 8_700);
+/// through the times of 1,000 and 10,000 signatures: 0.238 and 1.241 s, 44.6 and 110.9 ms.
+const PROVE_NS: (u64, u64) = (127_000_000, 111_000);
+const CHECK_NS: (u64, u64) = (37_200_000, 7_370);
 
-/// Bytes of memory of a prover: some for any, some for each signature; 130 MB at 1,000 and 760 MB
-/// at 10,000 were seen.
-const PROVE_BYTES: (u64, u64) = (60 << 20, 70_000);
+/// Bytes of memory of a prover: some for any, some for each signature; 128 MB at 1,000 and 431 MB at
+/// 10,000 on one thread, and 450 MB on two, were seen.
+const PROVE_BYTES: (u64, u64) = (100 << 20, 35_000);
 
 /// The form of collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
