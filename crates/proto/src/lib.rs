@@ -6,6 +6,7 @@ pub mod chain;
 mod contract;
 pub mod horn;
 pub mod job;
+mod maps;
 pub mod rewards;
 pub mod slot;
 pub mod wire;

@@ -11,7 +11,6 @@
 //! same on every platform.
 
 use alphorn_scheme::Features;
-use std::collections::BTreeMap;
 
 /// Most keys that are remembered; the one without a sample for longest goes first.
 pub(crate) const KEYS_MAX: usize = 256;
@@ -125,7 +124,8 @@ pub struct Prediction {
 /// Learned factors of at most `KEYS_MAX` keys.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
-    factors: BTreeMap<CostKey, Factor>,
+    /// Ascending by key.
+    factors: Vec<(CostKey, Factor)>,
 }
 
 impl CostModel {
@@ -160,22 +160,33 @@ impl CostModel {
     /// Learns from a job that ran to its end; one that was stopped or crashed says nothing.
     pub fn learn(&mut self, key: CostKey, prior_ns: u64, actual_ns: u64, slot: u64) {
         let mut factor = self.factor(&key, slot);
-        if !self.factors.contains_key(&key) && self.factors.len() == KEYS_MAX {
-            let oldest = self
-                .factors
-                .iter()
-                .min_by_key(|(key, factor)| (factor.slot, **key));
-            if let Some(oldest) = oldest.map(|(key, _)| *key) {
-                self.factors.remove(&oldest);
+        if self.place(&key).is_err() && self.factors.len() == KEYS_MAX {
+            let places = self.factors.iter().enumerate();
+            let oldest = places.min_by_key(|(_, (key, factor))| (factor.slot, *key));
+            if let Some((oldest, _)) = oldest {
+                self.factors.remove(oldest);
             }
         }
         let rho = libm::log(actual_ns.max(1) as f64 / prior_ns.max(1) as f64);
         factor.learn(rho, slot);
-        self.factors.insert(key, factor);
+        match self.place(&key) {
+            Ok(place) => self.factors[place].1 = factor,
+            Err(place) => {
+                // Most models know two or three keys.
+                self.factors.reserve_exact(1);
+                self.factors.insert(place, (key, factor));
+            }
+        }
+    }
+
+    fn place(&self, key: &CostKey) -> Result<usize, usize> {
+        self.factors.binary_search_by_key(key, |(key, _)| *key)
     }
 
     fn factor(&self, key: &CostKey, slot: u64) -> Factor {
-        let known = self.factors.get(key).copied().unwrap_or(UNKNOWN);
+        let known = self
+            .place(key)
+            .map_or(UNKNOWN, |place| self.factors[place].1);
         known.aged(slot)
     }
 }
@@ -284,7 +295,7 @@ mod tests {
             model.learn(key(kind), PRIOR_NS, 2 * PRIOR_NS, u64::from(kind));
         }
         assert_eq!(model.factors.len(), KEYS_MAX);
-        assert!(!model.factors.contains_key(&key(0)) && model.factors.contains_key(&key(1)));
+        assert!(model.place(&key(0)).is_err() && model.place(&key(1)).is_ok());
     }
 
     #[test]

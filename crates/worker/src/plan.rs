@@ -254,7 +254,12 @@ impl<T: Schedulable> Plan<T> {
 
     /// The next effect, none when all are drained.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.out.pop_front()
+        let output = self.out.pop_front();
+        if output.is_none() {
+            // A million plans stand beside each other in a simulation: one with nothing to say keeps no room.
+            self.out = VecDeque::new();
+        }
+        output
     }
 
     /// When [`Plan::expire`] or [`Plan::next`] has something to do although nothing happens: a job

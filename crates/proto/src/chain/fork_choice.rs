@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::Chain;
 use super::ballots::{Ballots, Uncounted, VoteCount};
 use super::seats::Scale;
+use crate::maps::forget_before;
 use crate::wire::{Header, Reject, Root, Vote};
 
 /// Slots whose votes are counted at one time: the last one that was set and its neighbours.
@@ -51,7 +52,7 @@ impl LatestVotes {
 
     fn set_slot(&mut self, slot: Slot) {
         self.slot = slot;
-        self.by_slot = self.by_slot.split_off(&slot.saturating_sub(1));
+        forget_before(&mut self.by_slot, &slot.saturating_sub(1));
     }
 
     fn add(&mut self, scale: &Scale<'_>, vote: &Vote, signers: &Bitfield) -> Result<u32, Reject> {

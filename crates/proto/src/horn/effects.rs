@@ -9,14 +9,12 @@ use super::epochs::Committees;
 use super::task::Purpose;
 use super::view::{Counters, Shown};
 use crate::contract::{Evidence, Output, Peer, Token, Verdict};
+use crate::maps::forget_before;
 use crate::wire::{Kind, Reject, Topic, Vote};
 
 /// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener
 /// two messages of memory.
 const EVIDENCE_PER_SLOT_MAX: u64 = 1_024;
-
-/// Outputs for which an empty queue keeps its room.
-const OUTPUTS_KEPT: usize = 4;
 
 /// Who waits for the verdict on a message; nobody for an own one.
 pub(super) type Origin = Option<(Peer, Token)>;
@@ -56,8 +54,8 @@ impl Effects {
     pub(super) fn poll(&mut self) -> Option<Output> {
         let output = self.outputs.pop_front();
         if self.outputs.is_empty() {
-            // The verdicts of a batch take room that is seldom needed.
-            self.outputs.shrink_to(OUTPUTS_KEPT);
+            // A million machines stand beside each other in a simulation: one with nothing to say keeps no room.
+            self.outputs = VecDeque::new();
         }
         output
     }
@@ -134,8 +132,8 @@ impl Effects {
 
     /// Forgets what was published and reported before a slot.
     pub(super) fn prune_done(&mut self, before: Slot) {
-        self.done = self.done.split_off(&before);
-        self.evidence = self.evidence.split_off(&before);
+        forget_before(&mut self.done, &before);
+        forget_before(&mut self.evidence, &before);
     }
 
     pub(super) fn seen(&mut self, kind: Kind) {

@@ -51,6 +51,7 @@ use super::state::{SlotState, Waiting};
 use super::store::Claimed;
 use super::task::Queue;
 use crate::contract::Peer;
+use crate::maps::forget_before;
 use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use block_job::BlockJob;
 use blocks::Blocks;
@@ -237,7 +238,7 @@ impl Verified {
     }
 
     fn prune(&mut self, now: Slot) {
-        self.by_slot = self.by_slot.split_off(&now.saturating_sub(VERIFIED_SLOTS));
+        forget_before(&mut self.by_slot, &now.saturating_sub(VERIFIED_SLOTS));
         self.count = self.by_slot.values().map(Vec::len).sum();
     }
 }

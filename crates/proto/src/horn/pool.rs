@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::store::Claimed;
 use crate::chain::INCLUSION_SLOTS;
+use crate::maps::forget_before;
 use crate::wire::Entry;
 
 /// Collections kept of a committee once its slot is no longer the current or the previous one.
@@ -85,7 +86,7 @@ impl Pool {
     /// that no block can include any more, none. `gain` is the weight that an entry adds to a set.
     pub(super) fn prune(&mut self, now: Slot, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
         let oldest = now.saturating_sub(INCLUSION_SLOTS);
-        self.by_group = self.by_group.split_off(&(oldest, 0));
+        forget_before(&mut self.by_group, &(oldest, 0));
         for (&(slot, _), row) in &mut self.by_group {
             if slot.0 + KEPT_ALL_SLOTS <= now.0 && row.len() > KEPT_OLD {
                 keep_best(row, gain);

@@ -198,6 +198,10 @@ impl<W: Labour> Lanes<W> {
         }
         self.schedule(now, node, queue);
         self.arm(now, node, queue);
+        if self.jobs.is_empty() {
+            // An empty map keeps the room of eleven.
+            self.jobs = BTreeMap::new();
+        }
     }
 
     /// Schedules the ends that are new, and anew those that moved with the speed.

@@ -65,7 +65,7 @@ struct Ahead {
     /// Who was asked for it, and until when.
     asked: Option<(Peer, Time)>,
     /// Heartbeat of the last news.
-    beat: u64,
+    beat: u32,
 }
 
 /// GossipSub's mesh for one topic on one node; see the [module](super).
@@ -95,7 +95,7 @@ struct Rest<P> {
     /// Own messages are not sent to these.
     unserved: PeerSet,
     /// Number of the current heartbeat interval, and where it ends.
-    beat: u64,
+    beat: u32,
     beat_end: Time,
     inbox: Inbox<P, Note>,
     counters: Counters,
@@ -438,7 +438,7 @@ impl<P: Payload> Gossip<P> {
         let phase = u128::from(self.rest.phase_ns);
         let beat = (u128::from(now.as_nanos()) + phase) / interval;
         let end = (beat + 1) * interval - phase;
-        self.rest.beat = u64::try_from(beat).unwrap_or(u64::MAX);
+        self.rest.beat = u32::try_from(beat).unwrap_or(u32::MAX);
         self.rest.beat_end = u64::try_from(end).map_or(Time::MAX, Time::from_nanos);
     }
 }

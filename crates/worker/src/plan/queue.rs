@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Waiting jobs; every operation but a search by session is logarithmic.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// In boxes: an empty map keeps the room of eleven.
+    /// In boxes: a map has room for eleven.
     jobs: BTreeMap<JobId, Box<Waiting<T>>>,
     /// Best first.
     order: BTreeSet<(Class, Time, JobId)>,
@@ -83,6 +83,10 @@ impl<T> Queue<T> {
             self.groups.remove(&(request.group, role));
         }
         self.bytes -= request.bytes;
+        if self.jobs.is_empty() {
+            // An empty map keeps the room of eleven.
+            *self = Self::default();
+        }
         waiting
     }
 

@@ -8,7 +8,7 @@ use alphorn_types::Time;
 use std::collections::BTreeMap;
 
 /// Heartbeats for which a refusal of a message that is not here is kept.
-const REFUSAL_BEATS: u64 = 3;
+const REFUSAL_BEATS: u32 = 3;
 
 impl<P: Payload> Gossip<P> {
     pub(super) fn heartbeat(&mut self, now: Time) {

@@ -118,14 +118,13 @@ impl<P: Payload> Gossip<P> {
                 self.misbehaves(from, Reject::RequestReplay);
                 continue;
             }
-            let bytes = budget
-                .answer_bytes
-                .saturating_add(entry.payload.wire_bytes());
-            if budget.answer_bytes > 0 && bytes > self.rest.config.answer_bytes_beat_max {
+            let answered = u64::from(budget.answer_bytes);
+            let bytes = answered.saturating_add(entry.payload.wire_bytes());
+            if answered > 0 && bytes > self.rest.config.answer_bytes_beat_max {
                 self.rest.counters.refuse(Reject::AnswersFull);
                 continue;
             }
-            budget.answer_bytes = bytes;
+            budget.answer_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             entry.served = entry.served.or(one);
             let message = Message::Data {
                 id: *id,

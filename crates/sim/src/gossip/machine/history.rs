@@ -9,7 +9,7 @@ pub(super) struct Entry<P> {
     pub(super) id: DenseId,
     pub(super) payload: P,
     /// Heartbeat interval in which it came.
-    beat: u64,
+    beat: u32,
     /// Who got it on request.
     pub(super) served: PeerSet,
 }
@@ -42,7 +42,7 @@ impl<P: Payload> History<P> {
         self.entries.is_empty()
     }
 
-    pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u64, config: &Config) {
+    pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u32, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
         self.entries.push_back(Entry {
             id,
@@ -58,7 +58,7 @@ impl<P: Payload> History<P> {
     }
 
     /// Drops what came before the interval `oldest`.
-    pub(super) fn expire(&mut self, oldest: u64) {
+    pub(super) fn expire(&mut self, oldest: u32) {
         while self
             .entries
             .front()
@@ -82,7 +82,7 @@ impl<P: Payload> History<P> {
 
     /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
     /// asked for.
-    pub(super) fn announce(&mut self, oldest: u64, max: usize) -> Vec<DenseId> {
+    pub(super) fn announce(&mut self, oldest: u32, max: usize) -> Vec<DenseId> {
         let numbers = self.first..;
         self.index.clear();
         let entries = self.entries.iter().map(|entry| entry.id);

@@ -14,7 +14,7 @@ pub(super) struct PeerState {
     pub(super) kept: Time,
     /// Points against it, and the heartbeat from which forgiving is counted.
     pub(super) penalty: u16,
-    forgiven: u64,
+    forgiven: u32,
     /// Records of messages that are not here, caused by it.
     pub(super) ahead: u16,
     budget: Budget,
@@ -23,8 +23,9 @@ pub(super) struct PeerState {
 /// What a peer used of the bounds of one heartbeat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
-    beat: u64,
-    pub(super) answer_bytes: u64,
+    beat: u32,
+    /// At most as many as fit.
+    pub(super) answer_bytes: u32,
     pub(super) announced: u32,
     pub(super) refused: u32,
     pub(super) announcements: u16,
@@ -36,10 +37,14 @@ pub(super) struct Budget {
 }
 
 const _: () = assert!(Reject::NAMES.len() <= 16, "a bit for each reason");
+const _: () = assert!(
+    size_of::<PeerState>() == 48,
+    "a node of a million has some twenty"
+);
 
 impl PeerState {
     /// What is used up in the heartbeat interval `beat`.
-    pub(super) fn budget(&mut self, beat: u64) -> &mut Budget {
+    pub(super) fn budget(&mut self, beat: u32) -> &mut Budget {
         if self.budget.beat != beat {
             self.budget = Budget {
                 beat,
@@ -50,8 +55,8 @@ impl PeerState {
     }
 
     /// Forgives what is due, and says what is left.
-    fn forgive(&mut self, beat: u64, config: &Config) -> u16 {
-        let every = u64::from(config.forgive_beats);
+    fn forgive(&mut self, beat: u32, config: &Config) -> u16 {
+        let every = u32::from(config.forgive_beats);
         let points = beat.saturating_sub(self.forgiven) / every;
         self.forgiven += points * every;
         self.penalty = self
