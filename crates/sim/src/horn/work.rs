@@ -146,7 +146,6 @@ impl Bench {
 
     fn prepare(&self, kept: &mut Kept, job: &PrepareJob) -> Outcome<Product> {
         let epoch = job.assignment.epoch();
-        // The tables of both are the same in memory as a rule, which is seen before their elements are.
         if kept.env.assignment(epoch) == Some(&job.assignment) {
             return Outcome::Done(Product::Prepared(epoch));
         }
