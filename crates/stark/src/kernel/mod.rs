@@ -83,14 +83,18 @@ pub trait Packed: Copy {
 /// Elements that a [`Circulant`] mixes.
 pub(crate) const MIXED: usize = 16;
 
-/// A circulant matrix of small integers, whole and in parts: it is (A B; B A) with halves A and B.
+/// A circulant matrix of small integers: it is (A B; B A) with halves A and B.
 #[derive(Clone, Debug)]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "only vector kernels mix in parts")
-)]
 pub struct Circulant {
     rows: [[u64; MIXED]; MIXED],
+    #[cfg(target_arch = "x86_64")]
+    parts: Parts,
+}
+
+/// What vector kernels mix by.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Debug)]
+struct Parts {
     /// A + B.
     sums: [[u64; MIXED / 2]; MIXED / 2],
     /// A − B.
@@ -98,6 +102,23 @@ pub struct Circulant {
     /// A − B, increased by `shift` so that nothing is negative.
     differences: [[u64; MIXED / 2]; MIXED / 2],
     shift: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Parts {
+    fn new(rows: &[[u64; MIXED]; MIXED]) -> Parts {
+        let half = MIXED / 2;
+        let shift = rows[0].iter().copied().max().unwrap_or_default();
+        let part = |f: &dyn Fn(u64, u64) -> u64| {
+            std::array::from_fn(|i| std::array::from_fn(|j| f(rows[i][j], rows[i][half + j])))
+        };
+        Parts {
+            sums: part(&|a, b| a + b),
+            signed: part(&|a, b| a + shift - b).map(|row| row.map(|x| x as i64 - shift as i64)),
+            differences: part(&|a, b| a + shift - b),
+            shift,
+        }
+    }
 }
 
 impl Circulant {
@@ -109,17 +130,11 @@ impl Circulant {
         let entry = |i: usize, j: usize| u64::from(row[(MIXED + j - i) % MIXED]);
         let sum: u64 = row.iter().map(|x| u64::from(*x)).sum();
         assert!(sum <= SMALL_SUM_MAX, "entries are small");
-        let half = MIXED / 2;
-        let shift = u64::from(row.iter().copied().max().unwrap_or_default());
-        let part = |f: &dyn Fn(u64, u64) -> u64| {
-            std::array::from_fn(|i| std::array::from_fn(|j| f(entry(i, j), entry(i, half + j))))
-        };
+        let rows = std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j)));
         Circulant {
-            rows: std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j))),
-            sums: part(&|a, b| a + b),
-            signed: part(&|a, b| a + shift - b).map(|row| row.map(|x| x as i64 - shift as i64)),
-            differences: part(&|a, b| a + shift - b),
-            shift,
+            #[cfg(target_arch = "x86_64")]
+            parts: Parts::new(&rows),
+            rows,
         }
     }
 }

@@ -257,10 +257,10 @@ impl<W: Words> Packed for Lanes<W> {
                 let mut of_differences = [W::splat64(0); 2];
                 for j in 0..HALF {
                     for m in 0..2 {
-                        let w = W::splat64(matrix.sums[start + m][j] as i64);
+                        let w = W::splat64(matrix.parts.sums[start + m][j] as i64);
                         let product = W::product(sums[j], w);
                         of_sums[m] = W::add64(of_sums[m], product);
-                        let w = W::splat64(matrix.signed[start + m][j]);
+                        let w = W::splat64(matrix.parts.signed[start + m][j]);
                         let product = W::signed_product(differences[j], w);
                         of_differences[m] = W::add64(of_differences[m], product);
                     }

@@ -318,7 +318,7 @@ impl Packed for Lanes {
                     differences[j] = _mm512_sub_epi64(lifted, high);
                     shifted = _mm512_add_epi64(shifted, differences[j]);
                 }
-                let shift = splat64(matrix.shift as i64);
+                let shift = splat64(matrix.parts.shift as i64);
                 let shifted = _mm512_madd52lo_epu64(splat64(0), shifted, shift);
                 let lift = _mm512_sub_epi64(splat64(LIFT), shifted);
                 for start in (0..HALF).step_by(4) {
@@ -326,9 +326,9 @@ impl Packed for Lanes {
                     let mut of_differences = [lift; 4];
                     for j in 0..HALF {
                         for m in 0..4 {
-                            let w = splat64(matrix.sums[start + m][j] as i64);
+                            let w = splat64(matrix.parts.sums[start + m][j] as i64);
                             of_sums[m] = _mm512_madd52lo_epu64(of_sums[m], sums[j], w);
-                            let w = splat64(matrix.differences[start + m][j] as i64);
+                            let w = splat64(matrix.parts.differences[start + m][j] as i64);
                             of_differences[m] =
                                 _mm512_madd52lo_epu64(of_differences[m], differences[j], w);
                         }
