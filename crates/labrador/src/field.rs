@@ -4,7 +4,7 @@
 //! `F_Q` side by side would not do: under Fiat and Shamir each could be attacked by itself, round by
 //! round.
 
-use crate::ring::{Q, add_mod, centred, mul_mod, reduce};
+use crate::ring::{Q, add_mod, centred, reduce};
 use crate::transcript::Stream;
 
 /// Coordinates of an element.
@@ -88,13 +88,6 @@ impl F {
             ((x & 0xff_ffff) as i32, (x >> 24) as i32)
         })
     }
-}
-
-/// `low + 2^24 high` modulo `Q`, for sums of products of [`F::halves`] below `2^60`.
-#[inline(always)]
-pub(crate) fn joined(low: i64, high: i64) -> u64 {
-    let low = reduce(low);
-    add_mod(low, mul_mod(reduce(high), 1 << 24))
 }
 
 /// `prod_b (p_b x_b + (1 - p_b) (1 - x_b))` for all `x` in `{0, 1}^n`: bit `b` of the index is `x_b`.
@@ -187,6 +180,7 @@ mod tests {
 
     #[test]
     fn halves_are_joined_again() {
+        use crate::lanes::joined;
         let mut stream = Seed::of_name("halves").stream();
         for _ in 0..100 {
             let x = F::draw(&mut stream);

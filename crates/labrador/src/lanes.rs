@@ -1,5 +1,5 @@
 //! Eight elements of `F` side by side, for passes over long tables. A loop over lanes whose body is plain
-//! arithmetic of 64 bits is compiled for the vectors of its pass; nothing else about it is of vectors.
+//! arithmetic of 64 bits is compiled for the vectors of its pass.
 
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Vector, Vectors};
@@ -22,7 +22,7 @@ fn product(a: u64, b: u64) -> u64 {
     (a & u64::from(u32::MAX)) * (b & u64::from(u32::MAX))
 }
 
-/// `x`, or less by a multiple of `Q`: `2^48 = 59` modulo `Q`.
+/// `x` less a multiple of `Q`: `2^48 = 59` modulo `Q`.
 #[inline(always)]
 fn fold(x: u64) -> u64 {
     (x & LOW_48) + product(x >> 48, 59)
@@ -75,9 +75,10 @@ fn times(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
     out
 }
 
-/// `low + 2^24 high` modulo `Q` for numbers between `-2^60` and `2^60`.
+/// `low + 2^24 high` modulo `Q` for numbers between `-2^60` and `2^60`, as sums of products of
+/// [`F::halves`] are.
 #[inline(always)]
-fn joined(low: i64, high: i64) -> u64 {
+pub(crate) fn joined(low: i64, high: i64) -> u64 {
     const POSITIVE: i64 = (Q as i64) << 13;
     let (low, high) = ((low + POSITIVE) as u64, fold((high + POSITIVE) as u64));
     let sum = low + ((high & LOW_24) << 24) + product(high >> 24, 59);

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::machine::{Build, Machine};
 use crate::options::pool;
 use crate::progress::Bars;
+use crate::text;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
@@ -208,6 +209,9 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
     for item in first_of_points(plan) {
         largest = largest.max(estimate_bytes(&plan.scenario(item)?));
     }
+    if let Some(warning) = too_large(largest, memory_bytes) {
+        eprintln!("warning: {warning}");
+    }
     let fit = usize::try_from(memory_bytes / largest)
         .unwrap_or(usize::MAX)
         .max(1);
@@ -320,11 +324,23 @@ fn estimate_bytes(scenario: &Scenario) -> u64 {
     (BASE + own).saturating_add(nodes.saturating_mul(NODE + connections + delays))
 }
 
+/// What to say of a run that needs more memory than there is for all of them.
+fn too_large(estimated: u64, memory_bytes: u64) -> Option<String> {
+    (estimated > memory_bytes).then(|| {
+        format!(
+            "one run takes some {}, more than the {} for all of them: the system may end it (--set \
+             sim.nodes=N has fewer nodes)",
+            text::bytes(estimated),
+            text::bytes(memory_bytes)
+        )
+    })
+}
+
 /// What a run of Horn takes besides: a machine a node, and most of all the votes, which wait at all who receive
 /// them at the same time.
 fn horn_bytes(horn: &Horn, nodes: u64) -> u64 {
-    /// After a slot, beside what all share.
-    const MACHINE: u64 = 16 << 10;
+    /// While all collections of a slot travel, beside what all share.
+    const MACHINE: u64 = 24 << 10;
     /// A vote at a node that receives it: its event, its place in the batch, its signature, its claim.
     const VOTE: u64 = 360;
     /// Who receives a vote where nothing is said of aggregators.
@@ -351,11 +367,24 @@ mod tests {
         estimate_bytes(&Scenario::parse(preset.unwrap().text, &changes).unwrap())
     }
 
-    /// Peaks of runs on one thread, in bytes: the first is that of `results/`.
+    #[test]
+    fn a_run_that_does_not_fit_is_named_before_it_begins() {
+        let estimated = estimated("horn-1m-1m", &[]);
+        let warning = too_large(estimated, 20_000_000_000).expect("it does not fit");
+        assert_eq!(
+            warning,
+            "one run takes some 40.9 GB, more than the 20.0 GB for all of them: the system may end it \
+             (--set sim.nodes=N has fewer nodes)"
+        );
+        assert_eq!(too_large(estimated, estimated), None);
+    }
+
+    /// Peaks of runs, in bytes: the first two are those of `results/`.
     #[test]
     fn runs_of_horn_take_what_was_estimated_or_more_than_half_of_it() {
         for (nodes, validators, peak) in [
-            (10_000, 1 << 20, 6_110_000_000_u64),
+            (10_000, 1 << 20, 5_520_000_000_u64),
+            (250_000, 1 << 20, 13_809_000_000),
             (1_000, 1 << 16, 333_000_000),
             (4_000, 1 << 12, 123_000_000),
         ] {

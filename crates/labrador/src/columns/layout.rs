@@ -138,9 +138,8 @@ impl Layout {
         if self.parts == 1 {
             return position * self.columns + column;
         }
-        // With parts no rows are stacked, and the parts of a row lie one after another.
-        let (part, within) = (column % self.parts, column / self.parts);
-        (position * self.parts + part) * self.rank() + within
+        let piece = position * self.parts + column % self.parts;
+        piece * self.rank() + column / self.parts
     }
 
     /// The row and the part in row `layer` of a piece.

@@ -5,7 +5,7 @@ use alphorn_exec::Exec;
 use crate::error::StatementError;
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Pass, Vector, Vectors};
-use crate::lanes::{Fx8, LANES};
+use crate::lanes::{Fx8, LANES, joined};
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 
 /// The public polynomials of all columns: `h` and `c` of each, and `q`.
@@ -288,7 +288,7 @@ impl Pass for InnerProducts<'_> {
             for (x, limbs) in value.0.iter_mut().zip(totals.as_chunks::<LIMBS>().0) {
                 let low = limbs[0] + (limbs[1] << 12);
                 let high = limbs[2] + (limbs[3] << 12);
-                *x = crate::field::joined(low, high);
+                *x = joined(low, high);
             }
             out.push(value);
         }

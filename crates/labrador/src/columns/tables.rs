@@ -17,9 +17,9 @@ use alphorn_exec::{Exec, Stopped};
 use super::layout::Layout;
 use super::relation::{FieldMultiplier, Relation, Transposed};
 use super::sumcheck::{Drawn, Point, challenge};
-use crate::field::{COORDINATES, F, eq_table, joined};
+use crate::field::{COORDINATES, F, eq_table};
 use crate::kernel::{Dispatch, Pass, SQUARE, Square, Vectors, transpose};
-use crate::lanes::{Fx8, LANES};
+use crate::lanes::{Fx8, LANES, joined};
 use crate::prove::{Prover, lie_at};
 use crate::ring::{DEGREE, Small};
 
@@ -258,15 +258,10 @@ impl Pass for Ends<'_> {
                             *sum = sum.plus(&end.times::<V>(end));
                         }
                     }
+                    let at = row % e * width + k;
                     let phi = match row / e {
-                        0 | 2 => {
-                            let at = row % e * width + k;
-                            [Fx8::splat(self.u[at]), Fx8::splat(self.u[half + at])]
-                        }
-                        1 => {
-                            let at = row % e * width + k;
-                            [w[at], w[half + at]]
-                        }
+                        0 | 2 => [self.u[at], self.u[half + at]].map(Fx8::splat),
+                        1 => [w[at], w[half + at]],
                         _ => continue,
                     };
                     let phi = [phi[0], phi[1].minus(&phi[0])];
