@@ -43,6 +43,11 @@ witness! {
 }
 
 witness! {
+    /// Proof that this processor has AVX-512 F, BW and VBMI2 (Ice Lake, Zen 4).
+    Avx512Vbmi2: "avx512f" "avx512bw" "avx512vbmi2"
+}
+
+witness! {
     /// Proof that this processor has AVX-512 F, BW, DQ, VL and VNNI (Cascade Lake), and BMI2.
     Avx512Vnni: "bmi2" "avx2" "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }

@@ -7,6 +7,8 @@ mod avx2;
 mod avx512;
 
 use crate::Backend;
+#[cfg(target_arch = "x86_64")]
+use crate::instructions::Avx512Vbmi2;
 
 /// Messages that are hashed at once.
 pub const LANES: usize = 8;
@@ -44,9 +46,16 @@ impl<const RATE: usize> Shakes<RATE> {
         for block in 0..=longest {
             for (lane, parts) in messages.iter().enumerate() {
                 if last(parts) >= block {
-                    let words = padded::<RATE>(parts, block * 8 * RATE);
-                    for (row, word) in states.0.0.iter_mut().zip(words) {
-                        row[lane] ^= word;
+                    let from = block * 8 * RATE;
+                    let rows = states.0.0.iter_mut();
+                    if let Some(whole) = whole(parts, from, 8 * RATE) {
+                        for (row, word) in rows.zip(whole.as_chunks::<8>().0) {
+                            row[lane] ^= u64::from_le_bytes(*word);
+                        }
+                    } else {
+                        for (row, word) in rows.zip(padded::<RATE>(parts, from)) {
+                            row[lane] ^= word;
+                        }
                     }
                 }
             }
@@ -80,6 +89,31 @@ impl<const RATE: usize> Shakes<RATE> {
         out
     }
 
+    /// Writes those numbers of the current block of a message's output, two bytes each, that are below
+    /// `limit` to the front of `out`; how many there are.
+    ///
+    /// # Panics
+    /// If there is no such lane, or `out` has no room for all numbers of a block.
+    pub fn below(
+        &self,
+        lane: usize,
+        limit: u16,
+        order: ByteOrder,
+        out: &mut [u16],
+        backend: Backend,
+    ) -> usize {
+        assert!(out.len() >= 4 * RATE, "room for {} numbers", 4 * RATE);
+        #[cfg(target_arch = "x86_64")]
+        if backend != Backend::Portable
+            && let Some(witness) = Avx512Vbmi2::detect()
+        {
+            assert!(lane < LANES, "a lane below {LANES}");
+            return avx512::below(witness, &self.0.0[..RATE], lane, limit, order, out);
+        }
+        let _ = backend;
+        below(&self.block(lane), limit, order, out)
+    }
+
     /// Goes on to the next block of all outputs.
     pub fn permute(&mut self, backend: Backend) {
         match backend {
@@ -96,6 +130,45 @@ impl<const RATE: usize> Shakes<RATE> {
             _ => permute::<u64>(&mut self.0),
         }
     }
+}
+
+/// Which byte of a number comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// The most significant.
+    Big,
+    /// The least significant.
+    Little,
+}
+
+/// See [`Shakes::below`].
+fn below(words: &[u64], limit: u16, order: ByteOrder, out: &mut [u16]) -> usize {
+    let mut filled = 0;
+    for word in words {
+        for k in 0..4 {
+            let number = (word >> (16 * k)) as u16;
+            let number = match order {
+                ByteOrder::Big => number.swap_bytes(),
+                ByteOrder::Little => number,
+            };
+            // Written always, kept or not: whether it is kept cannot be predicted.
+            out[filled] = number;
+            filled += usize::from(number < limit);
+        }
+    }
+    filled
+}
+
+/// So many bytes of a message from byte `from` on, where one part has all of them.
+fn whole<'m>(parts: &[&'m [u8]], from: usize, count: usize) -> Option<&'m [u8]> {
+    let mut rest = from;
+    for part in parts {
+        if rest < part.len() {
+            return part.get(rest..rest + count);
+        }
+        rest -= part.len();
+    }
+    None
 }
 
 /// The block of a message that begins at byte `from`, as words; the last one with the suffix of
@@ -331,6 +404,32 @@ mod tests {
                 .map(|&[a, b, c]| [&bytes[..a], &bytes[a..a + b], &bytes[a + b..a + b + c]])
                 .collect();
             agree(&messages);
+        }
+    }
+
+    /// Whatever the limit, on every backend.
+    #[test]
+    fn numbers_below_a_limit_are_those_of_the_block() {
+        let messages: Vec<[u8; 3]> = (0..LANES as u8).map(|k| [k, 7, 9]).collect();
+        let parts: Vec<[&[u8]; 1]> = messages.iter().map(|m| [&m[..]]).collect();
+        let parts: Vec<&[&[u8]]> = parts.iter().map(|p| &p[..]).collect();
+        for backend in backends() {
+            let states = Shakes::<17>::absorb(&parts, backend);
+            for (lane, limit) in (0..LANES).zip([0, 1, 300, 32_768, 61_445, 65_535, 65_000, 9]) {
+                let bytes: Vec<u8> = (states.block(lane).iter())
+                    .flat_map(|word| word.to_le_bytes())
+                    .collect();
+                for order in [ByteOrder::Big, ByteOrder::Little] {
+                    let numbers = bytes.as_chunks::<2>().0.iter().map(|&two| match order {
+                        ByteOrder::Big => u16::from_be_bytes(two),
+                        ByteOrder::Little => u16::from_le_bytes(two),
+                    });
+                    let expected: Vec<u16> = numbers.filter(|&n| n < limit).collect();
+                    let mut out = [7; 68];
+                    let count = states.below(lane, limit, order, &mut out, backend);
+                    assert_eq!(out[..count], expected, "{backend} {limit}");
+                }
+            }
         }
     }
 

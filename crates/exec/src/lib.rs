@@ -27,7 +27,8 @@ struct Readme;
 
 pub use exec::Exec;
 pub use instructions::{
-    Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vaes, Avx512Vnni, Backend, InstructionSet,
+    Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vaes, Avx512Vbmi2, Avx512Vnni, Backend,
+    InstructionSet,
 };
 pub use kernels::{BackendError, Kernels};
 pub use stop::{Pulse, Stop, Stopped, Watch};

@@ -2,7 +2,7 @@
 //! [`Flavour::centred_target`], which is the oracle of the tests.
 
 use alphorn_exec::Backend;
-use alphorn_exec::keccak::{LANES, Shakes256};
+use alphorn_exec::keccak::{ByteOrder, LANES, Shakes256};
 
 use crate::flavour::{EXPANDED_BYTES, SLOT_LABEL, WORD_MAX};
 use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
@@ -10,11 +10,8 @@ use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
 /// Bytes of a message representative of the draft.
 const REPRESENTATIVE_BYTES: usize = 64;
 
-/// Words of 64 bits of a block of SHAKE256.
-const BLOCK_WORDS: usize = 17;
-
-/// Words of 16 bits of a block.
-const BLOCK_NUMBERS: usize = 4 * BLOCK_WORDS;
+/// Words of 16 bits of a block of SHAKE256.
+const BLOCK_NUMBERS: usize = 68;
 
 /// Room for all numbers of a point, and for those of the block in which they end.
 type Numbers = [u16; DEGREE + BLOCK_NUMBERS];
@@ -50,7 +47,12 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
                 if *filled < DEGREE {
-                    *filled = take(numbers, *filled, &states.block(lane), input.key.flavour());
+                    let order = match input.key.flavour().is_little_endian() {
+                        true => ByteOrder::Little,
+                        false => ByteOrder::Big,
+                    };
+                    let rest = &mut numbers[*filled..];
+                    *filled += states.below(lane, WORD_MAX, order, rest, backend);
                 }
             }
             if drawn.iter().all(|(filled, _)| *filled >= DEGREE) {
@@ -63,30 +65,6 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
         }
     }
     out
-}
-
-/// Appends the words of a block that are below [`WORD_MAX`]; how many numbers there are then.
-fn take(
-    numbers: &mut Numbers,
-    filled: usize,
-    block: &[u64; BLOCK_WORDS],
-    flavour: Flavour,
-) -> usize {
-    let mut filled = filled;
-    for word in block {
-        for k in 0..4 {
-            let number = (word >> (16 * k)) as u16;
-            let number = if flavour.is_little_endian() {
-                number
-            } else {
-                number.swap_bytes()
-            };
-            // Written always, kept or not: whether it is kept cannot be predicted.
-            numbers[filled] = number;
-            filled += usize::from(number < WORD_MAX);
-        }
-    }
-    filled
 }
 
 fn centred(numbers: &Numbers) -> [i16; DEGREE] {

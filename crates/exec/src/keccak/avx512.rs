@@ -3,8 +3,8 @@
 
 use core::arch::x86_64::*;
 
-use super::{States, Words};
-use crate::instructions::Avx512F;
+use super::{ByteOrder, LANES, States, Words};
+use crate::instructions::{Avx512F, Avx512Vbmi2};
 
 /// See [`super::Shakes::permute`].
 pub(super) fn permute(_: Avx512F, states: &mut States) {
@@ -15,6 +15,56 @@ pub(super) fn permute(_: Avx512F, states: &mut States) {
 #[target_feature(enable = "avx512f")]
 fn permute_compiled(states: &mut States) {
     super::permute::<Eight>(states);
+}
+
+/// See [`super::Shakes::below`].
+pub(super) fn below(
+    _: Avx512Vbmi2,
+    rows: &[[u64; LANES]],
+    lane: usize,
+    limit: u16,
+    order: ByteOrder,
+    out: &mut [u16],
+) -> usize {
+    // SAFETY: the callee is compiled for what the witness shows that this processor has.
+    unsafe { below_compiled(rows, lane, limit, order, out) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
+fn below_compiled(
+    rows: &[[u64; LANES]],
+    lane: usize,
+    limit: u16,
+    order: ByteOrder,
+    out: &mut [u16],
+) -> usize {
+    let limit = _mm512_set1_epi16(limit as i16);
+    let mut filled = 0;
+    for rows in rows.chunks(8) {
+        // Words that were just stored by themselves could not be loaded as a vector without a wait.
+        let word = |k: usize| rows.get(k).map_or(0, |row| row[lane] as i64);
+        let (a, b, c, d) = (word(0), word(1), word(2), word(3));
+        let mut numbers = _mm512_set_epi64(word(7), word(6), word(5), word(4), d, c, b, a);
+        if order == ByteOrder::Big {
+            let (low, high) = (
+                _mm512_srli_epi16::<8>(numbers),
+                _mm512_slli_epi16::<8>(numbers),
+            );
+            numbers = _mm512_or_si512(low, high);
+        }
+        let there = u32::MAX >> (32 - 4 * rows.len());
+        let kept = _mm512_mask_cmplt_epu16_mask(there, numbers, limit);
+        let count = kept.count_ones() as usize;
+        let to = &mut out[filled..filled + count];
+        if count > 0 {
+            let front = u32::MAX >> (32 - count);
+            let numbers = _mm512_maskz_compress_epi16(kept, numbers);
+            // SAFETY: writes the numbers of the slice and no others.
+            unsafe { _mm512_mask_storeu_epi16(to.as_mut_ptr().cast(), front, numbers) }
+        }
+        filled += count;
+    }
+    filled
 }
 
 /// Private, and named by [`permute_compiled`] alone: code with a value of it runs where AVX-512 is.
