@@ -15,6 +15,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
 
 use crate::hash::{self, Hashed};
+use crate::key::Form;
 use crate::plain::{Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
@@ -424,9 +425,17 @@ fn relation<'a>(
     signed: &[Signed<'a>],
     targets: Vec<&'a [i16]>,
     exec: Exec<'_>,
-) -> Result<Relation<'a>, StatementError> {
-    let keys = signed.iter().map(|s| &s.key.coefficients()[..]).collect();
-    Relation::new(DEGREE, u64::from(MODULUS), keys, targets, exec)
+) -> Result<Relation<'a>, AggregateError> {
+    let keys: Vec<&PublicKey> = signed.iter().map(|s| s.key).collect();
+    PublicKey::prepare(&keys, Form::Coefficients, exec)?;
+    let keys = keys.iter().map(|key| &key.coefficients()[..]).collect();
+    Ok(Relation::new(
+        DEGREE,
+        u64::from(MODULUS),
+        keys,
+        targets,
+        exec,
+    )?)
 }
 
 /// Signatures of a run, whose bytes are hashed after each other while seven other runs are.

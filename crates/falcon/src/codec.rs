@@ -200,13 +200,12 @@ pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], Decod
             *c = shifted as u16 & ((1 << KEY_BITS) - 1);
         }
     }
-    match out.iter().position(|&c| c >= MODULUS) {
-        Some(index) => Err(DecodeError::Residue {
-            index,
-            value: out[index],
-        }),
-        None => Ok(out),
+    if out.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
+        return Ok(out);
     }
+    let index = out.iter().take_while(|&&c| c < MODULUS).count();
+    let value = out[index];
+    Err(DecodeError::Residue { index, value })
 }
 
 /// A public key with these numbers, each below `q`.

@@ -1,8 +1,10 @@
 //! Secret keys, and public keys ready for products.
 
 use std::fmt;
+use std::sync::OnceLock;
 
-use alphorn_exec::{Backend, Exec};
+use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_labrador::kernel::SQUARE;
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 use fn_dsa::{
     CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_RAW, KeyPairGenerator, KeyPairGenerator512,
@@ -17,7 +19,7 @@ use zeroize::Zeroizing;
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key};
 use crate::hash::digests;
-use crate::ring::{LANES, Polys, reduced};
+use crate::ring::{LANES, Polys, centred};
 use crate::{DEGREE, Flavour, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 
 /// Bytes of an encoded secret key.
@@ -28,21 +30,50 @@ pub const SECRET_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
 #[error("the bytes are no secret key of FN-DSA-512")]
 pub struct KeyError;
 
-/// A public key: its bytes, `h` as values and as coefficients, and its digest.
-#[derive(Clone, PartialEq, Eq)]
+/// A public key: its bytes, its digest, and `h` in the forms that were asked for.
+#[derive(Clone)]
 pub struct PublicKey {
     flavour: Flavour,
     parts: Box<Parts>,
+    values: OnceLock<Box<[i16; DEGREE]>>,
+    coefficients: OnceLock<Box<[i16; DEGREE]>>,
 }
 
-/// What a key has, 3 kB: decoded where it stays.
-#[derive(Clone, PartialEq, Eq)]
+/// What every key has.
+#[derive(Clone)]
 struct Parts {
     bytes: [u8; PUBLIC_KEY_BYTES],
-    values: [i16; DEGREE],
-    coefficients: [i16; DEGREE],
     digest: [u8; 64],
 }
+
+/// How `h` is given: 1 kB for each form of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// At the roots of `Y^512 + 1`: what plain verification multiplies.
+    Values,
+    /// By coefficients: what a proof multiplies.
+    Coefficients,
+}
+
+impl Form {
+    /// The one that keys of a flavour encode.
+    fn of(flavour: Flavour) -> Self {
+        if flavour.keys_are_coefficients() {
+            Self::Coefficients
+        } else {
+            Self::Values
+        }
+    }
+}
+
+/// Keys with the same bytes are the same.
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.flavour == other.flavour && self.parts.bytes == other.parts.bytes
+    }
+}
+
+impl Eq for PublicKey {}
 
 impl PublicKey {
     /// Decodes a key. `h` need not be invertible: neither verification nor the aggregate's
@@ -51,21 +82,28 @@ impl PublicKey {
     /// # Errors
     /// If the bytes are no key of the flavour.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<PublicKey, DecodeError> {
-        let mut keys = decode_batch(flavour, &[bytes], Backend::Portable);
+        let form = Form::of(flavour);
+        let mut keys = decode_batch(flavour, &[bytes], form, Backend::Portable);
         keys.remove(0)
     }
 
     /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time on kernel and
-    /// threads of `exec`.
+    /// threads of `exec`, and makes the form that will be needed. The other one is made for whoever asks.
     #[must_use]
     pub fn from_bytes_batch(
         flavour: Flavour,
         keys: &[&[u8]],
+        form: Form,
         exec: Exec<'_>,
     ) -> Vec<Result<PublicKey, DecodeError>> {
         let parts = exec.map(keys.len().div_ceil(LANES), |part| {
             let rest = &keys[part * LANES..];
-            decode_batch(flavour, &rest[..rest.len().min(LANES)], exec.backend())
+            decode_batch(
+                flavour,
+                &rest[..rest.len().min(LANES)],
+                form,
+                exec.backend(),
+            )
         });
         parts.into_iter().flatten().collect()
     }
@@ -85,13 +123,55 @@ impl PublicKey {
     /// The values of `h` at the roots of `Y^512 + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
     pub(crate) fn values(&self) -> &[i16; DEGREE] {
-        &self.parts.values
+        self.form(Form::Values)
     }
 
-    /// The coefficients of `h`, centred: what a proof multiplies, made once for a key.
+    /// The coefficients of `h`, centred: what a proof multiplies.
     #[must_use]
     pub(crate) fn coefficients(&self) -> &[i16; DEGREE] {
-        &self.parts.coefficients
+        self.form(Form::Coefficients)
+    }
+
+    fn cell(&self, form: Form) -> &OnceLock<Box<[i16; DEGREE]>> {
+        match form {
+            Form::Values => &self.values,
+            Form::Coefficients => &self.coefficients,
+        }
+    }
+
+    fn form(&self, form: Form) -> &[i16; DEGREE] {
+        let alone = || forms::<SQUARE>(self.flavour, &[self.numbers()], form, Backend::Portable);
+        self.cell(form).get_or_init(|| alone().remove(0))
+    }
+
+    /// The numbers that the key encodes, centred.
+    fn numbers(&self) -> [i16; DEGREE] {
+        let numbers = decode_key(self.flavour, &self.parts.bytes);
+        centred(&numbers.expect("they were decoded before"))
+    }
+
+    /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
+    pub(crate) fn prepare(keys: &[&PublicKey], form: Form, exec: Exec<'_>) -> Result<(), Stopped> {
+        let each = |part: usize| {
+            let rest = &keys[part * LANES..];
+            Self::prepare_few(&rest[..rest.len().min(LANES)], form, exec.backend());
+        };
+        exec.try_map(keys.len().div_ceil(LANES), each).map(|_| ())
+    }
+
+    /// The same of up to [`LANES`] keys.
+    pub(crate) fn prepare_few(keys: &[&PublicKey], form: Form, backend: Backend) {
+        for keys in keys.chunk_by(|one, other| one.flavour == other.flavour) {
+            let missing = keys.iter().filter(|key| key.cell(form).get().is_none());
+            let keys: Vec<&PublicKey> = missing.copied().collect();
+            if let Some(first) = keys.first() {
+                let numbers: Vec<[i16; DEGREE]> = keys.iter().map(|key| key.numbers()).collect();
+                let forms = forms::<LANES>(first.flavour, &numbers, form, backend);
+                for (key, made) in keys.iter().zip(forms) {
+                    key.cell(form).get_or_init(|| made);
+                }
+            }
+        }
     }
 
     /// SHAKE256 of the encoded key, 64 bytes.
@@ -101,33 +181,41 @@ impl PublicKey {
     }
 }
 
-/// Computes the form of up to [`LANES`] keys that is not encoded, and centres coefficients.
-struct Complete<'a> {
-    keys: Vec<&'a mut Parts>,
-    keys_are_coefficients: bool,
+/// A form of up to `L` keys of a flavour with these numbers; `L` is a multiple of [`SQUARE`]. Each key
+/// keeps its own where it is made.
+#[allow(clippy::vec_box)]
+fn forms<const L: usize>(
+    flavour: Flavour,
+    numbers: &[[i16; DEGREE]],
+    form: Form,
+    backend: Backend,
+) -> Vec<Box<[i16; DEGREE]>> {
+    let mut out: Vec<Box<[i16; DEGREE]>> = numbers.iter().copied().map(Box::new).collect();
+    if form != Form::of(flavour) {
+        backend.run(Transform::<L>(&mut out, form));
+    }
+    out
 }
 
-impl Pass for Complete<'_> {
+/// Brings up to `L` keys into a form from the other one.
+struct Transform<'a, const L: usize>(&'a mut [Box<[i16; DEGREE]>], Form);
+
+impl<const L: usize> Pass for Transform<'_, L> {
     type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(mut self) {
-        let mut polys = Polys::<LANES>::zero();
-        let keys = self.keys.iter().map(|key| &key.values);
-        polys.load_all::<V>(&keys.collect::<Vec<_>>());
-        if self.keys_are_coefficients {
-            polys.centre();
-        } else {
-            polys.inverse();
-            polys.centre();
+    fn run<V: Vectors>(self) {
+        let Self(keys, form) = self;
+        let mut polys = Polys::<L>::zero();
+        polys.load_all::<V>(&keys.iter().map(|key| &**key).collect::<Vec<_>>());
+        match form {
+            Form::Values => polys.forward(),
+            Form::Coefficients => {
+                polys.inverse();
+                polys.centre();
+            }
         }
-        let keys = self.keys.iter_mut().map(|key| &mut key.coefficients);
-        polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
-        if self.keys_are_coefficients {
-            polys.forward();
-            let keys = self.keys.iter_mut().map(|key| &mut key.values);
-            polys.store_all::<V>(&mut keys.collect::<Vec<_>>());
-        }
+        polys.store_all::<V>(&mut keys.iter_mut().map(|key| &mut **key).collect::<Vec<_>>());
     }
 }
 
@@ -135,34 +223,36 @@ impl Pass for Complete<'_> {
 fn decode_batch(
     flavour: Flavour,
     keys: &[&[u8]],
+    form: Form,
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let one = |key: &&[u8]| {
-        let values = reduced(&decode_key(flavour, key)?);
-        let mut bytes = [0; PUBLIC_KEY_BYTES];
-        bytes.copy_from_slice(key);
-        let parts = Box::new(Parts {
-            bytes,
-            values,
-            coefficients: values,
-            digest: [0; 64],
+    let decoded: Vec<_> = keys.iter().map(|key| decode_key(flavour, key)).collect();
+    let good = keys
+        .iter()
+        .zip(&decoded)
+        .filter(|(_, decoded)| decoded.is_ok());
+    let encoded: Vec<&[u8]> = good.map(|(key, _)| *key).collect();
+    let numbers: Vec<[i16; DEGREE]> = decoded.iter().flatten().map(centred).collect();
+    let mut digests = digests(&encoded, backend).into_iter();
+    let mut forms = forms::<LANES>(flavour, &numbers, form, backend).into_iter();
+    let complete = |(key, decoded): (&&[u8], Result<_, DecodeError>)| {
+        decoded?;
+        let mut parts = Box::new(Parts {
+            bytes: [0; PUBLIC_KEY_BYTES],
+            digest: digests.next().expect("a digest for each that decodes"),
         });
-        Ok(PublicKey { flavour, parts })
+        parts.bytes.copy_from_slice(key);
+        let key = PublicKey {
+            flavour,
+            parts,
+            values: OnceLock::new(),
+            coefficients: OnceLock::new(),
+        };
+        let made = forms.next().expect("a form for each that decodes");
+        key.cell(form).get_or_init(|| made);
+        Ok(key)
     };
-    let mut decoded: Vec<Result<PublicKey, DecodeError>> = keys.iter().map(one).collect();
-    let mut good: Vec<&mut Parts> = (decoded.iter_mut().flatten())
-        .map(|key| &mut *key.parts)
-        .collect();
-    let encoded: Vec<&[u8]> = good.iter().map(|parts| &parts.bytes[..]).collect();
-    let digests = digests(&encoded, backend);
-    for (parts, digest) in good.iter_mut().zip(digests) {
-        parts.digest = digest;
-    }
-    backend.run(Complete {
-        keys: good,
-        keys_are_coefficients: flavour.keys_are_coefficients(),
-    });
-    decoded
+    keys.iter().zip(decoded).map(complete).collect()
 }
 
 impl fmt::Debug for PublicKey {

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::codec::{DecodeError, decode_signature};
 use crate::hash::{Hashed, targets};
+use crate::key::Form;
 use crate::ring::{LANES, Polys};
 use crate::{DEGREE, Flavour, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
@@ -140,11 +141,13 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
         message: item.message,
     });
     let targets = targets(&hashed.collect::<Vec<_>>(), backend);
+    let keys: Vec<&PublicKey> = good.clone().map(|(item, _)| item.key).collect();
+    PublicKey::prepare_few(&keys, Form::Values, backend);
     let mut s1 = targets.clone();
     backend.run(Subtract {
         s1: &mut s1,
         s2: &good.clone().map(|(_, (_, s2))| s2).collect::<Vec<_>>(),
-        h: &good.map(|(item, _)| item.key.values()).collect::<Vec<_>>(),
+        h: &keys.iter().map(|key| key.values()).collect::<Vec<_>>(),
     });
     let mut parts = targets.into_iter().zip(s1);
     (items.iter().zip(decoded))

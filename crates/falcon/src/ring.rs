@@ -114,10 +114,10 @@ fn barrett(a: i16) -> i16 {
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
 
-/// The reduced representatives of these numbers.
+/// The representatives in `[-(q-1)/2, (q-1)/2]` of these residues.
 #[inline(always)]
-pub(crate) fn reduced(numbers: &[u16; DEGREE]) -> [i16; DEGREE] {
-    numbers.map(|x| barrett(x as i16))
+pub(crate) fn centred(residues: &[u16; DEGREE]) -> [i16; DEGREE] {
+    residues.map(|x| centre(x as i16))
 }
 
 /// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`.

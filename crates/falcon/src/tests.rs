@@ -10,6 +10,7 @@ use fn_dsa_original as original;
 use proptest::prelude::*;
 
 use crate::codec::{self, DecodeError};
+use crate::key::Form;
 use crate::plain::open_batch;
 use crate::ring::Polys;
 use crate::{
@@ -277,9 +278,18 @@ fn batches_of_keys_are_those_of_single_ones() {
         for backend in KERNELS.available() {
             for count in [0, 1, 32, 70] {
                 let bytes = &bytes[..count];
-                let batch = PublicKey::from_bytes_batch(flavour, bytes, Exec::new(backend, None));
                 let alone = bytes.iter().map(|b| PublicKey::from_bytes(flavour, b));
-                assert_eq!(batch, alone.collect::<Vec<_>>(), "{backend}");
+                let alone: Vec<_> = alone.collect();
+                for form in [Form::Values, Form::Coefficients] {
+                    let exec = Exec::new(backend, None);
+                    let batch = PublicKey::from_bytes_batch(flavour, bytes, form, exec);
+                    assert_eq!(batch, alone, "{backend}");
+                    for (one, other) in batch.iter().flatten().zip(alone.iter().flatten()) {
+                        assert_eq!(one.values(), other.values(), "{backend}");
+                        assert_eq!(one.coefficients(), other.coefficients(), "{backend}");
+                        assert_eq!(one.digest(), other.digest(), "{backend}");
+                    }
+                }
             }
         }
     }
