@@ -768,7 +768,7 @@ def read_falcon_evidence(data, given):
         return {"tag": 0, "signatures": found}
     salts = [reader.take(salt).hex() for _ in range(given["signers"] if salt else 0)]
     proof = reader.data[reader.at :]
-    need("tag", proof[:6] == b"ALPR\x01\x05", "magic, version or front end of a proof")
+    need("tag", proof[:6] == b"ALPR\x02\x05", "magic, version or front end of a proof")
     return {"tag": 1, "salts": salts, "proof": {"bytes": len(proof), "sha256": sha256(proof).hex()}}
 
 
@@ -788,7 +788,7 @@ class Window:
 def read_lattice_proof(data, given):
     reader, fields = Reader(data), []
     need("length", 7 <= len(data) <= 1 << 20, f"{len(data)} bytes")
-    need("tag", reader.take(5) == b"ALPR\x01" and reader.take(1) == b"\x05", "magic, version or front end")
+    need("tag", reader.take(5) == b"ALPR\x02" and reader.take(1) == b"\x05", "magic, version or front end")
     need("tag", reader.number(1) == {"core128": 0, "falcon": 1}[given["profile"]], "profile")
 
     def note(field, numbers):

@@ -64,7 +64,7 @@ pub(crate) enum Defence {
     Images,
     /// The lifts of the projections of images.
     Projections,
-    /// The random multiples of padding.
+    /// The equations of padding.
     Padding,
     /// Equation (2) of a relation, for the first commitment.
     First,

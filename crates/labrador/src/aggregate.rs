@@ -16,10 +16,11 @@ use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
-use crate::challenge::weight;
+use crate::challenge::many_weights;
 use crate::folded::{Families, Folded, Linear};
 use crate::form::{pairs, power, shifted};
 use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::key::ROWS_MAX;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::{Cut, Level};
 use crate::transcript::{Stream, is_left_out};
@@ -37,16 +38,19 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn draw(level: &Level, first: usize, stream: &mut Stream) -> Self {
-        let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
+    pub(crate) fn draw(level: &Level, first: usize, stream: &mut Stream, backend: Backend) -> Self {
+        let mut many = |count: usize| {
+            let weights = many_weights(stream, count);
+            backend.residues_bounded(&weights, 2)
+        };
         let mut out = Self {
-            first: (0..first).map(|_| one()).collect(),
-            outer: (0..level.kappa_outer).map(|_| one()).collect(),
-            garbage: (0..level.kappa_outer).map(|_| one()).collect(),
-            inner: (0..level.kappa).map(|_| one()).collect(),
-            norm: one(),
-            sum: one(),
-            families: (0..level.families).map(|_| one()).collect(),
+            first: many(first),
+            outer: many(level.kappa_outer),
+            garbage: many(level.kappa_outer),
+            inner: many(level.kappa),
+            norm: many(1).remove(0),
+            sum: many(1).remove(0),
+            families: many(level.families),
         };
         for (left_out, weights) in [
             (is_left_out!(stream, First), &mut out.first[..]),
@@ -67,17 +71,18 @@ impl Weights {
     }
 
     /// The right sides of all equations under their weights.
-    pub(crate) fn right_side(&self, folded: &Folded<'_>) -> Rq {
-        let mut sum = Ntt::from_rq(&folded.rhs).times(&self.sum).to_rq();
+    pub(crate) fn right_side(&self, folded: &Folded<'_>, backend: Backend) -> Rq {
+        let rhs = std::slice::from_ref(&folded.rhs);
+        let mut sum = Rq::ZERO;
         let openings = [
+            (std::slice::from_ref(&self.sum), rhs),
             (&self.first, &folded.openings.u0),
             (&self.outer, &folded.openings.u1),
             (&self.garbage, &folded.u2),
         ];
         for (weights, u) in openings {
-            for (weight, u) in weights.iter().zip(u) {
-                sum.add(&Ntt::from_rq(u).times(weight).to_rq());
-            }
+            let u = backend.transforms(u);
+            sum.add(&backend.element(&backend.dot(weights.iter().zip(&u))));
         }
         sum
     }
@@ -157,10 +162,10 @@ impl<'a> Aggregate<'a> {
         let response = low.iter().zip(high).map(|(low, high)| {
             let mut sum = low.clone();
             if let Some(high) = high {
-                let shifted = high.times(&base);
+                let shifted = backend.product(high, &base);
                 sum.get_or_insert_with(Ntt::zero).add(&shifted);
             }
-            sum.map(|factor| OfResponse::new(self, &factor))
+            sum.map(|factor| OfResponse::new(self, &factor, backend))
         });
         Under {
             of: self,
@@ -240,9 +245,8 @@ fn of_families(
         let coefficients = backend.transforms(&families.coefficients[range]);
         let mut out = Vec::with_capacity(pieces * level.t_digits);
         for (a, c) in coefficients.iter().zip(&folded.challenges) {
-            let mut factor = a.times(&weights.sum);
-            factor.add(&c.times(&weights.families[family]));
-            let factor = factor.to_rq();
+            let terms = [(a, &weights.sum), (c, &weights.families[family])];
+            let factor = backend.element(&backend.dot(terms));
             out.extend((0..level.t_digits as u32).map(|d| shifted(&factor, level.t_base * d)));
         }
         backend.transforms(&out)
@@ -259,17 +263,13 @@ struct OfResponse {
 }
 
 impl OfResponse {
-    fn new(of: &Aggregate<'_>, factor: &Ntt) -> Self {
-        let own = factor.times(&constant(-1));
+    fn new(of: &Aggregate<'_>, factor: &Ntt, backend: Backend) -> Self {
+        let own = backend.product(factor, &constant(-1));
         Self {
-            rows: products(&own, &of.weights.inner),
+            rows: backend.products(&own, &of.weights.inner),
             own,
         }
     }
-}
-
-fn products(factor: &Ntt, weights: &[Ntt]) -> Vec<Ntt> {
-    weights.iter().map(|weight| factor.times(weight)).collect()
 }
 
 /// What a piece of digits has: the factor, and the factor times the weights of (2) and (3) and times
@@ -288,10 +288,10 @@ impl OfDigits {
         let powers = (0..level.t_digits as u32).map(|digit| power(level.t_base * digit));
         let powers = Ntt::constants(&powers.collect::<Vec<_>>(), backend);
         Self {
-            first: products(factor, &weights.first),
-            outer: products(factor, &weights.outer),
-            garbage: products(factor, &weights.garbage),
-            powers: products(factor, &powers),
+            first: backend.products(factor, &weights.first),
+            outer: backend.products(factor, &weights.outer),
+            garbage: backend.products(factor, &weights.garbage),
+            powers: backend.products(factor, &powers),
             own: factor.clone(),
         }
     }
@@ -312,19 +312,31 @@ impl Under<'_> {
 
     /// Places of `z` from number `first` on.
     #[inline(always)]
-    fn add_response<V: Vectors>(&self, of: &OfResponse, first: usize, sums: &mut [Ntt]) {
+    fn add_response<V: Vectors>(
+        &self,
+        of: &OfResponse,
+        first: usize,
+        sums: &mut [Ntt],
+        by_x: &mut [Ntt; ROWS_MAX],
+    ) {
         let own = std::slice::from_ref(&of.own);
         for (phi, sum) in self.of.phi[first..].iter().zip(&mut *sums) {
             let phi = Ntt::from_rq_in::<V>(phi);
             sum.add_dot_in::<V>([&phi].into_iter().zip(own));
         }
         let key = &self.of.folded.keys.inner;
-        key.add_columns_in::<V>(&of.rows, first, sums);
+        key.add_columns_in::<V>(&of.rows, first, sums, by_x);
     }
 
     /// Digits of `v` from number `first` on.
     #[inline(always)]
-    fn add_digits<V: Vectors>(&self, of: &OfDigits, first: usize, sums: &mut [Ntt]) {
+    fn add_digits<V: Vectors>(
+        &self,
+        of: &OfDigits,
+        first: usize,
+        sums: &mut [Ntt],
+        by_x: &mut [Ntt; ROWS_MAX],
+    ) {
         let folded = self.of.folded;
         let (level, keys) = (folded.level, folded.keys);
         let ends = [
@@ -342,42 +354,50 @@ impl Under<'_> {
             let (from, to) = (first.max(start), last.min(end));
             if from < to {
                 let sums = &mut sums[from - first..to - first];
-                key.add_columns_in::<V>(weights, from - start, sums);
+                key.add_columns_in::<V>(weights, from - start, sums, by_x);
             }
             start = end;
         }
-        for (index, sum) in (first..).zip(sums) {
-            let (counts, power) = self.counts::<V>(of, index);
-            sum.add_dot_in::<V>([(&counts, power)]);
-        }
+        self.add_counts::<V>(of, first, sums);
     }
 
-    /// What digit `index` of `v` counts by equations (4) to (7).
+    /// What digits of `v` from number `first` on count by equations (4) to (7).
     #[inline(always)]
-    fn counts<'b, V: Vectors>(&self, of: &'b OfDigits, index: usize) -> (Ntt, &'b Ntt) {
+    fn add_counts<V: Vectors>(&self, of: &OfDigits, first: usize, sums: &mut [Ntt]) {
         let Aggregate {
             folded, weights, ..
         } = self.of;
-        let level: &Level = folded.level;
+        let (level, challenges): (&Level, _) = (folded.level, &folded.challenges);
         let g_start = level.digits_outer() - level.g_digits * self.of.pairs.len();
-        if index < g_start {
-            let (element, digit) = (index / level.t_digits, index % level.t_digits);
-            let challenge = &folded.challenges[element / level.kappa];
-            let counts = challenge.times_in::<V>(&weights.inner[element % level.kappa]);
-            return (counts, &of.powers[digit]);
+        // What the element counts whose digits come one after another.
+        let mut counts = Ntt::zero();
+        for (index, sum) in (first..).zip(sums) {
+            if (g_start..level.digits_outer()).contains(&index) {
+                let quadratic = &self.of.quadratic[index - g_start];
+                sum.add_dot_in::<V>([(quadratic, &of.own)]);
+                continue;
+            }
+            let linear = index.checked_sub(level.digits_outer());
+            if let Some(shared) = linear.and_then(|index| self.of.shared.get(index)) {
+                sum.add_dot_in::<V>([(shared, &of.own)]);
+                continue;
+            }
+            let within = linear.unwrap_or(index);
+            let (element, digit) = (within / level.t_digits, within % level.t_digits);
+            if digit == 0 || index == first || linear == Some(0) {
+                if linear.is_none() {
+                    let weight = &weights.inner[element % level.kappa];
+                    counts = challenges[element / level.kappa].times_in::<V>(weight);
+                } else {
+                    let (i, j) = self.of.pairs[element];
+                    counts = challenges[i].times_in::<V>(&challenges[j]);
+                    if i == j {
+                        counts.add_in::<V>(&weights.sum);
+                    }
+                }
+            }
+            sum.add_dot_in::<V>([(&counts, &of.powers[digit])]);
         }
-        let Some(index) = index.checked_sub(level.digits_outer()) else {
-            return (self.of.quadratic[index - g_start].clone(), &of.own);
-        };
-        if level.families > 0 {
-            return (self.of.shared[index].clone(), &of.own);
-        }
-        let (i, j) = self.of.pairs[index / level.t_digits];
-        let mut counts = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
-        if i == j {
-            counts.add_in::<V>(&weights.sum);
-        }
-        (counts, &of.powers[index % level.t_digits])
     }
 }
 
@@ -389,20 +409,21 @@ impl Pass for AddPlaces<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(under, places, sums) = self;
+        let mut by_x = [const { Ntt::zero() }; ROWS_MAX];
         let rank = under.of.cut.rank;
         let (length, digits) = (under.of.phi.len(), under.of.folded.level.digits());
         for (piece, of) in under.response.iter().enumerate() {
             let first = piece * rank + places.start;
             let count = length.saturating_sub(first).min(sums.len());
             if let Some(of) = of.as_ref().filter(|_| count > 0) {
-                under.add_response::<V>(of, first, &mut sums[..count]);
+                under.add_response::<V>(of, first, &mut sums[..count], &mut by_x);
             }
         }
         for (piece, of) in under.digits.iter().enumerate() {
             let first = piece * rank + places.start;
             let count = digits.saturating_sub(first).min(sums.len());
             if let Some(of) = of.as_ref().filter(|_| count > 0) {
-                under.add_digits::<V>(of, first, &mut sums[..count]);
+                under.add_digits::<V>(of, first, &mut sums[..count], &mut by_x);
             }
         }
     }

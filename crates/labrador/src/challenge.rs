@@ -134,8 +134,24 @@ pub(crate) fn challenge(seed: &Seed) -> Small {
 /// weights, and two of them differ by at most 24 in norm, which is invertible.
 #[must_use]
 pub(crate) fn weight(stream: &mut Stream) -> Small {
-    let mut bytes = [0; DEGREE / 4];
+    let mut bytes = [0; WEIGHT_BYTES];
     stream.fill(&mut bytes);
+    weight_of(&bytes)
+}
+
+/// The next weights, as [`weight`] draws them one after another.
+#[must_use]
+pub(crate) fn many_weights(stream: &mut Stream, count: usize) -> Vec<Small> {
+    let mut bytes = vec![0; WEIGHT_BYTES * count];
+    stream.fill(&mut bytes);
+    let weights = bytes.as_chunks::<WEIGHT_BYTES>().0.iter();
+    weights.map(weight_of).collect()
+}
+
+/// Two bits a coefficient.
+const WEIGHT_BYTES: usize = DEGREE / 4;
+
+fn weight_of(bytes: &[u8; WEIGHT_BYTES]) -> Small {
     let mut out = Small::ZERO;
     for (i, c) in out.0.iter_mut().enumerate() {
         *c = i16::from(bytes[i / 4] >> (2 * (i % 4)) & 3) - 2;

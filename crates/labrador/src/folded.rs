@@ -107,7 +107,7 @@ pub(crate) struct Families {
 
 /// The forms of families.
 pub(crate) trait Combine: Sync {
-    /// `sum_f factors[f] psi_f`.
+    /// `sum_f factors[f] psi_f`. The factors of single pieces' forms are short: weights or challenges.
     fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped>;
 }
 
@@ -160,11 +160,12 @@ impl Equations for Folded<'_> {
         form: &mut Form,
         exec: Exec<'_>,
     ) -> Result<Option<Aggregate<'a>>, Stopped> {
-        let weights = Weights::draw(self.level, self.openings.u0.len(), stream);
+        let backend = exec.backend();
+        let weights = Weights::draw(self.level, self.openings.u0.len(), stream, backend);
         if self.level.g_digits > 0 {
             self.add_norm(cut, &weights.norm, form);
         }
-        form.rhs.add(&weights.right_side(self));
+        form.rhs.add(&weights.right_side(self, backend));
         Ok(Some(Aggregate::new(self, cut, weights, exec)?))
     }
 

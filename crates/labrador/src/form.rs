@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use alphorn_exec::{Exec, Stopped};
 
 use crate::aggregate::Aggregate;
+use crate::challenge::many_weights;
 use crate::images::ShownLifts;
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::LIFTS;
-use crate::ring::{Ntt, Rq, mul_mod};
+use crate::ring::{Ntt, Rq, Small, mul_mod};
 use crate::schedule::Cut;
 use crate::transcript::{Stream, Transcript, is_left_out};
 
@@ -157,13 +158,22 @@ pub(crate) trait Equations {
     /// Whether anything is added to `form.phi`; else both methods take forms without one.
     fn has_linear_form(&self) -> bool;
 
-    /// Elements of the cut witness that must be zero.
+    /// Elements of the cut witness that must be zero: equations in `R_Q`, whose weights are drawn
+    /// after those of [`Equations::aggregate`].
     fn padding(&self, cut: &Cut) -> Vec<usize>;
 }
 
+/// The weights of the elements that must be zero.
+pub(crate) fn weights_of_padding(count: usize, stream: &mut Stream) -> Vec<Small> {
+    let mut out = many_weights(stream, count);
+    if is_left_out!(stream, Padding) {
+        out.fill(Small::ZERO);
+    }
+    out
+}
+
 /// The lifts of a level before their other coefficients are known: what shows that the witness is
-/// short, the equations on constant coefficients, and random multiples of everything that must be
-/// zero.
+/// short, and the equations on constant coefficients.
 pub(crate) fn lifts(
     equations: &dyn Equations,
     cut: &Cut,
@@ -176,17 +186,10 @@ pub(crate) fn lifts(
         phi,
         rhs: Rq::ZERO,
     });
-    let padding = shown.shown.without_digits(equations.padding(cut));
     for (l, form) in forms.iter_mut().enumerate() {
         let mut stream = transcript.seed("lift equations", l as u64).stream();
         form.rhs.set_constant(shown.constant(l));
         equations.lift(cut, &mut stream, form);
-        for &index in &padding {
-            let multiple = stream.element();
-            if !is_left_out!(transcript, Padding) {
-                form.phi[index].add(&multiple);
-            }
-        }
     }
     Ok(forms)
 }

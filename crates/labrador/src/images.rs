@@ -7,20 +7,22 @@
 //! block-diagonal projection is that of RoKoko; the second projection, in clear, is LaBRADOR's.)
 //!
 //! A **group** is a run of pieces with one bound of the norm. Its images `y` lie behind the pieces as
-//! digits `y = y_0 + 2^9 y_1`, and a matrix `Pi` of its own maps `(y_0; y_1; y)` to 256 numbers `p`.
+//! digits `y = y_0 + 2^b y_1`, and a matrix `Pi` of its own maps `(y_0; y_1)` to 256 numbers `p`. What
+//! `p` shows of the digits bounds `y`: `||y||^2 <= (1 + 4^b) ||(y_0; y_1)||^2` by Cauchy and Schwarz,
+//! which loses next to nothing where the upper digits carry the norm; so `b` is small.
 
-use alphorn_exec::{Exec, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::digits::decompose;
-use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
-use crate::ring::{DEGREE, Ntt, Q, Rq, Small, add_mod, mul_mod};
+use crate::projection::{LIFTS, Lifts, NO_LIFTS, Projection, ROWS, Weights, weigh, weights};
+use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
 use crate::transcript::{Transcript, is_left_out};
 
 /// Places under one copy of the block projection.
 pub(crate) const BLOCK: usize = 1024;
 
-/// Bits of the lower digits of images.
-pub(crate) const BASE: u32 = 9;
+/// Bits that the lower digits of images may have.
+const BASES: std::ops::RangeInclusive<u32> = 3..=10;
 
 /// Ring elements of one digit of an image.
 const QUARTERS: usize = ROWS / DEGREE;
@@ -90,49 +92,57 @@ impl Images {
         before * each..(before + self.groups[group].pieces) * each
     }
 
-    /// The bound of the squared norm of a group's images, which an honest prover meets by trying.
-    fn images_norm_sq(&self, group: usize) -> u128 {
-        IMAGE_FACTOR * self.groups[group].norm_sq
+    /// Bits of the lower digits of a group's images: those with which the least is extracted from what
+    /// they add to the norm.
+    pub(crate) fn base(&self, group: usize) -> u32 {
+        let harm = |base: u32| {
+            let digits = self.digits_norm_sq_in(group, base);
+            let all = self.groups[group].norm_sq + digits;
+            extracted_norm_sq(digits, base).saturating_mul(all)
+        };
+        BASES.min_by_key(|&base| harm(base)).unwrap_or(*BASES.end())
     }
 
-    /// The bound of the squared norm of a group's digits: `|y_0| <= 2^8`, `|y_1| <= |y| / 2^9 + 1/2`.
-    fn digits_only_norm_sq(&self, group: usize) -> u128 {
+    /// The bound of the squared norm of a group's digits, which an honest prover meets by trying: upper
+    /// ones have that of the images over `4^b`, lower ones are uniform or shorter.
+    fn digits_norm_sq_in(&self, group: usize, base: u32) -> u128 {
         let count = (self.blocks_of(group).len() * ROWS) as u128;
-        (self.images_norm_sq(group) >> 17) + count * ((1 << (2 * (BASE - 1))) + 1)
+        let lower = (1 << (2 * base)) / 10 + 1;
+        let upper = (IMAGE_FACTOR * self.groups[group].norm_sq) >> (2 * base);
+        upper + count * lower
     }
 
-    /// The bound of the squared norm of `(y_0; y_1; y)`.
+    /// The same with the base of the group.
     pub(crate) fn digits_norm_sq(&self, group: usize) -> u128 {
-        self.images_norm_sq(group) + self.digits_only_norm_sq(group)
+        self.digits_norm_sq_in(group, self.base(group))
     }
 
     /// What the digits add to the squared norm of the witness.
     pub(crate) fn added_norm_sq(&self) -> u128 {
         let groups = 0..self.groups.len();
-        groups.map(|group| self.digits_only_norm_sq(group)).sum()
-    }
-
-    fn extracted_digits_norm_sq(&self, group: usize) -> u128 {
-        IMAGE_FACTOR * self.digits_norm_sq(group) / LEMMA_FACTOR + 1
+        groups.map(|group| self.digits_norm_sq(group)).sum()
     }
 
     /// The squared norm of a group's pieces that the verifier may rely on: `||y||^2 / 28` of each
     /// block, and of `y` what the second projection guarantees.
     #[must_use]
     pub fn extracted_norm_sq(&self, group: usize) -> u128 {
-        self.extracted_digits_norm_sq(group) / LEMMA_FACTOR + 1
+        extracted_norm_sq(self.digits_norm_sq(group), self.base(group))
     }
 
     /// The same of all pieces and of the digits.
     pub(crate) fn extracted_all_norm_sq(&self) -> u128 {
-        let both = |g| self.extracted_norm_sq(g) + self.extracted_digits_norm_sq(g);
+        let both = |g| self.extracted_norm_sq(g) + extracted_digits_norm_sq(self.digits_norm_sq(g));
         (0..self.groups.len()).map(both).sum()
     }
 
     /// Whether the modular projection lemma holds for images and digits.
     pub(crate) fn are_legal(&self) -> bool {
         let max = (u128::from(Q) / 125).pow(2);
-        (0..self.groups.len()).all(|group| self.extracted_digits_norm_sq(group) <= max)
+        (0..self.groups.len()).all(|group| {
+            let digits = extracted_digits_norm_sq(self.digits_norm_sq(group));
+            images_norm_sq(digits, self.base(group)) <= max
+        })
     }
 
     /// The first and the number of the elements of a group among those of a digit.
@@ -144,27 +154,34 @@ impl Images {
     /// Writes the digits of all images behind the pieces. None if a digit does not fit.
     pub(crate) fn write_digits(&self, images: &[[i64; ROWS]], s: &mut [Small]) -> Option<()> {
         let (start, count) = (self.start(), self.elements());
-        let elements = images
-            .iter()
-            .flat_map(|image| image.as_chunks::<DEGREE>().0);
-        for (index, element) in elements.enumerate() {
-            let mut digits = decompose(element, BASE, 2)?.into_iter();
-            s[start + index] = digits.next()?;
-            s[start + count + index] = digits.next()?;
+        for group in 0..self.groups.len() {
+            let base = self.base(group);
+            let elements = images[self.blocks_of(group)].iter();
+            let elements = elements.flat_map(|image| image.as_chunks::<DEGREE>().0);
+            for (index, element) in (self.span(group).0..).zip(elements) {
+                let mut digits = decompose(element, base, 2)?.into_iter();
+                s[start + index] = digits.next()?;
+                s[start + count + index] = digits.next()?;
+            }
         }
         Some(())
     }
 
-    /// Whether the images of a group are short enough.
-    pub(crate) fn are_short(&self, images: &[[i64; ROWS]]) -> bool {
+    /// The lower and the upper digits of a group.
+    fn digits<'s>(&self, group: usize, s: &'s [Small]) -> [&'s [Small]; 2] {
+        let ((first, count), start) = (self.span(group), self.start());
+        [0, self.elements()].map(|digit| &s[start + digit + first..][..count])
+    }
+
+    /// Whether the digits of all groups are short enough.
+    pub(crate) fn are_short(&self, s: &[Small]) -> bool {
         (0..self.groups.len()).all(|group| {
-            let images = &images[self.blocks_of(group)];
-            let sum: u128 = images.iter().map(crate::projection::image_norm_sq).sum();
-            sum <= self.images_norm_sq(group)
+            let [low, high] = self.digits(group, s);
+            norm_sq(low) + norm_sq(high) <= self.digits_norm_sq(group)
         })
     }
 
-    /// `Pi (y_0; y_1; y)` of a group.
+    /// `Pi (y_0; y_1)` of a group.
     pub(crate) fn project(
         &self,
         group: usize,
@@ -172,16 +189,10 @@ impl Images {
         s: &[Small],
         exec: Exec<'_>,
     ) -> Result<[i64; ROWS], Stopped> {
-        let ((first, count), start) = (self.span(group), self.start());
-        let low = &s[start + first..][..count];
-        let high = &s[start + self.elements() + first..][..count];
+        let [low, high] = self.digits(group, s);
         let one = matrix.project_from(0, low, exec)?;
-        let two = matrix.project_from(count, high, exec)?;
-        let whole = matrix.project_from(2 * count, low, exec)?;
-        let upper = matrix.project_from(2 * count, high, exec)?;
-        Ok(std::array::from_fn(|i| {
-            one[i] + two[i] + whole[i] + (upper[i] << BASE)
-        }))
+        let two = matrix.project_from(low.len(), high, exec)?;
+        Ok(std::array::from_fn(|i| one[i] + two[i]))
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -190,6 +201,21 @@ impl Images {
             out.extend(group.norm_sq.to_le_bytes());
         }
     }
+}
+
+/// What a projection guarantees of digits of at most this squared norm.
+fn extracted_digits_norm_sq(digits: u128) -> u128 {
+    IMAGE_FACTOR * digits / LEMMA_FACTOR + 1
+}
+
+/// What such digits allow of the squared norm of images.
+fn images_norm_sq(digits: u128, base: u32) -> u128 {
+    digits.saturating_mul(1 + (1 << (2 * base)))
+}
+
+/// What images guarantee of the pieces, where their digits have at most this squared norm.
+fn extracted_norm_sq(digits: u128, base: u32) -> u128 {
+    images_norm_sq(extracted_digits_norm_sq(digits), base) / LEMMA_FACTOR + 1
 }
 
 /// What was sent to show that a witness is short.
@@ -215,7 +241,7 @@ struct BlockLift {
 /// |---|---|
 /// | `p = M s` | a scalar a row of `M` |
 /// | `y_(p,b) = J s_(p,b)` for every block | a scalar a piece, one a block within and one a row of `J` |
-/// | `p = Pi (y_0; y_1; y)` for every group | a scalar a row of `Pi` |
+/// | `p = Pi (y_0; y_1)` for every group | a scalar a row of `Pi` |
 ///
 /// A false equation survives a lift with at most `3 / 2^47`: of a product of three independent
 /// scalars one must be what it may not be.
@@ -298,19 +324,71 @@ impl ShownLifts {
         }
     }
 
-    /// The same as residues.
-    pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<[Vec<Ntt>; LIFTS], Stopped> {
-        let mut out = [const { Vec::new() }; LIFTS];
-        if let Shown::Blocks(images, matrix, _) = &self.shown {
-            let count = BLOCK.min(images.rank);
-            let parts = exec.try_map(count.div_ceil(CHUNK), |task| {
-                let range = task * CHUNK..count.min((task + 1) * CHUNK);
-                matrix.collapse_residues(range, &self.rows, exec.backend())
-            })?;
-            for mut part in parts {
-                for (out, part) in out.iter_mut().zip(&mut part) {
-                    out.append(part);
-                }
+    /// The same as residues, column by column.
+    pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<Vec<Lifts>, Stopped> {
+        let Shown::Blocks(images, matrix, _) = &self.shown else {
+            return Ok(Vec::new());
+        };
+        let mut out = vec![NO_LIFTS; BLOCK.min(images.rank)];
+        exec.try_fill(&mut out, CHUNK, |task, out| {
+            matrix.collapse_residues(task * CHUNK, &self.rows, out, exec.backend());
+        })?;
+        Ok(out)
+    }
+
+    /// The form over the digits of the images under factors of the lifts for each piece of images: the sums
+    /// of [`ShownLifts::of_images`], each times its factor.
+    pub(crate) fn images_under(
+        &self,
+        factors: &[Lifts],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Ntt>, Stopped> {
+        let Shown::Blocks(images, _, groups) = &self.shown else {
+            return Ok(Vec::new());
+        };
+        let (count, backend) = (images.elements(), exec.backend());
+        // For each piece, lift and quarter of an image the factor times the weights of its rows.
+        let quarters: Vec<[[Rq; QUARTERS]; LIFTS]> = (factors.iter())
+            .map(|factors| {
+                std::array::from_fn(|l| {
+                    std::array::from_fn(|quarter| {
+                        let rows = backend.transform(&self.row_weights(l, quarter));
+                        backend.element(&backend.product(&rows, &factors[l]))
+                    })
+                })
+            })
+            .collect();
+        let mut out = vec![Ntt::zero(); 2 * count];
+        for (digit, out) in out.chunks_exact_mut(count).enumerate() {
+            for (group, (matrix, _)) in groups.iter().enumerate() {
+                let ((first, each), base) = (images.span(group), images.base(group));
+                let weights = std::array::from_fn(|l| self.blocks[l].groups[group]);
+                exec.try_fill(&mut out[first..first + each], CHUNK, |task, out| {
+                    let start = first + task * CHUNK;
+                    let column = digit * each + task * CHUNK;
+                    let piece_of = |k: usize| (digit * count + start + k) / images.rank;
+                    let of_image = |k: usize| {
+                        let (scalars, quarter) = self.image_scalars(images, start + k);
+                        let mut sum = Rq::ZERO;
+                        for (scalar, quarters) in scalars.into_iter().zip(&quarters[piece_of(k)]) {
+                            let scalar = mul_mod(scalar, 1 << (digit as u32 * base));
+                            sum.add(&quarters[quarter].scaled(scalar));
+                        }
+                        sum
+                    };
+                    let of_images: Vec<Rq> = (0..out.len()).map(of_image).collect();
+                    out.clone_from_slice(&backend.transforms(&of_images));
+                    let mut done = 0;
+                    while done < out.len() {
+                        let piece = piece_of(done);
+                        let end = (piece + 1) * images.rank - (digit * count + start);
+                        let end = end.min(out.len());
+                        let out = &mut out[done..end];
+                        let run = (column + done, &factors[piece]);
+                        matrix.add_collapsed(&[run], &weights, out, backend);
+                        done += out.len();
+                    }
+                })?;
             }
         }
         Ok(out)
@@ -324,21 +402,20 @@ impl ShownLifts {
         let count = images.elements();
         let columns = (groups.iter().enumerate()).map(|(group, (matrix, _))| {
             let weights = std::array::from_fn(|l| self.blocks[l].groups[group]);
-            collapse(matrix, 3 * images.span(group).1, &weights, exec)
+            collapse(matrix, 2 * images.span(group).1, &weights, exec)
         });
         let columns: Vec<[Vec<Rq>; LIFTS]> = columns.collect::<Result<_, _>>()?;
         let lifts = exec.try_map(LIFTS, |l| {
             let mut out = vec![Rq::ZERO; 2 * count];
             for (group, columns) in columns.iter().enumerate() {
-                let (first, each) = images.span(group);
+                let ((first, each), base) = (images.span(group), images.base(group));
                 for index in 0..each {
-                    let mut image = self.image_weights(images, l, first + index);
-                    image.add(&columns[l][2 * each + index]);
+                    let image = self.image_weights(images, l, first + index);
                     let (low, high) = (first + index, count + first + index);
                     out[low].clone_from(&columns[l][index]);
                     out[low].add(&image);
                     out[high].clone_from(&columns[l][each + index]);
-                    out[high].add(&image.scaled(1 << BASE));
+                    out[high].add(&image.scaled(1 << base));
                 }
             }
             out
@@ -350,13 +427,24 @@ impl ShownLifts {
     /// The element whose product with element `index` of the images has the constant coefficient
     /// `e_(p,b) <omega, y>`.
     fn image_weights(&self, images: &Images, lift: usize, index: usize) -> Rq {
+        let (scalars, quarter) = self.image_scalars(images, index);
+        self.row_weights(lift, quarter).scaled(scalars[lift])
+    }
+
+    /// `e_(p,b)` of element `index` of the images, for each lift, and its quarter of the image.
+    fn image_scalars(&self, images: &Images, index: usize) -> ([u64; LIFTS], usize) {
         let (block, quarter) = (index / QUARTERS, index % QUARTERS);
         let (piece, block) = (block / images.piece_blocks(), block % images.piece_blocks());
+        let scalar = |l| mul_mod(self.of_piece(l, piece), self.of_block(l, block));
+        (std::array::from_fn(scalar), quarter)
+    }
+
+    /// The element whose product with a quarter of an image has the constant coefficient `<omega, y>`.
+    fn row_weights(&self, lift: usize, quarter: usize) -> Rq {
         let mut coefficients = [0; DEGREE];
         coefficients.copy_from_slice(&self.rows[lift][quarter * DEGREE..(quarter + 1) * DEGREE]);
         let element = Rq::from_canonical(coefficients).expect("weights are residues");
-        let scalar = mul_mod(self.of_piece(lift, piece), self.of_block(lift, block));
-        element.sigma().scaled(scalar)
+        element.sigma()
     }
 
     /// The forms of all lifts over the whole cut witness of so many elements.
@@ -387,16 +475,23 @@ impl ShownLifts {
 
     /// `- A_l sum_p c_p e_(p,b)` for each block of a piece and each lift, where `factors` has
     /// `A_l c_p` for each piece: the multiples of the columns of `J`.
-    pub(crate) fn of_blocks(&self, images: &Images, factors: &[[Ntt; LIFTS]]) -> Vec<[Ntt; LIFTS]> {
+    pub(crate) fn of_blocks(
+        &self,
+        images: &Images,
+        factors: &[Lifts],
+        backend: Backend,
+    ) -> Vec<Lifts> {
         let sums: [Rq; LIFTS] = std::array::from_fn(|l| {
             let mut sum = Rq::ZERO;
             for (piece, factors) in factors[..images.pieces()].iter().enumerate() {
-                sum.sub(&factors[l].to_rq().scaled(self.of_piece(l, piece)));
+                let factor = backend.element(&factors[l]);
+                sum.sub(&factor.scaled(self.of_piece(l, piece)));
             }
             sum
         });
-        let of_block =
-            |block| std::array::from_fn(|l| Ntt::from_rq(&sums[l].scaled(self.of_block(l, block))));
+        let of_block = |block| {
+            std::array::from_fn(|l| backend.transform(&sums[l].scaled(self.of_block(l, block))))
+        };
         (0..images.piece_blocks()).map(of_block).collect()
     }
 }
@@ -422,4 +517,113 @@ fn collapse(
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::KERNELS;
+    use crate::transcript::Seed;
+
+    /// Pieces of an honest witness whose norm is the bound itself, and their images.
+    struct World {
+        images: Images,
+        s: Vec<Small>,
+    }
+
+    impl World {
+        fn new(pieces: usize, rank: usize, size: i64) -> Self {
+            let mut stream = Seed::of_name("images").stream();
+            let s: Vec<Small> = (0..pieces * rank)
+                .map(|_| {
+                    let wide = stream.element().centred();
+                    Small(std::array::from_fn(|i| (wide[i] % size) as i16))
+                })
+                .collect();
+            let groups = vec![Group {
+                pieces,
+                norm_sq: norm_sq(&s),
+            }];
+            let images = Images { rank, groups };
+            Self { images, s }
+        }
+
+        /// The witness with the digits of its images under a matrix.
+        fn under(&self, matrix: &Projection, exec: Exec<'_>) -> Vec<Small> {
+            let Self { images, s } = self;
+            let blocks = matrix.project_blocks(s, images.rank, BLOCK, exec);
+            let blocks = blocks.expect("never stopped");
+            let mut s = s.clone();
+            let all = images.pieces() + images.image_pieces();
+            s.resize(all * images.rank, Small::ZERO);
+            let written = images.write_digits(&blocks, &mut s);
+            written.expect("digits of 16 bits");
+            s
+        }
+    }
+
+    /// An honest prover needs few nonces, though the norm of its witness is the bound, and the verifier may
+    /// rely on little more than if the images themselves had been projected.
+    #[test]
+    fn honest_digits_are_as_short_as_the_bound_and_images_little_longer() {
+        let exec = Exec::new(KERNELS.measured(), None);
+        for (pieces, rank, size) in [(1, 1, 2), (2, 30, 200), (7, 300, 40), (3, 2100, 6000)] {
+            let world = World::new(pieces, rank, size);
+            let images = &world.images;
+            let norm = images.groups[0].norm_sq;
+            let extracted = images.extracted_norm_sq(0);
+            let least = norm * IMAGE_FACTOR * IMAGE_FACTOR / (LEMMA_FACTOR * LEMMA_FACTOR);
+            assert!(extracted > least, "{pieces} {rank}: {extracted} of {norm}");
+            if size > 2 {
+                assert!(
+                    4 * extracted < 5 * least,
+                    "{pieces} {rank}: {extracted} of {norm}"
+                );
+                assert!(images.added_norm_sq() < norm / 4, "{pieces} {rank}");
+            }
+            let (mut short, mut shown) = (0, 0);
+            for nonce in 0..16 {
+                let matrix =
+                    |what: &str| Projection::new(Seed::of_name(&format!("{what} {nonce}")));
+                let s = world.under(&matrix("blocks"), exec);
+                short += u32::from(images.are_short(&s));
+                let p = images.project(0, &matrix("digits"), &s, exec);
+                let p = crate::projection::image_norm_sq(&p.expect("never stopped"));
+                shown += u32::from(p <= IMAGE_FACTOR * images.digits_norm_sq(0));
+            }
+            assert!(
+                short >= 14 && shown >= 14,
+                "{pieces} {rank}: {short} and {shown} of 16"
+            );
+        }
+    }
+
+    /// Whoever commits to images that are too long has digits whose projection is too long, whichever of the
+    /// digits it puts them into.
+    #[test]
+    fn digits_of_long_images_have_long_projections() {
+        let exec = Exec::new(KERNELS.measured(), None);
+        let world = World::new(4, 300, 40);
+        let images = &world.images;
+        let honest = world.under(&Projection::new(Seed::of_name("blocks")), exec);
+        let [low, high] = images.digits(0, &honest).map(<[Small]>::len);
+        // What 28 in place of 160 leaves, and a little.
+        let factor = (extracted_digits_norm_sq(images.digits_norm_sq(0)) * 9 / 8).isqrt();
+        for digit in [0, low] {
+            let mut s = honest.clone();
+            let start = images.start();
+            s[start..start + low + high].fill(Small::ZERO);
+            let each = (factor / ((low * DEGREE) as u128).isqrt() + 1) as i16;
+            s[start + digit..][..low].fill(Small([each; DEGREE]));
+            for nonce in 0..8 {
+                let matrix = Projection::new(Seed::of_name(&format!("digits {nonce}")));
+                let p = images.project(0, &matrix, &s, exec).expect("never stopped");
+                let p = crate::projection::image_norm_sq(&p);
+                assert!(
+                    p > IMAGE_FACTOR * images.digits_norm_sq(0),
+                    "{digit} {nonce}"
+                );
+            }
+        }
+    }
 }

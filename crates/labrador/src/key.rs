@@ -1,5 +1,7 @@
 //! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
 
+use std::ops::Range;
+
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::kernel::Vectors;
@@ -26,8 +28,16 @@ pub(crate) const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
 /// `Z[W]/(W^(64 group) + 1)`, else a truncation of it.
 pub(crate) struct Key {
     elements: Vec<Ntt>,
-    /// The same times `X`, for products that wrap around `Y^group = X`.
-    turned: Vec<Ntt>,
+}
+
+/// Some columns of the matrix of a key.
+pub(crate) struct Columns<'a> {
+    key: &'a Key,
+    rows: usize,
+    /// Elements times `X` of the groups of these columns, for products that wrap around `Y^group = X`.
+    by_x: Vec<Ntt>,
+    /// The first column of the first group.
+    first: usize,
 }
 
 /// Rows of a commitment are at most this many, so that a group has at most this many elements.
@@ -40,10 +50,8 @@ impl Key {
         let padded = length.next_multiple_of(ROWS_MAX);
         let mut stream = Seed::of_name(name).stream();
         let elements: Vec<Rq> = (0..padded).map(|_| stream.element()).collect();
-        let turned: Vec<Rq> = elements.iter().map(times_x).collect();
         Self {
             elements: backend.transforms(&elements),
-            turned: backend.transforms(&turned),
         }
     }
 
@@ -56,17 +64,23 @@ impl Key {
     /// Bytes of memory of the key.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {
-        (self.elements.len() + self.turned.len()) * size_of::<Ntt>()
+        self.elements.len() * size_of::<Ntt>()
     }
 
-    /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
-    #[inline(always)]
-    pub(crate) fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
-        let (start, within) = group_of(rows, column);
-        if row >= within {
-            &self.elements[start + row - within]
-        } else {
-            &self.turned[start + rows.next_power_of_two() + row - within]
+    /// Some columns, for a commitment of `rows` rows.
+    pub(crate) fn columns(
+        &self,
+        rows: usize,
+        columns: Range<usize>,
+        backend: Backend,
+    ) -> Columns<'_> {
+        let (first, _) = group_of(rows, columns.start);
+        let end = columns.end.next_multiple_of(rows.next_power_of_two());
+        Columns {
+            key: self,
+            rows,
+            by_x: backend.many_by_x(&self.elements[first..end]),
+            first,
         }
     }
 
@@ -89,7 +103,8 @@ impl Key {
         Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 
-    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on.
+    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on;
+    /// `by_x` is overwritten.
     ///
     /// # Panics
     /// If there are more than [`ROWS_MAX`] rows.
@@ -99,6 +114,7 @@ impl Key {
         weights: &[Ntt],
         first: usize,
         sums: &mut [Ntt],
+        by_x: &mut [Ntt; ROWS_MAX],
     ) {
         let rows = weights.len();
         let group = rows.next_power_of_two();
@@ -106,15 +122,37 @@ impl Key {
         while done < sums.len() {
             let (start, within) = group_of(rows, first + done);
             let count = (group - within).min(sums.len() - done);
-            // Row r of column c is number group + r - c of these, turned ones first.
-            let turned = self.turned[start..start + group].iter();
-            let both = turned.chain(&self.elements[start..]);
-            let line = both.skip(group + 1 - within - count).take(count - 1 + rows);
-            // Read from front to back, as memory gives most at a time: the sums take a vector of each
-            // element in turn.
-            let line: Vec<Ntt> = line.cloned().collect();
-            Ntt::add_diagonals_in::<V>(&mut sums[done..done + count], &line, weights);
+            // Row r of column c is number group + r - c of the elements times X and the elements.
+            // The sums take a vector of each element in turn; what is multiplied by X was read from front to
+            // back before, as memory gives most at a time.
+            let elements = &self.elements[start..start + group];
+            let length = count - 1 + rows;
+            let wrapped = &elements[group + 1 - within - count..];
+            let wrapped = &wrapped[..length.min(wrapped.len())];
+            for (element, by_x) in wrapped.iter().zip(&mut *by_x) {
+                element.by_x_in::<V>(by_x);
+            }
+            let mut line = [&elements[0]; 2 * ROWS_MAX];
+            let both = by_x[..wrapped.len()].iter().chain(elements);
+            for (place, element) in line[..length].iter_mut().zip(both) {
+                *place = element;
+            }
+            let line = &line[..length];
+            Ntt::add_diagonals_in::<V>(&mut sums[done..done + count], line, weights);
             done += count;
+        }
+    }
+}
+
+impl Columns<'_> {
+    /// The entry of the matrix in `row` and `column`.
+    #[inline(always)]
+    pub(crate) fn entry(&self, row: usize, column: usize) -> &Ntt {
+        let (start, within) = group_of(self.rows, column);
+        if row >= within {
+            &self.key.elements[start + row - within]
+        } else {
+            &self.by_x[start - self.first + self.rows.next_power_of_two() + row - within]
         }
     }
 }
@@ -124,13 +162,6 @@ impl Key {
 fn group_of(rows: usize, column: usize) -> (usize, usize) {
     let within = column & (rows.next_power_of_two() - 1);
     (column - within, within)
-}
-
-fn times_x(x: &Rq) -> Rq {
-    let mut turned = x.centred();
-    turned.rotate_right(1);
-    turned[0] = -turned[0];
-    Rq::from_integers(&turned)
 }
 
 #[cfg(test)]
@@ -143,6 +174,13 @@ mod tests {
         let pool = pool.expect("two threads");
         let exec = Exec::new(KERNELS.measured(), Some(&pool));
         key.commit(rows, vector, exec).expect("never stopped")
+    }
+
+    fn times_x(x: &Rq) -> Rq {
+        let mut turned = x.centred();
+        turned.rotate_right(1);
+        turned[0] = -turned[0];
+        Rq::from_integers(&turned)
     }
 
     /// The product in `R[Y]/(Y^group - X)` by the definition.
@@ -196,7 +234,9 @@ mod tests {
 
         #[inline(always)]
         fn run<V: Vectors>(self) {
-            self.0.add_columns_in::<V>(self.1, self.2, self.3);
+            let mut by_x = [const { Ntt::zero() }; ROWS_MAX];
+            self.0
+                .add_columns_in::<V>(self.1, self.2, self.3, &mut by_x);
         }
     }
 
@@ -217,8 +257,9 @@ mod tests {
                 backend.run(AddColumns(&key, &weights, range.start, sums));
             }
             assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
+            let matrix = key.columns(rows, 0..vector.len(), backend);
             for (c, column) in columns.iter().enumerate() {
-                let entries = (0..rows).map(|row| key.entry(rows, row, c));
+                let entries = (0..rows).map(|row| matrix.entry(row, c));
                 let alone = Ntt::dot(entries.zip(&weights));
                 assert_eq!(column.to_rq(), alone.to_rq(), "{backend}: {c}");
             }

@@ -151,10 +151,11 @@ impl<'a> Pieces<'a> {
             |sum, [tile, _], places| {
                 self.read(tile, pieces.clone(), places, exec);
                 let (first, count) = places;
+                let columns = key.columns(rows, first..first + count, exec.backend());
                 sum.add(
                     count,
                     |i, k| tile.at(i, k),
-                    |row, k| key.entry(rows, row, first + k),
+                    |row, k| columns.entry(row, first + k),
                     exec.backend(),
                 );
             },
@@ -194,7 +195,8 @@ impl<'a> Pieces<'a> {
         )
     }
 
-    /// `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over these.
+    /// `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over these, all
+    /// zero behind their ends, which are the same.
     pub(crate) fn evaluate(
         &self,
         from: usize,
@@ -207,8 +209,12 @@ impl<'a> Pieces<'a> {
             || Matrix::zero(phis.len(), 1),
             |sum, [tile, forms], (first, count)| {
                 for piece in from..self.pieces {
-                    self.read(tile, piece..piece + 1, (first, count), exec);
                     let start = (piece - from) * self.rank + first;
+                    let count = count.min(phis[0].len().saturating_sub(start));
+                    if count == 0 {
+                        continue;
+                    }
+                    self.read(tile, piece..piece + 1, (first, count), exec);
                     forms.places = count;
                     forms.residues.clear();
                     for phi in phis {

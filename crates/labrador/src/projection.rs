@@ -128,21 +128,45 @@ impl Projection {
 }
 
 impl Projection {
-    /// [`Projection::collapse`] as residues.
-    #[must_use]
+    /// [`Projection::collapse`] of elements from `first` on as residues, those of all lifts together.
     pub(crate) fn collapse_residues(
         &self,
-        indices: Range<usize>,
+        first: usize,
         weights: &[Weights; LIFTS],
+        out: &mut [Lifts],
         backend: Backend,
-    ) -> [Vec<Ntt>; LIFTS] {
+    ) {
         backend.run(CollapseResidues {
             projection: self,
-            indices,
+            first,
             weights,
-        })
+            out,
+        });
+    }
+
+    /// Adds to each sum what [`Projection::collapse`] gives for its element in each of some runs, each
+    /// lift under its factor. A run has its first element and its factors.
+    pub(crate) fn add_collapsed(
+        &self,
+        runs: &[(usize, &Lifts)],
+        weights: &[Weights; LIFTS],
+        sums: &mut [Ntt],
+        backend: Backend,
+    ) {
+        backend.run(AddCollapsed {
+            projection: self,
+            runs,
+            weights,
+            sums,
+        });
     }
 }
+
+/// A number of each lift.
+pub(crate) type Lifts = [Ntt; LIFTS];
+
+/// Zeros.
+pub(crate) const NO_LIFTS: Lifts = [const { Ntt::zero() }; LIFTS];
 
 /// The planes of one ring element after another.
 struct Planes(Stream, Box<SignPlanes>);
@@ -256,28 +280,65 @@ impl Pass for Collapse<'_> {
 /// The same as residues, for sums that are read once.
 struct CollapseResidues<'a> {
     projection: &'a Projection,
-    indices: Range<usize>,
+    first: usize,
     weights: &'a [Weights; LIFTS],
+    out: &'a mut [Lifts],
 }
 
 impl Pass for CollapseResidues<'_> {
-    type Output = [Vec<Ntt>; LIFTS];
+    type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self) -> [Vec<Ntt>; LIFTS] {
+    fn run<V: Vectors>(self) {
         let weights = V::sign_weights(self.weights);
-        let mut planes = self.projection.planes(self.indices.start);
-        let mut out = [const { Vec::new() }; LIFTS];
-        for out in &mut out {
-            out.reserve(self.indices.len());
+        let mut planes = self.projection.planes(self.first);
+        collapse_residues::<V>(&mut planes, &weights, self.out);
+    }
+}
+
+#[inline(always)]
+fn collapse_residues<V: Vectors>(planes: &mut Planes, weights: &V::SignWeights, out: &mut [Lifts]) {
+    for out in out {
+        let sums = column_sums::<V>(planes.next(), weights);
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            *out = Ntt::from_sums_in::<V>(sums);
         }
-        for _ in self.indices {
-            let sums = column_sums::<V>(planes.next(), &weights);
-            for (out, sums) in out.iter_mut().zip(&sums) {
-                out.push(Ntt::from_sums_in::<V>(sums));
+    }
+}
+
+/// See [`Projection::add_collapsed`].
+struct AddCollapsed<'a> {
+    projection: &'a Projection,
+    runs: &'a [(usize, &'a Lifts)],
+    weights: &'a [Weights; LIFTS],
+    sums: &'a mut [Ntt],
+}
+
+/// Elements of each run at a time: those of eight runs stay near.
+const NEAR: usize = 4;
+
+impl Pass for AddCollapsed<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let weights = V::sign_weights(self.weights);
+        let runs = self
+            .runs
+            .iter()
+            .map(|(first, _)| self.projection.planes(*first));
+        let mut planes: Vec<Planes> = runs.collect();
+        let mut terms = vec![NO_LIFTS; NEAR * planes.len()];
+        for sums in self.sums.chunks_mut(NEAR) {
+            for (planes, terms) in planes.iter_mut().zip(terms.chunks_exact_mut(NEAR)) {
+                collapse_residues::<V>(planes, &weights, &mut terms[..sums.len()]);
+            }
+            for (k, sum) in sums.iter_mut().enumerate() {
+                let terms = terms[k..].iter().step_by(NEAR).flatten();
+                let factors = self.runs.iter().flat_map(|(_, factors)| *factors);
+                sum.add_dot_in::<V>(terms.zip(factors));
             }
         }
-        out
     }
 }
 
@@ -391,9 +452,30 @@ mod tests {
                 projection.collapse(2..7, &weights, backend),
                 projection.collapse(2..7, &weights, portable)
             );
-            let residues = projection.collapse_residues(2..7, &weights, backend);
-            let elements = residues.map(|residues| backend.elements(&residues));
-            assert_eq!(elements, projection.collapse(2..7, &weights, portable));
+            let alone = projection.collapse(2..7, &weights, portable);
+            let mut residues = vec![NO_LIFTS; 5];
+            projection.collapse_residues(2, &weights, &mut residues, backend);
+            for (k, residues) in residues.iter().enumerate() {
+                let elements = residues.each_ref().map(|x| backend.element(x));
+                assert_eq!(elements, alone.each_ref().map(|alone| alone[k].clone()));
+            }
+            // Elements 2 + k and 3 + k and 4 + k.
+            let factors: [Lifts; 3] = std::array::from_fn(|run| {
+                std::array::from_fn(|l| Ntt::from_small(&vector[LIFTS * (run % 2) + l]))
+            });
+            let runs: Vec<(usize, &Lifts)> = (2..).zip(&factors).collect();
+            let mut sums = vec![Ntt::from_rq(&alone[0][0]); 3];
+            projection.add_collapsed(&runs, &weights, &mut sums, backend);
+            for (k, sum) in sums.iter().enumerate() {
+                let mut expected = alone[0][0].clone();
+                for (run, factors) in factors.iter().enumerate() {
+                    for (alone, factor) in alone.iter().zip(factors) {
+                        let term = Ntt::from_rq(&alone[run + k]).times(factor).to_rq();
+                        expected.add(&term);
+                    }
+                }
+                assert_eq!(sum.to_rq(), expected, "{backend}");
+            }
         }
         for (lift, weight) in weights.iter().enumerate() {
             let collapsed = projection.collapse(0..vector.len(), &weights, portable);

@@ -8,7 +8,7 @@ use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Linear, Openings, place};
-use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::form::{Equations, Form, Garbage, lifts, pairs, weights_of_padding};
 use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
@@ -170,6 +170,7 @@ impl Prover<'_> {
     ) -> Result<Form, ProveError> {
         self.step_of_level("lifts", "later: lifts")?;
         let transcript = &self.sender.transcript;
+        let padding = shown.without_digits(equations.padding(cut));
         let shown = ShownLifts::draw(shown, transcript);
         let mut forms = lifts(equations, cut, &shown, transcript, self.exec)?;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
@@ -188,6 +189,7 @@ impl Prover<'_> {
             equations,
             cut,
             &forms,
+            &padding,
             self.exec,
         )?)
     }
@@ -200,8 +202,10 @@ impl Prover<'_> {
             let matrix = Projection::new(before.seed("blocks", u64::from(nonce)));
             let pieces = &s[..images.start()];
             let blocks = matrix.project_blocks(pieces, images.rank, BLOCK, self.exec)?;
-            let short = images.are_short(&blocks) || self.is_forced();
-            if short && images.write_digits(&blocks, s).is_some() {
+            if images.write_digits(&blocks, s).is_none() {
+                continue;
+            }
+            if images.are_short(s) || self.is_forced() {
                 lie_at!(self, Second(&mut s[images.start()..]));
                 self.sender.byte("blocks nonce", nonce);
                 return Ok(matrix);
@@ -469,13 +473,14 @@ pub(crate) fn draw_weights(stream: &mut Stream) -> [Ntt; LIFTS] {
     std::array::from_fn(|_| Ntt::from_small_bounded(&weight(stream), 2))
 }
 
-/// The one equation that remains of a level: its lifts and its equations in `R_Q`, each with a
-/// short weight of the transcript.
+/// The one equation that remains of a level: its lifts and its equations in `R_Q`, those of padding
+/// among them, each with a short weight of the transcript.
 pub(crate) fn combine(
     transcript: &Transcript,
     equations: &dyn Equations,
     cut: &Cut,
     lifts: &[Form; LIFTS],
+    padding: &[usize],
     exec: Exec<'_>,
 ) -> Result<Form, Stopped> {
     let mut stream = transcript.seed("weights", 0).stream();
@@ -483,6 +488,10 @@ pub(crate) fn combine(
     let mut form = Form::weighted(&weights, lifts, exec)?;
     if let Some(aggregate) = equations.aggregate(cut, &mut stream, &mut form, exec)? {
         aggregate.add_to(&mut form.phi, exec)?;
+    }
+    let weights = weights_of_padding(padding.len(), &mut stream);
+    for (&place, weight) in padding.iter().zip(&weights) {
+        form.phi[place].add(&Rq::from_small(weight));
     }
     Ok(form)
 }

@@ -184,7 +184,7 @@ impl Verifier<'_> {
         self.exec.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
-            t: t.iter().map(Ntt::from_rq).collect(),
+            t: self.exec.backend().transforms(&t),
             g: Garbage::new(cut.pieces, g),
             h,
             challenges,
@@ -234,7 +234,7 @@ impl Verifier<'_> {
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
         let form = &remaining.form;
-        let exec = self.exec;
+        let (exec, backend) = (self.exec, self.exec.backend());
         let one = Cut {
             z_pieces: 0,
             pieces: 1,
@@ -244,18 +244,18 @@ impl Verifier<'_> {
         let opened = z_alone.commit(&keys.inner, tail.kappa, 0..1, exec)?;
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
-            *left == Ntt::dot(c.iter().zip(column)).to_rq()
+            *left == backend.element(&backend.dot(c.iter().zip(column)))
         });
         self.receiver.require(opens, Reject::InnerOpening)?;
         if tail.quadratic {
-            let left = Ntt::dot(z.iter().zip(z)).to_rq();
+            let left = backend.element(&backend.dot(z.iter().zip(z)));
             let right = double_sum(c, &response.g);
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
         let phi = remaining.amortise(cut, c, exec)?;
-        let phi = exec.backend().transforms(&phi);
-        let left = Ntt::dot(phi.iter().zip(z)).to_rq();
+        let phi = backend.transforms(&phi);
+        let left = backend.element(&backend.dot(phi.iter().zip(z)));
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {
             right.add(&Ntt::from_rq(mixed).times(c).to_rq());

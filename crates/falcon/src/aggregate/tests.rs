@@ -1,6 +1,7 @@
 //! Proofs over real signatures.
 
 use super::*;
+use crate::PROOF_BYTES_MAX;
 use crate::plain::Opened;
 use crate::{SIGNATURE_BYTES, SecretKey};
 use alphorn_labrador::{Invalid, KERNELS, ProveError};
@@ -271,6 +272,23 @@ fn a_small_proof_has_its_pinned_bytes() {
     let line = format!("{{ name = \"proof.core128.3\", bytes = {bytes}, sha256 = \"{digest}\" }}");
     let pinned = include_str!("../../../../conformance.toml");
     assert!(pinned.contains(&line), "conformance.toml lacks {line}");
+}
+
+/// A later level may refuse every way to cut what is left of the one before; some number of signatures
+/// would have no parameters then.
+#[test]
+fn every_number_of_signatures_has_parameters() {
+    let numbers = (1..32).step_by(6).chain((100..20_480).step_by(1699));
+    for n in numbers.chain([BLOCKS_FROM[0], BLOCKS_FROM[1], 20_480]) {
+        for preset in Preset::ALL {
+            let schedule = preset.schedule(n, Profile::Core128).expect("parameters");
+            assert!(
+                schedule.bytes < PROOF_BYTES_MAX as u64,
+                "{n}: {}",
+                schedule.bytes
+            );
+        }
+    }
 }
 
 /// Both presets prove the same signatures, where they differ neither accepts the proof of the other, and

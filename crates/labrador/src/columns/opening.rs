@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | scalars | 3 for each row of a piece | coordinate `m` of `eq(r, column)` in this row, 0 in the others |
 //! | blocks | 3 | `e''_(l,b)` times the column of `J` under the weights of lift `l` |
-//! | images | 1 for each piece of images | the forms of all lifts over the digits, and random multiples of the zeros behind |
+//! | images | 1 for each piece of images | the forms of all lifts over the digits, and a weight for each of the zeros behind |
 //!
 //! the form of a piece is a sum of these times elements that both sides compute.
 
@@ -20,14 +20,16 @@ use super::layout::Layout;
 use super::sumcheck::Point;
 use crate::field::{COORDINATES, F, eq_table};
 use crate::folded::{Combine, Families};
+use crate::form::weights_of_padding;
 use crate::images::{Images, ShownLifts};
-use crate::kernel::Dispatch;
+use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::pieces::Pieces;
-use crate::projection::LIFTS;
-use crate::remaining::{AddBlocks, add_digits};
-use crate::ring::{DEGREE, Ntt, Rq, Transforms, add_mod, mul_mod};
+use crate::projection::{LIFTS, Lifts};
+use crate::prove::draw_weights;
+use crate::remaining::AddBlocks;
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
-use crate::transcript::{Transcript, is_left_out};
+use crate::transcript::{Stream, Transcript, is_left_out};
 
 /// Places of a task.
 const PLACES: usize = 32;
@@ -45,9 +47,7 @@ pub(super) struct Opening {
     /// Coordinate by coordinate, of all columns of a part.
     columns: [Vec<u64>; COORDINATES],
     /// The columns of `J`.
-    blocks: [Vec<Ntt>; LIFTS],
-    /// The forms over the pieces of images, zeros behind the digits included.
-    digits: [Vec<Rq>; LIFTS],
+    blocks: Vec<Lifts>,
 }
 
 impl Opening {
@@ -59,30 +59,17 @@ impl Opening {
         exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
         let images = layout.images();
-        let mut digits = shown.of_images(exec)?;
-        let padding = images.image_pieces() * images.rank - digits[0].len();
-        let drawn = exec.try_map(LIFTS, |l| {
+        let scalars = std::array::from_fn(|l| {
             let mut stream = transcript.seed("lift equations", l as u64).stream();
             let mut scalars: [u64; COORDINATES] = std::array::from_fn(|_| stream.residue());
-            let mut multiples: Vec<Rq> = (0..padding).map(|_| stream.element()).collect();
-            if is_left_out!(transcript, Padding) {
-                multiples.fill(Rq::ZERO);
-            }
             if is_left_out!(transcript, Value) {
                 scalars.fill(0);
             }
-            (scalars, multiples)
-        })?;
-        let mut scalars = [[0; COORDINATES]; LIFTS];
-        for (l, (own, mut multiples)) in drawn.into_iter().enumerate() {
-            scalars[l] = own;
-            digits[l].append(&mut multiples);
-        }
+            scalars
+        });
         let constants = std::array::from_fn(|l| {
-            let terms = scalars[l].iter().zip(value.0);
-            terms.fold(shown.constant(l), |sum, (&m, y)| {
-                add_mod(sum, mul_mod(m, y))
-            })
+            let terms = (scalars[l] as [u64; COORDINATES]).into_iter().zip(value.0);
+            terms.fold(shown.constant(l), |sum, (m, y)| add_mod(sum, mul_mod(m, y)))
         });
         let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
         let count = layout.columns.div_ceil(layout.parts);
@@ -97,7 +84,6 @@ impl Opening {
             point,
             columns,
             blocks,
-            digits,
         })
     }
 
@@ -153,12 +139,14 @@ impl Opening {
                     let place = |k: usize| {
                         let k = chunk * PLACES + k;
                         let block = self.shown.of_block(l, k / crate::images::BLOCK);
-                        (block, &self.blocks[l][k % crate::images::BLOCK])
+                        (block, &self.blocks[k % crate::images::BLOCK][l])
                     };
                     let scalars: Vec<u64> = (0..out.len()).map(|k| place(k).0).collect();
                     let constants = Ntt::constants(&scalars, backend);
                     let products = constants.iter().enumerate();
-                    let products: Vec<Ntt> = products.map(|(k, c)| c.times(place(k).1)).collect();
+                    let products: Vec<Ntt> = products
+                        .map(|(k, c)| backend.product(c, place(k).1))
+                        .collect();
                     out.clone_from_slice(&backend.transforms(&backend.elements(&products)));
                 }
             } else {
@@ -193,12 +181,13 @@ impl Opening {
         let scalars = self.scalar_families() * pieces;
         let first = backend.transforms(&products[..scalars]);
         // The forms of images belong to the last pieces.
-        let forms = self.digits.each_ref().map(|form| &form[..]);
+        let digits = self.shown.of_images(exec)?;
+        let forms = digits.each_ref().map(|form| &form[..]);
         let mut out = s.evaluate(self.images.pieces(), &forms, exec)?;
         for (l, value) in out.iter_mut().enumerate() {
             let elements = backend.transforms(&self.elements(l));
             for (a, x) in elements.iter().zip(&first) {
-                value.add(&a.times(x).to_rq());
+                value.add(&backend.element(&backend.product(a, x)));
             }
             for piece in 0..self.images.pieces() {
                 let x = &products[scalars + l * pieces + piece];
@@ -208,12 +197,10 @@ impl Opening {
         Ok(out)
     }
 
-    /// The families under the weights of the lifts.
-    pub(super) fn weighted(
-        self,
-        weights: &[Ntt; LIFTS],
-        exec: Exec<'_>,
-    ) -> Result<(Shared, Vec<Rq>), Stopped> {
+    /// The families under weights that the stream has next: those of the lifts, which are returned, and of
+    /// the zeros behind the digits.
+    pub(super) fn weighted(self, stream: &mut Stream, exec: Exec<'_>) -> Result<Weighted, Stopped> {
+        let weights = &draw_weights(stream);
         let pieces = self.pieces();
         let count = self.scalar_families() * pieces;
         let elements = exec.try_map(LIFTS, |l| self.elements(l))?;
@@ -233,13 +220,21 @@ impl Opening {
         for own in self.images.pieces()..pieces {
             coefficients.extend((0..pieces).map(|piece| Rq::constant(i64::from(piece == own))));
         }
-        let mut images = vec![Rq::ZERO; self.images.image_pieces() * self.images.rank];
-        add_digits(&self.digits, 0, weights, &mut images, exec)?;
+        let each = vec![weights.clone(); self.images.image_pieces()];
+        let digits = self.shown.images_under(&each, exec)?;
+        let padding = self.images.image_pieces() * self.images.rank - digits.len();
+        let padding = weights_of_padding(padding, stream);
+        let weights = weights.clone();
         let shared = Shared {
             opening: self,
-            images,
+            digits,
+            padding,
         };
-        Ok((shared, coefficients))
+        Ok(Weighted {
+            shared,
+            coefficients,
+            weights,
+        })
     }
 }
 
@@ -249,11 +244,21 @@ fn dot(a: &[u64; COORDINATES], x: &F) -> u64 {
     terms.fold(0, |sum, (&a, x)| add_mod(sum, mul_mod(a, x)))
 }
 
+/// The one equation.
+pub(super) struct Weighted {
+    pub(super) shared: Shared,
+    /// The factors of the families, family by family, of all pieces.
+    pub(super) coefficients: Vec<Rq>,
+    /// Of the lifts.
+    pub(super) weights: [Ntt; LIFTS],
+}
+
 /// The families of the one equation.
 pub(super) struct Shared {
     opening: Opening,
-    /// The forms of the images, piece by piece.
-    images: Vec<Rq>,
+    /// The forms of the images, piece by piece: those of digits, and weights of the zeros behind.
+    digits: Vec<Ntt>,
+    padding: Vec<Small>,
 }
 
 impl Shared {
@@ -269,7 +274,9 @@ impl Shared {
             pieces: images.image_pieces(),
             rank: images.rank,
         };
-        let forms = Pieces::wide(&cut, &self.images);
+        let mut forms = self.digits.clone();
+        forms.append(&mut exec.backend().residues_bounded(&self.padding, 2));
+        let forms = Pieces::of_residues(&cut, &forms);
         Ok(forms.products(s, exec)?.elements(exec.backend()))
     }
 
@@ -281,13 +288,19 @@ impl Shared {
         exec: Exec<'_>,
     ) -> Result<Vec<Rq>, Stopped> {
         let backend = exec.backend();
-        let sums = coefficients
-            .chunks_exact(challenges.len())
+        let pieces = challenges.len();
+        // The form of a piece of images belongs to this piece alone, with the factor 1.
+        let own = &challenges[self.opening.images.pieces()..];
+        let shared = coefficients.len() - own.len() * pieces;
+        let sums = coefficients[..shared]
+            .chunks_exact(pieces)
             .map(|of_family| {
                 let of_family = backend.transforms(of_family);
-                Ntt::dot(of_family.iter().zip(challenges)).to_rq()
+                backend.element(&backend.dot(of_family.iter().zip(challenges)))
             });
-        self.combine(&backend.transforms(&sums.collect::<Vec<_>>()), exec)
+        let mut factors = backend.transforms(&sums.collect::<Vec<_>>());
+        factors.extend_from_slice(own);
+        self.combine(&factors, exec)
     }
 
     pub(super) fn families(self, coefficients: Vec<Rq>) -> Families {
@@ -303,11 +316,11 @@ impl Combine for Shared {
         let (opening, backend) = (&self.opening, exec.backend());
         let (scalars, rest) = factors.split_at(opening.scalar_families());
         let (blocks, images) = rest.split_at(LIFTS);
-        let blocks: [Rq; LIFTS] = std::array::from_fn(|l| blocks[l].to_rq());
-        let blocks: Vec<[Ntt; LIFTS]> = (0..opening.images.piece_blocks())
+        let blocks: [Rq; LIFTS] = std::array::from_fn(|l| backend.element(&blocks[l]));
+        let blocks: Vec<Lifts> = (0..opening.images.piece_blocks())
             .map(|b| {
                 std::array::from_fn(|l| {
-                    Ntt::from_rq(&blocks[l].scaled(opening.shown.of_block(l, b)))
+                    backend.transform(&blocks[l].scaled(opening.shown.of_block(l, b)))
                 })
             })
             .collect();
@@ -329,21 +342,36 @@ impl Combine for Shared {
                 factors: scalars,
                 layers: places.clone().map(|k| k / count).collect(),
             });
-            // Three products of residues and residues are the largest sum there is: all that is added
-            // to it is 2^100 or less.
+            // Three products of residues and residues are the largest sum there is: all that is added to
+            // it is below 2^96.
             backend.run(AddBlocks(&mut sums, places, &opening.blocks, &blocks));
+            for (k, factor) in images.iter().enumerate() {
+                backend.run(AddImages(self, k * rank + first, factor, &mut sums));
+            }
             out.clone_from_slice(&backend.elements(&sums));
         })?;
-        for (form, factor) in self.images.chunks_exact(rank).zip(images) {
-            exec.try_fill(&mut out, PLACES, |task, out| {
-                let form = &form[task * PLACES..][..out.len()];
-                let products = backend.products(factor, &backend.transforms(form));
-                for (out, product) in out.iter_mut().zip(&products) {
-                    out.add(product);
-                }
-            })?;
-        }
         Ok(out)
+    }
+}
+
+/// Adds the forms of the images from a place on, under a factor.
+struct AddImages<'a>(&'a Shared, usize, &'a Ntt, &'a mut [Ntt]);
+
+impl Pass for AddImages<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self(shared, first, factor, sums) = self;
+        for (place, sum) in (first..).zip(sums) {
+            match place.checked_sub(shared.digits.len()) {
+                None => sum.add_dot_in::<V>([(&shared.digits[place], factor)]),
+                Some(place) => {
+                    let weight = Ntt::from_small_in::<V>(&shared.padding[place], 2);
+                    sum.add_dot_in::<V>([(&weight, factor)]);
+                }
+            }
+        }
     }
 }
 
@@ -356,11 +384,11 @@ struct AddScalars<'a> {
     layers: Vec<usize>,
 }
 
-impl crate::kernel::Pass for AddScalars<'_> {
+impl Pass for AddScalars<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<V: crate::kernel::Vectors>(self) {
+    fn run<V: Vectors>(self) {
         for (k, (sum, layer)) in self.sums.iter_mut().zip(self.layers).enumerate() {
             let constants = self.constants.iter().map(|constants| &constants[k]);
             let factors = &self.factors[COORDINATES * layer..][..COORDINATES];

@@ -3,7 +3,7 @@
 use alphorn_exec::Exec;
 
 use super::layout::Layout;
-use super::opening::{Opening, Shared};
+use super::opening::{Opening, Shared, Weighted};
 use super::relation::Relation;
 use super::{sumcheck, tables, witness};
 use crate::error::{Invalid, ProveError, Reject, StatementError};
@@ -12,7 +12,7 @@ use crate::form::Quadratic;
 use crate::images::ShownLifts;
 use crate::pieces::Pieces;
 use crate::projection::LIFTS;
-use crate::prove::{Committed, Prover, cross_sums, draw_weights, lie_at};
+use crate::prove::{Committed, Prover, cross_sums, lie_at};
 use crate::ring::{Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Level, PublicBounds};
 use crate::sis::Profile;
@@ -90,7 +90,7 @@ impl<'a> Columns<'a> {
         let of_pair = |i: usize, j: usize| {
             let terms = (0..families).map(|f| (&a[f * pieces + i], &x[f * pieces + j]));
             terms.fold(Rq::ZERO, |mut sum, (a, x)| {
-                sum.add(&a.times(x).to_rq());
+                sum.add(&backend.element(&backend.product(a, x)));
                 sum
             })
         };
@@ -189,9 +189,13 @@ impl FrontEnd for Columns<'_> {
         let mut products = opening.products(&pieces, exec)?;
         let values = opening.values(&products, &pieces, exec)?;
         let values = prover.send_lifts(values, &opening.constants);
-        let weights = draw_weights(&mut prover.sender.transcript.seed("weights", 0).stream());
+        let mut stream = prover.sender.transcript.seed("weights", 0).stream();
         prover.step("linear garbage")?;
-        let (shared, coefficients) = opening.weighted(&weights, exec)?;
+        let Weighted {
+            shared,
+            coefficients,
+            weights,
+        } = opening.weighted(&mut stream, exec)?;
         products.extend(shared.image_products(&pieces, exec)?);
         let h = self.garbage(level, &coefficients, products, exec);
         let (u2, h) = prover.send_garbage(keys, level, h)?;
@@ -228,10 +232,14 @@ impl FrontEnd for Columns<'_> {
         let lifts = ShownLifts::draw(shown, &receiver.transcript);
         let opening = Opening::draw(layout, lifts, opened, &receiver.transcript, exec)?;
         let values = receiver.elements_with_constants("lifts", &opening.constants)?;
-        let weights = draw_weights(&mut receiver.transcript.seed("weights", 0).stream());
+        let mut stream = receiver.transcript.seed("weights", 0).stream();
         let (u2, challenges) = verifier.garbage_and_challenges(level)?;
         exec.step("amortised form")?;
-        let (shared, coefficients) = opening.weighted(&weights, exec)?;
+        let Weighted {
+            shared,
+            coefficients,
+            weights,
+        } = opening.weighted(&mut stream, exec)?;
         Ok(Folded {
             level,
             keys,

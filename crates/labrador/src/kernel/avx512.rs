@@ -10,6 +10,7 @@ use super::{
     ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SQUARE, SignPlanes, Signs,
     Square, Vector, Vectors,
 };
+use crate::ring::Q;
 
 /// See [`super::Dispatch::run`].
 #[inline]
@@ -41,38 +42,47 @@ impl Vectors for Lanes {
     type SignWeights = ByteWeights;
 
     fn sign_weights(weights: &RowWeights) -> Box<ByteWeights> {
-        let mut out = Box::new([[0; SIGN_PARTS]; SIGN_GROUPS]);
-        for (group, words) in out.iter_mut().enumerate() {
-            for (part, word) in words.iter_mut().enumerate() {
-                let (lift, byte) = (part / WEIGHT_BYTES, part % WEIGHT_BYTES);
-                let of_row = |k: usize| weights[lift][SIGN_ROWS * group + k].to_le_bytes()[byte];
-                *word = u32::from_le_bytes(std::array::from_fn(of_row));
+        let mut out = Box::new(ByteWeights {
+            parts: [[0; SIGN_PARTS]; SIGN_GROUPS],
+            totals: [0; SIGN_LIFTS],
+        });
+        for (lift, weights) in weights.iter().enumerate() {
+            for (group, of_rows) in weights.as_chunks::<SIGN_ROWS>().0.iter().enumerate() {
+                let centred = of_rows.map(centred_in_bytes);
+                out.totals[lift] += centred.iter().sum::<i64>();
+                let bytes = centred.map(signed_bytes);
+                let parts = &mut out.parts[group][WEIGHT_BYTES * lift..][..WEIGHT_BYTES];
+                for (byte, part) in parts.iter_mut().enumerate() {
+                    *part = i32::from_le_bytes(bytes.map(|bytes| bytes[byte] as u8));
+                }
             }
         }
         out
     }
 
     /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
-    /// one instruction adds the products of four rows for one part.
+    /// one instruction adds the products of four rows for one part. Signs plus one are not negative, as
+    /// the instruction asks of one side, so that the weights may be read where they are multiplied.
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &ByteWeights, sums: &mut ColumnSums) {
-        *sums = [[0; 64]; SIGN_LIFTS];
         let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
+        for (sums, total) in sums.iter_mut().zip(weights.totals) {
+            *sums = [-total; 64];
+        }
         for columns in 0..4 {
             // SAFETY: `_mm512_setzero_si512` touches no memory, and its operands come from code
             // that has its instruction.
             let mut parts = [unsafe { _mm512_setzero_si512() }; SIGN_PARTS];
-            for (group, weights) in weights.iter().enumerate() {
+            for (group, weights) in weights.parts.iter().enumerate() {
                 let word = |k: usize| u64::from_le_bytes(words[k][4 * group + columns]);
                 // SAFETY: all of it touches no memory, and its operands come from code that has its
                 // instructions.
                 unsafe {
                     let ones = _mm512_set1_epi8(1);
-                    let plus = _mm512_maskz_mov_epi8(word(0), ones);
+                    let plus = _mm512_mask_add_epi8(ones, word(0), ones, ones);
                     let signs = _mm512_mask_sub_epi8(plus, word(1), plus, ones);
                     for (part, &weights) in parts.iter_mut().zip(weights) {
-                        let weights = _mm512_set1_epi32(weights as i32);
-                        *part = _mm512_dpbusd_epi32(*part, weights, signs);
+                        *part = _mm512_dpbusd_epi32(*part, signs, _mm512_set1_epi32(weights));
                     }
                 }
             }
@@ -82,7 +92,7 @@ impl Vectors for Lanes {
                     // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. AVX-512 is
                     // there: only code compiled for it names this type.
                     unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), part) }
-                    // 256 products below 2^8, times 2^40 at most.
+                    // 256 products of at most 2^8, times 2^40 at most.
                     for (sum, x) in sums[16 * columns..].iter_mut().zip(numbers) {
                         *sum += i64::from(x) << (8 * byte);
                     }
@@ -166,8 +176,37 @@ const WEIGHT_BYTES: usize = 6;
 /// Weights of a row, of eight bits each.
 const SIGN_PARTS: usize = SIGN_LIFTS * WEIGHT_BYTES;
 
-/// For each group of rows and each part the weights of its four rows, from the lowest byte on.
-type ByteWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
+/// Weights in signed bytes.
+struct ByteWeights {
+    /// For each group of rows and each part the byte of its four rows, from the lowest on.
+    parts: [[i32; SIGN_PARTS]; SIGN_GROUPS],
+    /// For each lift the sum of all weights.
+    totals: [i64; SIGN_LIFTS],
+}
+
+/// The greatest number of six signed bytes.
+const SIGNED_MAX: u64 = 0x7f7f_7f7f_7f7f;
+
+/// The number of the class of a residue that six signed bytes hold: they go down to
+/// `SIGNED_MAX + 1 - Q` and further.
+fn centred_in_bytes(residue: u64) -> i64 {
+    if residue <= SIGNED_MAX {
+        residue as i64
+    } else {
+        residue as i64 - Q as i64
+    }
+}
+
+const _: () = assert!(Q - SIGNED_MAX - 1 <= 0x8080_8080_8080);
+
+/// Such a number as signed bytes, from the lowest on.
+fn signed_bytes(mut x: i64) -> [i8; WEIGHT_BYTES] {
+    std::array::from_fn(|_| {
+        let byte = x as i8;
+        x = (x - i64::from(byte)) >> 8;
+        byte
+    })
+}
 
 const _: () = assert!(
     SIGN_GROUPS * 32 == 2048,

@@ -93,7 +93,7 @@ pub(crate) const SIGN_LIFTS: usize = 3;
 /// bits `256 (row / 4) + 4 column + row mod 4` of both.
 pub(crate) type SignPlanes = [[u8; 2048]; 2];
 
-/// For each lift the weight of each row, below `2^48`.
+/// For each lift the weight of each row, a residue modulo `Q`.
 pub(crate) type RowWeights = [[u64; SIGN_ROWS * SIGN_GROUPS]; SIGN_LIFTS];
 
 /// For each lift the sum of each column.
@@ -113,7 +113,7 @@ pub trait Vectors {
     /// Brings weights into that form.
     fn sign_weights(weights: &RowWeights) -> Box<Self::SignWeights>;
 
-    /// `sums[lift][column] = sum_row sign[row][column] weight[lift][row]`.
+    /// `sums[lift][column] = sum_row sign[row][column] weight[lift][row]` modulo `Q`, below `2^57`.
     fn weigh_signs(planes: &SignPlanes, weights: &Self::SignWeights, sums: &mut ColumnSums);
 
     /// `signs[row][column]`.

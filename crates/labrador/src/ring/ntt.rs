@@ -100,7 +100,7 @@ impl Ntt {
     /// The zero element.
     #[must_use]
     #[inline(always)]
-    pub(crate) fn zero() -> Self {
+    pub(crate) const fn zero() -> Self {
         Self {
             rows: Rows::ZERO,
             bound: Bound::ZERO,
@@ -242,6 +242,13 @@ impl Ntt {
         }
     }
 
+    /// Writes the product with `X`.
+    #[inline(always)]
+    pub(crate) fn by_x_in<V: Vectors>(&self, out: &mut Self) {
+        transform::by_x::<V::Wide>(&self.rows, &mut out.rows);
+        out.bound = self.bound;
+    }
+
     /// The sum of the products of pairs.
     #[must_use]
     pub(crate) fn dot<'a>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
@@ -291,7 +298,11 @@ impl Ntt {
     /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
     /// either.
     #[inline(always)]
-    pub(crate) fn add_diagonals_in<V: Vectors>(sums: &mut [Self], line: &[Self], weights: &[Self]) {
+    pub(crate) fn add_diagonals_in<V: Vectors>(
+        sums: &mut [Self],
+        line: &[&Self],
+        weights: &[Self],
+    ) {
         let (count, rows) = (sums.len(), weights.len());
         assert!(count <= PRODUCTS_MAX && rows <= PRODUCTS_MAX);
         assert_eq!(line.len() + 1, count + rows);
@@ -422,6 +433,7 @@ impl<'a, I: Iterator<Item = (&'a Ntt, &'a Ntt)>> Pass for Dot<I> {
     }
 }
 
+pass!(OfRq(Rq), |self, V| Ntt::from_rq_in::<V>(self.0) => Ntt);
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
 
@@ -466,19 +478,47 @@ pass!(ManyTo([Ntt]), |self, V| {
 pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
     let mut out = Vec::with_capacity(self.1.len());
     for x in self.1 {
-        out.push(x.times_in::<V>(self.0).to_rq_in::<V>());
+        out.push(x.times_in::<V>(self.0));
     }
     out
-} => Vec<Rq>);
+} => Vec<Ntt>);
 
-/// Between elements and residues, many at once.
+pass!(ManyByX([Ntt]), |self, V| {
+    let mut out = vec![Ntt::zero(); self.0.len()];
+    for (x, out) in self.0.iter().zip(&mut out) {
+        x.by_x_in::<V>(out);
+    }
+    out
+} => Vec<Ntt>);
+
+/// Between elements and residues, on a kernel.
 pub(crate) trait Transforms: Copy {
-    /// The products of one integer polynomial and many, as classes.
+    /// The product of two integer polynomials.
+    #[must_use]
+    fn product(self, a: &Ntt, b: &Ntt) -> Ntt;
+
+    /// The products of one integer polynomial and many.
+    #[must_use]
+    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt>;
+
+    /// The products of `X` and many.
+    #[must_use]
+    fn many_by_x(self, vector: &[Ntt]) -> Vec<Ntt>;
+
+    /// The sum of the products of pairs.
+    #[must_use]
+    fn dot<'a>(self, pairs: impl IntoIterator<Item = (&'a Ntt, &'a Ntt)>) -> Ntt;
+
+    /// The centred representative of a class.
+    #[must_use]
+    fn transform(self, x: &Rq) -> Ntt;
+
+    /// The class of an integer polynomial.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
     #[must_use]
-    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq>;
+    fn element(self, x: &Ntt) -> Rq;
 
     /// The residues of many short elements.
     #[must_use]
@@ -507,8 +547,28 @@ pub(crate) trait Transforms: Copy {
 }
 
 impl Transforms for Backend {
-    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq> {
+    fn product(self, a: &Ntt, b: &Ntt) -> Ntt {
+        self.run(Times(a, b))
+    }
+
+    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt> {
         self.run(ManyTimes(by, vector))
+    }
+
+    fn many_by_x(self, vector: &[Ntt]) -> Vec<Ntt> {
+        self.run(ManyByX(vector))
+    }
+
+    fn dot<'a>(self, pairs: impl IntoIterator<Item = (&'a Ntt, &'a Ntt)>) -> Ntt {
+        self.run(Dot(pairs.into_iter()))
+    }
+
+    fn transform(self, x: &Rq) -> Ntt {
+        self.run(OfRq(x))
+    }
+
+    fn element(self, x: &Ntt) -> Rq {
+        self.run(ToRq(x))
     }
 
     fn residues(self, vector: &[Small]) -> Vec<Ntt> {

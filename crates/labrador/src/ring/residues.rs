@@ -62,6 +62,8 @@ pub(super) struct Tables {
     /// Powers of the roots in the order of the butterflies, and in that of the inverse transform.
     pub(super) roots: Roots,
     pub(super) inverse_roots: Roots,
+    /// The values of `X`.
+    pub(super) turn: Rows,
     /// The inverse of 64 and of `PRODUCT / p`.
     pub(super) crt: Factor,
     /// `2^12, 2^24, 2^36`.
@@ -95,6 +97,7 @@ pub(super) static TABLES: Tables = {
         square: NONE,
         roots: NO_ROOTS,
         inverse_roots: NO_ROOTS,
+        turn: NO_ROWS,
         crt: NONE,
         limbs: [NONE; 3],
         parts: [[[0; PRIMES]; PRIMES / 2]; LIFT_PARTS],
@@ -189,6 +192,17 @@ const fn fill(tables: &mut Tables, k: usize) {
         set_root(&mut tables.roots, k, i, 16, root);
         // The roots of a layer, walked backwards, are the negated inverses of its forward roots.
         set_root(&mut tables.inverse_roots, k, DEGREE - 1 - i, 32, root);
+        // The last layer divides `X^2 - root^2`.
+        if i >= DEGREE / 2 {
+            let at = 2 * (i - DEGREE / 2) * PRIMES + k;
+            let scaled = tables.roots.each.scaled[i * PRIMES + k];
+            (tables.turn.values[at], tables.turn.scaled[at]) = (root, scaled);
+            let (root, scaled) = (root.wrapping_neg(), scaled.wrapping_neg());
+            (
+                tables.turn.values[at + PRIMES],
+                tables.turn.scaled[at + PRIMES],
+            ) = (root, scaled);
+        }
         i += 1;
     }
     let mut i = 0;

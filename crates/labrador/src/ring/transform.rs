@@ -49,6 +49,17 @@ fn by_zeta<V: Vector>(a: V, b: Zeta<V>) -> V {
         .sub(quotient.mul_high(V::repeat(&TABLES.p)))
 }
 
+/// The products of a reduced polynomial's values and those of `X`; output reduced.
+#[inline(always)]
+pub(super) fn by_x<V: Vector>(rows: &Rows, out: &mut Rows) {
+    let mut at = 0;
+    while at < SIZE {
+        let x = zetas(&TABLES.turn, at / PRIMES);
+        barrett(by_zeta(V::load(&rows.0[at..]), x)).store(&mut out.0[at..]);
+        at += V::LANES;
+    }
+}
+
 /// A butterfly of the forward transform.
 #[inline(always)]
 fn turn<V: Vector>((x, y): (V, V), zeta: Zeta<V>) -> (V, V) {

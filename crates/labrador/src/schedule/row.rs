@@ -2,7 +2,7 @@
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
 use crate::images::{Group, Images};
-use crate::projection::{ROWS, image_variance};
+use crate::projection::image_variance;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
 
@@ -130,16 +130,15 @@ pub(super) fn norm_is_legal(norm_sq: u128) -> bool {
     with_slack(norm_sq) < u128::from(Q / 2)
 }
 
-/// The same of an output of so many elements that the next level puts under a block projection:
-/// `33 > (160 / 28)^2`, and what the digits of images allow however long they are. The search refuses
-/// a cut whose [`Images::extracted_norm_sq`] is above.
-fn with_slack_of_blocks(norm_sq: u128, elements: usize) -> u128 {
-    let blocks = (elements / 512 + 40) as u128;
-    (norm_sq.saturating_mul(33)).saturating_add(blocks * DIGITS_OF_BLOCK)
+/// The same of an output that the next level puts under a block projection: somewhat over `(160 / 28)^2`,
+/// which leaves room for what the digits of images lose. The search refuses a cut whose
+/// [`Images::extracted_norm_sq`] is above.
+fn with_slack_of_blocks(norm_sq: u128) -> u128 {
+    norm_sq.saturating_mul(SLACK_OF_BLOCKS)
 }
 
-/// `160 / 28^2` times the squared norm of the lower digits of a block's image at most.
-const DIGITS_OF_BLOCK: u128 = 160 * (ROWS as u128) * ((1 << 16) + 1) / (28 * 28) + 1;
+/// See [`with_slack_of_blocks`].
+const SLACK_OF_BLOCKS: u128 = 36;
 
 /// Elements of linear garbage of a level with such pieces.
 pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
@@ -261,7 +260,7 @@ impl Level {
 
     /// The squared norm that the next level guarantees of the output if it has a block projection.
     pub(super) fn slack_of_blocks(&self) -> u128 {
-        with_slack_of_blocks(self.norm_sq_out, 2 * self.cut.rank + self.digits())
+        with_slack_of_blocks(self.norm_sq_out)
     }
 
     /// Ring elements of `v`: the digits of `t`, `g` and `h`.

@@ -188,7 +188,7 @@ fn another_witness_at_a_later_level_is_a_false_equation() {
     }
 }
 
-/// Padding is under no commitment of the level before and in no equation but the lifts: behind
+/// Padding is under no commitment of the level before and in no equation but its own: behind
 /// `v` nothing else notices it, behind `z` it would be a free term of the norm.
 #[test]
 fn padding_that_is_not_zero_is_a_false_equation() {

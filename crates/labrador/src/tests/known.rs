@@ -63,6 +63,6 @@ fn proofs_are_frozen() {
         .expect("a true statement");
     assert_eq!(
         digest(&proof),
-        "c11787dcf0a4e8122b9e341f779521996b0bde3faf4f46ee2b99f1b04835fa76"
+        "2abdbe5b6cbbf74c15ab1302607ab8584735a39653726ff50da2778436d2e774"
     );
 }

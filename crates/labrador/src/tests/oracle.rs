@@ -198,7 +198,9 @@ fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
         Linear::Families(families) => {
             for (f, h) in parts.h.chunks_exact(level.cut.pieces).enumerate() {
                 let mut factors = vec![Ntt::zero(); level.families];
-                factors[f] = Ntt::from_rq(&Rq::constant(1));
+                let mut one = Small::ZERO;
+                one.0[0] = 1;
+                factors[f] = Ntt::from_small_bounded(&one, 1);
                 let exec = Exec::new(KERNELS.measured(), None);
                 let form = families.forms.combine(&factors, exec);
                 let form = elements(&form.expect("never stopped"));

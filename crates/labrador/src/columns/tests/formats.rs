@@ -7,7 +7,7 @@ use super::*;
 use crate::columns::layout::COEFFICIENT_BITS;
 use crate::projection::{LIFTS, ROWS};
 use crate::schedule::{Level, Schedule, Tail};
-use crate::wire::{HEADER_BYTES, Receiver, transcript};
+use crate::wire::{HEADER_BYTES, MAGIC, Receiver, transcript};
 
 #[path = "../../../../../vectors/formats/writer.rs"]
 mod writer;
@@ -150,7 +150,7 @@ fn class(error: &Reject) -> &'static str {
 fn formats_are_those_of_the_vectors() {
     let mut out = Vectors::default();
     for (columns, blocks) in [(3, 0), (512, 1)] {
-        let sample = Sample::new("formats", columns, 512, NORM_SQ);
+        let sample = Sample::new("formats of proofs", columns, 512, NORM_SQ);
         let relation = sample.relation();
         let statement = statement(&sample, &relation, blocks);
         let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
@@ -170,10 +170,11 @@ fn formats_are_those_of_the_vectors() {
             continue;
         }
         let last = proof.len() - 1;
+        assert!(proof[last] < 128, "a bit behind the last number");
         for (what, wrong) in [
             ("a byte more", [&proof[..], &[0]].concat()),
             ("cut off", proof[..1000].to_vec()),
-            ("another version", with(&proof, 4, &[2])),
+            ("another version", with(&proof, 4, &[MAGIC[4] - 1])),
             ("another front end", with(&proof, 5, &[4])),
             (
                 "a coefficient that is Q",
