@@ -33,19 +33,19 @@ pub const PROOF_BYTES_MAX: usize = 98_304;
 const AGGREGATORS_MAX: usize = 8;
 
 /// Nanoseconds of a signature, as `fn-dsa` publishes them, and of a plain verification in a batch of
-/// 10,000, keys decoded: priors, of one thread. This and what follows took commit b4e34ea on a Xeon (Sapphire
+/// 10,000, keys decoded: priors, of one thread. This and what follows took commit 383934094 on a Xeon (Sapphire
 /// Rapids, AVX-512 IFMA), as `results/xeon-2/lattice-1.json` has it. The worker learns the factor of the machine at
 /// hand.
 const SIGN_NS: u64 = 150_000;
-const VERIFY_NS: u64 = 6_590;
+const VERIFY_NS: u64 = 6_140;
 
 /// Nanoseconds of a proof and of its verification: some for any, some for each signature. The lines
-/// through the times of 1,000 and 10,000 signatures: 0.238 and 1.241 s, 44.6 and 110.9 ms.
-const PROVE_NS: (u64, u64) = (127_000_000, 111_000);
-const CHECK_NS: (u64, u64) = (37_200_000, 7_370);
+/// through the times of 1,000 and 10,000 signatures: 0.244 and 1.275 s, 36.8 and 91.4 ms.
+const PROVE_NS: (u64, u64) = (129_000_000, 115_000);
+const CHECK_NS: (u64, u64) = (30_700_000, 6_070);
 
-/// Bytes of memory of a prover: some for any, some for each signature; 128 MB at 1,000 and 431 MB at
-/// 10,000 on one thread, and 450 MB on two, were seen.
+/// Bytes of memory of a prover: some for any, some for each signature; 120 MB at 1,000 and 405 MB at
+/// 10,000 on one thread, and 426 MB on two, were seen.
 const PROVE_BYTES: (u64, u64) = (100 << 20, 35_000);
 
 /// The form of collections.
