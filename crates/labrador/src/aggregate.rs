@@ -384,7 +384,7 @@ impl Under<'_> {
             }
             let within = linear.unwrap_or(index);
             let (element, digit) = (within / level.t_digits, within % level.t_digits);
-            if digit == 0 || index == first || linear == Some(0) {
+            if digit == 0 || index == first {
                 if linear.is_none() {
                     let weight = &weights.inner[element % level.kappa];
                     counts = challenges[element / level.kappa].times_in::<V>(weight);

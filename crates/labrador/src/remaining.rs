@@ -216,12 +216,7 @@ impl<'a> Columns<'a> {
 }
 
 /// Adds the columns of `J` under the multiples of the blocks.
-pub(crate) struct AddBlocks<'a>(
-    pub(crate) &'a mut [Ntt],
-    pub(crate) Range<usize>,
-    pub(crate) &'a [Lifts],
-    pub(crate) &'a [Lifts],
-);
+struct AddBlocks<'a>(&'a mut [Ntt], Range<usize>, &'a [Lifts], &'a [Lifts]);
 
 impl Pass for AddBlocks<'_> {
     type Output = ();

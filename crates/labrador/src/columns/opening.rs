@@ -21,12 +21,11 @@ use super::sumcheck::Point;
 use crate::field::{COORDINATES, F, eq_table};
 use crate::folded::{Combine, Families};
 use crate::form::weights_of_padding;
-use crate::images::{Images, ShownLifts};
+use crate::images::{BLOCK, Images, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Lifts};
 use crate::prove::draw_weights;
-use crate::remaining::AddBlocks;
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
 use crate::transcript::{Stream, Transcript, is_left_out};
@@ -138,8 +137,8 @@ impl Opening {
                 for (chunk, out) in out.chunks_mut(PLACES).enumerate() {
                     let place = |k: usize| {
                         let k = chunk * PLACES + k;
-                        let block = self.shown.of_block(l, k / crate::images::BLOCK);
-                        (block, &self.blocks[k % crate::images::BLOCK][l])
+                        let block = self.shown.of_block(l, k / BLOCK);
+                        (block, &self.blocks[k % BLOCK][l])
                     };
                     let scalars: Vec<u64> = (0..out.len()).map(|k| place(k).0).collect();
                     let constants = Ntt::constants(&scalars, backend);
@@ -324,75 +323,69 @@ impl Combine for Shared {
                 })
             })
             .collect();
-        let (rank, count) = (opening.images.rank, opening.columns[0].len());
-        let mut out = vec![Rq::ZERO; rank];
+        let mut out = vec![Rq::ZERO; opening.images.rank];
         exec.try_fill(&mut out, PLACES, |task, out| {
-            let first = task * PLACES;
-            let places = first..first + out.len();
             let mut sums = vec![Ntt::zero(); out.len()];
-            let of_place = |m: usize| -> Vec<u64> {
-                let columns = places.clone().map(|k| opening.columns[m][k % count]);
-                columns.collect()
-            };
-            let constants: [Vec<Ntt>; COORDINATES] =
-                std::array::from_fn(|m| Ntt::constants(&of_place(m), backend));
-            backend.run(AddScalars {
+            backend.run(AddFamilies {
+                shared: self,
+                scalars,
+                blocks: &blocks,
+                images,
+                first: task * PLACES,
                 sums: &mut sums,
-                constants: &constants,
-                factors: scalars,
-                layers: places.clone().map(|k| k / count).collect(),
             });
-            // Three products of residues and residues are the largest sum there is: all that is added to
-            // it is below 2^96.
-            backend.run(AddBlocks(&mut sums, places, &opening.blocks, &blocks));
-            for (k, factor) in images.iter().enumerate() {
-                backend.run(AddImages(self, k * rank + first, factor, &mut sums));
-            }
             out.clone_from_slice(&backend.elements(&sums));
         })?;
         Ok(out)
     }
 }
 
-/// Adds the forms of the images from a place on, under a factor.
-struct AddImages<'a>(&'a Shared, usize, &'a Ntt, &'a mut [Ntt]);
+/// Adds the forms of all families under their factors, at some places.
+struct AddFamilies<'a> {
+    shared: &'a Shared,
+    scalars: &'a [Ntt],
+    /// For each block the factors of the columns of `J`.
+    blocks: &'a [Lifts],
+    images: &'a [Ntt],
+    first: usize,
+    sums: &'a mut [Ntt],
+}
 
-impl Pass for AddImages<'_> {
+impl Pass for AddFamilies<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        let Self(shared, first, factor, sums) = self;
-        for (place, sum) in (first..).zip(sums) {
-            match place.checked_sub(shared.digits.len()) {
-                None => sum.add_dot_in::<V>([(&shared.digits[place], factor)]),
-                Some(place) => {
-                    let weight = Ntt::from_small_in::<V>(&shared.padding[place], 2);
-                    sum.add_dot_in::<V>([(&weight, factor)]);
-                }
+        let (shared, opening) = (self.shared, &self.shared.opening);
+        let (rank, count) = (opening.images.rank, opening.columns[0].len());
+        let mut values = Vec::with_capacity(COORDINATES * self.sums.len());
+        for place in self.first..self.first + self.sums.len() {
+            for column in &opening.columns {
+                values.push(column[place % count]);
             }
         }
-    }
-}
-
-/// Adds the scalar families.
-struct AddScalars<'a> {
-    sums: &'a mut [Ntt],
-    constants: &'a [Vec<Ntt>; COORDINATES],
-    factors: &'a [Ntt],
-    /// The row of the piece of each place.
-    layers: Vec<usize>,
-}
-
-impl Pass for AddScalars<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) {
-        for (k, (sum, layer)) in self.sums.iter_mut().zip(self.layers).enumerate() {
-            let constants = self.constants.iter().map(|constants| &constants[k]);
-            let factors = &self.factors[COORDINATES * layer..][..COORDINATES];
-            sum.add_dot_in::<V>(constants.zip(factors));
+        let rows = Ntt::constant_rows_in::<V>(&values);
+        let mut constants = [const { Ntt::zero() }; COORDINATES];
+        let places = (self.first..).zip(rows.as_chunks::<COORDINATES>().0);
+        for ((place, rows), sum) in places.zip(self.sums) {
+            for (constant, row) in constants.iter_mut().zip(rows) {
+                constant.set_constant(row);
+            }
+            let scalars = &self.scalars[COORDINATES * (place / count)..];
+            let columns = &opening.blocks[place % BLOCK];
+            let of_columns = columns.iter().zip(&self.blocks[place / BLOCK]);
+            // Three products of residues and residues are the largest sum there is: all that is added to
+            // it is below 2^96.
+            sum.add_dot_in::<V>(constants.iter().zip(scalars).chain(of_columns));
+            for (k, factor) in self.images.iter().enumerate() {
+                let digit = k * rank + place;
+                if let Some(form) = shared.digits.get(digit) {
+                    sum.add_dot_in::<V>([(form, factor)]);
+                } else {
+                    let weight = &shared.padding[digit - shared.digits.len()];
+                    sum.add_dot_in::<V>([(&Ntt::from_small_in::<V>(weight, 2), factor)]);
+                }
+            }
         }
     }
 }

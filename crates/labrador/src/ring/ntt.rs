@@ -2,7 +2,7 @@
 
 use alphorn_exec::Backend;
 
-use super::residues::{BOUND, PRIMES};
+use super::residues::{BOUND, Row};
 use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::transform;
 use super::{DEGREE, Q, Rq, Small};
@@ -174,6 +174,31 @@ impl Ntt {
             *c = super::centred(super::reduce(sum));
         }
         Self::from_integers_in::<V>(&centred, Q / 2)
+    }
+
+    /// What constants have at every root: those of many residues in `[0, Q)`, each the centred
+    /// representative.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn constant_rows_in<V: Vectors>(residues: &[u64]) -> Vec<Row> {
+        let mut out = Vec::with_capacity(residues.len());
+        for chunk in residues.chunks(DEGREE) {
+            let mut centred = [0; DEGREE];
+            for (c, &x) in centred.iter_mut().zip(chunk) {
+                *c = super::centred(x);
+            }
+            let rows = rows::of_centred::<V>(&centred);
+            out.extend_from_slice(&rows.0.as_chunks().0[..chunk.len()]);
+        }
+        out
+    }
+
+    /// Becomes the constant of such a row.
+    #[inline(always)]
+    pub(crate) fn set_constant(&mut self, row: &Row) {
+        let max = (Q / 2) as f64;
+        self.bound = Bound { max, sum: max };
+        self.rows.0.as_chunks_mut().0.fill(*row);
     }
 
     /// The constants of many residues in `[0, Q)`, each the centred representative.
@@ -391,21 +416,9 @@ impl Pass for Constants<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Ntt> {
-        let max = (Q / 2) as f64;
-        let bound = Bound { max, sum: max };
-        let mut out = Vec::with_capacity(self.0.len());
-        for chunk in self.0.chunks(DEGREE) {
-            let mut centred = [0; DEGREE];
-            for (c, &x) in centred.iter_mut().zip(chunk) {
-                *c = super::centred(x);
-            }
-            // One row for each number: a constant has the same value at all roots.
-            let all = rows::of_centred::<V>(&centred);
-            for row in all.0.as_chunks::<PRIMES>().0.iter().take(chunk.len()) {
-                let mut rows = Rows::ZERO;
-                rows.0.as_chunks_mut::<PRIMES>().0.fill(*row);
-                out.push(Ntt { rows, bound });
-            }
+        let mut out = vec![Ntt::zero(); self.0.len()];
+        for (out, row) in out.iter_mut().zip(&Ntt::constant_rows_in::<V>(self.0)) {
+            out.set_constant(row);
         }
         out
     }
