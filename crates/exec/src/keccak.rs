@@ -104,7 +104,7 @@ impl<const RATE: usize> Shakes<RATE> {
     ) -> usize {
         assert!(out.len() >= 4 * RATE, "room for {} numbers", 4 * RATE);
         #[cfg(target_arch = "x86_64")]
-        if backend != Backend::Portable
+        if let Backend::Avx512Dq(_) | Backend::Avx512Vnni(_) | Backend::Avx512Ifma(_) = backend
             && let Some(witness) = Avx512Vbmi2::detect()
         {
             assert!(lane < LANES, "a lane below {LANES}");
