@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use alphorn_exec::{Backend, Exec, Watch};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{
-    Aggregator, Flavour, Form, Item, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
+    Aggregator, Flavour, Item, KeyForm, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
     verify_batch,
 };
 use alphorn_labrador::KERNELS;
@@ -120,7 +120,7 @@ fn plainly(items: &[Item<'_>], backend: Backend) {
         for items in items.chunks(LANES) {
             let keys: Vec<&[u8]> = items.iter().map(|item| &item.key.bytes()[..]).collect();
             let exec = Exec::new(backend, None);
-            let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, &keys, Form::Values, exec);
+            let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, &keys, KeyForm::Values, exec);
             let keys: Vec<PublicKey> = keys.into_iter().flatten().collect();
             let items: Vec<Item<'_>> = (items.iter().zip(&keys))
                 .map(|(item, key)| Item { key, ..*item })

@@ -15,7 +15,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
 
 use crate::hash::{self, Hashed};
-use crate::key::Form;
+use crate::key::KeyForm;
 use crate::plain::{Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
@@ -427,7 +427,7 @@ fn relation<'a>(
     exec: Exec<'_>,
 ) -> Result<Relation<'a>, AggregateError> {
     let keys: Vec<&PublicKey> = signed.iter().map(|s| s.key).collect();
-    PublicKey::prepare(&keys, Form::Coefficients, exec)?;
+    PublicKey::prepare(&keys, KeyForm::Coefficients, exec)?;
     let keys = keys.iter().map(|key| &key.coefficients()[..]).collect();
     Ok(Relation::new(
         DEGREE,

@@ -48,14 +48,14 @@ struct Parts {
 
 /// How `h` is given: 1 kB for each form of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum KeyForm {
     /// At the roots of `Y^512 + 1`: what plain verification multiplies.
     Values,
     /// By coefficients: what a proof multiplies.
     Coefficients,
 }
 
-impl Form {
+impl KeyForm {
     /// The one that keys of a flavour encode.
     fn of(flavour: Flavour) -> Self {
         if flavour.keys_are_coefficients() {
@@ -82,18 +82,18 @@ impl PublicKey {
     /// # Errors
     /// If the bytes are no key of the flavour.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<PublicKey, DecodeError> {
-        let form = Form::of(flavour);
+        let form = KeyForm::of(flavour);
         let mut keys = decode_batch(flavour, &[bytes], form, Backend::Portable);
         keys.remove(0)
     }
 
     /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time on kernel and
-    /// threads of `exec`, and makes the form that will be needed. The other one is made for whoever asks.
+    /// threads of `exec`, and makes the form that will be needed. The other one is made once it is asked for.
     #[must_use]
     pub fn from_bytes_batch(
         flavour: Flavour,
         keys: &[&[u8]],
-        form: Form,
+        form: KeyForm,
         exec: Exec<'_>,
     ) -> Vec<Result<PublicKey, DecodeError>> {
         let parts = exec.map(keys.len().div_ceil(LANES), |part| {
@@ -123,23 +123,23 @@ impl PublicKey {
     /// The values of `h` at the roots of `Y^512 + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
     pub(crate) fn values(&self) -> &[i16; DEGREE] {
-        self.form(Form::Values)
+        self.form(KeyForm::Values)
     }
 
     /// The coefficients of `h`, centred: what a proof multiplies.
     #[must_use]
     pub(crate) fn coefficients(&self) -> &[i16; DEGREE] {
-        self.form(Form::Coefficients)
+        self.form(KeyForm::Coefficients)
     }
 
-    fn cell(&self, form: Form) -> &OnceLock<Box<[i16; DEGREE]>> {
+    fn cell(&self, form: KeyForm) -> &OnceLock<Box<[i16; DEGREE]>> {
         match form {
-            Form::Values => &self.values,
-            Form::Coefficients => &self.coefficients,
+            KeyForm::Values => &self.values,
+            KeyForm::Coefficients => &self.coefficients,
         }
     }
 
-    fn form(&self, form: Form) -> &[i16; DEGREE] {
+    fn form(&self, form: KeyForm) -> &[i16; DEGREE] {
         let alone = || forms::<SQUARE>(self.flavour, &[self.numbers()], form, Backend::Portable);
         self.cell(form).get_or_init(|| alone().remove(0))
     }
@@ -151,7 +151,11 @@ impl PublicKey {
     }
 
     /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
-    pub(crate) fn prepare(keys: &[&PublicKey], form: Form, exec: Exec<'_>) -> Result<(), Stopped> {
+    pub(crate) fn prepare(
+        keys: &[&PublicKey],
+        form: KeyForm,
+        exec: Exec<'_>,
+    ) -> Result<(), Stopped> {
         let each = |part: usize| {
             let rest = &keys[part * LANES..];
             Self::prepare_few(&rest[..rest.len().min(LANES)], form, exec.backend());
@@ -160,7 +164,7 @@ impl PublicKey {
     }
 
     /// The same of up to [`LANES`] keys.
-    pub(crate) fn prepare_few(keys: &[&PublicKey], form: Form, backend: Backend) {
+    pub(crate) fn prepare_few(keys: &[&PublicKey], form: KeyForm, backend: Backend) {
         for keys in keys.chunk_by(|one, other| one.flavour == other.flavour) {
             let missing = keys.iter().filter(|key| key.cell(form).get().is_none());
             let keys: Vec<&PublicKey> = missing.copied().collect();
@@ -187,18 +191,18 @@ impl PublicKey {
 fn forms<const L: usize>(
     flavour: Flavour,
     numbers: &[[i16; DEGREE]],
-    form: Form,
+    form: KeyForm,
     backend: Backend,
 ) -> Vec<Box<[i16; DEGREE]>> {
     let mut out: Vec<Box<[i16; DEGREE]>> = numbers.iter().copied().map(Box::new).collect();
-    if form != Form::of(flavour) {
+    if form != KeyForm::of(flavour) {
         backend.run(Transform::<L>(&mut out, form));
     }
     out
 }
 
 /// Brings up to `L` keys into a form from the other one.
-struct Transform<'a, const L: usize>(&'a mut [Box<[i16; DEGREE]>], Form);
+struct Transform<'a, const L: usize>(&'a mut [Box<[i16; DEGREE]>], KeyForm);
 
 impl<const L: usize> Pass for Transform<'_, L> {
     type Output = ();
@@ -209,8 +213,8 @@ impl<const L: usize> Pass for Transform<'_, L> {
         let mut polys = Polys::<L>::zero();
         polys.load_all::<V>(&keys.iter().map(|key| &**key).collect::<Vec<_>>());
         match form {
-            Form::Values => polys.forward(),
-            Form::Coefficients => {
+            KeyForm::Values => polys.forward(),
+            KeyForm::Coefficients => {
                 polys.inverse();
                 polys.centre();
             }
@@ -223,7 +227,7 @@ impl<const L: usize> Pass for Transform<'_, L> {
 fn decode_batch(
     flavour: Flavour,
     keys: &[&[u8]],
-    form: Form,
+    form: KeyForm,
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
     let decoded: Vec<_> = keys.iter().map(|key| decode_key(flavour, key)).collect();

@@ -35,7 +35,7 @@ pub mod slot;
 
 pub use aggregate::{AggregateError, Aggregator, Preset, Signed, split_salts};
 pub use flavour::Flavour;
-pub use key::{Form, KeyError, PublicKey, SecretKey};
+pub use key::{KeyError, KeyForm, PublicKey, SecretKey};
 pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
 pub use plain::{Item, Refused, verify, verify_batch};
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::codec::{DecodeError, decode_signature};
 use crate::hash::{Hashed, targets};
-use crate::key::Form;
+use crate::key::KeyForm;
 use crate::ring::{LANES, Polys};
 use crate::{DEGREE, Flavour, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
@@ -142,7 +142,7 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
     });
     let targets = targets(&hashed.collect::<Vec<_>>(), backend);
     let keys: Vec<&PublicKey> = good.clone().map(|(item, _)| item.key).collect();
-    PublicKey::prepare_few(&keys, Form::Values, backend);
+    PublicKey::prepare_few(&keys, KeyForm::Values, backend);
     let mut s1 = targets.clone();
     backend.run(Subtract {
         s1: &mut s1,

@@ -10,7 +10,7 @@ use fn_dsa_original as original;
 use proptest::prelude::*;
 
 use crate::codec::{self, DecodeError};
-use crate::key::Form;
+use crate::key::KeyForm;
 use crate::plain::open_batch;
 use crate::ring::Polys;
 use crate::{
@@ -280,7 +280,7 @@ fn batches_of_keys_are_those_of_single_ones() {
                 let bytes = &bytes[..count];
                 let alone = bytes.iter().map(|b| PublicKey::from_bytes(flavour, b));
                 let alone: Vec<_> = alone.collect();
-                for form in [Form::Values, Form::Coefficients] {
+                for form in [KeyForm::Values, KeyForm::Coefficients] {
                     let exec = Exec::new(backend, None);
                     let batch = PublicKey::from_bytes_batch(flavour, bytes, form, exec);
                     assert_eq!(batch, alone, "{backend}");

@@ -4,7 +4,7 @@ use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
 use crate::options::Common;
 use alphorn_exec::Exec;
-use alphorn_falcon::{Flavour, Form, PublicKey};
+use alphorn_falcon::{Flavour, KeyForm, PublicKey};
 use alphorn_node::lanes::serve_child;
 use alphorn_scheme::{Env, Scheme};
 use alphorn_xmss::Set;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 let keys = PublicKey::from_bytes_batch(
                     Flavour::default(),
                     &keys.collect::<Vec<_>>(),
-                    Form::Values,
+                    KeyForm::Values,
                     Exec::new(kernel, None),
                 );
                 let keys = keys.into_iter().collect::<std::result::Result<_, _>>();

@@ -17,7 +17,7 @@ use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
-use alphorn_falcon::{Aggregator, Form, Item, Preset, PublicKey, SALT_BYTES, verify_batch};
+use alphorn_falcon::{Aggregator, Item, KeyForm, Preset, PublicKey, SALT_BYTES, verify_batch};
 use alphorn_labrador::sis::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
@@ -272,7 +272,7 @@ fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<b
     let chunk_holds = |chunk: &[Item<'_>]| -> anyhow::Result<bool> {
         let keys: Vec<&[u8]> = chunk.iter().map(|item| &item.key.bytes()[..]).collect();
         let exec = Exec::new(point.kernel, None);
-        let keys = PublicKey::from_bytes_batch(world.flavour, &keys, Form::Values, exec);
+        let keys = PublicKey::from_bytes_batch(world.flavour, &keys, KeyForm::Values, exec);
         let keys: Vec<PublicKey> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
         let items: Vec<Item<'_>> = (chunk.iter().zip(&keys))
             .map(|(item, key)| Item { key, ..*item })

@@ -2,7 +2,7 @@
 
 use alphorn_exec::Exec;
 use alphorn_falcon::slot::{SIGNED_BYTES, as_original, signed_bytes};
-use alphorn_falcon::{Flavour, Form, Item, PublicKey, SALT_BYTES, Signed, SigningKey};
+use alphorn_falcon::{Flavour, Item, KeyForm, PublicKey, SALT_BYTES, Signed, SigningKey};
 use alphorn_scheme::{MemoryWatermark, Reservation, Role, SignItem, Watermark, list};
 use alphorn_types::{Slot, Validator};
 use anyhow::{Context, ensure};
@@ -96,7 +96,7 @@ impl World {
     ) -> anyhow::Result<Vec<PublicKey>> {
         let key = |i: usize| &self.keys[i % self.keys.len()].public().bytes()[..];
         let bytes: Vec<&[u8]> = (0..count).map(key).collect();
-        let keys = PublicKey::from_bytes_batch(self.flavour, &bytes, Form::Coefficients, exec);
+        let keys = PublicKey::from_bytes_batch(self.flavour, &bytes, KeyForm::Coefficients, exec);
         Ok(keys.into_iter().collect::<Result<_, _>>()?)
     }
 
