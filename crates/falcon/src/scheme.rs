@@ -34,8 +34,8 @@ const AGGREGATORS_MAX: usize = 8;
 
 /// Nanoseconds of a signature, as `fn-dsa` publishes them, and of a plain verification in a batch of
 /// 10,000, keys decoded: priors, of one thread. This and what follows took commit 383934094 on a Xeon (Sapphire
-/// Rapids, AVX-512 IFMA), by the command of `results/xeon-2/lattice-1.json`. The worker learns the factor of the machine at
-/// hand.
+/// Rapids, AVX-512 IFMA), by the command of `results/xeon-2/lattice-1.json`. The worker learns the factor of
+/// the processor that it runs on.
 const SIGN_NS: u64 = 150_000;
 const VERIFY_NS: u64 = 6_140;
 

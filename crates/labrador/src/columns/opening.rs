@@ -58,17 +58,19 @@ impl Opening {
         exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
         let images = layout.images();
-        let scalars = std::array::from_fn(|l| {
+        let scalars: [[u64; COORDINATES]; LIFTS] = std::array::from_fn(|l| {
             let mut stream = transcript.seed("lift equations", l as u64).stream();
-            let mut scalars: [u64; COORDINATES] = std::array::from_fn(|_| stream.residue());
+            let mut scalars = std::array::from_fn(|_| stream.residue());
             if is_left_out!(transcript, Value) {
                 scalars.fill(0);
             }
             scalars
         });
         let constants = std::array::from_fn(|l| {
-            let terms = (scalars[l] as [u64; COORDINATES]).into_iter().zip(value.0);
-            terms.fold(shown.constant(l), |sum, (m, y)| add_mod(sum, mul_mod(m, y)))
+            let terms = scalars[l].iter().zip(value.0);
+            terms.fold(shown.constant(l), |sum, (&m, y)| {
+                add_mod(sum, mul_mod(m, y))
+            })
         });
         let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
         let count = layout.columns.div_ceil(layout.parts);

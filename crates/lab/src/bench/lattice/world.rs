@@ -88,7 +88,7 @@ impl World {
         sign(&self.keys[i % self.keys.len()], self.permit(i)?)
     }
 
-    /// The keys of the first `count` signatures, from their bytes.
+    /// The keys of the first `count` signatures, from their bytes, in the form that a proof needs.
     pub(super) fn decode_keys(
         &self,
         count: usize,
