@@ -433,9 +433,10 @@ fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
         "--validators=16",
         "--committees=1",
         "--warmup-slots=0",
-        "--slots=10",
+        "--slots=22",
         "--preset=custom:1200:0,240,480,720,960",
         "--faults=prover",
+        "--fault-every=6",
         "--record",
         "--allow-missed=1000000",
         "--keep",
@@ -451,7 +452,8 @@ fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
     let told: Value = serde_json::from_str(&told).unwrap();
     let count = |name: &str| told["worker"][name].as_u64().unwrap();
     assert!(count("provers_killed") > 0, "{}", told["worker"]);
-    assert!(count("crashes") > 0, "{}", told["worker"]);
+    // A death that no job caused is held against none.
+    assert_eq!(count("quarantined"), 0);
     assert_eq!(count("self_verify_failures"), 0);
     assert_eq!(told["agreement"], true);
     let nodes = told["nodes"].as_array().unwrap();

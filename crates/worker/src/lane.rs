@@ -210,7 +210,7 @@ impl<T: Task> Bench<T> {
                 };
                 (ended, cpu_ns, peak_bytes)
             }
-            Told::Died => (Ended::Crashed(name_of(&*order.task)), 0, 0),
+            Told::Died | Told::Lost => (Ended::Crashed(name_of(&*order.task)), 0, 0),
             Told::Unfit(reason) => (Ended::Refused(reason), 0, 0),
         };
         Once {

@@ -8,7 +8,9 @@ use alphorn_scheme::{Class, JobId, Outcome};
 use alphorn_types::Time;
 use alphorn_worker::{ChildCommand, Config, Finished, Request, Worker, WorkerConfig, serve_child};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     if filter.as_deref() == Some(CHILD) {
         return serve_child::<Toy>(|setup| match setup {
             b"unfit" => Err("commanded".into()),
+            _ if is_born_dead(setup) => std::process::abort(),
             _ => Ok(ToyEnv::default()),
         });
     }
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
         (
             "a_child_that_cannot_be_set_up_refuses",
             a_child_that_cannot_be_set_up_refuses,
+        ),
+        (
+            "no_job_is_blamed_for_what_died_before_it",
+            no_job_is_blamed_for_what_died_before_it,
         ),
         (
             "low_memory_takes_a_child_for_each_job",
@@ -321,6 +328,80 @@ fn a_child_that_cannot_be_set_up_refuses() {
     });
     let refused = run(&worker, &woken, proof(&[GOOD], 1)).outcome;
     assert!(matches!(refused, Outcome::Refused(reason) if reason.contains("no child process")));
+}
+
+/// Whether a child is one of the first so many, which die while they set up. Each leaves a byte in the file.
+fn is_born_dead(setup: &[u8]) -> bool {
+    let Some((deaths, file)) = setup.strip_prefix(b"dies ").and_then(<[u8]>::split_first) else {
+        return false;
+    };
+    let path = std::str::from_utf8(file).expect("a path");
+    let mut file = File::options()
+        .append(true)
+        .open(path)
+        .expect("it is there");
+    file.write_all(&[0]).expect("a byte");
+    file.metadata().expect("open").len() <= u64::from(*deaths)
+}
+
+/// Kills a child, and returns when it runs no more.
+fn kill(child: &u32) {
+    let id = child.to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-KILL", &id])
+            .status()
+            .expect("there is kill")
+            .success()
+    );
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat"));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    while runs() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A child that dies while it sets up, or with nothing to do, says nothing about the job that finds it so:
+/// another does the job, and where children only die the job is refused. No input is a crasher for it.
+fn no_job_is_blamed_for_what_died_before_it() {
+    let started = |deaths: u8, low_memory: bool| {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().to_str().expect("a path").as_bytes();
+        let setup = [b"dies ".as_slice(), &[deaths], path].concat();
+        let (worker, woken) = worker(WorkerConfig {
+            child: Some(child(&setup)),
+            low_memory,
+            ..config()
+        });
+        (worker, woken, file)
+    };
+    // Without one that stands by it is a matter of how many are started for the job.
+    let (worker, woken, _file) = started(2, true);
+    let done = run(&worker, &woken, proof(&[GOOD, GOOD], 1));
+    assert_eq!(done.outcome, Outcome::Done(2));
+    assert_eq!(worker.status().counts.crashes, 0);
+    let (worker, woken, _file) = started(u8::MAX, true);
+    for seed in 1..=4 {
+        let refused = run(&worker, &woken, proof(&[GOOD, GOOD], seed));
+        assert!(!refused.crasher);
+        let Outcome::Refused(reason) = refused.outcome else {
+            panic!("{:?}", refused.outcome);
+        };
+        assert!(reason.contains("3 child processes in turn"), "{reason}");
+    }
+    let status = worker.status();
+    assert_eq!((status.counts.crashes, status.quarantined), (0, 0));
+    // Those that wait for work are killed.
+    let (worker, woken) = self::worker(config());
+    for seed in 1..=4 {
+        let done = run(&worker, &woken, proof(&[GOOD], seed));
+        assert_eq!(done.outcome, Outcome::Done(1));
+        children().iter().for_each(kill);
+    }
+    assert_eq!(worker.status().counts.crashes, 0);
 }
 
 fn low_memory_takes_a_child_for_each_job() {

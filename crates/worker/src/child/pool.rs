@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +20,9 @@ const EVENTS_MAX: usize = 64;
 const SETUP_MAX: Duration = Duration::from_secs(30);
 /// The same by the clock, however little of a processor it gets.
 const SETUP_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// Children in turn that may die before they have a job, until it is refused.
+const CHILDREN_MAX: usize = 3;
 
 /// How often a lane looks whether its job shall stop.
 const POLL: Duration = Duration::from_millis(5);
@@ -37,22 +40,33 @@ pub struct ChildCommand {
 
 /// Ends a child from another thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Killer(Arc<Mutex<Child>>);
+pub(crate) struct Killer {
+    child: Arc<Mutex<Child>>,
+    has_killed: Arc<AtomicBool>,
+}
 
 impl Killer {
+    fn of(child: Child) -> Self {
+        Self {
+            child: Arc::new(Mutex::new(child)),
+            has_killed: Arc::default(),
+        }
+    }
+
     pub(crate) fn kill(&self) {
+        self.has_killed.store(true, Ordering::Relaxed);
         // Refused only if it has ended.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let _ = lock(&self.child).kill();
     }
 
     /// Processor time of the child, if the system says.
     fn cpu(&self) -> Option<Duration> {
-        let id = self.0.lock().unwrap_or_else(PoisonError::into_inner).id();
+        let id = lock(&self.child).id();
         os::cpu_of(id)
     }
 
     fn end(&self) {
-        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut child = lock(&self.child);
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -91,6 +105,15 @@ impl Link {
         let cpu = || self.killer.as_ref().and_then(Killer::cpu);
         !self.ready && may_set_up(self.born.elapsed(), cpu)
     }
+
+    /// What it means that the child is gone before it was ready, or before it took a job.
+    fn lost(&self) -> Told {
+        let killer = self.killer.as_ref();
+        match killer.is_some_and(|killer| killer.has_killed.load(Ordering::Relaxed)) {
+            true => Told::Died,
+            false => Told::Lost,
+        }
+    }
 }
 
 /// Whether a child of an age, that had so much of the processors, may still be setting up.
@@ -121,8 +144,10 @@ pub(crate) enum Told {
         peak_bytes: u64,
         answer: Answer,
     },
-    /// The child died, or talks nonsense.
+    /// The child died of it, was killed because it hung, or talks nonsense.
     Died,
+    /// The child was gone before it began with the job.
+    Lost,
     /// No child can be started or set up.
     Unfit(String),
 }
@@ -177,6 +202,27 @@ impl ChildPool {
         stop: &Stop,
         beats: &AtomicU64,
     ) -> Told {
+        let message = Message::Job(frame);
+        for _ in 0..CHILDREN_MAX {
+            match self.run_once(command, env, job, &message, stop, beats) {
+                Told::Lost if !stop.is_stopped() => {}
+                told => return told,
+            }
+        }
+        Told::Unfit(format!(
+            "{CHILDREN_MAX} child processes in turn died before they had the job"
+        ))
+    }
+
+    fn run_once(
+        &mut self,
+        command: &ChildCommand,
+        env: u64,
+        job: u64,
+        message: &Message,
+        stop: &Stop,
+        beats: &AtomicU64,
+    ) -> Told {
         if self.active.as_ref().is_none_or(|link| link.env != env) {
             self.active = self.standby.take().filter(|link| link.env == env);
         }
@@ -186,7 +232,7 @@ impl ChildPool {
                 Err(error) => return Told::Unfit(format!("no child process: {error}")),
             }
         }
-        let told = self.work(job, &Message::Job(frame), stop, beats, |pool| {
+        let told = self.work(job, message, stop, beats, |pool| {
             pool.stand_by(command, env);
         });
         self.at_work.name(None);
@@ -215,7 +261,7 @@ impl ChildPool {
             .stdout(Stdio::piped())
             .spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let killer = Killer(Arc::new(Mutex::new(child)));
+        let killer = Killer::of(child);
         // A child that does not read its set-up can be killed, too.
         self.at_work.name(Some(killer.clone()));
         let (Some(input), Some(output)) = (input, output) else {
@@ -232,7 +278,8 @@ impl ChildPool {
             beat_ms: self.limits.beat_ms,
             setup: command.setup.to_vec(),
         });
-        init.frame(link.generation, 0).write_to(&mut link.input)?;
+        // One that is gone already is noticed as one that dies while it sets up.
+        let _ = init.frame(link.generation, 0).write_to(&mut link.input);
         Ok(link)
     }
 
@@ -281,7 +328,7 @@ impl ChildPool {
         given: impl FnOnce(&mut Self),
     ) -> Told {
         let Some(link) = &mut self.active else {
-            return Told::Died;
+            return Told::Lost;
         };
         let generation = link.generation;
         self.at_work.name(link.killer.clone());
@@ -290,7 +337,7 @@ impl ChildPool {
             .write_to(&mut link.input)
             .is_err()
         {
-            return Told::Died;
+            return link.lost();
         }
         given(self);
         let mut stopping = false;
@@ -335,7 +382,8 @@ impl ChildPool {
             return None;
         }
         let Ok(frame) = frame else {
-            return Some(Told::Died);
+            let unready = self.active.as_ref().filter(|link| !link.ready);
+            return Some(unready.map_or(Told::Died, Link::lost));
         };
         // Before anything is decoded: a frame of another child, or about another job.
         if frame.generation != generation {

@@ -172,7 +172,7 @@ fn employ_child(pool: &mut ChildPool) -> std::thread::JoinHandle<Result<(), Serv
 fn answer(told: Told) -> Option<Answer> {
     match told {
         Told::Answered { answer, .. } => Some(answer),
-        Told::Died | Told::Unfit(_) => None,
+        Told::Died | Told::Lost | Told::Unfit(_) => None,
     }
 }
 
