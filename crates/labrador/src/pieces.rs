@@ -72,19 +72,13 @@ impl<'a> Pieces<'a> {
         Self::new(cut, Elements::Wide(phi))
     }
 
-    /// Places `first..first + count` of some pieces.
-    fn read(
-        &self,
-        tile: &mut Tile,
-        pieces: Range<usize>,
-        (first, count): (usize, usize),
-        exec: Exec<'_>,
-    ) {
-        tile.places = count;
+    /// These places of some pieces.
+    fn read(&self, tile: &mut Tile, pieces: Range<usize>, places: Range<usize>, exec: Exec<'_>) {
+        tile.places = places.len();
         tile.residues.clear();
         for piece in pieces {
-            let from = piece * self.rank + first;
-            let places = from..from + count;
+            let from = piece * self.rank;
+            let places = from + places.start..from + places.end;
             match self.elements {
                 Elements::Short(s) => exec.backend().add_residues(&s[places], &mut tile.residues),
                 Elements::Wide(x) => exec
@@ -95,13 +89,13 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// For all places, in tasks: `add` receives those of a tile, first and count, and the value of its
-    /// task. Tasks do not depend on threads.
+    /// For all places, in tasks: `add` receives those of a tile, and the value of its task. Tasks do not depend
+    /// on threads.
     fn tasks<T: Send>(
         &self,
         exec: Exec<'_>,
         zero: impl Fn() -> T + Sync,
-        add: impl Fn(&mut T, (usize, usize)) + Sync,
+        add: impl Fn(&mut T, Range<usize>) + Sync,
     ) -> Result<Vec<T>, Stopped> {
         let chunks = self.rank.div_ceil(PLACES);
         let each = chunks.div_ceil(TASKS_MAX).max(1);
@@ -112,7 +106,7 @@ impl<'a> Pieces<'a> {
                     break;
                 }
                 let first = chunk * PLACES;
-                add(&mut value, (first, PLACES.min(self.rank - first)));
+                add(&mut value, first..self.rank.min(first + PLACES));
             }
             value
         })
@@ -123,7 +117,7 @@ impl<'a> Pieces<'a> {
         &self,
         exec: Exec<'_>,
         zero: impl Fn() -> Matrix + Sync,
-        add: impl Fn(&mut Matrix, &mut [Tile; 2], (usize, usize)) + Sync,
+        add: impl Fn(&mut Matrix, &mut [Tile; 2], Range<usize>) + Sync,
     ) -> Result<Matrix, Stopped> {
         let parts = self.tasks(
             exec,
@@ -149,13 +143,12 @@ impl<'a> Pieces<'a> {
             exec,
             || Matrix::zero(pieces.len(), rows),
             |sum, [tile, _], places| {
-                self.read(tile, pieces.clone(), places, exec);
-                let (first, count) = places;
-                let columns = key.columns(rows, first..first + count, exec.backend());
+                self.read(tile, pieces.clone(), places.clone(), exec);
+                let columns = key.columns(rows, places.clone(), exec.backend());
                 sum.add(
-                    count,
+                    places.len(),
                     |i, k| tile.at(i, k),
-                    |row, k| columns.entry(row, first + k),
+                    |row, k| columns.entry(row, places.start + k),
                     exec.backend(),
                 );
             },
@@ -169,9 +162,10 @@ impl<'a> Pieces<'a> {
             exec,
             || Matrix::triangle(self.pieces),
             |sum, [tile, _], places| {
+                let count = places.len();
                 self.read(tile, 0..self.pieces, places, exec);
                 let place = |i, k| tile.at(i, k);
-                sum.add(places.1, place, place, exec.backend());
+                sum.add(count, place, place, exec.backend());
             },
         )?;
         Ok(sum.elements(exec.backend()))
@@ -183,10 +177,11 @@ impl<'a> Pieces<'a> {
             exec,
             || Matrix::zero(self.pieces, s.pieces),
             |sum, [own, other], places| {
-                self.read(own, 0..self.pieces, places, exec);
+                let count = places.len();
+                self.read(own, 0..self.pieces, places.clone(), exec);
                 s.read(other, 0..s.pieces, places, exec);
                 sum.add(
-                    places.1,
+                    count,
                     |i, k| own.at(i, k),
                     |j, k| other.at(j, k),
                     exec.backend(),
@@ -207,14 +202,15 @@ impl<'a> Pieces<'a> {
         let sum = self.sum(
             exec,
             || Matrix::zero(phis.len(), 1),
-            |sum, [tile, forms], (first, count)| {
+            |sum, [tile, forms], places| {
                 for piece in from..self.pieces {
-                    let start = (piece - from) * self.rank + first;
-                    let count = count.min(phis[0].len().saturating_sub(start));
+                    let start = (piece - from) * self.rank + places.start;
+                    let count = places.len().min(phis[0].len().saturating_sub(start));
                     if count == 0 {
                         continue;
                     }
-                    self.read(tile, piece..piece + 1, (first, count), exec);
+                    let places = places.start..places.start + count;
+                    self.read(tile, piece..piece + 1, places, exec);
                     forms.places = count;
                     forms.residues.clear();
                     for phi in phis {
@@ -233,8 +229,8 @@ impl<'a> Pieces<'a> {
             exec,
             || (Vec::new(), Tile::default()),
             |(out, tile), places| {
+                let mut sum = Matrix::zero(places.len(), 1);
                 self.read(tile, 0..self.pieces, places, exec);
-                let mut sum = Matrix::zero(places.1, 1);
                 for piece in (0..self.pieces).step_by(DEPTH) {
                     sum.add(
                         DEPTH.min(self.pieces - piece),

@@ -151,7 +151,8 @@ impl<W: Labour> Compute<W> {
     pub(crate) fn spawn(
         &mut self,
         at: At<'_>,
-        (job, request): (JobId, Request<W>),
+        job: JobId,
+        request: Request<W>,
         done: &mut Vec<Done<W>>,
     ) {
         let processor = self.kinds[usize::from(self.kind[at.node])];
@@ -178,7 +179,7 @@ impl<W: Labour> Compute<W> {
             let config = Config::for_cores(processor.cores);
             Box::new(Lanes::new(config, processor.cores))
         });
-        lanes.submit(at, processor, (job, request), done);
+        lanes.submit(at, processor, job, request, done);
     }
 
     /// Gives up the jobs of a session.
@@ -190,7 +191,7 @@ impl<W: Labour> Compute<W> {
     }
 
     /// One of this module's events.
-    pub(crate) fn happen(&mut self, at: At<'_>, (what, arg): (u8, u32), done: &mut Vec<Done<W>>) {
+    pub(crate) fn happen(&mut self, at: At<'_>, what: u8, arg: u32, done: &mut Vec<Done<W>>) {
         if what == kind::INLINE {
             if let Some((job, work)) = self.inline.release(arg) {
                 done.push(Done::ran(job, work));
@@ -199,7 +200,7 @@ impl<W: Labour> Compute<W> {
         }
         let processor = self.kinds[usize::from(self.kind[at.node])];
         if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
-            lanes.happen(at, processor, (what, arg), done);
+            lanes.happen(at, processor, what, arg, done);
         }
     }
 }

@@ -19,7 +19,7 @@ mod tests;
 mod window;
 
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
-pub(crate) use parts::{BIN_NS, Cut, Hot, Next, Outgoing, Parcel, Sent};
+pub(crate) use parts::{BIN_NS, Cut, Direction, Hot, Next, Outgoing, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
 pub(crate) use queue::PRIORITIES;
 
@@ -202,9 +202,10 @@ impl<M: Clone> Net<M> {
         &mut self,
         queue: &mut Windows,
         now: u64,
-        (from, end): (u32, usize),
+        direction: Direction,
         parcel: Parcel,
     ) {
+        let Direction { node: from, end } = direction;
         let bytes = parcel.bytes.saturating_add(self.link.overhead_bytes);
         self.balance.offered += bytes;
         let flight = Flight {
@@ -368,9 +369,10 @@ impl<M: Clone> Net<M> {
         &mut self,
         queue: &mut Windows,
         now: u64,
-        (from, end): (u32, usize),
+        direction: Direction,
         fits: impl Fn(&M) -> bool,
     ) {
+        let Direction { node: from, end } = direction;
         let messages = &self.messages;
         let matches = |flight: &Flight| {
             flight.end == end as u32

@@ -45,6 +45,15 @@ const BLOCK_NODES_MIN: usize = 256;
 /// Bits of an event's place among those of its node in a key that sorts them.
 const PLACE_BITS: u32 = 16;
 
+/// How something left its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// For how long the sender's uplink carries it.
+    pub(crate) wire_ns: u64,
+    /// The low bits of how many the sender sent by then.
+    pub(crate) number: u16,
+}
+
 /// Something that happens at a node: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(32))]
@@ -65,8 +74,7 @@ const _: () = assert!(size_of::<Event>() == 32, "two events are a cache line");
 
 impl Event {
     #[inline]
-    fn new(time_ns: u64, order: u64, node: u32, what: (u8, u32), more: [u32; 2]) -> Self {
-        let (kind, arg) = what;
+    fn new(time_ns: u64, order: u64, node: u32, kind: u8, arg: u32, more: [u32; 2]) -> Self {
         assert!(kind <= KIND_MAX && arg <= ARG_MAX, "event {kind} of {arg}");
         Event {
             time_ns,
@@ -214,7 +222,7 @@ impl Windows {
     /// If kind or argument are above their maximum, or in the open window another node's turn is.
     #[inline]
     pub(crate) fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
-        self.push_with(time_ns, node, (kind, arg), [0; 2]);
+        self.push_with(time_ns, node, kind, arg, [0; 2]);
     }
 
     /// The same with what the event is to hold besides.
@@ -222,10 +230,17 @@ impl Windows {
     /// # Panics
     /// As [`Windows::push`].
     #[inline]
-    pub(crate) fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]) {
+    pub(crate) fn push_with(
+        &mut self,
+        time_ns: u64,
+        node: u32,
+        kind: u8,
+        arg: u32,
+        more: [u32; 2],
+    ) {
         self.scheduled += 1;
-        let order = if what.0 == FIRST { 0 } else { self.scheduled };
-        let event = Event::new(time_ns, order, node, what, more);
+        let order = if kind == FIRST { 0 } else { self.scheduled };
+        let event = Event::new(time_ns, order, node, kind, arg, more);
         self.len += 1;
         if time_ns >= self.end_ns {
             return self.place(event);
@@ -238,8 +253,7 @@ impl Windows {
         self.own.insert(at, event);
     }
 
-    /// Schedules what comes to a node from another one, whose uplink carries it for `wire_ns` and that sent so
-    /// many before it.
+    /// Schedules what comes to a node from another one, which sent it so.
     ///
     /// # Panics
     /// If the argument is above its maximum, or it comes in the open window.
@@ -247,7 +261,7 @@ impl Windows {
     pub(crate) fn arrive(
         &mut self,
         time_ns: u64,
-        (wire_ns, number): (u64, u16),
+        sent: Departure,
         node: u32,
         arg: u32,
         more: [u32; 2],
@@ -257,8 +271,9 @@ impl Windows {
             "no node reaches another one so soon"
         );
         self.len += 1;
-        let order = wire_ns.min(u64::MAX >> NUMBER_BITS) << NUMBER_BITS | u64::from(number);
-        self.place(Event::new(time_ns, order, node, (ARRIVAL, arg), more));
+        let wire_ns = sent.wire_ns.min(u64::MAX >> NUMBER_BITS);
+        let order = wire_ns << NUMBER_BITS | u64::from(sent.number);
+        self.place(Event::new(time_ns, order, node, ARRIVAL, arg, more));
     }
 
     #[inline]

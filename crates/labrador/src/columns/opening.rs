@@ -53,7 +53,8 @@ impl Opening {
     pub(super) fn draw(
         layout: &Layout,
         shown: ShownLifts,
-        (point, value): (Point, F),
+        point: Point,
+        value: F,
         transcript: &Transcript,
         exec: Exec<'_>,
     ) -> Result<Self, Stopped> {

@@ -180,11 +180,11 @@ impl FrontEnd for Columns<'_> {
         let mut others: Option<Vec<Small>> = None;
         lie_at!(prover, Rows(&s, &mut others));
         let rows = others.as_deref().unwrap_or(&s);
-        let opened = tables::prove(layout, self.relation, rows, prover)?;
+        let (point, value) = tables::prove(layout, self.relation, rows, prover)?;
         prover.step("lifts")?;
         let transcript = &prover.sender.transcript;
         let lifts = ShownLifts::draw(shown, transcript);
-        let opening = Opening::draw(layout, lifts, opened, transcript, exec)?;
+        let opening = Opening::draw(layout, lifts, point, value, transcript, exec)?;
         let pieces = Pieces::short(&level.cut, &s);
         let mut products = opening.products(&pieces, exec)?;
         let values = opening.values(&products, &pieces, exec)?;
@@ -226,11 +226,11 @@ impl FrontEnd for Columns<'_> {
         let (layout, exec) = (&self.layout, verifier.exec);
         let (openings, matrix) = verifier.commitments(level)?;
         let shown = verifier.shown(level.images.as_ref(), matrix, level.norm_sq)?;
-        let opened = sumcheck::verify(layout, self.relation, verifier)?;
+        let (point, value) = sumcheck::verify(layout, self.relation, verifier)?;
         exec.step("lifts")?;
         let receiver = &mut verifier.receiver;
         let lifts = ShownLifts::draw(shown, &receiver.transcript);
-        let opening = Opening::draw(layout, lifts, opened, &receiver.transcript, exec)?;
+        let opening = Opening::draw(layout, lifts, point, value, &receiver.transcript, exec)?;
         let values = receiver.elements_with_constants("lifts", &opening.constants)?;
         let mut stream = receiver.transcript.seed("weights", 0).stream();
         let (u2, challenges) = verifier.garbage_and_challenges(level)?;

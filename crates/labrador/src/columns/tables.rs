@@ -469,7 +469,8 @@ impl Rounds<'_, '_> {
         drawn: &Drawn,
         weights: &[Fx8],
         modulus: F,
-        (tables, u): (&mut [Lower], &mut Vec<F>),
+        tables: &mut [Lower],
+        u: &mut Vec<F>,
     ) -> Result<(), Stopped> {
         let exec = self.prover.exec;
         let mut width = WIDTH;
@@ -665,7 +666,7 @@ pub(super) fn prove(
     drop(w);
     u = bound(&u, &blocks);
     let weights = Fx8::of_all(&weights);
-    rounds.lower(layout, &drawn, &weights, modulus, (&mut tables, &mut u))?;
+    rounds.lower(layout, &drawn, &weights, modulus, &mut tables, &mut u)?;
     rounds.prover.step("sumcheck: rows and columns")?;
     let all = by_rows(layout, modulus, &tables, &u, exec)?;
     drop(tables);

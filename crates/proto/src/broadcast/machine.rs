@@ -360,10 +360,12 @@ impl<C: Coding> Broadcast<C> {
         if Orphans::is_note(&message) {
             return self.orphans.note(from, now, message, &mut peer.notes);
         }
-        let room = (self.config.orphans_peer_max, self.config.orphans_max);
-        let kept = self
-            .orphans
-            .keep(from, now, message, &mut peer.orphans, room);
+        let has_room = peer.orphans < self.config.orphans_peer_max;
+        let kept = has_room
+            && self
+                .orphans
+                .keep(from, now, message, self.config.orphans_max);
+        peer.orphans += u8::from(kept);
         self.due_changed |= kept;
         self.refused.add(if kept {
             Reject::UnknownId
@@ -426,7 +428,7 @@ impl<C: Coding> Broadcast<C> {
                 hop,
                 rank,
                 priority,
-            } => self.on_drawn(&id, peer, (hop, rank, priority), product),
+            } => self.on_drawn(&id, peer, hop, rank, priority, product),
         }
     }
 

@@ -65,19 +65,17 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// Keeps a piece if there is room for one of `peer_max` and `max`; says whether.
+    /// Keeps a piece if there are fewer than `max`; says whether.
     pub(super) fn keep(
         &mut self,
         from: PeerIndex,
         at: Time,
         message: Message<C>,
-        held: &mut u8,
-        (peer_max, max): (u8, u16),
+        max: u16,
     ) -> bool {
-        if *held >= peer_max || self.pieces.len() >= usize::from(max) {
+        if self.pieces.len() >= usize::from(max) {
             return false;
         }
-        *held += 1;
         self.pieces.push_back(Orphan {
             from,
             at,

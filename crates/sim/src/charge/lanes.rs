@@ -22,6 +22,21 @@ struct Run<W> {
     due_ns: Option<u64>,
 }
 
+/// So many cores, in equal parts for so many lanes.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    cores: u64,
+    lanes: u64,
+}
+
+/// Where a run is, of fewer than 64 lanes.
+fn on_lane(lane: usize, begun_ns: u64) -> OnLane {
+    OnLane {
+        lane: lane as u16,
+        begun_ns,
+    }
+}
+
 /// The scheduler and the lanes of a node.
 #[derive(Debug)]
 pub(super) struct Lanes<W> {
@@ -58,7 +73,8 @@ impl<W: Labour> Lanes<W> {
         &mut self,
         at: At<'_>,
         processor: Processor,
-        (job, request): (JobId, Request<W>),
+        job: JobId,
+        request: Request<W>,
         done: &mut Vec<Done<W>>,
     ) {
         match self.plan.submit(time(at.now), request) {
@@ -85,7 +101,8 @@ impl<W: Labour> Lanes<W> {
         &mut self,
         mut at: At<'_>,
         processor: Processor,
-        (what, arg): (u8, u32),
+        what: u8,
+        arg: u32,
         done: &mut Vec<Done<W>>,
     ) {
         if what == kind::PLAN {
@@ -106,7 +123,8 @@ impl<W: Labour> Lanes<W> {
             let ran_ns = at.now - run.begun_ns;
             self.spent_ns += run.time_ns;
             let through = Ran::Through { ran_ns };
-            self.end(at.now, (lane, run.begun_ns), through, Some(run.work), done);
+            let on = on_lane(lane, run.begun_ns);
+            self.end(at.now, on, through, Some(run.work), done);
         }
         self.settle(at, processor, done);
     }
@@ -115,11 +133,12 @@ impl<W: Labour> Lanes<W> {
     fn end(
         &mut self,
         now: u64,
-        (lane, begun_ns): (usize, u64),
+        on: OnLane,
         ran: Ran,
         mut work: Option<W>,
         done: &mut Vec<Done<W>>,
     ) {
+        let lane = usize::from(on.lane);
         let running = self.plan.running(lane);
         self.plan.ended(time(now), lane, ran);
         while let Some(output) = self.plan.poll_output() {
@@ -132,11 +151,7 @@ impl<W: Labour> Lanes<W> {
                     let has_work = is_own && finished.end == End::Ran;
                     done.push(Done {
                         job,
-                        // There are fewer than 64 lanes.
-                        ran: is_own.then_some(OnLane {
-                            lane: lane as u16,
-                            begun_ns,
-                        }),
+                        ran: is_own.then_some(on),
                         end: finished.end,
                         work: if has_work { work.take() } else { None },
                         leftover: finished.leftover,
@@ -151,7 +166,7 @@ impl<W: Labour> Lanes<W> {
     fn stop(&mut self, now: u64, lane: usize, done: &mut Vec<Done<W>>) {
         if let Some(run) = self.runs[lane].take() {
             self.spent_ns += run.time_ns - run.left_ns;
-            self.end(now, (lane, run.begun_ns), Ran::Stopped, None, done);
+            self.end(now, on_lane(lane, run.begun_ns), Ran::Stopped, None, done);
         }
     }
 
@@ -208,12 +223,12 @@ impl<W: Labour> Lanes<W> {
     fn schedule(&mut self, now: u64, node: u32, queue: &mut Windows) {
         let prove = self.prove_speed();
         for lane in 0..self.runs.len() {
-            let (share, among) = self.speed(lane, prove);
+            let Share { cores, lanes } = self.speed(lane, prove);
             let Some(run) = &mut self.runs[lane] else {
                 continue;
             };
-            let due_ns = (share > 0).then(|| {
-                let wide = (u128::from(run.left_ns) * u128::from(among)).div_ceil(share.into());
+            let due_ns = (cores > 0).then(|| {
+                let wide = (u128::from(run.left_ns) * u128::from(lanes)).div_ceil(cores.into());
                 now.saturating_add(u64::try_from(wide).unwrap_or(u64::MAX))
             });
             if run.due_ns == due_ns {
@@ -238,21 +253,22 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    /// The cores of a lane: so many, shared with so many lanes; `prove` are those of a prove lane.
-    fn speed(&self, lane: usize, prove: (u64, u64)) -> (u64, u64) {
+    /// What a lane has of the cores, if prove lanes have `prove`.
+    fn speed(&self, lane: usize, prove: Share) -> Share {
         match self.plan.lane_kind(lane) {
-            LaneKind::Fast => (1, 1),
+            LaneKind::Fast => Share { cores: 1, lanes: 1 },
             LaneKind::Prove => prove,
         }
     }
 
-    /// The cores of each prove lane now.
-    fn prove_speed(&self) -> (u64, u64) {
+    /// What each prove lane has of the cores now.
+    fn prove_speed(&self) -> Share {
         let (fast, prove) = self.runs.split_at(usize::from(self.config.fast_lanes));
         let busy = |runs: &[Option<Run<W>>]| runs.iter().flatten().count() as u64;
-        let proving = busy(prove).max(1);
-        let threads = u64::from(self.config.prove_threads.max(1)) * proving;
-        (threads.min(self.cores.saturating_sub(busy(fast))), proving)
+        let lanes = busy(prove).max(1);
+        let threads = u64::from(self.config.prove_threads.max(1)) * lanes;
+        let cores = threads.min(self.cores.saturating_sub(busy(fast)));
+        Share { cores, lanes }
     }
 
     /// Counts what was done since the last change of speed.
@@ -261,9 +277,9 @@ impl<W: Labour> Lanes<W> {
         let prove = self.prove_speed();
         let (mut from_ns, mut worked_ns) = (now, 0);
         for lane in 0..self.runs.len() {
-            let (share, among) = self.speed(lane, prove);
+            let Share { cores, lanes } = self.speed(lane, prove);
             if let Some(run) = &mut self.runs[lane] {
-                let wide = u128::from(now - run.since_ns) * u128::from(share) / u128::from(among);
+                let wide = u128::from(now - run.since_ns) * u128::from(cores) / u128::from(lanes);
                 let did_ns = u64::try_from(wide).unwrap_or(u64::MAX).min(run.left_ns);
                 run.left_ns -= did_ns;
                 // All that run were counted last at the same time.
@@ -273,7 +289,7 @@ impl<W: Labour> Lanes<W> {
             }
         }
         if worked_ns > 0 {
-            at.loads.work(at.node, (from_ns, now), worked_ns, at.tally);
+            at.loads.work(at.node, from_ns..now, worked_ns, at.tally);
         }
     }
 }

@@ -93,10 +93,10 @@ impl Bench {
             if event.kind() == SUBMIT {
                 let cost_ns = jobs[event.arg() as usize].1;
                 let job = JobId(event.arg().into());
-                self.compute.spawn(at, (job, request(cost_ns)), &mut done);
+                self.compute.spawn(at, job, request(cost_ns), &mut done);
             } else {
                 self.compute
-                    .happen(at, (event.kind(), event.arg()), &mut done);
+                    .happen(at, event.kind(), event.arg(), &mut done);
             }
             let ms = event.time_ns as f64 / MS as f64;
             ends.extend(done.drain(..).map(|done| {

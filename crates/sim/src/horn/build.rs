@@ -34,7 +34,8 @@ pub(crate) struct End {
 /// refuses.
 pub(super) fn build(
     plan: Arc<Plan>,
-    (scenario, chosen): (&Scenario, &Chosen),
+    scenario: &Scenario,
+    chosen: &Chosen,
     seed: u64,
 ) -> Result<(Arc<Graph>, Vec<HornNode>), HornError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
@@ -45,7 +46,7 @@ pub(super) fn build(
         }
     }
     for topic in globals {
-        among_all(&mut ends, topic, &plan, (scenario, seed))?;
+        among_all(&mut ends, topic, &plan, scenario, seed)?;
     }
     let mut edges: Vec<(u32, u32)> = ends
         .iter()
@@ -80,12 +81,13 @@ pub(super) fn build(
     }
     let machines = (0..plan.nodes).map(|node| machine(&plan, node));
     let machines = machines.collect::<Result<Vec<Horn>, HornError>>()?;
-    let mut casts = casts(&plan, (scenario, chosen), (&stations, &machines), seed)?;
+    let mut casts = casts(&plan, scenario, chosen, &stations, &machines, seed)?;
     shake_hands(&graph, &mut casts);
     casts.resize_with(stations.len(), || None);
     let parts = stations.into_iter().zip(casts).zip(machines);
-    let node =
-        |(node, (parts, machine))| HornNode::new(plan.clone(), graph.clone(), node, parts, machine);
+    let node = |(node, ((stations, casts), machine))| {
+        HornNode::new(plan.clone(), graph.clone(), node, stations, casts, machine)
+    };
     let nodes = (0..).zip(parts).map(node).collect();
     Ok((graph, nodes))
 }
@@ -93,8 +95,10 @@ pub(super) fn build(
 /// The broadcasts of all nodes, with the neighbours that they have on a coded topic; none if no topic is.
 fn casts(
     plan: &Plan,
-    scenario: (&Scenario, &Chosen),
-    (stations, machines): (&[Vec<Station<Item>>], &[Horn]),
+    scenario: &Scenario,
+    chosen: &Chosen,
+    stations: &[Vec<Station<Item>>],
+    machines: &[Horn],
     seed: u64,
 ) -> Result<Vec<Option<Box<Casts>>>, HornError> {
     let links = |stations: &[Station<Item>]| {
@@ -110,7 +114,7 @@ fn casts(
     let Some(first) = machines.first() else {
         return Ok(Vec::new());
     };
-    let Some(shared) = Casting::of(plan, scenario, (first, mean), seed)? else {
+    let Some(shared) = Casting::of(plan, scenario, chosen, first, mean, seed)? else {
         return Ok(Vec::new());
     };
     let of = |((node, links), machine)| Some(Casts::new(shared.clone(), node, links, machine));
@@ -202,7 +206,7 @@ pub(crate) fn neighbours(own: &[End], graph: &Graph, way: Way) -> Result<Neighbo
     })
 }
 
-fn connect(ends: &mut Vec<End>, topic: TopicId, (a, b): (u32, u32), marked: bool) {
+fn connect(ends: &mut Vec<End>, topic: TopicId, [a, b]: [u32; 2], marked: bool) {
     if a != b {
         for (node, peer) in [(a, b), (b, a)] {
             ends.push(End {
@@ -229,7 +233,7 @@ pub(crate) fn among_members(
         Way::Direct => {
             for (i, a) in members.iter().enumerate() {
                 for b in &members[..i] {
-                    connect(ends, topic, (*a, *b), true);
+                    connect(ends, topic, [*a, *b], true);
                 }
             }
         }
@@ -239,7 +243,7 @@ pub(crate) fn among_members(
                 for (distance, b) in (1..).zip(members[..i].iter().rev()) {
                     let around = members.len() - distance;
                     let marked = distance.min(around) <= degree.div_ceil(2);
-                    connect(ends, topic, (*a, *b), marked);
+                    connect(ends, topic, [*a, *b], marked);
                 }
             }
         }
@@ -252,7 +256,7 @@ pub(crate) fn among_members(
                 order.sort_unstable_by_key(|node| (key(*node), *node));
                 let marked = ring < (degree as u64).div_ceil(2);
                 for (i, node) in order.iter().enumerate() {
-                    connect(ends, topic, (*node, order[(i + 1) % order.len()]), marked);
+                    connect(ends, topic, [*node, order[(i + 1) % order.len()]], marked);
                 }
             }
         }
@@ -281,7 +285,8 @@ fn among_all(
     ends: &mut Vec<End>,
     topic: TopicId,
     plan: &Plan,
-    (scenario, seed): (&Scenario, u64),
+    scenario: &Scenario,
+    seed: u64,
 ) -> Result<(), HornError> {
     match plan.topics[topic.0 as usize].way {
         Way::Gossip | Way::Coded => {
@@ -304,7 +309,7 @@ fn among_all(
                     degrees[a as usize] += 1;
                     degrees[b as usize] += 1;
                 }
-                connect(ends, topic, (a, b), marked);
+                connect(ends, topic, [a, b], marked);
             }
         }
         Way::Grid => {
@@ -325,7 +330,7 @@ fn among_all(
             sources.dedup();
             for source in sources {
                 for node in 0..plan.nodes {
-                    connect(ends, topic, (source, node), true);
+                    connect(ends, topic, [source, node], true);
                 }
             }
         }

@@ -6,7 +6,7 @@
 
 use super::message::{HornMessage, Inner, Item};
 use super::node::{HornNode, NO_PEER};
-use super::station::Origin;
+use super::station::{Origin, Pending};
 use super::work::NodeWork;
 use super::{HornError, Plan, TopicId};
 use crate::gossip::{DenseId, Peers};
@@ -56,8 +56,10 @@ impl Casting {
     /// Without a table of the code's costs, and for parameters that no machine has.
     pub(super) fn of(
         plan: &Plan,
-        (scenario, chosen): (&Scenario, &Chosen),
-        (machine, neighbours): (&Horn, usize),
+        scenario: &Scenario,
+        chosen: &Chosen,
+        machine: &Horn,
+        neighbours: usize,
         seed: u64,
     ) -> Result<Option<Arc<Casting>>, HornError> {
         if !plan.casts() {
@@ -155,7 +157,7 @@ impl Casts {
         let secret = random::bytes(shared.seed, "broadcast", node);
         let schedule = Arc::new(sources.clone());
         let (coder, config) = (shared.coder.clone(), shared.config.clone());
-        let mut caster = Caster::new(coder, config, schedule, (secret, JOBS));
+        let mut caster = Caster::new(coder, config, schedule, secret, JOBS);
         for peer in (0..links.len() as u64).map(Peer) {
             caster.handle(Time::ZERO, Input::PeerUp { peer });
         }
@@ -411,7 +413,8 @@ impl HornNode {
         };
         if let Some(((id, item), index)) = known.zip(self.find(topic)) {
             let from = Peer(SOURCES | u64::from(subject.source));
-            self.validate(index, from, (Origin::Source, id, item));
+            let origin = Origin::Source;
+            self.validate(index, from, Pending { origin, id, item });
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::message::{BlockBody, HornMessage, Inner, Item};
 use super::node::HornNode;
-use super::station::Origin;
+use super::station::{Origin, Pending};
 use crate::gossip::{DenseId, Peers, Priority};
 use crate::role::Output;
 use alphorn_proto::Peer;
@@ -175,7 +175,8 @@ impl HornNode {
                 if let (Some(block), Some(index)) = (block, index) {
                     let id = self.plan.block_id(block.slot).unwrap_or(DenseId(0));
                     let item = Item::Block(block);
-                    self.validate(index, from, (Origin::Direct, id, item));
+                    let origin = Origin::Direct;
+                    self.validate(index, from, Pending { origin, id, item });
                 }
             }
         }

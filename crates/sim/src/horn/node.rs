@@ -11,7 +11,7 @@ use super::own::Own;
 use super::plan::{Plan, TopicId};
 use super::station::{Origin, Pending, Station};
 use super::work::{NodeProduct, NodeWork};
-use crate::gossip::{self, DenseId, Message, Peers};
+use crate::gossip::{self, Message, Peers};
 use crate::graph::Graph;
 use crate::role::{Input, Output, Role, caster};
 use crate::scenario::Way;
@@ -97,7 +97,8 @@ impl HornNode {
         plan: Arc<Plan>,
         graph: Arc<Graph>,
         node: u32,
-        (stations, casts): (Vec<Station<Item>>, Option<Box<Casts>>),
+        stations: Vec<Station<Item>>,
+        casts: Option<Box<Casts>>,
         machine: Horn,
     ) -> Self {
         let mut node = HornNode {
@@ -185,9 +186,15 @@ impl HornNode {
                 }
                 gossip::Output::Validate {
                     token, id, payload, ..
-                } => self.validate(index, from, (Origin::Machine(token), id, payload)),
+                } => {
+                    let origin = Origin::Machine(token);
+                    let item = payload;
+                    self.validate(index, from, Pending { origin, id, item });
+                }
                 gossip::Output::Deliver { id, payload } if self.stations[index].is_direct() => {
-                    self.validate(index, from, (Origin::Direct, id, payload));
+                    let origin = Origin::Direct;
+                    let item = payload;
+                    self.validate(index, from, Pending { origin, id, item });
                 }
                 // The machine has it: the verdict was its own.
                 gossip::Output::Deliver { .. } => {}
@@ -209,23 +216,17 @@ impl HornNode {
     }
 
     /// Hands a message to the machine.
-    pub(super) fn validate(
-        &mut self,
-        index: usize,
-        from: Peer,
-        (origin, id, item): (Origin, DenseId, Item),
-    ) {
+    pub(super) fn validate(&mut self, index: usize, from: Peer, pending: Pending<Item>) {
         let topic = self.plan.topic(self.stations[index].id);
-        let data = item.data().clone();
-        if let Item::Block(body) = &item {
+        let data = pending.item.data().clone();
+        if let Item::Block(body) = &pending.item {
             self.blocks.hold(body);
         }
         // What is sent directly waits for nobody, unless somebody wants to see it.
-        let is_seen = matches!(item, Item::Collection(_) | Item::Block(_));
-        let token = match origin {
+        let is_seen = matches!(pending.item, Item::Collection(_) | Item::Block(_));
+        let token = match pending.origin {
             Origin::Direct if !is_seen => Some(NOBODY),
             _ => {
-                let pending = Pending { origin, id, item };
                 let place = self.waiting.insert((index as u32, pending), 1);
                 place.map(|place| Token(place.into()))
             }
@@ -391,7 +392,7 @@ impl HornNode {
                 None => return,
             },
         };
-        self.show_own((slot, publisher), &item);
+        self.show_own(slot, publisher, &item);
         let topic = self.plan.topic_id(topic, place);
         if self.is_cast(topic, &item) {
             return self.cast(topic, id, item);
@@ -419,7 +420,7 @@ impl HornNode {
     }
 
     /// Shows an own message, which the node has as well.
-    fn show_own(&mut self, (slot, publisher): (Slot, Validator), item: &Item) {
+    fn show_own(&mut self, slot: Slot, publisher: Validator, item: &Item) {
         match item {
             Item::Vote(data) => self.show(HornDelivery::Voted(slot, publisher, data.len() as u64)),
             Item::Aggregate(body) => self.show(HornDelivery::Aggregated(body.clone())),
@@ -466,8 +467,8 @@ impl HornNode {
         // A graph has fewer than 2^32 ends.
         self.stations[index].receive(self.now, from.0 as u32, inner);
         self.drain(index, from);
-        for Pending { origin, id, item } in self.stations[index].take_handed() {
-            self.validate(index, from, (origin, id, item));
+        for pending in self.stations[index].take_handed() {
+            self.validate(index, from, pending);
         }
     }
 

@@ -79,7 +79,7 @@ fn inclusions(
         let mut published = published.into_iter().flatten();
         let collection = published.find(|one| one.signers == *signers);
         let of = of_slot.zip(collection);
-        inclusions.extend(carried(plan, (*slot, *committee), signers, of));
+        inclusions.extend(carried(plan, *slot, *committee, signers, of));
     }
     inclusions
 }
@@ -88,7 +88,8 @@ fn inclusions(
 /// may have less than the aggregates that its machine took.
 fn carried(
     plan: &Plan,
-    (slot, committee): (Slot, u16),
+    slot: Slot,
+    committee: u16,
     signers: &Bitfield,
     of: Option<(&&Followed, &Arc<CollectionBody>)>,
 ) -> Vec<Inclusion> {

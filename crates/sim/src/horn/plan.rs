@@ -107,12 +107,7 @@ impl Plan {
         let preset = config::preset(horn)?;
         let layout = config::layout(horn, preset.as_ref(), table.abilities.committee_max)?;
         let info = SchemeInfo::of(&model, &layout);
-        let config = Arc::new(config::config(
-            horn,
-            preset.as_ref(),
-            (layout, &info),
-            seed,
-        )?);
+        let config = Arc::new(config::config(horn, preset.as_ref(), layout, &info, seed)?);
         let chain = Chain::new(config.network_id, layout, config.epoch_slots);
         let mix_in = chain.mix(Epoch(0), &chain.justified().root);
         let mix_in = mix_in.expect("the chain knows its genesis");
@@ -162,13 +157,13 @@ impl Plan {
             plan.before = Some(plan.block_before(horn, &chain));
         }
         let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
-        let servers = |slot| move |unit| (slot, unit);
+        let at = |slot| move |unit| (slot, unit);
         let of_level = |level| {
             let units = plan
                 .followed()
-                .flat_map(|slot| layout.units(level).map(servers(slot)));
+                .flat_map(|slot| layout.units(level).map(at(slot)));
             units
-                .map(|at| plan.servers(at, &epoch_seed, &model))
+                .map(|(slot, unit)| plan.servers(slot, unit, &epoch_seed, &model))
                 .collect()
         };
         plan.serving = (1..=layout.levels()).map(of_level).collect();
@@ -193,12 +188,7 @@ impl Plan {
     }
 
     /// Who serves in a unit in a slot, by rank.
-    fn servers(
-        &self,
-        (slot, unit): (Slot, Unit),
-        epoch_seed: &[u8; 32],
-        model: &Model,
-    ) -> Vec<Server> {
+    fn servers(&self, slot: Slot, unit: Unit, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
         let layout = &self.config.layout;
         let positions = layout.unit_range(unit);
         let target = self.config.level(unit.level).publishers;

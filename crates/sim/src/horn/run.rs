@@ -100,7 +100,7 @@ pub fn run(
     }
     let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-    let (graph, roles) = build(plan.clone(), (scenario, horn), seed)?;
+    let (graph, roles) = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let mut honest = vec![true; nodes as usize];

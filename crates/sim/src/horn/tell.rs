@@ -66,6 +66,15 @@ const fn most_bytes() -> usize {
 
 const _: () = assert!(most_bytes() <= BYTES_MAX);
 
+/// How a block reached a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    /// The node published it.
+    Own,
+    There,
+    Not,
+}
+
 /// A slot whose votes are followed.
 #[derive(Debug)]
 struct Told {
@@ -369,7 +378,8 @@ impl Teller {
     pub(super) fn credited(
         &mut self,
         now_ns: u64,
-        (slot, committee): (Slot, u16),
+        slot: Slot,
+        committee: u16,
         signers: &Bitfield,
         votes: u64,
     ) {
@@ -403,7 +413,11 @@ impl Teller {
             self.head = self.head.max(block.slot);
         }
         if is_own || node.is_multiple_of(self.stride) {
-            self.receiver(now_ns, (node, is_own), block, true);
+            let reached = match is_own {
+                true => Reached::Own,
+                false => Reached::There,
+            };
+            self.receiver(now_ns, node, block, reached);
         }
     }
 
@@ -416,11 +430,11 @@ impl Teller {
     /// A node that has no block when the run ends.
     pub(super) fn missed(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
         if node.is_multiple_of(self.stride) {
-            self.receiver(now_ns, (node, false), block, false);
+            self.receiver(now_ns, node, block, Reached::Not);
         }
     }
 
-    fn receiver(&mut self, now_ns: u64, (node, is_own): (u32, bool), block: &BlockBody, has: bool) {
+    fn receiver(&mut self, now_ns: u64, node: u32, block: &BlockBody, reached: Reached) {
         if self.receivers_left == 0 {
             return;
         }
@@ -431,13 +445,12 @@ impl Teller {
             kind: BLOCK,
             slot: block.slot.0,
             header_ns: None,
-            first_ns: is_own.then_some(at),
-            done_ns: has.then_some(at),
-            deliver_ns: has.then_some(at),
-            bytes: if is_own || !has {
-                0
-            } else {
-                block.data.len() as u64
+            first_ns: (reached == Reached::Own).then_some(at),
+            done_ns: (reached != Reached::Not).then_some(at),
+            deliver_ns: (reached != Reached::Not).then_some(at),
+            bytes: match reached {
+                Reached::There => block.data.len() as u64,
+                Reached::Own | Reached::Not => 0,
             },
             dependent: 0,
             invalid: 0,

@@ -225,7 +225,7 @@ impl Watch {
 
     fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
         let (post, unit) = (body.post as usize, self.plan.unit(body.post));
-        self.check(unit, body.sender, (body.slot, &body.support, &body.parts));
+        self.check(body.slot, unit, body.sender, &body.support, &body.parts);
         if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
             followed.last_ns[1] = since_ns;
             let cells = followed.aggregated.as_mut().filter(|_| unit.level == 1);
@@ -242,18 +242,18 @@ impl Watch {
 
     /// Whether the evidence of a unit is what honest nodes make: of votes that were cast, or the sum of what was
     /// published of its parts.
-    fn check(&mut self, unit: Unit, sender: u32, made: (Slot, &Support, &Parts)) {
+    fn check(&mut self, slot: Slot, unit: Unit, sender: u32, support: &Support, parts: &Parts) {
         if !self.is_honest(sender) {
             return;
         }
         if unit.level > 1 {
-            if self.sum(unit, (made.0, made.2)).as_ref() != Some(made.1) {
+            if self.sum(slot, unit, parts).as_ref() != Some(support) {
                 self.violated(Violation::Sum { sender });
             }
             return;
         }
         let voted = &self.cells_voted[self.plan.post(unit) as usize];
-        let votes = made.1.signers().count_and_not(voted);
+        let votes = support.signers().count_and_not(voted);
         if votes > 0 {
             self.violated(Violation::Invented { sender, votes });
         }
@@ -261,7 +261,7 @@ impl Watch {
 
     fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
         let unit = self.plan.config.layout.committee(body.committee);
-        self.check(unit, body.sender, (body.slot, &body.support, &body.parts));
+        self.check(body.slot, unit, body.sender, &body.support, &body.parts);
         let committee = usize::from(body.committee);
         if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
             followed.last_ns[2] = since_ns;
@@ -274,7 +274,7 @@ impl Watch {
     }
 
     /// The sum of the published evidence that the evidence of a unit names.
-    fn sum(&self, unit: Unit, (slot, parts): (Slot, &Parts)) -> Option<Support> {
+    fn sum(&self, slot: Slot, unit: Unit, parts: &Parts) -> Option<Support> {
         let followed = &self.slots[self.plan.place(slot)? as usize];
         let layout = &self.plan.config.layout;
         let mut counts = vec![0_u8; layout.unit_len(unit) as usize];
@@ -331,7 +331,7 @@ impl Watch {
         let followed = &self.slots[place];
         let signers = &followed.credited[usize::from(body.committee)];
         let votes = followed.curve.last().map_or(0, |(_, votes)| *votes);
-        teller.credited(now_ns, (body.slot, body.committee), signers, votes);
+        teller.credited(now_ns, body.slot, body.committee, signers, votes);
     }
 
     fn propose(&mut self, now_ns: u64, node: u32, block: &Arc<BlockBody>) {

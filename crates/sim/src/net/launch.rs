@@ -1,9 +1,9 @@
 //! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
-use super::{BIN_NS, NONE, Net, Next, Outgoing, PART, Sent, event};
+use super::{BIN_NS, Direction, NONE, Net, Next, Outgoing, PART, Sent, event};
 use crate::latency::mix;
-use crate::windows::{Event, Windows};
+use crate::windows::{Departure, Event, Windows};
 
 /// Bytes of a packet, the unit of loss.
 const PACKET_BYTES: u64 = 1448;
@@ -34,23 +34,30 @@ impl<M: Clone> Net<M> {
         sent.messages += u64::from(message != NONE);
         sent.bytes += bytes;
         let wire_ns = self.occupy(queue, now, from, flight);
-        let to = self.graph.peer(end as usize);
+        let direction = Direction {
+            node: from,
+            end: end as usize,
+        };
+        let to = self.graph.peer(direction.end);
         let mut delay_ns = self.latency.base_ns(from, to);
         if !self.draws.is_empty() || !self.cuts.is_empty() {
-            match self.way(now, (from, end as usize), (bytes, wire_ns)) {
+            match self.way(now, direction, bytes, wire_ns) {
                 Way::Arrives(ns) => delay_ns = ns,
                 Way::Lost => return self.lose(message, bytes),
             }
         }
         let mut first_ns = now.saturating_add(delay_ns.max(self.least_ns));
         if self.windowed {
-            first_ns = self.track(queue, (now, first_ns, wire_ns), (from, end), bytes);
+            first_ns = self.track(queue, now, first_ns, wire_ns, direction, bytes);
         }
-        let back = self.graph.back(end as usize);
+        let back = self.graph.back(direction.end);
         let bytes = u32::try_from(bytes).expect("messages are bounded below 4 GiB");
         let hot = &mut self.hot[from];
         hot.number = hot.number.wrapping_add(1);
-        let sent = (wire_ns, hot.number);
+        let sent = Departure {
+            wire_ns,
+            number: hot.number,
+        };
         if self.hot.numbers().contains(&to) {
             return queue.arrive(first_ns, sent, to, message.min(PART), [back, bytes]);
         }
@@ -133,7 +140,8 @@ impl<M: Clone> Net<M> {
     }
 
     /// Draws jitter and loss, and looks at partitions.
-    fn way(&mut self, now: u64, (from, end): (u32, usize), (bytes, wire_ns): (u64, u64)) -> Way {
+    fn way(&mut self, now: u64, direction: Direction, bytes: u64, wire_ns: u64) -> Way {
+        let Direction { node: from, end } = direction;
         let to = self.graph.peer(end);
         let base_ns = self.latency.base_ns(from, to);
         let mut delay_ns = base_ns;

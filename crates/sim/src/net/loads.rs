@@ -2,6 +2,7 @@
 
 use super::Net;
 use super::parts::Tally;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bins of the loads of classes, in nanoseconds.
@@ -67,14 +68,12 @@ impl Loads {
         &mut self.bins[first + usize::from(self.class[node as usize])]
     }
 
-    /// Counts work of a node on several cores, from one time to another.
-    pub(crate) fn work(
-        &mut self,
-        node: u32,
-        (from_ns, until_ns): (u64, u64),
-        cpu_ns: u64,
-        tally: &mut Tally,
-    ) {
+    /// Counts work of a node on several cores, in a span of nanoseconds.
+    pub(crate) fn work(&mut self, node: u32, span: Range<u64>, cpu_ns: u64, tally: &mut Tally) {
+        let Range {
+            start: from_ns,
+            end: until_ns,
+        } = span;
         let for_ns = until_ns - from_ns;
         tally.jobs.add(from_ns, for_ns, cpu_ns);
         let mut at_ns = from_ns;
@@ -159,7 +158,7 @@ mod tests {
         let mut loads = Loads::new([0, 1].into(), 2);
         let mut tally = Tally::default();
         // Two cores from 0.95 to 1.15 s.
-        loads.work(1, (950 * MS, 1150 * MS), 400 * MS, &mut tally);
+        loads.work(1, 950 * MS..1150 * MS, 400 * MS, &mut tally);
         loads.at(1199 * MS, 0).down += 7;
         let busy: Vec<_> = loads
             .into_iter()

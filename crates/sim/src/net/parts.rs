@@ -5,6 +5,7 @@ use super::queue::Queue;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::scenario::Link;
+use crate::windows::Departure;
 use std::sync::Arc;
 
 /// Bandwidth of a node.
@@ -186,8 +187,7 @@ impl std::ops::AddAssign for Balance {
 pub(crate) struct Outgoing<M> {
     /// When its first bit arrives.
     pub(crate) time_ns: u64,
-    /// For how long the sender's uplink carries it, and its number there.
-    pub(crate) sent: (u64, u16),
+    pub(crate) sent: Departure,
     /// Where.
     pub(crate) node: u32,
     /// The receiver's number for the sender.
@@ -195,6 +195,13 @@ pub(crate) struct Outgoing<M> {
     pub(crate) bytes: u32,
     /// The message; none with a part that is not the last.
     pub(crate) message: Option<M>,
+}
+
+/// One direction of a connection: away from this node, at this end of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direction {
+    pub(crate) node: u32,
+    pub(crate) end: usize,
 }
 
 /// A message to be sent to one peer.

@@ -413,8 +413,8 @@ fn a_node_that_is_down_neither_sends_nor_receives() {
 }
 
 /// Node 0 sends messages, numbers of so many bytes, to peers by its number for them; what it takes back
-/// then is in nobody's way. What arrives.
-fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> Vec<u32> {
+/// then, a message to a peer, is in nobody's way. What arrives.
+fn sent_but_for(link: Link, messages: &[(u64, u64)], peer: u64, cancelled: u32) -> Vec<u32> {
     let setup = Setup {
         link: Link {
             overhead_bytes: 0,
@@ -434,11 +434,12 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
             paced: false,
         };
         let end = end(&net, peer);
-        net.send(&mut queue, 0, (0, end), parcel);
+        net.send(&mut queue, 0, Direction { node: 0, end }, parcel);
     }
-    let (peer, number) = cancelled;
     let end = end(&net, peer);
-    net.cancel(&mut queue, 0, (0, end), |message| *message == number);
+    net.cancel(&mut queue, 0, Direction { node: 0, end }, |message| {
+        *message == cancelled
+    });
     let mut arrived = Vec::new();
     while let Some(event) = queue.next() {
         match event.kind() {
@@ -450,12 +451,7 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
             }
             event::ARRIVAL => {
                 let at_ns = net.settle(&event);
-                queue.push_with(
-                    at_ns,
-                    event.node,
-                    (event::DELIVERY, event.arg()),
-                    event.more,
-                );
+                queue.push_with(at_ns, event.node, event::DELIVERY, event.arg(), event.more);
             }
             event::ACKNOWLEDGED => net.acknowledged(&mut queue, &event),
             _ => {
@@ -487,12 +483,12 @@ fn what_is_taken_back_gives_its_turn_to_the_next() {
     // The first is on its way, the second has the turn of its connection, the third waits behind it.
     let messages = [(5000, 0), (4000, 0), (3000, 0)];
     for link in [Link::default(), window.clone(), fair.clone()] {
-        assert_eq!(sent_but_for(link.clone(), &messages, (0, 1)), [0, 2]);
-        assert_eq!(sent_but_for(link, &messages, (0, 2)), [0, 1]);
+        assert_eq!(sent_but_for(link.clone(), &messages, 0, 1), [0, 2]);
+        assert_eq!(sent_but_for(link, &messages, 0, 2), [0, 1]);
     }
     // The turn of a connection that has nothing left does not end those of others.
     let messages = [(5000, 0), (4000, 0), (3000, 1)];
     for link in [Link::default(), window, fair] {
-        assert_eq!(sent_but_for(link, &messages, (0, 1)), [0, 2]);
+        assert_eq!(sent_but_for(link, &messages, 0, 1), [0, 2]);
     }
 }

@@ -7,7 +7,7 @@
 //! it goes. With `uplink = "fair"` connections send 64 KiB in turn.
 
 use super::queue::{Flight, Queue, mark};
-use super::{FAIR_PART_BYTES, NONE, Net, event};
+use super::{Direction, FAIR_PART_BYTES, NONE, Net, event};
 use crate::windows::{Event, Windows};
 
 /// The state of one direction of a connection.
@@ -152,21 +152,25 @@ impl<M: Clone> Net<M> {
     pub(super) fn track(
         &mut self,
         queue: &mut Windows,
-        (now, first_ns, wire_ns): (u64, u64, u64),
-        (from, end): (u32, u32),
+        now: u64,
+        first_ns: u64,
+        wire_ns: u64,
+        direction: Direction,
         bytes: u64,
     ) -> u64 {
-        let to = self.graph.peer(end as usize);
+        let to = self.graph.peer(direction.end);
+        // As many ends as flights can name.
+        let end = direction.end as u32;
         let connection = &mut self.connections[end];
         connection.flying += bytes;
         connection.active_ns = now.saturating_add(wire_ns);
         let first_ns = first_ns.max(connection.arrives_ns.saturating_sub(wire_ns));
         connection.arrives_ns = first_ns.saturating_add(wire_ns);
-        let back_ns = self.latency.base_ns(to, from);
+        let back_ns = self.latency.base_ns(to, direction.node);
         let at_ns = connection.arrives_ns.saturating_add(back_ns);
         // A part is less than a message.
         let receipt = [end, bytes as u32];
-        queue.push_with(at_ns, from, (event::ACKNOWLEDGED, 0), receipt);
+        queue.push_with(at_ns, direction.node, event::ACKNOWLEDGED, 0, receipt);
         first_ns
     }
 

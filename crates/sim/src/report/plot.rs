@@ -243,7 +243,7 @@ impl Plot {
                         y - 4.0
                     );
                 }
-                Layer::Points { .. } => glyph::point(&mut svg, (x + 9.0, y - 4.0), i % STYLES, ""),
+                Layer::Points { .. } => glyph::point(&mut svg, x + 9.0, y - 4.0, i % STYLES, ""),
                 Layer::Line { .. } | Layer::Steps { .. } => {
                     let thin = if layer.is_pointed() { " thin" } else { "" };
                     put!(
@@ -253,7 +253,7 @@ impl Plot {
                         y - 4.0
                     );
                     if layer.is_pointed() {
-                        glyph::point(&mut svg, (x + 9.0, y - 4.0), i % STYLES, "");
+                        glyph::point(&mut svg, x + 9.0, y - 4.0, i % STYLES, "");
                     }
                 }
             }
@@ -380,13 +380,13 @@ fn draw(svg: &mut String, frame: &Frame, layer: &Layer, style: usize) {
             put!(svg, "<path class=\"s{style}{thin}\" d=\"{path}\"/>");
             for (x, y) in points.iter().filter(|_| layer.is_pointed()) {
                 let label = format!("{}: {}, {}", layer.name(), number(*x), number(*y));
-                glyph::point(svg, (frame.at_x(*x), frame.at_y(*y)), style, &label);
+                glyph::point(svg, frame.at_x(*x), frame.at_y(*y), style, &label);
             }
         }
         Layer::Glyphs { points, .. } => glyph::draw(svg, frame, points, style),
         Layer::Points { points, .. } => {
             for (x, y, label) in points {
-                glyph::point(svg, (frame.at_x(*x), frame.at_y(*y)), style, label);
+                glyph::point(svg, frame.at_x(*x), frame.at_y(*y), style, label);
             }
         }
     }
@@ -444,7 +444,7 @@ fn lines(title: &str, about: &str, axis: &Axis, is_dotted: bool, bars: &[Bar]) -
         );
         if is_dotted {
             let label = format!("{}: {}", bar.name, number(bar.value));
-            glyph::point(&mut svg, (at(bar.value), middle), 0, &label);
+            glyph::point(&mut svg, at(bar.value), middle, 0, &label);
         } else {
             put!(
                 svg,

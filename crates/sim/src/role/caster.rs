@@ -205,7 +205,8 @@ impl<C: Coding> Caster<C> {
         coder: Arc<Coder<C>>,
         config: Arc<Config>,
         schedule: Arc<dyn Schedule>,
-        (secret, first_job): ([u8; 32], u64),
+        secret: [u8; 32],
+        first_job: u64,
     ) -> Self {
         Caster {
             machine: Broadcast::new(coder.code.clone(), config, schedule, secret),

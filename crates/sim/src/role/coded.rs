@@ -65,17 +65,19 @@ impl<C: Coding> Coded<C> {
     /// # Panics
     /// If the configuration does not pass its check.
     pub(crate) fn new(
-        (coder, payloads): (Arc<Coder<C>>, Arc<Payloads>),
+        coder: Arc<Coder<C>>,
+        payloads: Arc<Payloads>,
         config: Arc<broadcast::Config>,
         node: u32,
-        (secret, restarts): ([u8; 32], u32),
+        secret: [u8; 32],
+        restarts: u32,
     ) -> Self {
         let due = payloads.clone();
         let schedule = Arc::new(move |subject: &Subject| due.is_scheduled(subject));
         // Results for a node before it are none for this one.
-        let chance = (secret, super::first_job(restarts));
+        let first_job = super::first_job(restarts);
         Coded {
-            caster: Caster::new(coder, config.clone(), schedule, chance),
+            caster: Caster::new(coder, config.clone(), schedule, secret, first_job),
             payloads,
             config,
             node,
@@ -92,8 +94,8 @@ impl<C: Coding> Coded<C> {
     /// Another node like this one, as it was at the begin.
     pub(crate) fn twin(&self, seed: u64) -> Self {
         let secret = crate::random::bytes(seed, "twin", self.node);
-        let shared = (self.caster.coder().clone(), self.payloads.clone());
-        Coded::new(shared, self.config.clone(), self.node, (secret, 0))
+        let (coder, payloads) = (self.caster.coder().clone(), self.payloads.clone());
+        Coded::new(coder, payloads, self.config.clone(), self.node, secret, 0)
     }
 
     pub(crate) fn clone_code(&self) -> C {

@@ -348,7 +348,7 @@ pub(crate) fn meshes(
         }
     }
     let role = |(node, agreed): (u32, PeerSet)| {
-        let mut role = mesh(config, validation_ns, (seed, node, 0));
+        let mut role = mesh(config, validation_ns, seed, node, 0);
         for peer in (0..graph.peers(node).len() as u64).map(Peer) {
             let up = gossip::Input::PeerUp { peer };
             role.machine.handle(Time::ZERO, up);
@@ -366,7 +366,9 @@ pub(crate) fn meshes(
 pub(crate) fn mesh(
     config: &Arc<Config>,
     validation_ns: u64,
-    (seed, node, restarts): (u64, u32, u32),
+    seed: u64,
+    node: u32,
+    restarts: u32,
 ) -> Flood<Gossip<Blob>> {
     let seed = mix([seed, node.into(), 1, restarts.into()]);
     Flood::new(Gossip::new(config.clone(), seed), validation_ns)

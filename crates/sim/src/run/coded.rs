@@ -111,8 +111,8 @@ pub(super) fn nodes<C: rlnc::Coding + Spoil>(
         }
         let config = configs[usize::from(setup.class[node as usize])].clone();
         let secret = random::bytes(seed, "broadcast", node);
-        let shared = (coder.clone(), payloads.clone());
-        roles.push(Coded::new(shared, config, node, (secret, 0)));
+        let (coder, payloads) = (coder.clone(), payloads.clone());
+        roles.push(Coded::new(coder, payloads, config, node, secret, 0));
     }
     let places = handshakes(&setup.graph, &roles);
     for (role, places) in roles.iter_mut().zip(&places) {
@@ -127,8 +127,8 @@ pub(super) fn nodes<C: rlnc::Coding + Spoil>(
         anew: Box::new(move |_, node, times| {
             let config = configs[usize::from(class[node as usize])].clone();
             let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
-            let shared = (coder.clone(), payloads.clone());
-            let mut role = Coded::new(shared, config, node, (secret, times));
+            let (coder, payloads) = (coder.clone(), payloads.clone());
+            let mut role = Coded::new(coder, payloads, config, node, secret, times);
             role.set_places(places[node as usize].clone());
             role
         }),

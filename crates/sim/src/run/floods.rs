@@ -38,7 +38,7 @@ pub(super) fn gossip(
         chunks: 1,
         learn: false,
         anew: Box::new(move |_, node, times| {
-            mesh(&config, validation_ns, (seed, node, times)).restarted(times)
+            mesh(&config, validation_ns, seed, node, times).restarted(times)
         }),
         setup,
     })

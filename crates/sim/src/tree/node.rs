@@ -80,7 +80,7 @@ impl TreeNode {
         for (level, positions) in (0..).zip(&plan.places) {
             for (position, nodes) in (0..).zip(positions) {
                 if nodes.contains(&index) {
-                    posts.push(Post::new(&plan, (level, position), (index, &neighbours)));
+                    posts.push(Post::new(&plan, level, position, index, &neighbours));
                 }
             }
         }
@@ -287,8 +287,7 @@ impl TreeNode {
 }
 
 impl Post {
-    fn new(plan: &Plan, place: (u32, u32), (node, neighbours): (u32, &[u32])) -> Self {
-        let (level, position) = place;
+    fn new(plan: &Plan, level: u32, position: u32, node: u32, neighbours: &[u32]) -> Self {
         let len = plan.below(level, position).len();
         let held = match level {
             0 => Held::Votes {

@@ -143,8 +143,10 @@ impl Plan {
         let count = signers.count_ones() as u64;
         let evidence_bytes = self.table.evidence_bytes(Layer::Aggregate, count);
         let cost_ns = self.cost_ns(Op::Aggregate, count, 0);
-        let place = (0, position);
-        (self.piece(place, signers, (1, 0), evidence_bytes), cost_ns)
+        (
+            self.piece(0, position, signers, 1, 0, evidence_bytes),
+            cost_ns,
+        )
     }
 
     /// What a position makes of the verified pieces of its children, and its cost.
@@ -162,12 +164,14 @@ impl Plan {
             .committee_max
             .is_none_or(|max| count <= u64::from(max));
         let merges = level == 1 || abilities.overlap(Layer::Collection) != Overlap::None;
-        let place = (level, position);
         // One piece alone is carried on.
         if !(fits && merges) || (level > 1 && parts == 1) {
             let bytes = pieces.iter().map(|piece| piece.evidence_bytes).sum();
             let merges = pieces.iter().map(|piece| piece.merges).sum();
-            return (self.piece(place, signers, (parts, merges), bytes), 0);
+            return (
+                self.piece(level, position, signers, parts, merges, bytes),
+                0,
+            );
         }
         let (cost_ns, bytes) = match level {
             1 => (
@@ -180,16 +184,18 @@ impl Plan {
             ),
         };
         (
-            self.piece(place, signers, (1, u32::from(level > 1)), bytes),
+            self.piece(level, position, signers, 1, u32::from(level > 1), bytes),
             cost_ns,
         )
     }
 
     fn piece(
         &self,
-        (level, position): (u32, u32),
+        level: u32,
+        position: u32,
         signers: Bitfield,
-        (parts, merges): (u32, u32),
+        parts: u32,
+        merges: u32,
         evidence_bytes: u64,
     ) -> Piece {
         let support = Support::from_bits(signers.clone());

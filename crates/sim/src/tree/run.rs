@@ -99,7 +99,7 @@ pub fn run(
     let look = |_: &mut TreeWorld| Ok::<_, TreeError>((0, 1));
     drive(&mut world, scenario.sim.stop, Time::MAX, observe, look)?;
     let classes = scenario.class_names();
-    Ok(harvest(&world, &plan, (&class, &classes, &regions), seed))
+    Ok(harvest(&world, &plan, &class, &classes, &regions, seed))
 }
 
 /// From each voter to the nodes of its leaf, and from each position to those above it.
@@ -151,7 +151,9 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
 fn harvest(
     world: &TreeWorld,
     plan: &Plan,
-    (class, classes, regions): (&[u16], &[&str], &[u8]),
+    class: &[u16],
+    classes: &[&str],
+    regions: &[u8],
     seed: u64,
 ) -> TreeRun {
     let First { honest, found } = world.witness();

@@ -60,7 +60,7 @@ impl Pool {
         if self.free == NONE {
             self.free = self.chunks.len() as u32;
             self.chunks.push(Chunk {
-                events: [Event::new(0, 0, 0, (0, 0), [0; 2]); CHUNK],
+                events: [Event::new(0, 0, 0, 0, 0, [0; 2]); CHUNK],
                 len: 0,
                 next: NONE,
             });
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn buckets_keep_their_events_and_give_their_memory_back() {
-        let event = |order| Event::new(1, order, 0, (0, 0), [0; 2]);
+        let event = |order| Event::new(1, order, 0, 0, 0, [0; 2]);
         let mut pool = Pool::default();
         for round in 0..3 {
             let (mut a, mut b) = (NONE, NONE);

@@ -87,7 +87,10 @@ fn play(seed: u64, least_ns: u64, pause_ns: u64) -> Vec<Vec<(u64, u8, u32)>> {
                 windows.push(now + delay, node, 2, arg);
             } else {
                 let to = (draw(state) % u64::from(NODES)) as u32;
-                let sent = (draw(state) % 2, 300 - *left as u16);
+                let sent = Departure {
+                    wire_ns: draw(state) % 2,
+                    number: 300 - *left as u16,
+                };
                 windows.arrive(now + least_ns + delay, sent, to, arg, [node, 0]);
             }
         }
@@ -113,11 +116,15 @@ proptest! {
     }
 }
 
+fn sent(wire_ns: u64, number: u16) -> Departure {
+    Departure { wire_ns, number }
+}
+
 #[test]
 fn own_events_come_before_those_of_others_and_these_by_their_senders() {
     let mut windows = Windows::new(100, 0..4);
-    windows.arrive(500, (7, 0), 2, 0, [9, 0]);
-    windows.arrive(500, (7, 1), 2, 1, [3, 0]);
+    windows.arrive(500, sent(7, 0), 2, 0, [9, 0]);
+    windows.arrive(500, sent(7, 1), 2, 1, [3, 0]);
     windows.push(500, 2, 4, 2);
     windows.push(500, 2, 4, 3);
     windows.push(499, 2, 4, 4);
@@ -135,7 +142,7 @@ fn nobody_is_faster_than_the_least_latency() {
     let mut windows = Windows::new(100, 0..4);
     windows.push(70, 1, 0, 0);
     assert!(windows.open_next(u64::MAX));
-    windows.arrive(127, (0, 0), 2, 0, [0, 0]);
+    windows.arrive(127, sent(0, 0), 2, 0, [0, 0]);
 }
 
 #[test]

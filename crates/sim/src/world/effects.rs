@@ -5,7 +5,7 @@ use super::span::Span;
 use crate::charge::Done;
 use crate::fault::Wrap;
 use crate::gossip::Peers;
-use crate::net::Parcel;
+use crate::net::{Direction, Parcel};
 use crate::role::{Input, Labour, Output, Role, Wire};
 use alphorn_types::Time;
 
@@ -36,12 +36,12 @@ impl<R: Role> Span<R> {
                 if let Some(end) = self.net.graph.end(node, peer.0) {
                     let fits = |message: &R::Message| R::cancels(&what, message);
                     self.net
-                        .cancel(&mut self.queue, self.now_ns, (node, end), fits);
+                        .cancel(&mut self.queue, self.now_ns, Direction { node, end }, fits);
                 }
             }
             Output::Spawn { job, request } => {
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
-                self.compute.spawn(at, (job, *request), &mut self.done);
+                self.compute.spawn(at, job, *request, &mut self.done);
             }
             Output::Spend { cost_ns } => {
                 let time_ns = self.compute.time_ns(node, cost_ns);
@@ -90,9 +90,12 @@ impl<R: Role> Span<R> {
         };
         for peer in to.iter() {
             match self.net.graph.end(node, peer.0) {
-                Some(end) => self
-                    .net
-                    .send(&mut self.queue, self.now_ns, (node, end), parcel),
+                Some(end) => self.net.send(
+                    &mut self.queue,
+                    self.now_ns,
+                    Direction { node, end },
+                    parcel,
+                ),
                 None => {
                     self.net.messages.release(message);
                 }

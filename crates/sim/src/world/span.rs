@@ -236,8 +236,8 @@ impl<R: Role> Span<R> {
                 let at_ns = self.net.settle(event);
                 let comes_next = self.queue.comes_next(at_ns) && self.catch_up(node, at_ns, last);
                 if self.events >= last || !comes_next {
-                    let what = (net::DELIVERY, arg);
-                    return self.queue.push_with(at_ns, node, what, event.more);
+                    let queue = &mut self.queue;
+                    return queue.push_with(at_ns, node, net::DELIVERY, arg, event.more);
                 }
                 self.enter(at_ns, node, net::DELIVERY, event.more[1]);
                 self.deliver(event, net::DELIVERY);
@@ -250,7 +250,7 @@ impl<R: Role> Span<R> {
                     self.active_ns = self.active_ns.max(self.now_ns);
                 }
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
-                self.compute.happen(at, (what, arg), &mut self.done);
+                self.compute.happen(at, what, arg, &mut self.done);
                 self.settle_any(node);
             }
             kind::TIMER => {
@@ -325,8 +325,8 @@ impl<R: Role> Span<R> {
         if kind == net::DELIVERY
             && let Some(at_ns) = self.net.reserve(now, node)
         {
-            let what = (net::RESERVED, index);
-            return self.queue.push_with(at_ns, node, what, event.more);
+            let queue = &mut self.queue;
+            return queue.push_with(at_ns, node, net::RESERVED, index, event.more);
         }
         self.net.received(now, node, bytes);
         if index < PART {

@@ -161,8 +161,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             other.x = slot.y;
             row.gather_y(0, &mut slot.y);
             row.gather_y(1, &mut other.y);
-            let missing = (row.missing[0], row.missing[1]);
-            infinite[a] = temporaries.add(slot, &other, pair, missing, bounds);
+            infinite[a] = temporaries.add(slot, &other, pair, row.missing, bounds);
         }
     }
 
@@ -225,7 +224,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
                 let (a, b) = group.slots_of(level, i);
                 let pair = &self.pairs[k];
                 temporaries.step(&mut inverses, &mut turn, pair, bounds);
-                let missing = (self.infinite[a], self.infinite[b]);
+                let missing = [self.infinite[a], self.infinite[b]];
                 let (left, right) = self.slots.split_at_mut(b);
                 self.infinite[a] = temporaries.add(&mut left[a], &right[0], pair, missing, bounds);
             }

@@ -400,7 +400,7 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
         a: &mut Slot<M, N>,
         b: &Slot<M, N>,
         pair: &Pair<M, N>,
-        missing: (u16, u16),
+        missing: [u16; 2],
         level: &Level<M>,
     ) -> u16 {
         let Self {
@@ -416,7 +416,7 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
             *numerator = numerator.select(pair.doubled, &tangent);
         }
         slope.set_product(inverse_d, numerator, level);
-        let before = (missing.0 | missing.1 != 0).then_some(*a);
+        let before = (missing[0] | missing[1] != 0).then_some(*a);
         product.set_square(slope, &level.product);
         for c in 0..N {
             let (offset, next) = (&level.bound_doubled, &level.bound_next);
@@ -432,15 +432,15 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
             advance_y(&mut a.y.0[c], &product.0[c], &level.bound);
         }
         if let Some(before) = before {
-            a.x = a.x.select(missing.0, &b.x).select(missing.1, &before.x);
-            a.y = a.y.select(missing.0, &b.y).select(missing.1, &before.y);
+            a.x = a.x.select(missing[0], &b.x).select(missing[1], &before.x);
+            a.y = a.y.select(missing[0], &b.y).select(missing[1], &before.y);
         }
         if level.carries {
             a.carry();
         }
         a.x.check(2 * level.multiple + 2);
         a.y.check(2 * level.multiple + 2);
-        missing.0 & missing.1 | pair.opposite
+        missing[0] & missing[1] | pair.opposite
     }
 }
 

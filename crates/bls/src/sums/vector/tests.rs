@@ -69,7 +69,7 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for ExtremeAddit
         let mut temporaries = Temporaries::new(m);
         let inverse = invert::<M, F, N>(&product);
         temporaries.step(&mut [inverse; 2], &mut false, &pair, &bounds);
-        let infinite = temporaries.add(&mut a, &b, &pair, (0, 0), &bounds);
+        let infinite = temporaries.add(&mut a, &b, &pair, [0; 2], &bounds);
         let (x, y) = if level < 10 {
             (a.x.canonical(level + 1), a.y.canonical(level + 1))
         } else {

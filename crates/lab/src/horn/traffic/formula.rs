@@ -58,8 +58,14 @@ fn bits_bytes(members: u32) -> u64 {
     u64::from(members.div_ceil(8))
 }
 
-fn total(groups: impl Iterator<Item = u32>, senders: u16, planes: u64, of: (u64, u64)) -> Formula {
-    let (signatures, fields) = of;
+/// Messages of groups of so many members; the bytes beside their bits, as Horn counts them and in all.
+fn total(
+    groups: impl Iterator<Item = u32>,
+    senders: u16,
+    planes: u64,
+    signatures: u64,
+    fields: u64,
+) -> Formula {
     let mut formula = Formula {
         planes,
         messages: 0,
@@ -87,7 +93,7 @@ pub(super) fn aggregates(
         .cells()
         .filter(in_range)
         .map(|cell| layout.cell_len(cell));
-    total(groups, senders, 1, (fields.signatures, fields.aggregate))
+    total(groups, senders, 1, fields.signatures, fields.aggregate)
 }
 
 /// Collections of all committees, from `senders` each, in `planes` planes.
@@ -97,7 +103,8 @@ pub(super) fn collections(layout: &Layout, senders: u16, planes: u64, fields: &F
         groups,
         senders,
         planes,
-        (fields.signatures, fields.collection),
+        fields.signatures,
+        fields.collection,
     )
 }
 

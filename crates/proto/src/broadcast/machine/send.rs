@@ -250,7 +250,10 @@ impl<C: Coding> Broadcast<C> {
             0
         };
         match drawn {
-            Some(piece) => self.send_drawn(index, peer, piece, (claim.hop, rank, priority), rows),
+            Some(mut piece) => {
+                self.code.set_hop_and_rank(&mut piece, claim.hop, rank);
+                self.send_drawn(index, peer, piece, priority, rows);
+            }
             None => self.release(peer),
         }
     }
@@ -259,12 +262,11 @@ impl<C: Coding> Broadcast<C> {
         &mut self,
         index: usize,
         peer: PeerIndex,
-        mut piece: C::Piece,
-        (hop, rank, priority): (u8, u16, Priority),
+        piece: C::Piece,
+        priority: Priority,
         drawn: u16,
     ) {
         let live = &self.live[index];
-        self.code.set_hop_and_rank(&mut piece, hop, rank);
         let message = Message::piece(&self.code, &live.header, live.id, piece);
         self.out.push_back(Output::Send {
             peer: Peer(peer.into()),
@@ -279,7 +281,9 @@ impl<C: Coding> Broadcast<C> {
         &mut self,
         id: &Id,
         peer: PeerIndex,
-        said: (u8, u16, Priority),
+        hop: u8,
+        rank: u16,
+        priority: Priority,
         product: Option<Product<C>>,
     ) {
         if peer == NOBODY {
@@ -290,8 +294,9 @@ impl<C: Coding> Broadcast<C> {
             !self.live[index].link(peer).done && !self.peers[usize::from(peer)].banned
         });
         match (wanted, product) {
-            (Some(index), Some(Product::Drawn(Some(piece)))) => {
-                self.send_drawn(index, peer, piece, said, 0);
+            (Some(index), Some(Product::Drawn(Some(mut piece)))) => {
+                self.code.set_hop_and_rank(&mut piece, hop, rank);
+                self.send_drawn(index, peer, piece, priority, 0);
             }
             _ => {
                 self.refused.add(Reject::LateResult);

@@ -69,7 +69,8 @@ fn small(value: u32) -> u16 {
 pub(super) fn config(
     horn: &scenario::Horn,
     preset: Option<&Preset>,
-    (layout, info): (Layout, &SchemeInfo),
+    layout: Layout,
+    info: &SchemeInfo,
     seed: u64,
 ) -> Result<Config, HornError> {
     let mut config = match preset {

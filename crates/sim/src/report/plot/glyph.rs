@@ -66,7 +66,7 @@ const SHAPES: [Shape; 5] = [
 ];
 
 /// A filled point in the picture, with what a reader who points at it is told.
-pub(super) fn point(svg: &mut String, (x, y): (f64, f64), style: usize, label: &str) {
+pub(super) fn point(svg: &mut String, x: f64, y: f64, style: usize, label: &str) {
     let path = SHAPES[style % SHAPES.len()].path(x, y);
     let title = match label {
         "" => String::new(),
