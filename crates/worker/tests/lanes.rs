@@ -354,9 +354,12 @@ fn kill(child: &u32) {
             .expect("there is kill")
             .success()
     );
+    // Its pipe is closed by the last of its threads.
     let runs = || {
+        let threads = std::fs::read_dir(format!("/proc/{child}/task"));
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat"));
-        stat.is_ok_and(|stat| !stat.contains(") Z "))
+        threads.is_ok_and(|threads| threads.count() > 1)
+            || stat.is_ok_and(|stat| !stat.contains(") Z "))
     };
     let until = Instant::now() + Duration::from_secs(10);
     while runs() && Instant::now() < until {
