@@ -93,22 +93,31 @@ impl Span {
         }
     }
 
-    pub(crate) fn rank(&self) -> usize {
-        self.present.count_ones() as usize
+    /// Its dimensions at most.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.rank() == self.width
+    /// The pivots of its rows, a bit each. As a row is reduced by those before it alone, the pivots at any
+    /// time are those of a span of its own from then on.
+    pub(crate) fn pivots(&self) -> u64 {
+        self.present
     }
 
-    /// Whether the row adds a dimension.
-    pub(crate) fn is_innovative(&self, row: &[u16]) -> bool {
-        self.reduced(row).is_some()
+    /// Makes this the span of the rows with these pivots: of all that it had at some time.
+    pub(crate) fn go_back(&mut self, pivots: u64) {
+        self.present &= pivots;
+    }
+
+    /// Whether the row is outside the span of the rows with these pivots: of all that this one had at some
+    /// time.
+    pub(crate) fn was_innovative(&self, pivots: u64, row: &[u16]) -> bool {
+        self.reduced(pivots, row).is_some()
     }
 
     /// Adds the row if it is outside the span; says whether it was.
     pub(crate) fn insert(&mut self, row: &[u16]) -> bool {
-        let Some((pivot, reduced)) = self.reduced(row) else {
+        let Some((pivot, reduced)) = self.reduced(self.present, row) else {
             return false;
         };
         let factor = inverse(reduced.element(pivot).into());
@@ -120,14 +129,8 @@ impl Span {
         true
     }
 
-    /// Makes this the same span as another of the same width.
-    pub(crate) fn copy_from(&mut self, other: &Span) {
-        self.rows.copy_from_slice(&other.rows);
-        self.present = other.present;
-    }
-
-    /// What is left of the row, and where it begins; `None` if nothing is left.
-    fn reduced(&self, row: &[u16]) -> Option<(usize, Sums)> {
+    /// What the rows with these pivots leave of the row, and where it begins; `None` if nothing is left.
+    fn reduced(&self, pivots: u64, row: &[u16]) -> Option<(usize, Sums)> {
         let mut left = Sums::ZERO;
         for (slot, &element) in left.low.iter_mut().zip(row) {
             *slot = u32::from(element);
@@ -138,7 +141,7 @@ impl Span {
                 (left.low[column], left.high[column]) = (0, 0);
                 continue;
             }
-            if self.present >> column & 1 == 0 {
+            if pivots >> column & 1 == 0 {
                 return Some((column, left));
             }
             // A row begins at its pivot.
@@ -179,15 +182,17 @@ mod tests {
         let rows: [[u16; 3]; 5] = [[0, 2, 3], [0, 4, 6], [5, 0, 1], [1, 1, 1], [9, 9, 9]];
         let mut span = Span::new(3);
         let innovative = rows.map(|row| {
-            let expected = span.is_innovative(&row);
+            let expected = span.was_innovative(span.pivots(), &row);
             assert_eq!(span.insert(&row), expected);
             expected
         });
         assert_eq!(innovative, [true, false, true, true, false]);
-        assert_eq!((span.rank(), span.is_full()), (3, true));
-        let mut copy = Span::new(3);
-        copy.copy_from(&span);
-        assert!(copy.is_full() && !copy.is_innovative(&[0, 0, 1]));
-        assert!(!Span::new(2).is_innovative(&[0, 0]));
+        assert_eq!(span.pivots(), 0b111);
+        // The first two that counted are [0, 1, 3/2] and [1, 0, 1/5].
+        assert!(!span.was_innovative(0b011, &[5, 2, 4]));
+        assert!(span.was_innovative(0b011, &[1, 1, 1]));
+        span.go_back(0b011);
+        assert!(span.insert(&[1, 1, 1]));
+        assert!(!Span::new(2).insert(&[0, 0]));
     }
 }

@@ -59,8 +59,14 @@ pub struct ModelBasket {
 
 #[derive(Clone, Debug)]
 struct Generation {
-    accepted: Span,
-    waiting: Span,
+    /// Of what is accepted and what waits. A piece is reduced once, when it is offered: nothing that waits
+    /// is in the span of what is accepted and the others that wait, so accepting it changes no span but that
+    /// of the accepted pieces alone, which is seldom asked for.
+    span: Span,
+    /// The pivots of the first so many accepted rows, by themselves.
+    settled: u64,
+    /// Rows that wait, as they were offered.
+    waiting: Vec<Arc<[u16]>>,
     /// Accepted rows, one behind the other, and the bits of their coefficients.
     rows: Vec<u16>,
     bits: Vec<u8>,
@@ -76,18 +82,85 @@ impl Generation {
     fn new(chunks: u16, source: bool) -> Generation {
         // A source has everything, and no row of its own.
         let width = if source { 0 } else { usize::from(chunks) };
-        let empty = || Span::new(width);
         Generation {
-            accepted: empty(),
-            waiting: empty(),
+            span: Span::new(width),
+            settled: 0,
+            waiting: Vec::new(),
             rows: Vec::new(),
             bits: Vec::new(),
             source,
         }
     }
 
+    fn rank(&self) -> usize {
+        self.bits.len()
+    }
+
     fn is_full(&self) -> bool {
-        self.source || self.accepted.is_full()
+        self.source || self.rank() == self.span.width()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled.count_ones() as usize == self.rank()
+    }
+
+    /// Brings the rows of the span into an order in which the accepted ones are first.
+    fn settle(&mut self) {
+        if self.is_settled() {
+            return;
+        }
+        let settled = self.settled.count_ones() as usize;
+        self.span.go_back(self.settled);
+        for row in self.rows.chunks_exact(self.span.width()).skip(settled) {
+            self.span.insert(row);
+        }
+        self.settled = self.span.pivots();
+        self.waiting.retain(|row| self.span.insert(row));
+    }
+
+    fn offer(&mut self, row: &Arc<[u16]>) -> Standing {
+        if self.span.insert(row) {
+            self.waiting.push(row.clone());
+            return Standing::Innovative;
+        }
+        if self.waiting.is_empty() {
+            return Standing::Dependent;
+        }
+        self.settle();
+        match self.span.was_innovative(self.settled, row) {
+            true => Standing::Held,
+            false => Standing::Dependent,
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.waiting.clear();
+        self.settle();
+        self.span.go_back(self.settled);
+    }
+
+    /// Accepts a row if it is outside the span of those that are; says whether it was.
+    fn accept(&mut self, row: &Arc<[u16]>, bits: u8) -> bool {
+        let place = self.waiting.iter().position(|waiting| waiting == row);
+        if place.is_none() {
+            // Never offered, or in the span of what was accepted since.
+            self.settle();
+            if !self.span.was_innovative(self.settled, row) {
+                return false;
+            }
+        }
+        self.rows.extend_from_slice(row);
+        self.bits.push(bits);
+        match place {
+            None => self.settle(),
+            Some(place) => {
+                self.waiting.remove(place);
+                if self.waiting.is_empty() {
+                    self.settled = self.span.pivots();
+                }
+            }
+        }
+        true
     }
 }
 
@@ -114,7 +187,7 @@ impl Model16 {
     fn solve(&self, header: &Header, basket: &ModelBasket) -> Result<ModelBasket, DecodeError> {
         for (g, generation) in (0..).zip(&basket.generations) {
             if !generation.is_full() {
-                let rank = generation.accepted.rank() as u16;
+                let rank = generation.rank() as u16;
                 return Err(DecodeError::Incomplete {
                     generation: g,
                     rank,
@@ -319,20 +392,15 @@ impl Coding for Model16 {
 
     fn offer(&self, basket: &mut ModelBasket, piece: &ModelChunk) -> Standing {
         let generation = &mut basket.generations[usize::from(piece.generation)];
-        if generation.is_full() {
-            Standing::Full
-        } else if generation.waiting.insert(&piece.row) {
-            Standing::Innovative
-        } else if generation.accepted.is_innovative(&piece.row) {
-            Standing::Held
-        } else {
-            Standing::Dependent
+        match generation.is_full() {
+            true => Standing::Full,
+            false => generation.offer(&piece.row),
         }
     }
 
     fn withdraw(&self, basket: &mut ModelBasket) {
         for generation in &mut basket.generations {
-            generation.waiting.copy_from(&generation.accepted);
+            generation.withdraw();
         }
     }
 
@@ -355,14 +423,7 @@ impl Coding for Model16 {
 
     fn accept(&self, basket: &mut ModelBasket, piece: ModelChunk) -> bool {
         let generation = &mut basket.generations[usize::from(piece.generation)];
-        if generation.source || !generation.accepted.insert(&piece.row) {
-            return false;
-        }
-        // The waiting span contains the accepted one also for pieces that were never offered.
-        generation.waiting.insert(&piece.row);
-        generation.rows.extend_from_slice(&piece.row);
-        generation.bits.push(piece.bits);
-        true
+        !generation.source && generation.accept(&piece.row, piece.bits)
     }
 
     fn rank(&self, basket: &ModelBasket, generation: u16) -> u16 {
@@ -370,7 +431,7 @@ impl Coding for Model16 {
         if generation.source {
             basket.chunks
         } else {
-            generation.accepted.rank() as u16
+            generation.rank() as u16
         }
     }
 

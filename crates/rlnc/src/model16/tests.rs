@@ -1,5 +1,8 @@
 use super::*;
 use crate::header::Id;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -144,4 +147,89 @@ fn malformed_bodies_are_refused() {
     large[9..11].fill(0xff);
     let expected = Err(PieceError::NonCanonicalScalar { index: 1 });
     assert_eq!(code.decode_piece(header, &large), expected);
+}
+
+/// What is accepted, and that with what waits, each spanned anew by all of its rows.
+#[derive(Default)]
+struct Naive {
+    accepted: Vec<Arc<[u16]>>,
+    waiting: Vec<Arc<[u16]>>,
+}
+
+impl Naive {
+    fn is_outside<'a>(row: &[u16], rows: impl Iterator<Item = &'a Arc<[u16]>>) -> bool {
+        let mut span = Span::new(row.len());
+        rows.for_each(|row| {
+            span.insert(row);
+        });
+        span.insert(row)
+    }
+
+    fn offer(&mut self, row: &Arc<[u16]>) -> Standing {
+        if self.accepted.len() == row.len() {
+            return Standing::Full;
+        }
+        if Naive::is_outside(row, self.accepted.iter().chain(&self.waiting)) {
+            self.waiting.push(row.clone());
+            return Standing::Innovative;
+        }
+        match Naive::is_outside(row, self.accepted.iter()) {
+            true => Standing::Held,
+            false => Standing::Dependent,
+        }
+    }
+
+    fn accept(&mut self, row: &Arc<[u16]>) -> bool {
+        let accepts = Naive::is_outside(row, self.accepted.iter());
+        if accepts {
+            self.accepted.push(row.clone());
+        }
+        accepts
+    }
+}
+
+proptest! {
+    /// In any order: offered and accepted, accepted and never offered, offered and withdrawn.
+    #[test]
+    fn pieces_stand_where_spans_made_anew_say(
+        steps in vec((0_u8..16, vec(0_u16..3, 4), any::<Index>()), 1..60),
+    ) {
+        let code = Model16::new(MAX);
+        let cut = Cut { chunks: 4, shards_total: 0, generations: 1 };
+        let source = code.publish(SUBJECT, &[1; 1000], cut).unwrap();
+        let mut basket = code.basket(&source.header);
+        let mut naive = Naive::default();
+        let mut offered: Vec<ModelChunk> = Vec::new();
+        for (what, row, which) in steps {
+            let piece = ModelChunk {
+                generation: 0,
+                hop: 1,
+                sender_rank: 0,
+                valid: true,
+                bits: 8,
+                row: row.into(),
+            };
+            match what {
+                0..8 => {
+                    prop_assert_eq!(code.offer(&mut basket, &piece), naive.offer(&piece.row));
+                    offered.push(piece);
+                }
+                8..15 if !offered.is_empty() => {
+                    let piece = offered.remove(which.index(offered.len()));
+                    let accepts = naive.accept(&piece.row);
+                    prop_assert_eq!(code.accept(&mut basket, piece), accepts);
+                }
+                15 => {
+                    naive.waiting.clear();
+                    offered.clear();
+                    code.withdraw(&mut basket);
+                }
+                _ => {
+                    let accepts = naive.accept(&piece.row);
+                    prop_assert_eq!(code.accept(&mut basket, piece), accepts);
+                }
+            }
+            prop_assert_eq!(usize::from(code.rank(&basket, 0)), naive.accepted.len());
+        }
+    }
 }
