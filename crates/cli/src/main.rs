@@ -94,6 +94,9 @@ enum Command {
     Man(shell::ManArgs),
 }
 
+/// Characters of an error that are printed: it may quote a file.
+const ERROR_CHARS_MAX: usize = 4_000;
+
 fn main() -> ExitCode {
     let build = machine::Build {
         commit: env!("ALPHORN_COMMIT"),
@@ -103,7 +106,8 @@ fn main() -> ExitCode {
     match words().and_then(|words| run(parsed(words).command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("alphorn: {error}");
+            let text = text::printable(&error.to_string(), ERROR_CHARS_MAX);
+            eprintln!("alphorn: {text}");
             error.exit_code()
         }
     }

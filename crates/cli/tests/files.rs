@@ -188,6 +188,27 @@ fn verdicts_are_exact_for_each_file() {
     assert!(!bench.path("x.json").exists());
 }
 
+/// An error that quotes a file neither steers the terminal, nor fills it, nor breaks the table.
+#[test]
+fn what_a_file_has_in_it_is_printed_in_bounds() {
+    let bench = Bench::new();
+    bench.votes("", "");
+    for (field, shown) in [
+        ("a".repeat(100_000), "more characters)"),
+        ("\u{1b}[2J\u{202e}\nx".to_owned(), "\\u{1b}[2J\\u{202e}"),
+    ] {
+        let mut file = bench.json(&vote(0));
+        file[field] = json!(1);
+        fs::write(bench.path("odd.json"), file.to_string()).unwrap();
+        for line in ["verify odd.json", "aggregate odd.json --out x.json"] {
+            let ended = bench.run(line);
+            ended.expect(2, shown);
+            let said = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(said.len() < 10_000 && !said.contains('\u{1b}'), "{line}");
+        }
+    }
+}
+
 #[test]
 fn a_tampered_signature_is_noticed_in_every_field() {
     let bench = Bench::new();

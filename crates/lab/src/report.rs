@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::machine::{Busy, Machine, commit};
+use crate::text::printable;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -115,6 +116,7 @@ impl Sink {
     ///
     /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
     pub fn say(&self, text: &str) {
+        let text = printable(text, usize::MAX);
         let outcome = if self.is_stdout() {
             writeln!(io::stderr(), "{text}")
         } else {

@@ -55,9 +55,42 @@ pub fn sentence(text: &str) -> String {
     first.into_iter().flatten().chain(letters).collect()
 }
 
+/// A text that may be a stranger's, as a terminal can show it: what would steer the terminal or turn the
+/// direction of writing is escaped, but for ends of lines and tabs, and what is beyond so many characters is
+/// counted.
+pub fn printable(text: &str, chars_max: usize) -> String {
+    let steers = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == chars_max {
+            let more = text.chars().count() - chars_max;
+            shown += &format!("... ({more} more characters)");
+            break;
+        }
+        match steers(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_printed_steers_no_terminal_and_ends() {
+        let text = "tab\t\u{1b}[2J\u{202e}gnp.\nend";
+        let shown = "tab\t\\u{1b}[2J\\u{202e}gnp.\nend";
+        assert_eq!(printable(text, 100), shown);
+        assert_eq!(printable("\u{e9}\u{e9}\u{e9}", 3), "\u{e9}\u{e9}\u{e9}");
+        let long = "a".repeat(100_000);
+        assert_eq!(printable(&long, 3), "aaa... (99997 more characters)");
+    }
 
     #[test]
     fn figures_read_well() {

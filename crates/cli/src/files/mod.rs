@@ -41,6 +41,7 @@ use crate::error::Result;
 use crate::lattice::LatticeOptions;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target};
+use crate::text::printable;
 use alphorn_lab::proof::ProofOptions;
 use alphorn_xmss::Set;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -104,8 +105,14 @@ impl FileOptions {
     }
 }
 
+/// Characters of a cell: a reason may quote a file.
+const CELL_CHARS_MAX: usize = 1_000;
+
 /// A table read from the left: names, hex digits and reasons. A width counts characters.
 fn aligned(rows: &[Vec<String>]) -> String {
+    let cell = |text: &String| printable(text, CELL_CHARS_MAX).replace('\n', "\\n");
+    let rows = rows.iter().map(|row| row.iter().map(cell).collect());
+    let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
