@@ -1,5 +1,6 @@
 use super::*;
 use crate::header::Id;
+use crate::model::Span;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
