@@ -322,7 +322,7 @@ impl<T: Task> Desk<T> {
         let ran = match report.ended {
             Ended::Stopped => Ran::Stopped,
             // Its child was killed because nobody wanted the result any more.
-            Ended::Crashed(_) if on.killed => Ran::Stopped,
+            Ended::Crashed(_) | Ended::Refused(_) if on.killed => Ran::Stopped,
             Ended::Crashed(_) | Ended::Hung(_) => Ran::Crashed,
             Ended::Done(_) if report.usual => Ran::Through { ran_ns },
             Ended::Done(_) | Ended::Invalid { .. } | Ended::Refused(_) | Ended::Faulty => {

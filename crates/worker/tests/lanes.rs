@@ -38,6 +38,10 @@ fn main() -> ExitCode {
     if filter.as_deref() == Some(CHILD) {
         return serve_child::<Toy>(|setup| match setup {
             b"unfit" => Err("commanded".into()),
+            b"sleeps" => {
+                std::thread::sleep(Duration::from_secs(600));
+                Err("awake".into())
+            }
             _ if is_born_dead(setup) => std::process::abort(),
             _ => Ok(ToyEnv::default()),
         });
@@ -104,8 +108,7 @@ fn config() -> WorkerConfig {
             ..Config::default()
         },
         child: Some(child(&[])),
-        // Long enough for a child that waits for a processor: a lane whose child does not start meanwhile is
-        // given up, and its job has crashed.
+        // Long enough for a child that waits for a processor.
         hang_after_ms: 3_000,
         stop_grace_ms: 200,
         beat_ms: 20,
@@ -397,6 +400,31 @@ fn no_job_is_blamed_for_what_died_before_it() {
     }
     let status = worker.status();
     assert_eq!((status.counts.crashes, status.quarantined), (0, 0));
+    // One that never gets ready is killed, once, and so is one that was not needed in the end.
+    let (worker, woken) = self::worker(WorkerConfig {
+        child: Some(child(b"sleeps")),
+        run_max_ms: 300,
+        ..config()
+    });
+    let refused = run(&worker, &woken, proof(&[GOOD], 1));
+    assert!(!refused.crasher);
+    let reason = "a child process did not set up in time";
+    assert_eq!(refused.outcome, Outcome::Refused(reason.into()));
+    let counts = worker.status().counts;
+    assert_eq!((counts.crashes, counts.hangs), (0, 1));
+    let (worker, woken) = self::worker(WorkerConfig {
+        child: Some(child(b"sleeps")),
+        ..config()
+    });
+    let request = proof(&[GOOD], 2);
+    let session = request.session;
+    worker.submit(request).expect("there is room");
+    while worker.status().running == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    worker.cancel(session);
+    assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
+    assert_eq!(worker.status().counts.crashes, 0);
     // Those that wait for work are killed.
     let (worker, woken) = self::worker(config());
     for seed in 1..=4 {

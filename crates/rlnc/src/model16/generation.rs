@@ -12,7 +12,7 @@ pub(super) struct Generation {
     /// is in the span of what is accepted and the others that wait, so accepting it changes no span but that
     /// of the accepted pieces alone, which is seldom asked for.
     span: Span,
-    /// The pivots of the first so many accepted rows, by themselves.
+    /// Pivots of rows that alone make the span of the first accepted pieces, as many as there are pivots.
     settled: u64,
     /// Rows that wait, as they were offered.
     waiting: Vec<Arc<[u16]>>,

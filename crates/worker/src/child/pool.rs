@@ -106,11 +106,13 @@ impl Link {
         !self.ready && may_set_up(self.born.elapsed(), cpu)
     }
 
-    /// What it means that the child is gone before it was ready, or before it took a job.
+    /// What it means that the child is gone before it was ready, or before it took a job. One that was
+    /// killed for its silence is not followed by another, whose time would have to begin anew.
     fn lost(&self) -> Told {
         let killer = self.killer.as_ref();
         match killer.is_some_and(|killer| killer.has_killed.load(Ordering::Relaxed)) {
-            true => Told::Died,
+            true if self.ready => Told::Died,
+            true => Told::Unfit("a child process did not set up in time".into()),
             false => Told::Lost,
         }
     }
@@ -144,7 +146,7 @@ pub(crate) enum Told {
         peak_bytes: u64,
         answer: Answer,
     },
-    /// The child died of it, was killed because it hung, or talks nonsense.
+    /// The child died of it, was killed because it hung or did not stop, or talks nonsense.
     Died,
     /// The child was gone before it began with the job.
     Lost,

@@ -58,7 +58,8 @@ fn bits_bytes(members: u32) -> u64 {
     u64::from(members.div_ceil(8))
 }
 
-/// Messages of groups of so many members; the bytes beside their bits, as Horn counts them and in all.
+/// The messages of groups of these sizes. Apart from its bits a message has `signatures` bytes as Horn counts
+/// them, and `fields` in full.
 fn total(
     groups: impl Iterator<Item = u32>,
     senders: u16,
