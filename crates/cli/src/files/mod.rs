@@ -105,12 +105,9 @@ impl FileOptions {
     }
 }
 
-/// Characters of a cell: a reason may quote a file.
-const CELL_CHARS_MAX: usize = 1_000;
-
 /// A table read from the left: names, hex digits and reasons. A width counts characters.
 fn aligned(rows: &[Vec<String>]) -> String {
-    let cell = |text: &String| printable(text, CELL_CHARS_MAX).replace('\n', "\\n");
+    let cell = |text: &String| printable(text, usize::MAX).replace('\n', "\\n");
     let rows = rows.iter().map(|row| row.iter().map(cell).collect());
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -121,7 +118,9 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths);
-        let padded = cells.map(|(cell, width)| format!("{cell:width$}"));
+        // A width of `format!` is at most 65,535.
+        let padded =
+            cells.map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.chars().count()));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")

@@ -1,12 +1,16 @@
 //! What `alphorn verify` says of each file.
 
 use super::{aligned, header};
+use crate::text::printable;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// Rows that a table shows without leaving out good files.
 const ROWS_MAX: usize = 64;
+
+/// Characters of a reason in a table: it may quote a file.
+const REASON_CHARS_MAX: usize = 1_000;
 
 /// What a file comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +69,7 @@ pub(super) fn verdict_table(checked: &[Checked]) -> String {
             row.kind.to_owned(),
             signers,
             row.verdict.to_owned(),
-            row.reason.clone(),
+            printable(&row.reason, REASON_CHARS_MAX),
         ]
     }));
     let rest = match checked.len() + 1 - rows.len() {
