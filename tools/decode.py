@@ -789,7 +789,7 @@ def read_lattice_proof(data, given):
     reader, fields = Reader(data), []
     need("length", 7 <= len(data) <= 1 << 20, f"{len(data)} bytes")
     need("tag", reader.take(5) == b"ALPR\x02" and reader.take(1) == b"\x05", "magic, version or front end")
-    need("tag", reader.number(1) == {"core128": 0, "falcon": 1}[given["profile"]], "profile")
+    need("tag", reader.number(1) == {"core128": 0, "falcon": 1, "peer": 2}[given["profile"]], "profile")
 
     def note(field, numbers):
         packed = b"".join(x.to_bytes(8, "little", signed=True) for x in numbers)

@@ -44,7 +44,7 @@ fn joined(text: &str) -> String {
 /// A command that is too long for a line, continued on the next as a shell reads it.
 fn continued(line: &str) -> String {
     let command = line.trim_start();
-    if line.chars().count() <= EXAMPLE_WIDTH || command == line {
+    if line.chars().count() <= EXAMPLE_WIDTH || command == line || !command.starts_with("alphorn") {
         return line.to_owned();
     }
     let indent = line.len() - command.len();
@@ -97,6 +97,12 @@ mod tests {
         let expected =
             "Examples:\n  alphorn slot\n\nOne node hosts every validator.\n\nThe next paragraph.";
         assert_eq!(joined(text), expected);
+    }
+
+    #[test]
+    fn tables_stay_as_they_are() {
+        let text = format!("Rules:\n\n  rank   the first of {}", "many ".repeat(20));
+        assert_eq!(joined(&text), text);
     }
 
     #[test]

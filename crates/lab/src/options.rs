@@ -20,8 +20,8 @@ pub struct Common {
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Kernel: auto, portable or avx512, for all crates or for one as in bls=portable; benches of
-    /// BLS take a list, as portable,avx512
+    /// Kernel: auto, portable, avx2, avx512dq or avx512, for all crates or for one as in bls=portable;
+    /// benches of BLS take a list, as portable,avx512
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     kernel: String,
     /// Seed of everything random

@@ -39,10 +39,11 @@ before differs in a share of --flip of all votes. With multiplicity 1 each colle
 of --miss of its own. Above 1 there are 16 aggregates a cell, each with such misses, and every
 collection of a committee is what the collector's rule (quorum) sums of them.
 
-none   one class of positions
-chain  two classes, by the slot before
-link   six classes, by the slot before and the collections of the committee that were sent already
-entropy is the least that any code with one class can reach on average. Every code is read again
+The codes:
+  none   one class of positions
+  chain  two classes, by the slot before
+  link   six classes, by the slot before and the collections of the committee that were sent already
+The entropy is the least that any code with one class can reach on average. Every code is read again
 and compared: exit code 1 if one differs. Snappy is for comparison and exists for multiplicity 1.")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -52,11 +52,11 @@ and once with each of them (aggregators, collectors, proposers, voters). The blo
 Altair's rewards for votes in every slot; told are honest votes lost, what honest validators and the attacker
 lose, and the factor between these. Attackers are faults of the scenario, as docs/simulator.md has them.
 
-rule      picks of a cell
-best1     the aggregate with most signers
-greedyK   up to K, each with most new signers
-quorumK   up to K, each with most new signers among those that half of the aggregates have
-union     as quorum, until nothing is new (up to 15)")]
+A rule picks of a cell:
+  best1     the aggregate with most signers
+  greedyK   up to K, each with most new signers
+  quorumK   up to K, each with most new signers among those that half of the aggregates have
+  union     as quorum, until nothing is new (up to 15)")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
