@@ -15,6 +15,7 @@ pub mod error;
 pub mod explore;
 pub mod fan_out;
 pub mod horn;
+mod input;
 pub mod keycache;
 pub mod lattice;
 mod levels;

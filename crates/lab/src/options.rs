@@ -122,7 +122,13 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .with_context(|| format!("cannot start {threads} threads"))?)
 }
 
-/// A number of validators as `1048576`, `2^20` or `1m`.
+/// A number that is one.
+pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+    value.ok_or_else(|| "a finite number, as 8000 or 1e-6".into())
+}
+
+/// A number of validators as `1048576`, `1_048_576`, `1,048,576` or `2^20`.
 pub fn validators(text: &str) -> std::result::Result<u32, String> {
     const MAX: u32 = alphorn_types::VALIDATORS_MAX;
     let number = if let Some(power) = text.strip_prefix("2^") {
@@ -131,7 +137,10 @@ pub fn validators(text: &str) -> std::result::Result<u32, String> {
             .ok()
             .and_then(|power| 1u32.checked_shl(power))
     } else {
-        text.replace(['_', ','], "").parse::<u32>().ok()
+        let groups: Vec<&str> = text.split(['_', ',']).collect();
+        let thousands = groups.iter().skip(1).all(|group| group.len() == 3);
+        let number = groups.concat().parse::<u32>().ok();
+        number.filter(|_| thousands && !groups[0].is_empty())
     };
     match number {
         Some(n) if (1..=MAX).contains(&n) => Ok(n),
@@ -162,6 +171,9 @@ mod tests {
         assert_eq!(validators("2^20"), Ok(1 << 20));
         assert_eq!(validators("1,048,576"), Ok(1 << 20));
         assert_eq!(validators("1_000"), Ok(1000));
+        for no_number in ["1,,2", "_5_", ",100", "1_00", ""] {
+            assert!(validators(no_number).is_err(), "{no_number}");
+        }
         for wrong in ["0", "2^23", "2^99", "-1", "", "4194305", "many"] {
             assert!(
                 validators(wrong).unwrap_err().contains("4194304"),

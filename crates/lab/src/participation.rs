@@ -4,11 +4,11 @@
 //! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
 //! significant bit first.
 
+use crate::input;
 use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -83,7 +83,7 @@ impl Record {
             (folder, name.filter(|name| name != "meta.json"))
         };
         let meta_path = folder.join("meta.json");
-        let text = read_bounded(&meta_path, META_BYTES_MAX)
+        let text = input::bytes(&meta_path, META_BYTES_MAX)
             .with_context(|| format!("{} is no record", path.display()))?;
         let meta: Meta = serde_json::from_slice(&text)
             .with_context(|| format!("cannot read {}", meta_path.display()))?;
@@ -113,7 +113,7 @@ impl Record {
         }
         let bits_path: PathBuf = folder.join(&file);
         let expected = u64::from(meta.active_validators).div_ceil(8);
-        let bytes = read_bounded(&bits_path, expected)?;
+        let bytes = input::bytes(&bits_path, expected)?;
         let bits = alphorn_types::Bitfield::from_bytes(&bytes, meta.active_validators as usize)
             .with_context(|| {
                 format!(
@@ -136,29 +136,6 @@ impl Record {
             bits,
         })
     }
-}
-
-fn read_bounded(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
-    let named = || format!("cannot read {}", path.display());
-    // A pipe would be waited for, and a device has no end.
-    let found = std::fs::metadata(path).with_context(named)?;
-    if !found.is_file() {
-        bail!("{} is no regular file", path.display());
-    }
-    if found.len() > bytes_max {
-        bail!(
-            "{} has {} bytes, at most {bytes_max} are expected",
-            path.display(),
-            found.len()
-        );
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).with_context(named)?;
-    // The file may grow between the two calls.
-    file.take(bytes_max + 1)
-        .read_to_end(&mut bytes)
-        .with_context(named)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -204,7 +181,7 @@ mod tests {
         std::fs::write(folder.path().join("target.bits"), [0; 10]).unwrap();
         assert!(error(folder.path(), "target").contains("392036 bits"));
         std::fs::write(folder.path().join("target.bits"), vec![0; 49_006]).unwrap();
-        assert!(error(folder.path(), "target").contains("at most 49005"));
+        assert!(error(folder.path(), "target").contains("more than 49005 bytes"));
         let meta = |validators: &str| {
             let text = format!(
                 r#"{{"network":"x","epoch":0,"active_validators":{validators},"slots":1,
@@ -220,7 +197,7 @@ mod tests {
         std::fs::remove_file(folder.path().join("target.bits")).unwrap();
         assert!(meta("8").contains("target.bits"));
         std::fs::create_dir(folder.path().join("target.bits")).unwrap();
-        assert!(meta("8").contains("no regular file"));
+        assert!(meta("8").contains("directory"));
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Sink {
         }
     }
 
+    /// Where it goes, if it is asked for.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// Whether standard output belongs to the JSON object.
     pub fn is_stdout(&self) -> bool {
         self.path.as_deref() == Some(Path::new("-"))
@@ -202,33 +207,78 @@ fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 /// Writes a file through a temporary one beside it, so that a reader never sees half of it.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || -> io::Result<()> {
+    Ok(write_whole_with(path, |file| Ok(file.write_all(bytes)?))?)
+}
+
+/// The same, bit by bit.
+pub fn write_whole_with(
+    path: &Path,
+    put: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let write = || -> anyhow::Result<()> {
         match Place::of(path)? {
             Place::Through => {
                 let mut options = std::fs::OpenOptions::new();
                 options.write(true).create(true).truncate(true);
-                options.open(path)?.write_all(bytes)
+                put(&mut options.open(path)?)
             }
             Place::Whole(path) => {
                 let mut file = beside(&path)?;
-                file.write_all(bytes)?;
-                file.persist(&path)?;
+                put(&mut file)?;
+                file.persist(&path).map_err(|failed| failed.error)?;
                 Ok(())
             }
         }
     };
-    Ok(write().with_context(|| format!("cannot write {}", path.display()))?)
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads `--json FILE`: a place that cannot be written is refused before the work, not after it.
+/// Reads `--json FILE`, which may be `-` for standard output.
 pub fn json_target(path: OsString) -> io::Result<PathBuf> {
+    match path == "-" {
+        true => Ok(path.into()),
+        false => target(path),
+    }
+}
+
+/// Reads the name of a file that a command writes: one that cannot be written is refused before the work,
+/// not after it.
+pub fn target(path: OsString) -> io::Result<PathBuf> {
+    let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    if path == "-" {
+        return refuse("standard output has what is said: give the name of a file");
+    }
+    let is_folder = path.as_encoded_bytes().ends_with(b"/");
     let path = PathBuf::from(path);
-    if path != Path::new("-")
-        && let Place::Whole(file) = Place::of(&path)?
-    {
+    if is_folder || path.file_name().is_none() {
+        return refuse("no name of a file");
+    }
+    if let Place::Whole(file) = Place::of(&path)? {
         drop(beside(&file)?);
     }
     Ok(path)
+}
+
+/// Refuses options that name one file: `outputs` twice, or one of them and one that is read.
+pub fn apart(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<()> {
+    let whole = |path: &Path| match Place::of(path) {
+        Ok(Place::Whole(file)) => std::path::absolute(file).ok(),
+        _ => None,
+    };
+    let mut named: Vec<(PathBuf, String)> = inputs
+        .iter()
+        .filter_map(|path| Some((whole(path)?, "what is read".to_owned())))
+        .collect();
+    for (option, path) in outputs {
+        let Some(file) = path.filter(|path| *path != Path::new("-")).and_then(whole) else {
+            continue;
+        };
+        if let Some((_, other)) = named.iter().find(|(known, _)| *known == file) {
+            return Err(anyhow::anyhow!("{option} {}: is {other}", file.display()).into());
+        }
+        named.push((file, format!("the file of {option}, too")));
+    }
+    Ok(())
 }
 
 /// A table with a header: figures right-aligned, words left-aligned. On a terminal that is too narrow for it
@@ -486,6 +536,25 @@ mod tests {
     }
 
     #[test]
+    fn no_file_is_written_twice_or_over_what_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write_whole(&at("read"), b"one").unwrap();
+        symlink(at("read"), at("link")).unwrap();
+        let (a, b, link) = (at("a"), at("b"), at("link"));
+        let both = |first: &'_ Path, second: &'_ Path| {
+            let outputs = [("--csv", Some(first)), ("--json", Some(second))];
+            apart(&outputs, &[&at("read")]).map_err(|error| error.to_string())
+        };
+        assert_eq!(both(&a, &b), Ok(()));
+        assert!(both(&a, &a).unwrap_err().contains("the file of --csv, too"));
+        assert!(both(&a, &link).unwrap_err().contains("what is read"));
+        for shared in ["-", "/dev/null"] {
+            assert_eq!(both(Path::new(shared), Path::new(shared)), Ok(()));
+        }
+    }
+
+    #[test]
     fn places_that_cannot_be_written_are_refused_early() {
         let folder = tempfile::tempdir().unwrap();
         let target = |path: PathBuf| json_target(path.into_os_string());
@@ -493,6 +562,10 @@ mod tests {
         assert!(target(folder.path().join("new.json")).is_ok());
         assert!(!folder.path().join("new.json").exists());
         assert!(target(folder.path().into()).is_err());
+        for no_file in ["", "new/", "..", "/"] {
+            assert!(target(no_file.into()).is_err(), "{no_file:?}");
+        }
+        assert!(super::target("-".into()).is_err());
         let error = target(folder.path().join("missing/new.json")).unwrap_err();
         let folder = folder.path().join("missing");
         let expected = format!("there is no folder {}", folder.display());

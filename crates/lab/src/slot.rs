@@ -19,7 +19,7 @@ use crate::participation::Participation as Voters;
 use crate::participation::Record;
 use crate::progress::Bars;
 use crate::proof::{ProofOptions, check_set};
-use crate::report::Report;
+use crate::report::{Report, apart, target};
 use alphorn_bls::{Bls, Costs, EpochKeys, Signers, peer};
 use alphorn_exec::Exec;
 use alphorn_proto::horn::{Config, Preset, SchemeInfo, Selection};
@@ -29,9 +29,10 @@ use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -143,7 +144,8 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER", conflicts_with = "griefing")]
     resume: Option<PathBuf>,
     /// Write the blocks up to the one that carries the votes
-    #[arg(long, value_name = "FILE", conflicts_with = "griefing")]
+    #[arg(long, value_name = "FILE", conflicts_with = "griefing",
+          value_parser = OsStringValueParser::new().try_map(target))]
     blocks: Option<PathBuf>,
     /// Cast no votes: a node that has seen nothing else decides about the blocks that --blocks wrote with the
     /// same options, by their evidence and the public keys alone
@@ -315,6 +317,14 @@ pub fn run(args: &Args) -> Result<()> {
         levels::check_griefing(args)?;
         return griefing::run(args, &report);
     }
+    args.griefing.check_unused()?;
+    let sink = args.common.sink();
+    let read: Vec<&Path> = args.verify.iter().map(PathBuf::as_path).collect();
+    let outputs = [
+        ("--blocks", args.blocks.as_deref()),
+        ("--json", sink.path()),
+    ];
+    apart(&outputs, &read)?;
     if let Some(path) = &args.verify {
         let blocks = blocks::read(path, args, &plan(args)?)?;
         return blocks::verify(ready(args)?, args, &blocks, &report);
@@ -323,7 +333,6 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.blocks {
         blocks::write(path, args, &executed.plan, &executed.outcome)?;
     }
-    let sink = args.common.sink();
     let whole_s = report.elapsed_s();
     let outcome = &executed.outcome;
     sink.say(&header(args, &executed.plan, &executed.machine));

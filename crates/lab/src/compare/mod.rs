@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
-use crate::report::{Report, json_target, write_whole};
+use crate::report::{Report, apart, target, write_whole};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_exec::{Backend, Exec};
@@ -78,10 +78,10 @@ pub struct Args {
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
     window_ms: u32,
     /// Write a report with plots, one file
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     html: Option<PathBuf>,
-    /// Write the figures as a table, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    /// Write the figures as a table
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     csv: Option<PathBuf>,
 }
 
@@ -122,6 +122,9 @@ pub fn run(args: &Args) -> Result<()> {
     let kernels = Kernels::of(args)?;
     let machine = Machine::here(args.common.threads()?, kernels.names());
     let sink = args.common.sink();
+    let (csv, html) = (args.csv.as_deref(), args.html.as_deref());
+    let outputs = [("--csv", csv), ("--html", html), ("--json", sink.path())];
+    apart(&outputs, &[])?;
     let sizes = sizes(args)?;
     let mut bars = Bars::new();
     let rows = rows(args, &kernels, &sizes, &mut bars);

@@ -1,9 +1,9 @@
 //! Costs of the schemes: tables from files, or each scheme's own formula on this machine's kernels.
 
 use crate::error::{Error, Result};
+use crate::input;
 use crate::options::Common;
 use crate::proof::{PresetName, proofs};
-use crate::sim::source::read;
 use alphorn_bls::Bls;
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_scheme::model::{
@@ -53,7 +53,7 @@ pub(super) fn merges_cells(table: &CostTable) -> bool {
 
 /// A table of a file.
 pub(super) fn from_file(path: &Path) -> Result<Costs> {
-    let text = read(path, FILE_BYTES_MAX)?;
+    let text = input::text(path, FILE_BYTES_MAX)?;
     Ok(Costs {
         table: CostTable::from_json(&text).with_context(|| path.display().to_string())?,
         merging: None,

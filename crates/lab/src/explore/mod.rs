@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::progress::Bars;
-use crate::report::{Report, json_target, write_whole};
+use crate::report::{Report, apart, target, write_whole};
 use crate::text;
 use alphorn_proto::slot::Timing;
 use alphorn_scheme::model::CostTable;
@@ -140,10 +140,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     slot: Vec<Timing>,
     /// Write a report with plots, one file
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     html: Option<PathBuf>,
     /// Write the figures as a table
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     csv: Option<PathBuf>,
 }
 
@@ -161,6 +161,10 @@ struct Row<'a> {
 /// If it cannot be run, or if a check fails.
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("explore", args.common.seed);
+    let sink = args.common.sink();
+    let (csv, html) = (args.csv.as_deref(), args.html.as_deref());
+    let outputs = [("--csv", csv), ("--html", html), ("--json", sink.path())];
+    apart(&outputs, &[])?;
     let tables = tables(args)?;
     let (validators, nodes) = if args.full { FULL } else { QUICK };
     let (validators, nodes) = (
@@ -189,7 +193,6 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let threads = args.common.threads()?;
     let machine = Machine::here(threads, BTreeMap::new());
-    let sink = args.common.sink();
     let tables: Vec<&CostTable> = tables.iter().map(|costs| &costs.table).collect();
     let head = output::head(&ground, &tables);
     sink.say(&head);

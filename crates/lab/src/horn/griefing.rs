@@ -143,6 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.rewards.rewards {
         return rewards::run(&args.rewards, &args.common);
     }
+    args.rewards.check_unused()?;
     let report = Report::begin("horn griefing", args.common.seed);
     let machine = args
         .common

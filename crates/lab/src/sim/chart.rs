@@ -2,9 +2,11 @@
 
 use super::table::Table;
 use crate::error::Result;
-use crate::report::write_whole;
+use crate::options::finite;
+use crate::report::{apart, target, write_whole};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, bars, sheet};
 use anyhow::{Context, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// More lines than this cannot be told apart.
@@ -33,10 +35,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
     /// What is taken off the values of --y first, as 8000 for times after 8 s
-    #[arg(long, value_name = "VALUE", default_value_t = 0.0)]
+    #[arg(long, value_name = "VALUE", default_value_t = 0.0, value_parser = finite)]
     minus: f64,
     /// What they are multiplied with then, as 1e-6 for bytes to megabytes
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = finite)]
     scale: f64,
     /// A logarithmic vertical axis
     #[arg(long)]
@@ -51,7 +53,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TEXT")]
     title: String,
     /// File of the picture, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     out: PathBuf,
 }
 
@@ -63,6 +65,7 @@ struct Dot<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    apart(&[("--out", Some(&args.out))], &[&args.table])?;
     let mut table = Table::open(&args.table, &args.rows)?;
     for only in &args.only {
         let (column, value) = only
@@ -102,6 +105,13 @@ fn dots<'a>(args: &Args, table: &'a Table) -> anyhow::Result<Vec<Dot<'a>>> {
                 (Some(group), _) => format!("{group}, {name}"),
             };
             let y = (value - args.minus) * args.scale;
+            if !y.is_finite() {
+                bail!(
+                    "({value} - {}) * {} is no number to draw",
+                    args.minus,
+                    args.scale
+                );
+            }
             dots.push(Dot { x: xs[i], line, y });
         }
     }

@@ -1,13 +1,13 @@
 //! The folder of a run: written as a whole or not at all, and read again.
 
-use super::source::read;
 use super::trace::{self, Told};
 use crate::error::Result;
+use crate::input;
 use alphorn_sim::latency::REGIONS;
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::{self, Outcome, Run, pictures, run_page};
 use alphorn_sim::scenario::{Latency, Scenario, TEXT_BYTES_MAX};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs;
@@ -20,6 +20,21 @@ const MANIFEST: &str = "manifest.json";
 const SCENARIO: &str = "scenario.toml";
 /// Files that the scenario names, by their hash.
 const INPUTS: &str = "inputs";
+/// All files of a run.
+const FILES: [&str; 12] = [
+    MANIFEST,
+    SCENARIO,
+    "nodes.csv",
+    "summary.csv",
+    "cdf.csv",
+    "series.csv",
+    "report.html",
+    "trace.jsonl",
+    "cdf.svg",
+    "bytes.svg",
+    "duplicates.svg",
+    "series.svg",
+];
 /// Most bytes of a manifest, and of an input.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 const INPUT_BYTES_MAX: u64 = 256 << 20;
@@ -34,17 +49,44 @@ pub(crate) struct Finished<'a> {
     pub(crate) told: Option<&'a Told>,
 }
 
-/// Refuses a place where no folder of a run can be written: a file, or a folder of other things.
+/// Refuses a path where no folder of a run can be written: a file, a folder that cannot be replaced, or one
+/// that has anything but a run, which would be lost with it.
 pub(crate) fn check(target: &Path) -> Result<()> {
-    let other = match fs::read_dir(target) {
-        Ok(mut entries) => entries.next().is_some() && !target.join(MANIFEST).is_file(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => return Err(anyhow!("cannot use {}: {error}", target.display()).into()),
+    Ok(replaceable(target).with_context(|| format!("cannot write {}", target.display()))?)
+}
+
+fn replaceable(target: &Path) -> anyhow::Result<()> {
+    if target.file_name().is_none() {
+        bail!("a folder with a name of its own is needed");
+    }
+    let entries = match fs::read_dir(target) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let there = target.ancestors().find(|folder| folder.is_dir());
+            let parent = there.unwrap_or(Path::new("."));
+            tempfile::tempfile_in(parent).with_context(|| parent.display().to_string())?;
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
     };
-    if other {
-        let why =
-            "is a folder of other things; a run is written to a new folder or over another run";
-        return Err(anyhow!("{} {why}", target.display()).into());
+    let mut is_empty = true;
+    for entry in entries {
+        let entry = entry?;
+        let (name, is_folder) = (entry.file_name(), entry.file_type()?.is_dir());
+        let of_run = name.to_str().is_some_and(|name| match is_folder {
+            true => name == INPUTS,
+            false => FILES.contains(&name),
+        });
+        if !of_run {
+            let name = name.display();
+            bail!("it has {name:?}; a run is written to a new folder or over another run");
+        }
+        is_empty = false;
+    }
+    if !is_empty {
+        manifest(target).map_err(|error| {
+            anyhow!("{error}; a run is written to a new folder or over another run")
+        })?;
     }
     Ok(())
 }
@@ -60,7 +102,7 @@ pub(crate) fn manifest(path: &Path) -> Result<Manifest> {
         true => path.join(MANIFEST),
         false => path.to_owned(),
     };
-    let text = read(&path, MANIFEST_BYTES_MAX)?;
+    let text = input::text(&path, MANIFEST_BYTES_MAX)?;
     Ok(serde_json::from_str(&text).with_context(|| path.display().to_string())?)
 }
 
@@ -75,13 +117,13 @@ pub(crate) fn of(path: &Path) -> PathBuf {
 /// The scenario of a run as it was, with its files.
 pub(crate) fn scenario(folder: &Path, manifest: &Manifest) -> Result<Scenario> {
     let path = folder.join(SCENARIO);
-    let text = read(&path, TEXT_BYTES_MAX as u64)?;
+    let text = input::text(&path, TEXT_BYTES_MAX as u64)?;
     let mut scenario = Scenario::parse(&text, &[]).with_context(|| path.display().to_string())?;
     for (name, hash) in &manifest.files {
         if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(anyhow!("files.{name} = {hash:?} is no SHA-256").into());
         }
-        let text = read(&folder.join(INPUTS).join(hash), INPUT_BYTES_MAX)?;
+        let text = input::text(&folder.join(INPUTS).join(hash), INPUT_BYTES_MAX)?;
         scenario.inputs.insert(name.clone(), text);
     }
     if scenario.hash() != manifest.scenario_hash {
@@ -107,11 +149,16 @@ pub(crate) fn write(target: &Path, finished: &Finished<'_>) -> Result<()> {
         let folder = new.path().join("run");
         fs::create_dir(&folder)?;
         fill(&folder, finished)?;
-        if target.exists() {
-            fs::rename(target, new.path().join("old"))?;
+        let old = new.path().join("old");
+        let is_over = target.exists();
+        if is_over {
+            fs::rename(target, &old)?;
         }
-        fs::rename(&folder, target)?;
-        Ok(())
+        let moved = fs::rename(&folder, target);
+        if moved.is_err() && is_over {
+            fs::rename(&old, target)?;
+        }
+        Ok(moved?)
     };
     Ok(write().with_context(|| format!("cannot write {}", target.display()))?)
 }
@@ -218,17 +265,7 @@ mod tests {
         }
         let left: Vec<_> = fs::read_dir(place.path().join("a")).unwrap().collect();
         assert_eq!(left.len(), 1, "no temporary folder stays");
-        for name in [
-            "nodes.csv",
-            "summary.csv",
-            "cdf.csv",
-            "series.csv",
-            "trace.jsonl",
-            "report.html",
-            "cdf.svg",
-            "bytes.svg",
-            "duplicates.svg",
-        ] {
+        for name in FILES.into_iter().filter(|name| *name != "series.svg") {
             assert!(target.join(name).is_file(), "{name}");
         }
         fs::write(
@@ -248,8 +285,28 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         assert!(check(place.path()).is_ok());
         fs::write(place.path().join("thesis.tex"), "").unwrap();
-        let refused = check(place.path()).unwrap_err().to_string();
-        assert!(refused.contains("other things"), "{refused}");
+        let refused = |target: &Path| check(target).unwrap_err().to_string();
+        assert!(refused(place.path()).contains("thesis.tex"));
         assert!(check(&place.path().join("thesis.tex")).is_err());
+        // Neither does a run make it one, nor a file that is named as a manifest.
+        let target = place.path().join("run");
+        let scenario = scenario_of("");
+        let finished = Finished {
+            scenario: &scenario,
+            manifest: &manifest_of(&scenario),
+            outcome: None,
+            told: None,
+        };
+        write(&target, &finished).unwrap();
+        assert!(check(&target).is_ok());
+        fs::create_dir(target.join("runs")).unwrap();
+        assert!(refused(&target).contains("\"runs\""));
+        assert!(write(&target, &finished).is_err() && target.join("runs").is_dir());
+        fs::remove_dir(target.join("runs")).unwrap();
+        fs::write(target.join(MANIFEST), "{}").unwrap();
+        assert!(refused(&target).contains(MANIFEST));
+        for nowhere in [".", "..", "/", ""] {
+            assert!(refused(Path::new(nowhere)).contains("name of its own"));
+        }
     }
 }

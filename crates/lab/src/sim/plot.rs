@@ -1,12 +1,13 @@
 //! `alphorn sim plot`: the deliveries of several runs over time, in one picture.
 
 use super::folder;
-use super::source::read;
 use crate::error::Result;
-use crate::report::write_whole;
+use crate::input;
+use crate::report::{target, write_whole};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::{Axis, Layer, Plot, number, sheet};
 use anyhow::{Context, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a table of deliveries.
@@ -22,7 +23,7 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<String>,
     /// File of the picture, as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     out: PathBuf,
     /// What it shows; the names of its lines by default
     #[arg(long, value_name = "TEXT")]
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut words = Vec::new();
     for Line { name, path, t99_ms } in runs {
         let table = path.join("cdf.csv");
-        let text = read(&table, CDF_BYTES_MAX)?;
+        let text = input::text(&table, CDF_BYTES_MAX)?;
         let points = deliveries(&text).with_context(|| table.display().to_string())?;
         let t99 = t99_ms.map_or("never".into(), |ms| format!("by {} ms", number(ms)));
         words.push(format!("{name}: 99 % {t99}"));

@@ -7,7 +7,7 @@ use super::trace::{Told, Wanted};
 use super::work::{self, Ran};
 use crate::error::{Error, Result};
 use crate::machine::commit;
-use crate::report::table;
+use crate::report::{table, target};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{NodeRecord, Outcome};
@@ -16,6 +16,7 @@ use alphorn_sim::sweep::{Item, Merged};
 use alphorn_sim::world::Traced;
 use alphorn_types::trace::{Event, Record};
 use anyhow::anyhow;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "I")]
     node: Option<u32>,
     /// File for everything that happened, a line each; to the node alone with --node
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     trace: Option<PathBuf>,
     /// Folder for the tables, trace and page of the run as it is now
     #[arg(long, value_name = "DIR")]
@@ -50,6 +51,15 @@ pub(super) fn item(manifest: &Manifest) -> Item {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let manifest = folder::manifest(&args.manifest)?;
+    if let Some(out) = &args.out {
+        folder::check(out)?;
+        let of = folder::of(&args.manifest).canonicalize().ok();
+        if args.until.is_some() && out.canonicalize().ok() == of {
+            let out = out.display();
+            let why = "the run that is replayed is there, and --until has only a part of it";
+            return Err(anyhow!("--out {out}: {why}").into());
+        }
+    }
     let mut scenario = folder::scenario(&folder::of(&args.manifest), &manifest)?;
     if let Some(node) = args.node.filter(|&node| node >= scenario.sim.nodes) {
         let nodes = scenario.sim.nodes;
@@ -88,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         super::trace::write(path, &scenario, None, ran.told.as_ref())?;
     }
     if let Some(out) = &args.out {
-        work::keep(out, &scenario, &ran)?;
+        work::keep(out, &scenario, &mut ran)?;
     }
     for failure in &ran.manifest.failures {
         println!("does not hold: {failure}");

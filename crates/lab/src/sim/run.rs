@@ -1,10 +1,11 @@
 //! `alphorn sim run`: a scenario with its seeds and its sweep, or the runs of a plan.
 
 use super::print::print;
-use super::source::{Asked, read, shell};
+use super::source::{Asked, shell};
 use super::work::{self, Ran, Work};
 use super::{folder, merge};
 use crate::error::{Error, Result};
+use crate::input;
 use crate::machine::{Machine, commit};
 use crate::report::{Report, Sink, json_target};
 use alphorn_sim::report::manifest::Manifest;
@@ -141,7 +142,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// The plan of a file, for this commit.
 fn read_plan(path: &Path) -> Result<Plan> {
-    let plan = Plan::from_lines(&read(path, LINE_BYTES_MAX as u64)?)?;
+    let plan = Plan::from_lines(&input::text(path, LINE_BYTES_MAX as u64)?)?;
     if plan.head.commit != commit() {
         let (file, made) = (path.display(), &plan.head.commit);
         let why = format!("{file} was made by commit {made}, this is {}", commit());

@@ -2,10 +2,10 @@
 
 use super::presets;
 use crate::error::Result;
+use crate::input;
 use alphorn_sim::scenario::{Override, Scenario, Seeds, TEXT_BYTES_MAX, parse_override};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Most bytes of a file that a scenario names.
@@ -85,7 +85,10 @@ pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
     let path = Path::new(name);
     let (text, place) = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        (read(path, TEXT_BYTES_MAX as u64)?, Place::Folder(folder))
+        (
+            input::text(path, TEXT_BYTES_MAX as u64)?,
+            Place::Folder(folder),
+        )
     } else if let Some(preset) = presets::find(name) {
         (preset.text.to_owned(), Place::Presets)
     } else {
@@ -108,29 +111,15 @@ fn inputs(scenario: &Scenario, place: &Place) -> Result<BTreeMap<String, String>
     let mut inputs = BTreeMap::new();
     for name in scenario.files_swept() {
         let text = match place {
-            Place::Folder(folder) => read(&folder.join(name), INPUT_BYTES_MAX)?,
+            Place::Folder(folder) => input::text(&folder.join(name), INPUT_BYTES_MAX)?,
             Place::Presets => match presets::file(name) {
                 Some(text) => text.to_owned(),
-                None => read(Path::new(name), INPUT_BYTES_MAX)?,
+                None => input::text(Path::new(name), INPUT_BYTES_MAX)?,
             },
         };
         inputs.insert(name.to_owned(), text);
     }
     Ok(inputs)
-}
-
-/// A text of a file, of a bounded size.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<String> {
-    let text = || -> anyhow::Result<String> {
-        let mut text = String::new();
-        let file = std::fs::File::open(path)?;
-        file.take(bytes_max + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > bytes_max {
-            bail!("more than {bytes_max} bytes");
-        }
-        Ok(text)
-    };
-    Ok(text().with_context(|| format!("cannot read {}", path.display()))?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables that are drawn: CSV as this program writes it, or objects of a JSON report.
 
-use super::source::read;
-use anyhow::{Context, anyhow, bail};
+use crate::input;
+use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) struct Table {
 impl Table {
     /// Of a file: `.json` holds a report, of which `rows` names an array of objects; anything else is CSV.
     pub(super) fn open(path: &Path, rows: &str) -> anyhow::Result<Table> {
-        let text = read(path, TABLE_BYTES_MAX).map_err(|error| anyhow!("{error}"))?;
+        let text = input::text(path, TABLE_BYTES_MAX)?;
         let table = match path.extension().is_some_and(|end| end == "json") {
             true => Self::json(&text, rows),
             false => Self::csv(&text),

@@ -1,5 +1,6 @@
 //! The trace of a run: kept in a file without a name while it runs, then written in the order of time.
 
+use crate::report::write_whole_with;
 use alphorn_sim::report::{Outcome, trace};
 use alphorn_sim::scenario::{Protocol, Scenario, TraceLevel};
 use alphorn_sim::world::Traced;
@@ -144,15 +145,15 @@ impl Told {
 }
 
 /// Lines up to so many bytes; the last one then says so.
-struct Lines {
-    file: BufWriter<File>,
+struct Lines<W: Write> {
+    file: BufWriter<W>,
     bytes: u64,
     bytes_max: u64,
     left_out: u64,
     last: Option<Record>,
 }
 
-impl Lines {
+impl<W: Write> Lines<W> {
     fn put(&mut self, record: Record) -> Result<()> {
         let line = record.to_line()?;
         self.bytes += line.len() as u64;
@@ -188,7 +189,7 @@ impl Lines {
 }
 
 /// Writes the trace of a run in the order of time: what the simulator says of all of it, and what was told
-/// on the way. Writes no file if there is nothing to say.
+/// on the way. Writes no file if there is nothing to say, and a whole one otherwise.
 pub(super) fn write(
     path: &Path,
     scenario: &Scenario,
@@ -196,12 +197,21 @@ pub(super) fn write(
     told: Option<&Told>,
 ) -> Result<()> {
     let whole = outcome.map_or_else(Vec::new, |outcome| trace::records(scenario, outcome));
-    let mut whole = whole.into_iter().peekable();
-    if whole.peek().is_none() && told.is_none() {
+    if whole.is_empty() && told.is_none() {
         return Ok(());
     }
+    write_whole_with(path, |file| put(file, scenario, whole, told))
+}
+
+fn put(
+    file: &mut dyn Write,
+    scenario: &Scenario,
+    whole: Vec<Record>,
+    told: Option<&Told>,
+) -> Result<()> {
+    let mut whole = whole.into_iter().peekable();
     let mut lines = Lines {
-        file: BufWriter::new(File::create(path)?),
+        file: BufWriter::new(file),
         bytes: 0,
         bytes_max: scenario.output.trace_bytes_max,
         left_out: 0,

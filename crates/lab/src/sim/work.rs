@@ -275,7 +275,7 @@ fn kept_or_run(
     let command = (work.command)(item);
     let mut ran = one(&scenario, item, command, bars, wanted, threads)?;
     if let Some(target) = target {
-        keep(&target, &scenario, &ran)?;
+        keep(&target, &scenario, &mut ran)?;
     }
     // Its tables are written; a thousand outcomes would not fit into memory.
     if plan.items.len() > 1 {
@@ -284,8 +284,14 @@ fn kept_or_run(
     Ok(ran)
 }
 
-/// Writes the folder of a run.
-pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &Ran) -> Result<()> {
+/// Writes the folder of a run. One that could not go on does not take the place of one that ended.
+pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &mut Ran) -> Result<()> {
+    let ended = |there: Manifest| there.figures.is_some();
+    if ran.outcome.is_none() && folder::finished(target).is_some_and(ended) {
+        let kept = format!("{} keeps the run that it has", target.display());
+        ran.manifest.failures.push(kept);
+        return Ok(());
+    }
     let finished = Finished {
         scenario,
         manifest: &ran.manifest,

@@ -2,6 +2,7 @@
 
 use super::{Args, Plan, Ready, json};
 use crate::error::{Error, Result};
+use crate::input;
 use crate::machine::peak_rss_bytes;
 use crate::report::{Report, table, write_whole};
 use crate::text;
@@ -58,11 +59,7 @@ pub(super) fn read(path: &Path, args: &Args, plan: &Plan) -> Result<Vec<Bytes>> 
 }
 
 fn parse(path: &Path, args: &Args, plan: &Plan) -> anyhow::Result<Vec<Bytes>> {
-    let length = std::fs::metadata(path)?.len();
-    if length > FILE_BYTES_MAX {
-        bail!("{length} bytes, must be at most {FILE_BYTES_MAX}");
-    }
-    let file: File = serde_json::from_slice(&std::fs::read(path)?)?;
+    let file: File = serde_json::from_slice(&input::bytes(path, FILE_BYTES_MAX)?)?;
     if file.seed != args.common.seed {
         bail!("made with --seed {}, not {}", file.seed, args.common.seed);
     }

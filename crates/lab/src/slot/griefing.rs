@@ -72,6 +72,22 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Refuses what only an attack uses: clap does not ask for `--griefing` where another option excludes it.
+    pub(super) fn check_unused(&self) -> Result<()> {
+        let given = [
+            ("--aggregators", self.aggregators.is_some()),
+            ("--malicious", self.malicious.is_some()),
+            ("--eve", self.eve.is_some()),
+            ("--misses", self.misses.is_some()),
+            ("--split", !self.split.is_empty()),
+            ("--drop", !self.drop.is_empty()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(anyhow::anyhow!("{option} is of --griefing").into()),
+            None => Ok(()),
+        }
+    }
+
     fn setting(&self) -> Setting {
         Setting {
             aggregators: self.aggregators.unwrap_or(AGGREGATORS),

@@ -102,6 +102,10 @@ impl Frame {
 
     /// The phases in which a bin lies, and its nanoseconds there.
     fn parts(&self, from_ns: u64, bin_ns: u64) -> Vec<(usize, u64)> {
+        if self.phases.len() == 1 {
+            // However often the time of a run fits into the bin.
+            return vec![(0, bin_ns)];
+        }
         let mut parts = Vec::new();
         let (mut at_ns, mut left_ns) = (from_ns % self.period_ns, bin_ns);
         while left_ns > 0 {

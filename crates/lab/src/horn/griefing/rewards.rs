@@ -33,6 +33,11 @@ const GWEI: f64 = 1e9;
 const BEFORE: u64 = 1;
 const AFTER: u64 = 2;
 
+/// ETH at stake of each validator where nothing else is asked for.
+const INCREMENTS: u32 = 32;
+/// The scenario where no other is asked for.
+const SCENARIO: &str = "horn-griefing";
+
 /// Options of the rewards.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
@@ -44,14 +49,14 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE", requires = "rewards")]
     schedule: Option<PathBuf>,
     /// ETH at stake of each validator
-    #[arg(long, value_name = "ETH", default_value_t = 32, requires = "rewards",
+    #[arg(long, value_name = "ETH", default_value_t = INCREMENTS, requires = "rewards",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(INCREMENTS_MAX)))]
     increments: u32,
     /// File of a scenario of horn, or name of a preset (alphorn sim list)
     #[arg(
         long,
         value_name = "SCENARIO",
-        default_value = "horn-griefing",
+        default_value = SCENARIO,
         requires = "rewards"
     )]
     scenario: String,
@@ -61,6 +66,23 @@ pub(super) struct Options {
     /// An attacker in place of the standard ones, as 'kind = "censor", share_pct = 20'; may be given many times
     #[arg(long, value_name = "FAULT", requires = "rewards")]
     fault: Vec<String>,
+}
+
+impl Options {
+    /// Refuses what only the rewards use: clap does not ask for `--rewards` where another option excludes it.
+    pub(super) fn check_unused(&self) -> Result<()> {
+        let given = [
+            ("--schedule", self.schedule.is_some()),
+            ("--increments", self.increments != INCREMENTS),
+            ("--scenario", self.scenario != SCENARIO),
+            ("--set", !self.set.is_empty()),
+            ("--fault", !self.fault.is_empty()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(anyhow::anyhow!("{option} is of --rewards").into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// When an attack lasts.
