@@ -1,10 +1,8 @@
 //! How long a bit is on its way, in integers: by a constant or by regions, with drawn jitter.
 
-mod exponential_table;
 mod region_table;
 
 use crate::scenario;
-use exponential_table::EXPONENTIAL;
 use region_table::{ONE_WAY_MS, WEIGHTS};
 
 pub use region_table::REGIONS;
@@ -29,6 +27,36 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b ^ 0xbf58_476d_1ce4_e5b9);
     let folded = (wide as u64) ^ (wide >> 64) as u64;
     (folded ^ folded >> 32).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+/// Multiples of the mean in units of 2^-16, by 1024 equal parts of the probability: entry i is
+/// floor(2^16 * -ln(1 - (2i + 1) / 2048)), so that the mean of all is 2^16 less a fraction of a thousandth.
+const EXPONENTIAL: [u32; 1024] = exponentials();
+
+/// In integers, as -ln of x / 2048 is ln(2) * (11 - log2 x), with one bit of the logarithm by each squaring.
+const fn exponentials() -> [u32; 1024] {
+    const SQUARINGS: u32 = 40;
+    /// ln(2) in units of 2^-62.
+    const LN_2: u128 = 0x2c5c_85fd_f473_de6a;
+    let mut all = [0; 1024];
+    let mut i = 0;
+    while i < all.len() {
+        let rest = 2047 - 2 * i as u128;
+        let mut log2 = rest.ilog2() as u128;
+        // Between 1 and 2, in units of 2^-62.
+        let mut mantissa = rest << (62 - rest.ilog2());
+        let mut bit = 0;
+        while bit < SQUARINGS {
+            mantissa = (mantissa * mantissa) >> 62;
+            let carry = mantissa >> 63;
+            mantissa >>= carry;
+            log2 = 2 * log2 + carry;
+            bit += 1;
+        }
+        all[i] = ((((11 << SQUARINGS) - log2) * LN_2) >> (62 + SQUARINGS - 16)) as u32;
+        i += 1;
+    }
+    all
 }
 
 /// An exponentially distributed number with this mean.
@@ -162,6 +190,11 @@ mod tests {
             let exact = 65536.0 * -(-(2.0 * i as f64 + 1.0) / 2048.0).ln_1p();
             assert!((exact - f64::from(entry)).abs() <= 1.0, "{i}");
         }
+        // Every entry is as it always was, since runs are the same bytes on all machines.
+        let digest = EXPONENTIAL
+            .iter()
+            .fold(0, |d, &e| fold(d ^ u64::from(e), 1));
+        assert_eq!(digest, 0x5863_0f8f_e2b0_bd8a);
         let mean = EXPONENTIAL.iter().map(|&e| u64::from(e)).sum::<u64>() / 1024;
         assert!((65_480..=65_536).contains(&mean), "{mean}");
         assert_eq!(exponential(u64::MAX, u64::MAX), u64::MAX);
