@@ -20,7 +20,6 @@ use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
 use alphorn_types::trace::Record;
-use coded::AnyCode;
 use setup::Setup;
 use std::ops::ControlFlow;
 
@@ -202,37 +201,7 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
     }
     match &scenario.protocol {
         Protocol::Gossip(mesh) => go(scenario, floods::gossip(scenario, mesh, seed)?, observe),
-        Protocol::Broadcast(coded) => match coded::code(scenario, coded)? {
-            None => {
-                let mesh = floods::gossip(scenario, &Default::default(), seed)?;
-                go(scenario, mesh, observe)
-            }
-            Some(AnyCode::ModelRs(code)) => go(
-                scenario,
-                coded::nodes(scenario, coded, seed, code)?,
-                observe,
-            ),
-            Some(AnyCode::Rs(code)) => go(
-                scenario,
-                coded::nodes(scenario, coded, seed, code)?,
-                observe,
-            ),
-            Some(AnyCode::Ideal(code)) => go(
-                scenario,
-                coded::nodes(scenario, coded, seed, code)?,
-                observe,
-            ),
-            Some(AnyCode::Model(code)) => go(
-                scenario,
-                coded::nodes(scenario, coded, seed, code)?,
-                observe,
-            ),
-            Some(AnyCode::Ristretto(code)) => go(
-                scenario,
-                coded::nodes(scenario, coded, seed, code)?,
-                observe,
-            ),
-        },
+        Protocol::Broadcast(coded) => coded::run(scenario, coded, seed, observe),
         Protocol::Direct(_) => go(scenario, floods::direct(scenario, seed)?, observe),
         Protocol::Grid(_) => go(scenario, floods::grid(scenario, seed)?, observe),
         Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),

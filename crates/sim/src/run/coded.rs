@@ -1,10 +1,11 @@
 //! Payloads in coded pieces.
 
 use super::setup::{Setup, duty};
-use super::{Nodes, RunError};
+use super::{Nodes, Observe, RunError, floods};
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
+use crate::report::Outcome;
 use crate::role::caster::Coder;
 use crate::role::coded::{Coded, Payloads};
 use crate::role::flood::TooManyPeers;
@@ -22,22 +23,16 @@ const REGIONS_LATENCY_MS: u64 = 70;
 /// Bytes of an authenticator without a table of costs.
 const AUTH_BYTES: usize = 96;
 
-/// The code of a scenario, with bytes or without.
-pub(super) enum AnyCode {
-    ModelRs(ModelRs),
-    Rs(Rs),
-    Ideal(Ideal),
-    Model(Model16),
-    Ristretto(Ristretto),
-}
-
-/// The code of a scenario; none if its payload travels whole.
-pub(super) fn code(
+/// Runs a broadcast in the code of its scenario, with bytes or without; or whole, if it has none.
+pub(super) fn run(
     scenario: &Scenario,
     broadcast: &Broadcast,
-) -> Result<Option<AnyCode>, RunError> {
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
     if broadcast.strategy == Strategy::Gossip {
-        return Ok(None);
+        let mesh = floods::gossip(scenario, &Default::default(), seed)?;
+        return super::go(scenario, mesh, observe);
     }
     let bytes = scenario.traffic.bytes;
     let max = rlnc::PAYLOAD_BYTES_MAX;
@@ -47,11 +42,11 @@ pub(super) fn code(
         return Err(RunError::Payload { value: bytes, max });
     };
     let is_ideal = broadcast.coding == Coding::Ideal;
-    Ok(Some(match (broadcast.strategy, scenario.sim.mode) {
-        (Strategy::Rs, Mode::Rank) => AnyCode::ModelRs(ModelRs::new(len)),
-        (Strategy::Rs, Mode::Bytes) => AnyCode::Rs(Rs::new(len)),
-        (_, Mode::Rank) if is_ideal => AnyCode::Ideal(Ideal::new(len)),
-        (_, Mode::Rank) => AnyCode::Model(Model16::new(len)),
+    match (broadcast.strategy, scenario.sim.mode) {
+        (Strategy::Rs, Mode::Rank) => go(scenario, broadcast, seed, ModelRs::new(len), observe),
+        (Strategy::Rs, Mode::Bytes) => go(scenario, broadcast, seed, Rs::new(len), observe),
+        (_, Mode::Rank) if is_ideal => go(scenario, broadcast, seed, Ideal::new(len), observe),
+        (_, Mode::Rank) => go(scenario, broadcast, seed, Model16::new(len), observe),
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;
             let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
@@ -61,9 +56,20 @@ pub(super) fn code(
                 .unwrap_or(u32::MAX)
                 .min(rlnc::ELEMENTS_MAX);
             let generators = Generators::new(Backend::Portable, elements);
-            AnyCode::Ristretto(Ristretto::new(generators, len))
+            let code = Ristretto::new(generators, len);
+            go(scenario, broadcast, seed, code, observe)
         }
-    }))
+    }
+}
+
+fn go<C: rlnc::Coding + Spoil>(
+    scenario: &Scenario,
+    broadcast: &Broadcast,
+    seed: u64,
+    code: C,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
+    super::go(scenario, nodes(scenario, broadcast, seed, code)?, observe)
 }
 
 /// How the payload is cut.
@@ -79,7 +85,7 @@ fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunE
 }
 
 /// The nodes of a broadcast in a code.
-pub(super) fn nodes<C: rlnc::Coding + Spoil>(
+fn nodes<C: rlnc::Coding + Spoil>(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
