@@ -220,11 +220,11 @@ impl Compute {
         self.duties_ended = true;
     }
 
-    /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
+    /// Verifies all that was remembered as one job, alone on the machine: the best of some
     /// runs on the whole pool and on one thread. None if nothing was remembered.
-    pub(crate) fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
+    pub(crate) fn measure_watched(&mut self) -> Option<Verification> {
         let job = self.watch.take()?.into_job()?;
-        Some(watch::measure(&job, &self.env, &mut self.lanes, repeats))
+        Some(watch::measure(&job, &self.env, &mut self.lanes))
     }
 
     /// Takes a request, and says when it finishes.
@@ -262,7 +262,7 @@ impl Compute {
             Ok(()) if is_void => (Source::Fixed(Outcome::Cancelled), now),
             // It could not be done in time: a worker would stop it there.
             Ok(()) if finish > hard => (Source::Fixed(Outcome::Cancelled), hard.max(now)),
-            Ok(()) => (Source::Unit(self.claim(node, op, work, &features)), finish),
+            Ok(()) => (Source::Unit(self.claim(op, work, &features)), finish),
         };
         let ticket = self.next_id();
         self.tickets.insert(
@@ -275,7 +275,6 @@ impl Compute {
             },
         );
         self.sessions.insert((node, session, ticket));
-        self.meters.tickets_peak = self.meters.tickets_peak.max(self.tickets.len());
         (Ticket(ticket), at)
     }
 
@@ -346,13 +345,7 @@ impl Compute {
     }
 
     /// The unit of computation for a job: one that is there already, or a new one.
-    fn claim(
-        &mut self,
-        node: u32,
-        op: &'static str,
-        job: Work,
-        features: &scheme::Features,
-    ) -> u64 {
+    fn claim(&mut self, op: &'static str, job: Work, features: &scheme::Features) -> u64 {
         let identity = if self.cache_bytes_max > 0 {
             identity(&job)
         } else {
@@ -376,13 +369,11 @@ impl Compute {
             identity,
             stage: self.meters.stage,
             op,
-            node,
             items: u64::from(features.inputs),
             prior_ns: features.prior_ns,
         };
         self.units.insert(id, unit);
         self.waiting.insert(id);
-        self.meters.waiting_peak = self.meters.waiting_peak.max(self.waiting.len());
         id
     }
 
@@ -429,7 +420,7 @@ impl Compute {
                 *results_error = results_error.take().or(stored.err());
             }
             unit.state = State::Done(ran.outcome);
-            meters.computed(unit.stage, unit.op, unit.node, unit.items, ran.busy_ns);
+            meters.computed(unit.stage, unit.op, unit.items, ran.busy_ns);
             let (done, total) = totals.entry(unit.op).or_default();
             *done += unit.items;
             progress.phase(unit.op, *done, *total);

@@ -22,11 +22,10 @@ use crate::net::{BIN_NS, Tally};
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
 use crate::world::{Witness, World};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What one node did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRecord {
     /// Its number.
     pub node: u32,
@@ -79,7 +78,7 @@ impl NodeRecord {
 }
 
 /// Bytes sent in one bin of time by messages of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bin {
     /// Begin of the bin.
     pub from_ns: u64,
@@ -105,7 +104,7 @@ impl Bin {
 }
 
 /// Lower bounds of the time to deliver; no run can beat the first three.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Content: the largest over nodes of path latency and B over the node's downlink.
     pub lb1_ns: u64,
@@ -118,7 +117,7 @@ pub struct Bounds {
 }
 
 /// What became of bad messages, as honest nodes saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adversity {
     /// Messages that honest nodes refused, by reason; those of reasons that never came are left out.
     pub refused: BTreeMap<&'static str, u64>,
@@ -131,7 +130,7 @@ pub struct Adversity {
 }
 
 /// What a run yields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
@@ -167,7 +166,7 @@ pub struct Outcome {
 }
 
 /// What became of the votes of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Votes {
     /// Votes cast.
     pub cast: u64,
@@ -180,7 +179,7 @@ pub struct Votes {
 }
 
 /// The figures of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Half of the honest nodes have delivered.
     pub t50_ns: Option<u64>,

@@ -40,15 +40,12 @@ pub use outcome::{
 pub use participation::{PPM, Participation, ParticipationError};
 pub use run::{HOST, OBSERVER, run_slot};
 
-/// Bounds of a run, by default. Jobs end by deadlines of their nodes, so a world that is quiet has not ended.
+/// Bounds of a run. Jobs end by deadlines of their nodes, so a world that is quiet has not ended.
 const LIMITS: Limits = Limits {
     events_max: 100_000_000_000,
     sim_time_max_ns: 1_000_000_000_000,
     quiet_ns: u64::MAX,
 };
-
-/// Runs of the observer's verification from which the best counts, by default.
-pub(crate) const REPEATS_DEFAULT: u32 = 3;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -69,10 +66,6 @@ pub struct SlotConfig {
     pub compute: ComputeConfig,
     /// Milliseconds from publishing to delivery.
     pub latency_ms: u64,
-    /// Bounds of the run.
-    pub limits: Limits,
-    /// Runs of the observer's verification from which the best counts.
-    pub repeats: u32,
 }
 
 impl SlotConfig {
@@ -86,8 +79,6 @@ impl SlotConfig {
             observer: true,
             compute: ComputeConfig::new(threads),
             latency_ms: 1,
-            limits: LIMITS,
-            repeats: REPEATS_DEFAULT,
         }
     }
 }

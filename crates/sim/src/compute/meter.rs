@@ -49,15 +49,10 @@ pub struct Meters {
     pub(super) stage: Stage,
     meters: BTreeMap<(Stage, &'static str), Meter>,
     batch: BTreeMap<(Stage, &'static str), u64>,
-    busy_ns_by_node: BTreeMap<u32, u64>,
     /// How jobs ended.
     pub ends: Ends,
     /// The first reason of a refusal.
     pub first_refusal: Option<String>,
-    /// Most jobs that were unfinished together, in virtual time.
-    pub tickets_peak: usize,
-    /// Most jobs that waited together to be computed.
-    pub waiting_peak: usize,
     /// Jobs whose result an earlier run had kept: they are not computed, and no time is counted for them.
     pub results_loaded: u64,
 }
@@ -91,20 +86,12 @@ impl Meters {
         meter.charged_ns = meter.charged_ns.saturating_add(features.prior_ns);
     }
 
-    pub(super) fn computed(
-        &mut self,
-        stage: Stage,
-        op: &'static str,
-        node: u32,
-        items: u64,
-        busy_ns: u64,
-    ) {
+    pub(super) fn computed(&mut self, stage: Stage, op: &'static str, items: u64, busy_ns: u64) {
         let meter = self.meters.entry((stage, op)).or_default();
         meter.computed_jobs += 1;
         meter.computed_items += items;
         meter.busy_ns += busy_ns;
         *self.batch.entry((stage, op)).or_default() += busy_ns;
-        *self.busy_ns_by_node.entry(node).or_default() += busy_ns;
     }
 
     pub(super) fn end_batch(&mut self, wall_ns: u64) {

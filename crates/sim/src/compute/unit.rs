@@ -16,8 +16,6 @@ pub(super) struct Unit {
     pub(super) identity: Option<[u8; 32]>,
     pub(super) stage: Stage,
     pub(super) op: &'static str,
-    /// Who asked first.
-    pub(super) node: u32,
     pub(super) items: u64,
     pub(super) prior_ns: u64,
 }

@@ -76,9 +76,11 @@ impl Watch {
     }
 }
 
-/// Runs a verification alone, on the whole pool and on one thread, `repeats` times each and at
-/// least once.
-pub(super) fn measure(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> Verification {
+/// Runs of a verification from which the best counts.
+const REPEATS: u32 = 3;
+
+/// Runs a verification alone, on the whole pool and on one thread, some times each.
+pub(super) fn measure(job: &VerifyJob, env: &Env, lanes: &mut Lanes) -> Verification {
     let claims = || job.items.iter().flat_map(|item| &item.claims);
     let inner_claims = |item: &Item| Item {
         claims: item
@@ -92,8 +94,8 @@ pub(super) fn measure(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u3
         items: job.items.iter().map(inner_claims).collect(),
         ..job.clone()
     };
-    let [pooled, single] = best(job, env, lanes, repeats);
-    let [inner_pooled, inner_single] = best(&inner, env, lanes, repeats);
+    let [pooled, single] = best(job, env, lanes);
+    let [inner_pooled, inner_single] = best(&inner, env, lanes);
     Verification {
         items: job.items.len() as u64,
         claims: claims().count() as u64,
@@ -113,10 +115,10 @@ fn is_inner(claim: &Claim) -> bool {
 }
 
 /// The least nanoseconds on the pool and on one thread, and whether all was found valid.
-fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> [(u64, bool); 2] {
+fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes) -> [(u64, bool); 2] {
     let task = Work::Verify(job.clone());
     let mut best = [(u64::MAX, true); 2];
-    for _ in 0..repeats.max(1) {
+    for _ in 0..REPEATS {
         let runs = [lanes.run_pooled(env, &task), lanes.run_single(env, &task)];
         for ((least_ns, all_valid), (outcome, wall_ns)) in best.iter_mut().zip(runs) {
             *least_ns = wall_ns.min(*least_ns);

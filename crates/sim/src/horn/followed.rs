@@ -30,8 +30,6 @@ pub(super) struct Followed {
     pub(super) milestones: Vec<Milestones>,
     /// Votes that the proposer can credit, by committee; exact.
     pub(super) credited: Vec<Bitfield>,
-    /// When the proposer could credit more votes, and how many.
-    pub(super) curve: Vec<(u64, u64)>,
     /// When the proposer had which share, exactly.
     pub(super) at_proposer: Milestones,
     /// The block that is to carry them.
@@ -43,8 +41,6 @@ pub(super) struct Followed {
     pub(super) honest_voted: u64,
     /// The longest message of a vote.
     pub(super) vote_bytes: u64,
-    /// When the last votes, aggregates and collections were published.
-    pub(super) last_ns: [u64; 3],
 }
 
 impl Followed {
@@ -67,14 +63,12 @@ impl Followed {
             held: vec![0; nodes],
             milestones: vec![Milestones::default(); nodes],
             credited: committees.map(committee).collect(),
-            curve: Vec::new(),
             at_proposer: Milestones::default(),
             block: None,
             imported: vec![None; nodes],
             voted: 0,
             honest_voted: 0,
             vote_bytes: 0,
-            last_ns: [0; 3],
         }
     }
 
@@ -87,6 +81,12 @@ impl Followed {
         let stages = [aggregated, &self.collected, &self.credited, &block];
         let [aggregated, collected, credited, block] = stages.map(|bits| count(bits));
         [self.voted, aggregated, collected, credited, block]
+    }
+
+    /// Votes that the proposer can credit.
+    pub(super) fn votes_credited(&self) -> u64 {
+        let counts = self.credited.iter().map(|bits| bits.count_ones() as u64);
+        counts.sum()
     }
 
     /// Who of a committee has a vote of the slot in its block.
@@ -125,9 +125,7 @@ impl Followed {
             let credited = &mut self.credited[committee];
             if body.signers.count_and_not(credited) > 0 {
                 credited.union_with(&body.signers);
-                let votes = self.credited.iter().map(|bits| bits.count_ones() as u64);
-                let votes = votes.sum();
-                self.curve.push((now_ns, votes));
+                let votes = self.votes_credited();
                 self.at_proposer.note(now_ns, votes, all);
                 return true;
             }

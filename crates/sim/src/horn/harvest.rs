@@ -46,18 +46,14 @@ impl Harvest<'_> {
             attackers: self.attackers(),
             published: (aggregates, collections),
             longest: self.longest(),
-            last_ns: last.last_ns,
             at_proposer: last.at_proposer,
             at_nodes: [500, 990].map(|permille| Milestones {
                 at_ns: std::array::from_fn(|i| self.at_share(permille, i)),
             }),
-            curve: last.curve.clone(),
             block: last.block.as_ref().map_or((0, 0), |block| {
                 (block.entries.len() as u64, block.data.len() as u64)
             }),
-            imported: last.imported.iter().flatten().count() as u64,
             finalised: self.finalised(),
-            dropped_bytes: self.world.balance().dropped,
             unfinished: roles.map(HornNode::unfinished).sum(),
             outcome: self.outcome(pause),
         };

@@ -59,20 +59,12 @@ pub struct HornRun {
     pub published: (u64, u64),
     /// The longest message of votes, of evidence of each level, and of collections; 0 where there was none.
     pub longest: Vec<u64>,
-    /// When the last vote, aggregate and collection was published, from the begin of the slot.
-    pub last_ns: [u64; 3],
     /// When the proposer had 2/3, 90 % and 99 % of the votes, from the begin of the slot; exact.
     pub at_proposer: Milestones,
     /// The same at the nodes in the middle, and at those that 99 % do not exceed.
     pub at_nodes: [Milestones; 2],
-    /// When the proposer could credit more votes, from the begin of the slot, and how many.
-    pub curve: Vec<(u64, u64)>,
     /// Collections in the block, and its bytes.
     pub block: (u64, u64),
-    /// Nodes that have the block at the end.
-    pub imported: u64,
-    /// Bytes that queues dropped.
-    pub dropped_bytes: u64,
     /// Aggregates and collections of nodes that had something to sum and were not made.
     pub unfinished: u64,
 }

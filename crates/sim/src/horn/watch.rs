@@ -226,8 +226,7 @@ impl Watch {
     fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
         let (post, unit) = (body.post as usize, self.plan.unit(body.post));
         self.check(body.slot, unit, body.sender, &body.support, &body.parts);
-        if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
-            followed.last_ns[1] = since_ns;
+        if let Some((followed, _)) = self.at(body.slot, now_ns) {
             let cells = followed.aggregated.as_mut().filter(|_| unit.level == 1);
             let votes = cells.map(|cells| {
                 cells[post].union_with(&body.signers);
@@ -263,8 +262,7 @@ impl Watch {
         let unit = self.plan.config.layout.committee(body.committee);
         self.check(body.slot, unit, body.sender, &body.support, &body.parts);
         let committee = usize::from(body.committee);
-        if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
-            followed.last_ns[2] = since_ns;
+        if let Some((followed, _)) = self.at(body.slot, now_ns) {
             followed.collected[committee].union_with(&body.signers);
             followed.collections[committee].push(body.clone());
             if let Some(teller) = &mut self.teller {
@@ -330,7 +328,7 @@ impl Watch {
         };
         let followed = &self.slots[place];
         let signers = &followed.credited[usize::from(body.committee)];
-        let votes = followed.curve.last().map_or(0, |(_, votes)| *votes);
+        let votes = followed.votes_credited();
         teller.credited(now_ns, body.slot, body.committee, signers, votes);
     }
 
@@ -391,11 +389,10 @@ impl Witness<HornNode> for Watch {
                     teller.voted(node, *slot, *validator);
                 }
                 let honest = u64::from(self.honest[node as usize]);
-                if let Some((followed, since_ns)) = self.at(*slot, now_ns) {
+                if let Some((followed, _)) = self.at(*slot, now_ns) {
                     followed.honest_voted += honest;
                     followed.voted += 1;
                     followed.vote_bytes = followed.vote_bytes.max(*bytes);
-                    followed.last_ns[0] = since_ns;
                 }
             }
             HornDelivery::Aggregated(body) => self.aggregate(now_ns, body),

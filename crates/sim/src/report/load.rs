@@ -6,7 +6,6 @@
 
 use super::{Bin, NodeRecord, quantile};
 use crate::net::{BIN_NS, LOAD_BIN_NS, Load};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The name under which all classes stand together.
@@ -15,7 +14,7 @@ pub const ALL: &str = "all";
 const WHOLE: &str = "run";
 
 /// Rates of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Bits a second that it sends.
     pub up_bps: u64,
@@ -26,7 +25,7 @@ pub struct Rates {
 }
 
 /// A class of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassLoad {
     /// Its name; [`ALL`] is all classes together.
     pub class: String,
@@ -44,7 +43,7 @@ pub struct ClassLoad {
 }
 
 /// Bytes of messages of a kind that all nodes send in a phase of a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KindSent {
     /// The phase.
     pub phase: String,
@@ -55,7 +54,7 @@ pub struct KindSent {
 }
 
 /// The loads of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loads {
     /// All classes together, then each.
     pub classes: Vec<ClassLoad>,

@@ -3,7 +3,7 @@
 
 use super::network::{Network, Plan, Subscription};
 use super::run::{block_slot, carried, decode, has_accepted};
-use super::{SlotConfig, SlotError, SlotInputs};
+use super::{LIMITS, SlotConfig, SlotError, SlotInputs};
 use crate::compute::Compute;
 use crate::random;
 use alphorn_proto::horn::{Horn, Local};
@@ -75,7 +75,7 @@ pub fn follow(
         subscriptions: vec![Subscription::Global; 2],
         withheld: Vec::new(),
         latency_ms: config.latency_ms,
-        limits: config.limits,
+        limits: LIMITS,
     };
     let mut network = Network::new(vec![node()?, node()?], &plan, compute);
     let blocks = blocks

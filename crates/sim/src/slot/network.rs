@@ -138,14 +138,6 @@ impl<P: Protocol + Send> Network<P> {
         sum
     }
 
-    /// What a node received.
-    ///
-    /// # Panics
-    /// If there is no such node.
-    pub(super) fn received(&self, node: u32) -> Traffic {
-        self.world.role(node).received
-    }
-
     /// All blocks that were published, in their order, whether anyone received them or not.
     pub(super) fn blocks(&self) -> Vec<Bytes> {
         let mut blocks: Vec<&(Time, Bytes)> =

@@ -129,8 +129,6 @@ pub(crate) struct SlotNode<P> {
     tokens: u64,
     /// What it published, by kind.
     pub(super) published: [Traffic; Kind::ALL.len()],
-    /// What it received.
-    pub(super) received: Traffic,
     /// Blocks that it published, in their order.
     pub(super) blocks: Vec<(Time, Bytes)>,
     outputs: Sha256,
@@ -162,7 +160,6 @@ impl<P: Protocol + Send> SlotNode<P> {
             receivers,
             tokens: 0,
             published: Default::default(),
-            received: Traffic::default(),
             blocks: Vec::new(),
             outputs: Sha256::new(),
             out: VecDeque::new(),
@@ -264,7 +261,6 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
             Input::PeerUp { peer } => self.tell(proto::Input::PeerUp { peer }),
             Input::Message { from, message } => {
                 let SlotMessage { topic, data } = message;
-                self.received.count(&data);
                 self.heard = now.saturating_add_ns(1);
                 let token = Token(self.tokens);
                 self.tokens += 1;

@@ -166,8 +166,6 @@ pub struct SlotOutcome {
     pub aggregates: Traffic,
     /// Collections on the global topic.
     pub collections: Traffic,
-    /// What the observer received in all; nothing without one.
-    pub observer_received: Traffic,
     /// Each committee in exact counts.
     pub coverage: Vec<CommitteeCoverage>,
     /// Whether the accepted collections cover exactly the positions that were to vote.
@@ -187,8 +185,6 @@ pub struct SlotOutcome {
     pub digest: Digest,
     /// Events that were handled.
     pub events: u64,
-    /// Most jobs that were unfinished together, in virtual time.
-    pub jobs_peak: usize,
     /// Pieces of evidence that an earlier run had made and kept.
     pub results_loaded: u64,
     /// Number of nodes.

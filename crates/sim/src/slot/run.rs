@@ -4,7 +4,7 @@ use super::network::{Network, Plan, Subscription};
 use super::node::Traffic;
 use super::outcome::{BlockOutcome, CommitteeCoverage, SlotOutcome, StageTraffic, Step, Votes};
 use super::participation::by_validator;
-use super::{Griefing, SlotConfig, SlotError, SlotInputs};
+use super::{Griefing, LIMITS, SlotConfig, SlotError, SlotInputs};
 use crate::compute::{Compute, Stage};
 use crate::random;
 use alphorn_proto::chain::Chain;
@@ -154,7 +154,7 @@ impl Run {
             subscriptions,
             withheld: withheld.map_or_else(Vec::new, |_| Griefing::withheld(first_apart)),
             latency_ms: config.latency_ms,
-            limits: config.limits,
+            limits: LIMITS,
         };
         Ok(Run {
             format: config.horn.format(&info),
@@ -281,20 +281,15 @@ impl Run {
         };
         let aggregates = network.published(Kind::Aggregate);
         let collections = network.published(Kind::Collection);
-        let observer_received = match self.config.observer {
-            true => network.received(OBSERVER),
-            false => Traffic::default(),
-        };
         let steps = self.steps();
         let mut compute = network.compute();
-        let verification = compute.measure_watched(self.config.repeats);
+        let verification = compute.measure_watched();
         Ok(SlotOutcome {
             layout,
             steps,
             votes,
             aggregates,
             collections,
-            observer_received,
             coverage,
             coverage_exact,
             block,
@@ -303,7 +298,6 @@ impl Run {
             cross: compute.cross_counts(),
             digest: network.digest(),
             events: network.events(),
-            jobs_peak: compute.meters().tickets_peak,
             results_loaded: compute.meters().results_loaded,
             nodes: self.nodes().end,
             blocks,

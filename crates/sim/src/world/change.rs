@@ -238,12 +238,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         }
     }
 
-    /// The bandwidth of a node.
-    pub fn rate(&self, node: u32) -> Rate {
-        let net = &self.span(node).net;
-        net.rates[usize::from(net.hot[node].rate)]
-    }
-
     /// What work takes at a node, in percent of its cost.
     pub fn factor_pct(&self, node: u32) -> u64 {
         self.span(node).compute.factor_pct(node)

@@ -160,7 +160,6 @@ fn collectors_merge_the_proofs_of_rivals() {
             eve: set(0..3),
             victims: set(3..5),
         }),
-        repeats: 1,
         ..SlotConfig::new(horn, args.common.seed, 2)
     };
     let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
