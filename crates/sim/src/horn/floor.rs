@@ -205,12 +205,12 @@ fn smallest(values: impl Iterator<Item = u64>, count: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_types::{Bitfield, Slot, Support};
+    use alphorn_types::{Bitfield, Slot, Support, Unit};
 
     fn body(votes: u32, bytes: usize) -> Arc<CollectionBody> {
         Arc::new(CollectionBody {
             slot: Slot(0),
-            committee: 0,
+            unit: Unit::default(),
             sender: 0,
             support: Arc::new(Support::new(8)),
             signers: Bitfield::new(8),

@@ -112,7 +112,7 @@ impl Followed {
 
     /// A node accepts a collection: whether the proposer can credit more by it.
     pub(super) fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) -> bool {
-        let committee = usize::from(body.committee);
+        let committee = usize::from(body.unit.committee);
         let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];
         if body.votes > *best {

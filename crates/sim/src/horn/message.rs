@@ -9,49 +9,36 @@ use crate::role::Wire;
 use alphorn_proto::broadcast;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
-use alphorn_types::{Bitfield, Slot, Support};
+use alphorn_types::{Bitfield, Slot, Support, Unit};
 use std::sync::Arc;
 
-/// Evidence of a unit below the committees, and what whoever looks at a run reads of it.
+/// Evidence of a unit's votes, and what whoever looks at a run reads of it.
 #[derive(Debug)]
-pub(crate) struct AggregateBody {
+pub(crate) struct EvidenceBody {
     /// The slot of the votes.
     pub slot: Slot,
-    /// Number of the unit: a cell, or what is between cells and committees.
-    pub post: u32,
+    /// The unit: a cell, a committee, or what is between them.
+    pub unit: Unit,
     /// Who made it, by validator.
     pub sender: u32,
     /// How often each position of the unit is counted.
     pub support: Arc<Support>,
     /// Positions that are counted.
     pub signers: Bitfield,
-    /// What its job summed; nothing for a cell.
-    pub parts: Parts,
-    /// The message.
-    pub data: Bytes,
-}
-
-/// A collection, and what whoever looks at a run reads of it.
-#[derive(Debug)]
-pub(crate) struct CollectionBody {
-    /// The slot of the votes.
-    pub slot: Slot,
-    /// The committee.
-    pub committee: u16,
-    /// The collector, by validator.
-    pub sender: u32,
-    /// How often each position of the committee is counted.
-    pub support: Arc<Support>,
-    /// Positions that are counted.
-    pub signers: Bitfield,
     /// Number of those.
     pub votes: u32,
-    /// The aggregates that its job summed, by unit: not in the message, but whoever looks at a run can
+    /// What its job summed, by unit; nothing for a cell. It is not in the message, but whoever looks at a run can
     /// recompute the multiplicities.
     pub parts: Parts,
     /// The message.
     pub data: Bytes,
 }
+
+/// Evidence of a unit below the committees.
+pub(crate) type AggregateBody = EvidenceBody;
+
+/// Evidence of a committee.
+pub(crate) type CollectionBody = EvidenceBody;
 
 /// What a job summed: supports by number of their unit.
 pub(crate) type Parts = Arc<[(u32, Arc<Support>)]>;

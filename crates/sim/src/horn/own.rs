@@ -1,6 +1,6 @@
 //! Own messages of a node, as their topics and whoever looks at a run know them.
 
-use super::message::{AggregateBody, BlockBody, CollectionBody, Item};
+use super::message::{BlockBody, EvidenceBody, Item};
 use super::node::HornNode;
 use crate::gossip::DenseId;
 use alphorn_proto::wire::{Aggregate, Block, Entry, Topic, Vote, VoteMsg};
@@ -35,46 +35,29 @@ impl HornNode {
                     item: Item::Vote(data),
                 })
             }
-            Topic::Aggregate { .. } => {
-                let message = Aggregate::decode(&data, format, &references).ok()?;
-                let (publisher, unit) = (message.sender, message.unit);
-                let slot = message.vote.slot;
-                let body = AggregateBody {
-                    slot,
-                    post: plan.post(unit),
-                    sender: publisher.0,
-                    signers: message.evidence.support.signers(),
-                    support: message.evidence.support,
-                    parts: self.parts_of(slot, unit),
-                    data,
-                };
-                Some(Own {
-                    slot,
-                    id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
-                    publisher,
-                    item: Item::Aggregate(Arc::new(body)),
-                })
-            }
-            Topic::Collection => {
+            Topic::Aggregate { .. } | Topic::Collection => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
                 let (publisher, unit) = (message.sender, message.unit);
                 let slot = message.vote.slot;
                 let signers = message.evidence.support.signers();
-                let body = CollectionBody {
+                let body = Arc::new(EvidenceBody {
                     slot,
-                    committee: unit.committee,
+                    unit,
                     sender: publisher.0,
                     support: message.evidence.support,
                     votes: signers.count_ones() as u32,
                     signers,
                     parts: self.parts_of(slot, unit),
                     data,
-                };
+                });
                 Some(Own {
                     slot,
                     id: plan.evidence_id(plan.place(slot)?, unit, publisher)?,
                     publisher,
-                    item: Item::Collection(Arc::new(body)),
+                    item: match topic {
+                        Topic::Collection => Item::Collection(body),
+                        _ => Item::Aggregate(body),
+                    },
                 })
             }
             Topic::Block => {

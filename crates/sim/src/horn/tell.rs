@@ -328,10 +328,10 @@ impl Teller {
 
     /// An aggregate is published; `votes` of its cell stand in one by now.
     pub(super) fn aggregated(&mut self, now_ns: u64, body: &AggregateBody, votes: usize) {
-        let Some(cell) = self.plan.unit(body.post).cell() else {
+        let Some(cell) = body.unit.cell() else {
             return;
         };
-        let (post, max) = (body.post as usize, self.aggregates_max);
+        let (post, max) = (self.plan.post(body.unit) as usize, self.aggregates_max);
         let Some(told) = self.told(body.slot) else {
             return;
         };
@@ -340,14 +340,13 @@ impl Teller {
             return;
         }
         told.aggregates[post] += 1;
-        let signers = body.signers.count_ones() as u64;
         let wanted = self.plan.level_start(body.slot, 2);
         let event = Event::Aggregate {
             slot: body.slot.0,
             c: cell.committee,
             s: cell.subcommittee,
-            votes: signers as u32,
-            ms: self.plan.evidence_ns(Op::Aggregate, signers) / 1_000_000,
+            votes: body.votes,
+            ms: self.plan.evidence_ns(Op::Aggregate, body.votes.into()) / 1_000_000,
             late: now_ns > wanted.as_nanos(),
         };
         self.push(now_ns, name(self.plan.host(body.sender)), event);
@@ -359,14 +358,14 @@ impl Teller {
         let Some(told) = self.told(body.slot) else {
             return;
         };
-        let count = &mut told.collections[usize::from(body.committee)];
+        let count = &mut told.collections[usize::from(body.unit.committee)];
         if *count >= max {
             return;
         }
         *count += 1;
         let event = Event::Collection {
             slot: body.slot.0,
-            c: body.committee,
+            c: body.unit.committee,
             votes: body.votes,
             bytes: body.data.len() as u64,
         };

@@ -224,7 +224,7 @@ impl Watch {
     }
 
     fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
-        let (post, unit) = (body.post as usize, self.plan.unit(body.post));
+        let (post, unit) = (self.plan.post(body.unit) as usize, body.unit);
         self.check(body.slot, unit, body.sender, &body.support, &body.parts);
         if let Some((followed, _)) = self.at(body.slot, now_ns) {
             let cells = followed.aggregated.as_mut().filter(|_| unit.level == 1);
@@ -259,9 +259,14 @@ impl Watch {
     }
 
     fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
-        let unit = self.plan.config.layout.committee(body.committee);
-        self.check(body.slot, unit, body.sender, &body.support, &body.parts);
-        let committee = usize::from(body.committee);
+        self.check(
+            body.slot,
+            body.unit,
+            body.sender,
+            &body.support,
+            &body.parts,
+        );
+        let committee = usize::from(body.unit.committee);
         if let Some((followed, _)) = self.at(body.slot, now_ns) {
             followed.collected[committee].union_with(&body.signers);
             followed.collections[committee].push(body.clone());
@@ -312,7 +317,7 @@ impl Watch {
         let Some((followed, _)) = self.at(body.slot, now_ns) else {
             return;
         };
-        let published = &followed.collections[usize::from(body.committee)];
+        let published = &followed.collections[usize::from(body.unit.committee)];
         let is_published = published.iter().any(|other| Arc::ptr_eq(other, body));
         if !is_published && self.is_honest(body.sender) {
             let sender = body.sender;
@@ -327,9 +332,9 @@ impl Watch {
             return;
         };
         let followed = &self.slots[place];
-        let signers = &followed.credited[usize::from(body.committee)];
+        let signers = &followed.credited[usize::from(body.unit.committee)];
         let votes = followed.votes_credited();
-        teller.credited(now_ns, body.slot, body.committee, signers, votes);
+        teller.credited(now_ns, body.slot, body.unit.committee, signers, votes);
     }
 
     fn propose(&mut self, now_ns: u64, node: u32, block: &Arc<BlockBody>) {

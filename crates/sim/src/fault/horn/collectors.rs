@@ -179,9 +179,9 @@ impl EarlyCollection {
 
     fn see(&mut self, message: &HornMessage) {
         if let Some(Item::Aggregate(body)) = message.item() {
-            let largest = self.largest.entry((body.slot, body.post));
+            let largest = self.largest.entry((body.slot, self.plan.post(body.unit)));
             let largest = largest.or_insert_with(|| body.clone());
-            if largest.signers.count_ones() < body.signers.count_ones() {
+            if largest.votes < body.votes {
                 *largest = body.clone();
             }
         }
@@ -253,7 +253,7 @@ impl EarlyCollection {
         let signers = collection.evidence.support.signers();
         Some(CollectionBody {
             slot,
-            committee,
+            unit,
             sender,
             support: collection.evidence.support,
             votes: signers.count_ones() as u32,

@@ -48,7 +48,7 @@ impl Censor {
             proposes && lasts && committees.contains(&committee)
         };
         match message.item() {
-            Some(Item::Collection(body)) => censors(body.slot, body.committee.into()),
+            Some(Item::Collection(body)) => censors(body.slot, body.unit.committee.into()),
             Some(_) => false,
             None => self.unheard.have(message, |subject| {
                 subject.kind == KIND_COLLECTION && censors(Slot(subject.slot), subject.index)
