@@ -18,8 +18,10 @@ pub(crate) use plain::{Late, Withhold};
 pub(crate) use source::{Deficient, NoPayload, Twin};
 pub(crate) use spoil::Spoil;
 
+use crate::gossip::Peers;
 use crate::role::{Input, Output, Role};
 use crate::scenario::{FailsAt, FaultKind, Scenario};
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -100,6 +102,13 @@ pub(crate) struct Parameters {
     pub number: u64,
     /// How many these are.
     pub of: u64,
+}
+
+impl Parameters {
+    /// All neighbours.
+    fn everyone(&self) -> Peers {
+        Peers::List((0..self.peers).map(Peer).collect())
+    }
 }
 
 /// A role that knows its adversaries.

@@ -104,6 +104,31 @@ impl Graph {
         Graph::from_edges(nodes, centres.into_iter().flat_map(row).collect())
     }
 
+    /// Its edges in a drawn order, each with whether it is in the mesh: while both ends have fewer than `degree`
+    /// there.
+    pub(crate) fn mesh(
+        &self,
+        degree: u8,
+        draw: impl Fn(u64) -> u64,
+    ) -> impl Iterator<Item = ([u32; 2], bool)> {
+        let mut edges: Vec<(u64, [u32; 2])> = Vec::with_capacity(self.ends() / 2);
+        for node in 0..self.nodes() {
+            let later = self.peers(node).iter().filter(|&&peer| peer > node);
+            edges.extend(later.map(|&peer| {
+                let edge = u64::from(node) << 32 | u64::from(peer);
+                (draw(edge), [node, peer])
+            }));
+        }
+        edges.sort_unstable();
+        let mut degrees = vec![0_u8; self.nodes() as usize];
+        edges.into_iter().map(move |(_, edge)| {
+            let is_in = edge.iter().all(|end| degrees[*end as usize] < degree);
+            edge.iter()
+                .for_each(|end| degrees[*end as usize] += u8::from(is_in));
+            (edge, is_in)
+        })
+    }
+
     /// The graph with these edges, in any order and direction; those of a node with itself and
     /// repetitions do not count.
     ///

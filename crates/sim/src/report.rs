@@ -210,7 +210,7 @@ pub struct Summary {
 }
 
 /// The value that `permille` of the sorted values do not exceed (nearest rank).
-fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
+pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
 }

@@ -19,6 +19,7 @@ mod witness;
 
 pub use change::Change;
 pub use trace::Traced;
+pub(crate) use trace::{node_name, signed};
 pub use witness::Witness;
 
 use crate::charge::{Processor, kind as charge};

@@ -6,7 +6,6 @@ use crate::role::caster::FORGED;
 use crate::role::coded::Coded;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
-use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{Announce, Message, Priority, Unread};
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -21,7 +20,6 @@ const TAGS: [u8; 2] = [3, 4];
 impl<C: Spoil> Adversary for Coded<C> {
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         let interval = parameters.interval;
-        let peers: Peers = Peers::List((0..parameters.peers).map(Peer).collect());
         let payload = parameters.fails_at == FailsAt::Payload;
         Some(match kind {
             // Pieces and headers have the size of their broadcast.
@@ -38,7 +36,7 @@ impl<C: Spoil> Adversary for Coded<C> {
             FaultKind::FalseFeedback => Box::new(Liar { interval }),
             FaultKind::Grief => Box::new(Repeat {
                 interval,
-                peers,
+                peers: parameters.everyone(),
                 left: REPEATS_MAX,
             }),
             FaultKind::RankDeficientSource => {
@@ -72,7 +70,7 @@ impl<C: Spoil> PieceFlood<C> {
         PieceFlood {
             code,
             pace: Pace::new(parameters.interval, parameters.rate),
-            peers: Peers::List((0..parameters.peers).map(Peer).collect()),
+            peers: parameters.everyone(),
             fails_at: parameters.fails_at,
             bytes: match parameters.bytes {
                 0 => GARBAGE_BYTES,

@@ -16,7 +16,7 @@ const SEEN_MAX: usize = 1 << 16;
 
 impl<S: Machine + 'static> Adversary for Flood<S> {
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
-        let peers = everyone(parameters.peers);
+        let peers = parameters.everyone();
         match kind {
             FaultKind::InvalidFlood if parameters.fails_at != FailsAt::Payload => None,
             FaultKind::InvalidFlood => Some(Box::new(InvalidFlood {
@@ -42,10 +42,6 @@ impl<S: Machine + 'static> Adversary for Flood<S> {
             _ => None,
         }
     }
-}
-
-fn everyone(peers: u64) -> Peers {
-    Peers::List((0..peers).map(Peer).collect())
 }
 
 /// Numbers that no payload of the run has, nor the second one of a source that equivocates; each

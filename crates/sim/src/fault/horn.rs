@@ -17,7 +17,6 @@ use crate::latency::mix;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
-use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Product};
 use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
@@ -53,7 +52,7 @@ impl Adversary for HornNode {
             }),
             (FaultKind::InvalidFlood, FailsAt::Signature) => Box::new(ForgedBlocks {
                 pace: Pace::new(interval, parameters.rate),
-                peers: peers(parameters),
+                peers: parameters.everyone(),
                 parent: None,
                 forged: 0,
                 plan,
@@ -106,11 +105,6 @@ impl Broadcasts {
         }
         self.ids.contains(&message.id())
     }
-}
-
-/// All neighbours.
-fn peers(parameters: &Parameters) -> Arc<[Peer]> {
-    (0..parameters.peers).map(Peer).collect()
 }
 
 /// Some of so many numbers, in percent and at least one, drawn by a key; ascending.

@@ -291,25 +291,9 @@ fn among_all(
     match plan.topics[topic.0 as usize].way {
         Way::Gossip | Way::Coded => {
             let graph = Graph::of(scenario, seed)?;
-            let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
-            for node in 0..plan.nodes {
-                let later = graph.peers(node).iter().filter(|&&peer| peer > node);
-                edges.extend(later.map(|&peer| {
-                    let edge = u64::from(node) << 32 | u64::from(peer);
-                    (mix([seed, MESH, topic.0.into(), edge]), node, peer)
-                }));
-            }
-            edges.sort_unstable();
-            // Connections in a drawn order, each in the mesh while both ends have room.
-            let mut degrees = vec![0_u8; plan.nodes as usize];
-            for (_, a, b) in edges {
-                let has_room = |node: u32| degrees[node as usize] < plan.gossip.degree;
-                let marked = has_room(a) && has_room(b);
-                if marked {
-                    degrees[a as usize] += 1;
-                    degrees[b as usize] += 1;
-                }
-                connect(ends, topic, [a, b], marked);
+            let draw = |edge| mix([seed, MESH, topic.0.into(), edge]);
+            for (edge, marked) in graph.mesh(plan.gossip.degree, draw) {
+                connect(ends, topic, edge, marked);
             }
         }
         Way::Grid => {

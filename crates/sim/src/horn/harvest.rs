@@ -17,8 +17,7 @@ use alphorn_types::{Bitfield, Slot, Unit};
 /// The value that `permille` of some times do not exceed; an absent one is late.
 fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
     times.sort_unstable_by_key(|time| time.unwrap_or(u64::MAX));
-    let rank = (times.len() * permille).div_ceil(1000).max(1);
-    times.get(rank - 1).copied().flatten()
+    crate::report::quantile(&times, permille).flatten()
 }
 
 /// What a world yields when it has stopped.

@@ -8,8 +8,8 @@
 use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner};
 use super::plan::Plan;
 use crate::gossip::Message;
-use crate::scenario::Scenario;
-use crate::world::follow;
+use crate::scenario::{Scenario, hex};
+use crate::world::{follow, node_name, signed};
 use alphorn_proto::horn::Finality;
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::Topic;
@@ -17,7 +17,6 @@ use alphorn_scheme::Op;
 use alphorn_types::trace::{CELLS_PER_LINE_MAX, CellCounts, Event, Name, Record};
 use alphorn_types::{Bitfield, Cell, Slot, Time, Validator};
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// What a trace of slots is shorter than, whatever is run.
@@ -232,7 +231,7 @@ impl Teller {
 
     fn time(&self, now_ns: u64) -> i64 {
         let t = self.plan.since_genesis(Time::from_nanos(now_ns));
-        i64::try_from(t.as_nanos()).unwrap_or(i64::MAX)
+        signed(t.as_nanos())
     }
 
     fn push(&mut self, now_ns: u64, n: Name, event: Event) {
@@ -482,13 +481,5 @@ pub(super) fn cells_ns(cells: u32, slots_ns: u64) -> u64 {
 }
 
 fn name(node: u32) -> Name {
-    format!("node-{node}").into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    node_name(node).into()
 }

@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use crate::scenario::{Protocol, Scenario, TraceLevel};
+use crate::world::{node_name, signed};
 use alphorn_types::trace::{Event, Record};
 
 /// Kind of a broadcast that fills the network and means nothing (`broadcast` records).
@@ -35,7 +36,7 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
         let end_ns = signed(last_ns.saturating_add(end_ns.unwrap_or(0)));
         let record = |t, event| Record {
             t,
-            n: format!("node-{}", node.node).into(),
+            n: node_name(node.node).into(),
             event,
         };
         let received = Event::Broadcast {
@@ -63,10 +64,6 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     // Stable: equal times keep the order of nodes.
     records.sort_by_key(|record| record.t);
     records
-}
-
-fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 fn genesis(scenario: &Scenario) -> Record {

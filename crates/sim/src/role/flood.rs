@@ -322,29 +322,20 @@ pub(crate) fn meshes(
     validation_ns: u64,
     seed: u64,
 ) -> Result<Vec<Flood<Gossip<Blob>>>, TooManyPeers> {
-    let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
     for node in 0..graph.nodes() {
         let value = graph.peers(node).len();
         if value > PEERS_MAX {
             let max = PEERS_MAX;
             return Err(TooManyPeers { node, value, max });
         }
-        let later = graph.peers(node).iter().filter(|&&peer| peer > node);
-        edges.extend(later.map(|&peer| {
-            let order = mix([seed, u64::from(node) << 32 | u64::from(peer), 0, 0]);
-            (order, node, peer)
-        }));
     }
-    edges.sort_unstable();
     let mut agreed = vec![PeerSet::EMPTY; graph.nodes() as usize];
-    for (_, a, b) in edges {
-        let has_room = |node: u32| agreed[node as usize].len() < usize::from(config.degree);
-        if has_room(a) && has_room(b) {
-            for (node, peer) in [(a, b), (b, a)] {
-                let number = graph.number_of(node, peer).unwrap_or(u32::MAX);
-                let set = &mut agreed[node as usize];
-                *set = set.or(PeerSet::one(Peer(number.into())));
-            }
+    let edges = graph.mesh(config.degree, |edge| mix([seed, edge, 0, 0]));
+    for ([a, b], _) in edges.filter(|(_, is_agreed)| *is_agreed) {
+        for (node, peer) in [(a, b), (b, a)] {
+            let number = graph.number_of(node, peer).unwrap_or(u32::MAX);
+            let set = &mut agreed[node as usize];
+            *set = set.or(PeerSet::one(Peer(number.into())));
         }
     }
     let role = |(node, agreed): (u32, PeerSet)| {

@@ -1,7 +1,7 @@
 //! What a few nodes do, told as a live node tells of itself: sessions, jobs, traffic, peers.
 
 use super::span::Span;
-use super::{Witness, World};
+use super::{Witness, World, node_name, signed};
 use crate::charge::Done;
 use crate::gossip::Peers;
 use crate::role::{Labour, Output, Role, Wire};
@@ -50,10 +50,6 @@ pub(super) struct Follower {
     accounts: BTreeMap<u32, Account>,
     /// When traffic is told next.
     traffic_ns: u64,
-}
-
-fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 /// The name of an end, as a live node has it.
@@ -120,7 +116,7 @@ impl<R: Role> Span<R> {
         for number in numbers.iter().take(PEERS_MAX) {
             if let Some(peer) = self.number_of(node, Peer(u64::from(*number))) {
                 let event = Event::Peer {
-                    short: format!("node-{peer}"),
+                    short: node_name(peer),
                     event: "connected".into(),
                     score: 0,
                 };
@@ -137,7 +133,7 @@ impl<R: Role> Span<R> {
             Output::Send { to, message, .. } => self.sent(node, to, message),
             Output::Report { peer, reason } => {
                 let about = self.number_of(node, *peer);
-                let about = about.map_or("nobody".into(), |about| format!("node-{about}"));
+                let about = about.map_or("nobody".into(), node_name);
                 self.fault(node, "report", format!("{about}: {reason}"));
             }
             Output::Evidence => self.fault(node, "evidence", "two contradicting statements".into()),

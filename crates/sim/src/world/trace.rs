@@ -6,6 +6,16 @@ use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::trace::{Event, Name, Record};
 
+/// Nanoseconds as a record has them.
+pub(crate) fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// The name of a node in records.
+pub(crate) fn node_name(node: u32) -> String {
+    format!("node-{node}")
+}
+
 /// Of which nodes everything is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traced {
@@ -165,8 +175,8 @@ impl<R: Role> Span<R> {
 
     pub(super) fn tell(&mut self, node: u32, event: Event) {
         self.tracer.records.push(Record {
-            t: i64::try_from(self.now_ns.saturating_add(self.tracer.begin_ns)).unwrap_or(i64::MAX),
-            n: format!("node-{node}").into(),
+            t: signed(self.now_ns.saturating_add(self.tracer.begin_ns)),
+            n: node_name(node).into(),
             event,
         });
     }

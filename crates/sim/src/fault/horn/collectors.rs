@@ -1,6 +1,6 @@
 //! Collectors that leave out votes, or publish before their time.
 
-use super::{Broadcasts, drawn, peers};
+use super::{Broadcasts, drawn};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
@@ -8,7 +8,6 @@ use crate::horn::{
     AggregateBody, CollectionBody, HornMessage, HornWork, Inner, Item, NodeWork, Plan,
 };
 use crate::role::{Input, Output};
-use alphorn_proto::Peer;
 use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
 use alphorn_scheme::{
@@ -148,7 +147,7 @@ pub(super) struct EarlyCollection {
     node: u32,
     /// When it publishes what of which slots.
     due: BTreeMap<Time, Slot>,
-    peers: Arc<[Peer]>,
+    peers: Peers,
     /// By slot and cell.
     largest: BTreeMap<(Slot, u32), Arc<AggregateBody>>,
     /// What its machine need not publish any more: by slot and collector.
@@ -169,7 +168,7 @@ impl EarlyCollection {
             due: due
                 .filter(|(at, _)| parameters.interval.contains(*at))
                 .collect(),
-            peers: peers(parameters),
+            peers: parameters.everyone(),
             largest: BTreeMap::new(),
             published: BTreeSet::new(),
             unsent: Broadcasts::default(),
@@ -282,7 +281,7 @@ impl EarlyCollection {
                 own.push(Output::Deliver(HornDelivery::Collected(body.clone())));
                 let payload = Item::Collection(body);
                 own.push(Output::Send {
-                    to: Peers::List(self.peers.clone()),
+                    to: self.peers.clone(),
                     message: HornMessage {
                         topic: plan.collection_topic(),
                         inner: Inner::Whole(Message::Data { id, payload }),

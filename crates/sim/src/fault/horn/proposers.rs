@@ -201,7 +201,7 @@ impl Wrap<HornNode> for TwoBlocks {
 pub(super) struct ForgedBlocks {
     pub(super) plan: Arc<Plan>,
     pub(super) pace: Pace,
-    pub(super) peers: Arc<[Peer]>,
+    pub(super) peers: Peers,
     /// With its slot.
     pub(super) parent: Option<(Slot, Root)>,
     pub(super) forged: u32,
@@ -255,7 +255,7 @@ impl Wrap<HornNode> for ForgedBlocks {
         self.pace.step();
         if let Some(message) = self.next(now) {
             own.push(Output::Send {
-                to: Peers::List(self.peers.clone()),
+                to: self.peers.clone(),
                 message,
                 priority: gossip::Priority::Own as u8,
             });
