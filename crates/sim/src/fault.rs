@@ -111,6 +111,23 @@ impl Parameters {
     }
 }
 
+/// Sends a message to these, unless there are none.
+fn send_to<R: Role>(
+    to: impl Iterator<Item = Peer>,
+    message: R::Message,
+    priority: u8,
+    outputs: &mut Vec<Output<R>>,
+) {
+    let to: Arc<[Peer]> = to.collect();
+    if !to.is_empty() {
+        outputs.push(Output::Send {
+            to: Peers::List(to),
+            message,
+            priority,
+        });
+    }
+}
+
 /// A role that knows its adversaries.
 pub(crate) trait Adversary: Role + 'static {
     /// The wrapper of a fault that needs to know what messages say, for a node that is this one; none if

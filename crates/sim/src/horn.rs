@@ -61,7 +61,6 @@ mod tests;
 mod watch;
 mod work;
 
-pub(crate) use cast::Code;
 pub use harm::Harm;
 pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item};
 pub use paid::{PaidBlock, pay};

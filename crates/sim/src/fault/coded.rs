@@ -6,7 +6,7 @@ use crate::role::caster::FORGED;
 use crate::role::coded::Coded;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
-use alphorn_proto::broadcast::{Announce, Message, Priority, Unread};
+use alphorn_proto::broadcast::{Announce, Message, Priority, Product, Unread};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -42,7 +42,13 @@ impl<C: Spoil> Adversary for Coded<C> {
             FaultKind::RankDeficientSource => {
                 Box::new(Deficient::new(parameters.chunks.saturating_sub(1)))
             }
-            FaultKind::NonCodewordSource => Box::new(NoPayload::new(self.clone_code())),
+            FaultKind::NonCodewordSource => Box::new(NoPayload {
+                code: self.clone_code(),
+                published: |product| match product {
+                    Some(Product::Published(published)) => published.as_mut().ok(),
+                    _ => None,
+                },
+            }),
             FaultKind::Equivocate => Box::new(Twin::new(self.twin(parameters.seed))),
             _ => return None,
         })

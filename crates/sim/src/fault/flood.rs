@@ -1,11 +1,10 @@
 //! Adversaries among nodes that send payloads whole.
 
-use super::{Adversary, Interval, Pace, Parameters, Wrap};
+use super::{Adversary, Interval, Pace, Parameters, Wrap, send_to};
 use crate::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
 use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
-use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeSet;
 
@@ -205,15 +204,8 @@ impl<S: Machine> Wrap<Flood<S>> for TwoTales {
             });
         };
         for (message, parity) in [(message, 0), (second, 1)] {
-            let to: Vec<Peer> = to.iter().filter(|peer| peer.0 % 2 == parity).collect();
-            if !to.is_empty() {
-                let to = Peers::List(to.into());
-                outputs.push(Output::Send {
-                    to,
-                    message,
-                    priority,
-                });
-            }
+            let to = to.iter().filter(|peer| peer.0 % 2 == parity);
+            send_to(to, message, priority, outputs);
         }
     }
 }

@@ -9,20 +9,20 @@ mod aggregators;
 mod collectors;
 mod proposers;
 
-use super::{Adversary, Interval, Pace, Parameters, Spoil as _, Wrap};
+use super::{Adversary, Interval, NoPayload, Pace, Parameters, Wrap, send_to};
 use crate::gossip::Message;
 use crate::horn::node::HornNode;
-use crate::horn::{Code, HornMessage, Inner, Item, NodeProduct, Plan};
+use crate::horn::{HornMessage, HornWork, Inner, Item, NodeProduct, NodeWork, Plan};
 use crate::latency::mix;
-use crate::role::{Input, Output};
+use crate::role::Output;
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
 use alphorn_proto::broadcast::{self, Product};
 use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
-use alphorn_scheme::{Bytes, Role};
+use alphorn_scheme::{Bytes, Role, Work};
 use alphorn_types::Time;
-use collectors::{EarlyCollection, LeaveCells, LoneVotes};
+use collectors::{EarlyCollection, leave_cells, lone_votes};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,17 +33,25 @@ impl Adversary for HornNode {
         let interval = parameters.interval;
         Some(match (kind, parameters.fails_at) {
             (FaultKind::DropVotes, _) => Box::new(DropVotes::new(self, parameters)),
-            (FaultKind::LeaveCells, _) => Box::new(LeaveCells::new(plan, parameters)),
+            (FaultKind::LeaveCells, _) => Box::new(Instead {
+                interval,
+                other: leave_cells(plan, parameters),
+            }),
             (FaultKind::EarlyCollection, _) => Box::new(EarlyCollection::new(self, parameters)),
             (FaultKind::Censor, _) => Box::new(Censor::new(self, parameters)),
-            (FaultKind::Grief, _) => Box::new(LoneVotes {
-                plan,
-                node,
+            (FaultKind::Grief, _) => Box::new(Instead {
                 interval,
+                other: lone_votes(plan, node),
             }),
             (FaultKind::Equivocate, _) => Box::new(TwoBlocks::new(plan, node)),
-            (FaultKind::NonCodewordSource, _) => Box::new(NoPayloads {
+            (FaultKind::NonCodewordSource, _) => Box::new(NoPayload {
                 code: self.code()?.clone(),
+                published: |product| match product {
+                    NodeProduct::Code(Some(Product::Published(published))) => {
+                        published.as_mut().ok()
+                    }
+                    _ => None,
+                },
             }),
             (FaultKind::InvalidFlood, FailsAt::Payload) => Box::new(InventedHeads {
                 plan,
@@ -62,27 +70,32 @@ impl Adversary for HornNode {
     }
 }
 
-/// Its sources commit to what is no payload.
-#[derive(Debug)]
-struct NoPayloads {
-    code: Code,
+/// Has its node compute something else, if there is something.
+struct Instead<F> {
+    interval: Interval,
+    other: F,
 }
 
-impl Wrap<HornNode> for NoPayloads {
-    fn input(
+impl<F> std::fmt::Debug for Instead<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Instead({:?})", self.interval)
+    }
+}
+
+impl<F: Fn(&Work) -> Option<Box<HornWork>> + Send> Wrap<HornNode> for Instead<F> {
+    fn output(
         &mut self,
-        _: Time,
-        mut input: Input<HornNode>,
-        _: &mut Vec<Output<HornNode>>,
-    ) -> Option<Input<HornNode>> {
-        if let Input::Finished {
-            product: Some(NodeProduct::Code(Some(Product::Published(Ok(published))))),
-            ..
-        } = &mut input
+        now: Time,
+        mut output: Output<HornNode>,
+        outputs: &mut Vec<Output<HornNode>>,
+    ) {
+        if self.interval.contains(now)
+            && let Output::Spawn { request, .. } = &mut output
+            && let Some(other) = request.work.work().and_then(&self.other)
         {
-            *published = self.code.no_payload(published.clone());
+            request.work = NodeWork::Horn(other);
         }
-        Some(input)
+        outputs.push(output);
     }
 }
 

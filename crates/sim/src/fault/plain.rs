@@ -1,7 +1,6 @@
 //! Adversaries that need not know what a message says.
 
-use super::{Interval, Wrap};
-use crate::gossip::Peers;
+use super::{Interval, Wrap, send_to};
 use crate::latency::mix;
 use crate::role::{Output, Role, Wire};
 use alphorn_proto::Peer;
@@ -45,15 +44,8 @@ impl<R: Role> Wrap<R> for Withhold {
                 message,
                 priority,
             } if self.interval.contains(now) && message.has_payload() => {
-                let to: Vec<Peer> = to.iter().filter(|peer| self.keeps(peer)).collect();
-                if !to.is_empty() {
-                    let to = Peers::List(to.into());
-                    outputs.push(Output::Send {
-                        to,
-                        message,
-                        priority,
-                    });
-                }
+                let kept = to.iter().filter(|peer| self.keeps(peer));
+                send_to(kept, message, priority, outputs);
             }
             other => outputs.push(other),
         }

@@ -2,9 +2,10 @@
 
 use super::{Spoil, Wrap};
 use crate::role::coded::Coded;
-use crate::role::{Input, Output, Publish, Role};
+use crate::role::{Input, Labour, Output, Publish, Role};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{Message, Product};
+use alphorn_proto::broadcast::Message;
+use alphorn_proto::rlnc::Published;
 use alphorn_scheme::JobId;
 use alphorn_types::Time;
 
@@ -38,42 +39,24 @@ impl<C: Spoil> Wrap<Coded<C>> for Deficient {
 }
 
 /// A source that commits to what is no payload.
-#[derive(Clone, Debug)]
-pub(crate) struct NoPayload<C> {
-    code: C,
+#[derive(Debug)]
+pub(crate) struct NoPayload<P, C: Spoil> {
+    pub(crate) code: C,
+    /// What is published, in what a job yields.
+    pub(crate) published: fn(&mut P) -> Option<&mut Published<C>>,
 }
 
-impl<C> NoPayload<C> {
-    /// Cheats in this code.
-    pub(crate) fn new(code: C) -> Self {
-        NoPayload { code }
-    }
-}
-
-impl<C: Spoil> Wrap<Coded<C>> for NoPayload<C> {
-    fn input(
-        &mut self,
-        _: Time,
-        input: Input<Coded<C>>,
-        _: &mut Vec<Output<Coded<C>>>,
-    ) -> Option<Input<Coded<C>>> {
-        Some(match input {
-            Input::Finished {
-                job,
-                end,
-                product: Some(Some(Product::Published(Ok(published)))),
-                leftover,
-            } => {
-                let published = self.code.no_payload(published);
-                Input::Finished {
-                    job,
-                    end,
-                    product: Some(Some(Product::Published(Ok(published)))),
-                    leftover,
-                }
-            }
-            other => other,
-        })
+impl<R: Role, C: Spoil> Wrap<R> for NoPayload<<R::Work as Labour>::Product, C> {
+    fn input(&mut self, _: Time, mut input: Input<R>, _: &mut Vec<Output<R>>) -> Option<Input<R>> {
+        if let Input::Finished {
+            product: Some(product),
+            ..
+        } = &mut input
+            && let Some(published) = (self.published)(product)
+        {
+            *published = self.code.no_payload(published.clone());
+        }
+        Some(input)
     }
 }
 

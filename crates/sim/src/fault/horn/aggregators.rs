@@ -1,7 +1,7 @@
 //! Aggregators that leave out votes.
 
+use super::send_to;
 use crate::fault::{Interval, Parameters, Wrap};
-use crate::gossip::Peers;
 use crate::graph::Graph;
 use crate::horn::node::HornNode;
 use crate::horn::{HornMessage, HornWork, Item, NodeWork, Plan};
@@ -91,14 +91,9 @@ impl DropVotes {
         self.is_own(vote.validator.0) && cell.is_some_and(serves)
     }
 
-    /// Those of some neighbours that are allies.
-    fn among_allies(&self, to: &Peers) -> Arc<[Peer]> {
-        let nodes = self.graph.peers(self.node);
-        let is_ally = |peer: &Peer| {
-            let node = nodes.get(peer.0 as usize);
-            node.is_some_and(|node| self.allies[*node as usize])
-        };
-        to.iter().filter(is_ally).collect()
+    fn is_ally(&self, peer: &Peer) -> bool {
+        let node = self.graph.peers(self.node).get(peer.0 as usize);
+        node.is_some_and(|node| self.allies[*node as usize])
     }
 }
 
@@ -120,12 +115,13 @@ impl Wrap<HornNode> for DropVotes {
                     request.work = NodeWork::Horn(fewer);
                 }
             }
-            Output::Send { to, message, .. } if self.hides && self.is_hidden(message) => {
-                let allies = self.among_allies(to);
-                if allies.is_empty() {
-                    return;
-                }
-                *to = Peers::List(allies);
+            Output::Send {
+                to,
+                message,
+                priority,
+            } if self.hides && self.is_hidden(message) => {
+                let allies = to.iter().filter(|peer| self.is_ally(peer));
+                return send_to(allies, message.clone(), *priority, outputs);
             }
             _ => {}
         }

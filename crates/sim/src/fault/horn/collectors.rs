@@ -1,12 +1,10 @@
 //! Collectors that leave out votes, or publish before their time.
 
 use super::{Broadcasts, drawn};
-use crate::fault::{Interval, Parameters, Wrap};
+use crate::fault::{Parameters, Wrap};
 use crate::gossip::{self, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{
-    AggregateBody, CollectionBody, HornMessage, HornWork, Inner, Item, NodeWork, Plan,
-};
+use crate::horn::{AggregateBody, CollectionBody, HornMessage, HornWork, Inner, Item, Plan};
 use crate::role::{Input, Output};
 use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
@@ -20,19 +18,15 @@ use std::sync::Arc;
 
 /// Its collectors publish one vote in place of all, each that of the first validator that its node has in
 /// the committee.
-#[derive(Debug)]
-pub(super) struct LoneVotes {
-    pub(super) plan: Arc<Plan>,
-    pub(super) node: u32,
-    pub(super) interval: Interval,
-}
-
-impl LoneVotes {
-    fn alone(&self, job: &CombineJob) -> Option<Box<HornWork>> {
-        let (plan, layout) = (&self.plan, &self.plan.config.layout);
+pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option<Box<HornWork>> {
+    move |work| {
+        let Work::Combine(job) = work else {
+            return None;
+        };
+        let layout = &plan.config.layout;
         let (all, below) = (&job.statement, job.parts.first()?.layer);
         let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
-        let hosted = plan.hosted(self.node).map(Validator);
+        let hosted = plan.hosted(node).map(Validator);
         let mut positions = hosted.filter_map(|voter| plan.assignment.position(voter));
         let position = positions.find(is_member)?;
         let cell = layout.cell_range(layout.cell_of(position));
@@ -64,75 +58,29 @@ impl LoneVotes {
     }
 }
 
-impl Wrap<HornNode> for LoneVotes {
-    fn output(
-        &mut self,
-        now: Time,
-        mut output: Output<HornNode>,
-        outputs: &mut Vec<Output<HornNode>>,
-    ) {
-        if self.interval.contains(now)
-            && let Output::Spawn { request, .. } = &mut output
-            && let Some(Work::Combine(job)) = request.work.work()
-            && let Some(alone) = self.alone(job)
-        {
-            request.work = NodeWork::Horn(alone);
-        }
-        outputs.push(output);
-    }
-}
-
-/// Its collectors leave out some cells, all of them the same.
-#[derive(Debug)]
-pub(super) struct LeaveCells {
+/// Its collectors leave out some cells, all of them the same: a job is without their aggregates, if any other is
+/// left.
+pub(super) fn leave_cells(
     plan: Arc<Plan>,
-    interval: Interval,
-    /// Of each committee, ascending.
-    cells: Vec<u32>,
-}
-
-impl LeaveCells {
-    pub(super) fn new(plan: Arc<Plan>, parameters: &Parameters) -> Self {
-        let cells = plan.config.layout.subcommittees().into();
-        LeaveCells {
-            interval: parameters.interval,
-            cells: drawn(cells, parameters.percent, parameters.key),
-            plan,
-        }
-    }
-
-    /// The job without their aggregates; none if no other is left.
-    fn without(&self, job: &CombineJob) -> Option<Box<HornWork>> {
-        let layout = &self.plan.config.layout;
+    parameters: &Parameters,
+) -> impl Fn(&Work) -> Option<Box<HornWork>> + use<> {
+    let cells = plan.config.layout.subcommittees().into();
+    let left_out = drawn(cells, parameters.percent, parameters.key);
+    move |work| {
+        let Work::Combine(job) = work else {
+            return None;
+        };
         let stays = |part: &&Part| {
-            let cell = layout.cell_of(job.statement.first + part.offset);
-            !self.cells.contains(&cell.subcommittee.into())
+            let cell = (plan.config.layout).cell_of(job.statement.first + part.offset);
+            !left_out.contains(&cell.subcommittee.into())
         };
         let parts: Vec<Part> = job.parts.iter().filter(stays).cloned().collect();
         (!parts.is_empty()).then(|| {
-            self.plan.bench.job(Work::Combine(CombineJob {
+            plan.bench.job(Work::Combine(CombineJob {
                 parts,
                 ..job.clone()
             }))
         })
-    }
-}
-
-impl Wrap<HornNode> for LeaveCells {
-    fn output(
-        &mut self,
-        now: Time,
-        mut output: Output<HornNode>,
-        outputs: &mut Vec<Output<HornNode>>,
-    ) {
-        if self.interval.contains(now)
-            && let Output::Spawn { request, .. } = &mut output
-            && let Some(Work::Combine(job)) = request.work.work()
-            && let Some(fewer) = self.without(job)
-        {
-            request.work = NodeWork::Horn(fewer);
-        }
-        outputs.push(output);
     }
 }
 

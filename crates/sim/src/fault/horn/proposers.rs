@@ -1,12 +1,11 @@
 //! Proposers that censor, propose twice, or are none.
 
-use super::{Broadcasts, Pace, drawn};
+use super::{Broadcasts, Pace, drawn, send_to};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan, TopicId};
 use crate::role::{Input, Output};
-use alphorn_proto::Peer;
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
 use alphorn_proto::wire::{Block, Body, Header, Root, digest, no_references};
@@ -177,19 +176,10 @@ impl Wrap<HornNode> for TwoBlocks {
         let Some(second) = self.in_place_of(message) else {
             return outputs.push(output);
         };
-        let (odd, even): (Vec<Peer>, Vec<Peer>) = to.iter().partition(|peer| peer.0 % 2 == 1);
-        let mut send = |to: Vec<Peer>, message: &HornMessage| {
-            if !to.is_empty() {
-                outputs.push(Output::Send {
-                    to: Peers::List(to.into()),
-                    message: message.clone(),
-                    priority: *priority,
-                });
-            }
-        };
-        send(odd, second);
+        let to = |parity| to.iter().filter(move |peer| peer.0 % 2 == parity);
+        send_to(to(1), second.clone(), *priority, outputs);
         match message.item() {
-            Some(_) => send(even, message),
+            Some(_) => send_to(to(0), message.clone(), *priority, outputs),
             None => outputs.push(output),
         }
     }
