@@ -13,7 +13,7 @@ mod plain;
 mod source;
 mod spoil;
 
-pub(crate) use member::{Member, up};
+pub(crate) use member::{Members, up};
 pub(crate) use plain::{Late, Withhold};
 pub(crate) use source::{Deficient, NoPayload, Twin};
 pub(crate) use spoil::Spoil;

@@ -216,6 +216,27 @@ pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
 }
 
 impl Outcome {
+    /// What a world counted, with the records of its nodes.
+    pub(crate) fn counted<R: Role, W: Witness<R>>(
+        world: &World<R, W>,
+        seed: u64,
+        frame: &Frame,
+        classes: &[&str],
+        nodes: Vec<NodeRecord>,
+    ) -> Self {
+        let series = Bin::all(world);
+        Outcome {
+            seed,
+            loads: Loads::of(frame, classes, world.loads(), &nodes, &series),
+            nodes,
+            series,
+            events: world.events(),
+            received: world.received(),
+            event_hash: world.event_hash(),
+            ..Outcome::default()
+        }
+    }
+
     /// The figures of the run.
     pub fn summary(&self) -> Summary {
         // An absent delay is a late one.

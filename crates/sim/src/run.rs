@@ -12,7 +12,7 @@ use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
 use crate::graph::{Graph, GraphError};
-use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
+use crate::report::{Bounds, Frame, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role};
 use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, TraceLevel};
@@ -404,30 +404,16 @@ where
             ..NodeRecord::counted(node, tally)
         }
     };
-    let nodes: Vec<NodeRecord> = (0..scenario.sim.nodes).map(record).collect();
-    let series = Bin::all(world);
+    let nodes = (0..scenario.sim.nodes).map(record).collect();
     let frame = Frame::run(world.now().as_nanos());
+    let classes = scenario.class_names();
     Outcome {
-        seed: setup.seed,
         payload_bytes: scenario.traffic.bytes * u64::from(scenario.traffic.count),
-        loads: Loads::of(
-            &frame,
-            &scenario.class_names(),
-            world.loads(),
-            &nodes,
-            &series,
-        ),
-        nodes,
         delays_ns: ledger.delays_ns(),
-        series,
         useful_bytes: ledger.useful_bytes(),
         sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
         bounds,
         adversity: ledger.blame().adversity(&setup.honest, world.roles()),
-        events: world.events(),
-        received: world.received(),
-        event_hash: world.event_hash(),
-        verdict: String::new(),
-        votes: None,
+        ..Outcome::counted(world, setup.seed, &frame, &classes, nodes)
     }
 }

@@ -1,4 +1,4 @@
-//! A node with a fault.
+//! The nodes of a fault.
 
 use super::{Adversary, Parameters};
 use crate::role::Role;
@@ -7,45 +7,74 @@ use crate::world::{Change, Witness, World};
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// A node of a fault: the `number`-th of its allies.
+/// The nodes of a fault, each other's allies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'a> {
+pub(crate) struct Members<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) fault: &'a Fault,
-    pub(crate) node: u32,
-    /// Its class.
-    pub(crate) class: u16,
-    pub(crate) allies: &'a Arc<[u32]>,
-    pub(crate) number: u64,
-    /// Keys its choices.
-    pub(crate) seed: u64,
-    /// Keys those that all nodes of the fault make alike.
+    pub(crate) nodes: &'a [u32],
+    /// The class of every node of the run.
+    pub(crate) class: &'a [u16],
+    /// Keys the choices that all of them make alike.
     pub(crate) key: u64,
     /// Pieces that make a payload; 1 if it travels whole.
     pub(crate) chunks: u16,
 }
 
-impl Member<'_> {
-    /// Puts the fault into the world: a change of it, or a wrapper. False if a node of this protocol cannot have it.
-    pub(crate) fn enter<R: Adversary, W: Witness<R>>(&self, world: &mut World<R, W>) -> bool {
-        let (node, fault) = (self.node, self.fault);
-        let percent = u64::from(fault.factor_pct);
+impl Members<'_> {
+    /// Puts the fault into the world; `seed` keys the choices of each node. False if a node of this protocol cannot
+    /// have it.
+    pub(crate) fn enter<R: Adversary, W: Witness<R>>(
+        &self,
+        world: &mut World<R, W>,
+        seed: impl Fn(u32) -> u64,
+    ) -> bool {
+        let (fault, allies): (_, Arc<[u32]>) = (self.fault, self.nodes.into());
+        (0..).zip(self.nodes).all(|(number, &node)| {
+            let parameters = Parameters {
+                interval: fault.interval(),
+                percent: fault.factor_pct.into(),
+                rate: fault.rate,
+                bytes: fault.bytes,
+                fails_at: fault.fails_at,
+                delay_ns: fault.delay_ms.saturating_mul(1_000_000),
+                hides: fault.hides,
+                seed: seed(node),
+                key: self.key,
+                allies: allies.clone(),
+                peers: world.graph().peers(node).len() as u64,
+                chunks: self.chunks,
+                items: self.scenario.traffic.count,
+                number,
+                of: allies.len() as u64,
+            };
+            self.enter_node(node, &parameters, world)
+        })
+    }
+
+    /// A change of the world, or a wrapper.
+    fn enter_node<R: Adversary, W: Witness<R>>(
+        &self,
+        node: u32,
+        parameters: &Parameters,
+        world: &mut World<R, W>,
+    ) -> bool {
+        let fault = self.fault;
         match fault.kind {
             FaultKind::Crash => self.during(world, Change::Down(node), up(node, fault.restart)),
             FaultKind::SlowLink => {
-                let class = &self.scenario.class[usize::from(self.class)];
+                let class = &self.scenario.class[usize::from(self.class[node as usize])];
                 let link = |percent| Change::Link(node, class.rate(percent));
-                self.during(world, link(percent), link(100));
+                self.during(world, link(parameters.percent), link(100));
             }
             FaultKind::SlowCpu => {
                 let own = world.factor_pct(node);
-                let slow = own.saturating_mul(percent) / 100;
+                let slow = own.saturating_mul(parameters.percent) / 100;
                 self.during(world, Change::Speed(node, slow), Change::Speed(node, own));
             }
             FaultKind::ClockSkew => world.skew(node, fault.delay_ms * 1_000_000),
             kind => {
-                let parameters = self.parameters(world.graph().peers(node).len());
-                let Some(wrap) = world.role(node).adversary(kind, &parameters) else {
+                let Some(wrap) = world.role(node).adversary(kind, parameters) else {
                     return false;
                 };
                 world.wrap(node, wrap);
@@ -59,27 +88,6 @@ impl Member<'_> {
         world.change(interval.from, begin);
         if interval.until < Time::MAX {
             world.change(interval.until, end);
-        }
-    }
-
-    fn parameters(&self, peers: usize) -> Parameters {
-        let fault = self.fault;
-        Parameters {
-            interval: fault.interval(),
-            percent: fault.factor_pct.into(),
-            rate: fault.rate,
-            bytes: fault.bytes,
-            fails_at: fault.fails_at,
-            delay_ns: fault.delay_ms.saturating_mul(1_000_000),
-            hides: fault.hides,
-            seed: self.seed,
-            key: self.key,
-            allies: self.allies.clone(),
-            peers: peers as u64,
-            chunks: self.chunks,
-            items: self.scenario.traffic.count,
-            number: self.number,
-            of: self.allies.len() as u64,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::paid::{PaidBlock, paid_blocks};
 use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
-use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome, Votes};
+use crate::report::{Bounds, Frame, NodeRecord, Outcome, Votes};
 use crate::role::Role;
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
@@ -175,31 +175,22 @@ impl Harvest<'_> {
         let begin_ns = self.begin_ns();
         let delay = |times: &Milestones| times.at_ns[2].map(|at| at.saturating_sub(begin_ns));
         let roles = roles_of(self.plan);
-        let nodes: Vec<NodeRecord> = (0..self.plan.nodes)
+        let nodes = (0..self.plan.nodes)
             .map(|node| self.record(node, roles[node as usize]))
             .collect();
-        let series = Bin::all(world);
         let classes = self.scenario.class_names();
         Outcome {
-            seed: self.seed,
             payload_bytes: watch.slots().map(|(_, one)| one.published().2).sum(),
-            loads: Loads::of(&self.frame(), &classes, world.loads(), &nodes, &series),
-            nodes,
             delays_ns: self.counted().map(delay).collect(),
-            series,
             useful_bytes: watch.useful_bytes(),
             sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
             bounds: self.bounds,
             adversity: watch.blame().adversity(self.honest, world.roles()),
-            events: world.events(),
-            received: world.received(),
-            event_hash: world.event_hash(),
-            verdict: String::new(),
             votes: Some(self.votes()),
+            ..Outcome::counted(world, self.seed, &self.frame(), &classes, nodes)
         }
     }
 
-    /// The slots that are followed, with their phases.
     fn frame(&self) -> Frame {
         let plan = self.plan;
         let phases = Phase::all(plan.config.layout.levels());

@@ -10,7 +10,7 @@ use super::paid::PaidBlock;
 use super::plan::Plan;
 use super::tell::{self, Teller};
 use super::watch::{Milestones, Watch};
-use crate::fault::Member;
+use crate::fault::Members;
 use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
@@ -178,25 +178,21 @@ fn enter_faults(
     seed: u64,
     world: &mut World<HornNode, Watch>,
 ) -> Result<(), HornError> {
-    for (index, (fault, members)) in (0..).zip(scenario.fault.iter().zip(faulty)) {
-        let allies: Arc<[u32]> = members.as_slice().into();
-        for (number, &node) in (0..).zip(members) {
-            let member = Member {
-                scenario,
-                fault,
-                node,
-                class: class[node as usize],
-                allies: &allies,
-                number,
-                seed: mix([seed, FAULT, u64::MAX, node.into()]),
-                key: mix([seed, FAULT, index, u64::MAX]),
-                chunks: 1,
-            };
-            // Slots are those of everybody's clock.
-            if fault.kind == FaultKind::ClockSkew || !member.enter(world) {
-                let fault = fault.kind.name();
-                return Err(HornError::Fault { fault });
-            }
+    for (index, (fault, nodes)) in (0..).zip(scenario.fault.iter().zip(faulty)) {
+        let members = Members {
+            scenario,
+            fault,
+            nodes,
+            class,
+            key: mix([seed, FAULT, index, u64::MAX]),
+            chunks: 1,
+        };
+        let own = |node: u32| mix([seed, FAULT, u64::MAX, node.into()]);
+        // Slots are those of everybody's clock.
+        let skews = fault.kind == FaultKind::ClockSkew && !nodes.is_empty();
+        if skews || !members.enter(world, own) {
+            let fault = fault.kind.name();
+            return Err(HornError::Fault { fault });
         }
     }
     Ok(())

@@ -3,13 +3,12 @@
 use super::RunError;
 use super::setup::Setup;
 use crate::check::Ledger;
-use crate::fault::{Adversary, Member, up};
+use crate::fault::{Adversary, Members, up};
 use crate::latency::{exponential, mix};
 use crate::role::{Delivery, Role};
 use crate::scenario::{Class, FaultKind, Scenario};
 use crate::world::{Change, World};
 use alphorn_types::Time;
-use std::sync::Arc;
 
 const CHURN: u64 = 13;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -37,25 +36,20 @@ where
             FaultKind::Eclipse => world.eclipse(side(), fault.interval(), break_ns),
             FaultKind::Partition => world.partition(side(), fault.interval(), break_ns),
             kind => {
-                let allies: Arc<[u32]> = members.as_slice().into();
-                for (number, &node) in (0..).zip(members) {
-                    let member = Member {
-                        scenario,
-                        fault,
-                        node,
-                        class: setup.class[node as usize],
-                        allies: &allies,
-                        number,
-                        seed: mix([setup.seed, index, node.into(), 0]),
-                        key: mix([setup.seed, index, u64::MAX, 0]),
-                        chunks: u16::try_from(chunks).unwrap_or(u16::MAX),
-                    };
-                    if !member.enter(world) {
-                        return Err(RunError::Unfit {
-                            fault: kind.name(),
-                            protocol: scenario.protocol.name(),
-                        });
-                    }
+                let members = Members {
+                    scenario,
+                    fault,
+                    nodes: members,
+                    class: &setup.class,
+                    key: mix([setup.seed, index, u64::MAX, 0]),
+                    chunks: u16::try_from(chunks).unwrap_or(u16::MAX),
+                };
+                let seed = |node: u32| mix([setup.seed, index, node.into(), 0]);
+                if !members.enter(world, seed) {
+                    return Err(RunError::Unfit {
+                        fault: kind.name(),
+                        protocol: scenario.protocol.name(),
+                    });
                 }
             }
         }

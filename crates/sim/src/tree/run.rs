@@ -8,7 +8,7 @@ use super::plan::Plan;
 use crate::fault::Withhold;
 use crate::graph::Graph;
 use crate::latency::{Latency, mix};
-use crate::report::{Bin, Bounds, Frame, Loads, NodeRecord, Outcome};
+use crate::report::{Frame, NodeRecord, Outcome};
 use crate::role::Wire;
 use crate::run::{Observe, drive};
 use crate::scenario::{FaultKind, Place, Scenario};
@@ -186,25 +186,14 @@ fn harvest(
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
-    let nodes: Vec<NodeRecord> = (0..world.graph().nodes()).map(record).collect();
-    let series = Bin::all(world);
+    let nodes = (0..world.graph().nodes()).map(record).collect();
     let frame = Frame::run(world.now().as_nanos());
     let outcome = Outcome {
-        seed,
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
-        loads: Loads::of(&frame, classes, world.loads(), &nodes, &series),
-        nodes,
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
-        series,
-        useful_bytes: 0,
         sent_truncated: true,
-        bounds: Bounds::default(),
-        adversity: Default::default(),
-        events: world.events(),
-        received: world.received(),
-        event_hash: world.event_hash(),
         verdict: verdict(votes, root.as_ref(), plan),
-        votes: None,
+        ..Outcome::counted(world, seed, &frame, classes, nodes)
     };
     TreeRun {
         outcome,
