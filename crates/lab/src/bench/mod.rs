@@ -5,6 +5,7 @@ mod bls_verify;
 mod broadcast;
 mod codec;
 mod columns;
+mod costs;
 pub mod gossip;
 mod lattice;
 mod proof;

@@ -2,22 +2,16 @@
 
 use super::world::World;
 use super::{Point, prove, verify};
+use crate::bench::costs::{self, BATCH, Lists, Proved, nanoseconds};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::options;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Preset, verify_batch};
 use alphorn_labrador::sis::Profile;
-use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
-use alphorn_scheme::{Layer, Op, Scheme};
-use anyhow::Context;
+use alphorn_scheme::model::EvidenceBytes;
+use alphorn_scheme::{Layer, Scheme};
 use std::hint::black_box;
-
-/// Signatures that are verified or made together.
-const BATCH: usize = 64;
-
-/// Pieces of evidence on a line.
-const MANY: u64 = 100;
 
 /// Runs of what is short; the least counts.
 const RUNS: usize = 3;
@@ -50,40 +44,12 @@ pub(super) fn table(
         proved(world, &point, &pool)
     });
     let points: Vec<Proved> = points.collect::<Result<_>>()?;
-    let lists = Lists::measure(world, kernel)?;
+    let lists = lists(world, kernel)?;
     let mut ops = lists.rows(&scheme);
-    ops.extend(collections(&scheme, &points, &lists));
-    ops.sort_by_key(|row| (row.op, row.n, row.m));
-    let own = scheme.sizes();
-    let table = CostTable {
-        schema: SCHEMA,
-        scheme: scheme.name().to_owned(),
-        machine: format!("{}; operations on one thread", machine.line()),
-        kind: FigureKind::Measured,
-        abilities: scheme.abilities(),
-        sizes: TableSizes {
-            public_key: own.public_key_bytes as u64,
-            signature: own.signature_bytes as u64,
-            duty_signature: own.duty_signature_bytes as u64,
-            evidence: evidence(&scheme, &points),
-        },
-        merged: None,
-        ops,
-    };
-    table.check().context("this program's own cost table")?;
-    Ok(serde_json::to_string_pretty(&table)? + "\n")
-}
-
-/// A proof of so many signatures.
-struct Proved {
-    signatures: u64,
-    prove_ns: u64,
-    verify_ns: u64,
-    bytes: u64,
-}
-
-fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * 1e9) as u64
+    // Proofs do not merge, so there is no row of it.
+    ops.extend(lists.collections(&scheme, &points));
+    let machine = format!("{}; operations on one thread", machine.line());
+    costs::table(&scheme, machine, evidence(&scheme, &points), None, ops)
 }
 
 fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
@@ -105,89 +71,24 @@ fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Prov
     })
 }
 
-/// Nanoseconds of one signature.
-struct Lists {
-    sign_ns: u64,
-    verify_one_ns: u64,
-    verify_ns: u64,
-    decode_ns: u64,
-}
-
-impl Lists {
-    fn measure(world: &World, kernel: Backend) -> Result<Lists> {
-        let count = BATCH.min(world.len());
-        let (decode_s, keys) =
-            super::least(RUNS, || world.decode_keys(count, Exec::new(kernel, None)));
-        let keys = keys?;
-        let items = world.items(&keys);
-        let each = |count: usize| {
-            let batch = || verify_batch(&items[..count], kernel);
-            nanoseconds(super::least(10 * RUNS, batch).0 / count as f64)
-        };
-        let all = || (0..count).try_for_each(|i| world.sign(i).map(|made| drop(black_box(made))));
-        let (sign_s, signed) = super::least(RUNS, all);
-        signed?;
-        Ok(Lists {
-            sign_ns: nanoseconds(sign_s / count as f64),
-            verify_one_ns: each(1),
-            verify_ns: each(count),
-            decode_ns: nanoseconds(decode_s / count as f64),
-        })
-    }
-
-    /// Nanoseconds of verifying so many at once.
-    fn verify(&self, count: u64) -> u64 {
-        self.verify_one_ns.max(count.saturating_mul(self.verify_ns))
-    }
-
-    /// Rows of everything but collections. Memory is what the scheme says.
-    fn rows(&self, scheme: &Falcon) -> Vec<OpCost> {
-        let mut rows = Vec::new();
-        let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
-        for n in [1, BATCH as u64, 1000] {
-            for op in [Op::Sign, Op::DutySign] {
-                row(op, n, 0, n * self.sign_ns);
-            }
-            for op in [Op::VerifyVotes, Op::DutyVerify, Op::Aggregate] {
-                row(op, n, 0, self.verify(n));
-            }
-            row(Op::Prepare, n, 0, n * self.decode_ns);
-        }
-        for n in [1, MANY] {
-            for m in [n, 1000 * n] {
-                // Three signatures stand in a message beside the list.
-                row(Op::VerifyAggregates, n, m, self.verify(3 * n + m));
-            }
-        }
-        rows
-    }
-}
-
-/// A row with the memory that the scheme says.
-fn row(scheme: &Falcon, op: Op, n: u64, m: u64, ns: u64) -> OpCost {
-    OpCost {
-        op,
-        n,
-        m,
-        ns,
-        memory_bytes: scheme.cost(op, n, m).memory_bytes,
-    }
-}
-
-/// Rows of collections: proofs do not merge, so there is no row of it.
-fn collections(scheme: &Falcon, points: &[Proved], lists: &Lists) -> Vec<OpCost> {
-    let mut rows = Vec::new();
-    for point in points {
-        let signers = point.signatures;
-        // A proof is verified by whoever made it.
-        let ns = point.prove_ns + point.verify_ns;
-        rows.push(row(scheme, Op::Collect, 1, signers, ns));
-        for n in [1, MANY] {
-            let ns = lists.verify(3 * n) + n * point.verify_ns;
-            rows.push(row(scheme, Op::VerifyCollections, n, n * signers, ns));
-        }
-    }
-    rows
+fn lists(world: &World, kernel: Backend) -> Result<Lists> {
+    let count = BATCH.min(world.len());
+    let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count, Exec::new(kernel, None)));
+    let keys = keys?;
+    let items = world.items(&keys);
+    let each = |count: usize| {
+        let batch = || verify_batch(&items[..count], kernel);
+        nanoseconds(super::least(10 * RUNS, batch).0 / count as f64)
+    };
+    let all = || (0..count).try_for_each(|i| world.sign(i).map(|made| drop(black_box(made))));
+    let (sign_s, signed) = super::least(RUNS, all);
+    signed?;
+    Ok(Lists {
+        sign_ns: nanoseconds(sign_s / count as f64),
+        verify_one_ns: each(1),
+        verify_ns: each(count),
+        prepare_ns: Some(nanoseconds(decode_s / count as f64)),
+    })
 }
 
 /// Bytes of aggregates by their formula, of collections as measured.

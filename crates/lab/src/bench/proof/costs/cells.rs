@@ -7,9 +7,10 @@ use super::super::bundles::{self, SIGNATURES};
 use super::super::merges::{Case, measure as merge};
 use super::super::world::World;
 use super::super::{Point, bundles::Case as Bundle};
-use super::{CHILD, Lists, MANY, Proved, Wanted, nanoseconds, proved};
+use super::{CHILD, Wanted, proved};
+use crate::bench::costs::{Lists, MANY, Proved, nanoseconds, row};
 use alphorn_scheme::model::{EvidenceBytes, Merged, OpCost};
-use alphorn_scheme::{Layer, Op, Scheme};
+use alphorn_scheme::{Layer, Op};
 use alphorn_xmss::{COMMITTEE_MAX, Xmss};
 
 /// Proofs of a merge: the fewest, as many as one takes, both sides of the step to two levels.
@@ -140,15 +141,7 @@ impl Measured {
 
     pub(super) fn rows(&self, scheme: &Xmss, lists: &Lists) -> Vec<OpCost> {
         let mut rows = Vec::new();
-        let mut row = |op, n: u64, m: u64, ns| {
-            rows.push(OpCost {
-                op,
-                n,
-                m,
-                ns,
-                memory_bytes: scheme.cost(op, n, m).memory_bytes,
-            });
-        };
+        let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
         let committee = u64::from(COMMITTEE_MAX);
         for leaf in &self.leaves {
             // A proof is verified by whoever made it.

@@ -1,0 +1,124 @@
+//! What the cost tables of schemes with proofs share: signatures stand in lists, collections are proofs.
+
+use crate::error::Result;
+use alphorn_scheme::model::{
+    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
+};
+use alphorn_scheme::{Op, Scheme};
+use anyhow::Context;
+
+/// Signatures that are verified or made together.
+pub(super) const BATCH: usize = 64;
+
+/// Pieces of evidence on a line.
+pub(super) const MANY: u64 = 100;
+
+/// A proof of so many signatures on one thread.
+#[derive(Clone, Copy)]
+pub(super) struct Proved {
+    pub(super) signatures: u64,
+    pub(super) prove_ns: u64,
+    pub(super) verify_ns: u64,
+    pub(super) bytes: u64,
+}
+
+/// Nanoseconds of one signature.
+pub(super) struct Lists {
+    pub(super) sign_ns: u64,
+    pub(super) verify_one_ns: u64,
+    /// In a batch.
+    pub(super) verify_ns: u64,
+    /// Of preparing its key; by the scheme's own formula if none.
+    pub(super) prepare_ns: Option<u64>,
+}
+
+pub(super) fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// A row with the memory that the scheme says.
+pub(super) fn row(scheme: &impl Scheme, op: Op, n: u64, m: u64, ns: u64) -> OpCost {
+    OpCost {
+        op,
+        n,
+        m,
+        ns,
+        memory_bytes: scheme.cost(op, n, m).memory_bytes,
+    }
+}
+
+impl Lists {
+    /// Nanoseconds of verifying so many at once.
+    pub(super) fn verify(&self, count: u64) -> u64 {
+        self.verify_one_ns.max(count.saturating_mul(self.verify_ns))
+    }
+
+    /// Rows of everything but collections.
+    pub(super) fn rows(&self, scheme: &impl Scheme) -> Vec<OpCost> {
+        let mut rows = Vec::new();
+        let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
+        for n in [1, BATCH as u64, 1000] {
+            for op in [Op::Sign, Op::DutySign] {
+                row(op, n, 0, n * self.sign_ns);
+            }
+            for op in [Op::VerifyVotes, Op::DutyVerify, Op::Aggregate] {
+                row(op, n, 0, self.verify(n));
+            }
+            let own_ns = || scheme.cost(Op::Prepare, n, 0).ns;
+            let prepare_ns = self.prepare_ns.map_or_else(own_ns, |ns| n * ns);
+            row(Op::Prepare, n, 0, prepare_ns);
+        }
+        for n in [1, MANY] {
+            for m in [n, 1000 * n] {
+                // Three signatures stand in a message beside the list.
+                row(Op::VerifyAggregates, n, m, self.verify(3 * n + m));
+            }
+        }
+        rows
+    }
+
+    /// Rows of collections that are proofs.
+    pub(super) fn collections(&self, scheme: &impl Scheme, proofs: &[Proved]) -> Vec<OpCost> {
+        let mut rows = Vec::new();
+        let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
+        for proof in proofs {
+            let signers = proof.signatures;
+            // A proof is verified by whoever made it.
+            row(Op::Collect, 1, signers, proof.prove_ns + proof.verify_ns);
+            for n in [1, MANY] {
+                let ns = self.verify(3 * n) + n * proof.verify_ns;
+                row(Op::VerifyCollections, n, n * signers, ns);
+            }
+        }
+        rows
+    }
+}
+
+/// The table as JSON.
+pub(super) fn table(
+    scheme: &impl Scheme,
+    machine: String,
+    evidence: Vec<EvidenceBytes>,
+    merged: Option<Merged>,
+    mut ops: Vec<OpCost>,
+) -> Result<String> {
+    ops.sort_by_key(|row| (row.op, row.n, row.m));
+    let own = scheme.sizes();
+    let table = CostTable {
+        schema: SCHEMA,
+        scheme: scheme.name().to_owned(),
+        machine,
+        kind: FigureKind::Measured,
+        abilities: scheme.abilities(),
+        sizes: TableSizes {
+            public_key: own.public_key_bytes as u64,
+            signature: own.signature_bytes as u64,
+            duty_signature: own.duty_signature_bytes as u64,
+            evidence,
+        },
+        merged,
+        ops,
+    };
+    table.check().context("this program's own cost table")?;
+    Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
