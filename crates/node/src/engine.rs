@@ -29,9 +29,6 @@ pub use judge::{Judged, Tally};
 /// How long before a slot its marks are made durable.
 pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
 
-/// Most blocks whose verdict is awaited; those beyond are not kept for others.
-const BLOCKS_AWAITED_MAX: usize = 64;
-
 /// Most votes and aggregates whose verdict is awaited; those beyond are not kept. As many as the
 /// network waits for.
 const MESSAGES_AWAITED_MAX: usize = 8_192;
@@ -93,7 +90,7 @@ pub trait Host {
     fn reserve(&mut self, slot: Slot);
     /// Two contradicting statements of one validator.
     fn evidence(&mut self, evidence: Evidence);
-    /// A block was accepted: keep it for peers that ask, and for the next start.
+    /// The chain took a block: keep it for peers that ask, and for the next start.
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes);
     /// A vote or an aggregate was published, or accepted: keep it for the next start. The token is
     /// that of the message, none for an own one.
@@ -157,8 +154,8 @@ pub struct Engine {
     reserve_next: Slot,
     /// The epochs whose topics are wanted, with the committees that these follow from.
     subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
-    /// Blocks that wait for their verdict.
-    awaited: BTreeMap<Token, (Slot, Root, Bytes)>,
+    /// Blocks that wait for their verdict: as many as the protocol has room for.
+    awaited: BTreeMap<Token, Root>,
     /// Votes and aggregates that wait for theirs.
     messages: BTreeMap<Token, Kept>,
     judge: Judge,
@@ -201,8 +198,10 @@ impl Engine {
 
     /// The blocks that messages wait for, the most wanted first.
     pub(crate) fn missing_blocks(&self) -> impl Iterator<Item = Missing> {
-        self.horn.missing_blocks().map(|(root, peers)| Missing {
-            held: self.awaited.values().any(|(_, held, _)| *held == root),
+        let held: BTreeSet<Root> = self.awaited.values().copied().collect();
+        let missing = self.horn.missing_blocks();
+        missing.map(move |(root, peers)| Missing {
+            held: held.contains(&root),
             root,
             peers,
         })
@@ -320,11 +319,8 @@ impl Engine {
     }
 
     fn await_block(&mut self, token: Token, data: &Bytes) {
-        if let Ok(header) = Header::peek(data, self.horn.format())
-            && self.awaited.len() < BLOCKS_AWAITED_MAX
-        {
-            let block = (header.slot, header.root(), data.clone());
-            self.awaited.insert(token, block);
+        if let Ok(header) = Header::peek(data, self.horn.format()) {
+            self.awaited.insert(token, header.root());
         }
     }
 
@@ -341,11 +337,6 @@ impl Engine {
             match output {
                 Output::Publish { topic, data } => {
                     self.own.made(topic, &data, &self.horn);
-                    if topic.kind() == Kind::Block
-                        && let Ok(header) = Header::peek(&data, self.horn.format())
-                    {
-                        host.keep_block(header.slot, header.root(), data.clone());
-                    }
                     if let Some(own) = kept(topic, &data, true) {
                         host.keep_message(None, own);
                     }
@@ -354,11 +345,7 @@ impl Engine {
                 Output::Verdict { token, verdict } => {
                     let seen = self.own.verdict(token, verdict, &self.horn);
                     self.act_on(seen, host);
-                    if let Some((slot, root, data)) = self.awaited.remove(&token)
-                        && verdict == Verdict::Accept
-                    {
-                        host.keep_block(slot, root, data);
-                    }
+                    self.awaited.remove(&token);
                     if let Some(kept) = self.messages.remove(&token)
                         && verdict == Verdict::Accept
                     {
@@ -383,6 +370,7 @@ impl Engine {
                     hard,
                     work,
                 }),
+                Output::Imported { slot, root, data } => host.keep_block(slot, root, data),
                 Output::Cancel { session } => host.cancel(session),
                 Output::Report { peer, reason } => host.report(peer, reason),
                 Output::Evidence(evidence) => {

@@ -5,9 +5,9 @@
 //! of `(now, input)`: it can be recorded, replayed, shrunk and fuzzed, and the node and the
 //! simulator drive the same code.
 
-use crate::wire::{Reject, Topic};
+use crate::wire::{Reject, Root, Topic};
 use alphorn_scheme::{Bytes, Class, Group, JobId, Outcome, Product, SessionId, Work};
-use alphorn_types::Time;
+use alphorn_types::{Slot, Time};
 use std::fmt;
 
 /// A peer, as a number that the driver gives it for the time of its connection.
@@ -116,6 +116,15 @@ pub enum Output {
         token: Token,
         /// The verdict.
         verdict: Verdict,
+    },
+    /// The chain took a block, whatever the verdict on it: others may ask for it from now on.
+    Imported {
+        /// Its slot.
+        slot: Slot,
+        /// Its name.
+        root: Root,
+        /// Its bytes.
+        data: Bytes,
     },
     /// A peer misbehaved.
     Report {

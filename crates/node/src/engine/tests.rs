@@ -6,6 +6,7 @@ mod faults;
 mod fetch;
 mod flood;
 mod gap;
+mod kept;
 #[cfg(feature = "live")]
 mod long;
 mod replay;

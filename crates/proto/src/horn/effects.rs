@@ -10,7 +10,7 @@ use super::task::Purpose;
 use super::view::{Counters, Shown};
 use crate::contract::{Evidence, Output, Peer, Token, Verdict};
 use crate::maps::forget_before;
-use crate::wire::{Kind, Reject, Topic, Vote};
+use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
 /// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener
 /// two messages of memory.
@@ -156,6 +156,12 @@ impl Effects {
         {
             self.outputs.push_back(Output::Report { peer, reason });
         }
+    }
+
+    /// The chain took a block.
+    pub(super) fn imported(&mut self, slot: Slot, root: Root, data: Bytes) {
+        self.outputs
+            .push_back(Output::Imported { slot, root, data });
     }
 
     /// From now on verified evidence with votes of local validators is remembered.

@@ -117,6 +117,11 @@ impl Horn {
                 }
                 gate::Made::Block(block) => {
                     let result = self.import(&block.block);
+                    if result.is_ok() {
+                        let (slot, block) = (block.block.header.slot, &block.block);
+                        let root = *block.content(self.config.network(), &self.format);
+                        self.fx.imported(slot, root, block.data.clone());
+                    }
                     self.gate(gate::Input::Imported { block, result });
                 }
                 gate::Made::Branch { epoch, mix } => self.prepare_branch(epoch, mix),

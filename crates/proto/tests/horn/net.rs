@@ -396,7 +396,7 @@ impl Net {
                 assert_ne!(pair.first, pair.second);
                 self.nodes[node].evidence.push((pair.first, pair.second));
             }
-            Output::Cancel { .. } => {}
+            Output::Cancel { .. } | Output::Imported { .. } => {}
         }
     }
 

@@ -313,6 +313,8 @@ impl HornNode {
                 self.out.push_back(Output::Report { peer, reason });
             }
             proto::Output::Evidence(_) => self.out.push_back(Output::Evidence),
+            // The verdict has the block as it travels here.
+            proto::Output::Imported { .. } => {}
             proto::Output::Spawn {
                 job,
                 session,

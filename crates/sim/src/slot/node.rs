@@ -214,8 +214,9 @@ impl<P: Protocol + Send> SlotNode<P> {
                 let cancelled = lock(&self.compute).cancel(self.number, session);
                 self.ends.entry(self.now).or_default().extend(cancelled);
             }
-            // Nothing is forwarded, and the machine counts what it refused.
+            // Nothing is forwarded or asked for, and the machine counts what it refused.
             proto::Output::Verdict { .. }
+            | proto::Output::Imported { .. }
             | proto::Output::Report { .. }
             | proto::Output::Evidence(_) => {}
         }
@@ -357,6 +358,10 @@ fn record(hash: &mut Sha256, now: Time, output: &proto::Output) {
             put(b"verdict");
             put(&token.0.to_le_bytes());
             put(&[*verdict as u8]);
+        }
+        proto::Output::Imported { root, .. } => {
+            put(b"imported");
+            put(root);
         }
         proto::Output::Report { peer, reason } => {
             put(b"report");

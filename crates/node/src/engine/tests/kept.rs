@@ -1,0 +1,111 @@
+//! Which blocks are kept for peers that ask.
+
+use super::*;
+use alphorn_proto::wire::{Body, digest};
+use alphorn_scheme::{Role, SignItem, SignJob};
+use alphorn_types::Validator;
+
+/// A peer that is no node.
+const OTHER: Peer = Peer(1_000);
+/// A slot whose proposer is not of node 0.
+const SLOT: u64 = 5;
+
+impl World {
+    /// A block of the slot's proposer without entries, and with its true signature.
+    fn made(&self, parent: Root, filler: u8) -> Bytes {
+        let node = &self.nodes[0];
+        let horn = node.engine.as_ref().unwrap().horn();
+        let format = horn.format();
+        let body = Body {
+            entries: Vec::new(),
+            bundle: Bytes::from([]),
+            filler: vec![filler].into(),
+        };
+        let encoded = body.encode(format, &no_references).unwrap();
+        let (slot, proposer) = (Slot(SLOT), Validator(SLOT as u32));
+        let header = Header {
+            slot,
+            proposer,
+            parent,
+            body: digest::body_digest(&encoded),
+        };
+        let message = digest::block_message(horn.config().network(), &header.root());
+        let signature = self.signed(proposer, Role::Block, message);
+        let block = Block {
+            header,
+            signature,
+            body,
+        };
+        block.encode(format, &no_references).unwrap().into()
+    }
+
+    /// What a validator signs in the slot.
+    fn signed(&self, validator: Validator, role: Role, message: [u8; 32]) -> Bytes {
+        let env = &self.nodes[0].env;
+        let job = SignJob::new(Slot(SLOT), vec![SignItem::new(validator, role, message)]);
+        job.admit(&MemoryWatermark::new(VALIDATORS)).unwrap();
+        let signed = Work::Sign(job).run(env, &mut Ctx::single(&mut Scratch::default()));
+        let Product::Signed(signatures) = signed.unwrap().product else {
+            panic!("no signature");
+        };
+        signatures.iter().next().unwrap().into()
+    }
+
+    /// Node 0 gets a block from a peer that is no node.
+    fn bring(&mut self, data: Bytes) {
+        self.sequence += 1;
+        let token = Token((1 << 63) | self.sequence);
+        let event = Event::Message(OTHER, Topic::Block, token, data);
+        self.push(self.now, 0, event);
+    }
+}
+
+/// The first milliseconds of the slot.
+fn in_slot(ms: u64) -> Time {
+    slot_start(SLOT).saturating_add_ns(ms * 1_000_000)
+}
+
+#[test]
+fn blocks_that_wait_for_invented_parents_keep_no_other_from_being_kept() {
+    let mut world = World::new();
+    world.run_until(slot_start(SLOT).saturating_sub_ns(100_000_000));
+    for parent in 0..=64 {
+        world.bring(world.made([100 + parent; 32], 0));
+    }
+    world.run_until(in_slot(500));
+    let node = &world.nodes[0];
+    let horn = node.engine.as_ref().unwrap().horn();
+    assert_eq!(horn.missing_blocks().count(), 65, "they wait");
+    let head = horn.head();
+    let kept = node.blocks.get(&Slot(SLOT)).expect("it is kept");
+    assert_eq!(Header::peek(kept, horn.format()).unwrap().root(), head);
+    world.run_until(slot_start(SLOT + 2));
+    let engine = world.nodes[0].engine.as_ref().unwrap();
+    assert!(engine.awaited.is_empty(), "each has had its verdict");
+}
+
+/// The second one is evidence, and others may build on it.
+#[test]
+fn both_blocks_of_an_equivocator_are_kept() {
+    let mut world = World::new();
+    world.nodes[0].has_twin = true;
+    world.run_until(in_slot(500));
+    let format = world.nodes[0]
+        .engine
+        .as_ref()
+        .unwrap()
+        .horn()
+        .format()
+        .clone();
+    let first = world.nodes[0].blocks[&Slot(SLOT)].clone();
+    let parent = Header::peek(&first, &format).unwrap().parent;
+    let second = world.made(parent, 1);
+    assert_ne!(first, second);
+    world.bring(second.clone());
+    world.run_until(in_slot(600));
+    let node = &world.nodes[0];
+    let root = Header::peek(&second, &format).unwrap().root();
+    let chain = node.engine.as_ref().unwrap().horn().chain();
+    assert!(chain.header(&root).is_some());
+    assert_eq!(node.blocks[&Slot(SLOT)], second, "kept after the first");
+}
