@@ -152,8 +152,6 @@ pub struct Node<C: Source> {
     known: BTreeSet<NodeId>,
     /// What peers say of the time.
     voices: Voices,
-    /// When the open question for a status was asked, by the monotonic clock.
-    asked_ns: u64,
     /// What was not well when the summary was renewed last.
     health: Vec<Reason>,
     /// Damaged files of which was told.
@@ -234,7 +232,6 @@ impl<C: Source> Node<C> {
             begun,
             known: parts.known,
             voices: Voices::default(),
-            asked_ns: 0,
             health: Vec::new(),
             rebuilt: 0,
             clock_ms,

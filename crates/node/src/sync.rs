@@ -8,7 +8,8 @@
 //! of any length is filled piece by piece.
 //!
 //! One such question is open at a time, and an answer is taken only from whom it was asked. If one
-//! brought nothing, another peer is asked in the same slot.
+//! brought nothing, another peer is asked in the same slot; so it is while a status is overdue.
+//! New peers and the others take turns: however many come, the others are asked as well.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
 //! whoever sent the message. See `proto::horn::fetch`.
@@ -19,7 +20,7 @@ use alphorn_proto::Peer;
 use alphorn_proto::horn::fetch::{Fetch, Missing};
 use alphorn_proto::wire::Root;
 use alphorn_types::{Slot, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use alphorn_proto::horn::fetch::FETCHES_MAX;
@@ -59,6 +60,10 @@ pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestP
 const BLOCKS_ASKED: u16 = 128;
 /// Most peers that are asked for their status in a slot, if those before brought nothing.
 const STATUS_PER_SLOT_MAX: u32 = 4;
+/// How long others wait for a status that was asked for; for blocks, until the network gives up.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Most questions that are open, with those that are overdue: more than an address has connections.
+const OPEN_MAX: usize = 8;
 /// Most peers that are remembered; more than a node has connections.
 const PEERS_MAX: usize = 256;
 
@@ -165,7 +170,12 @@ pub(crate) struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    Status,
+    Status {
+        /// When, by the monotonic clock.
+        since_ns: u64,
+        /// Others are asked meanwhile.
+        is_overdue: bool,
+    },
     Blocks,
 }
 
@@ -175,16 +185,19 @@ pub(crate) struct Sync {
     peers: BTreeSet<Peer>,
     /// Peers that came and were not asked.
     fresh: BTreeSet<Peer>,
-    open: Option<(u64, Peer, Asked)>,
+    /// In which slot each of the others was asked for its status last.
+    asked: BTreeMap<Peer, Slot>,
+    /// Questions that are not answered, by number; no peer has two.
+    open: BTreeMap<u64, (Peer, Asked)>,
     id_next: u64,
-    /// The peer that was asked last, so that all have their turn.
-    last: u64,
-    /// The last slot in which a peer was asked for its status, and how many were.
+    /// Whether the peer that was asked for its status last was new.
+    was_new: bool,
+    /// The last slot in which a peer that is not new was asked for its status, and how many were.
     asked_slot: Option<(Slot, u32)>,
-    /// Whether the last question came to nothing, so that another peer is asked.
+    /// Whether the last question came to nothing, or is overdue, so that another peer is asked.
     again: bool,
-    /// The last status that came.
-    heard: Option<Status>,
+    /// The last status that came, and when it was asked for.
+    heard: Option<(Status, u64)>,
     /// What the last answer brought: slots and roots in its order.
     brought: Vec<(Slot, Root)>,
     fetch: Fetch,
@@ -210,6 +223,7 @@ impl Sync {
         if self.peers.len() < PEERS_MAX {
             self.peers.insert(peer);
             self.fresh.insert(peer);
+            self.asked.remove(&peer);
         }
     }
 
@@ -217,45 +231,69 @@ impl Sync {
     pub(crate) fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
         self.fresh.remove(&peer);
+        self.asked.remove(&peer);
         self.fetch.peer_down(peer);
-        if self.open.is_some_and(|(_, asked, _)| asked == peer) {
-            self.open = None;
-        }
+        self.open.retain(|_, (asked, _)| *asked != peer);
     }
 
-    /// The question to ask now, if none is open: a new peer, or once a slot the next one, or one more
-    /// if the last one brought nothing.
-    pub(crate) fn poll(&mut self, standing: Standing) -> Option<Question> {
-        if self.open.is_some() {
+    /// The question to ask now, if no other one is waited for: of a new peer, or once a slot of the
+    /// one that was asked longest ago, and of one more if the last question brought nothing.
+    pub(crate) fn poll(&mut self, now_ns: u64, standing: Standing) -> Option<Question> {
+        if self.is_waiting(now_ns) || self.open.len() >= OPEN_MAX {
             return None;
         }
         let asked = self.asked_slot.filter(|(slot, _)| *slot >= standing.slot);
         let times = asked.map_or(0, |(_, times)| times);
-        let again = std::mem::take(&mut self.again) && times < STATUS_PER_SLOT_MAX;
-        let peer = match self.fresh.pop_first() {
-            Some(peer) => peer,
-            None if asked.is_none() || again => {
-                let next = self.peers.range(Peer(self.last.saturating_add(1))..).next();
-                let next = *next.or(self.peers.first())?;
-                if asked.is_some() && next.0 == self.last {
-                    return None;
-                }
-                next
-            }
-            None => return None,
+        let is_due = times == 0 || (self.again && times < STATUS_PER_SLOT_MAX);
+        let is_free = |peer: &Peer| self.open.values().all(|(asked, _)| asked != peer);
+        let new = self.fresh.iter().copied().find(is_free);
+        let others = self.asked.iter();
+        let others =
+            others.filter(|(peer, last)| is_due && **last < standing.slot && is_free(peer));
+        let other = others.min_by_key(|(_, last)| **last).map(|(peer, _)| *peer);
+        let peer = match self.was_new {
+            true => other.or(new)?,
+            false => new.or(other)?,
         };
-        self.asked_slot = Some((standing.slot, times + 1));
-        self.last = peer.0;
-        Some(self.ask(peer, Asked::Status, Vec::new()))
+        self.was_new = new == Some(peer);
+        if !self.was_new {
+            self.asked_slot = Some((standing.slot, times + 1));
+            self.again = false;
+        }
+        self.fresh.remove(&peer);
+        self.asked.insert(peer, standing.slot);
+        let asked = Asked::Status {
+            since_ns: now_ns,
+            is_overdue: false,
+        };
+        Some(self.ask(peer, asked, Vec::new()))
+    }
+
+    /// Whether an answer is waited for. A status that does not come soon is not.
+    fn is_waiting(&mut self, now_ns: u64) -> bool {
+        let mut waits = false;
+        for (_, asked) in self.open.values_mut() {
+            match asked {
+                Asked::Status {
+                    since_ns,
+                    is_overdue,
+                } if now_ns >= since_ns.saturating_add(PATIENCE_NS) => {
+                    self.again |= !*is_overdue;
+                    *is_overdue = true;
+                }
+                Asked::Status { .. } | Asked::Blocks => waits = true,
+            }
+        }
+        waits
     }
 
     fn ask(&mut self, peer: Peer, asked: Asked, data: Vec<u8>) -> Question {
         let name = match asked {
-            Asked::Status => STATUS,
+            Asked::Status { .. } => STATUS,
             Asked::Blocks => BLOCKS_BY_RANGE,
         };
         let question = self.question(peer, name, data);
-        self.open = Some((question.id, peer, asked));
+        self.open.insert(question.id, (peer, asked));
         question
     }
 
@@ -288,9 +326,7 @@ impl Sync {
     /// The question could not be asked.
     pub(crate) fn refused(&mut self, id: u64) {
         self.fetch.refused(id);
-        if self.open.is_some_and(|(open, ..)| open == id) {
-            self.open = None;
-        }
+        self.open.remove(&id);
     }
 
     /// The answer to a question: its chunks, or none if there was no answer. `knows` tells whether
@@ -317,10 +353,9 @@ impl Sync {
             self.fetch.answered(id, with_block);
             return (answer, None);
         }
-        let Some((_, peer, asked)) = self.open.filter(|(open, ..)| *open == id) else {
+        let Some((peer, asked)) = self.open.remove(&id) else {
             return (Answer::Nothing, None);
         };
-        self.open = None;
         self.again = true;
         let Some(chunks) = chunks else {
             return (Answer::Nothing, None);
@@ -332,7 +367,7 @@ impl Sync {
                 self.again = self.brought.is_empty();
                 (Answer::Blocks(chunks), None)
             }
-            Asked::Status => {
+            Asked::Status { since_ns, .. } => {
                 let status = match chunks.as_slice() {
                     [chunk] => Status::decode(chunk),
                     _ => None,
@@ -341,7 +376,7 @@ impl Sync {
                     return (Answer::Malformed, None);
                 };
                 self.again = false;
-                self.heard = Some(status);
+                self.heard = Some((status, since_ns));
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
                 let question = behind.then(|| {
                     let from = self.first_lacking(standing, &knows);
@@ -355,14 +390,15 @@ impl Sync {
 }
 
 impl Sync {
-    /// The status that the last answer was, once.
-    pub(crate) fn take_heard(&mut self) -> Option<Status> {
+    /// The status that the last answer was, once, and when it was asked for.
+    pub(crate) fn take_heard(&mut self) -> Option<(Status, u64)> {
         self.heard.take()
     }
 
     /// Has every peer be asked soon, one after the other: what they said is of no use any more.
     pub(crate) fn ask_all(&mut self) {
         self.fresh.clone_from(&self.peers);
+        self.asked.clear();
     }
 
     /// The slot from which blocks are asked for: after those of the last answer that are in the chain

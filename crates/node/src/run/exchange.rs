@@ -22,9 +22,8 @@ impl<C: Source> Node<C> {
     /// Asks the next peer, if it is time.
     pub(super) fn ask(&mut self, now: Time) {
         let standing = self.standing(now);
-        if let Some(mut question) = self.sync.poll(standing) {
+        if let Some(mut question) = self.sync.poll(self.clock.monotonic_ns(), standing) {
             question.data = self.status(now).encode().to_vec();
-            self.asked_ns = self.clock.monotonic_ns();
             self.put(&question);
         }
         if self.fetch_at <= now {
@@ -116,8 +115,8 @@ impl<C: Source> Node<C> {
             Some((header.slot, header.root()))
         };
         let (answer, question) = self.sync.answer(id, chunks, network, standing, knows, read);
-        if let Some(status) = self.sync.take_heard() {
-            self.hear(now, peer, &status);
+        if let Some((status, since_ns)) = self.sync.take_heard() {
+            self.hear(now, peer, &status, since_ns);
         }
         match answer {
             Answer::Nothing => {}

@@ -32,10 +32,10 @@ impl<C: Source> Node<C> {
         now
     }
 
-    /// A peer said where it stands.
-    pub(super) fn hear(&mut self, now: Time, peer: Peer, status: &Status) {
+    /// A peer said where it stands, asked since then.
+    pub(super) fn hear(&mut self, now: Time, peer: Peer, status: &Status, since_ns: u64) {
         let at_ns = self.clock.monotonic_ns();
-        let took_ns = at_ns.saturating_sub(self.asked_ns);
+        let took_ns = at_ns.saturating_sub(since_ns);
         let own = self.slots.slot_at(now).map_or(0, |slot| slot.0);
         let ahead = |theirs: u64, own: u64| {
             let ahead = i128::from(theirs) - i128::from(own);

@@ -52,11 +52,11 @@ fn what_is_encoded_comes_back() {
 #[test]
 fn an_unknown_head_is_followed_by_a_question_for_blocks() {
     let mut sync = Sync::default();
-    assert_eq!(sync.poll(HERE), None, "nobody to ask");
+    assert_eq!(sync.poll(0, HERE), None, "nobody to ask");
     sync.peer_up(Peer(3));
-    let asked = sync.poll(HERE).unwrap();
+    let asked = sync.poll(0, HERE).unwrap();
     assert_eq!((asked.peer, asked.name), (Peer(3), STATUS));
-    assert_eq!(sync.poll(HERE), None, "one question at a time");
+    assert_eq!(sync.poll(0, HERE), None, "one question at a time");
     let (answer, more) = sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
     let more = more.unwrap();
     assert_eq!((answer, more.name), (Answer::Nothing, BLOCKS_BY_RANGE));
@@ -71,7 +71,7 @@ fn an_unknown_head_is_followed_by_a_question_for_blocks() {
 /// Where the next question begins after an answer with the blocks of some slots.
 fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
     let ask = |sync: &mut Sync| {
-        let asked = sync.poll(standing).unwrap();
+        let asked = sync.poll(0, standing).unwrap();
         let answer = chunk(status(20, 900));
         let (_, more) = sync.answer(asked.id, answer, NETWORK, standing, knows, read);
         more.unwrap()
@@ -120,16 +120,19 @@ fn a_known_head_ends_it_and_peers_take_turns() {
             slot: Slot(slot),
             ..HERE
         };
-        let asked = sync.poll(here).unwrap();
+        let asked = sync.poll(0, here).unwrap();
         assert_eq!(asked.peer, Peer(peer), "slot {slot}");
         let (answer, more) = sync.answer(asked.id, chunk(status(2, 8)), NETWORK, here, knows, read);
         assert_eq!((answer, more), (Answer::Nothing, None));
     }
     assert_eq!(
-        sync.poll(Standing {
-            slot: Slot(12),
-            ..HERE
-        }),
+        sync.poll(
+            0,
+            Standing {
+                slot: Slot(12),
+                ..HERE
+            }
+        ),
         None,
         "once a slot"
     );
@@ -139,7 +142,7 @@ fn a_known_head_ends_it_and_peers_take_turns() {
 fn a_bad_answer_or_none_leaves_the_way_free() {
     let mut sync = Sync::default();
     sync.peer_up(Peer(1));
-    let id = sync.poll(HERE).unwrap().id;
+    let id = sync.poll(0, HERE).unwrap().id;
     let other = Status {
         network: [9; 4],
         ..status(20, 8)
@@ -147,16 +150,16 @@ fn a_bad_answer_or_none_leaves_the_way_free() {
     let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows, read);
     assert_eq!(answer, (Answer::Malformed, None));
     sync.peer_up(Peer(2));
-    let id = sync.poll(HERE).unwrap().id;
+    let id = sync.poll(0, HERE).unwrap().id;
     assert_eq!(
         sync.answer(id, None, NETWORK, HERE, knows, read),
         (Answer::Nothing, None)
     );
     sync.peer_up(Peer(4));
-    assert_eq!(sync.poll(HERE).unwrap().peer, Peer(4));
+    assert_eq!(sync.poll(0, HERE).unwrap().peer, Peer(4));
     sync.peer_down(Peer(4));
     sync.peer_up(Peer(5));
-    let refused = sync.poll(HERE).unwrap();
+    let refused = sync.poll(0, HERE).unwrap();
     assert_eq!(
         refused.peer,
         Peer(5),
@@ -164,7 +167,7 @@ fn a_bad_answer_or_none_leaves_the_way_free() {
     );
     sync.refused(refused.id);
     sync.peer_up(Peer(6));
-    assert!(sync.poll(HERE).is_some());
+    assert!(sync.poll(0, HERE).is_some());
 }
 
 fn missing(root: u8, peers: &[u64]) -> Missing {
@@ -301,7 +304,7 @@ fn a_peer_without_an_answer_does_not_use_up_the_question_of_the_slot() {
     let mut sync = among(9);
     for peer in 1..=9 {
         // Those that are new are asked once each.
-        let asked = sync.poll(HERE).unwrap();
+        let asked = sync.poll(0, HERE).unwrap();
         assert_eq!(asked.peer, Peer(peer));
         sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
     }
@@ -310,9 +313,66 @@ fn a_peer_without_an_answer_does_not_use_up_the_question_of_the_slot() {
         ..HERE
     };
     let mut asked = Vec::new();
-    while let Some(question) = sync.poll(next) {
+    while let Some(question) = sync.poll(0, next) {
         asked.push(question.peer.0);
         sync.answer(question.id, None, NETWORK, next, knows, read);
     }
     assert_eq!(asked, [1, 2, 3, 4]);
+}
+
+/// An address has five connections and gives each up for the next one. Its peers say nothing, or
+/// that they have blocks, and then nothing.
+#[test]
+fn an_endless_row_of_new_peers_keeps_no_other_from_being_asked() {
+    for silent in [true, false] {
+        let mut sync = among(1);
+        let first = sync.poll(0, HERE).unwrap();
+        sync.answer(first.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
+        let mut asked = vec![0];
+        for ms in 0..60_000 {
+            if ms % 1_000 == 0 {
+                let peer = 100 + ms / 1_000;
+                sync.peer_up(Peer(peer));
+                sync.peer_down(Peer(peer - 5));
+            }
+            let here = Standing {
+                slot: Slot(10 + ms / 4_000),
+                ..HERE
+            };
+            while let Some(question) = sync.poll(ms * MS, here) {
+                let is_first = question.peer == Peer(1);
+                let head = if is_first { 2 } else { 20 };
+                if is_first {
+                    asked.push(ms);
+                }
+                if is_first || !silent {
+                    let status = chunk(status(head, 8));
+                    sync.answer(question.id, status, NETWORK, here, knows, read);
+                }
+                assert!(sync.open.len() <= OPEN_MAX);
+            }
+        }
+        asked.push(60_000);
+        let longest = asked.windows(2).map(|two| two[1] - two[0]).max();
+        assert!(longest <= Some(8_000), "{longest:?} ms");
+    }
+}
+
+#[test]
+fn a_status_that_is_late_is_taken_and_its_peer_asked_for_nothing_else() {
+    let mut sync = among(2);
+    let slow = sync.poll(0, HERE).unwrap();
+    let at = PATIENCE_NS;
+    assert_eq!(sync.poll(at - 1, HERE), None);
+    let next = sync.poll(at, HERE).unwrap();
+    assert_eq!(next.peer, Peer(2));
+    sync.answer(next.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
+    let later = Standing {
+        slot: Slot(10),
+        ..HERE
+    };
+    assert_eq!(sync.poll(at, later).map(|asked| asked.peer), Some(Peer(2)));
+    let (_, more) = sync.answer(slow.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
+    assert_eq!(more.map(|asked| asked.peer), Some(Peer(1)));
+    assert_eq!(sync.take_heard(), Some((status(20, 8), 0)));
 }

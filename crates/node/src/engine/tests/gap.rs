@@ -39,7 +39,7 @@ impl World {
             let header = Header::peek(data, horn.format()).ok()?;
             Some((header.slot, header.root()))
         };
-        let Some(asked) = sync.poll(standing) else {
+        let Some(asked) = sync.poll(self.now.as_nanos(), standing) else {
             return 0;
         };
         let status = vec![Bytes::from(theirs.encode().as_slice())];
