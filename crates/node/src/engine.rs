@@ -77,7 +77,7 @@ pub trait Host {
     fn publish(&mut self, topic: Topic, data: Bytes);
     /// From now on, exactly these topics are wanted.
     fn subscribe(&mut self, topics: &BTreeSet<Topic>);
-    /// The verdict on a message.
+    /// The verdict on a message. The host keeps and sends what is accepted of [`LOCAL`].
     fn verdict(&mut self, token: Token, verdict: Verdict);
     /// A peer misbehaved.
     fn report(&mut self, peer: Peer, reason: Reject);
@@ -92,9 +92,8 @@ pub trait Host {
     fn evidence(&mut self, evidence: Evidence);
     /// The chain took a block: keep it for peers that ask, and for the next start.
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes);
-    /// A vote or an aggregate was published, or accepted: keep it for the next start. The token is
-    /// that of the message, none for an own one.
-    fn keep_message(&mut self, token: Option<Token>, kept: Kept);
+    /// A vote or an aggregate was published, or accepted from a peer: keep it for the next start.
+    fn keep_message(&mut self, kept: Kept);
     /// Another process signs with a local key: from here on nothing is signed, nor after the next
     /// start.
     fn stranger(&mut self, stranger: Stranger);
@@ -156,7 +155,7 @@ pub struct Engine {
     subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
     /// Blocks that wait for their verdict: as many as the protocol has room for.
     awaited: BTreeMap<Token, Root>,
-    /// Votes and aggregates that wait for theirs.
+    /// Votes and aggregates of peers that wait for theirs.
     messages: BTreeMap<Token, Kept>,
     judge: Judge,
 }
@@ -218,8 +217,10 @@ impl Engine {
         {
             match topic.kind() {
                 Kind::Block => self.await_block(*token, data),
-                Kind::Vote | Kind::Aggregate => self.await_message(*token, *topic, data),
-                Kind::Collection => {}
+                Kind::Vote | Kind::Aggregate if *from != LOCAL => {
+                    self.await_message(*token, *topic, data);
+                }
+                Kind::Vote | Kind::Aggregate | Kind::Collection => {}
             }
             if *from == LOCAL {
                 // Of an earlier life, or of somebody who signs elsewhere and sends from here.
@@ -338,7 +339,7 @@ impl Engine {
                 Output::Publish { topic, data } => {
                     self.own.made(topic, &data, &self.horn);
                     if let Some(own) = kept(topic, &data, true) {
-                        host.keep_message(None, own);
+                        host.keep_message(own);
                     }
                     host.publish(topic, data);
                 }
@@ -349,7 +350,7 @@ impl Engine {
                     if let Some(kept) = self.messages.remove(&token)
                         && verdict == Verdict::Accept
                     {
-                        host.keep_message(Some(token), kept);
+                        host.keep_message(kept);
                     }
                     host.verdict(token, verdict);
                 }

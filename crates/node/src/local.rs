@@ -1,7 +1,7 @@
 //! Messages that come neither by gossip nor by request: those of the last run, and votes that are
 //! handed in over HTTP. They pass the checks of all others.
 
-use crate::archive::{Archive, Told};
+use crate::archive::Told;
 use crate::engine::Kept;
 use alphorn_proto::{Token, Verdict};
 use std::collections::BTreeMap;
@@ -31,9 +31,9 @@ enum Local {
     /// Nothing: it is on disk, and others had it too.
     Known,
     /// It is sent again: nobody may have it.
-    Own,
+    Own(Kept),
     /// It is kept and sent, and somebody wants to know.
-    Posted(Reply),
+    Posted(Kept, Reply),
 }
 
 /// The messages that wait for a verdict.
@@ -51,64 +51,51 @@ impl Locals {
     }
 
     /// A message of the last run gets a token.
-    pub(crate) fn returns(&mut self, token: Token, own: bool) {
-        let local = if own { Local::Own } else { Local::Known };
+    pub(crate) fn returns(&mut self, token: Token, kept: Kept) {
+        let local = match kept.own {
+            true => Local::Own(kept),
+            false => Local::Known,
+        };
         self.waiting.insert(token, local);
     }
 
     /// A vote that was handed in gets a token.
-    pub(crate) fn posted(&mut self, token: Token, reply: Reply) {
-        self.waiting.insert(token, Local::Posted(reply));
+    pub(crate) fn posted(&mut self, token: Token, kept: Kept, reply: Reply) {
+        self.waiting.insert(token, Local::Posted(kept, reply));
     }
 
-    /// A message was accepted: it is kept, unless it is on disk, and given back to be sent, if it
-    /// shall be.
-    pub(crate) fn keep(
+    /// The verdict on a message: what is to be sent now, and who hears whether it is durable if it
+    /// is to be kept first.
+    pub(crate) fn verdict(
         &mut self,
-        token: Option<Token>,
-        kept: Kept,
-        archive: &Archive,
-    ) -> Option<Kept> {
-        match token.and_then(|token| self.waiting.remove(&token)) {
-            None => {
-                archive.keep_message(kept, None);
-                None
-            }
-            Some(Local::Known) => None,
-            Some(Local::Own) => Some(kept),
-            Some(Local::Posted(reply)) => {
+        token: Token,
+        verdict: Verdict,
+    ) -> Option<(Kept, Option<Told>)> {
+        match (self.waiting.remove(&token)?, verdict) {
+            (Local::Own(kept), Verdict::Accept) => Some((kept, None)),
+            (Local::Posted(kept, reply), Verdict::Accept) => {
                 let told: Told = Box::new(|durable| {
-                    let posted = if durable {
-                        Posted::Durable
-                    } else {
-                        Posted::NotDurable
+                    let posted = match durable {
+                        true => Posted::Durable,
+                        false => Posted::NotDurable,
                     };
                     // Who asked may have gone.
                     let _ = reply.send(posted);
                 });
-                archive.keep_message(kept.clone(), Some(told));
-                Some(kept)
+                Some((kept, Some(told)))
             }
-        }
-    }
-
-    /// The verdict on a message that was not kept.
-    pub(crate) fn verdict(&mut self, token: Token, verdict: Verdict) {
-        let Some(Local::Posted(reply)) = self.waiting.remove(&token) else {
-            return;
-        };
-        let posted = match verdict {
-            Verdict::Accept => Posted::NotDurable,
-            Verdict::Ignore => Posted::Refused(
-                "ignored: known already, too early, too late, or about a block that did not come"
-                    .into(),
-            ),
-            Verdict::Reject => {
+            (Local::Posted(_, reply), Verdict::Ignore) => {
+                let why = "ignored: known already, too early, too late, or about a block that did \
+                           not come";
+                let _ = reply.send(Posted::Refused(why.into()));
+                None
+            }
+            (Local::Posted(_, reply), Verdict::Reject) => {
                 self.unexplained = Some(reply);
-                return;
+                None
             }
-        };
-        let _ = reply.send(posted);
+            (Local::Known | Local::Own(_), _) => None,
+        }
     }
 
     /// Why the last message was rejected.

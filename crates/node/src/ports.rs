@@ -128,7 +128,12 @@ impl Host for Ports {
         }
         if token.0 >= REQUESTED {
             self.requested.remove(&token);
-            self.locals.verdict(token, verdict);
+            if let Some((kept, told)) = self.locals.verdict(token, verdict) {
+                if told.is_some() {
+                    self.archive.keep_message(kept.clone(), told);
+                }
+                self.publish(kept.topic, kept.data);
+            }
             return;
         }
         let verdict = match verdict {
@@ -199,10 +204,8 @@ impl Host for Ports {
         self.archive.keep(Stored { slot, root, data });
     }
 
-    fn keep_message(&mut self, token: Option<Token>, kept: Kept) {
-        if let Some(kept) = self.locals.keep(token, kept, &self.archive) {
-            self.publish(kept.topic, kept.data);
-        }
+    fn keep_message(&mut self, kept: Kept) {
+        self.archive.keep_message(kept, None);
     }
 
     fn stranger(&mut self, stranger: Stranger) {

@@ -15,6 +15,7 @@ mod twins;
 use super::*;
 use crate::aggregating::Aggregating;
 use crate::cast::{JOBS, SOURCES, TOKENS};
+use crate::local::Locals;
 use crate::record::Recorder;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
@@ -58,6 +59,7 @@ struct Node {
     marks: MemoryWatermark,
     reserved: BTreeSet<Slot>,
     published: VecDeque<(Topic, Bytes)>,
+    locals: Locals,
     finished: VecDeque<(Time, JobId, Outcome<Product>)>,
     topics: BTreeSet<Topic>,
     blocks: BTreeMap<Slot, Bytes>,
@@ -112,6 +114,10 @@ impl Host for Node {
     fn verdict(&mut self, token: Token, verdict: Verdict) {
         if let Some(caster) = self.caster.as_mut().filter(|_| token.0 >= TOKENS) {
             caster.verdicts.push_back((token, verdict));
+        }
+        if let Some((kept, told)) = self.locals.verdict(token, verdict) {
+            told.into_iter().for_each(|told| told(true));
+            self.publish(kept.topic, kept.data);
         }
         let name = match verdict {
             Verdict::Accept => "accept",
@@ -184,7 +190,7 @@ impl Host for Node {
         self.blocks.insert(slot, data);
     }
 
-    fn keep_message(&mut self, _: Option<Token>, kept: Kept) {
+    fn keep_message(&mut self, kept: Kept) {
         self.kept.push(kept);
     }
 
@@ -289,6 +295,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         marks: MemoryWatermark::new(VALIDATORS),
         reserved: BTreeSet::new(),
         published: VecDeque::new(),
+        locals: Locals::default(),
         finished: VecDeque::new(),
         topics: BTreeSet::new(),
         blocks: BTreeMap::new(),

@@ -165,7 +165,7 @@ impl Host for Watch<'_> {
         }
     }
 
-    fn keep_message(&mut self, token: Option<Token>, kept: Kept) {
+    fn keep_message(&mut self, kept: Kept) {
         self.note(10, |w| {
             w.u64(kept.slot.0);
             put_topic(w, kept.topic);
@@ -173,7 +173,7 @@ impl Host for Watch<'_> {
             w.bytes(&kept.data);
         });
         if let Some(host) = &mut self.host {
-            host.keep_message(token, kept);
+            host.keep_message(kept);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::clock::Source;
-use crate::engine::LOCAL;
+use crate::engine::{Kept, LOCAL};
 use crate::local::{Posted, Reply};
 use alphorn_proto::wire::{Topic, VoteMsg};
 use alphorn_proto::{Input, Token};
@@ -26,15 +26,16 @@ impl<C: Source> Node<C> {
                 return;
             };
             let token = self.local_token();
-            self.ports.locals.returns(token, kept.own);
-            self.feed_local(now, token, kept.topic, kept.data);
+            let (topic, data) = (kept.topic, kept.data.clone());
+            self.ports.locals.returns(token, kept);
+            self.feed_local(now, token, topic, data);
         }
     }
 
     /// Takes a vote that was handed in over HTTP.
     pub(super) fn take_vote(&mut self, now: Time, data: Bytes, reply: Reply) {
-        let topic = match self.topic_of_vote(&data) {
-            Ok(topic) if self.ports.locals.room() > 0 => topic,
+        let kept = match self.read_vote(&data) {
+            Ok(kept) if self.ports.locals.room() > 0 => kept,
             refused => {
                 let posted = refused.map_or_else(Posted::Refused, |_| Posted::Busy);
                 // Who asked may have gone.
@@ -43,11 +44,13 @@ impl<C: Source> Node<C> {
             }
         };
         let token = self.local_token();
-        self.ports.locals.posted(token, reply);
+        let topic = kept.topic;
+        self.ports.locals.posted(token, kept, reply);
         self.feed_local(now, token, topic, data);
     }
 
-    fn topic_of_vote(&self, data: &Bytes) -> Result<Topic, String> {
+    /// A vote with its topic, as it is kept.
+    fn read_vote(&self, data: &Bytes) -> Result<Kept, String> {
         let horn = self.engine.horn();
         let message = VoteMsg::decode(data, horn.format()).map_err(|error| error.to_string())?;
         let epoch = message.vote.slot.epoch(horn.config().epoch_slots);
@@ -61,7 +64,12 @@ impl<C: Source> Node<C> {
         // The format bounds the index.
         let cell = committees.cell_of(message.validator);
         let cell = cell.ok_or_else(|| format!("validator {} has no cell", message.validator))?;
-        Ok(Topic::Vote { cell })
+        Ok(Kept {
+            slot: message.vote.slot,
+            topic: Topic::Vote { cell },
+            data: data.clone(),
+            own: false,
+        })
     }
 
     fn local_token(&mut self) -> Token {

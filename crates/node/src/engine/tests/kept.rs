@@ -1,9 +1,11 @@
-//! Which blocks are kept for peers that ask.
+//! Which blocks are kept for peers that ask, and which votes are sent on.
 
 use super::*;
-use alphorn_proto::wire::{Body, digest};
+use crate::local::Posted;
+use alphorn_proto::wire::{Body, VoteMsg, digest};
 use alphorn_scheme::{Role, SignItem, SignJob};
 use alphorn_types::Validator;
+use tokio::sync::oneshot;
 
 /// A peer that is no node.
 const OTHER: Peer = Peer(1_000);
@@ -108,4 +110,43 @@ fn both_blocks_of_an_equivocator_are_kept() {
     let chain = node.engine.as_ref().unwrap().horn().chain();
     assert!(chain.header(&root).is_some());
     assert_eq!(node.blocks[&Slot(SLOT)], second, "kept after the first");
+}
+
+#[test]
+fn a_posted_vote_is_sent_on_however_many_messages_wait() {
+    let mut world = World::new();
+    world.lost = Some((slot_start(SLOT)..slot_start(SLOT + 1), Kind::Vote, 0));
+    world.run_until(in_slot(1_000));
+    let (slot, validator) = (Slot(SLOT), Validator(1));
+    let horn = world.nodes[0].engine.as_ref().unwrap().horn();
+    let vote = horn.chain().vote(slot, &horn.head()).unwrap();
+    let message = digest::vote_message(horn.config().network(), &vote);
+    let signature = world.signed(validator, Role::Vote, message);
+    let message = VoteMsg {
+        vote,
+        validator,
+        signature,
+    };
+    let assignment = horn.assignment(slot.epoch(4)).unwrap();
+    let cell = assignment.cell_of(validator).unwrap();
+    let kept = Kept {
+        slot,
+        topic: Topic::Vote { cell },
+        data: message.encode(horn.format()).into(),
+        own: false,
+    };
+    let node = &mut world.nodes[0];
+    let own = node.votes[&slot].len();
+    let waiting = &mut node.engine.as_mut().unwrap().messages;
+    for number in 0..MESSAGES_AWAITED_MAX as u64 {
+        waiting.insert(Token(u64::MAX - number), kept.clone());
+    }
+    let (reply, mut heard) = oneshot::channel();
+    let token = Token(1 << 63);
+    node.locals.posted(token, kept.clone(), reply);
+    let event = Event::Message(LOCAL, kept.topic, token, kept.data);
+    world.push(world.now, 0, event);
+    world.run_until(in_slot(1_100));
+    assert_eq!(heard.try_recv(), Ok(Posted::Durable));
+    assert_eq!(world.nodes[0].votes[&slot].len(), own + 1);
 }
