@@ -3,7 +3,7 @@
 //! The committees of an epoch follow from a block before it, so two branches of the chain that
 //! parted long ago have different ones for the same epoch. One of them is *in force* here: that of
 //! the head's branch. What the other branch included in its blocks is verified with its own, which
-//! are prepared when such a block comes; if the head goes over to it, they come into force.
+//! are prepared when a signed block of it comes; if the head goes over to it, they come into force.
 
 use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work};
 use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Unit, Validator};
@@ -141,6 +141,8 @@ struct Preparation {
     /// The name of its key table.
     table: Epoch,
     stage: Stage,
+    /// Whose block of another branch waits for it; none where the head does.
+    proposer: Option<Validator>,
 }
 
 impl Preparation {
@@ -151,6 +153,7 @@ impl Preparation {
             mix,
             table,
             stage,
+            proposer: None,
         }
     }
 
@@ -193,17 +196,33 @@ impl Epochs {
         true
     }
 
-    /// Begins an epoch of another branch; the oldest beyond [`BRANCHES_MAX`] is forgotten. False if
-    /// it is there already.
-    fn begin_branch(&mut self, epoch: Epoch, mix: [u8; 32]) -> bool {
-        if self.find(epoch, &mix).is_some() {
+    /// Begins an epoch of another branch, for a block of a proposer or for the head. Beyond
+    /// [`BRANCHES_MAX`] the oldest one of the proposer that has most is forgotten. False if it is
+    /// there already, or another one is being prepared for the same proposer: an honest one has a
+    /// single branch, and the others cost nothing.
+    fn begin_branch(&mut self, epoch: Epoch, mix: [u8; 32], proposer: Option<Validator>) -> bool {
+        let same = |one: &&Preparation| one.proposer == proposer;
+        let mut prepared = self.branches.iter().filter(same);
+        let is_busy = proposer.is_some() && prepared.any(|one| one.ready().is_none());
+        if is_busy || self.find(epoch, &mix).is_some() {
             return false;
         }
         let table = Epoch(BRANCH_EPOCH.0 + self.tables);
         self.tables += 1;
-        self.branches.push_back(Preparation::new(epoch, mix, table));
+        self.branches.push_back(Preparation {
+            proposer,
+            ..Preparation::new(epoch, mix, table)
+        });
         if self.branches.len() > BRANCHES_MAX {
-            self.branches.pop_front();
+            let has = |of: &Preparation| {
+                let all = self.branches.iter();
+                all.filter(|one| one.proposer == of.proposer).count()
+            };
+            // From the newest on, since the last of equals is taken.
+            let all = self.branches.iter().enumerate().rev();
+            if let Some((most, _)) = all.max_by_key(|(_, one)| has(one)) {
+                self.branches.remove(most);
+            }
         }
         true
     }
@@ -334,14 +353,20 @@ impl Horn {
             if self.epochs.begin(epoch, mix, replace) {
                 self.draw_committees(epoch, mix, class);
             } else if !replace && !self.epochs.go_over(epoch, &mix) {
-                self.prepare_branch(epoch, mix);
+                self.prepare_branch(epoch, mix, None);
             }
         }
     }
 
-    /// Has the committees and keys of an epoch prepared as another branch has them, unless they are.
-    pub(super) fn prepare_branch(&mut self, epoch: Epoch, mix: [u8; 32]) {
-        if self.epochs.begin_branch(epoch, mix) {
+    /// Has the committees and keys of an epoch prepared as another branch has them, unless they
+    /// are: for a proposer's block, or for the head.
+    pub(super) fn prepare_branch(
+        &mut self,
+        epoch: Epoch,
+        mix: [u8; 32],
+        proposer: Option<Validator>,
+    ) {
+        if self.epochs.begin_branch(epoch, mix, proposer) {
             self.draw_committees(epoch, mix, Class::Duty);
         }
     }
@@ -424,5 +449,49 @@ impl Horn {
         {
             self.run_phase(present);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::horn::committee::assignment;
+    use crate::horn::local::Local;
+    use alphorn_types::Layout;
+
+    /// The mixes of the branches that are there, the oldest first.
+    fn mixes(epochs: &Epochs) -> Vec<u8> {
+        epochs.branches.iter().map(|one| one.mix[0]).collect()
+    }
+
+    /// Begins a branch, and has its committees ready at once or never.
+    fn begin(epochs: &mut Epochs, mix: u8, proposer: Option<u32>, ready: bool) -> bool {
+        let (epoch, mix, layout) = (Epoch(1), [mix; 32], Layout::new(1, 1, 1).unwrap());
+        let begun = epochs.begin_branch(epoch, mix, proposer.map(Validator));
+        if begun && ready {
+            let drawn = Arc::new(assignment(epoch, &mix, layout));
+            let local = Hosted::from(&Local::observer(&layout));
+            let named = epochs.assigned(&mix, drawn, &Weights::equal(1), &local);
+            assert!(epochs.prepared(epoch, &mix, named.unwrap().epoch()));
+        }
+        begun
+    }
+
+    #[test]
+    fn the_proposer_with_most_branches_gives_way() {
+        let mut epochs = Epochs::default();
+        assert!(begin(&mut epochs, 1, Some(7), false));
+        assert!(!begin(&mut epochs, 1, Some(8), false), "it is there");
+        assert!(!begin(&mut epochs, 2, Some(7), false), "one at a time");
+        for mix in 2..=4 {
+            assert!(begin(&mut epochs, mix, Some(9), true));
+        }
+        assert_eq!(mixes(&epochs), [1, 3, 4]);
+        assert!(begin(&mut epochs, 5, None, false));
+        assert_eq!(mixes(&epochs), [1, 4, 5]);
+        assert!(begin(&mut epochs, 6, None, false));
+        assert_eq!(mixes(&epochs), [1, 4, 6]);
+        assert!(begin(&mut epochs, 7, Some(10), false));
+        assert_eq!(mixes(&epochs), [4, 6, 7], "of equals the oldest");
     }
 }

@@ -23,7 +23,7 @@
 //! Only accepted messages are compared with: a forged message must not suppress an honest one
 //! while its job runs. A message about an unknown block waits for the block, for two seconds, if its
 //! sender passes 4 and 6 by the committees in force; a block of a branch with other committees waits
-//! for them as long.
+//! for them as long, once it has passed 9: nobody else has committees drawn.
 
 mod aggregates;
 mod block_job;
@@ -127,8 +127,12 @@ pub(super) enum Made {
     },
     /// A block is for the chain; its end there is an input.
     Block(WaitingBlock),
-    /// A block waits for the committees of another branch.
-    Branch { epoch: Epoch, mix: [u8; 32] },
+    /// A block that its proposer signed waits for the committees of another branch.
+    Branch {
+        epoch: Epoch,
+        mix: [u8; 32],
+        proposer: Validator,
+    },
 }
 
 /// What a verification looks at: what is cheap comes first, so that a forged message costs no more.
@@ -376,16 +380,27 @@ impl Gate {
             }
             Topic::Block => self.admit_block(lent, origin, &data),
         };
-        match admitted {
-            Ok(()) => {}
-            Err(Refusal::Reject(reason)) => lent.fx.reject(origin, reason),
-            Err(Refusal::Unprepared) => {
+        if let Err(refusal) = admitted {
+            self.refuse(lent, refusal, topic, origin, data);
+        }
+    }
+
+    /// A message does not go on, or not yet.
+    fn refuse(
+        &mut self,
+        lent: &mut Lent<'_>,
+        refusal: Refusal,
+        topic: Topic,
+        origin: Origin,
+        data: Bytes,
+    ) {
+        match refusal {
+            Refusal::Reject(reason) => lent.fx.reject(origin, reason),
+            Refusal::Unprepared => {
                 lent.fx.counters.epoch_unprepared += 1;
                 lent.fx.ignore(origin);
             }
-            Err(Refusal::Park(awaited, seat)) => {
-                self.park(lent, awaited, seat, topic, origin, data);
-            }
+            Refusal::Park(awaited, seat) => self.park(lent, awaited, seat, topic, origin, data),
         }
     }
 

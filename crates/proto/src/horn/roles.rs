@@ -124,7 +124,11 @@ impl Horn {
                     }
                     self.gate(gate::Input::Imported { block, result });
                 }
-                gate::Made::Branch { epoch, mix } => self.prepare_branch(epoch, mix),
+                gate::Made::Branch {
+                    epoch,
+                    mix,
+                    proposer,
+                } => self.prepare_branch(epoch, mix, Some(proposer)),
             }
         }
     }

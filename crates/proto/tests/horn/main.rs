@@ -3,6 +3,7 @@
 
 mod adversary;
 mod ballots;
+mod branches;
 mod bundles;
 mod flood;
 mod forge;

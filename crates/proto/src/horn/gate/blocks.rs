@@ -22,7 +22,7 @@ use crate::horn::store::Received;
 use crate::horn::task::Purpose;
 use crate::horn::view::BlockView;
 use crate::slot::Phase;
-use crate::wire::{BLOCK_BYTES_MAX, Block, Entry, Header, Kind, Reject, Root, digest};
+use crate::wire::{BLOCK_BYTES_MAX, Block, Entry, Header, Kind, Reject, Root, Topic, digest};
 
 /// Blocks whose proposer's signature, or whose entries, wait for their verification at most. Room
 /// by peer: the copies of a block that one peer forges keep no other peer's out.
@@ -147,7 +147,7 @@ impl Gate {
         lent.chain.check_header(&header)?;
         let waiting = WaitingBlock::new(lent, origin, block);
         self.check_proposal(lent, &header, &waiting.root)?;
-        self.check_entries(lent, &waiting.block)?;
+        check_entries(lent, &waiting.block)?;
         let taken = self.blocks.batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
         if taken.due {
             self.due.insert(Due::Blocks);
@@ -174,26 +174,20 @@ impl Gate {
         }
     }
 
-    /// Whether the entries can be included, before anything is verified. The votes of another branch
-    /// are of its own committees.
-    fn check_entries(&mut self, lent: &Lent<'_>, block: &Block) -> Result<(), Refusal> {
-        let Header { slot, parent, .. } = &block.header;
-        if block.body.entries.len() > usize::from(lent.config.collections_per_block_max) {
-            return Err(Reject::InvalidBlock.into());
-        }
-        for entry in &block.body.entries {
-            if entry.evidence.support.is_empty() {
-                return Err(Reject::NoSigner.into());
-            }
-            lent.chain.check_inclusion(&entry.vote, *slot, parent)?;
-            if lent.committees_of(&entry.vote).is_none() {
-                let mix = lent.mix_of(&entry.vote).ok_or(Refusal::Unprepared)?;
-                let epoch = entry.vote.slot.epoch(lent.config.epoch_slots);
-                self.made.push_back(Made::Branch { epoch, mix });
-                return Err(Refusal::Park(Awaited::Committees(mix), None));
-            }
-        }
-        Ok(())
+    /// Whether the committees of the entries are ready. Votes of another branch are of its own,
+    /// which are dear to draw: only a block that its proposer signed has that done, and waits for it.
+    fn check_committees(&mut self, lent: &Lent<'_>, block: &Block) -> Result<(), Refusal> {
+        let mut votes = block.body.entries.iter().map(|entry| &entry.vote);
+        let Some(vote) = votes.find(|vote| lent.committees_of(vote).is_none()) else {
+            return Ok(());
+        };
+        let mix = lent.mix_of(vote).ok_or(Refusal::Unprepared)?;
+        self.made.push_back(Made::Branch {
+            epoch: vote.slot.epoch(lent.config.epoch_slots),
+            mix,
+            proposer: block.header.proposer,
+        });
+        Err(Refusal::Park(Awaited::Committees(mix), None))
     }
 
     /// Verifies the signatures of the proposers of all blocks that wait, in one job.
@@ -277,15 +271,18 @@ impl Gate {
             // Another one may have been taken meanwhile, and branches come and go.
             let checked = lent.chain.check_header(&header);
             let checked = checked.and_then(|()| self.check_proposal(lent, &header, &waiting.root));
+            let checked = checked.and_then(|()| check_entries(lent, &waiting.block));
             let checked = checked.map_err(Refusal::from);
-            match checked.and_then(|()| self.check_entries(lent, &waiting.block)) {
+            match checked.and_then(|()| self.check_committees(lent, &waiting.block)) {
                 Ok(()) => {
                     if let Some(known) = self.verify_entries(lent, waiting) {
                         return self.made.push_back(Made::Block(known));
                     }
                 }
-                Err(Refusal::Reject(reason)) => lent.fx.reject(origin, reason),
-                Err(_) => lent.fx.ignore(origin),
+                Err(refusal) => {
+                    let data = waiting.block.data.clone();
+                    self.refuse(lent, refusal, Topic::Block, origin, data);
+                }
             }
         }
     }
@@ -418,6 +415,21 @@ impl Gate {
         }
         self.verify_blocks(lent);
     }
+}
+
+/// Whether the entries can be included, before anything is verified.
+fn check_entries(lent: &Lent<'_>, block: &Block) -> Result<(), Reject> {
+    let Header { slot, parent, .. } = &block.header;
+    if block.body.entries.len() > usize::from(lent.config.collections_per_block_max) {
+        return Err(Reject::InvalidBlock);
+    }
+    for entry in &block.body.entries {
+        if entry.evidence.support.is_empty() {
+            return Err(Reject::NoSigner);
+        }
+        lent.chain.check_inclusion(&entry.vote, *slot, parent)?;
+    }
+    Ok(())
 }
 
 /// Records a block as its proposer's first, or the pair as evidence.
