@@ -269,6 +269,22 @@ fn roots_of_one_peer_take_one_place_and_those_who_never_answer_few() {
 }
 
 #[test]
+fn a_root_that_two_speak_of_is_asked_for_however_many_one_invents() {
+    let mut sync = among(3);
+    let mut wanted: Vec<Missing> = (0..1_100u16)
+        .map(|root| {
+            let mut missing = missing(100, &[1]);
+            missing.root[1..3].copy_from_slice(&root.to_be_bytes());
+            missing
+        })
+        .collect();
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(1, 100)]);
+    // The most wanted comes first, whatever its root.
+    wanted.insert(0, missing(0xff, &[2, 3]));
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(2, 0xff)]);
+}
+
+#[test]
 fn a_block_that_is_being_checked_is_asked_for_after_a_while() {
     let mut sync = among(3);
     let held = [Missing {

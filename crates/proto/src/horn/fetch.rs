@@ -8,7 +8,8 @@
 //! How a question travels is the driver's: [`Fetch`] says whom to ask for what.
 //!
 //! Anybody can invent roots. So a peer is asked for one block at a time and for the same one once,
-//! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are.
+//! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are:
+//! where they are too many to be remembered, the least wanted are not.
 //! Peers whose last answer was none share four places, after all others.
 
 use crate::contract::Peer;
@@ -27,7 +28,7 @@ pub const PATIENCE_NS: u64 = 400_000_000;
 /// How long a block is not asked for while one with its header is being checked here.
 pub const HELD_NS: u64 = 1_000_000_000;
 /// Most roots that are remembered with whom they were asked of.
-const SEARCHES_MAX: usize = 1_024;
+pub(super) const SEARCHES_MAX: usize = 1_024;
 
 /// A block that messages wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,18 +74,16 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Begins the search for what is missing now, and ends that for everything else.
+    /// Begins the search for what is missing now, the most wanted first, and ends that for
+    /// everything else.
     pub fn keep(&mut self, now: Time, missing: &[Missing]) {
-        let roots: BTreeSet<Root> = missing.iter().map(|one| one.root).collect();
-        self.searches.retain(|root, _| roots.contains(root));
-        for root in roots {
-            if self.searches.len() >= SEARCHES_MAX {
-                break;
-            }
-            self.searches.entry(root).or_insert_with(|| Search {
+        let mut before = std::mem::take(&mut self.searches);
+        for Missing { root, .. } in missing.iter().take(SEARCHES_MAX) {
+            let search = before.remove(root).unwrap_or_else(|| Search {
                 since: now,
                 asked: BTreeSet::new(),
             });
+            self.searches.insert(*root, search);
         }
     }
 

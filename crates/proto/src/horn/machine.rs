@@ -192,10 +192,10 @@ impl Horn {
         self.gate.awaits_blocks()
     }
 
-    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
-    /// the machine may fetch a block from one of them and hand it in as a message. Each peer has one
-    /// voice, shared by all blocks that it speaks of; blocks with most voice come first, and of a
-    /// block's peers the one that spoke of it first.
+    /// Blocks that messages wait for, up to 1,024, each with the peers that sent those messages:
+    /// whoever drives the machine may fetch a block from one of them and hand it in as a message. Each
+    /// peer has one voice, shared by all that it speaks of; blocks with most voice come first, and of
+    /// a block's peers the one that spoke of it first.
     pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
         let blocks = self.gate.awaited_blocks().into_iter();
         blocks.filter(|(root, _)| self.chain.header(root).is_none())

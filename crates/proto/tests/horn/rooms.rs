@@ -182,6 +182,56 @@ fn what_cannot_be_taken_whatever_the_block_does_not_wait() {
     assert!(missing(&net).is_empty());
 }
 
+/// A peer speaks of 256 blocks at most.
+#[test]
+fn a_peer_that_invents_many_blocks_has_few_of_them_looked_for() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    let (_, late) = late_block(&net, &forge);
+    let vote = |net: &Net, voter: u32, root: u32| {
+        let mut head = [0; 32];
+        head[..4].copy_from_slice(&root.to_be_bytes());
+        unsigned(&forge, voter, for_head(net, head))
+    };
+    for peer in [1, 2] {
+        for voter in 0..300 {
+            let message = vote(&net, voter, voter + 300 * peer);
+            offer(&mut net, peer as usize, message);
+        }
+        assert_eq!(missing(&net).len(), 256 * peer as usize);
+        assert_eq!(count(&net, "full"), 44 * u64::from(peer));
+    }
+    // Of what it speaks of already it may go on to speak.
+    let known = vote(&net, 301, 300);
+    let known = offer(&mut net, 1, known);
+    assert_eq!(net.verdict(0, known), None);
+    for peer in [3, 4] {
+        offer(&mut net, peer, forge.vote(Validator(500), late));
+    }
+    assert_eq!(missing(&net)[0], late.head);
+    wait_ms(&mut net, 2_000);
+    assert_eq!((net.open_verdicts(), missing(&net).len()), (0, 0));
+    let again = vote(&net, 0, 1_000);
+    let again = offer(&mut net, 1, again);
+    assert_eq!(net.verdict(0, again), None, "nothing of it waits any more");
+}
+
+#[test]
+fn no_more_than_the_most_wanted_blocks_are_looked_for() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    for (peer, voter) in (1..=5).flat_map(|peer| (0..256).map(move |voter| (peer, voter))) {
+        let mut head = [peer as u8; 32];
+        head[0] = voter as u8;
+        let message = unsigned(&forge, voter, for_head(&net, head));
+        offer(&mut net, peer, message);
+    }
+    for peer in [6, 7] {
+        let message = unsigned(&forge, 1, for_head(&net, [0xff; 32]));
+        offer(&mut net, peer, message);
+    }
+    let missing = missing(&net);
+    assert_eq!((missing.len(), missing[0]), (1_024, [0xff; 32]));
+}
+
 /// A machine without validators has 4,096 messages wait.
 #[test]
 fn whoever_has_most_waiting_gives_way() {

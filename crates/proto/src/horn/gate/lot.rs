@@ -1,8 +1,8 @@
 //! Messages that wait for a block, or for the committees of another branch.
 //!
 //! Peers share one room, as in a batch. Nothing that waits was verified, so a peer has one place for
-//! each member and kind of message in a slot: as many as an honest one needs, whatever blocks it
-//! speaks of.
+//! each member and kind of message in a slot, and speaks of a bounded number of blocks: as many as
+//! an honest one needs. Messages come in the order in which they are given up.
 
 use alphorn_scheme::Bytes;
 use alphorn_types::{Slot, Time, Validator};
@@ -14,6 +14,7 @@ use crate::contract::Peer;
 use crate::horn::config::{Config, SchemeInfo};
 use crate::horn::effects::Origin;
 use crate::horn::fair::{FairQueue, Room, Waits};
+use crate::horn::fetch::SEARCHES_MAX;
 use crate::horn::local::Hosted;
 use crate::horn::role::Lent;
 use crate::horn::state::SHARED_BYTES;
@@ -29,7 +30,10 @@ const BYTES: usize = 64 << 20;
 /// What is remembered of a message that waits, besides the message: its place and who speaks of
 /// its block.
 const PLACE_BYTES: usize = 256;
-/// What a peer's word weighs, before it is divided by the blocks that it speaks of.
+/// What a peer's messages wait for at most. An answer to a question for blocks is 128 of them, each
+/// of which waits for the one before it; this is twice as many.
+const SPOKEN_MAX: u64 = 256;
+/// What a peer's word weighs, before it is divided by what it speaks of.
 const VOICE: u64 = 1 << 32;
 
 /// What a message can wait for.
@@ -86,6 +90,8 @@ pub(in crate::horn) struct Lot {
     queue: FairQueue<Parked>,
     places: BTreeSet<(Peer, Seat)>,
     speakers: BTreeMap<Awaited, Speakers>,
+    /// How much each speaks of.
+    spoken: BTreeMap<Option<Peer>, u64>,
 }
 
 impl Lot {
@@ -95,6 +101,7 @@ impl Lot {
             queue: FairQueue::default(),
             places: BTreeSet::new(),
             speakers: BTreeMap::new(),
+            spoken: BTreeMap::new(),
         }
     }
 
@@ -104,13 +111,22 @@ impl Lot {
         if place.is_some_and(|place| self.places.contains(&place)) {
             return Err(Reject::Duplicate);
         }
+        let mut speakers = self.speakers.get(&awaited).into_iter().flatten();
+        let speaks = speakers.any(|(other, _)| *other == peer);
+        let spoken = self.spoken.get(&peer).copied().unwrap_or(0);
+        if !speaks && spoken >= SPOKEN_MAX {
+            return Err(Reject::Full);
+        }
         let displaced = self.queue.offer(message, self.room);
         let displaced = displaced.map_err(|_| Reject::Full)?;
         self.places.extend(place);
         let speakers = self.speakers.entry(awaited).or_default();
         match speakers.iter_mut().find(|(other, _)| *other == peer) {
             Some((_, messages)) => *messages += 1,
-            None => speakers.push((peer, 1)),
+            None => {
+                speakers.push((peer, 1));
+                *self.spoken.entry(peer).or_default() += 1;
+            }
         }
         displaced.iter().for_each(|gone| self.forget(gone));
         Ok(displaced)
@@ -121,15 +137,26 @@ impl Lot {
         if let Some(place) = gone.place() {
             self.places.remove(&place);
         }
-        let Some(speakers) = self.speakers.get_mut(&gone.awaited) else {
+        let (awaited, peer) = (gone.awaited, gone.peer());
+        let Some(speakers) = self.speakers.get_mut(&awaited) else {
             return;
         };
-        if let Some((_, messages)) = speakers.iter_mut().find(|(peer, _)| *peer == gone.peer()) {
-            *messages -= 1;
+        let Some(at) = speakers.iter().position(|(other, _)| *other == peer) else {
+            return;
+        };
+        speakers[at].1 -= 1;
+        if speakers[at].1 > 0 {
+            return;
         }
-        speakers.retain(|(_, messages)| *messages > 0);
+        speakers.remove(at);
         if speakers.is_empty() {
-            self.speakers.remove(&gone.awaited);
+            self.speakers.remove(&awaited);
+        }
+        if let Some(spoken) = self.spoken.get_mut(&peer) {
+            *spoken -= 1;
+            if *spoken == 0 {
+                self.spoken.remove(&peer);
+            }
         }
     }
 
@@ -155,26 +182,32 @@ impl Lot {
         self.speakers.keys().any(is_block)
     }
 
-    /// The blocks that are waited for, each with the peers that speak of it. Each peer has one voice,
-    /// shared by all blocks that it speaks of; the block with most voice comes first.
+    /// Up to [`SEARCHES_MAX`] of the blocks that are waited for, each with the peers that speak of
+    /// it. Each peer has one voice, shared by all that it speaks of; the block with most voice comes
+    /// first.
     pub(super) fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {
-        let blocks = || {
-            let all = self.speakers.iter();
-            all.filter_map(|(awaited, speakers)| match awaited {
-                Awaited::Block(root) => Some((*root, speakers.iter().filter_map(|one| one.0))),
+        let peers = |speakers: &Speakers| -> Vec<Peer> {
+            speakers.iter().filter_map(|(peer, _)| *peer).collect()
+        };
+        let voice = |(peer, _): &(Option<Peer>, usize)| {
+            let spoken = self.spoken.get(peer).filter(|_| peer.is_some());
+            spoken.map_or(0, |spoken| VOICE / spoken)
+        };
+        let all = self.speakers.iter();
+        let mut blocks: Vec<(Reverse<u64>, Root, &Speakers)> = all
+            .filter_map(|(awaited, speakers)| match awaited {
+                Awaited::Block(root) => {
+                    let voices = speakers.iter().map(voice).sum();
+                    Some((Reverse(voices), *root, speakers))
+                }
                 Awaited::Committees(_) => None,
             })
-        };
-        let mut spoken: BTreeMap<Peer, u64> = BTreeMap::new();
-        for peer in blocks().flat_map(|(_, peers)| peers) {
-            *spoken.entry(peer).or_default() += 1;
-        }
-        let mut all: Vec<(Root, Vec<Peer>)> = blocks()
-            .map(|(root, peers)| (root, peers.collect()))
             .collect();
-        let voice = |peers: &[Peer]| peers.iter().map(|peer| VOICE / spoken[peer]).sum::<u64>();
-        all.sort_by_cached_key(|(_, peers)| Reverse(voice(peers)));
-        all
+        blocks.sort_by_key(|(voices, ..)| *voices);
+        let first = blocks.into_iter().take(SEARCHES_MAX);
+        first
+            .map(|(_, root, speakers)| (root, peers(speakers)))
+            .collect()
     }
 }
 
