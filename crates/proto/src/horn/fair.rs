@@ -65,17 +65,16 @@ impl<M: Waits> FairQueue<M> {
                 break;
             }
             let Some(at) = self.heaviest(peer, bytes, full) else {
-                // What gave way for it in vain comes back to its place: the newest.
-                displaced
-                    .into_iter()
-                    .rev()
-                    .for_each(|message| self.append(message));
+                // What gave way for it in vain comes back to where it was.
+                for (at, message) in displaced.into_iter().rev() {
+                    self.insert(at, message);
+                }
                 return Err(message);
             };
-            displaced.extend(self.remove(at));
+            displaced.extend(self.remove(at).map(|message| (at, message)));
         }
-        self.append(message);
-        Ok(displaced)
+        self.insert(self.waiting.len(), message);
+        Ok(displaced.into_iter().map(|(_, message)| message).collect())
     }
 
     /// The newest message of the peer that has most waiting, counted in items or in bytes, if that
@@ -104,12 +103,12 @@ impl<M: Waits> FairQueue<M> {
         gives_way.then(newest)?
     }
 
-    fn append(&mut self, message: M) {
+    fn insert(&mut self, at: usize, message: M) {
         self.bytes += message.held_bytes();
         if let Some(by_peer) = &mut self.by_peer {
             add(by_peer, &message);
         }
-        self.waiting.push_back(message);
+        self.waiting.insert(at, message);
     }
 
     fn remove(&mut self, at: usize) -> Option<M> {
@@ -151,6 +150,16 @@ impl<M: Waits> FairQueue<M> {
         }
         self.waiting = left;
         taken
+    }
+
+    /// Takes the oldest message, if it `fits`.
+    pub(super) fn take_first(&mut self, fits: impl FnOnce(&M) -> bool) -> Option<M> {
+        self.first().filter(|message| fits(message))?;
+        let first = self.remove(0);
+        if self.waiting.is_empty() {
+            self.by_peer = None;
+        }
+        first
     }
 
     /// Bytes of all messages.
@@ -240,6 +249,11 @@ mod tests {
         // Too little would be gained for it: nothing changes.
         assert!(queue.offer(Mail(1, 2, 95), ROOM).is_err());
         assert_eq!((queue.bytes, queue.waiting.len()), (90, 1));
+        assert!(queue.offer(Mail(2, 5, 5), ROOM).is_ok());
+        assert!(queue.offer(Mail(1, 6, 99), ROOM).is_err());
+        let order: Vec<Mail> = queue.waiting.iter().copied().collect();
+        assert_eq!(numbers(&order), [1, 5], "not even the order");
+        assert_eq!(queue.take(9, |mail| mail.0 == 2).len(), 1);
         let displaced = queue.offer(Mail(1, 3, 20), ROOM).unwrap();
         assert_eq!(numbers(&displaced), [1]);
         assert!(
@@ -247,6 +261,33 @@ mod tests {
             "no queue has room for it"
         );
         assert_eq!(queue.bytes, 20);
+    }
+
+    #[test]
+    fn what_is_taken_from_the_front_is_looked_at_once() {
+        const MAILS: u32 = 20_000;
+        let room = Room {
+            items: MAILS as usize,
+            bytes: usize::MAX,
+        };
+        let mut queue = FairQueue::default();
+        for time in 0..MAILS {
+            assert!(queue.offer(Mail(1, time, 1), room).is_ok());
+        }
+        assert!(queue.offer(Mail(1, MAILS, 1), room).is_err());
+        let mut looks = 0;
+        for now in 0..MAILS {
+            let mut expired = || {
+                queue.take_first(|mail| {
+                    looks += 1;
+                    mail.1 <= now
+                })
+            };
+            assert_eq!(expired(), Some(Mail(1, now, 1)));
+            assert_eq!(expired(), None);
+        }
+        assert_eq!(looks, 2 * MAILS - 1, "two for each, none when it is empty");
+        assert!(queue.by_peer.is_none() && queue.bytes == 0);
     }
 
     #[test]

@@ -282,8 +282,6 @@ pub(super) struct Gate {
     lot: Lot,
     verified: Verified,
     due: BTreeSet<Due>,
-    /// When messages that wait for a block are given up.
-    timers: BTreeSet<Time>,
     made: VecDeque<Made>,
 }
 
@@ -295,7 +293,6 @@ impl Gate {
             lot: Lot::new(config.parked_room(info, local)),
             verified: Verified::default(),
             due: BTreeSet::new(),
-            timers: BTreeSet::new(),
             made: VecDeque::new(),
         }
     }
@@ -343,7 +340,7 @@ impl Gate {
 
     /// When it wants to be called again, if nothing happens before.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.timers.first().copied()
+        self.lot.next_deadline()
     }
 
     /// Whether batches wait for the end of the instant.

@@ -232,6 +232,27 @@ fn no_more_than_the_most_wanted_blocks_are_looked_for() {
     assert_eq!((missing.len(), missing[0]), (1_024, [0xff; 32]));
 }
 
+#[test]
+fn each_message_is_given_up_in_its_time() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    let begun = net.now;
+    let tokens: Vec<Token> = (0..100)
+        .map(|voter| {
+            net.run_until(begun.saturating_add_ns(u64::from(voter) * 1_000_000));
+            let head = for_head(&net, invented(voter as usize % 3));
+            offer(&mut net, voter as usize % 5, unsigned(&forge, voter, head))
+        })
+        .collect();
+    for (waited, ms) in (2_000..2_100).enumerate() {
+        net.run_until(begun.saturating_add_ns(ms * 1_000_000 - 1));
+        assert_eq!(net.verdict(0, tokens[waited]), None);
+        assert_eq!(net.open_verdicts(), 100 - waited);
+        net.run_until(begun.saturating_add_ns(ms * 1_000_000));
+        assert_eq!(net.verdict(0, tokens[waited]), Some(Verdict::Ignore));
+    }
+    assert_eq!(net.nodes[0].horn.counters().parked_expired, 100);
+}
+
 /// A machine without validators has 4,096 messages wait.
 #[test]
 fn whoever_has_most_waiting_gives_way() {

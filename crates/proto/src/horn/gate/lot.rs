@@ -160,10 +160,27 @@ impl Lot {
         }
     }
 
-    fn take(&mut self, fits: impl Fn(&Parked) -> bool) -> Vec<Parked> {
+    /// What waits for something that is there.
+    fn take(&mut self, awaited: &Awaited) -> Vec<Parked> {
+        if !self.speakers.contains_key(awaited) {
+            return Vec::new();
+        }
+        let fits = |parked: &Parked| parked.awaited == *awaited;
         let taken = self.queue.take(usize::MAX, fits);
         taken.iter().for_each(|gone| self.forget(gone));
         taken
+    }
+
+    /// When the first message is given up.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.queue.first().map(|parked| parked.until)
+    }
+
+    /// The next message that has waited too long.
+    fn take_expired(&mut self, now: Time) -> Option<Parked> {
+        let gone = self.queue.take_first(|parked| parked.until <= now)?;
+        self.forget(&gone);
+        Some(gone)
     }
 
     /// Bytes of all messages that wait.
@@ -246,7 +263,6 @@ impl Gate {
         };
         match self.lot.park(message) {
             Ok(displaced) => {
-                self.timers.insert(until);
                 for gone in displaced {
                     lent.fx.reject(gone.origin, Reject::Full);
                 }
@@ -257,15 +273,13 @@ impl Gate {
 
     /// Something is there now: what waited for it goes on.
     pub(super) fn unpark(&mut self, lent: &mut Lent<'_>, awaited: &Awaited) {
-        for parked in self.lot.take(|parked| parked.awaited == *awaited) {
+        for parked in self.lot.take(awaited) {
             self.admit(lent, parked.origin, parked.topic, parked.data);
         }
     }
 
     pub(super) fn expire_parked(&mut self, lent: &mut Lent<'_>) {
-        let now = lent.now;
-        self.timers.pop_first();
-        for parked in self.lot.take(|parked| parked.until <= now) {
+        while let Some(parked) = self.lot.take_expired(lent.now) {
             lent.fx.counters.parked_expired += 1;
             lent.fx.reject(parked.origin, Reject::UnknownBlock);
         }
