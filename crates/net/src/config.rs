@@ -125,7 +125,7 @@ pub struct Limits {
     pub outbox_reserved: usize,
     /// The same, in bytes.
     pub outbox_bytes_max: usize,
-    /// Messages that wait for a verdict.
+    /// Messages that wait for a verdict, those of the inbox among them; [`TOKENS_LIMIT`] at most.
     pub tokens_max: usize,
     /// Requests in flight with one peer, in each direction.
     pub requests_per_peer_max: usize,
@@ -185,6 +185,9 @@ pub struct Config {
     /// How much of anything may exist at a time.
     pub limits: Limits,
 }
+
+/// The most that [`Limits::tokens_max`] may be.
+pub const TOKENS_LIMIT: usize = 1 << 20;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

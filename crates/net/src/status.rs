@@ -22,7 +22,7 @@ pub enum DropReason {
     Rate,
     /// A message of a topic that this machine is not subscribed to.
     Unsubscribed,
-    /// Too many messages waited for a verdict.
+    /// Too many messages waited for a verdict, and this peer had most of them.
     Tokens,
     /// A publication gave way to a more important one.
     Displaced,

@@ -1,6 +1,10 @@
 //! The messages that wait for a verdict.
+//!
+//! Room is shared only when it is short: a full table takes the message of a peer that has fewer
+//! waiting than another, in place of the newest one of the peer that has most. So who has messages
+//! wait without end keeps nobody else's out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use libp2p::PeerId;
@@ -24,6 +28,8 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     waiting: BTreeMap<u64, Waiting>,
+    /// The tokens of each peer that has any.
+    by_source: BTreeMap<PeerId, BTreeSet<u64>>,
     next: u64,
     count_max: usize,
     time: Duration,
@@ -33,35 +39,57 @@ impl Tokens {
     pub(crate) fn new(count_max: usize, time: Duration) -> Self {
         Self {
             waiting: BTreeMap::new(),
+            by_source: BTreeMap::new(),
             next: 0,
             count_max,
             time,
         }
     }
 
-    /// A token for a message, none if too many wait.
-    pub(crate) fn issue(&mut self, waiting: Waiting) -> Option<u64> {
-        if self.waiting.len() >= self.count_max {
-            return None;
-        }
+    /// A token for a message, and the message that gave way to it. None if too many wait and no
+    /// peer has so many more that it would have to give way.
+    pub(crate) fn issue(&mut self, waiting: Waiting) -> Option<(u64, Option<Waiting>)> {
+        let displaced = if self.waiting.len() >= self.count_max {
+            let newest = self.newest_of_most(&waiting.source)?;
+            self.redeem(newest)
+        } else {
+            None
+        };
         let token = self.next;
         self.next += 1;
+        let own = self.by_source.entry(waiting.source).or_default();
+        own.insert(token);
         self.waiting.insert(token, waiting);
-        Some(token)
+        Some((token, displaced))
+    }
+
+    /// The newest token of the peer that has most, if that is more than `source` would have with
+    /// one more.
+    fn newest_of_most(&self, source: &PeerId) -> Option<u64> {
+        let own = self.by_source.get(source).map_or(0, BTreeSet::len);
+        let most = self.by_source.values().max_by_key(|tokens| tokens.len())?;
+        (most.len() > own + 1).then(|| most.last().copied())?
     }
 
     /// The message of a token; a token is good once.
     pub(crate) fn redeem(&mut self, token: u64) -> Option<Waiting> {
-        self.waiting.remove(&token)
+        let waiting = self.waiting.remove(&token)?;
+        if let Some(own) = self.by_source.get_mut(&waiting.source) {
+            own.remove(&token);
+            if own.is_empty() {
+                self.by_source.remove(&waiting.source);
+            }
+        }
+        Some(waiting)
     }
 
     /// Forgets what waits longer than gossip remembers; says how many.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
-        while let Some(first) = self.waiting.first_entry()
-            && now.saturating_duration_since(first.get().arrival) >= self.time
+        while let Some((&token, first)) = self.waiting.first_key_value()
+            && now.saturating_duration_since(first.arrival) >= self.time
         {
-            first.remove();
+            self.redeem(token);
             expired += 1;
         }
         expired
@@ -76,28 +104,56 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_token_is_good_once_and_for_a_time_and_there_are_only_so_many() {
-        let start = Instant::now();
-        let source = PeerId::random();
-        let at = |ms| Waiting {
+    fn waiting(source: PeerId, arrival: Instant) -> Waiting {
+        Waiting {
             id: MessageId::new(&[1]),
             source,
             kind: Kind::Vote,
             bytes: 5,
-            arrival: start + Duration::from_millis(ms),
-        };
+            arrival,
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_once_and_for_a_time_and_there_are_only_so_many() {
+        let start = Instant::now();
+        let source = PeerId::random();
+        let at = |ms| waiting(source, start + Duration::from_millis(ms));
         let mut tokens = Tokens::new(2, Duration::from_millis(10));
-        let first = tokens.issue(at(0)).expect("room");
-        let second = tokens.issue(at(5)).expect("room");
+        let (first, _) = tokens.issue(at(0)).expect("room");
+        let (second, _) = tokens.issue(at(5)).expect("room");
         assert_eq!(tokens.issue(at(6)), None);
         assert_eq!(tokens.redeem(first), Some(at(0)));
         assert_eq!(tokens.redeem(first), None);
-        let third = tokens.issue(at(6)).expect("room again");
+        let (third, _) = tokens.issue(at(6)).expect("room again");
         assert_eq!(tokens.expire(start + Duration::from_millis(14)), 0);
         assert_eq!(tokens.expire(start + Duration::from_millis(15)), 1);
         assert_eq!(tokens.redeem(second), None);
         assert_eq!(tokens.redeem(third), Some(at(6)));
         assert_eq!(tokens.len(), 0);
+        assert!(tokens.by_source.is_empty());
+    }
+
+    #[test]
+    fn who_has_most_gives_way_and_keeps_nobody_out() {
+        let now = Instant::now();
+        let [flooder, other, third] = std::array::from_fn(|_| PeerId::random());
+        let mut tokens = Tokens::new(12, Duration::from_secs(9));
+        for token in 0..12 {
+            let issued = tokens.issue(waiting(flooder, now));
+            assert_eq!(issued, Some((token, None)));
+        }
+        assert_eq!(tokens.issue(waiting(flooder, now)), None);
+        // The newest one of the flood goes for each message, until both have as many.
+        for newest in (6..12).rev() {
+            let (_, displaced) = tokens.issue(waiting(other, now)).expect("room by peer");
+            assert_eq!(displaced, Some(waiting(flooder, now)));
+            assert_eq!(tokens.redeem(newest), None, "its verdict comes too late");
+        }
+        assert_eq!(tokens.issue(waiting(other, now)), None);
+        assert_eq!(tokens.issue(waiting(flooder, now)), None);
+        assert!(tokens.issue(waiting(third, now)).is_some());
+        assert_eq!(tokens.len(), 12);
+        assert!((0..5).all(|token| tokens.redeem(token).is_some()));
     }
 }

@@ -12,7 +12,7 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NetError, NodeId, PerKind, Transport};
+use alphorn_net::{Address, Listen, NetError, NodeId, PerKind, TOKENS_LIMIT, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::engine::Settings;
@@ -405,6 +405,10 @@ fn net_config(
     config.limits.peers_max = args.peers_max;
     // Whoever fills the places for others leaves some for those that this node dials.
     config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
+    // All that the protocol lets wait has a token, and what it has not read yet.
+    let waiting = horn.waiting_messages_max(info, machine.local());
+    let tokens_max = waiting.saturating_add(config.limits.inbox_messages_max);
+    config.limits.tokens_max = tokens_max.min(TOKENS_LIMIT);
     // Blocks are asked of one peer after the other, those that messages wait for of several at once.
     let block_bytes_max = config.topic_bytes_max.block;
     config.limits.responses_bytes_max =

@@ -2,7 +2,7 @@
 
 use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 
-use super::{Config, KIB, MIB};
+use super::{Config, KIB, MIB, TOKENS_LIMIT};
 use crate::frame::CHUNK_BYTES_LIMIT;
 use alphorn_types::Kind;
 
@@ -135,7 +135,12 @@ impl Config {
                 2 * longest as u64,
                 1 << 36,
             ),
-            ("tokens_max", limits.tokens_max as u64, 16, 1 << 20),
+            (
+                "tokens_max",
+                limits.tokens_max as u64,
+                16,
+                TOKENS_LIMIT as u64,
+            ),
         ]
     }
 

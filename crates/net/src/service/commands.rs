@@ -15,6 +15,7 @@ use crate::judge::Sentence;
 use crate::outbox::{Batch, Command, Publication};
 use crate::requests::Question;
 use crate::status::{DropReason, add};
+use crate::tokens::Waiting;
 use alphorn_types::{Kind, TopicName};
 
 impl Service {
@@ -95,9 +96,13 @@ impl Service {
     }
 
     fn on_verdict(&mut self, token: u64, verdict: Verdict) {
-        let Some(waiting) = self.tokens.redeem(token) else {
-            return;
-        };
+        if let Some(waiting) = self.tokens.redeem(token) {
+            self.settle(&waiting, verdict);
+        }
+    }
+
+    /// Ends the wait of a message whose token is gone.
+    pub(super) fn settle(&mut self, waiting: &Waiting, verdict: Verdict) {
         let acceptance = match verdict {
             Verdict::Accept => MessageAcceptance::Accept,
             Verdict::Ignore => MessageAcceptance::Ignore,

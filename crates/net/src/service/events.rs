@@ -14,6 +14,7 @@ use crate::address::socket_of;
 use crate::config::AGENT_BYTES_MAX;
 use crate::event::{self, DownReason, Event};
 use crate::gossip::parse;
+use crate::handle::Verdict;
 use crate::key::NodeId;
 use crate::status::{DropReason, add};
 use crate::tokens::Waiting;
@@ -213,6 +214,7 @@ impl Service {
         let arrival = Instant::now();
         // A peer whose connection has just ended left this message behind.
         let connected = self.peers.get(&source).ok_or(DropReason::Expired)?;
+        let peer = connected.peer;
         let waiting = Waiting {
             id: id.clone(),
             source,
@@ -220,7 +222,12 @@ impl Service {
             bytes,
             arrival,
         };
-        let token = self.tokens.issue(waiting).ok_or(DropReason::Tokens)?;
-        Ok((connected.peer, token, arrival))
+        let issued = self.tokens.issue(waiting);
+        let (token, displaced) = issued.ok_or(DropReason::Tokens)?;
+        if let Some(displaced) = displaced {
+            self.shared.counters.dropped(DropReason::Tokens);
+            self.settle(&displaced, Verdict::Ignore);
+        }
+        Ok((peer, token, arrival))
     }
 }

@@ -121,6 +121,44 @@ async fn without_a_verdict_in_time_nothing_is_forwarded() {
     assert_eq!(votes.messages_out, 0);
 }
 
+/// As votes for a block that nobody has do.
+#[tokio::test]
+async fn messages_that_wait_without_end_keep_no_other_peers_out() {
+    let mut machines: [Machine; 3] = Machine::several(|_, config| config.limits.tokens_max = 16);
+    let [a, b, c] = &mut machines;
+    connect(a, b).await;
+    connect(b, c).await;
+    subscribe(&machines, [1, 2, 1]).await;
+    let [a, b, c] = &mut machines;
+    let mut tokens = Vec::new();
+    for value in 0..16 {
+        let sent = a.handle.publish(VOTES, bytes(value, 50), Priority::Normal);
+        assert_eq!(sent, Ok(()));
+        tokens.push(b.message().await.token);
+    }
+    let sent = a.handle.publish(VOTES, bytes(16, 50), Priority::Normal);
+    assert_eq!(sent, Ok(()));
+    let dropped =
+        |count| move |status: &alphorn_net::Status| status.dropped(DropReason::Tokens) == count;
+    b.until("one too many", dropped(1)).await;
+    let sent = c.handle.publish(VOTES, bytes(200, 50), Priority::Normal);
+    assert_eq!(sent, Ok(()));
+    let honest = b.message().await;
+    assert_eq!(honest.data[0], 200);
+    b.until("the newest one gave way", dropped(2)).await;
+    // A verdict on what gave way does nothing.
+    assert_eq!(b.handle.verdict(tokens[15], Verdict::Accept), Ok(()));
+    assert_eq!(b.handle.verdict(tokens[14], Verdict::Accept), Ok(()));
+    assert_eq!(b.handle.verdict(honest.token, Verdict::Accept), Ok(()));
+    assert_eq!(a.message().await.data[0], 200);
+    assert_eq!(c.message().await.data[0], 14);
+    b.until("all others wait", |status| status.tokens == 14)
+        .await;
+    let status = b.handle.status();
+    assert_eq!(status.kind(Kind::Vote).messages_out, 2);
+    assert_eq!(status.dropped(DropReason::Expired), 0);
+}
+
 #[tokio::test]
 async fn what_is_not_of_this_network_is_refused_at_the_door() {
     let [a] = Machine::several(|_, _| {});

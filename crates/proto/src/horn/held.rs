@@ -125,6 +125,21 @@ impl Config {
             waiting,
         }
     }
+
+    /// Most messages of peers that a machine holds without a verdict: all rooms full at once.
+    pub fn waiting_messages_max(&self, info: &SchemeInfo, local: &Hosted) -> usize {
+        let layout = &self.layout;
+        let slots = self.slots_open() as usize;
+        let votes = votes_room(layout.cell_len_max() as usize).items;
+        // A batch that waits, and one in verification.
+        let in_batch = |items: usize| items + items.min(ITEMS_PER_JOB_MAX);
+        let units = (2..=layout.levels()).map(|level| self.local_units(local, level) as usize);
+        slots * self.local_units(local, 1) as usize * in_batch(votes)
+            + slots * units.sum::<usize>() * in_batch(aggregates_room(Kind::Aggregate).items)
+            + in_batch(aggregates_room(Kind::Collection).items)
+            + BLOCK_STAGES as usize * BLOCKS_ROOM.items
+            + self.parked_room(info, local).items
+    }
 }
 
 impl Horn {

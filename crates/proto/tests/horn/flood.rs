@@ -101,6 +101,8 @@ impl World {
             max.kept(),
             self.config.state_bytes_max(&self.info, horn.local())
         );
+        let waiting_max = self.config.waiting_messages_max(&self.info, horn.local());
+        assert!(self.net.open_verdicts() <= waiting_max);
         self.most.votes = self.most.votes.max(held.votes);
         self.most.waiting = self.most.waiting.max(held.waiting);
     }
