@@ -2,15 +2,16 @@
 //!
 //! | what is bounded | an address | a network | all | who is excepted |
 //! |---|---|---|---|---|
-//! | handshakes at a time | an eighth | a quarter | three quarters of `pending_in_max` | known addresses have the last quarter |
+//! | handshakes at a time | an eighth | a quarter | three quarters of `pending_in_max` | known addresses share the last quarter |
 //! | connections in a second | a 16th | a quarter | `knocks_per_s_max` | known names have as many of their own |
 //! | connections at a time | an eighth | a quarter | `peers_in_max` without the places of known names | known names |
 //!
 //! An address is an IPv4 address or the first 64 bits of an IPv6 one, a network the first 24 or 48 bits.
 //! Addresses and names that this node dials are known. A handshake proves neither, so before its end the
-//! address counts as it is written: who sends from a machine that is known, or in its name, takes the
-//! places of that machine and no others. Loopback, and the addresses that many peers may share, have no
-//! bound of their own once the name is proven: there one machine is many nodes.
+//! address counts as it is written: who sends from a machine that is known, or in its name, takes what any
+//! address may have and that one's part of the last quarter, in which each known address has as many and at
+//! least one. Loopback, and the addresses that many peers may share, have no bound of their own once the
+//! name is proven: there one machine is many nodes.
 //!
 //! Connections in a second are bounded because gossipsub remembers for ten minutes what it held against
 //! a machine that is gone, and names cost nothing.
@@ -169,6 +170,8 @@ pub(crate) struct Door {
     known_names: BTreeSet<PeerId>,
     /// Handshakes and connections of others.
     pending: Tally,
+    /// Handshakes of known addresses in the places that are kept for them.
+    pending_known: BTreeMap<ConnectionId, IpAddr>,
     connected: Tally,
     rates: Rates,
     /// Of known names.
@@ -186,6 +189,7 @@ impl Door {
             known: BTreeSet::new(),
             known_names: BTreeSet::new(),
             pending: Tally::default(),
+            pending_known: BTreeMap::new(),
             connected: Tally::default(),
             rates: Rates::new(per_s, now),
             known_rate: Bucket::new(per_s, BURST_S * per_s, now),
@@ -218,11 +222,26 @@ impl Door {
         known.min(self.connected_max / 4)
     }
 
-    /// Whether a handshake may begin.
-    fn may_begin(&mut self, ip: IpAddr) -> Result<(), Crowd> {
-        if self.known.contains(&ip) {
-            return Ok(());
+    /// A handshake begins, in a place for anybody or else in one that is kept for its address.
+    fn begin(&mut self, connection: ConnectionId, ip: IpAddr) -> Result<(), Crowd> {
+        match self.may_begin(ip) {
+            Ok(()) => self.pending.add(connection, ip),
+            Err(_) if self.is_kept_for(ip) => {
+                self.pending_known.insert(connection, ip);
+            }
+            Err(crowd) => return Err(crowd),
         }
+        Ok(())
+    }
+
+    /// A handshake is over, however it ended.
+    fn ended(&mut self, connection: ConnectionId) {
+        self.pending.remove(connection);
+        self.pending_known.remove(&connection);
+    }
+
+    /// Whether a handshake of any address may begin.
+    fn may_begin(&self, ip: IpAddr) -> Result<(), Crowd> {
         let all = u32::try_from(self.pending.of.len()).unwrap_or(u32::MAX);
         // One place is always for anybody.
         if all >= (self.pending_max - self.pending_max / 4).max(1) {
@@ -232,6 +251,16 @@ impl Door {
             true => Err(Crowd::Origin),
             false => Ok(()),
         }
+    }
+
+    /// Whether a place for handshakes of a known address is left: each has the same part of the last
+    /// quarter, so that none has another's.
+    fn is_kept_for(&self, ip: IpAddr) -> bool {
+        let kept = self.pending_max as usize / 4;
+        let begun = &self.pending_known;
+        let own = begun.values().filter(|from| **from == ip).count();
+        let each = (kept / self.known.len().max(1)).max(1);
+        self.known.contains(&ip) && begun.len() < kept && own < each
     }
 
     /// Whether a machine that proved its name may stay.
@@ -297,12 +326,8 @@ impl NetworkBehaviour for Door {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<(), ConnectionDenied> {
-        let ip = ip_of(remote);
-        self.may_begin(ip).map_err(ConnectionDenied::new)?;
-        if !self.known.contains(&ip) {
-            self.pending.add(connection, ip);
-        }
-        Ok(())
+        let begun = self.begin(connection, ip_of(remote));
+        begun.map_err(ConnectionDenied::new)
     }
 
     fn handle_established_inbound_connection(
@@ -312,7 +337,7 @@ impl NetworkBehaviour for Door {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        self.pending.remove(connection);
+        self.ended(connection);
         let stays = self.may_stay(&id, ip_of(remote), Instant::now());
         stays.map_err(ConnectionDenied::new)?;
         Ok(dummy::ConnectionHandler)
@@ -332,7 +357,7 @@ impl NetworkBehaviour for Door {
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match event {
             FromSwarm::ListenFailure(ListenFailure { connection_id, .. }) => {
-                self.pending.remove(connection_id);
+                self.ended(connection_id);
             }
             FromSwarm::ConnectionEstablished(ConnectionEstablished {
                 peer_id,

@@ -70,6 +70,34 @@ fn who_begins_handshakes_and_ends_none_shuts_no_other_address_out() {
 }
 
 #[test]
+fn who_begins_handshakes_from_a_known_address_shuts_nobody_out() {
+    let mut config = config();
+    let known = ["203.0.113.9", "203.0.113.10", "198.51.100.9"];
+    config.peers = known.map(address).to_vec();
+    let pending_max = config.limits.pending_in_max;
+    let mut idle = Idle {
+        door: Door::new(&config, Instant::now()),
+        next: 0,
+    };
+    let mut flood = |from: &str| (0..10_000).filter(|_| idle.begin(from).is_ok()).count() as u32;
+    let each = pending_max / 4 / known.len() as u32;
+    assert_eq!(flood(known[0]), pending_max / SHARE_OF_ADDRESS + each);
+    assert_eq!(flood(known[1]), pending_max / SHARE_OF_ADDRESS + each);
+    assert!(idle.begin("192.0.2.1").is_ok(), "a stranger");
+    // Crowds take all places of strangers as well.
+    for i in 0..10_000 {
+        let _ = idle.begin(&format!("10.{}.{}.1", i / 256 % 256, i % 256));
+    }
+    assert!(idle.begin("192.0.2.2").is_err());
+    assert!(idle.begin(known[1]).is_err());
+    assert!(idle.begin(known[2]).is_ok(), "another peer that is known");
+    for number in 0..=idle.next {
+        idle.door.ended(ConnectionId::new_unchecked(number));
+    }
+    assert!(idle.door.pending.of.is_empty() && idle.door.pending_known.is_empty());
+}
+
+#[test]
 fn a_handshake_that_ends_gives_its_place_back() {
     let config = config();
     let mut door = Door::new(&config, Instant::now());
@@ -79,7 +107,7 @@ fn a_handshake_that_ends_gives_its_place_back() {
         let connection = ConnectionId::new_unchecked(number);
         let begun = door.handle_pending_inbound_connection(connection, &nowhere, &remote);
         assert!(begun.is_ok(), "{number}");
-        door.pending.remove(connection);
+        door.ended(connection);
     }
     assert!(door.pending.of.is_empty() && door.pending.counts.is_empty());
 }
