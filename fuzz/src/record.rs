@@ -132,7 +132,7 @@ impl Host for Desk {
         self.block = Some(data);
     }
 
-    fn keep_message(&mut self, _: Option<Token>, _: Kept) {}
+    fn keep_message(&mut self, _: Kept) {}
 
     fn stranger(&mut self, _: Stranger) {}
 
