@@ -253,7 +253,11 @@ impl Keeper {
         loop {
             let request = match self.due {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(due) => inbox.recv_timeout(due.saturating_duration_since(Instant::now())),
+                // Requests that wait do not put it off, however many they are.
+                Some(due) => match due.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => Err(RecvTimeoutError::Timeout),
+                    left => inbox.recv_timeout(left),
+                },
             };
             match request {
                 Ok(Request::Keep(block)) => {
@@ -425,6 +429,33 @@ mod tests {
         // A busy machine may pause between two messages for longer than a commit waits.
         let of_all = disk.syncs() - before;
         assert!(of_all <= 20 * of_one, "{of_all} syncs of 1,000 votes");
+        archive.shutdown();
+    }
+
+    /// Has the thread read without end: each answer is followed by the next request.
+    fn read_on(requests: &SyncSender<Request>, over: &Arc<AtomicBool>) {
+        let (next, until) = (requests.clone(), over.clone());
+        let answer = move |_| {
+            if !until.load(Ordering::Relaxed) {
+                read_on(&next, &until);
+            }
+        };
+        let one = Wanted::Range {
+            from: Slot(0),
+            count: 1,
+        };
+        let _ = requests.try_send(Request::Serve(one, Box::new(answer)));
+    }
+
+    #[test]
+    fn peers_that_ask_without_end_put_no_commit_off() {
+        let disk = Disk::default();
+        let mut archive = on(&disk);
+        let over = Arc::new(AtomicBool::new(false));
+        read_on(&archive.requests, &over);
+        let durable = keep_vote(&archive, 1).recv_timeout(Duration::from_secs(1));
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(durable, Ok(true));
         archive.shutdown();
     }
 
