@@ -149,7 +149,7 @@ fn forged_blocks_take_no_committees_from_an_honest_one() {
     assert_eq!(world.verdict(honest, 1_000), Some(Verdict::Accept));
 }
 
-/// Whoever signs many blocks of a slot has the committees of one branch drawn at a time.
+/// A proposer that signs many blocks has the committees of one branch drawn at a time.
 #[test]
 fn blocks_of_one_proposer_take_no_committees_from_that_of_another() {
     let mut world = World::new();
