@@ -24,5 +24,6 @@ fn main() {
     println!("cargo::rustc-env=ALPHORN_COMPILER={}", compiler.trim());
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/refs/heads");
-    println!("cargo::rerun-if-changed=src");
+    // What is dirty may be any crate.
+    println!("cargo::rerun-if-changed=..");
 }

@@ -59,6 +59,19 @@ pub(crate) fn measure(
         let is_there = recipe.figure.iter().any(|figure| figure.name == *name);
         ensure!(is_there, "{RECIPE} has no figure {name}");
     }
+    let changed = git(root, &["status", "--porcelain", "--untracked-files=no"])?;
+    let changed: Vec<&str> = changed
+        .lines()
+        .filter(|line| {
+            !line
+                .get(3..)
+                .is_some_and(|path| path.starts_with("results/"))
+        })
+        .collect();
+    ensure!(
+        changed.is_empty(),
+        "figures are of a commit, and the tree has changes: {changed:?}"
+    );
     let folder = root.join("results").join(machine);
     std::fs::create_dir_all(&folder)?;
     for figure in &recipe.figure {
@@ -83,6 +96,19 @@ pub(crate) fn measure(
         println!("{}: {:.0} s", figure.name, start.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+/// What git prints.
+fn git(root: &Path, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("git").args(args).current_dir(root).output();
+    let output = output.context("cannot run git")?;
+    ensure!(
+        output.status.success(),
+        "git {}: {}",
+        args.join(" "),
+        output.status
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn run(root: &Path, binary: &Path, figure: &Figure) -> anyhow::Result<Value> {
