@@ -249,8 +249,8 @@ impl<C: Coding> State<C> {
         anchors: Vec<Option<C::Anchor>>,
         basket: C::Basket,
     ) -> Box<Self> {
-        // Coefficients need not be secret, only unlike those of other nodes.
-        let seed = context.secret_of(&[b"draw", header.encode().as_slice()].concat());
+        // Coefficients need not be secret, only unlike those of all others.
+        let seed = context.fresh_seed(b"draw");
         Box::new(State {
             code,
             header,

@@ -1,6 +1,7 @@
 //! Threads, kernels and the process's secret: what every operation runs on.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use alphorn_bls::{Rlc, RlcBits};
@@ -25,7 +26,11 @@ pub struct Context(Arc<Inner>);
 
 struct Inner {
     pool: Option<ThreadPool>,
+    /// The process whose threads these are: what it forks has none of them, and would wait for ever.
+    owner: u32,
     secret: Zeroizing<[u8; 32]>,
+    /// How often something was drawn.
+    draws: AtomicU64,
     bls: OnceLock<Backend>,
     stark: OnceLock<Backend>,
     rlnc: OnceLock<Backend>,
@@ -41,9 +46,9 @@ impl Context {
     /// [`Code::Argument`] above [`THREADS_MAX`], [`Code::Io`] if the system gives neither threads nor
     /// entropy.
     pub fn new(threads: usize) -> Result<Context, Error> {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(|error| Error::new(Code::Io, error))?;
-        Context::with_secret(threads, secret)
+        let mut secret = Zeroizing::new([0; 32]);
+        getrandom::fill(secret.as_mut_slice()).map_err(|error| Error::new(Code::Io, error))?;
+        Context::with_secret(threads, *secret)
     }
 
     /// The same with a secret from the caller: 32 bytes that nobody who makes signatures, proofs or
@@ -52,6 +57,7 @@ impl Context {
     /// # Errors
     /// As for [`Context::new`].
     pub fn with_secret(threads: usize, secret: [u8; 32]) -> Result<Context, Error> {
+        let secret = Zeroizing::new(secret);
         if threads > THREADS_MAX {
             let message = format!("threads = {threads}, must be at most {THREADS_MAX}");
             return Err(Error::new(Code::Argument, message));
@@ -66,7 +72,9 @@ impl Context {
             .map_err(|error| Error::new(Code::Io, error))?;
         Ok(Context(Arc::new(Inner {
             pool,
-            secret: Zeroizing::new(secret),
+            owner: std::process::id(),
+            secret,
+            draws: AtomicU64::new(0),
             bls: OnceLock::new(),
             stark: OnceLock::new(),
             rlnc: OnceLock::new(),
@@ -76,10 +84,12 @@ impl Context {
 
     /// Threads in use.
     pub fn threads(&self) -> usize {
-        self.0
-            .pool
-            .as_ref()
-            .map_or(1, ThreadPool::current_num_threads)
+        self.pool().map_or(1, ThreadPool::current_num_threads)
+    }
+
+    fn pool(&self) -> Option<&ThreadPool> {
+        let pool = self.0.pool.as_ref();
+        pool.filter(|_| self.0.owner == std::process::id())
     }
 
     /// On the fastest kernel for sums of keys.
@@ -94,7 +104,7 @@ impl Context {
 
     fn exec<'a>(&'a self, known: &OnceLock<Backend>, kernels: &Kernels) -> Exec<'a> {
         let backend = *known.get_or_init(|| kernels.measured());
-        Exec::new(backend, self.0.pool.as_ref())
+        Exec::new(backend, self.pool())
     }
 
     /// The weights of batches of signatures: a secret of their own.
@@ -109,6 +119,13 @@ impl Context {
         hasher.update(self.0.secret.as_slice());
         hasher.update(purpose);
         hasher.finalize().into()
+    }
+
+    /// A seed that no other call has, of this process or of one that it forks.
+    pub(crate) fn fresh_seed(&self, purpose: &[u8]) -> [u8; 32] {
+        let draw = self.0.draws.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        let process = std::process::id().to_le_bytes();
+        self.secret_of(&[purpose, &draw, &process].concat())
     }
 
     /// Generators for chunks of so many elements; the tables are shared by all broadcasts.

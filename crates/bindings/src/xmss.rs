@@ -6,7 +6,9 @@ use std::path::Path;
 use alphorn_exec::Watch;
 use alphorn_scheme::{Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{FileWatermark, Item, KeyName, PublicKey, SecretKey, Signature, verify_batch};
+use alphorn_xmss::{
+    FILE_INDICES_MAX, FileWatermark, Item, KeyName, PublicKey, SecretKey, Signature, verify_batch,
+};
 use zeroize::Zeroizing;
 
 pub use alphorn_xmss::{Purpose, Set};
@@ -58,6 +60,16 @@ pub fn public_key_bytes(set: Set) -> usize {
     set.params().public_key_bytes
 }
 
+/// Refuses a key that its files could not hold, before the hours that it takes.
+fn check_range(active: &std::ops::Range<u64>) -> Result<(), Error> {
+    let count = active.end.saturating_sub(active.start);
+    if count <= FILE_INDICES_MAX {
+        return Ok(());
+    }
+    let message = format!("{count} active indices, must be at most {FILE_INDICES_MAX}");
+    Err(Error::new(Code::Argument, message))
+}
+
 /// A secret key with the resident part of its tree.
 pub struct Key {
     context: Context,
@@ -80,9 +92,13 @@ impl Key {
         active: std::ops::Range<u64>,
         watch: Option<&dyn Watch>,
     ) -> Result<Key, Error> {
-        let fixed: Result<[u8; SEED_BYTES], _> = seed.try_into();
-        let fixed = fixed.map_err(|_| Error::length("seed", seed.len(), SEED_BYTES))?;
-        let seed = Zeroizing::new(fixed);
+        check_range(&active)?;
+        if seed.len() != SEED_BYTES {
+            return Err(Error::length("seed", seed.len(), SEED_BYTES));
+        }
+        let mut fixed = Zeroizing::new([0; SEED_BYTES]);
+        fixed.copy_from_slice(seed);
+        let seed = fixed;
         let exec = watched(context.stark(), watch);
         let key = SecretKey::generate(set, purpose, &seed, active, exec, &|_| ())?;
         Ok(Key::of(context, key))
@@ -99,6 +115,7 @@ impl Key {
         validator: u32,
         active: std::ops::Range<u64>,
     ) -> Result<Key, Error> {
+        check_range(&active)?;
         let key = SecretKey::interop(set, purpose, validator, active, context.stark())?;
         Ok(Key::of(context, key))
     }

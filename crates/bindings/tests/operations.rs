@@ -180,6 +180,17 @@ fn registries_and_committees_name_what_is_wrong() {
 }
 
 #[test]
+fn a_key_that_no_file_could_hold_is_refused_at_once() {
+    let context = context();
+    let (set, purpose) = (Set::Prod, Purpose::Vote);
+    let range = 0..(1 << 28) + 1;
+    let generated = Key::generate(&context, set, purpose, &[7; 32], range.clone(), None);
+    assert_eq!(code(generated), Some(Code::Argument));
+    let interop = Key::interop(&context, set, purpose, 0, range);
+    assert_eq!(code(interop), Some(Code::Argument));
+}
+
+#[test]
 fn a_permit_is_given_out_once_and_belongs_to_one_key() {
     let (context, folder) = (context(), tempfile::tempdir().unwrap());
     let (path, state) = (folder.path().join("mark"), folder.path().join("state"));
@@ -372,6 +383,11 @@ fn a_payload_goes_through_a_relay_under_both_codes() {
     for number in [1, 2] {
         let strategy = strategy_of(number).unwrap();
         let mut source = Broadcast::publish(&context, strategy, subject, &payload).unwrap();
+        if number == 1 {
+            // Another handle sends other combinations: the same again would tell nobody anything.
+            let mut again = Broadcast::publish(&context, strategy, subject, &payload).unwrap();
+            assert_ne!(again.piece(0).unwrap(), source.piece(0).unwrap());
+        }
         let receive = |from: &Broadcast| {
             let mut node = Broadcast::receive(&context, &from.header(), 1 << 20).unwrap();
             for generation in 0..from.anchors() {

@@ -51,6 +51,14 @@ func failure(e *C.alphorn_error) error {
 	return &Error{int(e.status), C.GoString(&e.message[0])}
 }
 
+// given is what a call wrote, nothing if it failed.
+func given(bytes []byte, e *C.alphorn_error) ([]byte, error) {
+	if err := failure(e); err != nil {
+		return nil, err
+	}
+	return bytes, nil
+}
+
 // at is where C finds the bytes of a slice, for the time of a call.
 func at(bytes []byte) *C.uint8_t {
 	if len(bytes) == 0 {
@@ -73,7 +81,7 @@ func KeyGen(material []byte) ([]byte, error) {
 	var e C.alphorn_error
 	key := make([]byte, SecretKeyBytes)
 	C.alphorn_bls_key_gen(at(material), C.size_t(len(material)), at(key), &e)
-	return key, failure(&e)
+	return given(key, &e)
 }
 
 // InteropSecretKey is the secret key of a validator that everyone can compute: for tests and devnets.
@@ -91,7 +99,7 @@ func PublicKey(secretKey []byte) ([]byte, error) {
 	var e C.alphorn_error
 	key := make([]byte, PublicKeyBytes)
 	C.alphorn_bls_public_key(at(secretKey), at(key), &e)
-	return key, failure(&e)
+	return given(key, &e)
 }
 
 // Sign signs a message.
@@ -102,7 +110,7 @@ func Sign(secretKey, message []byte) ([]byte, error) {
 	var e C.alphorn_error
 	signature := make([]byte, SignatureBytes)
 	C.alphorn_bls_sign(at(secretKey), at(message), C.size_t(len(message)), at(signature), &e)
-	return signature, failure(&e)
+	return given(signature, &e)
 }
 
 // Aggregate sums signatures that stand one after the other.
@@ -114,7 +122,7 @@ func Aggregate(signatures []byte) ([]byte, error) {
 	var e C.alphorn_error
 	sum := make([]byte, SignatureBytes)
 	C.alphorn_bls_aggregate(at(signatures), C.size_t(count), at(sum), &e)
-	return sum, failure(&e)
+	return given(sum, &e)
 }
 
 // Committees are keys in committee order, ready to be summed.
@@ -149,11 +157,11 @@ func NewCommittees(keys, proofs []byte, sizes ...int) (*Committees, error) {
 		return nil, failure(&e)
 	}
 	defer C.alphorn_bls_registry_free(registry)
-	given := make([]C.size_t, len(sizes)+1)
+	lengths := make([]C.size_t, len(sizes)+1)
 	for i, size := range sizes {
-		given[i] = C.size_t(size)
+		lengths[i] = C.size_t(size)
 	}
-	handle := C.alphorn_committees_new(registry, nil, 0, &given[0], C.size_t(len(sizes)), &e)
+	handle := C.alphorn_committees_new(registry, nil, 0, &lengths[0], C.size_t(len(sizes)), &e)
 	if handle == nil {
 		return nil, failure(&e)
 	}
@@ -169,7 +177,8 @@ type Collection struct {
 	Signers, Message, Signature []byte
 }
 
-// Verify verifies collections in one test: for each an index of Verdicts, and an error unless all hold.
+// Verify verifies collections in one test: for each an index of Verdicts, and an error unless all hold. Where the
+// call itself fails there are no verdicts.
 func (c *Committees) Verify(collections ...Collection) ([]byte, error) {
 	if len(collections) == 0 {
 		return nil, nil
@@ -204,5 +213,9 @@ func (c *Committees) Verify(collections ...Collection) ([]byte, error) {
 	verdicts := make([]byte, count)
 	C.alphorn_committees_verify(c.handle, &items[0], C.size_t(count), at(verdicts), &e)
 	runtime.KeepAlive(c)
+	if e.status != C.ALPHORN_ERROR_INVALID {
+		// Where the call failed there is no verdict, and 0 would be "valid".
+		return given(verdicts, &e)
+	}
 	return verdicts, failure(&e)
 }

@@ -47,6 +47,9 @@ func TestCollectionsHaveEachAVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if verdicts, err := new(Committees).Verify(good); verdicts != nil || err == nil {
+		t.Fatal(verdicts, err)
+	}
 	if verdicts, err := committees.Verify(); len(verdicts) != 0 || err != nil {
 		t.Fatal(verdicts, err)
 	}

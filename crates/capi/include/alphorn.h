@@ -132,7 +132,8 @@ typedef struct alphorn_members alphorn_members;
 // A secret key with the resident part of its tree.
 typedef struct alphorn_xmss_key alphorn_xmss_key;
 
-// The marks of one key in a file, which no other process can have open.
+// The marks of one key in a file, which no other process can have open. A process that is forked can use none of its
+// parent's: it is refused.
 typedef struct alphorn_xmss_marks alphorn_xmss_marks;
 
 // The right to make one signature.

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static alphorn_error error;
 static int failures;
@@ -99,6 +101,14 @@ static void committees(alphorn_context *context) {
     REFUSED(alphorn_committees_sum(all, 1, signers, 2, key, &error));
     CHECK(alphorn_committees_sum(all, 0, signers, 2, key, &error) == ALPHORN_OK);
     CHECK(alphorn_bls_verify(key, message, 4, sum, &error) == ALPHORN_OK);
+    // A forked process has none of the context's threads, and does without.
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(300);
+        _exit(verify_on_a_thread(all) == NULL ? 0 : 1);
+    }
+    int ended = 1;
+    CHECK(child > 0 && waitpid(child, &ended, 0) == child && ended == 0);
     pthread_t threads[3];
     for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, verify_on_a_thread, all) == 0);
     for (int i = 0; i < 3; i++) {
@@ -148,6 +158,14 @@ static void xmss(alphorn_context *context, const char *folder) {
     NOTHING(alphorn_xmss_marks_reserve(marks, 2, 0, message, &error), ALPHORN_ERROR_REFUSED);
     alphorn_xmss_permit_free(alphorn_xmss_marks_reserve(marks, 3, 0, message, &error));
     NOTHING(alphorn_xmss_marks_reserve(marks, 3, 0, changed, &error), ALPHORN_ERROR_REFUSED);
+    // A forked process has the same file open, and would sign in the slots of this one.
+    pid_t child = fork();
+    if (child == 0) {
+        alphorn_xmss_permit *twice = alphorn_xmss_marks_reserve(marks, 4, 0, changed, &error);
+        _exit(twice == NULL && error.status == ALPHORN_ERROR_REFUSED ? 0 : 1);
+    }
+    int ended = 1;
+    CHECK(child > 0 && waitpid(child, &ended, 0) == child && ended == 0);
     alphorn_xmss_permit *permit = alphorn_xmss_marks_reserve(marks, 4, 0, message, &error);
     REFUSED(alphorn_xmss_sign(again, permit, signature, 423, &error));
     permit = alphorn_xmss_marks_reserve(marks, 5, 0, message, &error);

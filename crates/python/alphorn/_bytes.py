@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any, Union
 
@@ -29,10 +30,20 @@ def one(given: Bytes) -> bytes:
     return view.tobytes()
 
 
-def many(given: Many) -> bytes:
-    """Many things, one after the other."""
+def many(given: Many, size: int, what: str) -> bytes:
+    """Many things of `size` bytes each, one after the other.
+
+    Raises ValueError for one of another length: together they might have the right one.
+    """
     if isinstance(given, (list, tuple)):
-        return b"".join(one(item) for item in given)
+        items = [one(item) for item in given]
+        for index, item in enumerate(items):
+            if len(item) != size:
+                raise ValueError(f"length of {what}[{index}] = {len(item)} bytes, must be {size}")
+        return b"".join(items)
+    shape = getattr(given, "shape", ())
+    if len(shape) > 1 and shape[-1] != size:
+        raise ValueError(f"{what} of shape {shape}, must be (n, {size})")
     return one(given)  # type: ignore[arg-type]
 
 
@@ -56,6 +67,11 @@ def pack(multiplicities: Any) -> bytes:
 def default_context() -> Context:
     """One context for the process, with as many threads as cores."""
     return Context(0)
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of its threads.
+    os.register_at_fork(after_in_child=default_context.cache_clear)
 
 
 def context_or_default(context: Context | None) -> Context:

@@ -57,4 +57,4 @@ def pop_verify(public_key: Bytes, proof: Bytes) -> bool:
 
 def aggregate(signatures: Many) -> bytes:
     """The sum of signatures, shape (n, 96) with n at least 1."""
-    return _native.bls_aggregate(many(signatures))
+    return _native.bls_aggregate(many(signatures, 96, "signatures"))

@@ -28,7 +28,7 @@ class Registry:
     """
 
     def __init__(self, keys: Many, proofs: Many, context: _native.Context | None = None) -> None:
-        self._native = _native.Registry(context_or_default(context), many(keys), many(proofs))
+        self._native = _native.Registry(context_or_default(context), many(keys, 48, "keys"), many(proofs, 96, "proofs"))
 
     @classmethod
     def proven(cls, keys: Many, context: _native.Context | None = None) -> Registry:
@@ -37,7 +37,7 @@ class Registry:
         A key that was never proven lets its owner forge collections.
         """
         made = cls.__new__(cls)
-        made._native = _native.Registry(context_or_default(context), many(keys), None)
+        made._native = _native.Registry(context_or_default(context), many(keys, 48, "keys"), None)
         return made
 
     def __len__(self) -> int:

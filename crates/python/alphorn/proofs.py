@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _native
 from ._bytes import Bytes, Many, context_or_default, many, one
+from .xmss import public_key_bytes, signature_bytes
 
 #: Hears the name of each step, from any thread, and ends the computation by returning False.
 Progress = Callable[[str], Optional[bool]]
@@ -32,7 +33,8 @@ class Members:
         context: _native.Context | None = None,
     ) -> None:
         context = context_or_default(context)
-        self._native = _native.Members(context, set, preset, many(keys), number)
+        self._native = _native.Members(context, set, preset, many(keys, public_key_bytes(set), "keys"), number)
+        self._signature_bytes = signature_bytes(set)
 
     def __len__(self) -> int:
         return len(self._native)
@@ -61,7 +63,8 @@ class Members:
         returned False.
         """
         at = [int(position) for position in positions]
-        return self._native.prove(slot, one(message), at, many(signatures), progress)
+        given = many(signatures, self._signature_bytes, "signatures")
+        return self._native.prove(slot, one(message), at, given, progress)
 
     def merge(
         self,

@@ -108,7 +108,10 @@ def _active(slots: range) -> tuple[int, int]:
 
 
 class Marks:
-    """The marks of one key in a file, which no other process can have open; a context manager that closes it."""
+    """The marks of one key in a file, which no other process can have open; a context manager that closes it.
+
+    A process that is forked can use none of its parent's: `reserve` is refused there.
+    """
 
     def __init__(self, native: _native.Marks) -> None:
         self._native = native
@@ -166,5 +169,19 @@ def verify(
     """
     at = [int(index) for index in indices]
     context = context_or_default(context)
-    found = _native.xmss_verify(context, set, many(keys), at, many(messages), many(signatures))
-    return np.frombuffer(found, dtype=np.bool_)
+    keys, bad_keys = _of_size(keys, public_key_bytes(set))
+    signatures, bad_signatures = _of_size(signatures, signature_bytes(set))
+    joined = many(keys, public_key_bytes(set), "keys"), many(signatures, signature_bytes(set), "signatures")
+    native = _native.xmss_verify(context, set, joined[0], at, many(messages, 32, "messages"), joined[1])
+    found = np.frombuffer(native, dtype=np.bool_).copy()
+    found[bad_keys + bad_signatures] = False
+    return found
+
+
+def _of_size(given: Many, size: int) -> tuple[Many, list[int]]:
+    """The same with zeros for what has another size, and where that is: it does not hold, and the others may."""
+    if not isinstance(given, (list, tuple)):
+        return given, []
+    items = [one(item) for item in given]
+    bad = [index for index, item in enumerate(items) if len(item) != size]
+    return [bytes(size) if len(item) != size else item for item in items], bad

@@ -45,10 +45,18 @@ class TestCommittees(unittest.TestCase):
         self.assertTrue(bls.verify(committees.sum(0, signers), b"head", good.signature))
 
     def test_wrong_arguments_are_named(self):
-        with self.assertRaises(alphorn.Error) as caught:
+        with self.assertRaises(ValueError) as caught:
             Registry(self.keys[:, :47].copy(), self.proofs)
+        self.assertIn("must be (n, 48)", str(caught.exception))
+        with self.assertRaises(alphorn.Error) as caught:
+            Registry(self.keys.tobytes()[1:], self.proofs)
         self.assertEqual(caught.exception.code, "argument")
         self.assertIn("must be a multiple of 48", str(caught.exception))
+        # Two that have the right length together would stand at other places.
+        shifted = [b"", self.keys[:2].tobytes(), *self.keys[2:]]
+        with self.assertRaises(ValueError) as caught:
+            Registry.proven(shifted)
+        self.assertEqual(str(caught.exception), "length of keys[0] = 0 bytes, must be 48")
         with self.assertRaises(alphorn.Error) as caught:
             Registry(self.keys, self.proofs[1:] + self.proofs[:1])
         self.assertEqual(caught.exception.code, "invalid")
@@ -99,6 +107,9 @@ class TestXmss(unittest.TestCase):
         self.assertEqual((holds.dtype, holds.tolist()), (np.bool_, [True, True, False, False]))
         with self.assertRaises(alphorn.Error):
             xmss.verify(keys, [5], [MESSAGE] * 4, signatures)
+        cut = [signatures[0] + signatures[1][:1], signatures[1][1:], signatures[2], b""]
+        holds = xmss.verify(keys, [5] * 4, [MESSAGE] * 4, cut)
+        self.assertEqual(holds.tolist(), [False, False, True, False])
 
         members, steps = proofs.Members(keys), []
         first = members.prove(5, MESSAGE, [0, 2], [signatures[0], signatures[2]], steps.append)

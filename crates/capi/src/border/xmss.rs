@@ -43,7 +43,8 @@ const _: () = assert!(
 /// A secret key with the resident part of its tree.
 pub struct alphorn_xmss_key(Key);
 
-/// The marks of one key in a file, which no other process can have open.
+/// The marks of one key in a file, which no other process can have open. A process that is forked can use none of its
+/// parent's: it is refused.
 pub struct alphorn_xmss_marks(Marks);
 
 /// The right to make one signature.

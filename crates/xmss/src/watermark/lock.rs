@@ -12,6 +12,8 @@ const TRIES: usize = 8;
 pub(super) struct Lock {
     path: PathBuf,
     file: File,
+    /// The process that took it. What it forks inherits the lock, and marks that it would move as well.
+    owner: u32,
 }
 
 impl Lock {
@@ -32,7 +34,8 @@ impl Lock {
                 Err(TryLockError::Error(error)) => return Err(io_error(&path, error)),
             }
             let path = path.clone();
-            let lock = Lock { path, file };
+            let owner = std::process::id();
+            let lock = Lock { path, file, owner };
             // A file that was removed between both calls is no lock: the next process makes another.
             if lock.is_held() {
                 return Ok(lock);
@@ -41,8 +44,11 @@ impl Lock {
         Err(WatermarkError::InUse(locked.to_owned()))
     }
 
-    /// Whether the file that is locked is still the one that another process would lock.
+    /// Whether this process took the lock, and the file is still the one that another would lock.
     pub(super) fn is_held(&self) -> bool {
+        if self.owner != std::process::id() {
+            return false;
+        }
         match (self.file.metadata(), self.path.metadata()) {
             (Ok(ours), Ok(found)) => same_file(&ours, &found),
             _ => false,
