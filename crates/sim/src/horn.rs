@@ -62,7 +62,7 @@ mod watch;
 mod work;
 
 pub use harm::Harm;
-pub(crate) use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item};
+pub(crate) use message::{BlockBody, EvidenceBody, HornMessage, Inner, Item};
 pub use paid::{PaidBlock, pay};
 pub(crate) use plan::{Plan, Server, TopicId};
 pub use run::{HornRun, SlotVotes, run};

@@ -13,7 +13,7 @@
 //! The bytes are those of the smallest published collections that can suffice; what a node collected
 //! itself it need not receive. The first three are laws: a run that beats them has an error.
 
-use super::message::CollectionBody;
+use super::message::EvidenceBody;
 use super::plan::Plan;
 use super::watch::{Milestones, SHARES_PERMILLE, Violation};
 use crate::bounds::reach_ns;
@@ -56,7 +56,7 @@ impl Floor {
     /// The bounds for these published collections, by committee; none if they do not suffice.
     pub(super) fn of(
         plan: &Plan,
-        collections: &[Vec<Arc<CollectionBody>>],
+        collections: &[Vec<Arc<EvidenceBody>>],
         ground: &Ground<'_>,
     ) -> Floor {
         let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
@@ -159,9 +159,9 @@ impl Ground<'_> {
     }
 }
 
-fn least(row: &[Arc<CollectionBody>], plan: &Plan, rates: &[Rate]) -> Least {
-    let host = |body: &Arc<CollectionBody>| plan.host(body.sender);
-    let up = |body: &Arc<CollectionBody>| {
+fn least(row: &[Arc<EvidenceBody>], plan: &Plan, rates: &[Rate]) -> Least {
+    let host = |body: &Arc<EvidenceBody>| plan.host(body.sender);
+    let up = |body: &Arc<EvidenceBody>| {
         Rate::wire_ns(body.data.len() as u64, rates[host(body) as usize].up_bps)
     };
     Least {
@@ -176,8 +176,8 @@ fn least(row: &[Arc<CollectionBody>], plan: &Plan, rates: &[Rate]) -> Least {
 }
 
 /// Of how many committees a node must have a collection, at least; none if all do not suffice.
-fn needed(collections: &[Vec<Arc<CollectionBody>>], votes: u64) -> Option<usize> {
-    let best = |row: &Vec<Arc<CollectionBody>>| row.iter().map(|body| body.votes).max();
+fn needed(collections: &[Vec<Arc<EvidenceBody>>], votes: u64) -> Option<usize> {
+    let best = |row: &Vec<Arc<EvidenceBody>>| row.iter().map(|body| body.votes).max();
     let best = collections.iter().map(|row| best(row).unwrap_or(0));
     let mut best: Vec<u64> = best.map(u64::from).collect();
     best.sort_unstable_by_key(|votes| std::cmp::Reverse(*votes));
@@ -207,8 +207,8 @@ mod tests {
     use super::*;
     use alphorn_types::{Bitfield, Slot, Support, Unit};
 
-    fn body(votes: u32, bytes: usize) -> Arc<CollectionBody> {
-        Arc::new(CollectionBody {
+    fn body(votes: u32, bytes: usize) -> Arc<EvidenceBody> {
+        Arc::new(EvidenceBody {
             slot: Slot(0),
             unit: Unit::default(),
             sender: 0,

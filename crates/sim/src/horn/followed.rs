@@ -1,6 +1,6 @@
 //! What is seen of a slot whose votes are followed: which of them are where, and since when.
 
-use super::message::{AggregateBody, BlockBody, CollectionBody};
+use super::message::{BlockBody, EvidenceBody};
 use super::plan::Plan;
 use super::watch::Milestones;
 use alphorn_types::{Bitfield, Slot};
@@ -15,11 +15,11 @@ pub(super) struct Followed {
     /// Votes in all.
     pub(super) votes: u64,
     /// Published evidence by unit below the committees.
-    pub(super) aggregates: Vec<Vec<Arc<AggregateBody>>>,
+    pub(super) aggregates: Vec<Vec<Arc<EvidenceBody>>>,
     /// Votes in published aggregates, by cell; none where these are collections.
     pub(super) aggregated: Option<Vec<Bitfield>>,
     /// Published collections by committee.
-    pub(super) collections: Vec<Vec<Arc<CollectionBody>>>,
+    pub(super) collections: Vec<Vec<Arc<EvidenceBody>>>,
     /// Votes in published collections, by committee.
     pub(super) collected: Vec<Bitfield>,
     /// Votes of the best accepted collection of each committee, node by node.
@@ -111,7 +111,7 @@ impl Followed {
     }
 
     /// A node accepts a collection: whether the proposer can credit more by it.
-    pub(super) fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) -> bool {
+    pub(super) fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<EvidenceBody>) -> bool {
         let committee = usize::from(body.unit.committee);
         let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];

@@ -34,12 +34,6 @@ pub(crate) struct EvidenceBody {
     pub data: Bytes,
 }
 
-/// Evidence of a unit below the committees.
-pub(crate) type AggregateBody = EvidenceBody;
-
-/// Evidence of a committee.
-pub(crate) type CollectionBody = EvidenceBody;
-
 /// What a job summed: supports by number of their unit.
 pub(crate) type Parts = Arc<[(u32, Arc<Support>)]>;
 
@@ -62,9 +56,9 @@ pub(crate) enum Item {
     /// A vote.
     Vote(Bytes),
     /// An aggregate.
-    Aggregate(Arc<AggregateBody>),
+    Aggregate(Arc<EvidenceBody>),
     /// A collection.
-    Collection(Arc<CollectionBody>),
+    Collection(Arc<EvidenceBody>),
     /// A block.
     Block(Arc<BlockBody>),
 }

@@ -6,7 +6,7 @@
 
 use super::cast::{Casts, Unsent};
 use super::fetch::Blocks;
-use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner, Item, Parts};
+use super::message::{BlockBody, EvidenceBody, HornMessage, Inner, Item, Parts};
 use super::own::Own;
 use super::plan::{Plan, TopicId};
 use super::station::{Origin, Pending, Station};
@@ -34,11 +34,11 @@ pub(crate) enum HornDelivery {
     /// A hosted validator publishes its vote of a slot, of so many bytes.
     Voted(Slot, Validator, u64),
     /// A hosted aggregator publishes.
-    Aggregated(Arc<AggregateBody>),
+    Aggregated(Arc<EvidenceBody>),
     /// A hosted collector publishes.
-    Collected(Arc<CollectionBody>),
+    Collected(Arc<EvidenceBody>),
     /// A collection was accepted.
-    Accepted(Arc<CollectionBody>),
+    Accepted(Arc<EvidenceBody>),
     /// The hosted proposer publishes.
     Proposed(Arc<BlockBody>),
     /// A block was accepted.

@@ -4,7 +4,7 @@
 //! run: the first that was published with exactly these signers.
 
 use super::followed::Followed;
-use super::message::{BlockBody, CollectionBody, Parts};
+use super::message::{BlockBody, EvidenceBody, Parts};
 use super::plan::Plan;
 use super::watch::Watch;
 use alphorn_proto::chain::Chain;
@@ -91,7 +91,7 @@ fn carried(
     slot: Slot,
     committee: u16,
     signers: &Bitfield,
-    of: Option<(&&Followed, &Arc<CollectionBody>)>,
+    of: Option<(&&Followed, &Arc<EvidenceBody>)>,
 ) -> Vec<Inclusion> {
     let layout = &plan.config.layout;
     let start = layout.committee_range(committee).start;

@@ -5,7 +5,7 @@
 //! are the first of each cell and committee, a block is told of a sample of its receivers. What single nodes do
 //! is told of a few of them by the world ([`World::follow`](crate::world::World)).
 
-use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Inner};
+use super::message::{BlockBody, EvidenceBody, HornMessage, Inner};
 use super::plan::Plan;
 use crate::gossip::Message;
 use crate::scenario::{Scenario, hex};
@@ -326,7 +326,7 @@ impl Teller {
     }
 
     /// An aggregate is published; `votes` of its cell stand in one by now.
-    pub(super) fn aggregated(&mut self, now_ns: u64, body: &AggregateBody, votes: usize) {
+    pub(super) fn aggregated(&mut self, now_ns: u64, body: &EvidenceBody, votes: usize) {
         let Some(cell) = body.unit.cell() else {
             return;
         };
@@ -352,7 +352,7 @@ impl Teller {
     }
 
     /// A collection is published.
-    pub(super) fn published(&mut self, now_ns: u64, body: &CollectionBody) {
+    pub(super) fn published(&mut self, now_ns: u64, body: &EvidenceBody) {
         let max = self.collections_max;
         let Some(told) = self.told(body.slot) else {
             return;

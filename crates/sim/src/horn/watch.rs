@@ -5,7 +5,7 @@
 //! its parts. A vote is counted once: each collection of a block credits somebody anew.
 
 use super::followed::Followed;
-use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Parts};
+use super::message::{BlockBody, EvidenceBody, HornMessage, Parts};
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use super::tell::Teller;
@@ -223,7 +223,7 @@ impl Watch {
         self.at(self.plan.voted_slot(block)?, now_ns)
     }
 
-    fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
+    fn aggregate(&mut self, now_ns: u64, body: &Arc<EvidenceBody>) {
         let (post, unit) = (self.plan.post(body.unit) as usize, body.unit);
         self.check(body.slot, unit, body.sender, &body.support, &body.parts);
         if let Some((followed, _)) = self.at(body.slot, now_ns) {
@@ -258,7 +258,7 @@ impl Watch {
         }
     }
 
-    fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
+    fn collection(&mut self, now_ns: u64, body: &Arc<EvidenceBody>) {
         self.check(
             body.slot,
             body.unit,
@@ -303,7 +303,7 @@ impl Watch {
         Support::from_multiplicities(&counts).ok()
     }
 
-    fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) {
+    fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<EvidenceBody>) {
         self.accepted += 1;
         if self.plan.host(body.sender) != node {
             self.useful_bytes += body.data.len() as u64;
@@ -326,7 +326,7 @@ impl Watch {
     }
 
     /// Tells what the proposer has of a committee.
-    fn credit(&mut self, now_ns: u64, body: &CollectionBody) {
+    fn credit(&mut self, now_ns: u64, body: &EvidenceBody) {
         let place = self.plan.place(body.slot).map(|place| place as usize);
         let (Some(teller), Some(place)) = (&mut self.teller, place) else {
             return;

@@ -4,7 +4,7 @@ use super::{Broadcasts, drawn};
 use crate::fault::{Parameters, Wrap};
 use crate::gossip::{self, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{AggregateBody, CollectionBody, HornMessage, HornWork, Inner, Item, Plan};
+use crate::horn::{EvidenceBody, HornMessage, HornWork, Inner, Item, Plan};
 use crate::role::{Input, Output};
 use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
@@ -97,7 +97,7 @@ pub(super) struct EarlyCollection {
     due: BTreeMap<Time, Slot>,
     peers: Peers,
     /// By slot and cell.
-    largest: BTreeMap<(Slot, u32), Arc<AggregateBody>>,
+    largest: BTreeMap<(Slot, u32), Arc<EvidenceBody>>,
     /// What its machine need not publish any more: by slot and collector.
     published: BTreeSet<(Slot, u32)>,
     unsent: Broadcasts,
@@ -154,7 +154,7 @@ impl EarlyCollection {
     }
 
     /// The collection of a collector, as its message and as whoever looks at a run reads it.
-    fn collection(&self, slot: Slot, committee: u16, sender: u32) -> Option<CollectionBody> {
+    fn collection(&self, slot: Slot, committee: u16, sender: u32) -> Option<EvidenceBody> {
         let (plan, layout) = (&self.plan, &self.plan.config.layout);
         let (vote, parts) = self.parts(slot, committee)?;
         let unit = layout.committee(committee);
@@ -198,7 +198,7 @@ impl EarlyCollection {
         collection.envelope = plan.bench.sign(slot, Validator(sender), role, message)?;
         let data = collection.encode(&plan.format, &no_references).ok()?.into();
         let signers = collection.evidence.support.signers();
-        Some(CollectionBody {
+        Some(EvidenceBody {
             slot,
             unit,
             sender,
@@ -241,7 +241,7 @@ impl EarlyCollection {
         self.largest.retain(|(of, _), _| *of > slot);
     }
 
-    fn is_published(&self, body: &CollectionBody) -> bool {
+    fn is_published(&self, body: &EvidenceBody) -> bool {
         self.published.contains(&(body.slot, body.sender))
     }
 
