@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use alphorn_exec::Backend;
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{
-    Announce, Broadcast, CHUNK_BYTES_MAX, Config, Input, Known, Limits, Message, Output, Place,
-    Policy, PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
+    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy,
+    PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
     Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy, Subject,
@@ -80,7 +80,7 @@ pub fn broadcast_message(data: &[u8]) -> bool {
     let Some((&which, bytes)) = data.split_first() else {
         return false;
     };
-    let len = 100 + which / 3 % 2;
+    let len = 102 + which / 3 % 2;
     match which % 3 {
         0 => decodes(ristretto(), len, bytes, true),
         1 => decodes(&Rs::new(PAYLOAD_BYTES_MAX), len, bytes, true),
@@ -160,7 +160,7 @@ fn messages<C: Coding>(code: &C, len: u8) -> Vec<Vec<u8>> {
 /// Every message of every code.
 pub(crate) fn broadcast_message_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (which, len) in [(0, 100), (3, 101)] {
+    for (which, len) in [(0, 102), (3, 103)] {
         let codes = [
             messages(ristretto(), len),
             messages(&Rs::new(PAYLOAD_BYTES_MAX), len),
@@ -279,7 +279,8 @@ fn config() -> Config {
         payload_bytes_max: PAYLOAD_BYTES_MAX,
         policy: PolicyChoice::Fixed(Policy {
             chunks: 3,
-            chunk_bytes_max: CHUNK_BYTES_MAX,
+            // Payloads of the seeds take one generation and two.
+            chunk_bytes_max: 34,
             burst: [4, 3, 2],
             credit_milli: 700,
             push_pct: 0,
@@ -302,10 +303,10 @@ fn config() -> Config {
 /// Scripts in which a broadcast begins, is received, asked for, decoded and over.
 pub(crate) fn broadcast_roles_seeds() -> Vec<Vec<u8>> {
     let scripts = [
-        messages(&Rs::new(PAYLOAD_BYTES_MAX), 100),
-        messages(&Model16::new(PAYLOAD_BYTES_MAX), 100),
-        messages(&Rs::new(PAYLOAD_BYTES_MAX), 101),
-        messages(&Model16::new(PAYLOAD_BYTES_MAX), 101),
+        messages(&Rs::new(PAYLOAD_BYTES_MAX), 102),
+        messages(&Model16::new(PAYLOAD_BYTES_MAX), 102),
+        messages(&Rs::new(PAYLOAD_BYTES_MAX), 103),
+        messages(&Model16::new(PAYLOAD_BYTES_MAX), 103),
     ];
     let script = |(which, messages): (usize, Vec<Vec<u8>>)| {
         let mut script = vec![which as u8];

@@ -59,7 +59,8 @@ pub struct Config {
     pub payload_bytes_max: u32,
     /// Whether pieces are sent on; without, the node is a leaf that only receives and publishes.
     pub relay: bool,
-    /// How far pieces are pushed.
+    /// How far pieces are pushed, and how payloads are cut: with `reference_uplink_bps` and
+    /// `reference_latency_ns` the same on all nodes of a network, or they refuse each other's headers.
     pub policy: PolicyChoice,
     /// Uplink of this node, bits a second.
     pub uplink_bps: u64,
@@ -254,7 +255,7 @@ impl Config {
             16,
         )?;
         range("broadcast_ttl_ns", self.broadcast_ttl_ns, 1, hour_ns)?;
-        // One of the longest payload, however its source cuts it.
+        // One of the longest payload, whatever the policy.
         let least = payload * PAYLOADS_PER_BROADCAST;
         range("memory_bytes_max", self.memory_bytes_max, least, u64::MAX)
     }

@@ -511,10 +511,6 @@ impl<C: Coding> Known for Broadcast<C> {
     }
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {
-        if self.schedule.is_scheduled(&header.subject) {
-            Ok(())
-        } else {
-            Err(Reject::NotScheduled)
-        }
+        self.check_header(header)
     }
 }

@@ -12,8 +12,9 @@ pub enum Reject {
     /// Longer than any message may be.
     #[error("longer than a message may be")]
     TooLong,
-    /// Length other than header and tag imply, or counts that contradict each other.
-    #[error("length or counts contradict the header")]
+    /// Length other than header and tag imply, counts that contradict each other, or a payload cut
+    /// otherwise than by the policy of the network.
+    #[error("length or counts contradict the header or the policy")]
     BadLength,
     /// A piece of a broadcast whose header is not here; it waits.
     #[error("its header is not here yet")]

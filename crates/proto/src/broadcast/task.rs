@@ -46,6 +46,7 @@ impl<C: Coding> Foreign for CodeJob<C> {
             };
         };
         let (n, bytes) = (size.n.max(1), size.payload_bytes);
+        let shard_bytes = self.work.shard_bytes();
         let elements = bytes.div_ceil(ELEMENT_BYTES);
         let prior_ns = match size.op {
             // All chunks together have the elements of the payload.
@@ -57,14 +58,14 @@ impl<C: Coding> Foreign for CodeJob<C> {
             CodeOp::RlncRecode => elements * PRODUCT_PS / 1000,
             CodeOp::RlncDecode => n * elements * PRODUCT_PS / 1000,
             CodeOp::RsVerify => n * bytes.div_ceil(16) * HASH_PS_PER_BYTE / 1000,
-            CodeOp::RsEncode | CodeOp::RsDecode => 4 * bytes * SHARD_PS_PER_BYTE / 1000,
+            CodeOp::RsEncode | CodeOp::RsDecode => shard_bytes * SHARD_PS_PER_BYTE / 1000,
         };
         Features {
             kind: KIND_CODED + 1 + size.op as u16,
             class: bytes.max(1).next_power_of_two().trailing_zeros() as u8,
             inputs: u32::try_from(n).unwrap_or(u32::MAX),
             prior_ns,
-            memory_bytes: 2 * bytes,
+            memory_bytes: bytes + bytes.max(shard_bytes),
         }
     }
 
@@ -113,6 +114,8 @@ mod tests {
         let features = commit.features();
         assert_eq!((commit.name(), features.inputs), ("rs_encode", 4));
         assert!(features.prior_ns > 0 && features.kind > KIND_CODED);
+        // Sixteen shards of 128 bytes, and the payload.
+        assert_eq!(features.memory_bytes, 16 * 128 + 500);
 
         let sign = CodeJob {
             code,

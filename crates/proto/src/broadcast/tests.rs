@@ -2,6 +2,7 @@
 
 mod attacks;
 mod delivery;
+mod headers;
 mod net;
 mod places;
 mod privacy;

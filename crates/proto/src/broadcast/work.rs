@@ -164,6 +164,19 @@ impl<C: Coding> Work<C> {
         }
     }
 
+    /// Bytes of all shards that are made; 0 where none are.
+    pub(super) fn shard_bytes(&self) -> u64 {
+        match self {
+            Work::Commit { payload, cut, .. } => {
+                let chunks = usize::from(cut.chunks.max(1));
+                let unit = payload.len().div_ceil(chunks).next_multiple_of(64);
+                u64::from(cut.shards_total) * unit as u64
+            }
+            Work::Decode { header, .. } => u64::from(header.shards_total) * u64::from(header.unit),
+            _ => 0,
+        }
+    }
+
     /// Does the work; nothing for signatures, which are the driver's.
     pub fn run(&self, code: &C) -> Option<Product<C>> {
         Some(match self {

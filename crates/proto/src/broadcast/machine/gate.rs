@@ -6,7 +6,7 @@ use crate::broadcast::message::{Announce, Message, rides_along};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Output, Priority, Step};
-use crate::rlnc::{Coding, Header, Id};
+use crate::rlnc::{Coding, Cut, Header, Id};
 use crate::{Evidence, Peer};
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl<C: Coding> Broadcast<C> {
         if announce.header.strategy != self.code.strategy() {
             return self.refuse(from, Reject::Malformed);
         }
-        if !self.schedule.is_scheduled(&announce.header.subject) {
-            return self.refuse(from, Reject::NotScheduled);
+        if let Err(reason) = self.check_header(&announce.header) {
+            return self.refuse(from, reason);
         }
         let peer = &mut self.peers[usize::from(from)];
         let waiting = &mut self.gate.candidates;
@@ -102,6 +102,24 @@ impl<C: Coding> Broadcast<C> {
         }
         peer.headers += 1;
         self.verify_headers(now);
+    }
+
+    /// Whether a header may begin a broadcast, as far as it shows before its signature is verified.
+    pub(super) fn check_header(&self, header: &Header) -> Result<(), Reject> {
+        if !self.schedule.is_scheduled(&header.subject) {
+            return Err(Reject::NotScheduled);
+        }
+        // Bursts are made for pieces of this length: in another cut one piece could be the payload.
+        let policy = self.config.policy_for(header.len);
+        let cut = Cut {
+            chunks: header.chunks,
+            shards_total: header.shards_total,
+            generations: header.generations,
+        };
+        if policy.cut(header.strategy, header.len as usize) != cut {
+            return Err(Reject::BadLength);
+        }
+        Ok(())
     }
 
     /// Begins to verify every header that may be: one at a time of each sender.

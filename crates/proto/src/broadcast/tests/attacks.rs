@@ -15,7 +15,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::sync::Arc;
 
-const POLICY: Policy = Policy {
+pub(super) const POLICY: Policy = Policy {
     chunks: 8,
     chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [12, 12, 12],
@@ -33,14 +33,18 @@ fn model() -> Model16 {
     Model16::new(CODE_BYTES_MAX)
 }
 
-fn published<C: Coding>(code: &C, subject: Subject, len: usize) -> Published<C> {
+pub(super) fn published<C: Coding>(code: &C, subject: Subject, len: usize) -> Published<C> {
     let published = code.publish(subject, &payload(len), POLICY.cut(code.strategy(), len));
     published.unwrap()
 }
 
 /// Node 0 has peers 1.. that only say what the test makes them say.
 fn star(peers: usize) -> Net<Model16> {
-    let mut net = Net::new(model(), config(POLICY), peers + 1, 2, 1);
+    star_of(peers, config(POLICY))
+}
+
+pub(super) fn star_of(peers: usize, config: Config) -> Net<Model16> {
+    let mut net = Net::new(model(), config, peers + 1, 2, 1);
     net.links = vec![vec![0]; peers + 1];
     net.links[0] = (1..=peers).collect();
     for peer in 0..peers as u64 {
@@ -360,11 +364,13 @@ fn trap_17_floods_are_bounded() {
 /// Points are decoded once for each generation, however often its commitments come.
 #[test]
 fn trap_17_commitments_that_are_here_are_not_read_again() {
-    let mut net = star(2);
-    let cut = Cut {
-        generations: 2,
-        ..POLICY.cut(net.code.strategy(), 10_000)
+    let policy = Policy {
+        chunk_bytes_max: 700,
+        ..POLICY
     };
+    let mut net = star_of(2, config(policy));
+    let cut = policy.cut(net.code.strategy(), 10_000);
+    assert_eq!(cut.generations, 2);
     let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
     let announce = net.announce(&published);
     let (id, header) = (announce.id, &published.header);

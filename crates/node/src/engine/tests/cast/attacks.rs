@@ -1,7 +1,7 @@
 //! Sources and peers that lie, and what is dropped for want of room.
 
 use super::*;
-use alphorn_proto::rlnc::{Cut, Published};
+use alphorn_proto::rlnc::Published;
 
 /// The signature of a source over a header, which anybody can make with the model.
 fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
@@ -95,9 +95,10 @@ impl Lie<'_> {
 
 /// Headers of these subjects, signed by nobody.
 fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
-    let network_id = broadcast::Config::default().limits.network_id;
+    let config = broadcast::Config::default();
+    let (network_id, policy) = (config.limits.network_id, config.policy_for(64));
     let frame = |subject: &Subject| {
-        let cut = Cut::auto(code.strategy(), 64);
+        let cut = policy.cut(code.strategy(), 64);
         let Published {
             header, anchors, ..
         } = code.publish(*subject, &[5; 64], cut).unwrap();
