@@ -252,7 +252,8 @@ fn drive<C: Coding>(code: C, script: &[u8], is_valid: fn(&C::Piece) -> bool) -> 
                 _ => {}
             }
         }
-        assert!(node.live_count() <= LIVE_MAX, "too many broadcasts");
+        // A second header of each subject.
+        assert!(node.live_count() <= 2 * LIVE_MAX, "too many broadcasts");
         assert!(node.waiting_count() <= WAITING_MAX, "too much waits");
     }
     all_decode && script.len() >= 4

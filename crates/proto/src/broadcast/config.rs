@@ -75,12 +75,14 @@ pub struct Config {
     /// Places that this node deals to its peers, see [`Place`](super::Place): as many as it seeks to
     /// have, at most [`PEERS_MAX`]. Peers beyond have none.
     pub places: u16,
-    /// Broadcasts alive, at most.
+    /// Broadcasts alive, at most, without the second headers of their subjects. Where they or their
+    /// bytes would be more, those of the greatest kind ([`Subject::kind`]) give way first, and of it
+    /// those of the source that has most.
     pub live_max: u16,
     /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
     pub live_subject_max: u8,
-    /// Bytes that all live broadcasts may take: one that could not have all that may be kept of it is
-    /// not taken.
+    /// Bytes that all live broadcasts may take: one that could not have all that may be kept of it,
+    /// even if others give way, is not taken.
     pub memory_bytes_max: u64,
     /// Messages without header that wait, of one peer and of all, at most.
     pub orphans_peer_max: u8,

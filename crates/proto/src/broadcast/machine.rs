@@ -273,15 +273,15 @@ impl<C: Coding> Broadcast<C> {
         self.ids.iter().copied()
     }
 
-    /// How many broadcasts are alive.
+    /// How many broadcasts are alive, second headers of their subjects among them.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }
 
     /// The most bytes that is kept of the broadcasts that are alive, whatever peers send.
     pub fn memory_bytes(&self) -> u64 {
-        let each = self.live.iter().map(|live| memory_bytes(&live.header));
-        each.sum()
+        let kept = self.live.iter().filter(|live| !live.convicted);
+        kept.map(|live| memory_bytes(&live.header)).sum()
     }
 
     /// Headers and messages without header that wait.
@@ -444,7 +444,7 @@ impl<C: Coding> Broadcast<C> {
                 continue;
             }
             if live.expires <= now {
-                self.close(index);
+                self.expire(index);
                 continue;
             }
             if live.burst_at <= now {
@@ -459,6 +459,19 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
+    /// The time of a broadcast is over.
+    fn expire(&mut self, index: usize) {
+        let live = &self.live[index];
+        if !live.is_full() && !live.convicted {
+            self.out.push_back(Output::Withheld {
+                id: live.id,
+                subject: live.header.subject,
+                header: live.announce.evidence(),
+            });
+        }
+        self.close(index);
+    }
+
     /// Ends a broadcast and frees all that it holds.
     fn close(&mut self, index: usize) {
         self.ids.swap_remove(index);
@@ -467,13 +480,6 @@ impl<C: Coding> Broadcast<C> {
             self.closed.pop_front();
         }
         self.closed.push_back(live.id);
-        if !live.is_full() && !live.convicted {
-            self.out.push_back(Output::Withheld {
-                id: live.id,
-                subject: live.header.subject,
-                header: live.announce.evidence(),
-            });
-        }
         self.progress(live.id, Step::Expired);
         self.due_changed = true;
     }

@@ -13,7 +13,8 @@ use crate::broadcast::Schedule;
 use crate::rlnc::Subject;
 use crate::wire::Kind;
 
-/// What [`Subject::kind`] is for a block; its index is 0.
+/// What [`Subject::kind`] is for a block; its index is 0. The least kind: where room is short,
+/// collections give way to it.
 pub const KIND_BLOCK: u8 = 1;
 /// What [`Subject::kind`] is for a collection; its index is the committee.
 pub const KIND_COLLECTION: u8 = 2;

@@ -119,21 +119,42 @@ impl<C: Coding> Broadcast<C> {
         if policy.cut(header.strategy, header.len as usize) != cut {
             return Err(Reject::BadLength);
         }
+        self.check_room(header)
+    }
+
+    /// Whether a subject may have one more header, and its first one finds room: a second one is
+    /// evidence, of which nothing else is kept.
+    fn check_room(&self, header: &Header) -> Result<(), Reject> {
+        let same = |live: &&Live<C>| live.header.subject == header.subject;
+        let count = self.live.iter().filter(same).count();
+        if count >= usize::from(self.config.live_subject_max) {
+            return Err(Reject::Equivocation);
+        }
+        if count == 0 && self.giving_way(header, false).is_none() {
+            return Err(Reject::LiveFull);
+        }
         Ok(())
     }
 
     /// Begins to verify every header that may be: one at a time of each sender.
     fn verify_headers(&mut self, now: Time) {
-        for at in 0..self.gate.candidates.len() {
-            if self.gate.candidates[at].verifying {
-                continue;
-            }
+        let mut at = 0;
+        while let Some(candidate) = self.gate.candidates.get(at) {
             let busy = self.gate.busy();
-            let candidate = &mut self.gate.candidates[at];
             let free = |(peer, _): &(PeerIndex, _)| !busy.contains(peer);
-            let Some(first) = candidate.announces.iter().position(free) else {
+            let first = candidate.announces.iter().position(free);
+            let Some(first) = first.filter(|_| !candidate.verifying) else {
+                at += 1;
                 continue;
             };
+            if let Err(reason) = self.check_room(&candidate.announces[first].1.header) {
+                let candidate = self.gate.candidates.remove(at);
+                self.release_headers(&candidate);
+                self.refused.add(reason);
+                continue;
+            }
+            let candidate = &mut self.gate.candidates[at];
+            at += 1;
             candidate.announces.swap(0, first);
             candidate.verifying = true;
             let announce = candidate.announces[0].1.clone();
@@ -167,6 +188,12 @@ impl<C: Coding> Broadcast<C> {
         self.verify_headers(now);
     }
 
+    fn release_headers(&mut self, candidate: &Candidate<C>) {
+        for (peer, _) in &candidate.announces {
+            self.release_header(*peer);
+        }
+    }
+
     fn release_header(&mut self, peer: PeerIndex) {
         if let Some(peer) = self.peers.get_mut(usize::from(peer)) {
             peer.headers = peer.headers.saturating_sub(1);
@@ -175,25 +202,25 @@ impl<C: Coding> Broadcast<C> {
 
     /// A header is valid: the first of its subject begins a broadcast, the second is evidence.
     fn admit(&mut self, now: Time, candidate: Candidate<C>) {
-        for (peer, _) in &candidate.announces {
-            self.release_header(*peer);
-        }
+        self.release_headers(&candidate);
         let announce = self.with_anchor(&candidate);
         let subject = announce.header.subject;
+        if let Err(reason) = self.check_room(&announce.header) {
+            return self.refused.add(reason);
+        }
         let same = |live: &Live<C>| live.header.subject == subject;
-        let others = self.live.iter().filter(|live| same(live)).count();
-        if others >= usize::from(self.config.live_subject_max) {
-            return self.refused.add(Reject::Equivocation);
-        }
-        if !self.has_room_for(&announce.header) {
-            return self.refused.add(Reject::LiveFull);
-        }
         let first = self.live.iter().position(same);
         let basket = self.code.basket(&announce.header);
         let mut live = Live::new(&self.code, &self.config, announce, basket, now);
         self.order_peers(&mut live);
         live.convicted = first.is_some();
-        if !live.convicted {
+        if let Some(first) = first {
+            // Second headers take no room, so there are no more of them than of first ones.
+            live.expires = self.live[first].expires;
+        } else {
+            if let Some(going) = self.giving_way(&live.header, false) {
+                self.make_room(&going);
+            }
             live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
             super::shuffle(&mut live.shard_ties, &mut self.rng);
         }

@@ -4,26 +4,29 @@ use super::{Broadcast, Task, below};
 use crate::broadcast::config::SourcePrivacy;
 use crate::broadcast::live::{Live, Phase, memory_bytes};
 use crate::broadcast::message::{Announce, rides_along};
+use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Output, Step, Unpublished};
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
 use alphorn_scheme::Bytes;
 use alphorn_types::Time;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<C: Coding> Broadcast<C> {
     pub(super) fn on_publish(&mut self, now: Time, subject: Subject, payload: Bytes) {
-        let own = |live: &Live<C>| live.own && live.header.subject == subject;
+        let own = self.live.iter().filter(|live| live.own);
         let begun = self.jobs.iter().filter_map(|pending| match &pending.task {
             Task::Commit { subject } => Some(*subject),
             Task::Sign { published, .. } => Some(published.header.subject),
             _ => None,
         });
-        let begun: Vec<Subject> = begun.collect();
-        if self.live.iter().any(own) || begun.contains(&subject) {
+        let begun: Vec<Subject> = begun.chain(own.map(|live| live.header.subject)).collect();
+        if begun.contains(&subject) {
             return self.unpublished(subject, Unpublished::Twice);
         }
-        if self.live.len() + begun.len() >= usize::from(self.config.live_max) {
+        if begun.len() >= usize::from(self.config.live_max) {
             return self.unpublished(subject, Unpublished::LiveFull);
         }
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -82,9 +85,10 @@ impl<C: Coding> Broadcast<C> {
         if self.find(&id).is_some() {
             return self.unpublished(subject, Unpublished::Twice);
         }
-        if !self.has_room_for(&header) {
+        let Some(going) = self.giving_way(&header, true) else {
             return self.unpublished(subject, Unpublished::LiveFull);
-        }
+        };
+        self.make_room(&going);
         let first = anchors.first().filter(|_| rides_along(&self.code, &header));
         let announce = Announce::new(&self.code, id, header, auth, first.cloned());
         let empty = self.code.basket(&announce.header);
@@ -107,10 +111,33 @@ impl<C: Coding> Broadcast<C> {
         self.adopt(now, &id);
     }
 
-    /// Whether one more broadcast may be alive.
-    pub(super) fn has_room_for(&self, header: &Header) -> bool {
-        self.live.len() < usize::from(self.config.live_max)
-            && self.memory_bytes() + memory_bytes(header) <= self.config.memory_bytes_max
+    /// The subjects whose broadcasts give way to one more, which is `own` or a peer's; none if it
+    /// finds no room.
+    pub(super) fn giving_way(&self, header: &Header, own: bool) -> Option<Vec<Subject>> {
+        let mut going: Vec<Subject> = Vec::new();
+        loop {
+            let stays = |live: &&Live<C>| {
+                !live.convicted && (live.own || !going.contains(&live.header.subject))
+            };
+            let stays: Vec<&Live<C>> = self.live.iter().filter(stays).collect();
+            let bytes: u64 = stays.iter().map(|live| memory_bytes(&live.header)).sum();
+            let is_full = stays.len() >= usize::from(self.config.live_max);
+            if !is_full && bytes + memory_bytes(header) <= self.config.memory_bytes_max {
+                return Some(going);
+            }
+            going.push(heaviest(&stays, header, own, is_full)?);
+        }
+    }
+
+    /// Ends what gives way, with the second headers of its subjects.
+    pub(super) fn make_room(&mut self, going: &[Subject]) {
+        for index in (0..self.live.len()).rev() {
+            let live = &self.live[index];
+            if !live.own && going.contains(&live.header.subject) {
+                self.refused.add(Reject::LiveFull);
+                self.close(index);
+            }
+        }
     }
 
     pub(super) fn insert(&mut self, live: Live<C>) {
@@ -162,6 +189,39 @@ impl<C: Coding> Broadcast<C> {
             self.wake = true;
         }
     }
+}
+
+/// What gives way first of those that are alive: of the greatest kind, and of the source that has most
+/// of it, the newest. It gives way to a lesser kind, to an own one, and to a source that has less
+/// even with one more.
+fn heaviest<C: Coding>(
+    stays: &[&Live<C>],
+    header: &Header,
+    own: bool,
+    by_count: bool,
+) -> Option<Subject> {
+    let load = |header: &Header| match by_count {
+        true => 1,
+        false => memory_bytes(header),
+    };
+    let source = |header: &Header| (header.subject.kind, header.subject.source);
+    let mut loads: BTreeMap<(u8, u32), u64> = BTreeMap::new();
+    let others = || stays.iter().filter(|live| !live.own);
+    for live in others() {
+        *loads.entry(source(&live.header)).or_default() += load(&live.header);
+    }
+    let (first, most) = loads
+        .iter()
+        .max_by_key(|((kind, _), load)| (*kind, **load))?;
+    let with_it = loads.get(&source(header)).unwrap_or(&0) + load(header);
+    let gives_way = match first.0.cmp(&header.subject.kind) {
+        Ordering::Greater => true,
+        Ordering::Equal => own || *most > with_it,
+        Ordering::Less => false,
+    };
+    let of_it = others().filter(|live| source(&live.header) == *first);
+    let newest = of_it.max_by_key(|live| live.expires)?;
+    gives_way.then_some(newest.header.subject)
 }
 
 impl<C: Coding> Live<C> {

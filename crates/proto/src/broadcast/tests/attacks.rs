@@ -413,14 +413,21 @@ fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
     assert!((2..6).contains(&live), "{live}");
     assert!(net.nodes[0].memory_bytes() <= 16 << 20);
     assert_eq!(net.refused(Reject::LiveFull), 8 - live as u32);
-    let subject = Subject {
-        index: 9,
-        ..SUBJECT
-    };
-    let payload = payload(1_000_000);
-    net.input(0, Input::Publish { subject, payload });
-    net.run_ms(1);
-    assert_eq!(net.seen[0].unpublished, [Unpublished::LiveFull]);
+    // An own one finds room at the cost of others, but not of a lesser kind.
+    for kind in [SUBJECT.kind + 1, SUBJECT.kind] {
+        let index = 9;
+        let subject = Subject {
+            kind,
+            index,
+            ..SUBJECT
+        };
+        let payload = payload(1_000_000);
+        net.input(0, Input::Publish { subject, payload });
+        net.run_ms(1);
+        assert_eq!(net.seen[0].unpublished, [Unpublished::LiveFull]);
+    }
+    assert_eq!(net.nodes[0].live_count(), live);
+    assert!(net.nodes[0].memory_bytes() <= 16 << 20);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Signed headers of scheduled sources that cost others more than their duty is worth.
 
-use super::attacks::POLICY;
+use super::attacks::{POLICY, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Message, Reject};
-use crate::rlnc::{Coding, Cut, Model16, ModelRs};
+use crate::broadcast::{Config, Message, Reject};
+use crate::rlnc::{Coding, Cut, Id, Model16, ModelRs, Subject};
 
 /// A header of the payload in this cut, in bytes and as the simulator has it: it opens nothing.
 fn is_refused<C: Coding>(code: C, cut: Cut) {
@@ -39,4 +39,108 @@ fn payloads_are_cut_by_the_policy_of_the_network() {
         };
         is_refused(Model16::new(1 << 20), cut);
     }
+}
+
+/// Peer 1 brings a valid header of a payload of so many bytes, which is verified.
+fn receive(net: &mut Net<Model16>, subject: Subject, len: usize) -> Id {
+    let announce = net.announce(&published(&net.code, subject, len));
+    let id = announce.id;
+    net.receive(0, 1, Message::Header(announce));
+    net.run_ms(1);
+    id
+}
+
+fn collection(source: u32, index: u32) -> Subject {
+    Subject {
+        kind: 2,
+        source,
+        index,
+        ..SUBJECT
+    }
+}
+
+fn live_of(net: &Net<Model16>, ids: &[Id]) -> usize {
+    let live = net.nodes[0].live_ids();
+    live.filter(|id| ids.contains(id)).count()
+}
+
+/// Collectors that sign headers and withhold the rest fill neither the table nor the memory for a
+/// block, whether they sign one for a duty or two.
+#[test]
+fn blocks_find_room_among_collections() {
+    for (duties, len, memory_bytes_max) in [(64, 1_000, 1 << 30), (16, 1_000_000, 16 << 20)] {
+        let config = Config {
+            memory_bytes_max,
+            ..config(POLICY)
+        };
+        let mut net = star_of(1, config);
+        for index in 0..duties {
+            let subject = collection(index % 3, index);
+            receive(&mut net, subject, len);
+            receive(&mut net, subject, len + 1);
+        }
+        let live = net.nodes[0].live_count();
+        // Second headers take nothing from first ones.
+        assert!(live == 128 || (4..12).contains(&live), "{live}");
+        let block = Subject {
+            source: 3,
+            ..SUBJECT
+        };
+        let id = receive(&mut net, block, len);
+        assert_eq!(live_of(&net, &[id]), 1);
+        // One of them gave way, with its second header, and is not said to be withheld.
+        assert_eq!(net.nodes[0].live_count(), live - 1);
+        assert!(net.nodes[0].memory_bytes() <= memory_bytes_max);
+        assert!(net.seen[0].withheld.is_empty());
+        // No collection has a block give way.
+        for index in 100..164 {
+            receive(&mut net, collection(3, index), len);
+        }
+        assert_eq!(live_of(&net, &[id]), 1);
+    }
+}
+
+/// A source that has everything shares it with the next one, and what finds no room costs no
+/// verification, however often it comes.
+#[test]
+fn the_source_that_has_most_gives_way() {
+    let mut net = star_of(1, config(POLICY));
+    let mut of = |source: u32, count: u32| -> Vec<Id> {
+        let receive = |index| receive(&mut net, collection(source, index), 1_000);
+        (0..count).map(receive).collect()
+    };
+    let (first, second) = (of(0, 70), of(1, 40));
+    assert_eq!(live_of(&net, &first), 32);
+    assert_eq!(live_of(&net, &second), 32);
+    assert_eq!(net.seen[0].headers_verified, 64 + 32);
+    let again = receive(&mut net, collection(1, 39), 1_000);
+    assert_eq!(live_of(&net, &[again]), 0);
+    assert_eq!(net.seen[0].headers_verified, 64 + 32);
+    assert_eq!(net.reports, []);
+}
+
+/// A source signs header after header for one duty: no more are verified than are of use, but for
+/// those that peers brought at the same time.
+#[test]
+fn third_headers_are_not_verified() {
+    const PEERS: usize = 3;
+    let mut net = star_of(PEERS, config(POLICY));
+    for round in 0..100 {
+        let published = published(&net.code, SUBJECT, 1_000 + round);
+        let message = Message::Header(net.announce(&published));
+        let bytes = message.encode(&net.code, &published.header);
+        net.receive(0, 1 + round % PEERS, message);
+        if round >= 20 {
+            net.run_ms(1);
+            // Nor are its commitments read.
+            let read = net.nodes[0].decode(&bytes).err();
+            assert_eq!(read, Some(Reject::Equivocation));
+        }
+    }
+    let verified = net.seen[0].headers_verified;
+    assert!(verified <= 2 + PEERS, "{verified} headers");
+    assert_eq!(net.nodes[0].live_count(), 2);
+    assert_eq!(net.nodes[0].waiting_count(), 0);
+    assert_eq!(net.seen[0].evidence.len(), 1);
+    assert_eq!(net.reports, []);
 }

@@ -66,6 +66,7 @@ pub(super) struct Seen {
     pub(super) unpublished: Vec<Unpublished>,
     pub(super) full_at: Option<Time>,
     pub(super) cancelled: usize,
+    pub(super) headers_verified: usize,
     pub(super) needs: usize,
 }
 
@@ -115,7 +116,8 @@ impl<C: Coding> Net<C> {
         let uplink_bps = config.uplink_bps;
         // Eight headers and eight notes a peer, see the lecture.
         let waiting_max = usize::from(config.orphans_max) + 16 * usize::from(config.peers_max);
-        let limits = (usize::from(config.live_max), waiting_max);
+        // A second header of each subject.
+        let limits = (2 * usize::from(config.live_max), waiting_max);
         let config = Arc::new(config);
         let duties = Arc::new(|subject: &Subject| subject.slot == 7 && subject.source < 4);
         let node = |index: usize| {
@@ -267,6 +269,8 @@ impl<C: Coding> Net<C> {
 
     fn work(&mut self, node: usize, job: JobId, work: &Work<C>) {
         assert!(!work.name().is_empty());
+        let is_header = matches!(work, Work::VerifyHeader { .. });
+        self.seen[node].headers_verified += usize::from(is_header);
         let product = match work {
             Work::Sign { root, .. } => Some(Product::Signed(sign(root))),
             Work::VerifyHeader { announce, root } => {
