@@ -1,6 +1,7 @@
 //! `alphorn dashboard`: the page over a recorded trace.
 
 use crate::error::{Error, Result};
+use crate::report::say;
 use alphorn_dashboard::{Source, TraceFile, router};
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use anyhow::Context;
@@ -56,7 +57,7 @@ async fn serve(args: &Args, source: Source) -> Result<()> {
     let address = SocketAddr::new(args.listen, args.port);
     let listener = tokio::net::TcpListener::bind(address).await;
     let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
-    println!("http://{}/dashboard/", listener.local_addr()?);
+    say(&format!("http://{}/dashboard/", listener.local_addr()?))?;
     let app = Router::new()
         .route("/", get(|| async { Redirect::permanent("/dashboard/") }))
         .nest_service("/dashboard", router(source));

@@ -1,12 +1,13 @@
 //! `alphorn genesis`: the files of a network that begins later.
 
 use crate::error::Result;
+use crate::files::shown;
 use crate::files::validators::PublicKeys;
-use crate::node::files::GENESIS_TIME_MAX;
+use crate::node::files::{GENESIS_TIME_MAX, NetworkFile};
 use crate::node::lean::Lean;
-use crate::node::network::{NetworkOptions, Place, write_network};
+use crate::node::network::{Made, NetworkOptions, Place, write_network};
 use crate::options::Common;
-use crate::report::{Report, table};
+use crate::report::{Report, folder_of, not_beside, table};
 use alphorn_exec::Exec;
 use anyhow::{Context, anyhow};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -85,6 +86,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("genesis", args.common.seed);
+    let sink = args.common.sink();
+    let read = args.keys.iter().chain(&args.validator_config);
+    sink.check_apart(read.map(PathBuf::as_path))?;
     let mut options = args.network.clone();
     let keys = match &args.keys {
         Some(path) => Some(public_keys(args, path)?),
@@ -109,13 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     network.alphorn_keys = keys.is_some().then(|| KEYS.to_owned());
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     network.genesis_time = args.genesis_time.unwrap_or(now + args.delay);
+    let made = write_whole_network(&args.out, keys.as_ref(), &network, &places)?;
     let out = args.out.display();
-    std::fs::create_dir(&args.out)
-        .with_context(|| format!("--out {out}: must be a folder that is not there yet"))?;
-    if let Some(keys) = &keys {
-        keys.write(&args.out.join(KEYS))?;
-    }
-    let made = write_network(&args.out, &network, "alphorn", &places)?;
     let rows: Vec<Vec<String>> = made
         .iter()
         .zip(&places)
@@ -129,7 +128,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ]
         })
         .collect();
-    let sink = args.common.sink();
     let from_now = i128::from(network.genesis_time) - i128::from(now);
     sink.say(&format!(
         "{out}: {} validators of {} on {} nodes, slot 0 at {} ({from_now} s from now)\n{}",
@@ -141,13 +139,41 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ));
     let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
     let fields = serde_json::json!({
-        "folder": args.out,
+        "folder": shown(&args.out),
         "network": network,
         "nodes": made.iter().map(|made| &made.node).collect::<Vec<_>>(),
     });
     let fields = fields.as_object().cloned().unwrap_or_default();
-    let config = serde_json::json!({ "nodes": nodes, "out": args.out });
+    let config = serde_json::json!({ "nodes": nodes, "out": shown(&args.out) });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// Writes the folder under another name in the same place, and moves it when all of it is there.
+fn write_whole_network(
+    out: &Path,
+    keys: Option<&PublicKeys>,
+    network: &NetworkFile,
+    places: &[Place],
+) -> Result<Vec<Made>> {
+    let named = || format!("--out {}", out.display());
+    if out.symlink_metadata().is_ok() {
+        return Err(anyhow!("{}: must be a folder that is not there yet", named()).into());
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".alphorn-genesis-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    let folder = builder.tempdir_in(folder_of(out));
+    let folder = folder.map_err(|error| not_beside(out, &error));
+    let folder = folder.with_context(named)?;
+    if let Some(keys) = keys {
+        keys.write(&folder.path().join(KEYS))?;
+    }
+    let made = write_network(folder.path(), network, "alphorn", places)?;
+    std::fs::rename(folder.path(), out).with_context(named)?;
+    // It has another name now, under which it stays.
+    let _ = folder.keep();
+    Ok(made)
 }
 
 /// The public keys of the validators, each of which is one; proofs of possession hold.

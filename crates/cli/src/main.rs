@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 = what was asked holds, 1 = a check failed, 2 = usage or configuration.
 #![forbid(unsafe_code)]
+// They panic where nobody listens or the disk is full: `report` has `say` and `note`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod dashboard;
 mod devnet;
@@ -19,7 +21,9 @@ mod worker;
 
 // What commands share, and the analyses, are the laboratory's.
 use alphorn_lab::{bench, compare, explore, horn, lattice, sim, slot};
-use alphorn_lab::{calibration, error, keycache, machine, options, progress, report, text};
+use alphorn_lab::{
+    calibration, error, keycache, machine, options, overwrite, progress, report, text,
+};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Result;
 use mimalloc::MiMalloc;
@@ -107,7 +111,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = text::printable(&error.to_string(), ERROR_CHARS_MAX);
-            eprintln!("alphorn: {text}");
+            report::note(&format!("alphorn: {text}"));
             error.exit_code()
         }
     }

@@ -105,6 +105,8 @@ pub(crate) fn machines(
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("replay", args.common.seed);
+    let sink = args.common.sink();
+    sink.check_apart([args.file.as_path()])?;
     let name = || args.file.display().to_string();
     let file = File::open(&args.file).with_context(name)?;
     let record = Record::open(BufReader::with_capacity(1 << 20, file)).with_context(name)?;
@@ -118,7 +120,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let clock = Instant::now();
     let replayed = replay(record, horn, settings).with_context(name)?;
     let took_s = clock.elapsed().as_secs_f64();
-    let sink = args.common.sink();
     sink.say(&say(&header, &replayed, took_s));
     let machine = crate::machine::Machine::here(1, Default::default());
     let fields = serde_json::json!({

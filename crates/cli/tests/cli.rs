@@ -230,6 +230,21 @@ fn a_full_device_is_an_error_and_not_a_panic() {
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(!errors(&output).contains("panicked"), "{}", errors(&output));
     }
+    let full = || {
+        let file = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        Stdio::from(file.unwrap())
+    };
+    // What is said on the way is no part of the result.
+    let mut slot = command(cache.path(), &words("slot --validators 50 --json"));
+    let json = cache.path().join("slot.json");
+    let slot = slot.arg(&json).stdout(Stdio::null()).stderr(full());
+    assert_eq!(slot.status().unwrap().code(), Some(0));
+    assert!(json.exists());
+    for line in ["sim list", "dashboard --port 0", "slot --validators 1"] {
+        let mut command = command(cache.path(), &words(line));
+        let status = command.stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{line}");
+    }
 }
 
 #[test]

@@ -4,11 +4,16 @@ mod bench;
 mod file_tool;
 
 use bench::Bench;
-use file_tool::{changed, vote, votes};
+use file_tool::{ROOT, changed, vote, votes};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -524,7 +529,7 @@ fn nothing_that_exists_is_replaced_unasked() {
     let key = "--key other/interop-1.json --text a";
     bench
         .run(&format!("sign {key} --out keys/keystore-0.json"))
-        .expect(2, "exists");
+        .expect(2, "a key is there");
     bench
         .run(&format!(
             "sign {key} --out s.json --json keys/keystore-0.json"
@@ -536,10 +541,116 @@ fn nothing_that_exists_is_replaced_unasked() {
         .expect(0, "s.json");
     bench
         .run("aggregate s.json --out keys/keystore-0.json")
-        .expect(2, "exists");
+        .expect(2, "a key is there");
     assert!(unchanged());
+    // Of the file tool only what makes keys replaces one, and nothing else at all.
+    bench
+        .run(&format!("sign {key} --out more/s.json"))
+        .expect(2, "there is no folder more");
+    let pop = "keys inspect keys/keystore-0.json --pop --password-file password";
+    for line in [
+        &format!("sign {key} --out keys/keystore-0.json --force"),
+        "aggregate s.json --out keys/keystore-0.json --force",
+        &format!("{pop} --out keys/keystore-0.json --force"),
+        "slot --validators 5 --json keys/keystore-0.json",
+        "sim plan regress-gossip --out keys/keystore-0.json",
+        "worker --listen 127.0.0.1:0 --ready-file keys/keystore-0.json",
+    ] {
+        bench.run(line).expect(2, "keys/keystore-0.json");
+        assert!(unchanged(), "{line}");
+    }
+    // And what a command reads it does not write.
+    let (vote, password) = (
+        fs::read(bench.path("s.json")),
+        fs::read(bench.path("password")),
+    );
+    for line in [
+        &format!("{pop} --out password --force"),
+        &format!("sign {key} --out other/interop-1.json --force"),
+        "aggregate s.json --out s.json --force",
+        "aggregate s.json --out t.json --json s.json",
+        "verify s.json --json s.json",
+        "keys export keys/keystore-0.json --password-file password --new-password-file password \
+         --out password --force",
+    ] {
+        bench
+            .run(line)
+            .expect(2, "is read here, and cannot be written");
+    }
+    assert_eq!(fs::read(bench.path("s.json")).unwrap(), vote.unwrap());
+    assert_eq!(fs::read(bench.path("password")).unwrap(), password.unwrap());
     bench.run(&format!("{new} --force")).expect(0, "1 key");
     assert!(!unchanged());
+}
+
+/// Names of files are bytes; a report says them as well as text can.
+#[test]
+fn a_path_that_is_no_text_is_taken() {
+    let bench = Bench::new();
+    let name = OsStr::from_bytes(b"\xfe\xff");
+    let all = [
+        "keys new --scheme xmss --set test --interop 0 --count 2 --out @",
+        "keys list @",
+        "keys inspect @/interop-0.json",
+        &format!("sign --slot 3 --message {ROOT} --key @/interop-0.json --out @/a"),
+        &format!("sign --slot 3 --message {ROOT} --key @/interop-1.json --out @/b"),
+        "aggregate @/a --out @/c",
+        "aggregate @/b --out @/d",
+        "merge @/c @/d --out @/e",
+        "verify @/e --keys @/public-keys.json",
+        "keys new --password-file password --kdf-cost 10 --out @/real",
+        "keys export @/real/keystore-0.json --password-file password --new-password-file password \
+         --out @/copy --kdf-cost 10",
+        "keys import @/copy --password-file password --out @/back --kdf-cost 10",
+        "genesis --out @/net --nodes 1",
+        "aggregate @/a @/b --form proof --keys @/public-keys.json --out @/p",
+        "proof inspect @/p",
+        "proof bundle @/p --keys @/public-keys.json --out @/q",
+        "proof split @/q --entry 0 --keys @/public-keys.json --out @/r",
+    ];
+    for line in all {
+        let word = |word: &str| match word.strip_prefix('@') {
+            Some(rest) => {
+                let mut path = name.to_owned();
+                path.push(rest);
+                path
+            }
+            None => OsString::from(word),
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args(line.split_whitespace().map(word))
+            .args(["--json", "report.json"])
+            .current_dir(bench.path(""))
+            .env("ALPHORN_STATE_DIR", bench.path("state"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        let report = fs::read_to_string(bench.path("report.json")).unwrap();
+        assert!(report.contains('\u{fffd}'), "{line}: {report}");
+    }
+}
+
+/// A temporary file of a key is a key.
+#[test]
+fn keys_that_are_interrupted_leave_nothing() {
+    let bench = Bench::new();
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args("keys new --out keys --interop 0 --count 1000000".split(' '))
+            .current_dir(bench.path(""))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let files = || fs::read_dir(bench.path("keys")).map_or(0, Iterator::count);
+        while files() < 3 {
+            assert!(child.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(files(), 0);
+    }
 }
 
 #[test]
@@ -685,11 +796,11 @@ fn bad_options_name_the_bound() {
         ),
         (
             format!("{new} --interop 4194304"),
-            "the greatest is 4194303",
+            "--interop 4194304: 1 keys from there on: indices are below 4194304",
         ),
         (
             format!("{new} --interop 4294967295 --count 2"),
-            "more interop keys than indices",
+            "--interop 4294967295: 2 keys from there on",
         ),
         (
             format!("{new} --password-file password --kdf-cost 21"),

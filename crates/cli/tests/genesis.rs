@@ -10,6 +10,7 @@ use bench::Bench;
 use ports::two_ports;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,25 @@ fn what_no_node_can_run_is_refused_and_nothing_is_written() {
     bench
         .run("genesis --out net")
         .expect(2, "must be a folder that is not there yet");
+}
+
+/// A folder is there whole or not at all, and can be asked for again.
+#[test]
+fn a_network_that_is_cut_off_is_not_there() {
+    let bench = Bench::new();
+    let alphorn = env!("CARGO_BIN_EXE_alphorn");
+    // No file can be written: the first one ends the process, as a kill would.
+    let limited = format!("ulimit -f 0; exec {alphorn} genesis --out net");
+    let status = std::process::Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(bench.path(""))
+        .status();
+    assert!(!status.unwrap().success());
+    assert!(!bench.path("net").exists());
+    bench.run("genesis --out net").expect(0, "256 validators");
+    let mode = |name: &str| fs::metadata(bench.path(name)).unwrap().permissions().mode();
+    fs::create_dir(bench.path("plain")).unwrap();
+    assert_eq!(mode("net"), mode("plain"));
 }
 
 /// Two nodes from their files. How many duties are done depends on the machine's other work.

@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::progress::Bars;
-use crate::report::write_whole;
+use crate::report::{note, write_whole};
 use alphorn_bls::{
     G1Affine, InteropKey, PublicKey, Registry, interop_keys, load_key_cache,
     vartime_interop_public_keys, write_key_cache,
@@ -69,14 +69,16 @@ pub fn interop_registry(
         // The digest comes last: a crash in between leaves a cache that is not loaded.
         let write = || -> Result<()> {
             std::fs::create_dir_all(&folder)?;
+            // Where a umask keeps it private, a digest of before looks like a key.
+            let _ = std::fs::remove_file(&digest);
             write_key_cache(&cache, &registry, exec)?;
             write_whole(&digest, hex::encode(registry.digest()).as_bytes())
         };
         if let Err(error) = write() {
-            eprintln!(
+            note(&format!(
                 "alphorn: keys are not cached in {}: {error}",
                 folder.display()
-            );
+            ));
         }
     }
     Ok(InteropRegistry {

@@ -5,6 +5,8 @@
 //! The library behind `alphorn`: each module with `Args` and `run` is a command of it. No interface
 //! is promised.
 #![forbid(unsafe_code)]
+// They panic where nobody listens or the disk is full: `report` has `say` and `note`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod attack;
 pub mod bench;
@@ -21,6 +23,7 @@ pub mod lattice;
 mod levels;
 pub mod machine;
 pub mod options;
+pub mod overwrite;
 mod participation;
 pub mod picture;
 pub mod progress;

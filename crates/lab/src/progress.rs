@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar on a terminal, a line now and then anywhere else.
 
+use crate::report::note;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -32,11 +33,7 @@ impl Bars {
         let mut lines = None;
         if !std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
-            lines = Some(Lines::begin(
-                |line| eprintln!("{line}"),
-                FIRST_LINE,
-                NEXT_LINE,
-            ));
+            lines = Some(Lines::begin(note, FIRST_LINE, NEXT_LINE));
         }
         // All but the bar take 62 columns at most; it has what a terminal of 80 leaves.
         let style =

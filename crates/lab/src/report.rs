@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::machine::{Busy, Machine, commit};
+use crate::overwrite::{check_apart, holds_key};
 use crate::text::printable;
 use anyhow::Context;
 use serde::Serialize;
@@ -62,7 +63,7 @@ impl Report {
         if TIMED.iter().any(|name| self.command.starts_with(name))
             && let Some(warning) = load.warning()
         {
-            eprintln!("alphorn: {warning}");
+            note(&format!("alphorn: {warning}"));
         }
         // Words of a command line may be any bytes.
         let words: Vec<String> = std::env::args_os()
@@ -117,6 +118,14 @@ impl Sink {
         self.path.as_deref() == Some(Path::new("-"))
     }
 
+    /// Refuses a file for the object that the command reads.
+    ///
+    /// # Errors
+    /// If it is one of `inputs`.
+    pub fn check_apart<'a>(&'a self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+        check_apart(inputs, self.path.as_deref())
+    }
+
     /// Prints text for a person: to standard output, or to standard error if that is taken.
     ///
     /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
@@ -148,6 +157,21 @@ impl Sink {
     }
 }
 
+/// Prints text to standard output. A reader who left has read enough.
+///
+/// # Errors
+/// If it cannot be printed, as on a full disk.
+pub fn say(text: &str) -> Result<()> {
+    let sink = Sink::default();
+    sink.say(text);
+    unless_closed(sink.failure.get())
+}
+
+/// Prints text to standard error. That nobody can read it there changes nothing else.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text, usize::MAX));
+}
+
 /// A failure to print, unless the reader left.
 fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
     match failure {
@@ -171,6 +195,7 @@ impl Place {
     fn of(path: &Path) -> io::Result<Self> {
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(_) if holds_key(path) => Err(io::Error::other("a key is there")),
             // The file behind a link is replaced, not the link.
             Ok(found) if found.is_file() => Ok(Place::Whole(std::fs::canonicalize(path)?)),
             Ok(_) => Ok(Place::Through),
@@ -183,29 +208,39 @@ impl Place {
     }
 }
 
-/// A new file in the folder of `path`, as readable as the umask allows.
-///
-/// # Errors
-/// The kind of the failure alone: its text would name the temporary file.
-fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path
-        .parent()
+/// The folder that a file is in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+        .unwrap_or(Path::new("."))
+}
+
+/// Why nothing temporary could be made in the folder of `path`, without the name that it would have had.
+pub fn not_beside(path: &Path, error: &io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let folder = folder_of(path);
+            let why = match folder.is_dir() {
+                true => "no file can be made in",
+                false => "there is no folder",
+            };
+            io::Error::new(error.kind(), format!("{why} {}", folder.display()))
+        }
+        kind => kind.into(),
+    }
+}
+
+/// A new file in the folder of `path`, as readable as the umask allows.
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let made = builder.tempfile_in(folder);
-    made.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            let why = format!("there is no folder {}", folder.display());
-            io::Error::new(error.kind(), why)
-        }
-        kind => kind.into(),
-    })
+    let made = builder.tempfile_in(folder_of(path));
+    made.map_err(|error| not_beside(path, &error))
 }
 
-/// Writes a file through a temporary one beside it, so that a reader never sees half of it.
+/// Writes a file through a temporary one beside it, so that a reader never sees half of it. A key is never
+/// written over.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(write_whole_with(path, |file| Ok(file.write_all(bytes)?))?)
 }
@@ -224,7 +259,8 @@ pub fn write_whole_with(
             }
             Place::Whole(path) => {
                 let mut file = beside(&path)?;
-                put(&mut file)?;
+                // An error of the file alone does not name it.
+                put(file.as_file_mut())?;
                 file.persist(&path).map_err(|failed| failed.error)?;
                 Ok(())
             }
@@ -257,28 +293,6 @@ pub fn target(path: OsString) -> io::Result<PathBuf> {
         drop(beside(&file)?);
     }
     Ok(path)
-}
-
-/// Refuses options that name one file: `outputs` twice, or one of them and one that is read.
-pub fn apart(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<()> {
-    let whole = |path: &Path| match Place::of(path) {
-        Ok(Place::Whole(file)) => std::path::absolute(file).ok(),
-        _ => None,
-    };
-    let mut named: Vec<(PathBuf, String)> = inputs
-        .iter()
-        .filter_map(|path| Some((whole(path)?, "what is read".to_owned())))
-        .collect();
-    for (option, path) in outputs {
-        let Some(file) = path.filter(|path| *path != Path::new("-")).and_then(whole) else {
-            continue;
-        };
-        if let Some((_, other)) = named.iter().find(|(known, _)| *known == file) {
-            return Err(anyhow::anyhow!("{option} {}: is {other}", file.display()).into());
-        }
-        named.push((file, format!("the file of {option}, too")));
-    }
-    Ok(())
 }
 
 /// A table with a header: figures right-aligned, words left-aligned. On a terminal that is too narrow for it
@@ -533,25 +547,6 @@ mod tests {
             5,
             "no temporary file stays"
         );
-    }
-
-    #[test]
-    fn no_file_is_written_twice_or_over_what_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        write_whole(&at("read"), b"one").unwrap();
-        symlink(at("read"), at("link")).unwrap();
-        let (a, b, link) = (at("a"), at("b"), at("link"));
-        let both = |first: &'_ Path, second: &'_ Path| {
-            let outputs = [("--csv", Some(first)), ("--json", Some(second))];
-            apart(&outputs, &[&at("read")]).map_err(|error| error.to_string())
-        };
-        assert_eq!(both(&a, &b), Ok(()));
-        assert!(both(&a, &a).unwrap_err().contains("the file of --csv, too"));
-        assert!(both(&a, &link).unwrap_err().contains("what is read"));
-        for shared in ["-", "/dev/null"] {
-            assert_eq!(both(Path::new(shared), Path::new(shared)), Ok(()));
-        }
     }
 
     #[test]

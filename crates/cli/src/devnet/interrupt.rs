@@ -1,6 +1,8 @@
 //! Ctrl-C and SIGTERM: a devnet ends its nodes, and tells what became of the duties so far.
 
 use crate::error::Result;
+use crate::report::note;
+use crate::stop::INTERRUPTED;
 use anyhow::Context;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +10,6 @@ use std::time::{Duration, Instant};
 
 /// How often a rest looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// The exit code of what was interrupted.
-pub(super) const EXIT_CODE: u8 = 130;
 
 /// Whether somebody asked for the end.
 #[derive(Clone, Debug, Default)]
@@ -33,10 +33,10 @@ impl Interrupt {
         let listen = async move {
             while signals.next().await {
                 if flag.swap(true, Ordering::Relaxed) {
-                    eprintln!("alphorn: interrupted again: files stay where they are");
-                    std::process::exit(EXIT_CODE.into());
+                    note("alphorn: interrupted again: files stay where they are");
+                    std::process::exit(INTERRUPTED.into());
                 }
-                eprintln!("alphorn: interrupted: the nodes end now");
+                note("alphorn: interrupted: the nodes end now");
             }
         };
         let thread = std::thread::Builder::new().name("signals".into());

@@ -4,7 +4,7 @@ use super::arrivals::{Spread, spreads};
 use super::faults::Kind;
 use super::load;
 use super::process::{Happened, Told};
-use super::{Plan, end, interrupt};
+use super::{Plan, end};
 use crate::error::Result;
 use crate::machine::Load;
 use crate::report::table;
@@ -190,7 +190,7 @@ impl Verdict {
         if self.is_interrupted {
             let slots = self.judged.end - self.judged.start;
             let what = format!("interrupted, {slots} slots were judged");
-            return Err(end(interrupt::EXIT_CODE, what));
+            return Err(end(crate::stop::INTERRUPTED, what));
         }
         match self.failure(allow_missed) {
             None => Ok(()),

@@ -22,7 +22,7 @@ use crate::node::log::LogOptions;
 use crate::node::network::NetworkOptions;
 use crate::node::scheme;
 use crate::options::Common;
-use crate::report::Report;
+use crate::report::{Report, note};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::WireFormat;
 use anyhow::{Context, anyhow};
@@ -308,7 +308,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         sink.say(&plan.load.line(args.common.threads()?));
     }
     if let Some(warning) = &plan.warning {
-        eprintln!("warning: {warning}");
+        note(&format!("warning: {warning}"));
     }
     let extra = extra(args, count);
     let mut running = Running::start(&folder.path, &nodes, &extra, args.record, interrupt)?;
@@ -348,8 +348,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let checked = checked.and_then(|()| flooded.as_ref().map_or(Ok(()), flood::Cost::check));
     if checked.is_err() {
         match plan.is_cut && folder.is_temporary() {
-            true => eprintln!("the temporary folder is removed; --keep or --dir leave one"),
-            false => eprintln!("logs and files are kept in {}", folder.keep().display()),
+            true => note("the temporary folder is removed; --keep or --dir leave one"),
+            false => {
+                let kept = folder.keep();
+                note(&format!("logs and files are kept in {}", kept.display()));
+            }
         }
     }
     checked

@@ -2,7 +2,7 @@
 //! parent.
 
 use super::faults::{Fault, Kind};
-use super::interrupt::{self, Interrupt};
+use super::interrupt::Interrupt;
 use super::{Member, end};
 use crate::error::Result;
 use crate::node::client::{self, Api};
@@ -366,7 +366,7 @@ impl Running {
             };
             if self.interrupt.is_set() {
                 let what = format!("interrupted before {} was ready", late.name);
-                return Err(end(interrupt::EXIT_CODE, what));
+                return Err(end(crate::stop::INTERRUPTED, what));
             }
             if SystemTime::now() >= until {
                 let (name, words) = (&late.name, late.last_words());

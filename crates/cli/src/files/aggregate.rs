@@ -1,11 +1,11 @@
 //! `alphorn aggregate`: signatures over one message into one aggregate.
 
-use super::FileOptions;
 use super::combine::{About, Combination, combined, read_as, refused};
 use super::document::{
     Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
 };
 use super::scheme::{Claim, Command, FileScheme, Refusal, ToProve, dispatch, with_keys};
+use super::{FileOptions, all_shown, shown};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{anyhow, bail, ensure};
@@ -83,6 +83,10 @@ impl Command for Args {
         with_keys(&self.files, &self.keys)
     }
 
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        Ok(vec![self.out.clone()])
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         run_with::<S>(self)
     }
@@ -125,7 +129,11 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     };
     let about = About {
         said: format!(", {} bytes of evidence", evidence.len()),
-        config: json!({ "files": paths, "keys": args.keys, "form": args.form.map(FormName::name) }),
+        config: json!({
+            "files": all_shown(paths),
+            "keys": args.keys.as_ref().map(shown),
+            "form": args.form.map(FormName::name),
+        }),
         fields: json!({ "evidence_bytes": evidence.len() }),
     };
     combination.finish(&scheme, signed(&files[0]), &signers, evidence, about)

@@ -7,13 +7,15 @@ use super::document::{
     check_slot, registry_digest, to_json,
 };
 use super::input::{LIST_BYTES_MAX, Opened};
-use super::output::{Access, Staged, check_report_place};
+use super::output::{Access, Staged};
 use super::scheme::FileScheme;
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
 use super::xmss_proof::{NUMBER, set_named, signed};
+use super::{all_shown, shown};
 use crate::error::{Error, Result};
 use crate::machine::{Machine, cores};
 use crate::options::pool;
+use crate::overwrite::check_apart;
 use crate::report::{Report, Sink, json_target};
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
@@ -145,9 +147,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Fails early if the file exists and is not to be replaced.
-    fn check(&self) -> Result<()> {
-        Staged::new(self.force).check(&self.out)
+    /// Fails early if the file exists and is not to be replaced, or is one of the files that are read.
+    fn check(&self, files: &[PathBuf], options: &Options) -> Result<()> {
+        let read = files.iter().chain(&options.keys).map(PathBuf::as_path);
+        let written = options.json.iter().chain([&self.out]);
+        check_apart(read, written.map(PathBuf::as_path))?;
+        Staged::new(self.force).check(&self.out, Access::Public)
     }
 
     fn write(&self, file: &impl Serialize) -> Result<()> {
@@ -216,9 +221,6 @@ struct Session<P> {
 impl<P: SetType> Session<P> {
     fn begin(command: &'static str, options: &Options) -> Result<Session<P>> {
         let report = Report::begin(command, 0);
-        if let Some(path) = &options.json {
-            check_report_place(path)?;
-        }
         let threads = options.threads.map_or_else(cores, usize::from);
         let mut session = Session {
             report,
@@ -361,7 +363,7 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
 
 fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
     let session = Session::<P>::begin("proof bundle", &args.options)?;
-    args.output.check()?;
+    args.output.check(paths, &args.options)?;
     let (got, max) = (paths.len(), session.proofs.entries_max());
     if got > max {
         return Err(anyhow!("{got} aggregates: a bundle takes at most {max}").into());
@@ -387,8 +389,8 @@ fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
     args.output.write(&BundleFile::new::<P>(&entries, proof))?;
     let out = &args.output.out;
     let said = format!("{}: {got} entries in {bytes} bytes", out.display());
-    let config = json!({ "files": paths, "keys": args.options.keys });
-    let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": out });
+    let config = json!({ "files": all_shown(paths), "keys": all_shown(&args.options.keys) });
+    let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": shown(out) });
     session.finish(&said, &config, fields)
 }
 
@@ -462,7 +464,8 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
 
 fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
     let session = Session::<P>::begin("proof split", &args.options)?;
-    args.output.check()?;
+    args.output
+        .check(std::slice::from_ref(&args.file), &args.options)?;
     let (entries, bundle) = read_bundle::<P>(&args.file)?;
     let kept = entries.get(args.entry).ok_or_else(|| {
         let count = entries.len();
@@ -486,11 +489,13 @@ fn split_of<P: SetType>(args: &SplitArgs) -> Result<()> {
     let out = &args.output.out;
     let count = kept.support.signer_count();
     let said = format!("{}: {count} signers in {bytes} bytes", out.display());
-    let config = json!({ "file": args.file, "entry": args.entry, "keys": args.options.keys });
+    let config = json!({
+        "file": shown(&args.file), "entry": args.entry, "keys": all_shown(&args.options.keys),
+    });
     let fields = json!({
         "entries": about([kept]),
         "proof_bytes": bytes,
-        "file": out,
+        "file": shown(out),
     });
     session.finish(&said, &config, fields)
 }

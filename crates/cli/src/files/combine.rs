@@ -1,10 +1,10 @@
 //! What `aggregate` and `merge` have in common: files over one message into one aggregate.
 
-use super::FileOptions;
 use super::document::{AggregateFile, Document, Signed, Signers, to_json};
 use super::input::expand;
 use super::output::{Access, Staged};
 use super::scheme::{FileScheme, Refusal};
+use super::{FileOptions, shown};
 use crate::error::Result;
 use crate::report::{Report, Sink};
 use anyhow::anyhow;
@@ -32,9 +32,9 @@ impl<'a> Combination<'a> {
         force: bool,
     ) -> Result<Self> {
         let report = Report::begin(command, 0);
-        let sink = options.sink()?;
+        let sink = options.sink();
         let staged = Staged::new(force);
-        staged.check(out)?;
+        staged.check(out, Access::Public)?;
         Ok(Combination {
             options,
             out,
@@ -68,7 +68,7 @@ impl<'a> Combination<'a> {
             "message": aggregate.message,
             "slot": aggregate.slot,
             "signature": aggregate.signature,
-            "file": out,
+            "file": shown(out),
         });
         if let (Value::Object(fields), Value::Object(more)) = (&mut fields, about.fields) {
             fields.extend(more);

@@ -11,7 +11,6 @@ use super::scheme::{FileScheme, Form};
 use crate::error::Result;
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS, list_bytes};
 use alphorn_types::{Coding, Support, support_code};
-use alphorn_xmss::Marks;
 use anyhow::{Context, bail, ensure};
 use serde::de::{self, DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -625,20 +624,6 @@ pub(super) fn to_json(file: &impl Serialize) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');
     Ok(text)
-}
-
-/// Whether a file that exists holds a key, or what a key cannot sign without, as far as one can
-/// tell.
-pub(super) fn holds_key(path: &Path) -> bool {
-    // A pipe or terminal holds no key, and reading it would wait.
-    if !path.is_file() {
-        return false;
-    }
-    let Ok(opened) = Opened::read(path, KEYSTORE_BYTES_MAX) else {
-        return false;
-    };
-    json::<Head>(&opened.bytes).is_ok_and(|head| head.crypto.is_some())
-        || Marks::from_bytes(&opened.bytes).is_ok()
 }
 
 const _: () = assert!(ENTRIES_MAX <= alphorn_types::VALIDATORS_MAX as usize);

@@ -7,6 +7,7 @@ use super::scheme::{FileScheme, PublicHalf};
 use super::secret::{Password, Secret};
 use crate::error::Result;
 use crate::progress::Bars;
+use crate::report::note;
 use anyhow::{Context, anyhow, ensure};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -67,10 +68,10 @@ impl Located {
         };
         if let KeyFile::Keystore(keystore) = &key {
             for field in keystore.foreign_fields() {
-                eprintln!(
+                note(&format!(
                     "alphorn: {}: unknown field {field:?} ignored",
                     path.display()
-                );
+                ));
             }
         }
         Ok(Located {

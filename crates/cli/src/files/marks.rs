@@ -10,6 +10,7 @@ use super::input::Opened;
 use super::output::{Access, Staged};
 use super::scheme::ToSign;
 use crate::error::{Error, Result};
+use crate::report::{not_beside, note};
 use alphorn_node::safety::SafetyStore;
 use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
@@ -164,6 +165,7 @@ pub(super) fn ready(key: &impl Marked, what: &ToSign<'_>) -> Result<FileWatermar
     // The marks are replaced by new files.
     for folder in store.folders() {
         tempfile::tempfile_in(folder)
+            .map_err(|error| not_beside(&folder.join("mark"), &error))
             .with_context(|| format!("cannot write in {}", folder.display()))?;
     }
     Ok(store)
@@ -326,7 +328,9 @@ impl KeyMark {
     fn warn(&self, first: Slot) {
         if self.slots.end <= first.0 {
             let (path, slots) = (self.path.display(), in_slots(&self.slots));
-            eprintln!("alphorn: {path}: the key signs in {slots}, the node from slot {first} on");
+            note(&format!(
+                "alphorn: {path}: the key signs in {slots}, the node from slot {first} on"
+            ));
         }
     }
 }

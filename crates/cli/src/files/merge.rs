@@ -1,12 +1,12 @@
 //! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
 
-use super::FileOptions;
 use super::aggregate::read_public_keys;
 use super::combine::{About, Combination, combined, read_as};
 use super::document::{
     AggregateFile, Document, Hex, Signed, Signers, check_signers, registry_digest,
 };
 use super::scheme::{Command, FileScheme, Form, Refusal, ToMerge, dispatch, with_keys};
+use super::{FileOptions, all_shown, shown};
 use crate::error::Result;
 use alphorn_scheme::list::{self, TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
@@ -57,6 +57,10 @@ impl Command for Args {
         with_keys(&self.files, &self.keys)
     }
 
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        Ok(vec![self.out.clone()])
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         run_with::<S>(self)
     }
@@ -99,7 +103,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let most = signers.multiplicity_max();
     let about = About {
         said: format!(", greatest multiplicity {most}"),
-        config: json!({ "files": paths }),
+        config: json!({ "files": all_shown(paths) }),
         fields: json!({ "multiplicity_max": most }),
     };
     let parts: Vec<(&Path, &[u8])> = sums
@@ -175,7 +179,7 @@ fn merge_proofs<S: FileScheme>(
     })?;
     let about = About {
         said: format!(", {} bytes of evidence", evidence.len()),
-        config: json!({ "files": paths, "keys": keys }),
+        config: json!({ "files": all_shown(paths), "keys": shown(keys) }),
         fields: json!({ "evidence_bytes": evidence.len(), "multiplicity_max": 1 }),
     };
     combination.finish(&scheme, signed, &signers, evidence, about)

@@ -48,7 +48,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use input::Permissions;
 use scheme::{FileScheme, SchemeName};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of every command of the file tool.
 #[derive(clap::Args, Clone, Debug)]
@@ -80,12 +80,9 @@ impl FileOptions {
         S::open(self)
     }
 
-    /// Where the JSON object goes; not where a key is.
-    fn sink(&self) -> Result<Sink> {
-        if let Some(path) = &self.json {
-            output::check_report_place(path)?;
-        }
-        Ok(Sink::new(self.json.clone()))
+    /// Where the JSON object goes.
+    fn sink(&self) -> Sink {
+        Sink::new(self.json.clone())
     }
 
     /// Writes the JSON object of a command. There is no seed: what is random comes from the
@@ -103,6 +100,16 @@ impl FileOptions {
         all.extend(fields.as_object().cloned().unwrap_or_default());
         sink.write(&command.object(&machine, "measured", &config, all)?)
     }
+}
+
+/// A path in a report, which is text.
+pub(crate) fn shown(path: impl AsRef<Path>) -> String {
+    path.as_ref().display().to_string()
+}
+
+/// Paths in a report.
+fn all_shown<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
+    paths.into_iter().map(shown).collect()
 }
 
 /// A table read from the left: names, hex digits and reasons. A width counts characters.

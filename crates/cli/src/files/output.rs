@@ -1,19 +1,21 @@
-//! Writing: whole files or none, and nothing that exists is replaced unasked.
+//! Writing: whole files or none, nothing that exists is replaced unasked, and a key by a key alone.
 
-use super::document;
 use crate::error::Result;
-use anyhow::Context;
+use crate::overwrite::holds_key;
+use crate::report::{folder_of, not_beside};
+use anyhow::{Context, anyhow};
 use std::collections::BTreeSet;
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempPath;
 
 /// Who may read a file that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Its owner alone: mode 0600.
+    /// Its owner alone: mode 0600. A key, which may replace another one.
     Private,
     /// Everybody whom the umask allows.
     Public,
@@ -22,7 +24,7 @@ pub(super) enum Access {
 /// Files that are written beside their places and moved there together.
 pub(super) struct Staged {
     force: bool,
-    files: Vec<(TempPath, PathBuf)>,
+    files: Arc<Mutex<Vec<(TempPath, PathBuf)>>>,
     places: BTreeSet<PathBuf>,
 }
 
@@ -31,42 +33,44 @@ impl Staged {
     pub(super) fn new(force: bool) -> Self {
         Staged {
             force,
-            files: Vec::new(),
+            files: Arc::default(),
             places: BTreeSet::new(),
         }
     }
 
-    /// Fails early if a place is taken: before a key is made for it. A folder, a device, a pipe or
-    /// a link to one is never replaced: moving a file to its name would take it away.
-    pub(super) fn check(&self, path: &Path) -> Result<()> {
+    /// From now on Ctrl-C and SIGTERM leave no temporary file, and wait for files that are moved.
+    pub(super) fn remove_when_signalled(&self) -> Result<()> {
+        crate::stop::empty_when_signalled(&self.files)
+    }
+
+    /// Fails early if a place is taken: before a key is made for it. A key gives way to a key alone, and
+    /// a folder, a device, a pipe or a link to one never: moving a file to its name would take it away.
+    pub(super) fn check(&self, path: &Path, access: Access) -> Result<()> {
+        let shown = path.display();
+        let is_key = holds_key(path);
+        if is_key && access == Access::Public {
+            return Err(anyhow!("{shown}: a key is there, which is never replaced").into());
+        }
         if self.force && path.metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(anyhow::anyhow!(
-                "{} is no regular file: --force replaces files only",
-                path.display()
-            )
-            .into());
+            return Err(anyhow!("{shown} is no regular file: --force replaces files only").into());
         }
         if !self.force && path.symlink_metadata().is_ok() {
-            return Err(anyhow::anyhow!(
-                "{} exists; --force replaces it{}",
-                path.display(),
-                if document::holds_key(path) {
-                    ", and the key in it is lost"
-                } else {
-                    ""
-                }
-            )
-            .into());
+            let lost = match is_key {
+                true => ", and the key in it is lost",
+                false => "",
+            };
+            return Err(anyhow!("{shown} exists; --force replaces it{lost}").into());
         }
         Ok(())
     }
 
     /// Writes the contents of one file beside its place.
     pub(super) fn add(&mut self, path: &Path, access: Access, bytes: &[u8]) -> Result<()> {
-        self.check(path)?;
+        self.check(path, access)?;
         if !self.places.insert(path.to_owned()) {
-            return Err(anyhow::anyhow!("{} would be written twice", path.display()).into());
+            return Err(anyhow!("{} would be written twice", path.display()).into());
         }
+        let mut files = locked(&self.files);
         let named = || format!("cannot write {}", path.display());
         let mode = match access {
             Access::Private => 0o600,
@@ -75,18 +79,21 @@ impl Staged {
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder_of(path))
+            .map_err(|error| not_beside(path, &error))
             .with_context(named)?;
-        file.write_all(bytes).with_context(named)?;
+        // An error of the file alone does not name it.
+        file.as_file_mut().write_all(bytes).with_context(named)?;
         // The name must not reach the disk before the contents: a key would be lost.
         file.as_file().sync_all().with_context(named)?;
-        self.files.push((file.into_temp_path(), path.to_owned()));
+        files.push((file.into_temp_path(), path.to_owned()));
         Ok(())
     }
 
     /// Replaces the contents of a file, the first of those that were added being number 0. Contents
     /// of the same length need no more room on the disk.
     pub(super) fn rewrite(&mut self, number: usize, bytes: &[u8]) -> Result<()> {
-        let (temporary, path) = &self.files[number];
+        let files = locked(&self.files);
+        let (temporary, path) = &files[number];
         let named = || format!("cannot write {}", path.display());
         let file = OpenOptions::new().write(true).open(temporary);
         let mut file = file.with_context(named)?;
@@ -99,7 +106,8 @@ impl Staged {
     /// Moves all files to their places. If one place was taken meanwhile, none is kept.
     pub(super) fn commit(self) -> Result<()> {
         let mut placed: Vec<PathBuf> = Vec::new();
-        for (temporary, path) in self.files {
+        let mut files = locked(&self.files);
+        for (temporary, path) in std::mem::take(&mut *files) {
             let moved = if self.force {
                 temporary.persist(&path)
             } else {
@@ -122,11 +130,8 @@ impl Staged {
     }
 }
 
-/// The folder that a file is in.
-pub(super) fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
+fn locked<T>(files: &Mutex<T>) -> MutexGuard<'_, T> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a folder for keys, open to its owner alone, unless it is there.
@@ -136,13 +141,5 @@ pub(super) fn create_folder(folder: &Path) -> Result<()> {
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    Ok(())
-}
-
-/// Refuses a place for a report that holds a key.
-pub(super) fn check_report_place(path: &Path) -> Result<()> {
-    if document::holds_key(path) {
-        return Err(anyhow::anyhow!("--json {}: a key is there", path.display()).into());
-    }
     Ok(())
 }

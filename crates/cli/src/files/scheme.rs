@@ -12,6 +12,7 @@ use super::output::Staged;
 use super::secret::Secret;
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
 use crate::error::Result;
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use alphorn_falcon::Flavour;
 use alphorn_scheme::list::TAG_LIST;
@@ -41,6 +42,14 @@ pub(super) trait Command {
 
     /// Files that may name the scheme, if the options do not; the first that does decides.
     fn sources(&self) -> Result<Vec<PathBuf>>;
+
+    /// What it reads apart from [`Command::sources`].
+    fn others(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// What it writes apart from its report, and never reads.
+    fn outputs(&self) -> Result<Vec<PathBuf>>;
 
     /// Runs it.
     fn run_with<S: FileScheme>(&self) -> Result<()>;
@@ -72,7 +81,12 @@ pub(super) fn with_keys<'a>(
 
 /// Runs a command with the scheme that its options or its files name.
 pub(super) fn dispatch(command: &impl Command) -> Result<()> {
-    match Choice::of(command.options(), &command.sources()?)? {
+    let (options, sources, others) = (command.options(), command.sources()?, command.others());
+    let outputs = command.outputs()?;
+    let read = sources.iter().chain(&others).map(PathBuf::as_path);
+    let written = outputs.iter().chain(&options.json).map(PathBuf::as_path);
+    check_apart(read, written)?;
+    match Choice::of(options, &sources)? {
         Choice::Bls => command.run_with::<Bls>(),
         Choice::Falcon(Flavour::FnDsa) => command.run_with::<Falcon<FnDsa04>>(),
         Choice::Falcon(Flavour::Original) => command.run_with::<Falcon<Round3>>(),

@@ -13,7 +13,7 @@ use super::keyfile::Located;
 use super::output::{Access, Staged};
 use super::scheme::{Command, FileScheme, ToSign, dispatch};
 use super::secret::Password;
-use super::{FileOptions, SecretOptions};
+use super::{FileOptions, SecretOptions, all_shown, shown};
 use crate::error::Result;
 use crate::progress::Bars;
 use crate::report::Report;
@@ -126,6 +126,15 @@ impl Command for Args {
         Ok(self.key.clone())
     }
 
+    fn others(&self) -> Vec<PathBuf> {
+        let others = [&self.password_file, &self.message.message_file];
+        others.into_iter().flatten().cloned().collect()
+    }
+
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        places(self)
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         run_with::<S>(self)
     }
@@ -137,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("sign", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     check_count("keys", args.key.len())?;
     let message = args.message.bytes()?;
     let places = places(args)?;
@@ -149,12 +158,13 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     check_slot::<S>(args.slot).context("--slot")?;
     let mut staged = Staged::new(args.force);
     for place in &places {
-        staged.check(place)?;
+        staged.check(place, Access::Public)?;
     }
     if let Some(folder) = &args.place.out_dir {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     }
+    staged.remove_when_signalled()?;
     let scheme: S = args.options.open()?;
     let mut bars = Bars::new();
     let ready = prepare(&scheme, args, &message, &mut bars)?;
@@ -180,8 +190,8 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         let signature = scheme.sign(&ready.pair.key, prepared, &what)?;
         staged.rewrite(i, &file(&ready, signature.clone())?)?;
         signed.push(json!({
-            "key": ready.path,
-            "file": place,
+            "key": shown(ready.path),
+            "file": shown(place),
             "public_key": Hex::<true>(ready.pair.public.public_key),
             "signature": Hex::<true>(signature),
         }));
@@ -189,11 +199,11 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     bars.clear();
     staged.commit()?;
     for place in &places {
-        sink.say(&place.display().to_string());
+        sink.say(&shown(place));
     }
     let fields =
         json!({ "message": Hex::<true>(message), "slot": args.slot, "signatures": signed });
-    let config = json!({ "keys": args.key });
+    let config = json!({ "keys": all_shown(&args.key) });
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 

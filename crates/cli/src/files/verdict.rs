@@ -4,7 +4,6 @@ use super::{aligned, header};
 use crate::text::printable;
 use serde::Serialize;
 use serde_json::Value;
-use std::path::PathBuf;
 
 /// Rows that a table shows without leaving out good files.
 const ROWS_MAX: usize = 64;
@@ -42,7 +41,7 @@ impl Verdict {
 /// A file and its verdict.
 #[derive(Serialize)]
 pub(super) struct Checked {
-    pub(super) file: PathBuf,
+    pub(super) file: String,
     pub(super) kind: &'static str,
     pub(super) signers: usize,
     pub(super) verdict: &'static str,
@@ -65,7 +64,7 @@ pub(super) fn verdict_table(checked: &[Checked]) -> String {
             signers => signers.to_string(),
         };
         vec![
-            row.file.display().to_string(),
+            row.file.clone(),
             row.kind.to_owned(),
             signers,
             row.verdict.to_owned(),

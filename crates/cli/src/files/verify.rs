@@ -1,6 +1,5 @@
 //! `alphorn verify`: signatures, aggregates, bundles and proofs of possession, a verdict for each file.
 
-use super::FileOptions;
 use super::aggregate::read_public_keys;
 use super::bundle::{BundleFile, Entry, about};
 use super::document::{
@@ -9,6 +8,7 @@ use super::document::{
 use super::input::expand;
 use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch, with_keys};
 use super::verdict::{Checked, Verdict, verdict_table};
+use super::{FileOptions, all_shown, shown};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
@@ -102,6 +102,10 @@ impl Command for Args {
         with_keys(&self.files, &self.keys)
     }
 
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         run_with::<S>(self)
     }
@@ -113,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("verify", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     let paths = expand(&args.files)?;
     let scheme: S = args.options.open()?;
     let mut work = Work::new(&scheme, args)?;
@@ -122,7 +126,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     for (place, path) in paths.iter().enumerate() {
         let (kind, signers) = work.add(place, path, &mut singles);
         checked.push(Checked {
-            file: path.clone(),
+            file: shown(path),
             kind,
             signers,
             verdict: "",
@@ -151,7 +155,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         "invalid": count(&Verdict::Invalid(String::new())),
         "refused": refused,
     });
-    let config = json!({ "keys": args.keys, "trust_keys": args.trust_keys });
+    let config = json!({ "keys": all_shown(&args.keys), "trust_keys": args.trust_keys });
     args.options
         .write(&scheme, &report, &sink, config, fields)?;
     let bad = checked.len() - valid;

@@ -9,7 +9,7 @@ use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
 use crate::replay::{Header, machines};
-use crate::report::write_whole;
+use crate::report::{folder_of, not_beside, write_whole};
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
 use alphorn_net::{Address, Listen, NetError, NodeId, PerKind, TOKENS_LIMIT, Transport};
@@ -34,6 +34,7 @@ use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -518,14 +519,16 @@ fn ready(
     )
 }
 
+/// Writes a file that its owner alone can read, from the first byte on.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
-    write_whole(path, bytes)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    }
-    Ok(())
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder_of(path))
+            .map_err(|error| not_beside(path, &error))?;
+        file.as_file_mut().write_all(bytes)?;
+        file.persist(path)?;
+        Ok(())
+    };
+    Ok(write().with_context(|| format!("cannot write {}", path.display()))?)
 }
 
 /// Ends the node on Ctrl-C, on SIGTERM, and when standard input ends, if that was asked for.

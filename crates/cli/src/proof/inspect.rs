@@ -1,8 +1,8 @@
 //! `alphorn proof inspect`: what stands in a proof, without verifying it.
 
 use crate::error::Result;
-use crate::files::bundle;
 use crate::files::xmss_proof::{ProofFile, read};
+use crate::files::{bundle, shown};
 use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
@@ -38,9 +38,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("proof inspect", 0);
     let sink = Sink::new(args.json.clone());
+    sink.check_apart([args.file.as_path()])?;
     let path = args.file.display();
     let machine = Machine::here(1, BTreeMap::new());
-    let config = json!({ "file": args.file });
+    let config = json!({ "file": shown(&args.file) });
     if let Some((said, fields)) = bundle::described(&args.file)? {
         sink.say(&said);
         let fields = fields.as_object().cloned().unwrap_or_default();

@@ -27,13 +27,14 @@ use crate::files::input::{Permissions, read_secret};
 use crate::lanes::LaneOptions;
 use crate::node::log::LogOptions;
 use crate::options::Common;
-use crate::report::write_whole;
+use crate::report::{json_target, write_whole};
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::http;
 use alphorn_worker::{ChildCommand, serve_child};
 use alphorn_xmss::Set;
 use anyhow::{Context, anyhow, ensure};
 use book::Limits;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use job::{Env, Job};
 use service::{Parts, Service, Tokens, check_name};
 use std::collections::BTreeSet;
@@ -103,7 +104,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     lanes: LaneOptions,
     /// File that says where the worker listens, once it does
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     ready_file: Option<PathBuf>,
     /// End when standard input ends
     #[arg(long)]

@@ -10,9 +10,10 @@ use crate::keycache;
 use crate::lattice::{LatticeOptions, flavour_name};
 use crate::machine::Machine;
 use crate::options::{self, Common};
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
-use crate::report::{Report, apart, target, write_whole};
+use crate::report::{Report, note, target, write_whole};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_exec::{Backend, Exec};
@@ -122,9 +123,8 @@ pub fn run(args: &Args) -> Result<()> {
     let kernels = Kernels::of(args)?;
     let machine = Machine::here(args.common.threads()?, kernels.names());
     let sink = args.common.sink();
-    let (csv, html) = (args.csv.as_deref(), args.html.as_deref());
-    let outputs = [("--csv", csv), ("--html", html), ("--json", sink.path())];
-    apart(&outputs, &[])?;
+    let outputs = [args.csv.as_deref(), args.html.as_deref(), sink.path()];
+    check_apart([], outputs.into_iter().flatten())?;
     let sizes = sizes(args)?;
     let mut bars = Bars::new();
     let rows = rows(args, &kernels, &sizes, &mut bars);
@@ -181,7 +181,9 @@ fn sizes(args: &Args) -> Result<Vec<u32>> {
     for name in names {
         let (most, word) = (name.committee_max(), format!("{name:?}").to_lowercase());
         for left_out in sizes.iter().filter(|votes| **votes > most) {
-            eprintln!("alphorn: {word} takes committees of at most {most}: none of {left_out}");
+            note(&format!(
+                "alphorn: {word} takes committees of at most {most}: none of {left_out}"
+            ));
         }
     }
     Ok(sizes)

@@ -10,8 +10,9 @@ mod verdict;
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::options::{self, Common};
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
-use crate::report::{Report, apart, target, write_whole};
+use crate::report::{Report, target, write_whole};
 use crate::text;
 use alphorn_proto::slot::Timing;
 use alphorn_scheme::model::CostTable;
@@ -162,9 +163,8 @@ struct Row<'a> {
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("explore", args.common.seed);
     let sink = args.common.sink();
-    let (csv, html) = (args.csv.as_deref(), args.html.as_deref());
-    let outputs = [("--csv", csv), ("--html", html), ("--json", sink.path())];
-    apart(&outputs, &[])?;
+    let outputs = [args.csv.as_deref(), args.html.as_deref(), sink.path()];
+    check_apart([], outputs.into_iter().flatten())?;
     let tables = tables(args)?;
     let (validators, nodes) = if args.full { FULL } else { QUICK };
     let (validators, nodes) = (

@@ -3,7 +3,8 @@
 use super::table::Table;
 use crate::error::Result;
 use crate::options::finite;
-use crate::report::{apart, target, write_whole};
+use crate::overwrite::check_apart;
+use crate::report::{say, target, write_whole};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, bars, sheet};
 use anyhow::{Context, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -65,7 +66,7 @@ struct Dot<'a> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    apart(&[("--out", Some(&args.out))], &[&args.table])?;
+    check_apart([args.table.as_path()], [args.out.as_path()])?;
     let mut table = Table::open(&args.table, &args.rows)?;
     for only in &args.only {
         let (column, value) = only
@@ -79,8 +80,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         dots => words(args, &dots)?,
     };
     write_whole(&args.out, sheet(&svg).as_bytes())?;
-    println!("{}", args.out.display());
-    Ok(())
+    say(&args.out.display().to_string())
 }
 
 fn number_of(text: &str) -> Option<f64> {

@@ -3,7 +3,7 @@
 use super::folder;
 use super::print::print;
 use crate::error::{Error, Result};
-use crate::report::write_whole;
+use crate::report::{say, write_whole};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::sweep::{Merged, sweep_page, sweep_picture};
 use anyhow::{Context, anyhow};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut names: Vec<&str> = merged.runs.iter().map(|run| run.name.as_str()).collect();
     names.dedup();
     write(&args.folder, &names.join(", "), &merged)?;
-    println!("{}", print(&merged));
+    say(&print(&merged))?;
     let failed = merged.runs.iter().filter(|run| !run.holds).count();
     match failed {
         0 => Ok(()),

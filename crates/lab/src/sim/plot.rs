@@ -3,7 +3,7 @@
 use super::folder;
 use crate::error::Result;
 use crate::input;
-use crate::report::{target, write_whole};
+use crate::report::{say, target, write_whole};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::{Axis, Layer, Plot, number, sheet};
 use anyhow::{Context, anyhow, bail};
@@ -72,8 +72,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         shapes: Vec::new(),
     };
     write_whole(&args.out, sheet(&plot.titled_svg()).as_bytes())?;
-    println!("{}\n{}", args.out.display(), words.join("\n"));
-    Ok(())
+    say(&format!("{}\n{}", args.out.display(), words.join("\n")))
 }
 
 /// A run that becomes a line.

@@ -7,7 +7,7 @@ use super::trace::{Told, Wanted};
 use super::work::{self, Ran};
 use crate::error::{Error, Result};
 use crate::machine::commit;
-use crate::report::{table, target};
+use crate::report::{say, table, target};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{NodeRecord, Outcome};
@@ -68,7 +68,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let made = &manifest.host.commit;
     if !commit().starts_with(made.as_str()) {
         let here = commit();
-        println!("made by commit {made}, this is {here}: other code may give other events\n");
+        say(&format!(
+            "made by commit {made}, this is {here}: other code may give other events\n"
+        ))?;
     }
     if let Some(event) = args.until {
         scenario.sim.stop = Stop::Events(event.min(scenario.sim.events_max));
@@ -87,12 +89,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let mut ran = work::one(&scenario, &item(&manifest), command, None, wanted, 1)?;
     ran.manifest.set.clone_from(&manifest.set);
-    println!("{}", print(&Merged::of(vec![ran.manifest.clone()])));
+    say(&print(&Merged::of(vec![ran.manifest.clone()])))?;
     if let (Some(node), Some(outcome)) = (args.node, &ran.outcome) {
-        println!("\n{}", account(&scenario, outcome, node));
+        say(&format!("\n{}", account(&scenario, outcome, node)))?;
     }
     if let (Some(_), Some(told)) = (args.node, &ran.told) {
-        println!("{}", last_of(told)?);
+        say(&last_of(told)?)?;
     }
     if let Some(path) = &args.trace {
         super::trace::write(path, &scenario, None, ran.told.as_ref())?;
@@ -101,7 +103,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         work::keep(out, &scenario, &mut ran)?;
     }
     for failure in &ran.manifest.failures {
-        println!("does not hold: {failure}");
+        say(&format!("does not hold: {failure}"))?;
     }
     match args.until {
         Some(_) => Ok(()),
@@ -169,10 +171,7 @@ fn same(manifest: &Manifest, ran: &Ran) -> Result<()> {
     let same = then == now && manifest.failures == ran.manifest.failures;
     let (then, now) = (text(then, manifest), text(now, &ran.manifest));
     match same {
-        true => {
-            println!("\nThe same run: {now}");
-            Ok(())
-        }
+        true => say(&format!("\nThe same run: {now}")),
         false => Err(Error::Check(format!(
             "another run: {now}, the manifest has {then}"
         ))),

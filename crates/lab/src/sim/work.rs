@@ -210,7 +210,7 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
         largest = largest.max(estimate_bytes(&plan.scenario(item)?));
     }
     if let Some(warning) = too_large(largest, memory_bytes) {
-        eprintln!("warning: {warning}");
+        crate::report::note(&format!("warning: {warning}"));
     }
     let fit = usize::try_from(memory_bytes / largest)
         .unwrap_or(usize::MAX)

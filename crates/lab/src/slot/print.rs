@@ -3,7 +3,7 @@
 use super::levels::shape;
 use super::{Args, Plan};
 use crate::machine::{Machine, peak_rss_bytes};
-use crate::report::table;
+use crate::report::{note, table};
 use crate::text;
 use alphorn_proto::wire::Kind;
 use alphorn_sim::slot::{SlotOutcome, Step};
@@ -28,7 +28,7 @@ const QUICK_VALIDATORS: u32 = 1 << 15;
 
 /// What is going to be done, before it is: on standard error, as a slot may take long.
 pub(super) fn announce(args: &Args, plan: &Plan, machine: &Machine) {
-    eprintln!("{}", announcement(args, plan, machine));
+    note(&announcement(args, plan, machine));
 }
 
 fn announcement(args: &Args, plan: &Plan, machine: &Machine) -> String {

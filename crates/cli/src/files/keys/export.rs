@@ -9,7 +9,8 @@ use crate::files::keystore::Keystore;
 use crate::files::output::{Access, Staged};
 use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
-use crate::files::{FileOptions, SecretOptions};
+use crate::files::{FileOptions, SecretOptions, shown};
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::Report;
 use serde_json::json;
@@ -48,11 +49,23 @@ pub(super) struct Args {
     force: bool,
 }
 
+impl Args {
+    /// The files of passwords.
+    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+        let new = self.new_password_file.clone();
+        self.password_file.iter().cloned().chain([new]).collect()
+    }
+}
+
 pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys export", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     let mut staged = Staged::new(args.force);
-    staged.check(&args.out)?;
+    check_apart(
+        args.secrets().iter().map(PathBuf::as_path),
+        [args.out.as_path()],
+    )?;
+    staged.check(&args.out, Access::Private)?;
     let permissions = args.secret.permissions();
     if is_stdin(&args.new_password_file) && args.password_file.as_deref().is_some_and(is_stdin) {
         return Err(anyhow::anyhow!("standard input can be only one of the passwords").into());
@@ -79,7 +92,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     staged.commit()?;
     let public_key = Hex::<true>(pair.public.public_key);
     sink.say(&format!("{}: {public_key}", args.out.display()));
-    let fields = json!({ "public_key": public_key, "file": args.out });
-    let config = json!({ "key": args.key, "out": args.out });
+    let fields = json!({ "public_key": public_key, "file": shown(&args.out) });
+    let config = json!({ "key": shown(&args.key), "out": shown(&args.out) });
     args.options.write(&scheme, &report, &sink, config, fields)
 }

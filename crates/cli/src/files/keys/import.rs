@@ -9,7 +9,8 @@ use crate::files::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};
 use crate::files::output::{Access, Staged};
 use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
-use crate::files::{FileOptions, SecretOptions};
+use crate::files::{FileOptions, SecretOptions, shown};
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::Report;
 use anyhow::{Context, bail, ensure};
@@ -62,12 +63,25 @@ pub(super) struct Args {
     force: bool,
 }
 
+impl Args {
+    /// The files of passwords.
+    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+        let new = self.password_file.clone();
+        let old = self.input_password_file.iter().cloned();
+        old.chain([new]).collect()
+    }
+}
+
 pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys import", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     let scheme: S = args.options.open()?;
     let mut staged = Staged::new(args.force);
-    staged.check(&args.out)?;
+    check_apart(
+        args.secrets().iter().map(PathBuf::as_path),
+        [args.out.as_path()],
+    )?;
+    staged.check(&args.out, Access::Private)?;
     check_stdin(args)?;
     if let Some(floor) = args.floor {
         check_slot::<S>(Some(floor)).context("--floor")?;
@@ -89,8 +103,8 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     place(&scheme, args, &pair, staged)?;
     let public_key = Hex::<true>(pair.public.public_key);
     sink.say(&format!("{}: {public_key}", args.out.display()));
-    let fields = json!({ "public_key": public_key, "file": args.out });
-    let config = json!({ "input": args.input, "out": args.out });
+    let fields = json!({ "public_key": public_key, "file": shown(&args.out) });
+    let config = json!({ "input": shown(&args.input), "out": shown(&args.out) });
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 

@@ -11,7 +11,7 @@ use crate::files::output::{Access, Staged};
 use crate::files::scheme::{FileScheme, PublicHalf, Refusal};
 use crate::files::secret::Password;
 use crate::files::verify::{proven, reason_of};
-use crate::files::{FileOptions, SecretOptions, aligned};
+use crate::files::{FileOptions, SecretOptions, aligned, all_shown, shown};
 use crate::progress::Bars;
 use crate::report::Report;
 use anyhow::anyhow;
@@ -51,10 +51,10 @@ pub(super) struct Args {
     pop: bool,
     /// Password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE", requires = "pop")]
-    password_file: Option<PathBuf>,
+    pub(super) password_file: Option<PathBuf>,
     /// Write public keys and proofs of possession as one list
     #[arg(long, value_name = "FILE", requires = "pop")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     secret: SecretOptions,
     /// Replace the file of --out if it exists
@@ -64,12 +64,12 @@ pub(super) struct Args {
 
 pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys inspect", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     let scheme: S = args.options.open()?;
     let paths = expand(&args.files)?;
     let mut staged = Staged::new(args.force);
     if let Some(out) = &args.out {
-        staged.check(out)?;
+        staged.check(out, Access::Public)?;
     }
     let mut proofs = match args.pop {
         true => Some(Proofs::new(&scheme, args)?),
@@ -90,7 +90,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let mut said: Vec<String> = paths
         .iter()
         .zip(&all)
-        .map(|(p, f)| shown::<S>(p, f))
+        .map(|(p, f)| table_of::<S>(p, f))
         .collect();
     if let (Some(out), Some(proofs)) = (&args.out, proofs) {
         let keys = proofs.list(&paths)?;
@@ -103,15 +103,15 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     sink.say(&said.join("\n\n"));
     let (config, fields) = match (&paths[..], &mut all[..]) {
         ([path], [fields]) => (
-            json!({ "file": path, "pop": args.pop }),
+            json!({ "file": shown(path), "pop": args.pop }),
             Value::Object(std::mem::take(fields)),
         ),
         _ => {
             for (path, fields) in paths.iter().zip(&mut all) {
-                fields.insert("file".to_owned(), json!(path));
+                fields.insert("file".to_owned(), json!(shown(path)));
             }
             (
-                json!({ "files": paths, "pop": args.pop }),
+                json!({ "files": all_shown(&paths), "pop": args.pop }),
                 json!({ "files": all }),
             )
         }
@@ -120,9 +120,9 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
 }
 
 /// What a file says, as a table.
-fn shown<S: FileScheme>(path: &Path, fields: &Map<String, Value>) -> String {
+fn table_of<S: FileScheme>(path: &Path, fields: &Map<String, Value>) -> String {
     let mut rows = vec![
-        vec!["file".to_owned(), path.display().to_string()],
+        vec!["file".to_owned(), shown(path)],
         vec!["scheme".to_owned(), S::NAME.to_owned()],
     ];
     for (name, value) in fields {

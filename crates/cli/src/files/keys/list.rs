@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::document::{Document, Hex};
 use crate::files::input::json_files;
 use crate::files::scheme::FileScheme;
-use crate::files::{FileOptions, aligned, header};
+use crate::files::{FileOptions, aligned, header, shown};
 use crate::report::Report;
 use serde::Serialize;
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(super) struct Args {
 
 #[derive(Serialize)]
 struct Row {
-    file: PathBuf,
+    file: String,
     public_key: Option<Hex<true>>,
     protection: String,
     insecure: bool,
@@ -35,7 +35,7 @@ struct Row {
 
 pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys list", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     let scheme: S = args.options.open()?;
     let mut rows = Vec::new();
     let mut foreign = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let text = |row: &Row| {
         let key = row.public_key.as_ref();
         vec![
-            row.file.display().to_string(),
+            row.file.clone(),
             row.protection.clone(),
             key.map_or_else(|| "not named".to_owned(), ToString::to_string),
         ]
@@ -56,7 +56,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let names = header(&["file", "protection", "public key"]);
     let cells: Vec<Vec<String>> = [names].into_iter().chain(rows.iter().map(text)).collect();
     sink.say(&aligned(&cells));
-    let config = json!({ "folder": args.folder });
+    let config = json!({ "folder": shown(&args.folder) });
     let fields = json!({ "keys": rows, "foreign": foreign });
     args.options
         .write(&scheme, &report, &sink, config, fields)?;
@@ -83,7 +83,7 @@ fn row(path: &Path, document: &Document) -> Option<Row> {
         | Document::Bundle(_) => return None,
     };
     Some(Row {
-        file: path.to_owned(),
+        file: shown(path),
         public_key,
         protection,
         insecure,

@@ -66,6 +66,24 @@ impl Command for What {
         }
     }
 
+    fn others(&self) -> Vec<PathBuf> {
+        match self {
+            What::New(args) => args.secrets(),
+            What::Import(args) => args.secrets(),
+            What::Export(args) => args.secrets(),
+            What::List(_) => Vec::new(),
+            What::Inspect(args) => args.password_file.iter().cloned().collect(),
+        }
+    }
+
+    /// A key that is moved or copied may replace itself: [`import`] and [`export`] look at the rest.
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        match self {
+            What::Inspect(args) => Ok(args.out.iter().cloned().collect()),
+            What::New(_) | What::Import(_) | What::Export(_) | What::List(_) => Ok(Vec::new()),
+        }
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         match self {
             What::New(args) => new::run::<S>(args),

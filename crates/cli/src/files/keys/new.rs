@@ -9,7 +9,7 @@ use crate::files::keystore::Keystore;
 use crate::files::output::{Access, Staged, create_folder};
 use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
-use crate::files::{FileOptions, SecretOptions};
+use crate::files::{FileOptions, SecretOptions, shown};
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_types::VALIDATORS_MAX;
@@ -82,9 +82,16 @@ struct Origin {
     interop: Option<u32>,
 }
 
+impl Args {
+    /// The file of the password.
+    pub(super) fn secrets(&self) -> Vec<PathBuf> {
+        self.origin.password_file.iter().cloned().collect()
+    }
+}
+
 pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys new", 0);
-    let sink = args.options.sink()?;
+    let sink = args.options.sink();
     check_count("keys", args.count)?;
     let names = names(args)?;
     let slots = slots::<S>(args)?;
@@ -97,12 +104,18 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     create_folder(&args.out)?;
     let mut staged = Staged::new(args.force);
     let public_path = args.out.join(PUBLIC_KEYS);
-    for path in names.iter().chain([&public_path]) {
-        staged.check(path)?;
+    let access = match args.origin.interop {
+        Some(_) => Access::Public,
+        None => Access::Private,
+    };
+    for path in &names {
+        staged.check(path, access)?;
     }
+    staged.check(&public_path, Access::Public)?;
     for path in names.iter().filter(|_| args.duties) {
-        staged.check(&duty_path(path))?;
+        staged.check(&duty_path(path), Access::Private)?;
     }
+    staged.remove_when_signalled()?;
     let mut bars = Bars::new();
     let mut public = Vec::with_capacity(args.count);
     for (i, path) in names.iter().enumerate() {
@@ -134,9 +147,10 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     if insecure {
         sink.say(INTEROP_WARNING);
     }
-    let fields = json!({ "insecure": insecure, "public_keys": listed, "file": public_path });
+    let fields =
+        json!({ "insecure": insecure, "public_keys": listed, "file": shown(&public_path) });
     let config = json!({
-        "out": args.out,
+        "out": shown(&args.out),
         "count": args.count,
         "interop": args.origin.interop,
         "slots": slots.map(|slots| json!({ "first": slots.start, "end": slots.end })),
@@ -175,20 +189,15 @@ fn names(args: &Args) -> Result<Vec<PathBuf>> {
     let end = u32::try_from(args.count)
         .ok()
         .and_then(|count| first.checked_add(count))
-        .context("more interop keys than indices")?;
-    ensure_index(end)?;
+        .filter(|end| *end <= VALIDATORS_MAX)
+        .with_context(|| {
+            let count = args.count;
+            format!(
+                "--interop {first}: {count} keys from there on: indices are below {VALIDATORS_MAX}"
+            )
+        })?;
     let name = |index| args.out.join(format!("interop-{index}.json"));
     Ok((first..end).map(name).collect())
-}
-
-fn ensure_index(end: u32) -> anyhow::Result<()> {
-    ensure!(
-        end <= VALIDATORS_MAX,
-        "interop keys up to index {}: the greatest is {}",
-        end - 1,
-        VALIDATORS_MAX - 1
-    );
-    Ok(())
 }
 
 /// The slots of the keys, if keys of the scheme have any.

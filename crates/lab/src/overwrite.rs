@@ -1,0 +1,156 @@
+//! What no command writes over: a secret key, and what it reads itself.
+
+use crate::error::Result;
+use crate::report::folder_of;
+use alphorn_xmss::Marks;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Bytes of a file with a key at most; a longer file is none.
+const KEY_BYTES_MAX: u64 = 64 << 10;
+/// Hex digits of the shortest secret key.
+const KEY_DIGITS: usize = 64;
+
+/// What a keystore has, and no other file of ours.
+#[derive(Deserialize)]
+struct Head {
+    crypto: Option<IgnoredAny>,
+}
+
+/// Whether a file that exists holds a secret key, or what a key cannot sign without, as far as one
+/// can tell.
+pub fn holds_key(path: &Path) -> bool {
+    // A pipe or terminal holds no key, and reading it would wait.
+    let found = path.metadata().ok().filter(Metadata::is_file);
+    let Some(found) = found.filter(|found| found.len() <= KEY_BYTES_MAX) else {
+        return false;
+    };
+    let Ok(bytes) = std::fs::read(path).map(Zeroizing::new) else {
+        return false;
+    };
+    serde_json::from_slice::<Head>(&bytes).is_ok_and(|head| head.crypto.is_some())
+        || Marks::from_bytes(&bytes).is_ok()
+        || is_private(&found) && is_hex(&bytes)
+}
+
+/// Whether a file is open to its owner alone: what everybody may read is no secret.
+fn is_private(found: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        found.permissions().mode() & 0o077 == 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = found;
+        true
+    }
+}
+
+fn is_hex(bytes: &[u8]) -> bool {
+    let digits = bytes.trim_ascii();
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    digits.len() >= KEY_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Refuses outputs that are inputs as well, or one another, under whatever name.
+///
+/// # Errors
+/// The first such output.
+pub fn check_apart<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let written: Vec<(&Path, PathBuf)> = outputs
+        .into_iter()
+        .filter_map(|path| Some((path, file(path)?)))
+        .collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    let read: BTreeSet<PathBuf> = inputs.into_iter().filter_map(file).collect();
+    let mut before = BTreeSet::new();
+    for (path, file) in written {
+        let path = path.display();
+        if read.contains(&file) {
+            let why = "is read here, and cannot be written as well";
+            return Err(anyhow::anyhow!("{path}: {why}").into());
+        }
+        if !before.insert(file) {
+            return Err(anyhow::anyhow!("{path}: would be written twice").into());
+        }
+    }
+    Ok(())
+}
+
+/// The one name of a file that is there, or would be made; none of a device, a pipe or `-`, which take what
+/// comes.
+fn file(path: &Path) -> Option<PathBuf> {
+    if path == Path::new("-") {
+        return None;
+    }
+    match path.metadata() {
+        Ok(found) => found.is_file().then(|| path.canonicalize().ok()).flatten(),
+        Err(_) => Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::report::{json_target, write_whole};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_key_is_never_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let digits = "0x".to_owned() + &"5a".repeat(32);
+        let hex = digits.as_bytes();
+        let cases: [(&[u8], u32, bool); 6] = [
+            (br#"{"crypto": {}, "version": 4}"#, 0o644, true),
+            (br#"{"schema": 1}"#, 0o600, false),
+            (hex, 0o600, true),
+            (hex, 0o644, false),
+            (&hex[..60], 0o600, false),
+            (b"correct horse", 0o600, false),
+        ];
+        for (bytes, mode, is_key) in cases {
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let shown = String::from_utf8_lossy(bytes);
+            assert_eq!(holds_key(&path), is_key, "{shown}");
+            let refused = json_target(path.clone().into_os_string()).is_err();
+            assert_eq!(refused, is_key, "{shown}");
+            assert_eq!(write_whole(&path, b"new").is_err(), is_key, "{shown}");
+            let kept = std::fs::read(&path).unwrap() == bytes;
+            assert_eq!(kept, is_key, "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        let (file, link) = (file.as_path(), link.as_path());
+        let new = folder.path().join("new");
+        let error = check_apart([file], [new.as_path(), link]).unwrap_err();
+        assert!(error.to_string().contains("link: is read"), "{error}");
+        let null = Path::new("/dev/null");
+        check_apart([file, null], [new.as_path(), null]).unwrap();
+        let same = folder.path().join(".").join("new");
+        let error = check_apart([], [new.as_path(), same.as_path()]).unwrap_err();
+        assert!(
+            error.to_string().contains("new: would be written twice"),
+            "{error}"
+        );
+        let shared = [Path::new("-"), null, Path::new("-"), null];
+        check_apart([], shared).unwrap();
+    }
+}
