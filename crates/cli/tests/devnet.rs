@@ -112,11 +112,13 @@ fn has_votes(home: &Path) -> bool {
 fn nodes_vote_and_agree() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (dir, json) = (path("net"), path("devnet.json"));
+    // A folder whose name looks like an option.
+    let (dir, json) = (path("-1"), path("devnet.json"));
     let child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
         .args(["devnet", "--nodes=2", "--validators=16", "--committees=1"])
         .args(["--slots=6", "--preset=custom:1000:0,200,400,600,800"])
-        .args(["--allow-missed=1000000", "--dir", &dir, "--json", &json])
+        .args(["--allow-missed=1000000", "--dir=-1", "--json", &json])
+        .current_dir(folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()

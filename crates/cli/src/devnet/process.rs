@@ -12,6 +12,7 @@ use alphorn_node::telemetry::Summary;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -94,22 +95,28 @@ fn spawn(
         .create(true)
         .append(true)
         .open(home.join("log.txt"))?;
+    // In one word, since a path may begin like an option.
+    let option = |name: &str, path: &Path| {
+        let mut word = OsString::from(name);
+        word.push("=");
+        word.push(path);
+        word
+    };
     let recorded = record.then(|| home.join(format!("inputs-{life}.record")));
-    let recorded = recorded.map(|path| ["--record".into(), path.into_os_string()]);
     let mut command = Command::new(std::env::current_exe()?);
     // Ctrl-C on a terminal is for the parent, which ends its nodes in order.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let child = command
         .arg("node")
-        .args(["--genesis".as_ref(), folder.as_os_str()])
-        .args(["--node-id", name])
-        .args(["--data-dir".as_ref(), home.join("data").as_os_str()])
-        .args(["--node-key".as_ref(), home.join("node.key").as_os_str()])
-        .args(["--sign-log".as_ref(), signed(&home, life).as_os_str()])
+        .arg(option("--genesis", folder))
+        .arg(option("--node-id", name.as_ref()))
+        .arg(option("--data-dir", &home.join("data")))
+        .arg(option("--node-key", &home.join("node.key")))
+        .arg(option("--sign-log", &signed(&home, life)))
         .arg("--exit-on-stdin-eof")
         .args(options)
-        .args(recorded.into_iter().flatten())
+        .args(recorded.map(|path| option("--record", &path)))
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log)
