@@ -73,10 +73,37 @@ fn options_that_no_node_can_have_are_refused() {
         ("--genesis net --fast-threads 65", "65 is not in 1..=64"),
         ("--genesis net --memory-budget 63", "63 is not in 64..="),
         ("--genesis net --threads 0", "--threads 0"),
+        (
+            "--genesis net --checkpoint none",
+            "--checkpoint none: No such file",
+        ),
+        ("--genesis net --http-allow-host ", "--http-allow-host"),
+        (
+            "--genesis net --sign-log /proc/x",
+            "--sign-log /proc/x: no file can be made in /proc",
+        ),
+        (
+            "--genesis net --record net/config.yaml",
+            "must be a new file",
+        ),
+        (
+            "--genesis net --json net/config.yaml",
+            "net/config.yaml: is read here",
+        ),
+        ("--genesis net --json net/node-0/node.key", "a key is there"),
     ] {
         let line = format!("{NODE} --dry-run {options}");
-        bench.run(line.trim_end()).expect(2, named);
+        let line = match options {
+            "" => line.trim_end(),
+            _ => &line,
+        };
+        bench.run(line).expect(2, named);
     }
+    let elsewhere = NODE.replace("--data-dir data", "--data-dir /proc/x/data");
+    bench
+        .run(&format!("{elsewhere} --genesis net --dry-run"))
+        .expect(2, "--data-dir /proc/x/data: no file can be made in /proc");
+    assert!(!bench.path("data").exists());
 }
 
 /// A dry run finds what a start would: a wrong password, and a keystore that is lacking.

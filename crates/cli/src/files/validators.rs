@@ -34,7 +34,7 @@ pub(crate) struct KeystoreOptions {
     pub(crate) keystores: Option<PathBuf>,
     /// File with the password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE", requires = "keystores")]
-    password_file: Option<PathBuf>,
+    pub(crate) password_file: Option<PathBuf>,
     /// Read keystores and password from files that others may open too
     #[arg(long)]
     insecure_key_permissions: bool,

@@ -3,6 +3,7 @@
 
 use super::files::NodeEntry;
 use crate::error::Result;
+use crate::report::{folder_of, not_beside};
 use alphorn_net::{Address, NodeKey};
 use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,31 @@ pub(super) fn data_folder(path: &Path) -> Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let made = builder.create(path);
     Ok(made.with_context(|| format!("--data-dir {}", path.display()))?)
+}
+
+/// Checks that the data folder can be made or, if it is there, files in it; leaves nothing.
+pub(super) fn check_can_write(data_dir: &Path) -> Result<()> {
+    let mut folders = data_dir.ancestors();
+    let there = folders.find(|folder| folder.symlink_metadata().is_ok());
+    check_place("--data-dir", data_dir, there.unwrap_or(Path::new(".")))
+}
+
+/// Checks that a file is not there and can be made; leaves none.
+pub(super) fn check_new(option: &str, file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    if file.symlink_metadata().is_ok() {
+        return Err(anyhow!("{option} {}: must be a new file", file.display()).into());
+    }
+    check_place(option, file, folder_of(file))
+}
+
+fn check_place(option: &str, path: &Path, folder: &Path) -> Result<()> {
+    let made = tempfile::tempfile_in(folder);
+    let made = made.map_err(|error| not_beside(&folder.join("new"), &error));
+    made.with_context(|| format!("{option} {}", path.display()))?;
+    Ok(())
 }
 
 /// The key of a node.

@@ -54,7 +54,7 @@ with the secret ones of the validators that this node hosts. An XMSS key moves w
 its mark beside the keystore is spent, and from then on it signs with this --data-dir alone.
 Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
 `api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
-then the file. --dry-run shows what comes from where, and opens the keystores.
+then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
@@ -245,6 +245,9 @@ fn begin(args: &Args) -> Result<()> {
     }
     let own =
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
+    let read = files_read(args, &network);
+    let sink = args.common.sink();
+    sink.check_apart(read.iter().map(PathBuf::as_path))?;
     if args.dry_run {
         return start::rehearse(args, &network, &nodes, own);
     }
@@ -263,6 +266,19 @@ fn begin(args: &Args) -> Result<()> {
         }
         other => Err(scheme::unknown(other)),
     }
+}
+
+/// The files that a start reads, but for keystores, which nothing writes over.
+fn files_read(args: &Args, network: &NetworkFile) -> Vec<PathBuf> {
+    let names = ["config.yaml", "nodes.yaml"].into_iter();
+    let names = names.chain(network.alphorn_keys.as_deref());
+    let options = [&args.config, &args.keys.password_file];
+    let options = options.into_iter().flatten().chain([&args.node_key]);
+    names
+        .map(|name| args.genesis.join(name))
+        .chain(options.cloned())
+        .chain(args.recovery.checkpoint.iter().map(PathBuf::from))
+        .collect()
 }
 
 /// How long the interop keys of one validator take to make on one core.

@@ -42,9 +42,18 @@ pub(crate) struct RecoveryOptions {
     pub(crate) resume_signing: bool,
 }
 
+/// A checkpoint as it came.
+pub(super) struct Fetched<'a> {
+    origin: &'a str,
+    bytes: Vec<u8>,
+    /// Whether its digest was given.
+    is_known: bool,
+}
+
 impl RecoveryOptions {
-    /// The checkpoint to begin with, if one is given: its digest is printed, and checked if it is known.
-    pub(super) fn checkpoint(&self, machine: &Horn) -> Result<Option<Bytes>> {
+    /// The checkpoint to begin with, if one is given, before anything in it is read: its digest is checked
+    /// if it is known.
+    pub(super) fn fetched(&self) -> Result<Option<Fetched<'_>>> {
         let Some(origin) = &self.checkpoint else {
             return Ok(None);
         };
@@ -64,24 +73,42 @@ impl RecoveryOptions {
             None => read(Path::new(origin)).with_context(|| format!("--checkpoint {origin}"))?,
         };
         let found = Anchor::digest(&bytes);
-        let name = hex::encode(found);
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
-            let wanted = hex::encode(wanted);
+            let (name, wanted) = (hex::encode(found), hex::encode(wanted));
             let what = format!("--checkpoint {origin}: its digest is {name}");
             return Err(Error::Check(format!(
                 "{what}, --checkpoint-digest says {wanted}"
             )));
         }
+        let is_known = wanted.is_some();
+        Ok(Some(Fetched {
+            origin,
+            bytes,
+            is_known,
+        }))
+    }
+
+    /// The checkpoint to begin with, if one is given: its digest is printed.
+    pub(super) fn checkpoint(&self, machine: &Horn) -> Result<Option<Bytes>> {
+        let Some(Fetched {
+            origin,
+            bytes,
+            is_known,
+        }) = self.fetched()?
+        else {
+            return Ok(None);
+        };
+        let name = hex::encode(Anchor::digest(&bytes));
         let anchor = machine.read_anchor(&bytes);
         let anchor = anchor.with_context(|| format!("--checkpoint {origin}"))?;
         let slot = anchor.finalised().slot.0;
-        match wanted {
-            Some(_) => info!(
+        match is_known {
+            true => info!(
                 slot,
                 digest = name,
                 "checkpoint, as --checkpoint-digest says"
             ),
-            None => warn!(
+            false => warn!(
                 slot,
                 digest = name,
                 "checkpoint whose digest nobody vouched for"

@@ -35,7 +35,7 @@ use anyhow::{Context, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
@@ -276,7 +276,8 @@ fn in_use(error: NetError) -> anyhow::Error {
     }
 }
 
-/// Shows where each option comes from and what follows, opens the keystores, and writes nothing.
+/// Shows where each option comes from and what follows, opens the keystores, reads the checkpoint, and writes
+/// nothing.
 pub(super) fn rehearse(
     args: &Args,
     network: &NetworkFile,
@@ -285,6 +286,11 @@ pub(super) fn rehearse(
 ) -> Result<()> {
     guard::key(&args.node_key, own)?;
     guard::check_data_folder(&args.data_dir)?;
+    guard::check_can_write(&args.data_dir)?;
+    guard::check_new("--sign-log", args.sign_log.as_deref())?;
+    guard::check_new("--record", args.record.as_deref())?;
+    hosts_allowed(args, interface(args, own).ip())?;
+    args.recovery.fetched()?;
     let keys = match scheme::open_keystores(args, network, own)? {
         0 => "interop keys".to_owned(),
         opened => format!("keystores of {opened} validators are open"),
@@ -460,6 +466,12 @@ fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
     SocketAddr::new(args.http_address, port)
 }
 
+/// Whom an interface at that address answers.
+fn hosts_allowed(args: &Args, bound: IpAddr) -> Result<HostAllowList> {
+    let hosts = HostAllowList::new(bound, args.http_allow_host.iter().cloned());
+    Ok(hosts.context("--http-allow-host")?)
+}
+
 /// Serves the HTTP interface, and tells where.
 fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<SocketAddr> {
     let address = interface(args, own);
@@ -468,8 +480,7 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
         Error::Exit(3, format!("{why}, 0 any that is free"))
     })?;
     let bound = listener.local_addr()?;
-    let hosts = HostAllowList::new(bound.ip(), args.http_allow_host.iter().cloned());
-    let hosts = hosts.context("--http-allow-host")?;
+    let hosts = hosts_allowed(args, bound.ip())?;
     let clients = api.clients.clone();
     let page = router_among(trace.clone(), clients.clone());
     let app = api.router().nest("/alphorn/v0", stream(trace, clients));
@@ -489,8 +500,7 @@ fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
         Error::Exit(3, why)
     })?;
     let bound = listener.local_addr()?;
-    let hosts = HostAllowList::new(bound.ip(), args.http_allow_host.iter().cloned());
-    let hosts = hosts.context("--http-allow-host")?;
+    let hosts = hosts_allowed(args, bound.ip())?;
     let app = guard_hosts(api.clone().metrics_router(), hosts);
     http::serve(listener, app, http::Limits::default())?;
     info!("metrics http://{bound}/metrics");
