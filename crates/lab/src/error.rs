@@ -32,7 +32,16 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Check(what) | Error::Exit(_, what) => f.write_str(what),
-            Error::Usage(error) => write!(f, "{error:#}"),
+            Error::Usage(error) => {
+                let mut said = error.to_string();
+                for cause in error.chain().skip(1).map(ToString::to_string) {
+                    // Errors of some libraries say their cause themselves.
+                    if !said.ends_with(&cause) {
+                        said += &format!(": {cause}");
+                    }
+                }
+                f.write_str(&said)
+            }
         }
     }
 }
@@ -40,5 +49,24 @@ impl fmt::Display for Error {
 impl<E: Into<anyhow::Error>> From<E> for Error {
     fn from(error: E) -> Self {
         Error::Usage(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context, anyhow};
+    use std::io;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let file = serde_json::Error::io(full());
+        assert_eq!(file.to_string(), full().to_string(), "it says its cause");
+        let error = Error::from(anyhow!(file).context("a file"));
+        assert_eq!(error.to_string(), format!("a file: {}", full()));
+        let error = Err::<(), _>(full()).context("a file").context("a folder");
+        let error = Error::from(error.unwrap_err());
+        assert_eq!(error.to_string(), format!("a folder: a file: {}", full()));
     }
 }
