@@ -320,12 +320,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     args.griefing.check_unused()?;
     let sink = args.common.sink();
-    let read: Vec<&Path> = args.verify.iter().map(PathBuf::as_path).collect();
-    let outputs = [
-        ("--blocks", args.blocks.as_deref()),
-        ("--json", sink.path()),
-    ];
-    apart(&outputs, &read)?;
+    let outputs = [args.blocks.as_deref(), sink.path()];
+    check_apart(args.verify.as_deref(), outputs.into_iter().flatten())?;
     if let Some(path) = &args.verify {
         let blocks = blocks::read(path, args, &plan(args)?)?;
         return blocks::verify(ready(args)?, args, &blocks, &report);
