@@ -7,6 +7,7 @@ use crate::node::files::{GENESIS_TIME_MAX, NetworkFile};
 use crate::node::lean::Lean;
 use crate::node::network::{Made, NetworkOptions, Place, write_network};
 use crate::options::Common;
+use crate::overwrite::check_apart;
 use crate::report::{Report, folder_of, not_beside, table};
 use alphorn_exec::Exec;
 use anyhow::{Context, anyhow};
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("genesis", args.common.seed);
     let sink = args.common.sink();
     let read = args.keys.iter().chain(&args.validator_config);
-    sink.check_apart(read.map(PathBuf::as_path))?;
+    check_apart(read.map(PathBuf::as_path), sink.path())?;
     let mut options = args.network.clone();
     let keys = match &args.keys {
         Some(path) => Some(public_keys(args, path)?),

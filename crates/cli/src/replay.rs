@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::node::files::{NetworkFile, NodeEntry};
 use crate::node::scheme::info;
 use crate::options::Common;
+use crate::overwrite::check_apart;
 use crate::report::{Report, table};
 use alphorn_node::engine::Settings;
 use alphorn_node::genesis::{Genesis, network_id};
@@ -106,7 +107,7 @@ pub(crate) fn machines(
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("replay", args.common.seed);
     let sink = args.common.sink();
-    sink.check_apart([args.file.as_path()])?;
+    check_apart([args.file.as_path()], sink.path())?;
     let name = || args.file.display().to_string();
     let file = File::open(&args.file).with_context(name)?;
     let record = Record::open(BufReader::with_capacity(1 << 20, file)).with_context(name)?;

@@ -234,7 +234,7 @@ fn a_full_device_is_an_error_and_not_a_panic() {
         let file = std::fs::OpenOptions::new().write(true).open("/dev/full");
         Stdio::from(file.unwrap())
     };
-    // What is said on the way is no part of the result.
+    // What is said on standard error is no part of the result.
     let mut slot = command(cache.path(), &words("slot --validators 50 --json"));
     let json = cache.path().join("slot.json");
     let slot = slot.arg(&json).stdout(Stdio::null()).stderr(full());

@@ -6,14 +6,17 @@ use alphorn_xmss::Marks;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// Bytes of a file with a key at most; a longer file is none.
-const KEY_BYTES_MAX: u64 = 64 << 10;
+const KEY_BYTES_MAX: usize = 64 << 10;
 /// Hex digits of the shortest secret key.
 const KEY_DIGITS: usize = 64;
+/// How a node's store of marks begins, as every file of redb.
+const STORE: &[u8] = b"redb\x1a\n\xa9\r\n";
 
 /// What a keystore has, and no other file of ours.
 #[derive(Deserialize)]
@@ -25,16 +28,31 @@ struct Head {
 /// can tell.
 pub fn holds_key(path: &Path) -> bool {
     // A pipe or terminal holds no key, and reading it would wait.
-    let found = path.metadata().ok().filter(Metadata::is_file);
-    let Some(found) = found.filter(|found| found.len() <= KEY_BYTES_MAX) else {
+    let Some(found) = path.metadata().ok().filter(Metadata::is_file) else {
         return false;
     };
-    let Ok(bytes) = std::fs::read(path).map(Zeroizing::new) else {
+    let Ok(bytes) = beginning(path) else {
         return false;
     };
-    serde_json::from_slice::<Head>(&bytes).is_ok_and(|head| head.crypto.is_some())
-        || Marks::from_bytes(&bytes).is_ok()
-        || is_private(&found) && is_hex(&bytes)
+    let is_keystore = || {
+        let head = serde_json::from_slice::<Head>(&bytes);
+        head.is_ok_and(|head| head.crypto.is_some())
+    };
+    let is_short = bytes.len() <= KEY_BYTES_MAX;
+    bytes.starts_with(STORE)
+        || is_short && (is_keystore() || Marks::from_bytes(&bytes).is_ok())
+        || is_short && is_private(&found) && is_hex(&bytes)
+}
+
+/// As much of a file as may be a key, and a byte more.
+fn beginning(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let limit = KEY_BYTES_MAX + 1;
+    // The buffer never grows, so it leaves no copy behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(limit + 1));
+    File::open(path)?
+        .take(limit as u64)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Whether a file is open to its owner alone: what everybody may read is no secret.
@@ -111,7 +129,9 @@ mod tests {
         let path = folder.path().join("file");
         let digits = "0x".to_owned() + &"5a".repeat(32);
         let hex = digits.as_bytes();
-        let cases: [(&[u8], u32, bool); 6] = [
+        let store = [STORE, &[0; 100_000]].concat();
+        let cases: [(&[u8], u32, bool); 7] = [
+            (&store, 0o644, true),
             (br#"{"crypto": {}, "version": 4}"#, 0o644, true),
             (br#"{"schema": 1}"#, 0o600, false),
             (hex, 0o600, true),
@@ -122,7 +142,7 @@ mod tests {
         for (bytes, mode, is_key) in cases {
             std::fs::write(&path, bytes).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            let shown = String::from_utf8_lossy(bytes);
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
             assert_eq!(holds_key(&path), is_key, "{shown}");
             let refused = json_target(path.clone().into_os_string()).is_err();
             assert_eq!(refused, is_key, "{shown}");

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::machine::{Busy, Machine, commit};
-use crate::overwrite::{check_apart, holds_key};
+use crate::overwrite::holds_key;
 use crate::text::printable;
 use anyhow::Context;
 use serde::Serialize;
@@ -118,25 +118,15 @@ impl Sink {
         self.path.as_deref() == Some(Path::new("-"))
     }
 
-    /// Refuses a file for the object that the command reads.
-    ///
-    /// # Errors
-    /// If it is one of `inputs`.
-    pub fn check_apart<'a>(&'a self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
-        check_apart(inputs, self.path.as_deref())
-    }
-
     /// Prints text for a person: to standard output, or to standard error if that is taken.
     ///
     /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
     pub fn say(&self, text: &str) {
+        if self.is_stdout() {
+            return note(text);
+        }
         let text = printable(text, usize::MAX);
-        let outcome = if self.is_stdout() {
-            writeln!(io::stderr(), "{text}")
-        } else {
-            writeln!(io::stdout(), "{text}")
-        };
-        if let Err(error) = outcome {
+        if let Err(error) = writeln!(io::stdout(), "{text}") {
             // Only the first failure counts.
             let _ = self.failure.set(error);
         }

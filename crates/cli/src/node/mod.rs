@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
 use crate::lanes::LaneOptions;
 use crate::options::Common;
+use crate::overwrite::check_apart;
 use alphorn_node::cast::Settings;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
@@ -247,7 +248,7 @@ fn begin(args: &Args) -> Result<()> {
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
     let read = files_read(args, &network);
     let sink = args.common.sink();
-    sink.check_apart(read.iter().map(PathBuf::as_path))?;
+    check_apart(read.iter().map(PathBuf::as_path), sink.path())?;
     if args.dry_run {
         return start::rehearse(args, &network, &nodes, own);
     }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::files::xmss_proof::{ProofFile, read};
 use crate::files::{bundle, shown};
 use crate::machine::Machine;
+use crate::overwrite::check_apart;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
 use alphorn_xmss::{ChildKind, MergeShape, Proofs, Set, preset_of_evidence};
@@ -38,7 +39,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("proof inspect", 0);
     let sink = Sink::new(args.json.clone());
-    sink.check_apart([args.file.as_path()])?;
+    check_apart([args.file.as_path()], sink.path())?;
     let path = args.file.display();
     let machine = Machine::here(1, BTreeMap::new());
     let config = json!({ "file": shown(&args.file) });

@@ -360,18 +360,21 @@ impl<C: Coding> Broadcast<C> {
         if Orphans::is_note(&message) {
             return self.orphans.note(from, now, message, &mut peer.notes);
         }
-        let has_room = peer.orphans < self.config.orphans_peer_max;
-        let kept = has_room
-            && self
-                .orphans
-                .keep(from, now, message, self.config.orphans_max);
-        peer.orphans += u8::from(kept);
-        self.due_changed |= kept;
-        self.refused.add(if kept {
-            Reject::UnknownId
-        } else {
-            Reject::OrphanFull
-        });
+        if peer.orphans >= self.config.orphans_peer_max {
+            return self.refused.add(Reject::OrphanFull);
+        }
+        peer.orphans += 1;
+        self.orphans.keep(from, now, message);
+        self.due_changed = true;
+        self.refused.add(Reject::UnknownId);
+        let (peers, gate) = (&self.peers, &self.gate);
+        let held = |peer| peers[usize::from(peer)].orphans;
+        let announced = |id: &Id| gate.header(id).is_some();
+        let shed = self.orphans.shed(self.config.orphans_max, held, announced);
+        if let Some(from) = shed {
+            self.peers[usize::from(from)].orphans -= 1;
+            self.refused.add(Reject::OrphanFull);
+        }
     }
 
     /// Hands the messages that waited for a header to its broadcast.

@@ -4,6 +4,7 @@ use super::live::PeerIndex;
 use super::message::Message;
 use crate::rlnc::{Coding, Id};
 use alphorn_types::Time;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// DONE and RANK messages of one peer for broadcasts that are not here yet, at most; the oldest
@@ -65,24 +66,34 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// Keeps a piece if there are fewer than `max`; says whether.
-    pub(super) fn keep(
-        &mut self,
-        from: PeerIndex,
-        at: Time,
-        message: Message<C>,
-        max: u16,
-    ) -> bool {
-        if self.pieces.len() >= usize::from(max) {
-            return false;
-        }
+    /// Keeps a piece.
+    pub(super) fn keep(&mut self, from: PeerIndex, at: Time, message: Message<C>) {
         self.pieces.push_back(Orphan {
             from,
             at,
             message,
             asked: false,
         });
-        true
+    }
+
+    /// Drops a piece if there are more than `max`, and says whose: the newest of the peer that has
+    /// most, `held` by each. One whose header waits to be verified (`announced`) goes only if there
+    /// are no others: anybody can make up an id.
+    pub(super) fn shed(
+        &mut self,
+        max: u16,
+        held: impl Fn(PeerIndex) -> u8,
+        announced: impl Fn(&Id) -> bool,
+    ) -> Option<PeerIndex> {
+        if self.pieces.len() <= usize::from(max) {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.pieces.len()).collect();
+        order.sort_unstable_by_key(|&at| Reverse((held(self.pieces[at].from), at)));
+        let mut unknown = order.iter();
+        let unknown = unknown.find(|&&at| !announced(&self.pieces[at].message.id()));
+        let gone = self.pieces.remove(*unknown.or(order.first())?)?;
+        Some(gone.from)
     }
 
     /// Takes the messages of a broadcast, notes first; `release` is told of each peer and whether

@@ -8,3 +8,4 @@ mod places;
 mod privacy;
 mod rejoin;
 mod sources;
+mod starving;

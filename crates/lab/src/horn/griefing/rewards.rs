@@ -6,6 +6,7 @@
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::options::Common;
+use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use crate::sim::source;
@@ -442,10 +443,11 @@ fn with(set: &[String]) -> String {
 /// Runs the command.
 pub(super) fn run(args: &Options, common: &Common) -> Result<()> {
     let report = Report::begin("horn griefing", common.seed);
+    let sink = common.sink();
+    check_apart(args.schedule.as_deref(), sink.path())?;
     let machine = Machine::here(common.threads()?, BTreeMap::new());
     let schedule = schedule(args.schedule.as_deref())?;
     let cases = cases(args, common, schedule)?;
-    let sink = common.sink();
     sink.say(&format!(
         "Rewards, scenario {}{}, seed {}: modelled, each attacker beside the same slots without it\n{}\n",
         args.scenario,

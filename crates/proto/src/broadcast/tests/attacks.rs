@@ -39,7 +39,7 @@ pub(super) fn published<C: Coding>(code: &C, subject: Subject, len: usize) -> Pu
 }
 
 /// Node 0 has peers 1.. that only say what the test makes them say.
-fn star(peers: usize) -> Net<Model16> {
+pub(super) fn star(peers: usize) -> Net<Model16> {
     star_of(peers, config(POLICY))
 }
 
@@ -68,7 +68,7 @@ fn accepted(net: &mut Net<Model16>, from: usize) -> (Id, Published<Model16>) {
     (id, published)
 }
 
-fn piece(net: &Net<Model16>, from: &Published<Model16>, seed: u64) -> ModelChunk {
+pub(super) fn piece(net: &Net<Model16>, from: &Published<Model16>, seed: u64) -> ModelChunk {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let drawn = net.code.draw(&from.basket, 0, Law::Fresh, &mut rng);
     let mut piece = drawn.unwrap();
@@ -76,7 +76,7 @@ fn piece(net: &Net<Model16>, from: &Published<Model16>, seed: u64) -> ModelChunk
     piece
 }
 
-fn message(
+pub(super) fn message(
     net: &Net<Model16>,
     id: Id,
     of: &Published<Model16>,
