@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// Index of a peer, below `peers_max`.
 pub(super) type PeerIndex = u16;
 
+/// Quiet times for which new pieces put a request off, and their times on the uplink: a quiet time is
+/// longer than a hop, and no network has so many.
+pub(super) const NEED_SLACK: u64 = 8;
+
 /// How far a broadcast has come; never backward. (A header that is not verified yet is no
 /// broadcast, see `gate`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +71,8 @@ pub(super) struct Share {
     pub(super) rank: u16,
     /// Pieces that it asked for and waits for.
     pub(super) owed: u16,
+    /// Pieces that it was asked for.
+    pub(super) asked: u16,
     /// It was sent the anchor.
     pub(super) anchor: bool,
 }
@@ -196,6 +202,8 @@ pub(super) struct Live<C: Coding> {
     pub(super) answers_stuck: bool,
     /// When to ask for pieces, and how often that was done without success.
     pub(super) need_at: Time,
+    /// New pieces put that off until then, at most.
+    pub(super) need_by: Time,
     pub(super) need_rounds: u8,
     pub(super) need_cursor: u32,
     /// Bursts that wait go at that time.
@@ -272,6 +280,7 @@ impl<C: Coding> Live<C> {
             answers: Vec::new(),
             answers_stuck: false,
             need_at: Time::MAX,
+            need_by: now.saturating_add_ns(NEED_SLACK * config.need_after_quiet_ns),
             need_rounds: 0,
             need_cursor: 0,
             burst_at: Time::MAX,

@@ -3,7 +3,7 @@
 use super::{Broadcast, NOBODY};
 use crate::Peer;
 use crate::broadcast::config::SourcePrivacy;
-use crate::broadcast::live::{Live, PeerIndex};
+use crate::broadcast::live::{Live, NEED_SLACK, PeerIndex};
 use crate::broadcast::message::{Message, Ranks, Want};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::shards::{self, ShardSet};
@@ -249,7 +249,7 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// Nothing new came for a while: asks peers that are done, else those with the highest rank.
+    /// Nothing new came for a while, or too little: asks some peers for all that is missing.
     pub(super) fn ask(&mut self, now: Time, index: usize) {
         let live = &mut self.live[index];
         self.due_changed = true;
@@ -260,6 +260,7 @@ impl<C: Coding> Broadcast<C> {
         let wait_ns = self.config.need_after_quiet_ns;
         live.need_rounds += 1;
         live.need_at = now.saturating_add_ns(wait_ns << live.need_rounds.min(16));
+        live.need_by = live.need_at.saturating_add_ns(NEED_SLACK * wait_ns);
         for generation in 0..live.header.generations {
             let live = &mut self.live[index];
             let rank = live.flows[usize::from(generation)].rank;
@@ -276,7 +277,7 @@ impl<C: Coding> Broadcast<C> {
                 }
             };
             let id = live.id;
-            for peer in self.best_sources(index, generation) {
+            for peer in self.best_sources(index, generation, missing) {
                 let stats = &mut self.live[index].stats;
                 stats.needs = stats.needs.saturating_add(1);
                 self.out.push_back(Output::Send {
@@ -293,8 +294,10 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The peers to ask: those that are done, then those of the highest rank, in turn among equals.
-    fn best_sources(&mut self, index: usize, generation: u16) -> Vec<PeerIndex> {
+    /// The peers to ask: those that gave most of what they were asked for, of these those that are
+    /// done, then those of the highest rank, in turn among equals. What a peer says of itself costs
+    /// it nothing, so one of several has sent something new, if any peer has.
+    fn best_sources(&mut self, index: usize, generation: u16, missing: u16) -> Vec<PeerIndex> {
         let live = &mut self.live[index];
         let count = live.order.len();
         let from = live.need_cursor as usize;
@@ -305,15 +308,27 @@ impl<C: Coding> Broadcast<C> {
             if !link.header || link.demoted || self.peers[usize::from(peer)].banned {
                 continue;
             }
-            let rank = live.share(peer, generation).rank;
-            known.push((Reverse((link.done, rank)), step, peer));
+            let share = live.share(peer, generation);
+            let lacking = share.asked.saturating_sub(share.innovative);
+            let claims = Reverse((link.done, share.rank));
+            known.push((lacking, claims, step, peer, link.innovative > 0));
         }
         known.sort_unstable();
-        known.truncate(usize::from(self.config.need_peers));
+        let asked = usize::from(self.config.need_peers);
+        let proven = known.iter().position(|&(.., proven)| proven);
+        if let Some(proven) = proven.filter(|&proven| asked > 1 && proven >= asked) {
+            known.swap(asked - 1, proven);
+        }
+        known.truncate(asked);
         // The next round begins behind those asked now.
-        let last = known.iter().map(|(_, step, _)| step + 1).max();
+        let last = known.iter().map(|(_, _, step, ..)| step + 1).max();
         live.need_cursor = last.map_or(0, |step| ((from + step) % count.max(1)) as u32);
-        known.into_iter().map(|(_, _, peer)| peer).collect()
+        let peers: Vec<PeerIndex> = known.into_iter().map(|(_, _, _, peer, _)| peer).collect();
+        for &peer in &peers {
+            let share = live.share(peer, generation);
+            share.asked = share.asked.saturating_add(missing);
+        }
+        peers
     }
 
     /// A peer is gone: nothing of it is waited for and nothing is sent to it.

@@ -2,7 +2,8 @@
 
 use super::peers::is_useless;
 use super::{Broadcast, NOBODY, Task};
-use crate::broadcast::live::{Link, Live, PeerIndex, Phase, Waiting};
+use crate::broadcast::config::Config;
+use crate::broadcast::live::{Link, Live, NEED_SLACK, PeerIndex, Phase, Waiting};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Convicted, Output, Step, shards};
@@ -302,7 +303,11 @@ impl<C: Coding> Broadcast<C> {
         live.flows[usize::from(generation)].rank = rank;
         live.stats.innovative += 1;
         live.need_rounds = 0;
-        live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
+        // Or whoever sends a new piece just before each request would put all of them off.
+        let slack_ns = NEED_SLACK * live.piece_ns(&self.config);
+        live.need_by = live.need_by.saturating_add_ns(slack_ns);
+        let quiet = now.saturating_add_ns(self.config.need_after_quiet_ns);
+        live.need_at = quiet.min(live.need_by);
         self.due_changed = true;
         if live.stats.first_at.is_none() {
             live.stats.first_at = Some(now);
@@ -370,6 +375,13 @@ impl<C: Coding> Broadcast<C> {
 }
 
 impl<C: Coding> Live<C> {
+    /// How long a piece takes on the uplink of this node, or on that of the network if it is slower.
+    fn piece_ns(&self, config: &Config) -> u64 {
+        let bps = config.uplink_bps.min(config.reference_uplink_bps);
+        let pieces = u64::from(self.header.chunks) * u64::from(self.header.generations);
+        u64::from(self.header.len) * 8_000_000_000 / bps / pieces
+    }
+
     /// Everything there is to send is here.
     pub(super) fn hold_all(&mut self, basket: C::Basket) {
         self.basket = Arc::new(basket);

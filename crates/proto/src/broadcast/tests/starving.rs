@@ -1,9 +1,12 @@
 //! Peers that fill what others need room in, or that are asked and do not answer.
 
-use super::attacks::{message, piece, published, star};
-use super::net::SUBJECT;
-use crate::broadcast::{Message, Reject};
-use crate::rlnc::Id;
+use super::attacks::{POLICY, message, piece, published, star};
+use super::net::{Net, SUBJECT, config, payload};
+use crate::broadcast::{Message, Policy, Reject};
+use crate::rlnc::{Coding, Cut, Id, Model16};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Trap 17: pieces of made-up broadcasts fill the room of those that wait for a header, and honest ones
 /// find room all the same, before and after their header.
@@ -47,4 +50,79 @@ fn trap_17_pieces_that_wait_for_a_header_are_not_crowded_out() {
     // What nobody announces goes, and its senders have their room back.
     net.run_ms(600);
     assert_eq!(net.nodes[0].waiting_count(), 0);
+}
+
+/// Whom a node has asked for pieces.
+type Asked = Rc<RefCell<BTreeSet<usize>>>;
+
+/// Records whom `node` asks; of what it sends, `sends` says what leaves.
+fn watch(net: &mut Net<Model16>, node: usize, sends: bool) -> Asked {
+    let asked = Asked::default();
+    let record = asked.clone();
+    net.tamper[node] = Some(Box::new(move |to, message| {
+        if matches!(message, Message::Need { .. }) {
+            record.borrow_mut().insert(to);
+        }
+        sends
+    }));
+    asked
+}
+
+/// Trap 16: two peers that claim to be done take the first requests and no more, where honest ones do
+/// not say what they have and their pushed pieces are lost.
+#[test]
+fn trap_16_peers_that_are_asked_in_vain_come_last() {
+    let policy = Policy {
+        feedback: false,
+        ..POLICY
+    };
+    let mut net = Net::new(Model16::new(1 << 20), config(policy), 20, 8, 16);
+    let victim = (1..20).max_by_key(|&node| net.links[node].len()).unwrap();
+    let around = net.links[victim].clone();
+    let liars = &around[1..3];
+    let asked = watch(&mut net, victim, true);
+    for &node in &around {
+        let (asked, liar) = (asked.clone(), liars.contains(&node));
+        net.tamper[node] = Some(Box::new(move |to, message| {
+            let answers = !liar && asked.borrow().contains(&node);
+            answers || to != victim || !matches!(message, Message::Piece { .. })
+        }));
+    }
+    net.publish(0, payload(60_000));
+    net.run_ms(30);
+    let id = net.announce(&published(&net.code, SUBJECT, 60_000)).id;
+    for &liar in liars {
+        net.receive(victim, liar, Message::Done { id });
+    }
+    net.run_ms(3_000);
+    assert_eq!(net.delivered(&vec![0; 60_000]), 19);
+    assert!(liars.iter().all(|liar| asked.borrow().contains(liar)));
+}
+
+/// Trap 16: new pieces one at a time, each just before others would be asked, put that off for a while
+/// only; and whoever sends them is soon behind those that were not asked.
+#[test]
+fn trap_16_drops_do_not_put_requests_off() {
+    let mut net = star(4);
+    let asked = watch(&mut net, 0, false);
+    let cut = Cut::rlnc(64);
+    let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
+    let announce = net.announce(&published);
+    let id = announce.id;
+    for peer in 1..=4 {
+        net.receive(0, peer, Message::Header(announce.clone()));
+    }
+    net.run_ms(1);
+    for liar in [1, 2] {
+        net.receive(0, liar, Message::Done { id });
+    }
+    for seed in 0..30 {
+        let liar = 1 + seed as usize % 2;
+        let message = message(&net, id, &published, piece(&net, &published, seed));
+        net.receive(0, liar, message);
+        net.run_ms(59);
+    }
+    assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [30]);
+    assert!(asked.borrow().iter().any(|&peer| peer > 2));
+    assert!(net.seen[0].needs <= 8, "{} requests", net.seen[0].needs);
 }
