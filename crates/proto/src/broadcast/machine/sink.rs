@@ -9,6 +9,7 @@ use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Convicted, Output, Step, shards};
 use crate::rlnc::{Coding, DecodeError, Standing, Verdicts, Weights};
 use alphorn_types::Time;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<C: Coding> Broadcast<C> {
@@ -89,10 +90,11 @@ impl<C: Coding> Broadcast<C> {
                 self.verify(index);
             }
             Standing::Held => {
-                if live.held.len() < usize::from(live.needed()) {
-                    live.link(from).unverified += 1;
-                    live.held.push(Waiting { from, piece, hop });
-                } else {
+                live.link(from).unverified += 1;
+                live.held.push(Waiting { from, piece, hop });
+                if let Some(from) = shed(&mut live.held, live.header.chunks) {
+                    let link = live.link(from);
+                    link.unverified = link.unverified.saturating_sub(1);
                     self.refused.add(Reject::BudgetExceeded);
                 }
             }
@@ -103,11 +105,14 @@ impl<C: Coding> Broadcast<C> {
     fn keep_for_anchor(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
         let live = &mut self.live[index];
         let (hop, _) = self.code.hop_and_rank(&piece);
-        let room = live.link(from).unverified < self.config.unverified_peer_max;
-        if room && live.unanchored.len() < usize::from(live.needed()) {
-            live.link(from).unverified += 1;
-            live.unanchored.push(Waiting { from, piece, hop });
-        } else {
+        if live.link(from).unverified >= self.config.unverified_peer_max {
+            return self.refused.add(Reject::BudgetExceeded);
+        }
+        live.link(from).unverified += 1;
+        live.unanchored.push(Waiting { from, piece, hop });
+        if let Some(from) = shed(&mut live.unanchored, live.header.chunks) {
+            let link = live.link(from);
+            link.unverified = link.unverified.saturating_sub(1);
             self.refused.add(Reject::BudgetExceeded);
         }
     }
@@ -372,6 +377,20 @@ impl<C: Coding> Broadcast<C> {
             _ => self.refused.add(Reject::LateResult),
         }
     }
+}
+
+/// Drops a piece if more than `max` wait, the newest of the peer with most of them, and says whose.
+fn shed<P>(waiting: &mut Vec<Waiting<P>>, max: u16) -> Option<PeerIndex> {
+    if waiting.len() <= usize::from(max) {
+        return None;
+    }
+    let mut counts: BTreeMap<PeerIndex, (usize, usize)> = BTreeMap::new();
+    for (at, Waiting { from, .. }) in waiting.iter().enumerate() {
+        let (count, newest) = counts.entry(*from).or_default();
+        (*count, *newest) = (*count + 1, at);
+    }
+    let (_, newest) = counts.into_values().max()?;
+    Some(waiting.remove(newest).from)
 }
 
 impl<C: Coding> Live<C> {

@@ -58,7 +58,7 @@ pub(super) fn star_of(peers: usize, config: Config) -> Net<Model16> {
 }
 
 /// A broadcast that node 0 has accepted the header of, and what there is to send of it.
-fn accepted(net: &mut Net<Model16>, from: usize) -> (Id, Published<Model16>) {
+pub(super) fn accepted(net: &mut Net<Model16>, from: usize) -> (Id, Published<Model16>) {
     let published = published(&net.code, SUBJECT, 10_000);
     let announce = net.announce(&published);
     let id = announce.id;

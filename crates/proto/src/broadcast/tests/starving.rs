@@ -1,6 +1,6 @@
 //! Peers that fill what others need room in, or that are asked and do not answer.
 
-use super::attacks::{POLICY, message, piece, published, star};
+use super::attacks::{POLICY, accepted, message, piece, published, star};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::broadcast::{Message, Policy, Reject};
 use crate::rlnc::{Coding, Cut, Id, Model16};
@@ -125,4 +125,24 @@ fn trap_16_drops_do_not_put_requests_off() {
     assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [30]);
     assert!(asked.borrow().iter().any(|&peer| peer > 2));
     assert!(net.seen[0].needs <= 8, "{} requests", net.seen[0].needs);
+}
+
+/// Trap 11: copies of a bad piece that wait behind it leave room for a good one.
+#[test]
+fn trap_11_copies_do_not_take_the_room_of_others() {
+    let mut net = star(4);
+    let (id, published) = accepted(&mut net, 1);
+    let first = piece(&net, &published, 1);
+    let good = piece(&net, &published, 2);
+    let mut bad = good.clone();
+    bad.valid = false;
+    let copies = (0..16).map(|at| (2 + at / 8, bad.clone()));
+    for (peer, piece) in std::iter::once((1, first)).chain(copies).chain([(4, good)]) {
+        let message = message(&net, id, &published, piece);
+        net.receive(0, peer, message);
+    }
+    net.run_ms(5);
+    let expected = [2, 3].map(|liar| (0, liar, Reject::InvalidChunk));
+    assert_eq!(net.reports, expected);
+    assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [2]);
 }
