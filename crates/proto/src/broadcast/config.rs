@@ -17,6 +17,10 @@ pub const AUTH_BYTES_MAX: u16 = 32 << 10;
 /// Payloads of memory that a machine must have at least: the cuts of [`Policy`] take up to eleven.
 const PAYLOADS_PER_BROADCAST: u64 = 16;
 
+/// A piece is late after so many times what the uplink takes at most until it has left: others share
+/// it, and bytes of a piece are not all that is sent.
+const LATE_TIMES: u64 = 4;
+
 /// Which broadcasts are due: the table of duties, as the driver knows it.
 ///
 /// Asked once for each new header, before any signature is checked.
@@ -102,7 +106,8 @@ pub struct Config {
     /// [`SendReady`](super::Input::SendReady).
     pub sends_in_flight_peer_max: u8,
     /// Pieces on the way to all peers take the uplink for at most so long, but for the first;
-    /// nanoseconds.
+    /// nanoseconds. What did not leave in four times so long as it should is late, and not counted:
+    /// a peer that does not read takes no other's room for longer.
     pub sends_in_flight_ns: u64,
     /// Nanoseconds between two RANK messages to a peer, at least.
     pub feedback_interval_ns: u64,
@@ -278,6 +283,13 @@ impl Config {
         let bits = u128::from(self.uplink_bps) * u128::from(self.sends_in_flight_ns);
         u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
     }
+
+    /// Nanoseconds after which so many bytes on the way to a peer are late.
+    pub(super) fn late_after_ns(&self, bytes: u32) -> u64 {
+        let own_ns = u128::from(bytes) * 8_000_000_000 / u128::from(self.uplink_bps);
+        let own_ns = u64::try_from(own_ns).unwrap_or(u64::MAX);
+        LATE_TIMES.saturating_mul(own_ns.saturating_add(self.sends_in_flight_ns))
+    }
 }
 
 #[cfg(test)]
@@ -310,6 +322,7 @@ mod tests {
         };
         assert_eq!(config.policy_for(121_600), Policy::SMALL);
         assert_eq!(config.in_flight_bytes_max(), 100_000);
+        assert_eq!(config.late_after_ns(100_000), 40_000_000);
         let slow = Config {
             uplink_bps: 80_000_000,
             ..config

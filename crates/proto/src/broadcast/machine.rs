@@ -38,9 +38,11 @@ struct PeerState {
     up: bool,
     /// Nothing is taken from it and nothing sent to it until it is gone.
     banned: bool,
-    /// Pieces on the way to it, and their bytes.
+    /// Pieces on the way to it, and bytes of those that are not late.
     in_flight: u8,
     in_flight_bytes: u32,
+    /// When they are late, see [`Config::sends_in_flight_ns`].
+    late_at: Option<Time>,
     /// What it has among the orphans.
     orphans: u8,
     notes: u8,
@@ -106,9 +108,11 @@ pub struct Broadcast<C: Coding> {
     ids: Vec<Id>,
     live: Vec<Live<C>>,
     peers: Vec<PeerState>,
-    in_flight: u32,
+    /// Bytes of pieces on the way to all peers that are not late.
     in_flight_bytes: u64,
     in_flight_bytes_max: u64,
+    /// When the next are, while there is no room for others.
+    late_due: Time,
     jobs: Vec<Pending<C>>,
     jobs_begun: u64,
     gate: Gate<C>,
@@ -116,6 +120,8 @@ pub struct Broadcast<C: Coding> {
     closed: VecDeque<Id>,
     refused: Refused,
     out: VecDeque<Output<C>>,
+    /// The time of the last input.
+    now: Time,
     /// When the next deadline is, and whether it has to be looked for.
     due: Time,
     due_changed: bool,
@@ -123,6 +129,8 @@ pub struct Broadcast<C: Coding> {
     wake: bool,
     /// Whose turn it is to send.
     turn: usize,
+    /// A burst comes before the next answer.
+    burst_next: bool,
 }
 
 impl<C: Coding> Broadcast<C> {
@@ -156,9 +164,9 @@ impl<C: Coding> Broadcast<C> {
             ids: Vec::new(),
             live: Vec::new(),
             peers: Vec::new(),
-            in_flight: 0,
             in_flight_bytes: 0,
             in_flight_bytes_max: config.in_flight_bytes_max(),
+            late_due: Time::MAX,
             jobs: Vec::new(),
             jobs_begun: 0,
             gate: Gate::default(),
@@ -166,16 +174,19 @@ impl<C: Coding> Broadcast<C> {
             closed: VecDeque::new(),
             refused: Refused::default(),
             out: VecDeque::new(),
+            now: Time::ZERO,
             due: Time::MAX,
             due_changed: false,
             wake: false,
             turn: 0,
+            burst_next: false,
             config,
         }
     }
 
     /// Takes an input. Time never goes back.
     pub fn handle(&mut self, now: Time, input: Input<C>) {
+        self.now = now;
         match input {
             Input::Message { from, message } => {
                 if let Some(peer) = self.peer_index(from) {
@@ -218,7 +229,8 @@ impl<C: Coding> Broadcast<C> {
     /// When [`Input::Deadline`] is due; pulled after each input.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
-        (self.due != Time::MAX).then_some(self.due)
+        let due = self.due.min(self.late_due);
+        (due != Time::MAX).then_some(due)
     }
 
     /// Reads bytes of a peer, for [`Input::Message`].
@@ -437,6 +449,7 @@ impl<C: Coding> Broadcast<C> {
 
     fn on_deadline(&mut self, now: Time) {
         self.due_changed = true;
+        self.forget_late(now);
         let (peers, ttl_ns) = (&mut self.peers, self.config.orphan_ttl_ns);
         self.orphans
             .expire(now, ttl_ns, |from| peers[usize::from(from)].orphans -= 1);

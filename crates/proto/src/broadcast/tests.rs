@@ -7,5 +7,6 @@ mod net;
 mod places;
 mod privacy;
 mod rejoin;
+mod slow;
 mod sources;
 mod starving;

@@ -91,7 +91,6 @@ impl<C: Coding> Broadcast<C> {
             return self.refused.add(Reject::Stranger);
         };
         let peer = peer.0 as PeerIndex;
-        self.in_flight -= u32::from(state.in_flight);
         self.in_flight_bytes -= u64::from(state.in_flight_bytes);
         self.drop_waiting(peer);
         for index in 0..self.live.len() {

@@ -9,6 +9,7 @@ use crate::broadcast::shards;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{CREDIT_ONE, Output, Priority};
 use crate::rlnc::{Coding, Header, Id, Law, Strategy};
+use alphorn_types::Time;
 use rand_chacha::rand_core::Rng;
 
 /// From this transmission on most receivers have the header already.
@@ -39,8 +40,8 @@ impl<C: Coding> Broadcast<C> {
         let bytes = state.in_flight_bytes / u32::from(state.in_flight);
         state.in_flight -= 1;
         state.in_flight_bytes -= bytes;
-        self.in_flight -= 1;
         self.in_flight_bytes -= u64::from(bytes);
+        self.watch(peer);
         if was_busy {
             for live in &mut self.live {
                 live.answers_stuck = false;
@@ -50,15 +51,44 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    fn has_room(&self) -> bool {
-        self.in_flight == 0 || self.in_flight_bytes < self.in_flight_bytes_max
+    /// Sets when what is on the way to a peer is late, from now on.
+    fn watch(&mut self, peer: PeerIndex) {
+        let state = &mut self.peers[usize::from(peer)];
+        let after_ns = self.config.late_after_ns(state.in_flight_bytes);
+        let late_at = self.now.saturating_add_ns(after_ns);
+        state.late_at = (state.in_flight_bytes > 0).then_some(late_at);
+        self.late_due = self.late_due.min(state.late_at.unwrap_or(Time::MAX));
     }
 
-    /// Sends what is owed while there is room: answers first, then one piece of each broadcast in
-    /// turn.
+    /// What is late takes no room of others any more: its peer may never read it.
+    pub(super) fn forget_late(&mut self, now: Time) {
+        if self.late_due > now {
+            return;
+        }
+        for state in &mut self.peers {
+            if state.late_at.is_some_and(|at| at <= now) {
+                state.late_at = None;
+                self.in_flight_bytes -= u64::from(std::mem::take(&mut state.in_flight_bytes));
+            }
+        }
+        self.wake = true;
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight_bytes == 0 || self.in_flight_bytes < self.in_flight_bytes_max
+    }
+
+    /// Sends what is owed while there is room: answers first, in turn with bursts, then one piece of
+    /// each broadcast in turn.
     pub(super) fn pump(&mut self) {
         for index in 0..self.live.len() {
-            while self.has_room() && self.answer(index) {}
+            while self.has_room() && self.live[index].has_answers() {
+                // Else those that ask for everything would hold up what nobody else has.
+                if std::mem::take(&mut self.burst_next) && self.push_burst() {
+                    continue;
+                }
+                self.burst_next = self.answer(index);
+            }
         }
         let mut sent = true;
         while sent && self.has_room() {
@@ -73,15 +103,16 @@ impl<C: Coding> Broadcast<C> {
                 }
             }
         }
+        let lates = self.peers.iter().filter_map(|state| state.late_at);
+        self.late_due = match self.has_room() {
+            true => Time::MAX,
+            false => lates.min().unwrap_or(Time::MAX),
+        };
     }
 
     /// Sends one piece that was asked for.
     fn answer(&mut self, index: usize) -> bool {
-        let live = &mut self.live[index];
-        if live.answers_stuck || live.answers.is_empty() {
-            return false;
-        }
-        for _ in 0..live.answers.len() {
+        for _ in 0..self.live[index].answers.len() {
             let live = &mut self.live[index];
             let Some((peer, generation)) = live.answers.first().copied() else {
                 break;
@@ -102,6 +133,16 @@ impl<C: Coding> Broadcast<C> {
         }
         self.live[index].answers_stuck = true;
         false
+    }
+
+    /// Sends one piece of a broadcast that owes a burst.
+    fn push_burst(&mut self) -> bool {
+        self.turn = self.turn.wrapping_add(1);
+        let count = self.live.len();
+        (0..count)
+            .map(|step| self.turn.wrapping_add(step) % count)
+            .find(|&index| self.live[index].owes_burst())
+            .is_some_and(|index| self.push(index))
     }
 
     /// Sends one piece of the burst or of the credit of some generation.
@@ -212,7 +253,6 @@ impl<C: Coding> Broadcast<C> {
         let state = &mut self.peers[usize::from(peer)];
         state.in_flight += 1;
         state.in_flight_bytes += nominal_bytes;
-        self.in_flight += 1;
         self.in_flight_bytes += u64::from(nominal_bytes);
         let selector = match live.header.strategy {
             Strategy::Rlnc => generation,
@@ -274,6 +314,9 @@ impl<C: Coding> Broadcast<C> {
             priority,
             drawn,
         });
+        if self.peers[usize::from(peer)].late_at.is_none() {
+            self.watch(peer);
+        }
     }
 
     /// A combination that a job drew.
@@ -349,6 +392,15 @@ fn nominal_bytes(header: &Header) -> u32 {
 }
 
 impl<C: Coding> Live<C> {
+    fn has_answers(&self) -> bool {
+        !self.answers_stuck && !self.answers.is_empty()
+    }
+
+    fn owes_burst(&self) -> bool {
+        let mut flows = self.flows.iter();
+        flows.any(|flow| flow.burst_owed > 0 && !flow.gathering && !flow.stuck)
+    }
+
     /// Whether a pushed piece may be new to the peer.
     #[inline]
     fn wants(&mut self, peer: PeerIndex, generation: u16) -> bool {

@@ -87,6 +87,8 @@ pub(super) struct Net<C: Coding> {
     pub(super) reports: Vec<(usize, usize, Reject)>,
     pub(super) bytes_sent: u64,
     pub(super) lost_one_in: Option<u32>,
+    /// Pieces of the first to the second take so many nanoseconds to leave, and no uplink.
+    pub(super) slow: Option<(usize, usize, u64)>,
     rng: ChaCha20Rng,
     /// Whether messages are encoded and decoded on the way.
     pub(super) in_bytes: bool,
@@ -139,6 +141,7 @@ impl<C: Coding> Net<C> {
             reports: Vec::new(),
             bytes_sent: 0,
             lost_one_in: None,
+            slow: None,
             rng,
             in_bytes: false,
             pieces: Vec::new(),
@@ -230,7 +233,12 @@ impl<C: Coding> Net<C> {
         let bytes = message.wire_bytes();
         self.bytes_sent += bytes;
         let mut left = self.now;
-        if priority.is_piece() {
+        if priority.is_piece()
+            && let Some((_, _, ns)) = self.slow.filter(|slow| (slow.0, slow.1) == (node, to))
+        {
+            left = left.saturating_add_ns(ns);
+            self.at(left, node, Event::Ready(peer.0 as usize));
+        } else if priority.is_piece() {
             let free = self.uplink_free_at[node].max(self.now);
             left = free.saturating_add_ns(bytes * 8_000_000_000 / self.uplink_bps);
             self.uplink_free_at[node] = left;
