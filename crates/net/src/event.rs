@@ -96,7 +96,8 @@ pub enum Event {
         /// The bytes.
         data: Arc<[u8]>,
     },
-    /// Frames to a peer have left the queue: sent or cancelled.
+    /// Frames to a peer have left the queue: sent, cancelled, or lost with a stream that broke, took too
+    /// long or is not spoken by the peer.
     SendReady {
         /// The peer.
         peer: Peer,

@@ -16,16 +16,16 @@ use libp2p::core::transport::PortUse;
 use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade, UpgradeInfo};
 use libp2p::swarm::handler::{ConnectionEvent, FullyNegotiatedInbound, FullyNegotiatedOutbound};
 use libp2p::swarm::{
-    ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
-    NetworkBehaviour, NotifyHandler, Stream, StreamProtocol, StreamUpgradeError, SubstreamProtocol,
-    THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
+    CloseConnection, ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId,
+    FromSwarm, NetworkBehaviour, NotifyHandler, Stream, StreamProtocol, StreamUpgradeError,
+    SubstreamProtocol, THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId};
 use std::collections::VecDeque;
 
 use crate::bucket::Bucket;
 use crate::event::{Peer, RequestError};
-use crate::frames::{FrameQueue, STREAMS, read_frames, write_frames};
+use crate::frames::{FrameQueue, STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
 use crate::handle::Shared;
 use crate::requests::{Question, answer, ask};
 use crate::status::DropReason;
@@ -36,7 +36,8 @@ const BROADCAST: StreamProtocol = StreamProtocol::new("/alphorn/broadcast/1");
 /// Time to agree on the protocol of a stream.
 const NEGOTIATION_TIME: Duration = Duration::from_secs(5);
 
-/// How often a connection opens its streams for frames again after they broke.
+/// How often a connection opens its streams for frames again after they broke; then it ends, since it
+/// would look as if it carried them.
 const REOPENED_MAX: usize = 16;
 
 /// The names of the protocols: broadcast, and the requests in the order of the configuration.
@@ -103,11 +104,16 @@ pub(crate) enum Purpose {
     Question(Question),
 }
 
+/// Frames do not get through to the peer: the connection is to end.
+#[derive(Debug)]
+pub(crate) struct Spent;
+
 /// What a task leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ended {
     FrameWriter,
     FrameReader,
+    FrameDropper,
     Question,
     Answer,
 }
@@ -127,6 +133,9 @@ pub(crate) struct Handler {
     readers: usize,
     answers: usize,
     reopened: usize,
+    spent: bool,
+    /// The peer does not speak the broadcast protocol.
+    mute: bool,
 }
 
 impl Handler {
@@ -149,6 +158,8 @@ impl Handler {
             readers: 0,
             answers: 0,
             reopened: 0,
+            spent: false,
+            mute: false,
         }
     }
 
@@ -188,7 +199,7 @@ impl Handler {
         match purpose {
             Purpose::Frames => {
                 let queue = Arc::clone(&self.queue);
-                let task = write_frames(stream, self.peer, queue, shared).map(drop);
+                let task = write_frames(stream, self.peer, queue, shared, WRITE_TIME).map(drop);
                 self.spawn(task, Ended::FrameWriter);
             }
             Purpose::Question(question) => {
@@ -202,8 +213,11 @@ impl Handler {
             Purpose::Frames => {
                 // Without the protocol nothing can ever be sent.
                 if matches!(error, StreamUpgradeError::NegotiationFailed) {
-                    let lost = self.queue.close();
-                    self.shared.inbox.push_sent(self.peer, lost);
+                    if !std::mem::replace(&mut self.mute, true) {
+                        let (queue, shared) = (Arc::clone(&self.queue), Arc::clone(&self.shared));
+                        let task = drop_frames(self.peer, queue, shared);
+                        self.spawn(task, Ended::FrameDropper);
+                    }
                 } else {
                     self.reopen();
                 }
@@ -220,6 +234,8 @@ impl Handler {
         if self.reopened < REOPENED_MAX {
             self.reopened += 1;
             self.to_open.push_back(Purpose::Frames);
+        } else {
+            self.spent = true;
         }
     }
 
@@ -228,7 +244,7 @@ impl Handler {
             Ended::FrameWriter => self.reopen(),
             Ended::FrameReader => self.readers -= 1,
             Ended::Answer => self.answers -= 1,
-            Ended::Question => {}
+            Ended::FrameDropper | Ended::Question => {}
         }
     }
 }
@@ -241,7 +257,7 @@ impl Drop for Handler {
 
 impl ConnectionHandler for Handler {
     type FromBehaviour = Question;
-    type ToBehaviour = Infallible;
+    type ToBehaviour = Spent;
     type InboundProtocol = Offer;
     type OutboundProtocol = Wish;
     type InboundOpenInfo = ();
@@ -256,12 +272,12 @@ impl ConnectionHandler for Handler {
         true
     }
 
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<ConnectionHandlerEvent<Wish, Purpose, Infallible>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionHandlerEvent<Wish, Purpose, Spent>> {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_next_unpin(cx) {
             self.on_ended(ended);
+        }
+        if std::mem::take(&mut self.spent) {
+            return Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(Spent));
         }
         if let Some(purpose) = self.to_open.pop_front() {
             let index = match &purpose {
@@ -305,7 +321,8 @@ pub(crate) struct Behaviour {
     /// The numbers of connections that the service has not seen yet, newest last; at most as many as
     /// the swarm establishes between two of its events.
     numbered: VecDeque<(ConnectionId, Peer)>,
-    questions: VecDeque<(PeerId, ConnectionId, Question)>,
+    /// Questions to connections, and those that are to end.
+    to_swarm: VecDeque<ToSwarm<Infallible, Question>>,
 }
 
 impl Behaviour {
@@ -315,7 +332,7 @@ impl Behaviour {
             protocols: protocols(shared),
             next_peer: 0,
             numbered: VecDeque::new(),
-            questions: VecDeque::new(),
+            to_swarm: VecDeque::new(),
         }
     }
 
@@ -327,7 +344,11 @@ impl Behaviour {
 
     /// Sends a question to a connection.
     pub(crate) fn ask(&mut self, id: PeerId, connection: ConnectionId, question: Question) {
-        self.questions.push_back((id, connection, question));
+        self.to_swarm.push_back(ToSwarm::NotifyHandler {
+            peer_id: id,
+            handler: NotifyHandler::One(connection),
+            event: question,
+        });
     }
 
     fn handler(&mut self, connection: ConnectionId) -> Handler {
@@ -371,21 +392,44 @@ impl NetworkBehaviour for Behaviour {
 
     fn on_connection_handler_event(
         &mut self,
-        _: PeerId,
-        _: ConnectionId,
-        event: THandlerOutEvent<Self>,
+        peer_id: PeerId,
+        connection: ConnectionId,
+        Spent: THandlerOutEvent<Self>,
     ) {
-        match event {}
+        self.to_swarm.push_back(ToSwarm::CloseConnection {
+            peer_id,
+            connection: CloseConnection::One(connection),
+        });
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Infallible, THandlerInEvent<Self>>> {
-        match self.questions.pop_front() {
-            None => Poll::Pending,
-            Some((peer_id, connection, event)) => Poll::Ready(ToSwarm::NotifyHandler {
-                peer_id,
-                handler: NotifyHandler::One(connection),
-                event,
-            }),
+        self.to_swarm.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, NetworkDigest, NodeKey};
+
+    #[test]
+    fn a_connection_whose_frame_streams_never_open_ends() {
+        let config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));
+        let shared = Arc::new(Shared::new(config));
+        let mut handler = Handler::new(&shared, &protocols(&shared), 3);
+        let mut opened = 0;
+        let mut cx = Context::from_waker(futures::task::noop_waker_ref());
+        loop {
+            match handler.poll(&mut cx) {
+                Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol }) => {
+                    opened += 1;
+                    handler.on_not_opened(protocol.into_upgrade().1, &StreamUpgradeError::Timeout);
+                }
+                Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(Spent)) => break,
+                other => panic!("{other:?}"),
+            }
         }
+        // When the last reopening is spent, those before it are not waited for.
+        assert_eq!(opened, REOPENED_MAX + 1);
     }
 }

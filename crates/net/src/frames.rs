@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -20,6 +21,10 @@ pub(crate) const STREAMS: usize = 4;
 
 /// Bytes that are read from a stream at once.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
+
+/// Time for one frame to leave: four of the greatest in parallel at 1 Mbit/s. A peer that does not read
+/// would keep it for ever.
+pub(crate) const WRITE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct Waiting {
@@ -76,16 +81,12 @@ impl FrameQueue {
         state.bytes = state.bytes.saturating_sub(bytes);
     }
 
-    /// Gives up what waits, and takes nothing more; returns how many frames were given up.
-    pub(crate) fn close(&self) -> u32 {
+    /// Gives up what waits, and takes nothing more.
+    fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let lost = state.waiting.len();
-        state.count = state.count.saturating_sub(lost);
-        state.bytes = 0;
         state.waiting.clear();
         self.ready.notify_one();
-        u32::try_from(lost).unwrap_or(u32::MAX)
     }
 }
 
@@ -175,12 +176,14 @@ impl FrameQueues {
     }
 }
 
-/// Sends the frames of a queue on one stream, until the peer is gone or the stream breaks.
+/// Sends the frames of a queue on one stream, each in at most `time`, until the peer is gone or the
+/// stream breaks.
 pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
     mut stream: S,
     peer: Peer,
     queue: Arc<FrameQueue>,
     shared: Arc<Shared>,
+    time: Duration,
 ) -> io::Result<()> {
     while let Some(data) = queue.next().await {
         let sent = async {
@@ -188,14 +191,23 @@ pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
             stream.write_all(&data).await?;
             stream.flush().await
         };
-        let sent = sent.await;
+        let sent = tokio::time::timeout(time, sent).await;
         // A frame that broke its stream left the queue as well: it is not sent twice.
         queue.left(data.len());
         shared.inbox.push_sent(peer, 1);
-        sent?;
+        sent??;
         add(&shared.counters.frames[1], 1);
     }
     stream.close().await
+}
+
+/// Drops the frames of a queue to a peer that does not speak the protocol, or the driver would wait for
+/// them to leave.
+pub(crate) async fn drop_frames(peer: Peer, queue: Arc<FrameQueue>, shared: Arc<Shared>) {
+    while let Some(data) = queue.next().await {
+        queue.left(data.len());
+        shared.inbox.push_sent(peer, 1);
+    }
 }
 
 /// Takes frames from one stream to the inbox, until the stream ends or breaks the framing.
@@ -233,8 +245,52 @@ pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     const PEER: Peer = 3;
+
+    /// A stream that takes nothing.
+    struct Unread;
+
+    impl AsyncWrite for Unread {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_nobody_reads_leaves_the_queue_with_its_stream() {
+        let key = crate::NodeKey::generate();
+        let config = crate::Config::new(key, crate::NetworkDigest([1, 2, 3, 4]));
+        let shared = Arc::new(Shared::new(config));
+        let queue = Arc::new(FrameQueue::default());
+        shared.frames.open(PEER, Arc::clone(&queue));
+        let sent = shared.frames.push(PEER, 1, vec![0; 5000].into());
+        assert_eq!(sent, Ok(()));
+        let (sending, shares) = (Arc::clone(&queue), Arc::clone(&shared));
+        let broken = write_frames(Unread, PEER, sending, shares, Duration::from_millis(20)).await;
+        assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(queue.lock().count, 0);
+        assert_eq!(queue.lock().bytes, 0);
+        let event = shared.inbox.pop();
+        assert!(matches!(
+            event,
+            Some(crate::Event::SendReady { frames: 1, .. })
+        ));
+    }
 
     /// Queues with one for a peer, which nothing is sent from.
     fn queues(frames_max: usize, bytes_max: usize) -> FrameQueues {

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use alphorn_net::{DropReason, Event, Peer, Refused};
+use futures::StreamExt;
+use libp2p::swarm::dummy;
+use libp2p::{Multiaddr, SwarmBuilder};
 
 use crate::machine::{Machine, bytes, connect};
 
@@ -65,6 +68,39 @@ async fn every_frame_arrives_whole_and_frees_its_place() {
         a.handle.send_frame(77, bytes(0, 1), 1),
         Err(Refused::Peer(77))
     );
+}
+
+#[tokio::test]
+async fn frames_to_a_peer_without_the_protocol_leave_as_well() {
+    let [mut a] = Machine::several(|_, _| {});
+    let to = a.address().await.socket();
+    // Speaks nothing, and stays.
+    let mut silent = SwarmBuilder::with_new_identity()
+        .with_tokio()
+        .with_quic()
+        .with_behaviour(|_| dummy::Behaviour)
+        .unwrap()
+        .with_swarm_config(|config| config.with_idle_connection_timeout(Duration::from_secs(60)))
+        .build();
+    let address = format!("/ip4/{}/udp/{}/quic-v1", to.ip(), to.port());
+    silent.dial(address.parse::<Multiaddr>().unwrap()).unwrap();
+    let running = tokio::spawn(async move {
+        loop {
+            silent.select_next_some().await;
+        }
+    });
+    let peer = a
+        .wait("connection", |event| match event {
+            Event::PeerUp { peer, .. } => Some(*peer),
+            _ => None,
+        })
+        .await;
+    for _ in 0..3 {
+        assert_eq!(a.handle.send_frame(peer, bytes(1, 1000), 1), Ok(()));
+        left(&mut a, peer, 1).await;
+    }
+    assert_eq!(a.handle.status().frames, [0, 0]);
+    running.abort();
 }
 
 #[tokio::test]
