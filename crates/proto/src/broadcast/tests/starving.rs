@@ -1,9 +1,9 @@
 //! Peers that fill what others need room in, or that are asked and do not answer.
 
-use super::attacks::{POLICY, accepted, message, piece, published, star};
+use super::attacks::{POLICY, accepted, message, piece, published, star, star_of};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::broadcast::{Message, Policy, Reject};
-use crate::rlnc::{Coding, Cut, Id, Model16};
+use crate::rlnc::{Coding, Id, Model16};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -103,9 +103,13 @@ fn trap_16_peers_that_are_asked_in_vain_come_last() {
 /// only; and whoever sends them is soon behind those that were not asked.
 #[test]
 fn trap_16_drops_do_not_put_requests_off() {
-    let mut net = star(4);
+    let policy = Policy {
+        chunks: 64,
+        ..POLICY
+    };
+    let mut net = star_of(4, config(policy));
     let asked = watch(&mut net, 0, false);
-    let cut = Cut::rlnc(64);
+    let cut = policy.cut(net.code.strategy(), 10_000);
     let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
     let announce = net.announce(&published);
     let id = announce.id;
