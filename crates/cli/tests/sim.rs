@@ -444,6 +444,6 @@ fn wrong_questions_are_named() {
         2,
         &["run", "small.toml", "--seed", "1", "--out", "mine"],
     );
-    assert!(errors.contains("folder of other things"), "{errors}");
+    assert!(errors.contains("it has \"notes\""), "{errors}");
     assert!(at.join("mine/notes").is_file());
 }
