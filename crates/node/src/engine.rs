@@ -77,7 +77,7 @@ pub trait Host {
     fn publish(&mut self, topic: Topic, data: Bytes);
     /// From now on, exactly these topics are wanted.
     fn subscribe(&mut self, topics: &BTreeSet<Topic>);
-    /// The verdict on a message. The host keeps and sends what is accepted of [`LOCAL`].
+    /// The verdict on a message. The host keeps and sends what is accepted of its own messages and posted ones.
     fn verdict(&mut self, token: Token, verdict: Verdict);
     /// A peer misbehaved.
     fn report(&mut self, peer: Peer, reason: Reject);
