@@ -154,11 +154,15 @@ pub(crate) fn write(target: &Path, finished: &Finished<'_>) -> Result<()> {
         if is_over {
             fs::rename(target, &old)?;
         }
-        let moved = fs::rename(&folder, target);
-        if moved.is_err() && is_over {
-            fs::rename(&old, target)?;
+        if let Err(error) = fs::rename(&folder, target) {
+            if is_over && fs::rename(&old, target).is_err() {
+                // It would go with the temporary folder.
+                let kept = new.keep().join("old");
+                bail!("{error}; the run that was there is {}", kept.display());
+            }
+            return Err(error.into());
         }
-        Ok(moved?)
+        Ok(())
     };
     Ok(write().with_context(|| format!("cannot write {}", target.display()))?)
 }
