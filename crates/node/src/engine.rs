@@ -29,10 +29,6 @@ pub use judge::{Judged, Tally};
 /// How long before a slot its marks are made durable.
 pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
 
-/// Most votes and aggregates whose verdict is awaited; those beyond are not kept. As many as the
-/// network waits for.
-const MESSAGES_AWAITED_MAX: usize = 8_192;
-
 /// From whom messages come that neither gossip nor a peer brought: no connection has this number.
 pub(crate) const LOCAL: Peer = Peer(u64::MAX);
 
@@ -155,7 +151,8 @@ pub struct Engine {
     subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
     /// Blocks that wait for their verdict: as many as the protocol has room for.
     awaited: BTreeMap<Token, Root>,
-    /// Votes and aggregates of peers that wait for theirs.
+    /// Votes and aggregates of peers that wait for theirs. Horn holds no more of them than its rooms take, each peer's
+    /// share of them (`waiting_messages_max`): a bound of its own would be first come.
     messages: BTreeMap<Token, Kept>,
     judge: Judge,
 }
@@ -326,9 +323,7 @@ impl Engine {
     }
 
     fn await_message(&mut self, token: Token, topic: Topic, data: &Bytes) {
-        if self.messages.len() < MESSAGES_AWAITED_MAX
-            && let Some(kept) = kept(topic, data, false)
-        {
+        if let Some(kept) = kept(topic, data, false) {
             self.messages.insert(token, kept);
         }
     }

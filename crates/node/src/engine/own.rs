@@ -25,10 +25,6 @@ use std::hash::{DefaultHasher, Hasher};
 /// Slots for which it is remembered what was signed here; of older ones nothing is said.
 const SLOTS_MAX: u64 = 64;
 
-/// Most messages under local names whose verdict is awaited: as many as the network waits for, so
-/// that forged ones keep none out.
-const AWAITED_MAX: usize = super::MESSAGES_AWAITED_MAX;
-
 /// What was signed here in a slot.
 #[derive(Default)]
 struct Made {
@@ -70,6 +66,7 @@ pub(super) struct Own {
     /// The first slot of which everything that local keys sign is of this process.
     from: Slot,
     slots: BTreeMap<Slot, Made>,
+    /// No more than Horn holds without a verdict.
     awaited: BTreeMap<Token, (Stranger, Option<Vote>)>,
 }
 
@@ -120,9 +117,7 @@ impl Own {
 
     /// A message of others came: if a local validator is said to have made it, its verdict decides.
     pub(super) fn await_verdict(&mut self, token: Token, topic: Topic, data: &Bytes, horn: &Horn) {
-        if let Some(claimed) = self.claimed(topic, data, horn)
-            && self.awaited.len() < AWAITED_MAX
-        {
+        if let Some(claimed) = self.claimed(topic, data, horn) {
             self.awaited.insert(token, claimed);
         }
     }

@@ -53,6 +53,27 @@ impl World {
         signatures.iter().next().unwrap().into()
     }
 
+    /// A validator's vote of the slot for the head of node 0.
+    fn vote(&self, validator: Validator) -> Kept {
+        let slot = Slot(SLOT);
+        let horn = self.nodes[0].engine.as_ref().unwrap().horn();
+        let vote = horn.chain().vote(slot, &horn.head()).unwrap();
+        let message = digest::vote_message(horn.config().network(), &vote);
+        let message = VoteMsg {
+            vote,
+            validator,
+            signature: self.signed(validator, Role::Vote, message),
+        };
+        let assignment = horn.assignment(slot.epoch(4)).unwrap();
+        let cell = assignment.cell_of(validator).unwrap();
+        Kept {
+            slot,
+            topic: Topic::Vote { cell },
+            data: message.encode(horn.format()).into(),
+            own: false,
+        }
+    }
+
     /// Node 0 gets a block from a peer that is no node.
     fn bring(&mut self, data: Bytes) {
         self.sequence += 1;
@@ -113,40 +134,26 @@ fn both_blocks_of_an_equivocator_are_kept() {
 }
 
 #[test]
-fn a_posted_vote_is_sent_on_however_many_messages_wait() {
+fn votes_are_kept_and_sent_on_however_many_messages_wait() {
     let mut world = World::new();
     world.lost = Some((slot_start(SLOT)..slot_start(SLOT + 1), Kind::Vote, 0));
     world.run_until(in_slot(1_000));
-    let (slot, validator) = (Slot(SLOT), Validator(1));
-    let horn = world.nodes[0].engine.as_ref().unwrap().horn();
-    let vote = horn.chain().vote(slot, &horn.head()).unwrap();
-    let message = digest::vote_message(horn.config().network(), &vote);
-    let signature = world.signed(validator, Role::Vote, message);
-    let message = VoteMsg {
-        vote,
-        validator,
-        signature,
-    };
-    let assignment = horn.assignment(slot.epoch(4)).unwrap();
-    let cell = assignment.cell_of(validator).unwrap();
-    let kept = Kept {
-        slot,
-        topic: Topic::Vote { cell },
-        data: message.encode(horn.format()).into(),
-        own: false,
-    };
+    let slot = Slot(SLOT);
+    let [posted, brought] = [1, 2].map(|validator| world.vote(Validator(validator)));
     let node = &mut world.nodes[0];
     let own = node.votes[&slot].len();
     let waiting = &mut node.engine.as_mut().unwrap().messages;
-    for number in 0..MESSAGES_AWAITED_MAX as u64 {
-        waiting.insert(Token(u64::MAX - number), kept.clone());
+    for number in 0..10_000 {
+        waiting.insert(Token(u64::MAX - number), posted.clone());
     }
     let (reply, mut heard) = oneshot::channel();
     let token = Token(1 << 63);
-    node.locals.posted(token, kept.clone(), reply);
-    let event = Event::Message(LOCAL, kept.topic, token, kept.data);
+    node.locals.posted(token, posted.clone(), reply);
+    let event = Event::Message(LOCAL, posted.topic, token, posted.data);
+    world.push(world.now, 0, event);
+    let event = Event::Message(OTHER, brought.topic, Token(token.0 + 1), brought.data);
     world.push(world.now, 0, event);
     world.run_until(in_slot(1_100));
     assert_eq!(heard.try_recv(), Ok(Posted::Durable));
-    assert_eq!(world.nodes[0].votes[&slot].len(), own + 1);
+    assert_eq!(world.nodes[0].votes[&slot].len(), own + 2);
 }

@@ -14,8 +14,9 @@ use std::sync::Arc;
 /// Headers of one peer that wait, at most. One of them is verified at a time, so a peer that forges
 /// costs one verification and is banned.
 const HEADERS_PEER_MAX: u8 = 8;
-/// Peers whose authenticators of one header are kept, at most.
-const CANDIDATES_MAX: usize = 16;
+/// The same with headers that another peer announced before. There is no bound on the peers that announce one header:
+/// those that forge its authenticator would keep the honest ones out.
+const ANNOUNCES_PEER_MAX: u8 = 64;
 
 /// A header that is not verified yet.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ impl<C: Coding> Broadcast<C> {
         match waiting.iter_mut().find(|waiting| waiting.id == id) {
             Some(candidate) => {
                 let again = candidate.announces.iter().any(|(other, _)| *other == from);
-                if again || candidate.announces.len() >= CANDIDATES_MAX {
+                if again || peer.headers >= ANNOUNCES_PEER_MAX {
                     return self.refused.add(Reject::BudgetExceeded);
                 }
                 candidate.announces.push((from, announce));

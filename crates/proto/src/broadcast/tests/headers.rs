@@ -2,8 +2,9 @@
 
 use super::attacks::{POLICY, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Config, Message, Reject};
+use crate::broadcast::{Announce, Config, Message, Reject};
 use crate::rlnc::{Coding, Cut, Id, Model16, ModelRs, Subject};
+use std::sync::Arc;
 
 /// A header of the payload in this cut, in bytes and as the simulator has it: it opens nothing.
 fn is_refused<C: Coding>(code: C, cut: Cut) {
@@ -143,4 +144,25 @@ fn third_headers_are_not_verified() {
     assert_eq!(net.nodes[0].waiting_count(), 0);
     assert_eq!(net.seen[0].evidence.len(), 1);
     assert_eq!(net.reports, []);
+}
+
+/// However many peers forge the authenticator of a header, that of an honest one is verified.
+#[test]
+fn forged_authenticators_keep_no_honest_one_out() {
+    const FORGING: usize = 30;
+    let mut net = star_of(FORGING + 1, config(POLICY));
+    let published = published(&net.code, SUBJECT, 10_000);
+    let good = net.announce(&published);
+    for peer in 1..=FORGING {
+        let (header, auth) = (good.header.clone(), vec![peer as u8; 96].into());
+        let forged = Announce::new(&net.code, good.id, header, auth, good.anchor.clone());
+        net.receive(0, peer, Message::Header(Arc::new(forged)));
+    }
+    net.receive(0, FORGING + 1, Message::Header(good.clone()));
+    net.run_ms(1);
+    assert_eq!(net.nodes[0].live_count(), 1);
+    let mut banned: Vec<_> = net.reports.iter().map(|(_, peer, _)| *peer).collect();
+    banned.sort_unstable();
+    assert!(banned.iter().copied().eq(1..=FORGING), "{banned:?}");
+    assert_eq!(net.nodes[0].waiting_count(), 0);
 }
