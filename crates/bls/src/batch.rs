@@ -39,7 +39,7 @@ pub struct SignatureSet<'a> {
     pub signature: Signature,
 }
 
-/// Whether every claim holds; true for an empty batch.
+/// Whether every claim holds; true for an empty batch, false if `exec` was asked to end.
 ///
 /// A false claim survives with probability at most 2^-bits of `rlc`.
 pub fn verify_sets(sets: &[SignatureSet<'_>], rlc: &Rlc, exec: Exec<'_>) -> bool {
@@ -157,12 +157,13 @@ impl Batch {
         self.hashes.len()
     }
 
-    /// Whether every item is good.
+    /// Whether every item is good; false if `exec` was asked to end.
     pub fn check_all(&self, exec: Exec<'_>) -> bool {
-        self.refused.is_empty() && (self.index.is_empty() || self.root_value(exec).is_one())
+        let holds = || self.root_value(exec).is_some_and(Gt::is_one);
+        self.refused.is_empty() && (self.index.is_empty() || holds())
     }
 
-    /// Whether every item with an index in `range` is good.
+    /// Whether every item with an index in `range` is good; false if `exec` was asked to end.
     ///
     /// # Panics
     /// If the range passes the end of the batch.
@@ -179,7 +180,8 @@ impl Batch {
             return false;
         }
         let part = self.part(|position| range.contains(&self.index[position]));
-        part.index.is_empty() || part.value(0..part.index.len(), exec).is_one()
+        let value = || part.value(0..part.index.len(), exec);
+        part.index.is_empty() || value().is_some_and(|value| value.is_one())
     }
 
     /// The items at some tree positions, with their weights.
@@ -209,9 +211,14 @@ impl Batch {
         &self.weights[range.start * self.weight_bytes..range.end * self.weight_bytes]
     }
 
-    fn root_value(&self, exec: Exec<'_>) -> &Gt {
-        self.root
-            .get_or_init(|| self.value(0..self.index.len(), exec))
+    /// The value of all items. It is made outside of the cell: a thread of the pool that waits for a part of it may
+    /// steal another check of this batch, which would enter the cell again.
+    fn root_value(&self, exec: Exec<'_>) -> Option<&Gt> {
+        if self.root.get().is_none() {
+            let value = self.value(0..self.index.len(), exec)?;
+            return Some(self.root.get_or_init(|| value));
+        }
+        self.root.get()
     }
 
     /// Ranges of equal message inside a range of tree positions.
@@ -224,9 +231,9 @@ impl Batch {
         })
     }
 
-    /// f(range) in GT: one exactly if the weighted combination of the range holds. Under a task that
-    /// was asked to end it is any value, and nothing may follow from it.
-    fn value(&self, range: Range<usize>, exec: Exec<'_>) -> Gt {
+    /// f(range) in GT: one exactly if the weighted combination of the range holds; none under a task that was asked to
+    /// end, whose parts are left out.
+    fn value(&self, range: Range<usize>, exec: Exec<'_>) -> Option<Gt> {
         let bits = self.weight_bytes * 8;
         let groups: Vec<Range<usize>> = self.groups(range.clone()).collect();
         let (mut pairs, signature) = exec.join(
@@ -261,18 +268,21 @@ impl Batch {
             true => miller_product(&[]),
             false => miller_product(&pairs[chunks[c].clone()]),
         };
-        exec.map(chunks.len(), product)
+        let product = exec
+            .map(chunks.len(), product)
             .into_iter()
             .reduce(|a: Miller, b| a.mul(&b))
-            .expect("there is at least the pair of the generator")
-            .final_exp()
+            .expect("there is at least the pair of the generator");
+        // Asked last: a flag that was up at any time before is up now.
+        (!exec.stopped()).then(|| product.final_exp())
     }
 
     /// Exactly the bad items, found by values in GT.
     ///
     /// One test of half a node's items gives the values of both halves, because the value of the
     /// node is their product. Falls back to verifying the items that are left one by one when the
-    /// tests cost more than a tenth of that (a batch of many messages with many bad items).
+    /// tests cost more than a tenth of that (a batch of many messages with many bad items). If `exec` was asked to end
+    /// some may be missing.
     pub fn locate(&self, exec: Exec<'_>) -> Located {
         let mut search = Search {
             batch: self,
@@ -345,7 +355,9 @@ impl Search<'_> {
             return;
         }
         self.count(&(0..n));
-        let value = *self.batch.root_value(self.exec);
+        let Some(&value) = self.batch.root_value(self.exec) else {
+            return;
+        };
         let mut open = Vec::new();
         self.settle(Node { range: 0..n, value }, &mut open);
         let single = 2 * MILLER_COST + FINAL_EXP_COST;
@@ -353,9 +365,6 @@ impl Search<'_> {
         // outnumber the decided items by more than the depth, and the rule never applies.
         let slack = single * (n as u64 / 10).max(u64::from(n.ilog2()) + 1);
         while let Some(node) = open.pop() {
-            if self.exec.stopped() {
-                return;
-            }
             if self.spent > slack + single * self.decided {
                 open.push(node);
                 break;
@@ -363,7 +372,9 @@ impl Search<'_> {
             let half = node.range.start + node.range.len() / 2;
             let (left, right) = (node.range.start..half, half..node.range.end);
             self.spent += self.count(&left);
-            let left_value = self.batch.value(left.clone(), self.exec);
+            let Some(left_value) = self.batch.value(left.clone(), self.exec) else {
+                return;
+            };
             let right_value = node.value.mul(&left_value.inverse());
             self.settle(
                 Node {

@@ -291,7 +291,8 @@ impl Keys {
 
 /// Verifies collections, and single signatures beside them, in one test; only if it fails the bad
 /// items are located. Verdicts, of the collections and then of the single signatures, are those of
-/// verifying each item alone (see [`crate::lecture`]).
+/// verifying each item alone (see [`crate::lecture`]); [`DecodeError::Stopped`] for all of them if the task was asked
+/// to end.
 ///
 /// # Errors
 /// [`SumError`] for a collection whose shape does not fit the key table; nothing is verified then.
@@ -323,8 +324,10 @@ pub fn verify_collections(
     let prepared = Prepared::new(&items, table, &options, workspace)?;
     let mut verdicts = vec![Ok(()); items.len()];
     if !prepared.check(0..items.len()) {
-        let located = prepared.locate(options.exec);
-        let located = located.expect("nobody can ask a caller without a task to end");
+        let Some(located) = prepared.locate(options.exec) else {
+            verdicts.fill(Err(RejectReason::Decode(DecodeError::Stopped)));
+            return Ok(verdicts);
+        };
         for i in located.bad {
             let reason = prepared.refused.get(&i).copied();
             verdicts[i] = Err(reason.unwrap_or(RejectReason::Signature));

@@ -21,6 +21,7 @@ pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
 
 /// Signatures from their compressed forms; the same verdicts as [`Signature::from_bytes`], but
 /// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
+/// [`DecodeError::Stopped`] for all of them if `exec` was asked to end.
 pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     rlc: &Rlc,
@@ -36,6 +37,7 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
 
 /// Public keys from their compressed forms; the same verdicts as [`PublicKey::from_bytes`], but
 /// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
+/// [`DecodeError::Stopped`] for all of them if `exec` was asked to end.
 pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     rlc: &Rlc,
@@ -68,7 +70,7 @@ fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
 }
 
 /// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
-/// are drawn after all encodings are fixed. Under a task that was asked to end nothing follows.
+/// are drawn after all encodings are fixed. Under a task that was asked to end no point is taken.
 pub(crate) fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
     encoded: &[B],
@@ -95,5 +97,9 @@ pub(crate) fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     });
     for i in outside.into_iter().flatten() {
         decoded[places[i]] = Err(DecodeError::NotInSubgroup);
+    }
+    // Asked last: a flag that was up at any time before is up now.
+    if exec.stopped() {
+        decoded.fill(Err(DecodeError::Stopped));
     }
 }

@@ -36,6 +36,9 @@ pub enum DecodeError {
     /// The point is the identity where it is not allowed.
     #[error("the point is the identity")]
     Infinity,
+    /// The task was asked to end before the point was checked.
+    #[error("the task ended before the point was checked")]
+    Stopped,
     /// The secret scalar is zero.
     #[error("the secret key is zero")]
     ZeroScalar,

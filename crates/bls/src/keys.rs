@@ -29,7 +29,10 @@ fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], DecodeError> {
 /// It is wiped when dropped, and is neither `Clone` nor printed. Key derivation, public keys and
 /// signatures go through blst's constant-time paths; nothing of this type reaches a `vartime_`
 /// function.
-pub struct SecretKey(SecretScalar);
+pub struct SecretKey(
+    /// Boxed: a move of the key, into a map for instance, leaves no copy behind.
+    Box<SecretScalar>,
+);
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +53,7 @@ impl SecretKey {
                 min: KEY_MATERIAL_BYTES_MIN,
             });
         }
-        Ok(SecretKey(SecretScalar::key_gen(material)))
+        Ok(SecretKey(Box::new(SecretScalar::key_gen(material))))
     }
 
     /// From 32 big-endian bytes.
@@ -58,7 +61,8 @@ impl SecretKey {
     /// # Errors
     /// A wrong length, zero, and values not below the group order.
     pub fn from_bytes(bytes: &[u8]) -> Result<SecretKey, DecodeError> {
-        SecretScalar::from_be_bytes(sized(bytes)?).map(SecretKey)
+        let scalar = SecretScalar::from_be_bytes(sized(bytes)?)?;
+        Ok(SecretKey(Box::new(scalar)))
     }
 
     /// 32 bytes big-endian; the caller wipes them.

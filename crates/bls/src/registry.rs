@@ -75,7 +75,8 @@ impl Registry {
     ///
     /// # Errors
     /// The first duplicate; if there is none, the first key that does not decode; if there is none,
-    /// the first key without a valid proof.
+    /// the first key without a valid proof. A key that was not checked because `exec` was asked to end is one that does
+    /// not decode ([`DecodeError::Stopped`]).
     pub fn new(
         registrations: &[Registration],
         rlc: &Rlc,
@@ -89,7 +90,15 @@ impl Registry {
         for (batch, chunk) in registrations.chunks(BATCH_REGISTRATIONS).enumerate() {
             let first = batch * BATCH_REGISTRATIONS;
             let keys = &registry.keys[first..first + chunk.len()];
-            if let Some(bad) = first_without_possession(keys, chunk, rlc, exec) {
+            let bad = first_without_possession(keys, chunk, rlc, exec);
+            if exec.stopped() {
+                let error = DecodeError::Stopped;
+                return Err(RegistryError::Key {
+                    index: first,
+                    error,
+                });
+            }
+            if let Some(bad) = bad {
                 return Err(RegistryError::Possession { index: first + bad });
             }
         }
@@ -99,7 +108,7 @@ impl Registry {
     /// Keys whose proofs of possession were verified before (a chain's deposits, a saved registry).
     ///
     /// # Errors
-    /// A key that does not decode, or occurs twice.
+    /// A key that does not decode, also because `exec` was asked to end, or occurs twice.
     pub fn from_proven(
         encoded: &[[u8; PUBLIC_KEY_BYTES]],
         rlc: &Rlc,

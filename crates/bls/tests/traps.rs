@@ -2,17 +2,18 @@
 
 use alphorn_bls::{
     Batch, CollectionItem, DecodeError, G2Affine, InteropKey, KeyItem, KeyTable, ProofOfPossession,
-    PublicKey, RejectReason, Rlc, RlcBits, SecretKey, Signature, SignatureSet, SumOptions,
-    VartimeInteropSigner, VerifyOptions, Workspace, aggregate, aggregate_public_keys, bytes,
-    decode_g1, decode_g2, decode_public_keys, decode_signatures, encode_g2, fast_aggregate_verify,
-    hash_to_g2, interop_keys, pop_prove, pop_verify, sign, vartime_interop_public_keys, verify,
-    verify_collections, verify_sets,
+    PublicKey, Registration, Registry, RejectReason, Rlc, RlcBits, SecretKey, Signature,
+    SignatureSet, SumOptions, VartimeInteropSigner, VerifyOptions, Workspace, aggregate,
+    aggregate_public_keys, bytes, decode_g1, decode_g2, decode_public_keys, decode_signatures,
+    encode_g2, fast_aggregate_verify, hash_to_g2, interop_keys, pop_prove, pop_verify, sign,
+    vartime_interop_public_keys, verify, verify_collections, verify_sets,
 };
-use alphorn_exec::{Backend, Exec};
+use alphorn_exec::{Backend, Exec, Watch};
 use ark_bls12_381::g2::Config as ArkG2;
 use ark_ec::{AffineRepr, CurveConfig};
 use ark_ff::PrimeField;
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const INFINITY_KEY: [u8; 48] = {
     let mut bytes = [0; 48];
@@ -518,4 +519,68 @@ fn trap_28_a_signature_under_another_tag_or_message_is_rejected() {
     assert_ne!(encode_g2(&nul), encode_g2(&G2Affine::INFINITY));
     let signature = sign(&secret, b"network a");
     assert!(!verify(&key, b"network b", &signature));
+}
+
+/// Asks a task to end at one of its questions, and from then on.
+struct EndsAt {
+    question: usize,
+    asked: AtomicUsize,
+}
+
+impl Watch for EndsAt {
+    fn stopped(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) >= self.question
+    }
+}
+
+/// What a check accepts if the task is asked to end at its first question, at its second one, and so on, up to the
+/// first task that was not asked to end.
+fn whenever_it_ends(accepts: impl Fn(Exec<'_>) -> bool) {
+    for question in 0.. {
+        let asked = AtomicUsize::new(0);
+        let watch = EndsAt { question, asked };
+        let accepted = accepts(Exec::serial().with_watch(&watch));
+        assert!(!accepted, "asked to end at question {question}");
+        if watch.asked.into_inner() <= question {
+            assert!(question > 0, "it asks at all");
+            return;
+        }
+    }
+}
+
+#[test]
+fn trap_30_a_task_that_was_asked_to_end_accepts_nothing() {
+    let messages = one_message();
+    let mut sets = good_sets(24, &messages);
+    sets[7].signature = shifted(&sets[7].signature, delta(1));
+    whenever_it_ends(|exec| verify_sets(&sets, &rlc(1), exec));
+
+    // A value of a task that ended is not the batch's.
+    let all: Vec<_> = sets.iter().copied().map(Some).collect();
+    let batch = Batch::new(&all, &rlc(1), Exec::serial());
+    let (question, asked) = (0, AtomicUsize::new(0));
+    let up = EndsAt { question, asked };
+    assert!(!batch.check_all(Exec::serial().with_watch(&up)));
+    assert!(!batch.check_all(Exec::serial()));
+
+    let order_13 = point_of_order_13();
+    whenever_it_ends(|exec| decode_signatures(&[order_13], &rlc(1), exec)[0].is_ok());
+    let mut order_3 = [0; 48];
+    order_3[0] = 0x80;
+    whenever_it_ends(|exec| decode_public_keys(&[order_3], &rlc(1), exec)[0].is_ok());
+
+    // A key that is another's, without its proof.
+    let keys: Vec<_> = interop_keys(0..4, Exec::serial())
+        .iter()
+        .map(InteropKey::to_secret_key)
+        .collect();
+    let mut list: Vec<_> = keys
+        .iter()
+        .map(|key| Registration {
+            public_key: key.public_key().to_bytes(),
+            proof: pop_prove(key).to_bytes(),
+        })
+        .collect();
+    list[2].proof = list[1].proof;
+    whenever_it_ends(|exec| Registry::new(&list, &rlc(1), exec).is_ok());
 }

@@ -48,14 +48,14 @@ pub enum BackendError {
         expected: String,
     },
     /// This processor lacks instructions of the kernel.
-    #[error("this processor cannot run the kernel {name} of {of}: no {missing}")]
+    #[error("this processor cannot run the kernel {name} of {of}, which needs {needs}")]
     Unavailable {
         /// The crate.
         of: &'static str,
         /// What was asked for.
         name: &'static str,
-        /// What it lacks.
-        missing: String,
+        /// All instruction sets of the kernel; at least one of them is not here.
+        needs: String,
     },
 }
 
@@ -174,7 +174,7 @@ impl Kernels {
         set.detect().ok_or_else(|| BackendError::Unavailable {
             of: self.of,
             name: set.name(),
-            missing: set.needs().join(", "),
+            needs: set.needs().join(", "),
         })
     }
 }

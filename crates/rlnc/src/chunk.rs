@@ -68,11 +68,16 @@ impl<'a> RawChunk<'a> {
             });
         }
         let (coefficients, data) = rest.split_at(coefficient_bytes);
+        let coefficients = coefficients::decode(coefficients, width)?;
+        // The least that fits: a chunk has one form.
+        if width_of(&coefficients) != width {
+            return Err(PieceError::Width(width));
+        }
         Ok(RawChunk {
             generation,
             hop,
             sender_rank: u16::from_le_bytes([r0, r1]),
-            coefficients: coefficients::decode(coefficients, width)?,
+            coefficients,
             data,
         })
     }

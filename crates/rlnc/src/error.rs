@@ -23,8 +23,10 @@ pub enum PieceError {
         /// As in the header.
         generations: u16,
     },
-    /// A width byte that is not allowed.
-    #[error("coefficient width {0}, allowed are 1, 2, 3, 4, 6, 8, 16 and 32")]
+    /// A width byte that is not allowed, or wider than the coefficients need.
+    #[error(
+        "coefficient width {0}, it must be the least of 1, 2, 3, 4, 6, 8, 16 and 32 that all coefficients fit"
+    )]
     Width(u8),
     /// A coefficient or data element that is not below the group order.
     #[error("scalar {index} is not canonical")]

@@ -262,7 +262,7 @@ impl Fe {
     }
 }
 
-/// Columns below 2^118 to reduced limbs; the carry chain runs once around.
+/// Columns below 2^115 to reduced limbs; the carry chain runs once around.
 #[inline(always)]
 fn reduce_wide(mut c: [u128; 5]) -> Fe {
     let mut l = [0_u64; 5];

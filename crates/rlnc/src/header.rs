@@ -24,6 +24,9 @@ pub const GENERATIONS_MAX: u16 = 16;
 pub(crate) const SHARDS_DATA_MAX: u16 = 256;
 /// Most shards in all (Reed-Solomon).
 pub const SHARDS_TOTAL_MAX: u16 = 1024;
+/// Most shards in all for each data shard: whoever decodes makes all of them, so one shard off the wire may cost no
+/// more than so many times the payload. `Cut::rs` takes 4 to 8.
+const SHARDS_RATIO_MAX: u32 = 8;
 /// Most bytes of a shard (Reed-Solomon).
 pub const SHARD_BYTES_MAX: u32 = 262_144;
 /// Payload bytes of an element: each 31-byte string is below ℓ, so nothing is reduced or shifted.
@@ -335,7 +338,7 @@ impl Header {
                     "shards_total",
                     total,
                     chunks + 1,
-                    u32::from(SHARDS_TOTAL_MAX),
+                    u32::from(SHARDS_TOTAL_MAX).min(SHARDS_RATIO_MAX * chunks),
                 )?;
                 if !self.shards_total.is_power_of_two() {
                     return Err(HeaderError::ShardsTotal(self.shards_total));
@@ -410,6 +413,28 @@ mod tests {
                 Header::rs(SUBJECT, len, 32, 128, MAX).unwrap(),
             ] {
                 assert_eq!(Header::decode(&header.encode(), MAX), Ok(header));
+            }
+        }
+    }
+
+    /// One shard has whoever decodes make all of them.
+    #[test]
+    fn shards_are_at_most_eight_times_the_payload() {
+        let len = SHARD_BYTES_MAX as usize;
+        for (chunks, most) in [(1, 8), (7, 32), (100, 512), (128, 1024), (256, 1024)] {
+            assert!(
+                Header::rs(SUBJECT, len, chunks, most, MAX).is_ok(),
+                "{chunks}"
+            );
+            if most < SHARDS_TOTAL_MAX {
+                let more = Header::rs(SUBJECT, len, chunks, 2 * most, MAX);
+                assert!(matches!(
+                    more,
+                    Err(HeaderError::Range {
+                        name: "shards_total",
+                        ..
+                    })
+                ));
             }
         }
     }

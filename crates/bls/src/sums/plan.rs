@@ -23,7 +23,7 @@ pub(crate) struct JobPlan {
     pub(crate) groups: Vec<Range<usize>>,
     /// What each column is compared with; inside a group either all have the same base, or none.
     pub(crate) references: Vec<Reference>,
-    /// Positions that differ, over all groups.
+    /// Positions that differ, over all groups; of naive sums all additions.
     pub(crate) items: usize,
     cost_ns: f64,
 }
@@ -136,7 +136,7 @@ impl<'a> JobColumns<'a> {
             method: Method::Naive,
             groups: Vec::new(),
             references: Vec::new(),
-            items: 0,
+            items: additions,
             cost_ns: additions as f64 * costs.naive_add_ns + ones.len() as f64 * costs.naive_ns,
         }
     }

@@ -268,6 +268,33 @@ fn trap_04_scalars_must_be_canonical() {
     }
 }
 
+/// A chunk has one form: coefficients as narrow as they can be.
+#[test]
+fn coefficients_wider_than_they_need_are_refused() {
+    let code = code(4);
+    let source = code
+        .publish(SUBJECT, &known::counting_payload(), Cut::rlnc(2))
+        .unwrap();
+    let good = encoded_chunk(&code, &source);
+    let data = &good[good.len() - 32 * source.header.unit as usize..];
+    let with = |width: usize, first: u64| {
+        let mut bytes = good[..5].to_vec();
+        bytes.push(width as u8);
+        for value in [first, 1] {
+            bytes.extend_from_slice(&Scalar::from(value).to_bytes()[..width]);
+        }
+        bytes.extend_from_slice(data);
+        RawChunk::decode(&source.header, &bytes).err()
+    };
+    assert_eq!(
+        (with(1, 7), with(2, 700), with(32, 700)),
+        (None, None, Some(PieceError::Width(32)))
+    );
+    for width in [2, 3, 4, 6, 8, 16, 32] {
+        assert_eq!(with(width, 7), Some(PieceError::Width(width as u8)));
+    }
+}
+
 /// Trap 5: the zero row verifies as 0 = 0 and must be refused before.
 #[test]
 fn trap_05_the_zero_row_is_refused() {

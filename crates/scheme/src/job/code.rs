@@ -295,7 +295,7 @@ fn role(r: &mut Reader<'_>) -> Result<Role, DecodeError> {
     Role::from_u8(value).ok_or(DecodeError::OutOfRange {
         what: "role",
         value: u64::from(value),
-        max: 5,
+        max: Role::ALL.len() as u64 - 1,
     })
 }
 
