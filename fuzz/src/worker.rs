@@ -103,7 +103,7 @@ impl Driver {
                 );
             }
             6 if a & 1 == 0 => self.plan.cancel(now, session(b)),
-            6 => self.plan.covered(now, group(b)),
+            6 => self.plan.covered(now, group(b), |_| true, |_| true),
             _ => {
                 self.now_ms += u64::from(b);
                 self.plan.expire(self.now());
@@ -276,7 +276,6 @@ pub(crate) fn child_frame_seeds() -> Vec<Vec<u8>> {
         }),
         Message::Job(JobFrame {
             portable: true,
-            verify: true,
             seed: 3,
             task: vec![1; 30],
         }),

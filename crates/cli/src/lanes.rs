@@ -55,9 +55,9 @@ impl LaneOptions {
         plan.fast_lanes = self.fast_threads.unwrap_or(plan.fast_lanes);
         if let Some(mib) = self.memory_budget {
             plan.memory_budget_bytes = mib << 20;
-            lanes.low_memory = plan.memory_budget_bytes < LOW_MEMORY_BYTES;
         }
-        lanes.low_memory |= self.low_memory;
+        let little = lanes.plan.memory_budget_bytes < LOW_MEMORY_BYTES;
+        lanes.set_low_memory(self.low_memory || little);
         lanes.child = child;
         lanes.faults = faults;
         Ok(lanes)

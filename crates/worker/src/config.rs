@@ -2,19 +2,9 @@
 
 use crate::child::ChildCommand;
 use crate::cost::CostModel;
-use crate::memory::{self, LOW_MEMORY_BYTES};
+use crate::memory::{self, LOW_MEMORY_BYTES, LOW_MEMORY_QUEUE_BYTES};
 use crate::plan;
 use std::path::PathBuf;
-
-/// Which results are given to the public verifier before they are delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SelfVerify {
-    /// Each: nothing unverified leaves the worker.
-    Always,
-    /// One in so many jobs. Only for schemes whose verification takes more than a fifth of the
-    /// proving: an invalid result may then be published.
-    Sampled(u32),
-}
 
 /// Files of results that failed their own verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +56,14 @@ pub struct WorkerConfig {
     pub crash_retries_max: u32,
     /// Inputs that ended a run and are not run again, at most; the oldest goes.
     pub quarantine_max: usize,
-    /// Which results are verified.
-    pub self_verify: SelfVerify,
     /// Where jobs whose result failed verification are kept.
     pub faults: Option<FaultFiles>,
     /// How to start a child; without it every job runs in this process.
     pub child: Option<ChildCommand>,
     /// Milliseconds between two beats of a child.
     pub beat_ms: u16,
-    /// One prove lane, no child that stands by, a child for each job, a queue of 64 MiB.
+    /// One prove lane, no child that stands by, a child for each job;
+    /// [`WorkerConfig::set_low_memory`] shortens the queue, too.
     pub low_memory: bool,
     /// Seed of the orders in which bad inputs are searched for; from the system's entropy where
     /// adversaries choose inputs.
@@ -95,7 +84,6 @@ impl Default for WorkerConfig {
             lanes_abandoned_max: 2,
             crash_retries_max: 1,
             quarantine_max: 1024,
-            self_verify: SelfVerify::Always,
             faults: None,
             child: None,
             beat_ms: 100,
@@ -119,18 +107,30 @@ impl WorkerConfig {
         if let Some(bytes) = memory::budget_bytes() {
             plan.memory_budget_bytes = bytes;
         }
-        Self {
-            low_memory: plan.memory_budget_bytes < LOW_MEMORY_BYTES,
+        let low_memory = plan.memory_budget_bytes < LOW_MEMORY_BYTES;
+        let mut config = Self {
             plan,
             ..Self::default()
-        }
+        };
+        config.set_low_memory(low_memory);
+        config
     }
 
-    /// The configuration with what its mode implies.
+    /// Low-memory mode or not, with the queue that goes with it: [`LOW_MEMORY_QUEUE_BYTES`], or the
+    /// default. An embedder that knows what its queue must hold says so afterwards.
+    pub fn set_low_memory(&mut self, low_memory: bool) {
+        self.low_memory = low_memory;
+        self.plan.queue_bytes_max = match low_memory {
+            true => LOW_MEMORY_QUEUE_BYTES,
+            false => plan::Config::default().queue_bytes_max,
+        };
+    }
+
+    /// The configuration with what its mode implies. The queue stays as long as it was said to be: less
+    /// would let the jobs of one who hands in take the room that another was promised.
     pub(crate) fn settled(mut self) -> Self {
         if self.low_memory {
             self.plan.prove_lanes = self.plan.prove_lanes.min(1);
-            self.plan.queue_bytes_max = self.plan.queue_bytes_max.min(64 << 20);
         }
         self
     }
@@ -142,5 +142,28 @@ impl WorkerConfig {
         waiting
             .saturating_add(self.plan.lanes())
             .saturating_add(undelivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service of 8 clients with 96 MiB each: a bound of the mode below that would have one client's
+    /// jobs refused for those of another, and the largest body always.
+    #[test]
+    fn a_queue_that_the_embedder_sized_is_not_cut() {
+        let mut config = WorkerConfig::default();
+        config.plan.prove_lanes = 4;
+        config.set_low_memory(true);
+        assert_eq!(config.plan.queue_bytes_max, LOW_MEMORY_QUEUE_BYTES);
+        config.plan.queue_bytes_max = 8 * (96 << 20);
+        let settled = config.clone().settled();
+        assert_eq!(settled.plan.queue_bytes_max, 8 * (96 << 20));
+        assert_eq!((settled.low_memory, settled.plan.prove_lanes), (true, 1));
+        config.set_low_memory(false);
+        let default = plan::Config::default();
+        assert_eq!(config.plan.queue_bytes_max, default.queue_bytes_max);
+        assert_eq!(config.settled().plan.prove_lanes, 4);
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 mod types;
 mod watch;
 
-use crate::config::{SelfVerify, WorkerConfig};
+use crate::config::WorkerConfig;
 use crate::cost::{CostKey, CostModel, Prediction};
 use crate::plan::{self, LaneKind, Plan, Ran, Request, Session};
 use alphorn_exec::Stop;
@@ -223,7 +223,7 @@ impl<T: Task> Desk<T> {
             of_job.any(|on| on.task.covered_by(signers))
         };
         let waits = |load: &Load<T>| load.task.covered_by(signers);
-        self.plan.covered_where(at.now, group, waits, running);
+        self.plan.covered(at.now, group, waits, running);
         self.settle(at);
     }
 
@@ -266,10 +266,6 @@ impl<T: Task> Desk<T> {
             env: self.env.clone(),
             isolated: start.work.isolated() && prove,
             portable: self.kernel_disabled || again.is_some_and(|stage| stage != Stage::First),
-            verify: match self.config.self_verify {
-                SelfVerify::Always => true,
-                SelfVerify::Sampled(one_in) => start.job.0.is_multiple_of(one_in.max(1).into()),
-            },
             seed: self.config.seed ^ start.job.0.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             stop: Stop::default(),
             beats: Arc::default(),

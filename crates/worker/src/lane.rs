@@ -142,7 +142,7 @@ impl<T: Task> Bench<T> {
                 None => Ctx::alone(stop, beats, &mut self.scratch),
             };
             let env = order.env.on(portable);
-            perform(&*order.task, env, order.verify, order.seed, &mut ctx)
+            perform(&*order.task, env, order.seed, &mut ctx)
         }));
         let ended = match made {
             Ok(Made::Done(output, _)) => Ended::Done(output),
@@ -180,7 +180,6 @@ impl<T: Task> Bench<T> {
     ) -> Once<T::Output> {
         let frame = JobFrame {
             portable,
-            verify: order.verify,
             seed: order.seed,
             task,
         };

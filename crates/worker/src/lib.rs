@@ -47,7 +47,7 @@ mod toy;
 
 pub use bisect::Bisect;
 pub use child::{ChildCommand, serve_child};
-pub use config::{FaultFiles, SelfVerify, WorkerConfig};
+pub use config::{FaultFiles, WorkerConfig};
 pub use cost::{CostKey, CostModel, Prediction};
 pub use desk::{Counts, Finished, Run, Running, Status, SubmitError, Timing};
 pub use plan::{Config, End, LaneKind, Plan, Refused, Request, Session, Start};

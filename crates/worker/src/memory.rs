@@ -3,6 +3,9 @@
 /// Below this budget a worker is in low-memory mode by itself, in bytes.
 pub const LOW_MEMORY_BYTES: u64 = 4 << 30;
 
+/// Bytes of the inputs of jobs that wait, at most, in low-memory mode.
+pub const LOW_MEMORY_QUEUE_BYTES: u64 = 64 << 20;
+
 /// Part of the machine's memory that jobs may have, in percent.
 const BUDGET_PERCENT: u64 = 60;
 

@@ -10,7 +10,7 @@
 //! `shuttle::replay`.
 //!
 //! Not in it: pools of several threads and child processes, whose handles have locks of their own
-//! that are held for no longer than a copy takes. Nor orders of memory: what threads share without
+//! that are held for no longer than a copy or a kill takes. Nor orders of memory: what threads share without
 //! the lock are the stop flag, the beats and a counter, single words that stand for themselves and
 //! publish nothing else.
 

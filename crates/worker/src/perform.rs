@@ -19,12 +19,11 @@ pub(crate) enum Made<O> {
     Faulty,
 }
 
-/// Runs a task to its end. With `verify`, the result is encoded, decoded and given to the public
-/// verifier, and what was decoded is what is delivered.
+/// Runs a task to its end. Its result is encoded, decoded and given to the public verifier, and what was
+/// decoded is what is delivered: nothing unverified leaves the worker.
 pub(crate) fn perform<T: Task>(
     task: &T,
     env: &T::Env,
-    verify: bool,
     seed: u64,
     ctx: &mut Ctx<'_, T::Scratch>,
 ) -> Made<T::Output> {
@@ -49,9 +48,6 @@ pub(crate) fn perform<T: Task>(
         Err(TaskError::SelfVerifyFailed) => return Made::Faulty,
     };
     let bytes = task.encode_output(&output);
-    if !verify {
-        return Made::Done(output, bytes);
-    }
     let read = match &bytes {
         Some(bytes) => task.decode_output(bytes).ok(),
         None => Some(output),

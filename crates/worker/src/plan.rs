@@ -184,15 +184,10 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Says that what a group's waiting or running aggregation would yield is held already: cancels
-    /// it, or stops it if much of its time is left.
-    pub fn covered(&mut self, now: Time, group: Group) {
-        self.covered_where(now, group, |_| true, |_| true);
-    }
-
-    /// [`Plan::covered`] for those of the group's jobs that add nothing: `waits` judges the work of
+    /// Says that what a group's waiting or running aggregations would yield may be held already: cancels
+    /// those that add nothing, or stops them if much of their time is left. `waits` judges the work of
     /// one that waits, `runs` one that runs.
-    pub(crate) fn covered_where(
+    pub fn covered(
         &mut self,
         now: Time,
         group: Group,

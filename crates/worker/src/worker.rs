@@ -236,10 +236,9 @@ impl<T: Task> Worker<T> {
             }
             if left.is_zero() {
                 killed = true;
-                let at_work = hall.at_work.iter();
-                at_work
-                    .filter_map(AtWork::killer)
-                    .for_each(|killer| killer.kill());
+                for at_work in &hall.at_work {
+                    at_work.kill();
+                }
                 continue;
             }
             let waited = shared.over.wait_timeout(hall, left);
@@ -397,11 +396,7 @@ impl<T: Task> Shared<T> {
     /// Kills the child of a job that hangs or does not stop, or gives up the thread of one that
     /// hangs in this process.
     fn end_hung(self: Arc<Self>, hung: &Hung<T>) {
-        let killer = self.lock().at_work[hung.lane].killer();
-        if let Some(killer) = killer {
-            self.lock().desk.killed(hung);
-            killer.kill();
-        } else if hung.hangs {
+        if !self.kill_child_of(hung) && hung.hangs {
             let name = name_of(&*hung.task);
             let mut hall = self.lock();
             let at = self.at(&mut hall);
@@ -420,6 +415,17 @@ impl<T: Task> Shared<T> {
                 let _ = self.start_lane(hung.lane, thread);
             }
         }
+    }
+
+    /// Kills the child that works for a job, if one does. All of it under the lock: a lane that has
+    /// reported the job meanwhile may have a child at work on the next one, which nothing is held against.
+    fn kill_child_of(&self, hung: &Hung<T>) -> bool {
+        let mut hall = self.lock();
+        let kills = hall.desk.still_runs(hung) && hall.at_work[hung.lane].kill();
+        if kills {
+            hall.desk.killed(hung);
+        }
+        kills
     }
 }
 

@@ -183,11 +183,16 @@ fn a_job_runs_in_a_child() {
     assert!(children().iter().all(|id| !before.contains(id)));
 }
 
-/// The niceness of the first thread of a process.
-fn niceness(process: &str) -> Option<i32> {
+/// A number that Linux says of the first thread of a process, by its place in proc(5).
+fn stat(process: &str, field: usize) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name, which is the second.
     let after_name = stat.rsplit(')').next()?;
-    after_name.split_whitespace().nth(16)?.parse().ok()
+    after_name.split_whitespace().nth(field - 3)?.parse().ok()
+}
+
+fn niceness(process: &str) -> Option<i32> {
+    stat(process, 19)
 }
 
 /// What a child may not do, or what is missing of it.
@@ -233,6 +238,10 @@ fn a_child_is_limited() {
             handed_on,
             "nothing of ours is inherited"
         );
+        // Ctrl-C on a terminal goes to every process of the parent's group, and would end the jobs that
+        // the parent gives time to end.
+        let group = stat(&id.to_string(), 5);
+        assert_eq!(group, i32::try_from(id).ok(), "a group of its own");
     }
 }
 

@@ -34,8 +34,6 @@ pub struct Init {
 pub struct JobFrame {
     /// Run on portable kernels.
     pub portable: bool,
-    /// Verify the result.
-    pub verify: bool,
     /// Seed of the search for bad inputs.
     pub seed: u64,
     /// The task.
@@ -98,7 +96,7 @@ impl Message {
                 0
             }
             Message::Job(job) => {
-                w.u8(u8::from(job.portable) | u8::from(job.verify) << 1);
+                w.u8(u8::from(job.portable));
                 w.u64(job.seed);
                 w.bytes_u32_prefixed(&job.task);
                 1
@@ -150,12 +148,11 @@ impl Message {
             }),
             1 => {
                 let flags = r.u8()?;
-                if flags > 3 {
+                if flags > 1 {
                     return Err(unknown("flags of a job", flags));
                 }
                 Message::Job(JobFrame {
-                    portable: flags & 1 == 1,
-                    verify: flags & 2 == 2,
+                    portable: flags == 1,
                     seed: r.u64()?,
                     task: r.bytes_u32_prefixed(BYTES_MAX)?.to_vec(),
                 })

@@ -40,23 +40,27 @@ pub struct ChildCommand {
 
 /// Ends a child from another thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Killer {
+pub(super) struct Killer {
     child: Arc<Mutex<Child>>,
     has_killed: Arc<AtomicBool>,
 }
 
 impl Killer {
-    fn of(child: Child) -> Self {
+    pub(super) fn of(child: Child) -> Self {
         Self {
             child: Arc::new(Mutex::new(child)),
             has_killed: Arc::default(),
         }
     }
 
-    pub(crate) fn kill(&self) {
+    fn kill(&self) {
         self.has_killed.store(true, Ordering::Relaxed);
         // Refused only if it has ended.
         let _ = lock(&self.child).kill();
+    }
+
+    fn has_killed(&self) -> bool {
+        self.has_killed.load(Ordering::Relaxed)
     }
 
     /// Processor time of the child, if the system says.
@@ -72,19 +76,27 @@ impl Killer {
     }
 }
 
-/// Where the keeper finds the child that works for a lane. Locked only to copy or replace what it
-/// names.
+/// Where the keeper finds the children that a lane waits for: the one that has the job, and one that is
+/// given its set-up, which may be to stand by. Locked only to replace or to kill what it names, so that
+/// what is not named any more is not killed any more.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AtWork(Arc<Mutex<Option<Killer>>>);
+pub(crate) struct AtWork(Arc<Mutex<Vec<Killer>>>);
 
 impl AtWork {
-    /// What ends the child that is at work, if one is.
-    pub(crate) fn killer(&self) -> Option<Killer> {
-        lock(&self.0).clone()
+    /// Ends the children that are at work; false if there are none.
+    pub(crate) fn kill(&self) -> bool {
+        let killers = lock(&self.0);
+        killers.iter().for_each(Killer::kill);
+        !killers.is_empty()
     }
 
-    fn name(&self, killer: Option<Killer>) {
-        *lock(&self.0) = killer;
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    fn name(&self, killers: impl IntoIterator<Item = Killer>) {
+        *lock(&self.0) = killers.into_iter().collect();
     }
 }
 
@@ -94,7 +106,7 @@ pub(super) struct Link {
     /// Which environment it was set up with.
     env: u64,
     pub(super) input: Box<dyn Write + Send>,
-    killer: Option<Killer>,
+    pub(super) killer: Option<Killer>,
     born: Instant,
     ready: bool,
 }
@@ -106,11 +118,14 @@ impl Link {
         !self.ready && may_set_up(self.born.elapsed(), cpu)
     }
 
+    fn was_killed(&self) -> bool {
+        self.killer.as_ref().is_some_and(Killer::has_killed)
+    }
+
     /// What it means that the child is gone before it was ready, or before it took a job. One that was
     /// killed for its silence is not followed by another, whose time would have to begin anew.
     fn lost(&self) -> Told {
-        let killer = self.killer.as_ref();
-        match killer.is_some_and(|killer| killer.has_killed.load(Ordering::Relaxed)) {
+        match self.was_killed() {
             true if self.ready => Told::Died,
             true => Told::Unfit("a child process did not set up in time".into()),
             false => Told::Lost,
@@ -238,7 +253,9 @@ impl ChildPool {
             pool.stand_by(command, env);
         });
         self.at_work.name(None);
-        if self.limits.recycle || !matches!(told, Told::Answered { .. }) {
+        // One that was killed when it had answered gets no other job, which its death would be held against.
+        let was_killed = self.active.as_ref().is_some_and(Link::was_killed);
+        if self.limits.recycle || was_killed || !matches!(told, Told::Answered { .. }) {
             self.active = None;
         }
         told
@@ -249,27 +266,37 @@ impl ChildPool {
         let fit = self.standby.as_ref().is_some_and(|link| link.env == env);
         if self.limits.standby && !fit {
             // Without one the lane starts a child when it needs it.
-            self.standby = self.start(command, env).ok();
-            let active = self.active.as_ref();
-            self.at_work
-                .name(active.and_then(|link| link.killer.clone()));
+            let standby = self.start(command, env).ok();
+            self.at_work.name(self.killer());
+            // It was killed with the one at work.
+            self.standby = standby.filter(|link| !link.was_killed());
         }
     }
 
+    /// What ends the child at work.
+    fn killer(&self) -> Option<Killer> {
+        self.active.as_ref().and_then(|link| link.killer.clone())
+    }
+
     fn start(&mut self, command: &ChildCommand, env: u64) -> io::Result<Link> {
-        let mut child = Command::new(&command.program)
+        let mut process = Command::new(&command.program);
+        process
             .args(&command.args)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+            .stdout(Stdio::piped());
+        // Ctrl-C on a terminal is for the parent, whose jobs have their time to end.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut process, 0);
+        let mut child = process.spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let killer = Killer::of(child);
-        // A child that does not read its set-up can be killed, too.
-        self.at_work.name(Some(killer.clone()));
         let (Some(input), Some(output)) = (input, output) else {
             killer.end();
             return Err(io::Error::other("no pipes to the child"));
         };
+        // One that does not read its set-up can be killed, too, and so can the one at work meanwhile.
+        self.at_work
+            .name(self.killer().into_iter().chain([killer.clone()]));
         let mut link = self.link(env, Box::new(input), output);
         link.killer = Some(killer);
         let init = Message::Init(Init {

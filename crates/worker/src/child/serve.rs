@@ -244,7 +244,7 @@ fn work<T: Task, W: Write>(
         let cpu_ns = os::process_cpu_ns();
         line.job.store(job, Ordering::Relaxed);
         let mut ctx = Ctx::pooled(pool, stop, line.beats.clone(), &mut scratch);
-        let made = perform(&task, env, frame.verify, frame.seed, &mut ctx);
+        let made = perform(&task, env, frame.seed, &mut ctx);
         line.job.store(0, Ordering::Relaxed);
         let (_, peak) = os::resident_bytes();
         let answer = match made {

@@ -1,10 +1,12 @@
 //! Frames and pools over streams in memory.
 
+use super::pool::Killer;
 use super::*;
 use crate::toy::{GOOD, PANIC, Toy, ToyEnv};
 use alphorn_exec::Stop;
 use alphorn_scheme::Task;
 use proptest::prelude::*;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,7 +44,6 @@ fn init() -> Message {
 fn job(toy: &Toy) -> Message {
     Message::Job(JobFrame {
         portable: false,
-        verify: true,
         seed: 7,
         task: toy.encode().expect("has bytes"),
     })
@@ -293,6 +294,113 @@ fn a_replaced_child_is_not_listened_to() {
     assert_eq!(stale.load(Ordering::Relaxed), 4);
     drop(pool);
     assert!(child.join().expect("no panic").is_ok());
+}
+
+/// A process that does nothing, to be killed.
+fn sleeper() -> Child {
+    Command::new("sleep")
+        .arg("600")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("there is sleep")
+}
+
+/// Runs a job in the pool, where other children are started by `command`.
+fn run(pool: &mut ChildPool, command: &ChildCommand, number: u64) -> Told {
+    let Message::Job(frame) = job(&Toy::new(&[GOOD])) else {
+        unreachable!("a job");
+    };
+    let beats = AtomicU64::new(0);
+    pool.run(command, 0, number, frame, &Stop::default(), &beats)
+}
+
+/// That the next job is not given to a child that there is: none can be started.
+fn needs_a_new_child(pool: &mut ChildPool, number: u64) {
+    let nowhere = ChildCommand {
+        program: "/nowhere".into(),
+        ..ChildCommand::default()
+    };
+    let told = run(pool, &nowhere, number);
+    let Told::Unfit(reason) = told else {
+        panic!("{told:?}");
+    };
+    assert!(reason.contains("no child process"), "{reason}");
+}
+
+/// The keeper that decides, while a job is handed over, that it has hung.
+struct KilledAtWork(AtWork);
+
+impl Write for KilledAtWork {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        assert!(self.0.kill(), "the child is named before it has the job");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The kill came when the answer was written already: it counts, and the next job gets another child. Its
+/// own would be dead, which the job would be blamed for.
+#[test]
+fn a_child_that_was_killed_when_it_had_answered_gets_no_other_job() {
+    let at_work = AtWork::default();
+    let mut pool = ChildPool::new(limits(), at_work.clone(), Arc::default());
+    let (from_child, mut to_parent) = std::io::pipe().expect("a pipe");
+    let mut link = pool.link(0, Box::new(KilledAtWork(at_work.clone())), from_child);
+    let answered = Message::Result {
+        cpu_ns: 0,
+        peak_bytes: 0,
+        answer: Answer::Stopped,
+    };
+    for message in [Message::Ready, answered] {
+        let frame = message.frame(link.generation, 1);
+        frame.write_to(&mut to_parent).expect("written");
+    }
+    link.killer = Some(Killer::of(sleeper()));
+    pool.employ(link);
+    let told = run(&mut pool, &ChildCommand::default(), 1);
+    assert_eq!(answer(told), Some(Answer::Stopped));
+    assert!(!at_work.kill(), "nobody is at work");
+    drop(to_parent);
+    needs_a_new_child(&mut pool, 2);
+}
+
+/// A lane that waits for the child that is to stand by, which does not read its set-up, does not hear that
+/// the one with the job is killed: both are, and none is kept.
+#[test]
+fn a_kill_ends_the_child_at_work_and_the_one_that_is_started_beside_it() {
+    let at_work = AtWork::default();
+    let limits = Limits {
+        standby: true,
+        ..limits()
+    };
+    let mut pool = ChildPool::new(limits, at_work.clone(), Arc::default());
+    let mut child = sleeper();
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let input = Box::new(input.expect("a pipe"));
+    let mut link = pool.link(0, input, output.expect("a pipe"));
+    link.killer = Some(Killer::of(child));
+    pool.employ(link);
+    // More than a pipe holds.
+    let deaf = ChildCommand {
+        program: "sleep".into(),
+        args: vec!["600".into()],
+        setup: vec![0; 1 << 20].into(),
+    };
+    let keeper = std::thread::spawn(move || {
+        while at_work.count() < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        at_work.kill()
+    });
+    let told = run(&mut pool, &deaf, 1);
+    let reason = "a child process did not set up in time";
+    assert_eq!(told, Told::Unfit(reason.into()));
+    assert!(keeper.join().expect("no panic"));
+    needs_a_new_child(&mut pool, 2);
 }
 
 /// What gets little of the processors takes long and does not hang; what takes more of them than any setup

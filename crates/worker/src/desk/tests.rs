@@ -7,6 +7,8 @@ use alphorn_scheme::{Class, Fate, Outcome, classify};
 use alphorn_types::Slot;
 use std::collections::BTreeMap;
 
+mod hung;
+
 const MS: u64 = 1_000_000;
 
 fn at(ms: u64) -> At {

@@ -105,7 +105,6 @@ pub(crate) struct Order<T: Task> {
     pub(crate) env: Arc<Environment<T>>,
     pub(crate) isolated: bool,
     pub(crate) portable: bool,
-    pub(crate) verify: bool,
     pub(crate) seed: u64,
     pub(crate) stop: Stop,
     pub(crate) beats: Arc<AtomicU64>,

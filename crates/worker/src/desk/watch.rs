@@ -1,13 +1,15 @@
 //! What a watcher does with jobs that give no sign of life.
 
 use super::{At, Desk, Ended, Report};
-use alphorn_scheme::Task;
+use alphorn_scheme::{JobId, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A job that must be ended from outside.
 pub(crate) struct Hung<T> {
     pub(crate) lane: usize,
+    /// Its lane may run another one by the time that it is ended.
+    pub(crate) job: JobId,
     /// The thread of the lane that runs it.
     pub(crate) thread: u64,
     pub(crate) task: Arc<T>,
@@ -40,6 +42,7 @@ impl<T: Task> Desk<T> {
             if !on.given_up && (hangs || unwilling) {
                 hung.push(Hung {
                     lane,
+                    job: on.job,
                     thread: post.thread,
                     task: on.task.clone(),
                     hangs,
@@ -51,20 +54,18 @@ impl<T: Task> Desk<T> {
 
     /// The child of a job was killed: its lane reports that soon.
     pub(crate) fn killed(&mut self, hung: &Hung<T>) {
-        if hung.hangs {
-            self.counts.hangs += 1;
-        }
-        let post = &mut self.posts[hung.lane];
-        if let Some(on) = post.on.as_mut().filter(|_| post.thread == hung.thread) {
+        let on = self.posts[hung.lane].on.as_mut();
+        if let Some(on) = on.filter(|on| on.job == hung.job) {
+            self.counts.hangs += u64::from(hung.hangs);
             on.killed = !hung.hangs;
             on.given_up = true;
         }
     }
 
-    /// Whether the thread of a job that was found to hang has not reported since.
+    /// Whether the lane of a job that was found to hang has not reported its end since.
     pub(crate) fn still_runs(&self, hung: &Hung<T>) -> bool {
-        let post = &self.posts[hung.lane];
-        post.thread == hung.thread && post.on.is_some()
+        let on = self.posts[hung.lane].on.as_ref();
+        on.is_some_and(|on| on.job == hung.job)
     }
 
     /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that

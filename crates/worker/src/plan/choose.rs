@@ -5,8 +5,20 @@ use crate::cost::{CostKey, Prediction};
 use alphorn_scheme::{Class, Features, JobId, Schedulable};
 use alphorn_types::Time;
 
-/// Jobs of a class that are looked at for a lane.
+/// Jobs of a class that are weighed against each other for a lane, and jobs of it that are cut for it. Those
+/// that are not for the lane cost a prediction each, and do not count: what waits behind them is not hidden.
 const LOOK_MAX: usize = 16;
+
+/// What is the same for all jobs that a lane looks at.
+#[derive(Clone, Copy)]
+struct Look {
+    now: Time,
+    lane: usize,
+    /// Memory that is left, in bytes.
+    memory_bytes: u64,
+    /// When the next session opens.
+    next_open: Time,
+}
 
 /// Work that can start now.
 struct Candidate<T> {
@@ -16,8 +28,10 @@ struct Candidate<T> {
     features: Features,
     key: CostKey,
     prediction: Prediction,
-    /// Short enough for a fast lane, whatever lane this is.
+    /// Short enough for a fast lane, whatever lane this is, and not isolated.
     short: bool,
+    /// Only a prove lane may run it.
+    isolated: bool,
     probe: bool,
 }
 
@@ -33,10 +47,16 @@ impl<T: Schedulable> Plan<T> {
         if self.queue.len() == 0 {
             return None;
         }
+        let look = Look {
+            now,
+            lane,
+            memory_bytes: self.memory_free(),
+            next_open: self.next_open(now),
+        };
         let mut probe = None;
         let candidate = Class::ALL
             .into_iter()
-            .find_map(|class| self.best(now, lane, class, &mut probe))
+            .find_map(|class| self.best(look, class, &mut probe))
             .or(probe)?;
         Some(self.start(now, lane, candidate))
     }
@@ -44,23 +64,22 @@ impl<T: Schedulable> Plan<T> {
     /// The best job of a class that may start; a late one of the current phase goes to `probe`.
     fn best(
         &self,
-        now: Time,
-        lane: usize,
+        look: Look,
         class: Class,
         probe: &mut Option<Candidate<T>>,
     ) -> Option<Candidate<T>> {
-        let looked = self.queue.of_class(class).take(LOOK_MAX);
         let mut found: Vec<(Time, f64, Candidate<T>)> = Vec::new();
-        for job in looked {
+        let mut cuts_left = LOOK_MAX;
+        for job in self.queue.of_class(class) {
             let waiting = self.queue.get(job);
             // Jobs come by `soft`: a later one cannot be better.
-            if found
+            let is_later = found
                 .first()
-                .is_some_and(|(soft, ..)| waiting.request.soft > *soft)
-            {
+                .is_some_and(|(soft, ..)| waiting.request.soft > *soft);
+            if is_later || found.len() == LOOK_MAX {
                 break;
             }
-            let Some(candidate) = self.candidate(now, lane, job, waiting, class) else {
+            let Some(candidate) = self.candidate(look, job, waiting, class, &mut cuts_left) else {
                 continue;
             };
             if candidate.probe {
@@ -68,7 +87,7 @@ impl<T: Schedulable> Plan<T> {
                 continue;
             }
             let density = match class {
-                Class::Current => self.density(now, waiting, &candidate),
+                Class::Current => self.density(look.now, waiting, &candidate),
                 _ => 0.0,
             };
             found.push((waiting.request.soft, density, candidate));
@@ -80,20 +99,32 @@ impl<T: Schedulable> Plan<T> {
         best.map(|(_, _, candidate)| candidate)
     }
 
-    /// The job as it could start on the lane now, if it may.
+    /// The job as it could start on the lane now, if it may. Cutting it is dear, and done while there are
+    /// cuts left.
     fn candidate(
         &self,
-        now: Time,
-        lane: usize,
+        look: Look,
         job: JobId,
         waiting: &Waiting<T>,
         class: Class,
+        cuts_left: &mut usize,
     ) -> Option<Candidate<T>> {
+        let Look { now, lane, .. } = look;
         let request = &waiting.request;
+        let whole = self.predicted(lane, job, waiting, waiting.features, None);
+        if whole.short && !self.lane_takes(lane, &whole, 0) {
+            // Nor is a part of it for a lane of long jobs.
+            return None;
+        }
         let until_ns = |time: Time| time.since_ns(now);
-        let memory_bytes = self.memory_free();
-        let whole = |features: &Features| features.memory_bytes <= memory_bytes;
-        match class {
+        let limit_ns = match class {
+            Class::Duty | Class::Verdict => u64::MAX,
+            Class::Current => until_ns(request.soft).saturating_sub(self.config.publish_margin_ns),
+            Class::Backfill | Class::Maintenance => until_ns(request.hard.min(look.next_open)),
+        };
+        let in_memory = |it: &Candidate<T>| it.features.memory_bytes <= look.memory_bytes;
+        let fits = |it: &Candidate<T>| it.prediction.t90_ns <= limit_ns && in_memory(it);
+        let fitting = match class {
             Class::Duty | Class::Verdict => {
                 let fast_lanes = usize::from(self.config.fast_lanes);
                 let long_max = match class {
@@ -101,49 +132,29 @@ impl<T: Schedulable> Plan<T> {
                     Class::Duty => fast_lanes,
                     _ => fast_lanes / 2,
                 };
-                let candidate = self.predicted(lane, job, waiting, waiting.features, None);
-                let fits = whole(&waiting.features) && self.lane_takes(lane, &candidate, long_max);
-                fits.then_some(candidate)
+                return Some(whole).filter(|it| fits(it) && self.lane_takes(lane, it, long_max));
             }
+            Class::Current if fits(&whole) => Some(whole),
             Class::Current => {
-                let margin_ns = self.config.publish_margin_ns;
-                let limit_ns = until_ns(request.soft).saturating_sub(margin_ns);
-                let fits = |candidate: &Candidate<T>| {
-                    candidate.prediction.t90_ns <= limit_ns && whole(&candidate.features)
-                };
-                let candidate = self.predicted(lane, job, waiting, waiting.features, None);
-                let in_time = match fits(&candidate) {
-                    true => Some(candidate),
-                    false => self.longest_prefix(lane, job, waiting, fits),
-                };
-                if let Some(candidate) = in_time {
-                    return Some(candidate).filter(|it| self.lane_takes(lane, it, 0));
-                }
-                let candidate = self.predicted(lane, job, waiting, waiting.features, None);
-                let may_be_late = until_ns(request.hard) >= candidate.prediction.t50_ns
-                    && candidate.prediction.t90_ns <= until_ns(self.next_open(now))
-                    && whole(&candidate.features)
-                    && self.lane_takes(lane, &candidate, 0);
-                may_be_late.then_some(Candidate {
+                *cuts_left = cuts_left.checked_sub(1)?;
+                let cut = self.longest_prefix(lane, job, waiting, fits);
+                let may_be_late = until_ns(request.hard) >= whole.prediction.t50_ns
+                    && whole.prediction.t90_ns <= until_ns(look.next_open)
+                    && in_memory(&whole);
+                let late = Candidate {
                     probe: true,
-                    ..candidate
-                })
-            }
-            Class::Backfill | Class::Maintenance => {
-                let limit_ns = until_ns(request.hard.min(self.next_open(now)));
-                let fits = |candidate: &Candidate<T>| {
-                    candidate.prediction.t90_ns <= limit_ns && whole(&candidate.features)
+                    ..whole
                 };
-                let candidate = self.predicted(lane, job, waiting, waiting.features, None);
-                // Only memory is a reason to cut what has time.
-                let too_large = waiting.features.memory_bytes > self.config.memory_budget_bytes;
-                let fitting = match too_large {
-                    true => self.longest_prefix(lane, job, waiting, fits),
-                    false => Some(candidate).filter(fits),
-                };
-                fitting.filter(|it| self.lane_takes(lane, it, 0))
+                cut.or(may_be_late.then_some(late))
             }
-        }
+            // Only memory is a reason to cut what has time.
+            _ if waiting.features.memory_bytes > self.config.memory_budget_bytes => {
+                *cuts_left = cuts_left.checked_sub(1)?;
+                self.longest_prefix(lane, job, waiting, fits)
+            }
+            Class::Backfill | Class::Maintenance => Some(whole).filter(fits),
+        };
+        fitting.filter(|it| self.lane_takes(lane, it, 0))
     }
 
     /// The longest prefix that fits, or the one that ends where its size class begins if that has
@@ -197,13 +208,15 @@ impl<T: Schedulable> Plan<T> {
         let prior_ns = features.prior_ns / u64::from(threads.max(1));
         let alone = CostKey::new(&features, 1, busy);
         let alone = self.costs.predict(&alone, features.prior_ns, slot);
+        let isolated = waiting.request.work.isolated();
         Candidate {
             job,
             prefix,
             features,
             key,
             prediction: self.costs.predict(&key, prior_ns, slot),
-            short: alone.t90_ns <= self.config.fast_max_ns && !waiting.request.work.isolated(),
+            short: alone.t90_ns <= self.config.fast_max_ns && !isolated,
+            isolated,
             probe: false,
         }
     }
@@ -221,13 +234,15 @@ impl<T: Schedulable> Plan<T> {
 
     /// Whether a job is for this lane. A long one takes a fast lane if all prove lanes are busy and
     /// fewer than `long_max` fast lanes run long jobs: for duties all of them, for other urgent jobs
-    /// half.
+    /// half. One that is isolated waits for a prove lane, however urgent: on a fast lane it would run in
+    /// the process that it must not end.
     fn lane_takes(&self, lane: usize, candidate: &Candidate<T>, long_max: usize) -> bool {
         let fast_lanes = usize::from(self.config.fast_lanes);
         let short = candidate.short;
         match self.lane_kind(lane) {
             LaneKind::Prove => !short || fast_lanes == 0,
             LaneKind::Fast if short || self.config.prove_lanes == 0 => true,
+            LaneKind::Fast if candidate.isolated => false,
             LaneKind::Fast => {
                 let (fast, prove) = self.lanes.split_at(fast_lanes);
                 let long = |running: &&Running| running.t50_ns > self.config.fast_max_ns;

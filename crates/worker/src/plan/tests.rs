@@ -3,6 +3,8 @@
 use super::*;
 use std::collections::BTreeSet;
 
+mod lanes;
+
 /// A job whose inputs cost the same each, padded to multiples of `padding`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Toy {
@@ -10,6 +12,7 @@ struct Toy {
     input_ns: u64,
     padding: u32,
     memory_bytes: u64,
+    isolated: bool,
 }
 
 impl Schedulable for Toy {
@@ -30,6 +33,10 @@ impl Schedulable for Toy {
             ..self.clone()
         })
     }
+
+    fn isolated(&self) -> bool {
+        self.isolated
+    }
 }
 
 const MS: u64 = 1_000_000;
@@ -45,6 +52,7 @@ fn toy(inputs: u32) -> Toy {
         input_ns: MS,
         padding: 1,
         memory_bytes: 1,
+        isolated: false,
     }
 }
 
@@ -364,11 +372,11 @@ fn what_is_covered_is_cancelled_or_stopped_if_much_is_left() {
     let running = submit(&mut plan, aggregate(500));
     assert!(plan.next(at(0), PROVE).is_some());
     let waiting = submit(&mut plan, aggregate(600));
-    plan.covered(at(470), group(0));
+    plan.covered(at(470), group(0), |_| true, |_| true);
     assert_eq!(ends(&mut plan), [(waiting.0, End::Cancelled)]);
-    plan.covered(at(100), group(1));
+    plan.covered(at(100), group(1), |_| true, |_| true);
     assert_eq!(plan.poll_output(), None);
-    plan.covered(at(100), group(0));
+    plan.covered(at(100), group(0), |_| true, |_| true);
     let stop = Output::Stop {
         lane: PROVE,
         job: running,
@@ -534,7 +542,7 @@ fn random_schedule(seed: u64) {
                 assert!(plan.open(now, bounds).is_ok());
             }
             1 => plan.cancel(now, session(below(20))),
-            2 => plan.covered(now, group(below(3) as u16)),
+            2 => plan.covered(now, group(below(3) as u16), |_| true, |_| true),
             3 => plan.expire(now),
             4..8 => {
                 let work = Toy {
@@ -542,6 +550,7 @@ fn random_schedule(seed: u64) {
                     input_ns: 1 + below(2 * MS),
                     padding: 1 + below(64) as u32,
                     memory_bytes: below(4),
+                    isolated: below(8) == 0,
                 };
                 let soft = now_ms + below(400);
                 let request = Request {
