@@ -135,7 +135,7 @@ def merge(size):
 def commitment(oracles, work, claims):
     """The opening: section 9, from 1 to 4."""
     rows = []
-    coordinates = oracles[0][1] + SLICE_LOG2
+    coordinates, joined = oracles[0][1] + SLICE_LOG2, claims
     for rows_log2, slices_log2, queries, fold_work, m in oracles:
         rho = 2.0 ** (coordinates - slices_log2 - rows_log2)
         words = m / rho
@@ -146,11 +146,19 @@ def commitment(oracles, work, claims):
         a += half / sqrt(rho)
         rows += [
             ("oracle: sample out of domain", 1, roots(words**2 / 2 * coordinates)),
-            ("oracle: joining claims", 1, roots((claims + queries) * words)),
+            ("oracle: joining claims", 1, roots(joined * words)),
             ("oracle: folding, with work", slices_log2, roots(a) + fold_work),
             ("oracle: queries, with work", 1, -queries * log2(near) + work),
         ]
         coordinates -= slices_log2
+        # The sample of the next oracle, by the first power of a challenge, and the rows of this one.
+        joined = queries + 1
+    # The last polynomial is in clear: nothing is near it, and its rows have the same powers as if a sample were
+    # joined with them.
+    rows += [
+        ("last polynomial: joining rows", 1, roots(joined)),
+        ("last polynomial: rounds of sumcheck", coordinates, roots(2)),
+    ]
     return rows
 
 

@@ -46,8 +46,8 @@ impl Members {
     /// tells the committees of an epoch apart: a proof for one is none for another.
     ///
     /// # Errors
-    /// [`Code::Argument`] for another length or more keys than a proof has room for, [`Code::Decode`]
-    /// for a key that does not decode.
+    /// [`Code::Argument`] for another length, more keys than a proof has room for or a number that is not
+    /// below p = 2^31 − 2^24 + 1, [`Code::Decode`] for a key that does not decode.
     pub fn new(
         context: &Context,
         set: Set,

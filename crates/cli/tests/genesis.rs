@@ -441,7 +441,8 @@ fn an_xmss_key_moves_into_one_data_folder() {
     running.end();
     fs::rename(bench.path("data"), bench.path("first")).unwrap();
     refused("keystore-0.mark: the key moved elsewhere");
-    // A mark that comes back raises the first slot, and never lowers it.
+    // A mark that comes back raises the first slot, and never lowers it; nor does it begin where the node
+    // may have signed.
     fs::remove_dir_all(bench.path("data")).unwrap();
     fs::rename(bench.path("first"), bench.path("data")).unwrap();
     for (name, floor, first) in [("keystore-3", 7, 41), ("keystore-3-duty", 90, 90)] {
@@ -456,6 +457,7 @@ fn an_xmss_key_moves_into_one_data_folder() {
             fs::rename(file.path(), bench.path("keys").join(file.file_name())).unwrap();
         }
         fs::remove_dir(bench.path("back")).unwrap();
+        inspect(name, &format!("slot next       {first}"));
         let mut running = Running::start(&bench, "keys");
         assert_eq!(running.first_slot(), first);
         running.end();

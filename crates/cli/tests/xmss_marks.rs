@@ -93,6 +93,31 @@ fn a_mark_that_is_put_back_needs_a_floor() {
     assert!(!bench.path("x.json").exists());
 }
 
+/// The user's mark is lost, or damaged, or the key went to a node and came back: what either mark says holds,
+/// whatever lower floor is asked for.
+#[test]
+fn no_floor_goes_below_what_either_mark_says() {
+    let mut bench = bench();
+    sign(&bench, KEY, 45, ROOT).expect(0, "");
+    bench.state = "other-state".to_owned();
+    import(&bench, KEY, " --force --floor 3").expect(0, KEY);
+    sign(&bench, KEY, 45, OTHER).expect(1, "the first free slot is 46");
+    sign(&bench, KEY, 46, OTHER).expect(0, "");
+    let marks = fs::read_dir(bench.path("other-state/marks")).unwrap();
+    let mut marks = marks.map(|file| file.unwrap().path());
+    let mark = marks.find(|path| path.extension().is_some_and(|e| e == "mark"));
+    fs::write(mark.unwrap(), "damaged").unwrap();
+    sign(&bench, KEY, 47, ROOT).expect(2, "sign nothing before a floor");
+    import(&bench, KEY, " --force --floor 3").expect(0, KEY);
+    sign(&bench, KEY, 46, ROOT).expect(1, "the first free slot is 47");
+    // Where the key moved from, and nothing but its spent mark is left.
+    import(&bench, "moved.json", " --floor 50").expect(0, "moved.json");
+    bench.state = "third-state".to_owned();
+    import(&bench, KEY, " --force").expect(2, "give --floor SLOT");
+    import(&bench, KEY, " --force --floor 3").expect(0, KEY);
+    sign(&bench, KEY, 49, OTHER).expect(1, "the first free slot is 50");
+}
+
 /// The key goes on at its old place if the new one cannot be written.
 #[test]
 fn a_move_that_fails_takes_nothing_away() {

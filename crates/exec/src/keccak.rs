@@ -114,6 +114,13 @@ impl<const RATE: usize> Shakes<RATE> {
         below(&self.block(lane), limit, order, out)
     }
 
+    /// Overwrites the states, of which a message or an output was secret.
+    pub fn wipe(&mut self) {
+        self.0.0 = [[0; LANES]; WORDS];
+        // Else nobody would read the zeros, and the compiler could leave them out.
+        std::hint::black_box(&mut self.0.0);
+    }
+
     /// Goes on to the next block of all outputs.
     pub fn permute(&mut self, backend: Backend) {
         match backend {
@@ -353,6 +360,14 @@ mod tests {
         let wider = sets.map(InstructionSet::detect);
         let wider = wider.into_iter().flatten();
         std::iter::once(Backend::Portable).chain(wider).collect()
+    }
+
+    #[test]
+    fn nothing_is_left_in_states_that_are_wiped() {
+        let mut states = Shakes128::absorb(&[&[b"secret"]], Backend::Portable);
+        assert_ne!(states.block(0), [0; 21]);
+        states.wipe();
+        assert!((0..LANES).all(|lane| states.block(lane) == [0; 21]));
     }
 
     /// Three blocks of output of each message.

@@ -6,20 +6,27 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use alphorn_exec::{Exec, Watch};
-use alphorn_stark::arith::compress;
+use alphorn_exec::{Backend, Exec, Watch};
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
 use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
-use alphorn_stark::{Fp, KERNELS};
+use alphorn_stark::{Fp, KERNELS, Permutations};
 
 type Failure = Box<dyn std::error::Error>;
 
 const SLOT: u32 = 123_456_789;
 const MESSAGE: [Fp; 8] = [Fp::new(5); 8];
-const REPETITIONS: usize = 3;
+
+/// The compression that signatures hash with: Poseidon, not the Poseidon2 of a proof's own hashes.
+fn compress(left: [Fp; 8], right: [Fp; 8]) -> [Fp; 8] {
+    let mut states = [std::array::from_fn(|i| {
+        if i < 8 { left[i] } else { right[i - 8] }
+    })];
+    Backend::Portable.compress_16(&mut states);
+    std::array::from_fn(|i| states[0][i])
+}
 
 /// An opening whose digits ask for the set's number of steps; its root is not computed yet.
 fn opening(chains: &Chains, index: usize) -> Opening {
@@ -86,9 +93,12 @@ impl Steps {
 }
 
 /// The value, and the least time of some runs.
-fn timed<T>(mut f: impl FnMut() -> Result<T, Failure>) -> Result<(T, Duration), Failure> {
+fn timed<T>(
+    runs: usize,
+    mut f: impl FnMut() -> Result<T, Failure>,
+) -> Result<(T, Duration), Failure> {
     let (mut value, mut least) = (None, Duration::MAX);
-    for _ in 0..REPETITIONS {
+    for _ in 0..runs {
         let start = Instant::now();
         value = Some(f()?);
         least = least.min(start.elapsed());
@@ -108,7 +118,11 @@ fn main() -> Result<(), Failure> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()?;
-    let exec = Exec::new(backend, Some(&pool));
+    prove(Exec::new(backend, Some(&pool)), count, &preset, 3)
+}
+
+/// Proves so many openings, so many times.
+fn prove(exec: Exec<'_>, count: usize, preset: &Preset, runs: usize) -> Result<(), Failure> {
     let chains = Chains::new(Parameters::COMPACT);
     let relation = chains.relation();
     let mut openings = exec.map(count, |index| opening(&chains, index));
@@ -133,27 +147,41 @@ fn main() -> Result<(), Failure> {
         bitfield: (0..1 << log2).map(|i| i < count).collect(),
     };
     let public = chains.public(&statement, &registry);
-    let (opened, filled) = timed(|| Ok(chains.opened(exec, SLOT, &MESSAGE, &openings)?))?;
-    let (proof, proved) = timed(|| {
+    let (opened, filled) = timed(runs, || Ok(chains.opened(exec, SLOT, &MESSAGE, &openings)?))?;
+    if opened.holds.contains(&false) {
+        return Err("an opening does not lead to its key".into());
+    }
+    let (proof, proved) = timed(runs, || {
         Ok(prove_succinct(
             exec,
             relation,
-            &preset,
+            preset,
             &public,
             &opened.witness,
         )?)
     })?;
-    let ((), verified) = timed(|| Ok(verify_succinct(exec, relation, &preset, &public, &proof)?))?;
-    let bytes = proof.to_bytes(relation, &preset).len();
+    let ((), verified) = timed(runs, || {
+        Ok(verify_succinct(exec, relation, preset, &public, &proof)?)
+    })?;
+    let bytes = proof.to_bytes(relation, preset).len();
     let rate = count as f64 / (filled + proved).as_secs_f64();
     let steps = Steps::default();
     let watched = exec.with_watch(&steps);
-    prove_succinct(watched, relation, &preset, &public, &opened.witness)?;
+    prove_succinct(watched, relation, preset, &public, &opened.witness)?;
     steps.print();
     println!(
-        "{count} openings, {threads} threads, {backend}, {}: witness {filled:.1?}, proof {proved:.1?} \
+        "{count} openings, {} threads, {}, {}: witness {filled:.1?}, proof {proved:.1?} \
          ({rate:.0}/s), {bytes} bytes, verified in {verified:.1?}",
+        exec.threads(),
+        exec.backend(),
         preset.name
     );
     Ok(())
+}
+
+/// The one opening is proved and the proof verified, as whoever begins with this crate would.
+#[test]
+fn the_example_ends_in_a_proof() {
+    let exec = Exec::new(KERNELS.measured(), None);
+    prove(exec, 1, &Preset::FAST, 1).unwrap();
 }

@@ -9,23 +9,33 @@ use sha2::{Digest, Sha256};
 /// Bytes of the checksum at the end of a file.
 pub(crate) const CHECKSUM_BYTES: usize = 32;
 
-/// Replaces a file: writes beside it, syncs, renames, and syncs the folder. Only the owner may
-/// read it. After an error the old content is still there, or the new one is.
-///
-/// # Errors
-/// Those of the file system.
-pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Where the content of a file waits to replace it.
+fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let beside = PathBuf::from(beside);
+    PathBuf::from(beside)
+}
+
+/// Writes what is to replace a file beside it, and syncs. Only the owner may read it.
+///
+/// # Errors
+/// Those of the file system; the old content is still there.
+pub(crate) fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside)?;
+    let mut file = options.open(beside(path))?;
     file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
+    file.sync_all()
+}
+
+/// Replaces a file by what [`write_beside`] wrote: renames, and syncs the folder.
+///
+/// # Errors
+/// Those of the file system; the old content is still there, or the new one is.
+pub(crate) fn move_into_place(path: &Path) -> io::Result<()> {
+    std::fs::rename(beside(path), path)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -29,7 +29,7 @@ pub(crate) type Message = [Fp; 9];
 pub(crate) type Code = [u8; CHAINS_MAX];
 
 /// A part of a chain to walk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) parameter: Parameter,
     pub(crate) slot: u32,

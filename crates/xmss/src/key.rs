@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::hash::{Code, Encoding, Parameter, Walk};
 use crate::params::Set;
-use crate::prf::{Prf, Value};
+use crate::prf::{Prf, Value, Wiped};
 use crate::signature::{PublicKey, Signature};
 use crate::tree::{Levels, Source};
 
@@ -161,8 +161,7 @@ impl SecretKey {
     ) -> Result<SecretKey, KeyError> {
         check_range(set, &active)?;
         let prf = Prf::new(set, seed);
-        let drawn = prf.value(exec.backend(), Value::Parameter);
-        let parameter = std::array::from_fn(|i| drawn[i]);
+        let parameter = prf.parameter(exec.backend());
         SecretKey::with_parameter(purpose, prf, set, parameter, active, exec, progress)
     }
 
@@ -348,17 +347,16 @@ impl SecretKey {
             .map(|chain| Value::Start { slot: index, chain })
             .collect();
         let starts = source.prf.values(backend, &wanted);
-        let steps = starts.into_iter().zip(code).enumerate();
-        let mut walks: Vec<Walk> = steps
-            .map(|(chain, (digest, digit))| Walk {
-                parameter: source.parameter,
-                slot: index,
-                chain: chain as u8,
-                from: 0,
-                to: digit,
-                digest,
-            })
-            .collect();
+        let steps = starts.iter().zip(code).enumerate();
+        let walks = steps.map(|(chain, (digest, digit))| Walk {
+            parameter: source.parameter,
+            slot: index,
+            chain: chain as u8,
+            from: 0,
+            to: digit,
+            digest: *digest,
+        });
+        let mut walks: Wiped<Walk> = Wiped(walks.collect());
         source.set.instance().walk(backend, &mut walks);
         Ok(Signature {
             set: source.set,

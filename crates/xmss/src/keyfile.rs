@@ -45,7 +45,8 @@ pub enum KeyFileError {
     /// A field is out of bounds.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The two files differ in set, purpose or active indices.
+    /// The two files differ in set, purpose or active indices, or in the parameter that follows from the
+    /// seed.
     #[error("the tree file belongs to another key than the secret file")]
     Mismatch,
     /// The tree cannot be made again.
@@ -96,9 +97,14 @@ impl SecretKey {
         }
         let About { set, .. } = about;
         let parameter = elements::<5>(&mut reader, set.params().parameter)?;
+        // A tree of another key would be signed with, and no signature would hold.
+        let prf = Prf::new(set, &seed);
+        if parameter != prf.parameter(backend) {
+            return Err(KeyFileError::Mismatch);
+        }
         let source = Source {
             set,
-            prf: Prf::new(set, &seed),
+            prf,
             parameter,
             active: about.active,
         };
@@ -278,6 +284,22 @@ mod tests {
                 read(&tree, &secret[..i]).is_err(),
                 "{i} bytes of the secret"
             );
+        }
+    }
+
+    /// What both files say of themselves may agree, and the tree be that of another seed.
+    #[test]
+    fn the_tree_of_another_key_is_refused() {
+        let exec = Exec::new(KERNELS.measured(), None);
+        let of = |set, validator| {
+            SecretKey::interop(set, Purpose::Vote, validator, 0..16, exec).unwrap()
+        };
+        for set in [Set::Compact, Set::Test] {
+            let (ours, other) = (of(set, 6), of(set, 5));
+            let secret = ours.to_secret_file();
+            assert!(read(&ours.to_tree_file(), &secret).is_ok());
+            let refused = read(&other.to_tree_file(), &secret).err();
+            assert_eq!(refused, Some(KeyFileError::Mismatch), "{set}");
         }
     }
 

@@ -5,12 +5,14 @@
 //! drawn by it from the operating system. Here they come from the seed too, so a seed alone restores
 //! a key.
 
+use std::ops::{Deref, DerefMut};
+
 use alphorn_exec::Backend;
 use alphorn_exec::keccak::{LANES, Shakes128};
 use alphorn_stark::Fp;
 use zeroize::Zeroizing;
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Parameter};
 use crate::params::Set;
 
 /// Separates this derivation from all other uses of SHAKE128.
@@ -39,6 +41,32 @@ pub(crate) enum Value<'a> {
     Padding { level: u8, index: u64 },
     /// The key's parameter.
     Parameter,
+}
+
+/// Values of chains in memory, overwritten when they are dropped: a key that signed still has all slots
+/// that come.
+pub(crate) struct Wiped<T: Copy + Default>(pub(crate) Vec<T>);
+
+impl<T: Copy + Default> Drop for Wiped<T> {
+    fn drop(&mut self) {
+        self.0.fill(T::default());
+        // Else nobody would read the zeros, and the compiler could leave them out.
+        std::hint::black_box(&mut self.0);
+    }
+}
+
+impl<T: Copy + Default> Deref for Wiped<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Copy + Default> DerefMut for Wiped<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
 }
 
 /// The pseudorandom function of a key.
@@ -116,8 +144,9 @@ impl Prf {
     }
 
     /// The values, in order.
-    pub(crate) fn values(&self, backend: Backend, wanted: &[Value<'_>]) -> Vec<Digest> {
-        let mut out = Vec::with_capacity(wanted.len());
+    pub(crate) fn values(&self, backend: Backend, wanted: &[Value<'_>]) -> Wiped<Digest> {
+        // Of its full length at once: what moves leaves a copy behind.
+        let mut out = Wiped(Vec::with_capacity(wanted.len()));
         for wanted in wanted.chunks(LANES) {
             let blocks: Vec<_> = wanted.iter().map(|value| self.input(*value)).collect();
             let mut inputs = [[&[][..]; 1]; LANES];
@@ -125,7 +154,7 @@ impl Prf {
                 *input = [&block[..*len]];
             }
             let inputs = inputs.each_ref().map(|input| &input[..]);
-            let hashed = Shakes128::absorb(&inputs[..wanted.len()], backend);
+            let mut hashed = Shakes128::absorb(&inputs[..wanted.len()], backend);
             for (lane, value) in wanted.iter().enumerate() {
                 let words = Zeroizing::new(hashed.block(lane));
                 let mut elements = [Fp::ZERO; 8];
@@ -135,10 +164,17 @@ impl Prf {
                     let [high, low] = chunk.map(|word| u128::from(word.swap_bytes()));
                     *element = Fp::reduced(high << 64 | low);
                 }
-                out.push(elements);
+                out.0.push(elements);
             }
+            hashed.wipe();
         }
         out
+    }
+
+    /// The key's parameter.
+    pub(crate) fn parameter(&self, backend: Backend) -> Parameter {
+        let drawn = self.value(backend, Value::Parameter);
+        std::array::from_fn(|i| drawn[i])
     }
 
     /// One value.

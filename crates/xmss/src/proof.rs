@@ -355,6 +355,12 @@ impl Proofs {
         if got != want {
             return Err(ProofError::Bitfield { got, want });
         }
+        // No key has such an index, and a signature of it is refused too.
+        let end = self.set.params().lifetime();
+        if u64::from(claimed.slot) >= end {
+            let got = claimed.slot;
+            return Err(ProofError::Slot { got, end });
+        }
         match claimed.signers.none() {
             true => Err(ProofError::EmptySet),
             false => Ok(()),

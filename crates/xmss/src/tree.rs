@@ -11,7 +11,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::hash::{Children, Digest, Parameter, Tips, Walk};
 use crate::params::{BASE, Set};
-use crate::prf::{Prf, Value};
+use crate::prf::{Prf, Value, Wiped};
 
 /// Log2 of the leaves that are made again together.
 const BLOCK_LOG2: u8 = 8;
@@ -90,16 +90,15 @@ impl Source {
             return instance.fresh_leaves(backend, &self.parameter, first, &starts);
         }
         let (parameter, chains) = (self.parameter, self.set.params().chains);
-        let mut walks: Vec<Walk> = (starts.iter().enumerate())
-            .map(|(i, &digest)| Walk {
-                parameter,
-                slot: first + (i / chains) as u32,
-                chain: (i % chains) as u8,
-                from: 0,
-                to: BASE - 1,
-                digest,
-            })
-            .collect();
+        let walks = starts.iter().enumerate().map(|(i, &digest)| Walk {
+            parameter,
+            slot: first + (i / chains) as u32,
+            chain: (i % chains) as u8,
+            from: 0,
+            to: BASE - 1,
+            digest,
+        });
+        let mut walks: Wiped<Walk> = Wiped(walks.collect());
         instance.walk(backend, &mut walks);
         let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
         let tips: Vec<Tips<'_>> = (ends.chunks_exact(chains).enumerate())

@@ -26,7 +26,7 @@ use alphorn_types::{Slot, Validator};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::durable::write_durably;
+use crate::durable::{move_into_place, write_beside};
 use lock::Lock;
 pub use marks::{KeyName, Marks, MarksError};
 
@@ -125,14 +125,21 @@ impl Held {
         }
     }
 
+    /// Whoever removed the lock let another process in, whose marks must not be replaced by older
+    /// ones: so it is looked at directly before the rename.
     fn write(&self, marks: &Marks) -> Result<(), WatermarkError> {
-        let written = write_durably(&self.path, &marks.to_bytes());
-        written.map_err(|error| io_error(&self.path, error))
+        let named = |error| io_error(&self.path, error);
+        write_beside(&self.path, &marks.to_bytes()).map_err(named)?;
+        match self.lock.is_held() {
+            true => move_into_place(&self.path).map_err(named),
+            false => Err(WatermarkError::InUse(self.path.clone())),
+        }
     }
 }
 
 /// Begins the mark of a key in the user's folder, or raises it: the key signs nothing below `floor`
-/// and nothing below what is known, unless it moved or the mark is damaged. Returns the floor that holds.
+/// and nothing below what is known, also if it moved, unless the mark is damaged. Returns the floor that
+/// holds.
 ///
 /// # Errors
 /// [`WatermarkError`].
@@ -145,12 +152,10 @@ pub fn raise_floor(
     let held = Held::in_state(state, key)?;
     let known = match held.find(key) {
         Err(WatermarkError::Damaged { .. }) => None,
-        found => found?.filter(|marks| !marks.are_spent()),
+        found => found?,
     };
-    let floor = known
-        .as_ref()
-        .map_or(floor, |marks| marks.floor().max(floor));
     let marks = known.unwrap_or_else(|| Marks::new(key, floor));
+    let floor = marks.floor_known().max(floor);
     held.write(&marks.raised_to(floor))?;
     Ok(floor)
 }
@@ -242,21 +247,47 @@ impl FileWatermark {
         marks.as_ref().map(Marks::floor)
     }
 
-    /// Gives out nothing any more, in no role: the key moves. At its new place it signs nothing below
-    /// `next`; `u64::MAX` if that is none of this user's files.
+    /// Gives out nothing any more, in no role: the key moves to another file of this user. There it
+    /// signs nothing below `next`, nor below what is known here.
     ///
     /// # Errors
-    /// [`Refused::NotDurable`]: the files may or may not be retired.
+    /// [`Refused::NotDurable`]: the files may or may not be retired. [`Refused::Unlocked`].
     pub fn retire(&self, next: Slot) -> Result<(), Refused> {
+        self.spend(next, false)
+    }
+
+    /// The same for a key that moves to where no file of this user is. Should it come back, it signs
+    /// nothing below `next`, nor below what is known here: the marks keep that.
+    ///
+    /// # Errors
+    /// Those of [`FileWatermark::retire`].
+    pub fn give_away(&self, next: Slot) -> Result<(), Refused> {
+        self.spend(next, true)
+    }
+
+    fn spend(&self, next: Slot, away: bool) -> Result<(), Refused> {
         let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
-        let marks = known.take().ok_or(Refused::NotDurable)?;
-        let spent = marks.raised_to(Slot(u64::MAX));
-        let moved = marks.raised_to(next);
-        for (held, marks) in self.files.iter().zip([&spent, &moved]) {
-            held.write(marks).map_err(|_| Refused::NotDurable)?;
+        let marks = known.as_ref().ok_or(Refused::NotDurable)?;
+        let moved = marks.raised_to(next.max(marks.floor_known()));
+        let spent = moved.raised_to(Slot(u64::MAX));
+        let second = if away { spent.clone() } else { moved };
+        self.write(&mut known, [spent, second])
+    }
+
+    /// Writes marks, those beside the key first. Whoever takes the locks after that reads them.
+    fn write(&self, known: &mut Option<Marks>, marks: [Marks; 2]) -> Result<(), Refused> {
+        self.check_locks()?;
+        // While they are being written, the store is of no use: an error leaves it so.
+        *known = None;
+        for (held, marks) in self.files.iter().zip(&marks) {
+            held.write(marks).map_err(|error| match error {
+                WatermarkError::InUse(_) => Refused::Unlocked,
+                _ => Refused::NotDurable,
+            })?;
         }
-        *known = Some(spent);
-        Ok(())
+        let [first, _] = marks;
+        *known = Some(first);
+        self.check_locks()
     }
 
     /// Whether [`Watermark::reserve`] would refuse; nothing is given out.
@@ -327,17 +358,10 @@ impl Watermark for FileWatermark {
         let marks = known.as_ref().ok_or(Refused::NotDurable)?;
         let next = self.next(marks, slot, item)?;
         let again = next.is_none();
-        if let Some(next) = next {
-            self.check_locks()?;
-            // While it is being written, the store is of no use: an error leaves it so.
-            *known = None;
-            for held in &self.files {
-                held.write(&next).map_err(|_| Refused::NotDurable)?;
-            }
-            *known = Some(next);
+        match next {
+            Some(next) => self.write(&mut known, [next.clone(), next])?,
+            None => self.check_locks()?,
         }
-        // Whoever takes the locks from now on reads what was written.
-        self.check_locks()?;
         Ok(match again {
             true => Reservation::issue_again(slot, item),
             false => Reservation::issue(slot, item),

@@ -271,12 +271,12 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         key: &F::Secret,
         path: &Path,
         floor: Option<u64>,
-    ) -> Result<Option<(u64, Self::Prepared)>> {
+    ) -> Result<(Option<u64>, Option<Self::Prepared>)> {
         let Some(key) = F::marked(key) else {
-            return Ok(None);
+            return Ok((None, None));
         };
-        let held = marks::hold(key, path, floor)?;
-        Ok(held.map(|(slot, store)| (slot, Some(store))))
+        let (slot, held) = marks::hold(key, path, floor)?;
+        Ok((slot, held.map(Some)))
     }
 
     fn hand_over(&self, key: &F::Secret, held: Option<Self::Prepared>, floor: u64) -> Result<u64> {

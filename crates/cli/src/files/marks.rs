@@ -208,22 +208,30 @@ fn open(
     }
 }
 
-/// The mark beside a key about to be moved, and its first free slot. None if there is no mark or the key
-/// was moved before; with a `floor`, also if the mark cannot be trusted.
+/// The first free slot of a key about to be moved, and the mark beside it. No mark if there is none or the
+/// key was moved before; with a `floor`, also if the mark cannot be trusted.
 pub(super) fn hold(
     key: &impl Marked,
     path: &Path,
     floor: Option<u64>,
-) -> Result<Option<(u64, FileWatermark)>> {
+) -> Result<(Option<u64>, Option<FileWatermark>)> {
     use WatermarkError::{Behind, Damaged, Unknown};
-    let state = state_of(key)?;
-    let store = match open(key, &beside(path, "mark"), state.as_deref()) {
+    let (mark, state) = (beside(path, "mark"), state_of(key)?);
+    let store = match open(key, &mark, state.as_deref()) {
         Err(Behind { .. } | Unknown { .. } | Damaged { .. }) if floor.is_some() => None,
         Err(error) => return Err(explained(error)),
         Ok(store) => store,
     };
-    let held = store.and_then(|store| Some((store.floor()?.0, store)));
-    Ok(held.filter(|(slot, _)| *slot < u64::MAX))
+    if let Some(store) = store
+        && let Some(slot) = store.floor().filter(|slot| slot.0 < u64::MAX)
+    {
+        return Ok((Some(slot.0), Some(store)));
+    }
+    // A mark that gives out nothing still says where the key signed: no floor goes below that. Alone it is
+    // not enough, since it may be an older copy.
+    let known = floor.and_then(|_| read_marks(&mark));
+    let known = known.filter(|marks| marks.belong_to(key.name()));
+    Ok((known.map(|marks| marks.floor_known().0), None))
 }
 
 /// What a mark that does not hold means, and the way out.
@@ -316,9 +324,10 @@ impl KeyMark {
 }
 
 impl KeyMark {
-    fn spend(&self) -> Result<()> {
+    /// The node signs with the key, from slot `first` on.
+    fn spend(&self, first: Slot) -> Result<()> {
         if let Some(store) = &self.store {
-            let spent = store.retire(Slot(u64::MAX));
+            let spent = store.give_away(first);
             spent.map_err(|refused| anyhow!("{}: {refused}", self.path.display()))?;
         }
         Ok(())
@@ -366,7 +375,7 @@ impl KeyMarks {
         if !floors.is_empty() {
             safety.take_over(&floors, now_ms)?;
             for mark in &self.0 {
-                mark.spend()?;
+                mark.spend(safety.first_slot())?;
             }
         }
         for mark in &self.0 {
@@ -430,7 +439,7 @@ mod tests {
             .take_over(&BTreeMap::from([(ME, Slot(5))]), 0)
             .unwrap();
         drop(safety);
-        marks().0[0].spend().unwrap();
+        marks().0[0].spend(Slot(5)).unwrap();
         let signed = marks().0.remove(1).store.unwrap();
         let item = SignItem::new(OWNER, Role::Block, [1; 32]);
         let reserved = signed.reserve(Slot(8), &item);

@@ -314,15 +314,15 @@ pub(super) trait FileScheme: Sized {
     }
 
     /// Where a key at `path` may sign from now on, and the right to do so, which nobody else has as long
-    /// as it lives. None if keys have no slots, if nothing there says so, or if what does is not to be
-    /// trusted and a `floor` is given.
+    /// as it lives. No right if keys have no slots, if nothing there says so, or if what does is not to be
+    /// trusted and a `floor` is given; then the slot is what is known all the same.
     fn hold(
         &self,
         _key: &Self::SecretKey,
         _path: &Path,
         _floor: Option<u64>,
-    ) -> Result<Option<(u64, Self::Prepared)>> {
-        Ok(None)
+    ) -> Result<(Option<u64>, Option<Self::Prepared>)> {
+        Ok((None, None))
     }
 
     /// The key has another place, and signs there from `floor` on. Takes the right away from the old

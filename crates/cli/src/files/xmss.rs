@@ -316,7 +316,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
         key: &SecretKey,
         path: &Path,
         floor: Option<u64>,
-    ) -> Result<Option<(u64, FileWatermark)>> {
+    ) -> Result<(Option<u64>, Option<FileWatermark>)> {
         hold(key, path, floor)
     }
 

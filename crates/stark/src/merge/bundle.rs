@@ -187,7 +187,7 @@ impl Merges<'_> {
                 let mut inputs = vec![Fp::ZERO; at.end()];
                 inputs[at.message().start..][..DIGEST].copy_from_slice(&item.digest(level));
                 inputs[at.level()] = Fp::new(level);
-                inputs[at.key()..][..DIGEST].copy_from_slice(self.key());
+                inputs[at.key()..][..DIGEST].copy_from_slice(&self.key());
                 inputs[at.whole()] = Fp::ONE;
                 inputs.split_off(1)
             }

@@ -233,8 +233,9 @@ pub struct Child<'a> {
 /// Merges of proofs of one relation.
 ///
 /// The circuits take many verifications' time and memory. They are made when the first proof needs them,
-/// once for all threads, or before by [`Merges::make_circuits`]. Nothing but a proof of the right length,
-/// about a statement that could have one, needs them.
+/// once for all threads, or before by [`Merges::make_circuits`]. Of a set whose circuits' digest is a
+/// constant, nothing but a proof of which all else holds needs them; of others, nothing but one that is
+/// not too long, about a statement that could have one.
 #[derive(Debug)]
 pub struct Merges<'a> {
     relation: &'a Relation,
@@ -287,9 +288,12 @@ impl<'a> Merges<'a> {
         })
     }
 
-    /// The digest of the circuits, which the transcript of each merge has.
-    pub(crate) fn key(&self) -> &Digest {
-        &self.wiring().key
+    /// The digest of the circuits, which the transcript of each merge has. A constant comes before the
+    /// circuits: else whoever sends a header could have them made.
+    pub(crate) fn key(&self) -> Digest {
+        let made = self.wiring.get().map(|wiring| wiring.key);
+        let known = made.or_else(|| wiring::pinned(self.relation.id));
+        known.unwrap_or_else(|| self.wiring().key)
     }
 
     /// Elements of F_p that a proof of proofs of these kinds has at most.
@@ -346,7 +350,7 @@ impl<'a> Merges<'a> {
             used: flags(&|_| true),
             merged: flags(&|kind| *kind == ChildKind::Merge),
             bundled: flags(&|kind| *kind == ChildKind::Bundle),
-            key: *self.key(),
+            key: self.key(),
             inputs: inputs.into_iter().map(with_one).collect(),
         }
     }

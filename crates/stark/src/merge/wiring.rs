@@ -50,6 +50,13 @@ const PINNED: [(u32, [u32; DIGEST]); 2] = [
     ),
 ];
 
+/// The digest of the circuits of a relation, if it is a constant.
+pub(super) fn pinned(relation: u32) -> Option<Digest> {
+    let mut pinned = PINNED.iter();
+    let found = pinned.find(|(id, _)| *id == relation);
+    found.map(|(_, key)| key.map(Fp::new))
+}
+
 /// The matrices of a circuit: of what is in no lane, and of each section of lanes.
 #[derive(Debug)]
 struct Matrices {
@@ -197,13 +204,9 @@ impl Wiring {
         let mut distances: Vec<usize> = sections.map(LaneMatrices::lanes).collect();
         distances.sort_unstable();
         distances.dedup();
-        let mut pinned = PINNED.iter();
         // The digest stands for three and a half million coefficients; hashing them takes longer
         // than a verification, so those in use are constants that a test computes.
-        let key = match pinned.find(|(relation, _)| *relation == setting.relation.id) {
-            Some((_, key)) => key.map(Fp::new),
-            None => digest(&plans),
-        };
+        let key = pinned(setting.relation.id).unwrap_or_else(|| digest(&plans));
         // A test computes the pinned digest from the entries; nothing else needs them any more.
         if !cfg!(test) {
             for plan in &mut plans {

@@ -11,6 +11,8 @@ pub(crate) enum Rule {
     Sample(usize),
     /// Paths lead to the cap.
     Paths,
+    /// Hashes with nonces end in zeros.
+    Work,
 }
 
 thread_local! {

@@ -32,6 +32,14 @@ pub enum ProveError {
         /// The limit.
         max: usize,
     },
+    /// A number that stands for another one too: proofs have numbers modulo p.
+    #[error("registry number {got}, must be below {end}")]
+    RegistryNumber {
+        /// The number.
+        got: u32,
+        /// The first number that is none.
+        end: u32,
+    },
     /// Nothing to prove.
     #[error("no signature: a proof needs at least one")]
     Empty,
@@ -160,6 +168,14 @@ pub enum ProofError {
         got: usize,
         /// Keys of the registry.
         want: usize,
+    },
+    /// A slot in which no key of the set can sign.
+    #[error("slot {got}, the set has slots below {end}")]
+    Slot {
+        /// The slot.
+        got: u32,
+        /// The first slot that is none.
+        end: u64,
     },
     /// Nobody is said to have signed.
     #[error("no signer")]

@@ -2,6 +2,7 @@
 
 use alphorn_exec::Exec;
 use alphorn_stark::Fp;
+use alphorn_stark::field::P;
 use alphorn_stark::merkle::Digest;
 use alphorn_stark::proof::Registry as Rows;
 use alphorn_stark::statement::registry_digest;
@@ -22,10 +23,10 @@ pub struct ProofRegistry {
 
 impl Proofs {
     /// The registry of a committee's keys in the order of their positions. `number` tells the
-    /// registries of an epoch apart.
+    /// registries of an epoch apart, and is below p.
     ///
     /// # Errors
-    /// [`ProveError::KeySet`], [`ProveError::RegistrySize`].
+    /// [`ProveError::KeySet`], [`ProveError::RegistrySize`], [`ProveError::RegistryNumber`].
     pub fn registry(
         &self,
         exec: Exec<'_>,
@@ -39,6 +40,11 @@ impl Proofs {
         let (got, max) = (keys.len(), self.registry_max());
         if got > max {
             return Err(ProveError::RegistrySize { got, max });
+        }
+        // A statement has the number as a field element: n and n + p would be one committee.
+        if number >= P {
+            let (got, end) = (number, P);
+            return Err(ProveError::RegistryNumber { got, end });
         }
         let params = want.params();
         let row = |key: &PublicKey| {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::key::{Purpose, SecretKey};
 use crate::signature::PublicKey;
+use alphorn_stark::field::P;
 use alphorn_stark::merge::ChildKind;
 use alphorn_stark::proof::DecodeError;
 use alphorn_stark::{Fp, KERNELS, VerifyError};
@@ -386,6 +387,11 @@ fn the_lean_sets_are_proved_by_the_same_front() {
             proofs.verify(exec(), registry, &claimed, &proof)
         };
         assert_eq!(verify(slot, &MESSAGE, &[0, 2], &registry), Ok(()), "{set}");
+        if set == Set::Test {
+            let refused = verify(256, &MESSAGE, &[0, 2], &registry);
+            let (got, end) = (256, 256);
+            assert_eq!(refused, Err(ProofError::Slot { got, end }));
+        }
         let other = Err(OTHER_STATEMENT);
         assert_eq!(verify(slot + 1, &MESSAGE, &[0, 2], &registry), other);
         assert_eq!(verify(slot, &[1; 32], &[0, 2], &registry), other);
@@ -445,6 +451,19 @@ fn other_keys_than_those_of_the_set_are_refused() {
     let (got, max) = ((1 << 15) + 1, 1 << 15);
     let refused = WORLD.proofs.registry(exec(), keys, 0).unwrap_err();
     assert_eq!(refused, ProveError::RegistrySize { got, max });
+    // The number of another committee, modulo p.
+    let (got, end) = (P + 7, P);
+    for number in [P, P + 7, u32::MAX] {
+        let refused = WORLD.proofs.registry(exec(), WORLD.keys.clone(), number);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, ProveError::RegistryNumber { got, .. } if got == number));
+    }
+    assert_eq!(
+        ProveError::RegistryNumber { got, end }.to_string(),
+        "registry number 2130706440, must be below 2130706433"
+    );
+    let last = WORLD.proofs.registry(exec(), WORLD.keys.clone(), P - 1);
+    assert!(last.is_ok());
 }
 
 #[test]

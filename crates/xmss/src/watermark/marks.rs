@@ -13,6 +13,9 @@ const MAGIC: &[u8; 4] = b"AXW1";
 /// Roles in files of the time when there were no more: nothing was signed in the later ones.
 const ROLES_BEFORE: usize = 6;
 
+/// Bytes of the floor that a spent mark keeps.
+const FLOOR_BYTES: usize = 8;
+
 /// What names a key in its marks: SHA-256 of its encoded public key, of whatever scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyName(pub(super) [u8; 32]);
@@ -54,8 +57,21 @@ pub(super) struct Mark {
     pub(super) slot_next: u64,
     pub(super) source_max: u64,
     pub(super) target_max: u64,
-    /// SHA-256 of the message of the last slot; zero if it is not known.
+    /// SHA-256 of the message of the last slot; zero if it is not known. Of a mark that is spent it
+    /// begins with the floor that held before.
     pub(super) last: [u8; 32],
+}
+
+impl Mark {
+    /// The least slot that is free as far as is known: if the mark is spent, it was when that happened.
+    fn known(&self) -> u64 {
+        let (kept, rest) = self.last.split_at(FLOOR_BYTES);
+        match (self.slot_next, kept.try_into()) {
+            // Not the digest of a message, which has the last slot of all.
+            (u64::MAX, Ok(kept)) if rest.iter().all(|byte| *byte == 0) => u64::from_le_bytes(kept),
+            (slot_next, _) => slot_next,
+        }
+    }
 }
 
 /// The marks of all roles of one key.
@@ -89,16 +105,28 @@ impl Marks {
         Slot(next.unwrap_or(u64::MAX))
     }
 
+    /// The least slot that is free in every role as far as is known: the same, or the floor at which the
+    /// key moved. Where nothing better is known it may sign nothing below, wherever it comes back.
+    pub fn floor_known(&self) -> Slot {
+        let known = self.marks.iter().map(Mark::known).max();
+        Slot(known.unwrap_or(u64::MAX))
+    }
+
     /// Whether they give out nothing any more, since the key moved.
     pub(crate) fn are_spent(&self) -> bool {
         self.marks.iter().all(|mark| mark.slot_next == u64::MAX)
     }
 
-    /// The same marks with nothing free below a slot, in any role.
+    /// The same marks with nothing free below a slot, in any role. With no slot free at all they are
+    /// spent, and keep their floor: else nobody could say below which slot the key must not go on.
     pub(super) fn raised_to(&self, slot: Slot) -> Marks {
+        let mut last = [0; 32];
+        if slot.0 == u64::MAX {
+            last[..FLOOR_BYTES].copy_from_slice(&self.floor_known().0.to_le_bytes());
+        }
         let mut marks = self.clone();
         for mark in &mut marks.marks {
-            (mark.slot_next, mark.last) = (slot.0, [0; 32]);
+            (mark.slot_next, mark.last) = (slot.0, last);
         }
         marks
     }

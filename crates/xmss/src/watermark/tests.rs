@@ -177,6 +177,45 @@ fn a_retired_store_gives_out_nothing() {
     assert!(vote(&home.open_at("moved").unwrap(), 50, 1).is_ok());
 }
 
+/// What is known of a key does not end with its mark: wherever it went, and whatever floor is asked for
+/// when it comes back, no slot is given out twice.
+#[test]
+fn a_floor_outlives_the_move_of_a_key() {
+    type Move = fn(&FileWatermark) -> Result<(), Refused>;
+    let moves: [(Move, u64); 4] = [
+        (|store| store.retire(Slot(u64::MAX)), 7),
+        (|store| store.give_away(Slot(0)), 7),
+        // The node that takes it begins later.
+        (|store| store.give_away(Slot(41)), 41),
+        // A lower slot than is free.
+        (|store| store.retire(Slot(3)), 7),
+    ];
+    for (i, (gone, next)) in moves.into_iter().enumerate() {
+        let home = Home::new();
+        let store = home.create(0);
+        assert!(vote(&store, 6, 1).is_ok());
+        assert_eq!(gone(&store), Ok(()));
+        assert_eq!(store.floor(), Some(Slot(u64::MAX)), "move {i}");
+        drop(store);
+        let beside = Marks::from_bytes(&fs::read(home.path()).unwrap()).unwrap();
+        assert!(beside.are_spent() && beside.floor_known() == Slot(next));
+        // Spent once more it keeps what it knows.
+        assert_eq!(home.open().give_away(Slot(0)), Ok(()));
+        let beside = Marks::from_bytes(&fs::read(home.path()).unwrap()).unwrap();
+        assert_eq!(beside.floor_known(), Slot(next));
+        for floor in [0, 3] {
+            let raised = raise_floor(&home.state(), &key(), Slot(floor)).unwrap();
+            assert_eq!(raised, Slot(next), "move {i}, floor {floor}");
+        }
+        let raised = raise_floor(&home.state(), &key(), Slot(50)).unwrap();
+        assert_eq!(raised, Slot(50));
+    }
+    // All slots given out is no floor that a spent mark keeps.
+    let mut last = Marks::new(&key(), Slot(u64::MAX));
+    last.marks.iter_mut().for_each(|mark| mark.last = [1; 32]);
+    assert_eq!(last.floor_known(), Slot(u64::MAX));
+}
+
 /// Whichever of both marks cannot be written. A slot that the first has is used up.
 #[test]
 fn nothing_is_given_out_after_a_failed_write() {
@@ -268,7 +307,17 @@ fn a_lock_that_is_removed_ends_its_holder() {
         if in_state {
             locks(home.state()).for_each(|lock| fs::remove_file(lock).unwrap());
             let second = home.open();
-            assert!(vote(&second, 2, 2).is_ok());
+            assert!(vote(&second, 9, 2).is_ok());
+            let state = second.files[1].path.clone();
+            drop(second);
+            for refused in [first.retire(Slot(5)), first.give_away(Slot(5))] {
+                assert_eq!(refused, Err(Refused::Unlocked));
+            }
+            // Nor if they are looked at only once the new file is written.
+            let old = first.files[1].write(&Marks::new(&key(), Slot(5)));
+            assert!(matches!(old, Err(WatermarkError::InUse(_))));
+            let marks = Marks::from_bytes(&fs::read(state).unwrap()).unwrap();
+            assert_eq!(marks.floor(), Slot(10));
         } else {
             // The lock of the key itself is still there.
             assert!(matches!(

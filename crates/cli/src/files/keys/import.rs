@@ -128,15 +128,13 @@ fn place<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>, staged: Stag
     if S::SLOTS.is_none() {
         return staged.commit();
     }
-    let held = scheme.hold(&pair.key, &args.input, args.floor)?;
-    let known = held.as_ref().map(|(slot, _)| *slot);
+    let (known, held) = scheme.hold(&pair.key, &args.input, args.floor)?;
     let mut floor = known.max(args.floor).with_context(|| {
         format!(
             "{}: no mark beside it says which slots are signed: give --floor SLOT, above all of them",
             args.input.display()
         )
     })?;
-    let held = held.map(|(_, held)| held);
     if held.is_none() {
         floor = scheme.hand_over(&pair.key, None, floor)?;
     }

@@ -96,7 +96,7 @@ static BUNDLES: LazyLock<Bundles> = LazyLock::new(|| {
 fn the_production_set_merges() {
     let setup = &*SETUP;
     let digest = wiring::digest(&setup.merges.wiring().plans);
-    assert_eq!(*setup.merges.key(), digest, "the pinned digest");
+    assert_eq!(setup.merges.key(), digest, "the pinned digest");
     let below = setup.statement(0..6, 1);
     assert_eq!(setup.verify(&below, &setup.merge), Ok(()));
     let statement = setup.statement(1..6, 2);

@@ -4,6 +4,7 @@
 use super::*;
 use crate::arith::DIGEST;
 use crate::error::VerifyError;
+use crate::extension::DEGREE;
 use crate::kernel::KERNELS;
 use crate::multilinear::eq_points;
 use crate::test_random::Random;
@@ -21,7 +22,7 @@ const PRESET: Preset = Preset {
         parameters(9, 3, 7),
         parameters(8, 2, 5),
     ],
-    query_bits: 3,
+    query_bits: 8,
 };
 /// Coordinates of a slice, and slices.
 const SLICE_LOG2: usize = 10;
@@ -33,7 +34,7 @@ const fn parameters(rows_log2: usize, slices_log2: usize, queries: usize) -> Ora
         rows_log2,
         slices_log2,
         queries,
-        fold_bits: 1,
+        fold_bits: 6,
         proximity_m: 10.0,
     }
 }
@@ -54,6 +55,10 @@ enum Lie {
     Sample(usize),
     /// The layer of the tree that is sent is one of another tree.
     Cap(usize),
+    /// The nonce before a round that folds the oracle with this number: any, without work.
+    FoldWork(usize),
+    /// The nonce before rows of the oracle before this one.
+    RowsWork(usize),
 }
 
 fn exec() -> Exec<'static> {
@@ -112,6 +117,30 @@ impl Opening<'_> {
             .set(place, self.values.get(place) + excess * factor);
     }
 
+    /// Says something else than the element that comes after so many.
+    fn lie(&mut self, after: usize) {
+        let (index, delta) = (self.sender.written() + after, Fp::ONE);
+        self.sender.lies.push(Said { index, delta });
+    }
+
+    /// The rounds of folding an oracle; the first one's polynomial comes before its nonce.
+    fn fold_lying(&mut self, lie: Lie, number: usize, rounds: usize) -> Vec<Ext> {
+        if lie == Lie::FoldWork(number) {
+            self.lie(2 * DEGREE);
+        }
+        let bits = PRESET.oracles.get(number).map(|oracle| oracle.fold_bits);
+        self.fold(rounds, bits).unwrap()
+    }
+
+    /// Rows of the oracle before the one with a number; the nonce comes first.
+    fn query_lying(&mut self, lie: Lie, number: usize, oracle: &Oracle) -> Vec<(Fp, Vec<Fp>)> {
+        if lie == Lie::RowsWork(number) {
+            self.lie(0);
+        }
+        let before = &PRESET.oracles[number - 1];
+        self.query(before, oracle, PRESET.query_bits).unwrap()
+    }
+
     /// The next oracle.
     fn commit_lying(&mut self, lie: Lie, number: usize) -> Oracle {
         let len = self.values.len() >> PRESET.oracles[number].slices_log2;
@@ -153,10 +182,7 @@ fn proved(lie: Lie, out: Option<Rule>) -> Proved {
         values,
         weights,
     };
-    let first = &PRESET.oracles[0];
-    let mut alphas = opening
-        .fold(first.slices_log2, Some(first.fold_bits))
-        .unwrap();
+    let mut alphas = opening.fold_lying(lie, 0, PRESET.oracles[0].slices_log2);
     let mut slices = Slices::Base(&NUMBERS);
     for number in 1..=PRESET.oracles.len() {
         if lie == Lie::Folded(number) {
@@ -167,9 +193,7 @@ fn proved(lie: Lie, out: Option<Rule>) -> Proved {
         let committed = next.map(|_| opening.commit_lying(lie, number));
         if next.is_some() {
             if lie == Lie::Sample(number) {
-                let index = opening.sender.written();
-                let delta = Fp::ONE;
-                opening.sender.lies.push(Said { index, delta });
+                opening.lie(0);
             }
             sample = Some(opening.sample().unwrap());
         } else {
@@ -178,8 +202,7 @@ fn proved(lie: Lie, out: Option<Rule>) -> Proved {
                 .collect();
             opening.sender.send(&last);
         }
-        let before = &PRESET.oracles[number - 1];
-        let mut rows = opening.query(before, &oracle, PRESET.query_bits).unwrap();
+        let mut rows = opening.query_lying(lie, number, &oracle);
         if out == Some(Rule::Rows(number - 1)) {
             rows.clear();
         }
@@ -189,7 +212,7 @@ fn proved(lie: Lie, out: Option<Rule>) -> Proved {
         let sample = sample.map(|(point, value)| (&point[..], *value));
         opening.join(sample, &rows, &alphas, slices).unwrap();
         let rounds = next.map_or(opening.values.len().ilog2() as usize, |o| o.slices_log2);
-        alphas = opening.fold(rounds, next.map(|o| o.fold_bits)).unwrap();
+        alphas = opening.fold_lying(lie, number, rounds);
         oracle = committed.unwrap_or(oracle);
         slices = Slices::Extension;
     }
@@ -273,6 +296,15 @@ fn a_sample_of_another_codeword_needs_its_claim() {
             Rule::Sample(number),
             VerifyError::Weights,
         );
+    }
+}
+
+#[test]
+fn a_nonce_without_work_needs_the_proof_of_work() {
+    for number in 0..PRESET.oracles.len() {
+        for lie in [Lie::FoldWork(number), Lie::RowsWork(number + 1)] {
+            needs(lie, Rule::Work, VerifyError::Pow);
+        }
     }
 }
 
