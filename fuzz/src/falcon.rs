@@ -82,7 +82,7 @@ fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
 fn sign(key: &SigningKey) -> Vec<u8> {
     let item = SignItem::new(Validator(0), Role::Vote, MESSAGE);
     let permit = MemoryWatermark::new(1).reserve(SLOT, &item);
-    let signature = key.sign(permit.expect("the store is new"));
+    let signature = key.sign(permit.expect("the store is new"), &[0; 32]);
     signature.expect("a new permit")
 }
 

@@ -145,6 +145,15 @@ pub enum AggregateError {
         /// What is wrong with it.
         reason: Refused,
     },
+    /// Signatures that are valid and have no place in a proof: `(s1 + s2 h - c) / q` is too long, which that
+    /// of an honest key never is. There is a proof of the others.
+    #[error(
+        "signatures {indices:?} are valid, but the quotients of their relations are too long to be proven"
+    )]
+    Unprovable {
+        /// All of them, ascending.
+        indices: Vec<usize>,
+    },
     /// There are no parameters for so many signatures.
     #[error(transparent)]
     Statement(#[from] StatementError),
@@ -255,7 +264,7 @@ impl Aggregator {
     /// flavour sends none, and the proof. `context` is bound to the proof; who verifies must know it.
     ///
     /// # Errors
-    /// The first signature that is not valid, or why there is no proof.
+    /// The first signature that is not valid, all that no proof can have, or why there is no proof.
     pub fn prove(
         &self,
         items: &[Item<'_>],
@@ -306,18 +315,13 @@ impl Aggregator {
         let digest = digest(flavour, &signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
-        let proof =
-            (self.system.prove_unchecked_on(&statement, &witness, exec)).map_err(|error| {
-                match error {
-                    ProveError::Witness(Invalid::Quotients {
-                        column, norm_sq, ..
-                    }) => AggregateError::Invalid {
-                        index: column,
-                        reason: Refused::Quotients { norm_sq },
-                    },
-                    error => AggregateError::Prove(error),
-                }
-            })?;
+        let proof = self.system.prove_unchecked_on(&statement, &witness, exec);
+        let proof = proof.map_err(|error| match error {
+            ProveError::Witness(Invalid::Quotients { columns, .. }) => {
+                AggregateError::Unprovable { indices: columns }
+            }
+            error => AggregateError::Prove(error),
+        })?;
         Ok((salts.into_iter().flatten().collect(), proof))
     }
 
@@ -347,6 +351,8 @@ impl Aggregator {
         exec: Exec<'_>,
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
+        // Before all messages are hashed: whoever sends what is no proof should not have that done.
+        self.system.check_frame::<Columns<'_>>(proof)?;
         let targets = self.targets(signed, exec)?;
         let targets = targets.iter().flatten().map(|target| &target[..]);
         let relation = relation(signed, targets.collect(), exec)?;

@@ -8,7 +8,7 @@
 
 use std::f64::consts::PI;
 
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::ring::Polys;
 use crate::{DEGREE, Flavour, MODULUS, PublicKey};
@@ -92,6 +92,8 @@ fn times_key(public: &PublicKey, a: &[i16; DEGREE]) -> Coefficients {
     product.centre();
     let mut out = Zeroizing::new([0; DEGREE]);
     product.store(0, &mut out);
+    // What is multiplied is `F` of a secret key, and the product its `G`.
+    product.zeroize();
     out
 }
 

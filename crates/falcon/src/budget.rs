@@ -2,8 +2,12 @@
 
 use alphorn_labrador::Images;
 use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
+use alphorn_labrador::columns::COLUMNS_MAX;
 use alphorn_labrador::projection::LIFTS;
+use alphorn_labrador::ring::DEGREE as ELEMENT;
 use alphorn_labrador::schedule::Schedule;
+
+use crate::DEGREE;
 
 /// `log2` of the weights of an aggregation: 64 coefficients of four values.
 const WEIGHTS_LOG2: f64 = 128.0;
@@ -16,9 +20,17 @@ const RESIDUE_LOG2: f64 = 47.0;
 const PROJECTION_28_LOG2: f64 = 132.8;
 const PROJECTION_30_LOG2: f64 = 126.9;
 
-/// Degrees of the sumcheck's polynomials and of what is drawn before them, at most: 6 rounds of degree
-/// two, 5 of rows and 15 of columns of degree three, 15 and 9 variables and one scalar.
-const SUMCHECK_DEGREES: u64 = 6 * 2 + (5 + 15) * 3 + 15 + 9 + 1;
+/// Bits of the index of a column, of one of the rows of a column (`s1`, `s2`, quotients, slack), and of a
+/// coefficient of a polynomial.
+const COLUMN_BITS: u64 = COLUMNS_MAX.next_power_of_two().ilog2() as u64;
+const ROW_BITS: u64 = (3 * DEGREE / ELEMENT + 1).next_power_of_two().ilog2() as u64;
+const COEFFICIENT_BITS: u64 = DEGREE.ilog2() as u64;
+
+/// Degrees of the sumcheck's polynomials and of what is drawn before them, at most: rounds of degree two
+/// for the coefficients of a ring element, of degree three for rows and columns, the variables that weigh
+/// columns and coefficients, and one scalar.
+const SUMCHECK_DEGREES: u64 =
+    ELEMENT.ilog2() as u64 * 2 + (ROW_BITS + COLUMN_BITS) * 3 + COLUMN_BITS + COEFFICIENT_BITS + 1;
 
 /// A kind of accident that lets a false statement pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +112,8 @@ mod tests {
         let largest = events.iter().map(Event::log2).fold(f64::MIN, f64::max);
         assert!(largest < sum && sum < largest + 1.5, "{events:?}");
         assert!((-124.5..-121.0).contains(&sum), "{sum}");
+        // 6 rounds of degree two, 5 of rows and 15 of columns of degree three, 15 and 9 variables, a scalar.
+        assert_eq!(SUMCHECK_DEGREES, 6 * 2 + (5 + 15) * 3 + 15 + 9 + 1);
         let sumcheck = events.iter().find(|event| event.name == "sumcheck");
         assert!((sumcheck.expect("an event").log2() + 134.4).abs() < 0.1);
     }

@@ -2,7 +2,6 @@
 //! what a prover asks of each signature before it begins.
 
 use alphorn_exec::Backend;
-use alphorn_labrador::columns::QUOTIENT_NORM_SQ;
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 use thiserror::Error;
 
@@ -42,15 +41,6 @@ pub enum Refused {
         index: usize,
         /// Its value.
         value: i16,
-    },
-    /// `(s1 + s2 h - c) / q` is too long to be proven: that of an honest key never is. Plain
-    /// verification accepts such a signature.
-    #[error(
-        "the quotients of the relation have a squared norm of {norm_sq}, not below {QUOTIENT_NORM_SQ}"
-    )]
-    Quotients {
-        /// Their squared norm.
-        norm_sq: u128,
     },
 }
 

@@ -13,6 +13,7 @@ mod transform;
 
 use alphorn_labrador::Vectors;
 use alphorn_labrador::kernel::{SQUARE, transpose};
+use zeroize::Zeroize;
 
 use crate::{DEGREE, MODULUS};
 
@@ -125,6 +126,12 @@ pub(crate) fn centred(residues: &[u16; DEGREE]) -> [i16; DEGREE] {
 fn centre(a: i16) -> i16 {
     let half = Q / 2;
     a - if a > half { Q } else { 0 } + if a < -half { Q } else { 0 }
+}
+
+impl<const L: usize> Zeroize for Polys<L> {
+    fn zeroize(&mut self) {
+        self.0.as_flattened_mut().zeroize();
+    }
 }
 
 impl<const L: usize> Polys<L> {

@@ -57,7 +57,7 @@ pub enum Collections {
     Proofs,
 }
 
-/// Aggregators by their numbers of signatures, the newest first.
+/// Aggregators by their numbers of signatures, the one that was asked for last first.
 type Kept = VecDeque<(usize, Arc<Aggregator>)>;
 
 /// Falcon-512, with keys of one flavour.
@@ -199,6 +199,12 @@ impl Scheme for Falcon {
             Collections::Lists => (Form::List, Overlap::Union),
             Collections::Proofs => (Form::Proof, Overlap::None),
         };
+        let (mut bits, block_size) = ((120, 108), self.profile.block_size());
+        let (classical, quantum) = self.profile.bits();
+        if self.collections == Collections::Proofs {
+            // Whoever breaks either has what a collection should keep from him.
+            bits = (classical.min(bits.0), quantum.min(bits.1));
+        }
         Abilities {
             unique: false,
             one_time: self.flavour == Flavour::Slot,
@@ -207,11 +213,13 @@ impl Scheme for Falcon {
             committee_max: Some(COMMITTEE_MAX),
             bundle_max: None,
             security: Security {
-                classical_bits: 120,
-                quantum_bits: 108,
-                assumption: "NTRU lattices of Falcon-512 (core-SVP of block size 411); for proofs \
-                             module-SIS at block size 438, 128 and 116 bits"
-                    .to_owned(),
+                classical_bits: bits.0,
+                quantum_bits: bits.1,
+                assumption: format!(
+                    "NTRU lattices of Falcon-512 (core-SVP of block size 411); for proofs ring-SIS, \
+                     truncated where a commitment has fewer rows than its group, with the estimate of \
+                     module-SIS at block size {block_size}, {classical} and {quantum} bits"
+                ),
                 proven: "a list is verified signature by signature; a proof shows the relation \
                          and the norm of each signature, not the draft's bound of single \
                          coefficients; statistical errors of a proof are about 2^-121 for each \
@@ -310,8 +318,8 @@ impl Scheme for Falcon {
         &keys.assignment
     }
 
-    /// Signs without entropy: the same key, role, slot and message give the same bytes. In flavour
-    /// `slot` they give none if the permit was given out before.
+    /// Signs with the entropy of the signers: with the same secret, or with none, the same key, role, slot and
+    /// message give the same bytes. In flavour `slot` they give none if the permit was given out before.
     fn sign(
         &self,
         signers: &Signers,
@@ -331,7 +339,8 @@ impl Scheme for Falcon {
             // Each permit is taken once: the list is walked once.
             let permit = permits.take(i, &items[i])?;
             let wrong = |_| SchemeError::WrongReservation(validator);
-            key.sign(permit).map_err(wrong)
+            let entropy = signers.entropy(&permit);
+            key.sign(permit, &entropy).map_err(wrong)
         });
         let signed = signed.map_err(|_| SchemeError::Stopped)?.into_iter();
         let signed: Vec<_> = signed.collect::<Result<_, _>>()?;
@@ -409,7 +418,8 @@ impl Scheme for Falcon {
     }
 
     /// The union of lists, as a list or as a proof. Proofs do not merge: there is nothing in a
-    /// proof from which another one could be made.
+    /// proof from which another one could be made. A signature that is valid but too long to be proven
+    /// is left out of a proof, and of its support.
     fn combine(
         &self,
         keys: &EpochKeys,
@@ -432,7 +442,7 @@ impl Scheme for Falcon {
             (Layer::Collection, Collections::Proofs) => {
                 let pulse = ctx.pulse();
                 let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-                self.prove(keys, statement, &union, exec)
+                self.prove(keys, statement, parts, union, exec)
             }
             _ => Ok(union),
         }

@@ -58,15 +58,15 @@ impl SigningKey {
         }
     }
 
-    /// Makes the signature that a permit allows, without entropy: an equal permit gives the same
-    /// bytes, where it gives any.
+    /// Makes the signature that a permit allows: an equal permit gives the same bytes with equal entropy,
+    /// where it gives any. Flavour `slot` takes no entropy, whatever is given.
     ///
     /// # Errors
     /// [`SignError`] in flavour `slot`, if the permit was given out before.
-    pub fn sign(&self, permit: Reservation) -> Result<Vec<u8>, SignError> {
+    pub fn sign(&self, permit: Reservation, entropy: &[u8; 32]) -> Result<Vec<u8>, SignError> {
         Ok(match self {
-            SigningKey::FnDsa(key) => key.sign(permit.message(), &[0; 32]).to_vec(),
-            SigningKey::Original(key) => key.sign(permit.message(), &[0; 32]).to_vec(),
+            SigningKey::FnDsa(key) => key.sign(permit.message(), entropy).to_vec(),
+            SigningKey::Original(key) => key.sign(permit.message(), entropy).to_vec(),
             SigningKey::Slot(key) => key.sign(permit)?.to_vec(),
         })
     }

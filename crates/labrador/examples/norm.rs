@@ -6,8 +6,9 @@ use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{Equation, Kind, QuadraticTerm, Statement, System};
 use std::error::Error;
 
-/// The statement: two vectors of `rank` elements, and the constant coefficient of their inner product.
-fn statement(rank: usize, claimed: u128) -> Result<Statement, Box<dyn Error>> {
+/// The statement: two vectors of `rank` elements, of which the second is the conjugate of the first, and the
+/// constant coefficient of their inner product. `bound` is of both norms together, and decides the parameters.
+fn statement(rank: usize, bound: u128, claimed: u128) -> Result<Statement, Box<dyn Error>> {
     let product = QuadraticTerm {
         i: 0,
         j: 1,
@@ -19,13 +20,9 @@ fn statement(rank: usize, claimed: u128) -> Result<Statement, Box<dyn Error>> {
         linear: vec![],
         target: Rq::constant(i64::try_from(claimed)?),
     };
-    Ok(Statement::new(
-        2,
-        rank,
-        2 * claimed,
-        Profile::Core128,
-        vec![norm],
-    )?)
+    // Without these the product would be that of any two vectors, and say nothing of either's norm.
+    let equations = Equation::conjugates(0, 1, rank).chain([norm]).collect();
+    Ok(Statement::new(2, rank, bound, Profile::Core128, equations)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -44,12 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let claimed = norm_sq(&vector);
     let witness = [vector, conjugate].concat();
 
-    let truth = statement(rank, claimed)?;
+    let statement = |norm_sq| statement(rank, 2 * claimed, norm_sq);
+    let truth = statement(claimed)?;
     let system = System::new(&truth.bounds())?;
     let proof = system.prove(&truth, &witness[..])?;
     system.verify(&truth, &proof)?;
     println!("norm² = {claimed}: proven in {} bytes", proof.len());
-    match system.verify(&statement(rank, claimed - 1)?, &proof) {
+    match system.verify(&statement(claimed - 1)?, &proof) {
         Ok(()) => Err("a false norm was accepted".into()),
         Err(reject) => {
             println!("norm² = {}: {reject}", claimed - 1);

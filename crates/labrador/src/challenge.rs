@@ -14,8 +14,8 @@ pub(crate) const CHALLENGE_NORM_SQ: u128 = (ONES + 4 * TWOS) as u128;
 /// `T`, the bound of the operator norm of every challenge.
 pub(crate) const OPERATOR_NORM: u128 = 16;
 
-/// A lower bound of `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which 16 %
-/// pass the norm test.
+/// A lower bound of `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which some 19 %
+/// pass the norm test; 16.3 % would be enough.
 pub const CHALLENGE_LOG2_CENTI: u32 = 12_980;
 
 /// `round(2^30 cos(pi m / 64))` for `m = 0..=32`.
@@ -118,7 +118,7 @@ pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
 }
 
 /// An element of `C`, from its own stream: the first arrangement that passes the norm test, about
-/// the sixth.
+/// the fifth.
 #[must_use]
 pub(crate) fn challenge(seed: &Seed) -> Small {
     let mut bytes = seed.stream().bytes();
@@ -201,8 +201,8 @@ mod tests {
             assert!(near || operator_norm_holds(&c) == exact, "norm {norm}");
             kept += u32::from(exact);
         }
-        // 16 % of 3000 with six standard deviations of 20.
-        assert!((360..600).contains(&kept), "kept {kept}");
+        // 572 are expected; six standard deviations are 129.
+        assert!((450..700).contains(&kept), "kept {kept}");
     }
 
     #[test]

@@ -183,12 +183,14 @@ pub enum Invalid {
         /// The first column that fails.
         column: usize,
     },
-    /// The quotients of a column's relation are too long: those of honest keys never are.
-    #[error("the quotients of column {column} have a squared norm of {norm_sq}, not below {max}")]
+    /// The quotients of some columns' relations are too long: those of honest keys never are.
+    #[error(
+        "quotients of columns {columns:?} are too long: the first have {norm_sq}, not below {max}"
+    )]
     Quotients {
-        /// The first column that fails.
-        column: usize,
-        /// Their squared norm.
+        /// All columns that fail, ascending: whoever leaves them out has a proof of the rest.
+        columns: Vec<usize>,
+        /// The squared norm of the quotients of the first.
         norm_sq: u128,
         /// The bound.
         max: u64,

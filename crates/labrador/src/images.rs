@@ -146,7 +146,7 @@ impl Images {
     }
 
     /// The first and the number of the elements of a group among those of a digit.
-    fn span(&self, group: usize) -> (usize, usize) {
+    pub(crate) fn span(&self, group: usize) -> (usize, usize) {
         let blocks = self.blocks_of(group);
         (blocks.start * QUARTERS, blocks.len() * QUARTERS)
     }
@@ -560,6 +560,14 @@ mod tests {
             written.expect("digits of 16 bits");
             s
         }
+    }
+
+    /// The numbers of the argument: with others it would be another one, and all bounds would move with them.
+    #[test]
+    fn an_image_is_accepted_up_to_160_times_and_shows_a_28th() {
+        assert_eq!(extracted_digits_norm_sq(28_000), 160_001);
+        assert_eq!(extracted_norm_sq(28_000, 3), 160_001 * 65 / 28 + 1);
+        assert_eq!(IMAGE_FACTOR, 160);
     }
 
     /// An honest prover needs few nonces, though the norm of its witness is the bound, and the verifier may

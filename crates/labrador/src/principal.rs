@@ -6,7 +6,7 @@ use crate::aggregate::Aggregate;
 use crate::challenge::weight;
 use crate::error::{Invalid, StatementError};
 use crate::form::{Equations, Form};
-use crate::ring::{Ntt, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
+use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
 use crate::schedule::{Cut, PublicBounds};
 use crate::sis::Profile;
 use crate::transcript::{Stream, Transcript};
@@ -63,7 +63,8 @@ pub struct Equation {
 ///
 /// A proof shows knowledge of vectors that satisfy every equation modulo `Q` and whose squared
 /// norms together are at most `128/30 norm_sq`: the projection lemma loses that factor. An exact
-/// norm is an equation of [`Kind::Constant`] over a vector and its conjugate; it holds over the
+/// norm is an equation of [`Kind::Constant`] over a vector and its conjugate, and those of
+/// [`Equation::conjugates`], without which the other vector may be any. It holds over the
 /// integers because [`crate::schedule::Schedule::derive`] only admits bounds with
 /// `128/30 norm_sq < Q / 2`, which no inner product of such vectors exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +182,38 @@ impl Statement {
 }
 
 impl Equation {
+    /// The equations by which vector `j` is the conjugate of vector `i`, coefficient by coefficient:
+    /// conjugation is not linear over the ring, but it is over the integers. They are 64 for each of the
+    /// `rank` elements.
+    pub fn conjugates(i: usize, j: usize, rank: usize) -> impl Iterator<Item = Self> {
+        // The constant coefficient of this factor times `s` is coefficient `k` of `s`, as `X^64 = -1`.
+        let coefficient = |k: usize, sign: i64| {
+            let mut factor = [0; DEGREE];
+            factor[(DEGREE - k) % DEGREE] = if k == 0 { sign } else { -sign };
+            vec![Rq::from_integers(&factor)]
+        };
+        let term = |piece, start, coefficients| LinearTerm {
+            piece,
+            start,
+            coefficients,
+        };
+        let places = (0..rank).flat_map(|element| (0..DEGREE).map(move |k| (element, k)));
+        places.map(move |(element, k)| Self {
+            kind: Kind::Constant,
+            quadratic: vec![],
+            linear: vec![
+                term(i, element, coefficient(k, 1)),
+                // The conjugate has the constant coefficient itself, and the others negated and backwards.
+                term(
+                    j,
+                    element,
+                    coefficient((DEGREE - k) % DEGREE, if k == 0 { -1 } else { 1 }),
+                ),
+            ],
+            target: Rq::ZERO,
+        })
+    }
+
     fn check(&self, equation: usize, pieces: usize, rank: usize) -> Result<(), StatementError> {
         let quadratic = self.quadratic.iter().flat_map(|t| [t.i, t.j]);
         let mut named = quadratic.chain(self.linear.iter().map(|t| t.piece));

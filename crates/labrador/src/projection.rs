@@ -220,7 +220,7 @@ impl Pass for Project<'_> {
 
 /// Two vectors after each other.
 #[inline(always)]
-fn two<V: Vector>(row: &[i16; DEGREE], at: usize) -> (V, V) {
+pub(crate) fn two<V: Vector>(row: &[i16; DEGREE], at: usize) -> (V, V) {
     (V::load(&row[at..]), V::load(&row[at + V::LANES..]))
 }
 

@@ -108,6 +108,11 @@ impl Schedule {
         (inner.max(self.tail.cut.rank), outer)
     }
 
+    /// Bytes that every proof has at least.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        search::least_bytes(self)
+    }
+
     /// Whether any level has a commitment before the last of its pieces exist.
     pub(crate) fn has_first(&self) -> bool {
         self.levels.iter().any(|level| level.images.is_some())

@@ -1,6 +1,8 @@
 //! Which commitments bind: the estimate of module-SIS.
 //!
-//! A commitment of `kappa` rows is module-SIS of `64 kappa` integer rows modulo `Q`. With root
+//! A commitment of `kappa` rows is ring-SIS in degree `64 g`, truncated to `kappa` of its `g` coordinates
+//! unless `kappa = g`. It is reckoned as module-SIS of `64 kappa` integer rows modulo `Q`: no attack is known
+//! that does better on the structure. With root
 //! Hermite factor `delta` lattice reduction finds vectors of norm
 //! `B_kappa = min(2^48, 2^(2 sqrt(64 kappa log2 Q log2 delta)))` (Micciancio and Regev 2009,
 //! section 3), so the commitment binds vectors whose differences are shorter.
@@ -15,7 +17,7 @@ use crate::key::ROWS_MAX;
 pub enum Profile {
     /// 128 bits classical core-SVP, 116 quantum: block size 438, `delta` = 1.003738.
     Core128,
-    /// As hard as forging Falcon-512: 120 bits classical, 109 quantum; block size 411,
+    /// As hard as forging Falcon-512: 120 bits classical, 108 quantum; block size 411,
     /// `delta` = 1.003908.
     Falcon,
     /// What an older implementation calls 128 bits, for comparisons of sizes alone: 99 bits

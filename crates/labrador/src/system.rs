@@ -12,7 +12,7 @@ use crate::ring::Small;
 use crate::schedule::{Level, ParamError, PublicBounds, Schedule};
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
-use crate::wire::{Receiver, Sender, transcript};
+use crate::wire::{Receiver, Sender, check_frame, transcript};
 
 /// A language of statements and the first level that reduces one to the relation that all later
 /// levels share.
@@ -221,13 +221,7 @@ impl System {
         witness: &F::Witness,
         tamper: &mut dyn crate::adversary::Tamper,
     ) -> Result<Vec<u8>, ProveError> {
-        let prover = Prover {
-            sender: Sender::new(self.start(front_end), F::ID, &self.schedule),
-            tamper,
-            exec: self.serial(),
-            number: 1,
-        };
-        self.prove_by(prover, front_end, witness)
+        self.prove_without(front_end, witness, tamper, None)
     }
 
     /// The same where a defence is left out.
@@ -316,6 +310,15 @@ impl System {
         let cut = cut_witness(&self.schedule.tail.cut, folded.level.cut.rank, s);
         prover.tail(&self.keys, &self.schedule.tail, &folded, cut)?;
         Ok(prover.sender.finish())
+    }
+
+    /// Rejects what no statement of a front end has as its proof, by header and length alone: for callers who
+    /// have work to do before they know their statement.
+    ///
+    /// # Errors
+    /// [`Reject::Header`] or [`Reject::Length`].
+    pub fn check_frame<F: FrontEnd>(&self, proof: &[u8]) -> Result<(), Reject> {
+        check_frame(F::ID, &self.schedule, proof)
     }
 
     /// Verifies a proof of a statement.

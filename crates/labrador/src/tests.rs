@@ -67,6 +67,21 @@ fn random_equation(stream: &mut Stream, kind: Kind, pieces: usize, rank: usize) 
     }
 }
 
+/// That the constant coefficient of the inner product of two vectors is `claimed`: their norm, if the second
+/// is the conjugate of the first.
+fn product_of_two(claimed: u128) -> Equation {
+    Equation {
+        kind: Kind::Constant,
+        quadratic: vec![QuadraticTerm {
+            i: 0,
+            j: 1,
+            coefficient: Rq::constant(1),
+        }],
+        linear: vec![],
+        target: Rq::constant(i64::try_from(claimed).expect("small")),
+    }
+}
+
 /// A statement with equations of both kinds and its witness.
 fn sample(name: &str, pieces: usize, rank: usize, bound: i64) -> (Statement, Vec<Small>) {
     let mut stream = Seed::of_name(name).stream();

@@ -295,6 +295,8 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Re
             (signers, registry)
         }
     };
+    // Salts of a node that signs for a network are nobody's to compute.
+    let signers = signers.with_secret(super::start::secret()?);
     let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
     let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
     let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));

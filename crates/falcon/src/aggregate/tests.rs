@@ -4,6 +4,7 @@ use super::*;
 use crate::PROOF_BYTES_MAX;
 use crate::plain::Opened;
 use crate::{SIGNATURE_BYTES, SecretKey};
+use alphorn_exec::{Pulse, Stop};
 use alphorn_labrador::{Invalid, KERNELS, ProveError};
 
 struct World {
@@ -194,6 +195,30 @@ fn bad_signatures_are_named_before_any_work() {
         matches!(refused, Err(AggregateError::Invalid { index: 4, .. })),
         "{refused:?}"
     );
+}
+
+/// What is no proof is refused by its length or header, before a message is hashed: a verifier that nobody
+/// waits for any more would else have said so.
+#[test]
+fn what_is_no_proof_is_rejected_before_any_work() {
+    let world = World::new(3);
+    let aggregator = aggregator(3);
+    let (salts, proof) = aggregator.prove(&world.items(), b"").expect("valid");
+    let signed = world.signed(&salts);
+    let stop = Stop::default();
+    stop.stop();
+    let pulse = Pulse::new(stop, Arc::default());
+    let exec = Exec::serial().with_watch(&pulse);
+    let verify = |proof: &[u8]| aggregator.verify_on(&signed, b"", proof, exec);
+    for bytes in [0, 3, 1000] {
+        let expected = AggregateError::Reject(Reject::Length { bytes });
+        assert_eq!(verify(&proof[..bytes]), Err(expected));
+    }
+    let mut other = proof.clone();
+    other[6] += 1;
+    let expected = AggregateError::Reject(Reject::Header { offset: 6 });
+    assert_eq!(verify(&other), Err(expected));
+    assert_eq!(verify(&proof), Err(AggregateError::Stopped(Stopped)));
 }
 
 /// A prover that skips admission gets no proof of a signature of another message.

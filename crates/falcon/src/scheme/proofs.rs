@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError};
 
 use alphorn_exec::Exec;
 use alphorn_labrador::{Invalid, ProveError};
-use alphorn_scheme::{Evidence, SchemeError, Statement, list};
+use alphorn_scheme::{Evidence, Part, SchemeError, Statement, list};
 use alphorn_types::Support;
 
-use super::{AGGREGATORS_MAX, Falcon, PROOF_BYTES_MAX, signers, voted};
+use super::{AGGREGATORS_MAX, Falcon, Kept, PROOF_BYTES_MAX, signers, voted};
 use crate::Item;
 use crate::aggregate::{AggregateError, Aggregator, Signed, split_salts};
 use crate::registry::EpochKeys;
@@ -23,8 +23,56 @@ fn context(statement: &Statement, support: &Support) -> Vec<u8> {
     out
 }
 
+/// The kept aggregator for so many signatures, which is then the last that goes.
+fn recall(kept: &mut Kept, signatures: usize) -> Option<Arc<Aggregator>> {
+    let place = kept.iter().position(|(number, _)| *number == signatures)?;
+    let found = kept.remove(place)?;
+    kept.push_front(found);
+    kept.front().map(|(_, aggregator)| aggregator.clone())
+}
+
+/// What is left of a list without the signers at these places of it, ascending.
+fn without(
+    statement: &Statement,
+    from: &Evidence,
+    places: &[usize],
+    signature_bytes: usize,
+) -> Result<Evidence, SchemeError> {
+    let signers = from.support.signer_count();
+    let signatures = list::split(&from.bytes, signers, signature_bytes);
+    let signatures = signatures.map_err(|_| SchemeError::Malformed(0))?;
+    let all = from.support.iter().zip(signatures).enumerate();
+    let kept = all.filter(|(place, _)| places.binary_search(place).is_err());
+    let kept = kept.map(|(_, ((position, _), signature))| (position as u32, signature.into()));
+    list::aggregate(statement, &kept.collect::<Vec<_>>(), signature_bytes)
+}
+
+/// The part that a signer of a union is from: the first that has it, as [`list::union`] takes it.
+fn part_of(parts: &[Part], union: &Support, signer: usize) -> Option<usize> {
+    let (position, _) = union.iter().nth(signer)?;
+    parts.iter().position(|part| {
+        let (support, offset) = (&part.evidence.support, part.offset as usize);
+        let within = position.checked_sub(offset);
+        within.is_some_and(|at| at < support.len() && support.contains(at))
+    })
+}
+
+/// Why there is no proof, where no input is to blame.
+fn refused(error: &AggregateError) -> SchemeError {
+    match error {
+        AggregateError::Stopped(_)
+        | AggregateError::Prove(
+            ProveError::Stopped(_) | ProveError::Witness(Invalid::Stopped(_)),
+        ) => SchemeError::Stopped,
+        _ => SchemeError::Unsupported {
+            scheme: "falcon",
+            what: "prove so many signatures",
+        },
+    }
+}
+
 impl Falcon {
-    /// The aggregator for so many signatures. Those of the last numbers are kept, and their
+    /// The aggregator for so many signatures. Those that were asked for last are kept, and their
     /// commitment keys, which are most of the work, serve all smaller ones.
     pub(super) fn aggregator(&self, signatures: usize) -> Result<Arc<Aggregator>, AggregateError> {
         let kept = || {
@@ -32,22 +80,21 @@ impl Falcon {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         };
-        let mut longest: Option<Arc<Aggregator>> = None;
-        for (number, aggregator) in kept().iter() {
-            if *number == signatures {
-                return Ok(aggregator.clone());
+        let keys = {
+            let mut kept = kept();
+            if let Some(known) = recall(&mut kept, signatures) {
+                return Ok(known);
             }
-            if longest
-                .as_ref()
-                .is_none_or(|l| l.keys().bytes() < aggregator.keys().bytes())
-            {
-                longest = Some(aggregator.clone());
-            }
-        }
-        let keys = longest.as_ref().map(|aggregator| aggregator.keys());
-        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys)?;
-        let made = Arc::new(made);
+            let keys = kept.iter().map(|(_, aggregator)| aggregator.keys());
+            keys.max_by_key(|keys| keys.bytes()).cloned()
+        };
+        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys.as_ref())?;
         let mut kept = kept();
+        // Another thread may have made the same meanwhile: two would take the memory of two.
+        if let Some(known) = recall(&mut kept, signatures) {
+            return Ok(known);
+        }
+        let made = Arc::new(made);
         kept.truncate(AGGREGATORS_MAX - 1);
         kept.push_front((signatures, made.clone()));
         Ok(made)
@@ -85,49 +132,54 @@ impl Falcon {
         })
     }
 
-    /// The proof of a list.
+    /// The proof of a union of parts, without the signatures that are valid and have no place in a proof:
+    /// whoever makes such a one must not keep the others of a committee from being proven.
     pub(super) fn prove(
         &self,
         keys: &EpochKeys,
         statement: &Statement,
-        evidence: &Evidence,
+        parts: &[Part],
+        union: Evidence,
         exec: Exec<'_>,
     ) -> Result<Evidence, SchemeError> {
         let malformed = || SchemeError::Malformed(0);
-        let signers = signers(keys, statement, &evidence.support).ok_or_else(malformed)?;
         let each = self.flavour.signature_bytes();
-        let signatures = list::split(&evidence.bytes, signers.len(), each);
         let voted = voted(statement);
         let message = self.flavour.message_of(&voted);
-        let items: Vec<Item<'_>> = (signers.iter().zip(signatures.map_err(|_| malformed())?))
-            .map(|(key, signature)| Item {
-                key,
-                message,
-                signature,
-            })
-            .collect();
-        let context = context(statement, &evidence.support);
-        let refused = |error: AggregateError| match error {
-            AggregateError::Invalid { index, .. } => SchemeError::Malformed(index),
-            AggregateError::Stopped(_)
-            | AggregateError::Prove(
-                ProveError::Stopped(_) | ProveError::Witness(Invalid::Stopped(_)),
-            ) => SchemeError::Stopped,
-            _ => SchemeError::Unsupported {
-                scheme: "falcon",
-                what: "prove so many signatures",
-            },
-        };
-        let aggregator = self.aggregator(items.len()).map_err(refused)?;
-        let (salts, proof) = aggregator
-            .prove_on(&items, &context, exec)
-            .map_err(refused)?;
-        let mut bytes = vec![list::TAG_PROOF];
-        bytes.extend(salts.as_flattened());
-        bytes.extend(proof);
-        Ok(Evidence {
-            support: evidence.support.clone(),
-            bytes: bytes.into(),
-        })
+        let mut left = union;
+        // All that must go are named at once, so this is done twice at most.
+        loop {
+            let signers = signers(keys, statement, &left.support).ok_or_else(malformed)?;
+            let signatures = list::split(&left.bytes, signers.len(), each);
+            let items: Vec<Item<'_>> = (signers.iter().zip(signatures.map_err(|_| malformed())?))
+                .map(|(key, signature)| Item {
+                    key,
+                    message,
+                    signature,
+                })
+                .collect();
+            let context = context(statement, &left.support);
+            let aggregator = self.aggregator(items.len());
+            let made = aggregator.and_then(|a| a.prove_on(&items, &context, exec));
+            let (salts, proof) = match made {
+                Ok(made) => made,
+                Err(AggregateError::Unprovable { indices }) => {
+                    left = without(statement, &left, &indices, each)?;
+                    continue;
+                }
+                Err(AggregateError::Invalid { index, .. }) => {
+                    let part = part_of(parts, &left.support, index);
+                    return Err(SchemeError::Malformed(part.unwrap_or_default()));
+                }
+                Err(error) => return Err(refused(&error)),
+            };
+            let mut bytes = vec![list::TAG_PROOF];
+            bytes.extend(salts.as_flattened());
+            bytes.extend(proof);
+            return Ok(Evidence {
+                support: left.support.clone(),
+                bytes: bytes.into(),
+            });
+        }
     }
 }

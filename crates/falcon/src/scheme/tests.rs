@@ -1,8 +1,13 @@
 //! The battery of schemes, and what is Falcon's own.
 
 use super::*;
+use crate::aggregate::AggregateError;
+use crate::codec::{encode_key, encode_signature};
+use crate::plain::verify;
+use crate::ring::Polys;
+use crate::{DEGREE, MODULUS, NORM_SQ_MAX, SALT_BYTES};
 use alphorn_labrador::KERNELS;
-use std::sync::LazyLock;
+use std::sync::{Barrier, LazyLock};
 
 /// Most validators that the battery asks for.
 const VALIDATORS: u32 = 32;
@@ -51,12 +56,16 @@ alphorn_scheme::battery!(slot_lists, Fixed(Flavour::Slot, Collections::Lists));
 alphorn_scheme::battery!(slot_proofs, Fixed(Flavour::Slot, Collections::Proofs));
 
 fn world(validators: u32, committees: u16) -> (Arc<Registry>, Arc<Assignment>) {
+    let keys = vec![key(0).clone(); validators as usize];
+    let registry = Registry::new(keys);
+    (Arc::new(registry), assignment(validators, committees))
+}
+
+fn assignment(validators: u32, committees: u16) -> Arc<Assignment> {
     let layout = alphorn_types::Layout::new(validators, committees, 1).expect("a layout");
     let members = (0..validators).collect();
     let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members);
-    let keys = vec![key(0).clone(); validators as usize];
-    let assignment = assignment.expect("a permutation");
-    (Arc::new(Registry::new(keys)), Arc::new(assignment))
+    Arc::new(assignment.expect("a permutation"))
 }
 
 #[test]
@@ -171,4 +180,285 @@ fn a_lost_or_a_doubled_permit_gives_no_signature() {
             _ => assert_eq!(again, first),
         }
     }
+}
+
+/// A salt follows from the key, the message and the secret of the signers: two nodes with one key, or one that
+/// was started again, do not sign on one salt, and a secret signs everything anew.
+#[test]
+fn salts_differ_where_secrets_do() {
+    let items = [(Role::Vote, [1; 32]), (Role::Block, [1; 32])];
+    let items = items.map(|(role, message)| SignItem::new(Validator(0), role, message));
+    let sign = |flavour, slot, secret: Option<[u8; 32]>| {
+        let scheme = SCHEMES[0].clone().with_flavour(flavour);
+        let signers = Signers::interop(flavour, 1, Exec::serial()).0;
+        let signers = match secret {
+            Some(secret) => signers.with_secret(secret),
+            None => signers,
+        };
+        let permits = items.map(|item| Reservation::issue(Slot(slot), &item));
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let signed = scheme.sign(&signers, Slot(slot), &items, permits.into(), &mut ctx);
+        let signed: Vec<Vec<u8>> = signed.expect("a key").iter().map(<[u8]>::to_vec).collect();
+        signed
+    };
+    for flavour in [Flavour::FnDsa, Flavour::Original] {
+        let all = [
+            (1, None),
+            (1, Some([1; 32])),
+            (1, Some([2; 32])),
+            (2, Some([1; 32])),
+        ];
+        let signed = all.map(|(slot, secret)| sign(flavour, slot, secret));
+        let salts = signed
+            .iter()
+            .flatten()
+            .map(|signature| &signature[1..=SALT_BYTES]);
+        let salts: std::collections::BTreeSet<&[u8]> = salts.collect();
+        // Without a secret there is nothing but key and message, which are the same in both roles.
+        assert_eq!(signed[0][0], signed[0][1]);
+        assert_eq!(salts.len(), 2 * all.len() - 1, "{flavour:?}");
+        assert_eq!(
+            sign(flavour, 1, Some([1; 32])),
+            signed[1],
+            "the same secret"
+        );
+    }
+    let slot = |secret| sign(Flavour::Slot, 1, secret);
+    assert_eq!(
+        slot(Some([1; 32])),
+        slot(None),
+        "this flavour takes no entropy"
+    );
+}
+
+const MESSAGE: [u8; 32] = [1; 32];
+
+/// Eight members of one committee, in the flavour whose targets no key is part of.
+struct Committee {
+    scheme: Falcon,
+    keys: EpochKeys,
+    signatures: Vec<Vec<u8>>,
+}
+
+impl Committee {
+    /// With keys and signatures of others in some places.
+    fn new(others: &[(usize, &(PublicKey, Vec<u8>))]) -> Committee {
+        let flavour = Flavour::Original;
+        let scheme = SCHEMES[1].clone().with_flavour(flavour);
+        let mut members: Vec<PublicKey> = (0..8).map(|v| key_of(flavour, v).clone()).collect();
+        let signers = Signers::interop(flavour, 8, Exec::serial()).0;
+        let mut signatures = Vec::new();
+        for validator in 0..8 {
+            let item = SignItem::new(Validator(validator), Role::Vote, MESSAGE);
+            let permits = vec![Reservation::issue(Slot(1), &item)];
+            let mut scratch = ();
+            let mut ctx = Ctx::single(&mut scratch);
+            let signed = scheme.sign(&signers, Slot(1), &[item], permits, &mut ctx);
+            signatures.extend(signed.expect("a key").iter().map(<[u8]>::to_vec));
+        }
+        for (place, (key, signature)) in others {
+            members[*place] = key.clone();
+            signatures[*place].clone_from(signature);
+        }
+        let registry = Arc::new(Registry::new(members));
+        let mut scratch = ();
+        let keys = scheme.keys(&registry, &assignment(8, 1), &mut Ctx::single(&mut scratch));
+        Committee {
+            keys: keys.expect("legal"),
+            scheme,
+            signatures,
+        }
+    }
+
+    fn statement() -> Statement {
+        Statement {
+            layer: Layer::Collection,
+            first: 0,
+            len: 8,
+            slot: Slot(1),
+            message: MESSAGE,
+        }
+    }
+
+    /// A list of four of them.
+    fn part(&self, offset: usize) -> Part {
+        let signatures = self.signatures[offset..offset + 4].concat();
+        let support = Support::from_multiplicities(&[1; 4]).expect("four signers");
+        Part {
+            offset: offset as u32,
+            layer: Layer::Aggregate,
+            evidence: Evidence {
+                support: Arc::new(support),
+                bytes: [&[list::TAG_LIST][..], &signatures].concat().into(),
+            },
+        }
+    }
+
+    fn combine(&self, parts: &[Part]) -> Result<Evidence, SchemeError> {
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        (self.scheme).combine(&self.keys, &Self::statement(), parts, 1, &mut ctx)
+    }
+
+    fn holds(&self, evidence: Evidence) -> bool {
+        let claim = Claim::Group {
+            statement: Self::statement(),
+            evidence,
+        };
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let prepared = (self.scheme).prepare(&self.keys, &[claim], &[0; 32], &mut ctx);
+        self.scheme.check(&self.keys, &prepared, 0..1)
+    }
+}
+
+/// Whoever names a bad input names a part: that of the bad signature, not its place among all signers.
+#[test]
+fn a_bad_signature_is_blamed_on_its_part() {
+    let mut committee = Committee::new(&[]);
+    committee.signatures[6][200] ^= 1;
+    let parts = [0, 4].map(|offset| committee.part(offset));
+    assert_eq!(committee.combine(&parts), Err(SchemeError::Malformed(1)));
+    // Where parts overlap, the first that has the signature gave it.
+    let parts = [0, 4, 4].map(|offset| committee.part(offset));
+    assert_eq!(committee.combine(&parts), Err(SchemeError::Malformed(1)));
+}
+
+/// `a^-1` modulo `q`, for `a` that is not 0; centred.
+fn inverse(a: i16) -> i16 {
+    let q = i64::from(MODULUS);
+    let power = (0..q - 2).fold(1, |product, _| product * i64::from(a) % q);
+    let residue = power.rem_euclid(q) as i16;
+    residue - if residue > q as i16 / 2 { q as i16 } else { 0 }
+}
+
+/// A key that was made for one signature: `s1 = 0`, all of the norm in `s2`, and `h = c / s2`. It verifies
+/// plainly, and its quotients are longer than any honest ones.
+fn made_for_each_other() -> (PublicKey, Vec<u8>) {
+    let flavour = Flavour::Original;
+    // Long where the code is cheapest for its length: eight coefficients have nearly all of the norm.
+    let s2: [i16; DEGREE] = std::array::from_fn(|i| match (i % 64, i * i * i % 7) {
+        (7, 0..=3) => 2047,
+        (7, _) => -2047,
+        (_, odd) => 31 - 62 * (odd as i16 % 2),
+    });
+    let norm_sq: u64 = s2.iter().map(|c| u64::from(c.unsigned_abs()).pow(2)).sum();
+    assert!(norm_sq <= NORM_SQ_MAX);
+    let values = |coefficients: &[i16; DEGREE]| {
+        let mut polys = Polys::<1>::zero();
+        polys.load(0, coefficients);
+        polys.reduce();
+        polys.forward();
+        polys
+    };
+    let mut inverses = values(&s2);
+    inverses.centre();
+    inverses
+        .0
+        .as_flattened_mut()
+        .iter_mut()
+        .for_each(|x| *x = inverse(*x));
+    let made = (0..32u8).find_map(|salt| {
+        let salt = [salt; SALT_BYTES];
+        let target = flavour.centred_target(key_of(flavour, 0), Some(&salt), &MESSAGE);
+        let mut h = values(&target);
+        h.multiply(&inverses);
+        h.inverse();
+        h.centre();
+        let mut coefficients = [0; DEGREE];
+        h.store(0, &mut coefficients);
+        let residues = coefficients.map(|c| c.rem_euclid(MODULUS as i16) as u16);
+        let key = PublicKey::from_bytes(flavour, &encode_key(flavour, &residues)).ok()?;
+        let signature = encode_signature(flavour, Some(&salt), &s2)?;
+        let item = Item {
+            key: &key,
+            message: &MESSAGE,
+            signature: &signature,
+        };
+        assert_eq!(verify(&item), Ok(()), "plainly valid");
+        let alone = SCHEMES[1].aggregator(1).expect("legal").prove(&[item], b"");
+        let expected = AggregateError::Unprovable { indices: vec![0] };
+        (alone == Err(expected)).then_some((key, signature))
+    });
+    made.expect("most of them are too long")
+}
+
+/// The attack: a plainly valid signature of which there is no proof. It costs its signer the place in the
+/// collection, and the others nothing.
+#[test]
+fn signatures_that_no_proof_can_have_are_left_out() {
+    let long = made_for_each_other();
+    let committee = Committee::new(&[(1, &long), (6, &long)]);
+    let made = committee.combine(&[0, 4].map(|offset| committee.part(offset)));
+    let made = made.expect("a proof of the others");
+    let expected = Support::from_multiplicities(&[1, 0, 1, 1, 1, 1, 0, 1]).expect("six signers");
+    assert_eq!(*made.support, expected);
+    assert!(committee.holds(made));
+    let all = [0, 1, 2, 3].map(|place| (place, &long));
+    let committee = Committee::new(&all);
+    let made = committee.combine(&[committee.part(0)]);
+    assert_eq!(made, Err(SchemeError::Empty));
+}
+
+/// A collection is no harder to forge than its proof and its signatures.
+#[test]
+fn abilities_claim_no_more_than_the_profile_has() {
+    for profile in Profile::ALL {
+        let (classical, quantum) = profile.bits();
+        for collections in [Collections::Lists, Collections::Proofs] {
+            let scheme = Falcon::new(collections, Backend::Portable).with_profile(profile);
+            let security = scheme.abilities().security;
+            let bits = (security.classical_bits, security.quantum_bits);
+            let expected = match collections {
+                Collections::Lists => (120, 108),
+                Collections::Proofs => (classical.min(120), quantum.min(108)),
+            };
+            assert_eq!(bits, expected, "{profile:?}");
+            let block_size = format!("block size {},", profile.block_size());
+            assert!(
+                security.assumption.contains(&block_size),
+                "{}",
+                security.assumption
+            );
+        }
+    }
+}
+
+/// Two threads that ask for a new number at once get one aggregator.
+#[test]
+fn an_aggregator_is_kept_once() {
+    let scheme = Falcon::new(Collections::Proofs, KERNELS.measured());
+    let both = Barrier::new(2);
+    let ask = || {
+        both.wait();
+        scheme.aggregator(3).expect("legal")
+    };
+    let (one, other) = std::thread::scope(|scope| {
+        let threads = [scope.spawn(ask), scope.spawn(ask)];
+        let [one, other] = threads.map(|thread| thread.join().expect("no panic"));
+        (one, other)
+    });
+    assert!(Arc::ptr_eq(&one, &other));
+    let kept = scheme.aggregators.lock().expect("nothing panicked");
+    assert_eq!(kept.len(), 1);
+}
+
+/// What is asked for again stays; what nobody asks for goes.
+#[test]
+fn aggregators_that_are_used_stay() {
+    let scheme = Falcon::new(Collections::Proofs, KERNELS.measured());
+    let ask = |n| scheme.aggregator(n).expect("legal");
+    let first = ask(1);
+    for n in 2..=AGGREGATORS_MAX {
+        ask(n);
+    }
+    assert!(Arc::ptr_eq(&ask(1), &first));
+    ask(AGGREGATORS_MAX + 1);
+    assert!(Arc::ptr_eq(&ask(1), &first), "asked for again");
+    let kept = scheme.aggregators.lock().expect("nothing panicked");
+    assert!(
+        kept.iter().all(|(number, _)| *number != 2),
+        "the oldest went"
+    );
 }

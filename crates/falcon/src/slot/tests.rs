@@ -177,21 +177,26 @@ fn exactly_one_signature_of_a_target_leaves() {
     let store = MemoryWatermark::new(1);
     let reserve = |slot, role| store.reserve(Slot(slot), &item(role));
     // The permit is consumed: the compiler refuses a second use.
-    let signature = key.sign(reserve(5, Role::Vote).expect("free"));
+    let sign = |permit| key.sign(permit, &[0; 32]);
+    let signature = sign(reserve(5, Role::Vote).expect("free"));
     assert!(signature.is_ok());
     assert!(matches!(reserve(5, Role::Vote), Err(Refused::Used { .. })));
     assert!(matches!(reserve(4, Role::Vote), Err(Refused::Used { .. })));
     // Another role of the slot is another target.
-    assert!(key.sign(reserve(5, Role::Block).expect("free")).is_ok());
+    assert!(sign(reserve(5, Role::Block).expect("free")).is_ok());
     let again = || Reservation::issue_again(Slot(5), &item(Role::Vote));
     let refused = SignError::Again {
         slot: 5,
         role: Role::Vote,
     };
-    assert_eq!(key.sign(again()), Err(refused));
-    // A flavour with salts has no such rule: a message has a new target each time.
+    assert_eq!(sign(again()), Err(refused));
+    // A flavour with salts has no such rule: a message has a new target with each entropy, and with the same
+    // one the same signature.
     for flavour in [Flavour::FnDsa, Flavour::Original] {
-        assert!(SigningKey::interop(flavour, 3).sign(again()).is_ok());
+        let key = SigningKey::interop(flavour, 3);
+        let twice = [0, 1].map(|entropy| key.sign(again(), &[entropy; 32]).expect("no rule"));
+        assert_ne!(twice[0], twice[1]);
+        assert_eq!(key.sign(again(), &[1; 32]).as_ref(), Ok(&twice[1]));
     }
 }
 

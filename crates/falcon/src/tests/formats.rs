@@ -178,7 +178,7 @@ fn formats_are_those_of_the_vectors() {
         let marks = MemoryWatermark::new(4);
         let item = SignItem::new(Validator(3), Role::Vote, [0x56; 32]);
         let permit = marks.reserve(Slot(5), &item).unwrap();
-        signature(&mut out, flavour, &secret.sign(permit).unwrap());
+        signature(&mut out, flavour, &secret.sign(permit, &[0; 32]).unwrap());
     }
     evidence(&mut out);
     out.check("falcon.json");

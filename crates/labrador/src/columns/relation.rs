@@ -6,6 +6,7 @@ use crate::error::StatementError;
 use crate::field::{COORDINATES, F};
 use crate::kernel::{Pass, Vector, Vectors};
 use crate::lanes::{Fx8, LANES, joined};
+use crate::projection::two;
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 
 /// The public polynomials of all columns: `h` and `c` of each, and `q`.
@@ -299,11 +300,6 @@ impl Pass for InnerProducts<'_> {
 /// Blocks of which a sum of 32 bits has room for all products: with vectors of eight numbers it takes
 /// eight of each block, all below `2^14 * 2^12` less both factors.
 const SUMMED: usize = 4;
-
-#[inline(always)]
-fn two<V: Vector>(x: &[i16; DEGREE], at: usize) -> (V, V) {
-    (V::load(&x[at..]), V::load(&x[at + V::LANES..]))
-}
 
 #[inline(always)]
 fn inner_product<V: Vector>(x: &[[i16; DEGREE]], w: &[[i16; DEGREE]]) -> i64 {

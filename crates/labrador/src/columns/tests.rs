@@ -6,8 +6,9 @@ use crate::kernel::KERNELS;
 use crate::ring::{DEGREE, Rq, Small};
 use crate::sis::Profile;
 use crate::transcript::Seed;
-use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
+use crate::{FrontEnd, Images, Invalid, ProveError, Reject, StatementError, System};
 
+mod blocks;
 mod formats;
 
 use alphorn_exec::Exec;
@@ -214,16 +215,19 @@ fn false_witnesses_are_refused_by_name() {
     assert_eq!(refused(&sample, &wrong), Invalid::Relation { column: 2 });
     // A factor and a column that were made for each other: every product counts the same way.
     sample.norm_sq = 1 << 28;
-    sample.h[1] = vec![6144; DEGREE];
-    sample.witness[3] = Small([2047; DEGREE]);
+    for long in [1, 4] {
+        sample.h[long] = vec![6144; DEGREE];
+        sample.witness[2 * long + 1] = Small([2047; DEGREE]);
+    }
     sample.aim();
+    // All of them are named at once.
     assert!(matches!(
         refused(&sample, &sample.witness),
         Invalid::Quotients {
-            column: 1,
+            columns,
             norm_sq,
             max: QUOTIENT_NORM_SQ
-        } if norm_sq >= 1 << 30
+        } if columns == [1, 4] && norm_sq >= 1 << 30
     ));
 }
 
@@ -254,8 +258,39 @@ fn statements_that_may_wrap_are_refused() {
 /// An attack: what the prover lies about, and how the verifier finds out.
 struct Attack {
     defence: Defence,
-    lie: fn(&layout::Layout, Step<'_>),
+    lie: fn(&layout::Layout, &Images, Step<'_>),
     reject: Reject,
+}
+
+impl Attack {
+    /// A prover that lies at a level with these images is refused, unless both sides leave out the defence.
+    fn is_stopped_alone(
+        &self,
+        system: &System,
+        (statement, witness): (&Columns<'_>, &[Small]),
+        target: usize,
+        (layout, images): (&layout::Layout, &Images),
+    ) {
+        let defence = self.defence;
+        for without in [None, Some(defence)] {
+            let mut liar = Liar {
+                lie: |level: usize, step: Step<'_>| {
+                    if level == target {
+                        (self.lie)(layout, images, step);
+                    }
+                },
+                forces: 0,
+            };
+            let proof = system.prove_without(statement, witness, &mut liar, without);
+            let proof = proof.expect("the lie stays within the sizes");
+            let verdict = system.verify_without(statement, &proof, without);
+            let expected = without.map_or(Err(self.reject.clone()), |_| Ok(()));
+            assert_eq!(
+                verdict, expected,
+                "{defence:?} without {without:?}, level {target}"
+            );
+        }
+    }
 }
 
 /// Adds one to the first coefficient.
@@ -275,7 +310,7 @@ fn attacks() -> Vec<Attack> {
         // Other rows are committed to than those of the sumcheck, which are the witness.
         attack(
             Defence::Value,
-            |_, step| match step {
+            |_, _, step| match step {
                 Step::Witness(s) => s[0].0[0] += 1,
                 Step::Rows(s, others) => others.insert(s.to_vec())[0].0[0] -= 1,
                 _ => {}
@@ -284,7 +319,7 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Images,
-            |_, step| {
+            |_, _, step| {
                 if let Step::Second(digits) = step {
                     digits[0].0[0] += 1;
                 }
@@ -293,7 +328,7 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Projections,
-            |_, step| {
+            |_, _, step| {
                 if let Step::Projection(image) = step {
                     image[0] += 1;
                 }
@@ -302,16 +337,16 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Padding,
-            |layout, step| {
+            |_, images, step| {
                 if let Step::Second(digits) = step {
-                    digits[2 * layout.images().elements()].0[0] = 1;
+                    digits[2 * images.elements()].0[0] = 1;
                 }
             },
             equations.clone(),
         ),
         attack(
             Defence::First,
-            |_, step| {
+            |_, _, step| {
                 if let Step::First(u0) = step {
                     add_one(u0);
                 }
@@ -320,7 +355,7 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Outer,
-            |_, step| {
+            |_, _, step| {
                 if let Step::Outer(u1) = step {
                     add_one(u1);
                 }
@@ -329,7 +364,7 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Garbage,
-            |_, step| {
+            |_, _, step| {
                 if let Step::OuterGarbage(u2) = step {
                     add_one(u2);
                 }
@@ -338,7 +373,7 @@ fn attacks() -> Vec<Attack> {
         ),
         attack(
             Defence::Inner,
-            |_, step| {
+            |_, _, step| {
                 if let Step::Commitments(t, _) = step {
                     add_one(t);
                 }
@@ -348,7 +383,7 @@ fn attacks() -> Vec<Attack> {
         // The value of a lift is in (5) alone.
         attack(
             Defence::Sum,
-            |_, step| {
+            |_, _, step| {
                 if let Step::Lifts(values) = step {
                     let mut other = Rq::ZERO;
                     other.add(&Rq::from_small(&Small(std::array::from_fn(|k| {
@@ -362,7 +397,7 @@ fn attacks() -> Vec<Attack> {
         // The form of the images counts in (5) for their own piece alone.
         attack(
             Defence::Families,
-            |layout, step| {
+            |layout, _, step| {
                 if let Step::Garbage(h) = step {
                     let pieces = h.len() / layout.families();
                     let first = (layout.families() - layout.images().image_pieces()) * pieces;
@@ -385,27 +420,14 @@ fn each_defence_stops_its_attack_alone() {
     let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
     let layout = layout::Layout::new(1540, DEGREE, 40_000).expect("within limits");
     assert!(layout.has_families());
-    for Attack {
-        defence,
-        lie,
-        reject,
-    } in attacks()
-    {
-        for without in [None, Some(defence)] {
-            let mut liar = Liar {
-                lie: |level: usize, step: Step<'_>| {
-                    if level == 1 {
-                        lie(&layout, step);
-                    }
-                },
-                forces: 0,
-            };
-            let proof = system.prove_without(&statement, &sample.witness, &mut liar, without);
-            let proof = proof.expect("the lie stays within the sizes");
-            let verdict = system.verify_without(&statement, &proof, without);
-            let expected = without.map_or(Err(reject.clone()), |_| Ok(()));
-            assert_eq!(verdict, expected, "{defence:?} without {without:?}");
-        }
+    let images = layout.images();
+    for attack in attacks() {
+        attack.is_stopped_alone(
+            &system,
+            (&statement, &sample.witness),
+            1,
+            (&layout, &images),
+        );
     }
 }
 

@@ -91,10 +91,33 @@ pub(super) fn check(
     }
 }
 
+/// Names all columns whose quotients are too long: a caller that leaves them out need not ask again.
+fn check_quotients<'q>(quotients: impl Iterator<Item = &'q Vec<i64>>) -> Result<(), Invalid> {
+    let norm_sq = |of_column: &Vec<i64>| -> u128 {
+        let squares = of_column
+            .iter()
+            .map(|v| u128::from(v.unsigned_abs()).pow(2));
+        squares.sum()
+    };
+    let max = QUOTIENT_NORM_SQ;
+    let norms = quotients.map(norm_sq).enumerate();
+    let long: Vec<(usize, u128)> = norms
+        .filter(|(_, norm_sq)| *norm_sq >= u128::from(max))
+        .collect();
+    let Some(&(_, norm_sq)) = long.first() else {
+        return Ok(());
+    };
+    Err(Invalid::Quotients {
+        columns: long.into_iter().map(|(column, _)| column).collect(),
+        norm_sq,
+        max,
+    })
+}
+
 /// All rows of the witness, from the columns one after another.
 ///
 /// # Errors
-/// The first column whose quotients are too long, or that nobody waits any more.
+/// All columns whose quotients are too long, or that nobody waits any more.
 pub(super) fn rows(
     layout: &Layout,
     relation: &Relation<'_>,
@@ -110,19 +133,9 @@ pub(super) fn rows(
         };
         own.map(of_column).collect::<Vec<_>>()
     })?;
+    check_quotients(parts.iter().flatten())?;
     let mut s = vec![Small::ZERO; images.start()];
     for (i, quotients) in parts.iter().flatten().enumerate() {
-        let norm_sq: u128 = quotients
-            .iter()
-            .map(|v| u128::from(v.unsigned_abs()).pow(2))
-            .sum();
-        if norm_sq >= u128::from(QUOTIENT_NORM_SQ) {
-            return Err(Invalid::Quotients {
-                column: i,
-                norm_sq,
-                max: QUOTIENT_NORM_SQ,
-            });
-        }
         let column = &columns[i * 2 * e..(i + 1) * 2 * e];
         let norm_sq: u128 = column.iter().map(Small::norm_sq).sum();
         for (row, element) in column.iter().enumerate() {

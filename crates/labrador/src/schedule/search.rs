@@ -6,6 +6,7 @@ use super::{Cut, PublicBounds, Schedule};
 use crate::images::Images;
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
+use crate::wire::HEADER_BYTES;
 
 /// Levels before the tail are at most this many.
 const LEVELS_MAX: usize = 8;
@@ -27,9 +28,6 @@ const LATER_PIECES_MAX: usize = 20;
 
 /// Bytes of one element of `R_Q`.
 const ELEMENT_BYTES: u64 = (DEGREE * RESIDUE_BYTES) as u64;
-
-/// Bytes of magic, version, front end and profile.
-const HEADER_BYTES: u64 = 7;
 
 struct Node {
     levels: Vec<Level>,
@@ -65,7 +63,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     let mut best: Option<Schedule> = None;
     let mut beam = vec![Node {
         levels: Vec::new(),
-        bytes: HEADER_BYTES + bounds.front_bytes,
+        bytes: HEADER_BYTES as u64 + bounds.front_bytes,
         inputs: vec![first],
         estimate: 0,
     }];
@@ -188,25 +186,40 @@ fn lift_bytes() -> u64 {
     (LIFTS * (DEGREE - 1) * RESIDUE_BYTES) as u64
 }
 
+/// Bytes of the elements of a level, whose code has one length.
+fn level_elements_bytes(level: &Level) -> u64 {
+    let commitments = if level.images.is_some() { 3 } else { 2 };
+    commitments * level.kappa_outer as u64 * ELEMENT_BYTES + lift_bytes()
+}
+
+/// The same of the tail.
+fn tail_elements_bytes(tail: &Tail) -> u64 {
+    let elements = tail.kappa * tail.cut.pieces + 2 * tail.cut.pieces - 1;
+    elements as u64 * ELEMENT_BYTES + lift_bytes()
+}
+
+/// Bytes that every proof has: the header and all elements.
+pub(super) fn least_bytes(schedule: &Schedule) -> u64 {
+    let levels = schedule.levels.iter().map(level_elements_bytes);
+    HEADER_BYTES as u64 + levels.sum::<u64>() + tail_elements_bytes(&schedule.tail)
+}
+
 fn level_bytes(level: &Level) -> u64 {
     let of = |variance: u128| 1 + gaussian_bytes(ROWS, variance);
     let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();
     projections += u64::from(level.images.is_some());
-    let commitments = if level.images.is_some() { 3 } else { 2 };
-    commitments * level.kappa_outer as u64 * ELEMENT_BYTES + projections + lift_bytes() + 1
+    level_elements_bytes(level) + projections + 1
 }
 
 fn tail_bytes(tail: &Tail) -> u64 {
-    let elements = tail.kappa * tail.cut.pieces + 2 * tail.cut.pieces - 1;
     let garbage = if tail.quadratic {
         gaussian_bytes(DEGREE * tail.cut.pairs(), tail.g_variance)
     } else {
         0
     };
-    elements as u64 * ELEMENT_BYTES
+    tail_elements_bytes(tail)
         + garbage
         + gaussian_bytes(ROWS, tail.projection_variance())
-        + lift_bytes()
         + 2
         + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)
 }

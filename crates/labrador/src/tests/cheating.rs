@@ -218,3 +218,39 @@ fn padding_that_is_not_zero_is_a_false_equation() {
     }
     assert!(tried > 1, "some level has padding");
 }
+
+/// A product of two vectors is no norm: `(w + d, sigma(w - d))` has that of `w` less that of `d`, if the two
+/// are orthogonal, and each is longer. Where nothing says that one is the conjugate of the other the proof
+/// of the false norm is accepted; with the equations that say so nobody accepts it.
+#[test]
+fn a_product_of_two_vectors_is_no_norm() {
+    let rank = 6;
+    let sigma = |s: &Small| s.sigma().expect("not the least integer");
+    for (name, long) in [("norm 1", 1), ("norm 2", 5), ("norm 3", 20)] {
+        let mut stream = Seed::of_name(name).stream();
+        let mut w = short(&mut stream, rank, 20);
+        w[2].0[9] = 0;
+        let (mut longer, mut other) = (w.clone(), w);
+        longer[2].0[9] += long;
+        other[2].0[9] -= long;
+        let norm_sq = crate::ring::norm_sq(&longer);
+        let claimed = norm_sq - 2 * (long as u128).pow(2);
+        let witness: Vec<Small> = longer.into_iter().chain(other.iter().map(sigma)).collect();
+        for conjugates in [0, usize::MAX] {
+            let equations = Equation::conjugates(0, 1, rank).take(conjugates);
+            let equations = equations.chain([product_of_two(claimed)]).collect();
+            let statement = Statement::new(2, rank, 2 * claimed, Profile::Core128, equations);
+            let statement = statement.expect("well formed");
+            let system = System::new(&statement.bounds()).expect("short enough");
+            let exec = alphorn_exec::Exec::serial();
+            let proof = system.prove_unchecked_on(&statement, &witness[..], exec);
+            let verdict = system.verify(&statement, &proof.expect("within the margins"));
+            let expected = if conjugates == 0 {
+                Ok(())
+            } else {
+                Err(Reject::Equations)
+            };
+            assert_eq!(verdict, expected, "{name}, {conjugates} equations");
+        }
+    }
+}

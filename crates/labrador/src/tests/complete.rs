@@ -54,7 +54,7 @@ fn linear_statements_send_no_quadratic_garbage() {
     assert_eq!(system.verify(&statement, &proof), Ok(()));
 }
 
-/// An exact norm as the front ends use it: a vector, its conjugate, and the equation between.
+/// An exact norm: a vector, that the other one is its conjugate, and their product.
 #[test]
 fn exact_norms_are_constant_coefficients() {
     let rank = 12;
@@ -66,21 +66,9 @@ fn exact_norms_are_constant_coefficients() {
         .map(|s| s.sigma().expect("not the least integer"));
     let witness: Vec<Small> = vector.iter().cloned().chain(conjugate).collect();
     let statement = |claimed: u128| {
-        let target = Rq::constant(i64::try_from(claimed).expect("small"));
-        let one = Rq::constant(1);
-        let quadratic = vec![QuadraticTerm {
-            i: 0,
-            j: 1,
-            coefficient: one,
-        }];
-        let kind = Kind::Constant;
-        let norm = Equation {
-            kind,
-            quadratic,
-            linear: vec![],
-            target,
-        };
-        Statement::new(2, rank, 2 * norm_sq, Profile::Core128, vec![norm]).expect("well formed")
+        let norm = [product_of_two(claimed)].into_iter();
+        let equations = norm.chain(Equation::conjugates(0, 1, rank)).collect();
+        Statement::new(2, rank, 2 * norm_sq, Profile::Core128, equations).expect("well formed")
     };
     let truth = statement(norm_sq);
     let system = system(&truth);

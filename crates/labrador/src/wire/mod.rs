@@ -35,6 +35,22 @@ fn header(front_end: u8, schedule: &Schedule) -> [u8; HEADER_BYTES] {
     out
 }
 
+/// Checks what can be seen without the statement: the header, and that there are bytes enough.
+pub(crate) fn check_frame(front_end: u8, schedule: &Schedule, bytes: &[u8]) -> Result<(), Reject> {
+    let length = Reject::Length { bytes: bytes.len() };
+    if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
+        return Err(length);
+    }
+    let expected = header(front_end, schedule);
+    if let Some(offset) = (0..HEADER_BYTES).find(|&i| bytes[i] != expected[i]) {
+        return Err(Reject::Header { offset });
+    }
+    if (bytes.len() as u64) < schedule.least_bytes() {
+        return Err(length);
+    }
+    Ok(())
+}
+
 /// The transcript of a proof before the statement is absorbed.
 pub(crate) fn transcript(front_end: u8, schedule: &Schedule) -> Transcript {
     let mut transcript = Transcript::new("alphorn/labrador/v1");
@@ -68,31 +84,25 @@ impl Sender {
     }
 
     /// Residues modulo `Q`.
-    pub(crate) fn residues(&mut self, field: &'static str, residues: &[u64]) {
-        let bytes = |x: &u64| x.to_le_bytes().into_iter().take(RESIDUE_BYTES);
-        let data: Vec<u8> = residues.iter().flat_map(bytes).collect();
+    pub(crate) fn residues<'x>(
+        &mut self,
+        field: &'static str,
+        residues: impl IntoIterator<Item = &'x u64>,
+    ) {
+        let mut data = Vec::new();
+        for x in residues {
+            data.extend_from_slice(&x.to_le_bytes()[..RESIDUE_BYTES]);
+        }
         self.send(field, &data);
     }
 
     pub(crate) fn elements(&mut self, field: &'static str, elements: &[Rq]) {
-        let mut data = Vec::with_capacity(elements.len() * ELEMENT_BYTES);
-        for element in elements {
-            for c in element.coefficients() {
-                data.extend_from_slice(&c.to_le_bytes()[..RESIDUE_BYTES]);
-            }
-        }
-        self.send(field, &data);
+        self.residues(field, elements.iter().flat_map(Rq::coefficients));
     }
 
     /// All coefficients but the constant ones.
     pub(crate) fn elements_without_constant(&mut self, field: &'static str, elements: &[Rq]) {
-        let mut data = Vec::with_capacity(elements.len() * ELEMENT_BYTES);
-        for element in elements {
-            for c in &element.coefficients()[1..] {
-                data.extend_from_slice(&c.to_le_bytes()[..RESIDUE_BYTES]);
-            }
-        }
-        self.send(field, &data);
+        self.residues(field, elements.iter().flat_map(|x| &x.coefficients()[1..]));
     }
 
     pub(crate) fn gaussian(&mut self, field: &'static str, values: &[i64], variance: u128) {
@@ -122,20 +132,14 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Checks the header.
+    /// Checks header and length.
     pub(crate) fn new(
         transcript: Transcript,
         front_end: u8,
         schedule: &Schedule,
         bytes: &'a [u8],
     ) -> Result<Self, Reject> {
-        if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
-            return Err(Reject::Length { bytes: bytes.len() });
-        }
-        let expected = header(front_end, schedule);
-        if let Some(offset) = (0..HEADER_BYTES).find(|&i| bytes[i] != expected[i]) {
-            return Err(Reject::Header { offset });
-        }
+        check_frame(front_end, schedule, bytes)?;
         Ok(Self {
             transcript,
             level: 1,
