@@ -162,13 +162,28 @@ pub(super) fn measure<S: Scheme>(
         mergeable_max: inputs.mergeable_max,
         times: Vec::new(),
     };
+    let unions = match pools.last() {
+        Some(all) => Lane::new(inputs, &assignment, message, all)?.unions(&case)?,
+        None => Vec::new(),
+    };
     for pool in pools {
         machine::reset_peak_rss();
         let mut lane = Lane::new(inputs, &assignment, message, pool)?;
-        let times = lane.times(&mut case)?;
+        let times = lane.times(&mut case, &unions)?;
         case.times.push(times);
     }
     Ok(case)
+}
+
+/// Collections each of which has half of its votes in the next as well.
+struct Union {
+    parts: Vec<Part>,
+    /// Votes of each but the last, which may have fewer.
+    votes_each: usize,
+    /// Votes of all.
+    votes: usize,
+    /// Of one validator, at most.
+    multiplicity_max: u8,
 }
 
 /// A collection, and what its steps took.
@@ -219,7 +234,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
     }
 
     /// All steps, one after the other. Bytes do not depend on threads, so the last ones stand.
-    fn times(&mut self, case: &mut Case) -> Result<Times> {
+    fn times(&mut self, case: &mut Case, unions: &[Union]) -> Result<Times> {
         let (sign_s, votes) = self.sign()?;
         let plain_s = self.plain(&votes)?;
         let (aggregate_s, aggregates) = self.aggregates(&votes, 0..votes.len())?;
@@ -231,11 +246,8 @@ impl<'a, S: Scheme> Lane<'a, S> {
         let collection = made.collection;
         case.collection_bytes = collection.bytes.len() as u64;
         let verify_s = self.verify(&collection)?;
-        // With groups between, every window would be proved anew, cell by cell.
-        let merges = match case.fan_out.len() {
-            1 => self.merges(&votes, case.times.is_empty())?,
-            _ => Vec::new(),
-        };
+        let merges = unions.iter().map(|union| self.merge(union));
+        let merges = merges.collect::<Result<_>>()?;
         Ok(Times {
             threads: self.pool.current_num_threads(),
             prepare_s: self.prepare_s,
@@ -452,53 +464,71 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok(seconds)
     }
 
-    /// Merges collections each of which has half of its votes in the next as well; none if the scheme
-    /// cannot. The first merge of a process is not timed: it may make what all others find made.
-    fn merges(&mut self, votes: &[Bytes], is_first: bool) -> Result<Vec<Merge>> {
-        let most = match self.inputs.scheme.abilities().overlap(Layer::Collection) {
+    /// What there is to merge, made on these threads; nothing if the scheme cannot. One merge of them is made: the
+    /// first one of a process may make what all others find made.
+    fn unions(&mut self, case: &Case) -> Result<Vec<Union>> {
+        let multiplicity_max = match self.inputs.scheme.abilities().overlap(Layer::Collection) {
             Overlap::None => return Ok(Vec::new()),
             Overlap::Union => 1,
             Overlap::Counted { max } => max,
         };
-        let mut merges = Vec::new();
+        // With groups between, every window would be proved anew, cell by cell.
+        if case.fan_out.len() != 1 {
+            return Ok(Vec::new());
+        }
+        let votes = self.sign()?.1;
+        let mut unions = Vec::new();
         for collections in MERGES {
             let windows = windows(votes.len(), collections, self.inputs.mergeable_max);
             let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
                 continue;
             };
-            let (votes_each, union) = (first.len(), last.end);
-            let (mut parts, mut parts_verify_s) = (Vec::new(), 0.0);
+            let mut union = Union {
+                parts: Vec::new(),
+                votes_each: first.len(),
+                votes: last.end,
+                multiplicity_max,
+            };
             for window in windows {
-                let (_, aggregates) = self.aggregates(votes, window)?;
-                let evidence = self.combine(&aggregates, most)?.1;
-                parts_verify_s += self.verify(&evidence)?;
-                parts.push(Part {
+                let (_, aggregates) = self.aggregates(&votes, window)?;
+                union.parts.push(Part {
                     offset: 0,
                     layer: Layer::Collection,
-                    evidence,
+                    evidence: self.combine(&aggregates, multiplicity_max)?.1,
                 });
             }
-            if is_first && merges.is_empty() {
-                self.combine(&parts, most)?;
-            }
-            let (merge_s, merged) = self.combine(&parts, most)?;
-            ensure!(
-                merged.support.signer_count() == union,
-                "a merge of {collections} has {} signers of {union}",
-                merged.support.signer_count()
-            );
-            merges.push(Merge {
-                collections,
-                votes_each: votes_each as u32,
-                votes: union as u32,
-                bytes: merged.bytes.len() as u64,
-                support_bytes: (merged.support.planes_count() * votes.len().div_ceil(8)) as u64,
-                merge_s,
-                verify_s: self.verify(&merged)?,
-                parts_verify_s,
-            });
+            unions.push(union);
         }
-        Ok(merges)
+        if let Some(first) = unions.first() {
+            self.combine(&first.parts, multiplicity_max)?;
+        }
+        Ok(unions)
+    }
+
+    /// Merges collections that overlap.
+    fn merge(&mut self, union: &Union) -> Result<Merge> {
+        let mut parts_verify_s = 0.0;
+        for part in &union.parts {
+            parts_verify_s += self.verify(&part.evidence)?;
+        }
+        let (merge_s, merged) = self.combine(&union.parts, union.multiplicity_max)?;
+        let (collections, votes) = (union.parts.len(), union.votes);
+        ensure!(
+            merged.support.signer_count() == votes,
+            "a merge of {collections} has {} signers of {votes}",
+            merged.support.signer_count()
+        );
+        let members = self.assignment.members().len();
+        Ok(Merge {
+            collections,
+            votes_each: union.votes_each as u32,
+            votes: votes as u32,
+            bytes: merged.bytes.len() as u64,
+            support_bytes: (merged.support.planes_count() * members.div_ceil(8)) as u64,
+            merge_s,
+            verify_s: self.verify(&merged)?,
+            parts_verify_s,
+        })
     }
 }
 
