@@ -2,7 +2,7 @@
 # Packs a release for this machine's target: release.sh [BINARY]
 #
 # Without BINARY it is built with the profile `dist`, which takes long. The archive and its SHA-256 sum are
-# written to target/dist; the same binary at the same commit gives the same archive, byte for byte. Needs GNU tar.
+# written to target/dist; the same binary at the same commit gives the same archive, byte for byte. Needs GNU tar and Python 3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,6 +25,7 @@ trap 'rm -rf "$staging"' EXIT
 folder=$staging/$name
 mkdir -p "$folder/completions"
 cp LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md "$folder"
+tools/notices.py > "$folder/THIRD-PARTY.txt"
 install -m 755 "$binary" "$folder/alphorn"
 "$binary" man "$folder/man/man1"
 "$binary" completions bash > "$folder/completions/alphorn.bash"
