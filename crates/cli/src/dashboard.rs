@@ -4,11 +4,12 @@ use crate::error::{Error, Result};
 use crate::report::say;
 use alphorn_dashboard::{Source, TraceFile, router};
 use alphorn_node::host_allow_list::{HostAllowList, guard};
+use alphorn_node::http;
 use anyhow::Context;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 /// The page that shows what a simulation or a node did, from its trace
@@ -47,28 +48,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Source::File(file)
         }
     };
+    serve(args, source)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(args, source))
+    // Whoever reads then is cut off: an answer that is not read would otherwise keep the process.
+    runtime.block_on(crate::stop::asked(false));
+    Ok(())
 }
 
-async fn serve(args: &Args, source: Source) -> Result<()> {
+fn serve(args: &Args, source: Source) -> Result<()> {
     let address = SocketAddr::new(args.listen, args.port);
-    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener = TcpListener::bind(address);
     let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
-    say(&format!("http://{}/dashboard/", listener.local_addr()?))?;
+    let bound = listener.local_addr()?;
     let app = Router::new()
         .route("/", get(|| async { Redirect::permanent("/dashboard/") }))
         .nest_service("/dashboard", router(source));
     let app = guard(app, HostAllowList::new(args.listen, [])?);
-    let ended = async {
-        // Without a signal handler the process ends by the signal itself.
-        let _ = tokio::signal::ctrl_c().await;
-    };
-    Ok(axum::serve(listener, app)
-        .with_graceful_shutdown(ended)
-        .await?)
+    http::serve(listener, app, http::Limits::default())?;
+    say(&format!("http://{bound}/dashboard/"))
 }
 
 #[cfg(test)]

@@ -216,4 +216,5 @@ fn a_vote_that_is_answered_200_counts_and_survives_a_kill() {
     assert!(after["restored_messages"].as_u64() > Some(0), "{after}");
     drop(again.child.stdin.take());
     assert!(again.child.wait().unwrap().success());
+    bench.run(status).expect(1, "no node runs");
 }

@@ -1,9 +1,10 @@
-//! Clients that are sent a stream: so many in all, so many of an address, and none that does not read.
+//! Clients that are sent a stream: so many in all, so many of an address or a name, and none that does not
+//! read.
 
 use axum::body::Bytes;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,59 +38,79 @@ pub(crate) type Body = ReceiverStream<Chunk>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Places that are taken, by address.
-type ByAddress = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
+impl ClientAddress {
+    /// Addresses that count as one: an IPv4 address, or the network that one host of IPv6 has.
+    #[must_use]
+    pub fn group(self) -> IpAddr {
+        match self.0.to_canonical() {
+            IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+            ip @ IpAddr::V4(_) => ip,
+        }
+    }
+}
+
+/// Whose places are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Address(IpAddr),
+    Name(Arc<str>),
+}
+
+/// Places that are taken, by owner.
+type ByOwner = Arc<Mutex<BTreeMap<Owner, usize>>>;
 
 /// The places of all clients.
 #[derive(Clone, Debug)]
 pub struct Clients {
     places: Arc<Semaphore>,
-    by_address: ByAddress,
-    /// Who asks for a place; none if that is not known.
-    from: Option<IpAddr>,
+    by_owner: ByOwner,
+    /// Who asks for a place, and how many it may have; none if that is not known.
+    owner: Option<(Owner, usize)>,
     dropped: Arc<AtomicU64>,
 }
 
-/// One of the places of an address.
-struct OfAddress {
-    from: Option<IpAddr>,
-    by_address: ByAddress,
+/// One of the places of an owner.
+struct Owned {
+    owner: Option<Owner>,
+    by_owner: ByOwner,
 }
 
-impl OfAddress {
-    /// A place, if the address has one left.
-    fn take(from: Option<IpAddr>, by_address: &ByAddress) -> Option<Self> {
-        if let Some(ip) = from {
-            let mut taken = lock(by_address);
-            let count = taken.entry(ip).or_default();
-            if *count >= CLIENTS_OF_ADDRESS_MAX {
+impl Owned {
+    /// A place, if the owner has one left.
+    fn take(owner: Option<&(Owner, usize)>, by_owner: &ByOwner) -> Option<Self> {
+        if let Some((owner, max)) = owner {
+            let mut taken = lock(by_owner);
+            let count = taken.get(owner).copied().unwrap_or(0);
+            if count >= *max {
                 return None;
             }
-            *count += 1;
+            taken.insert(owner.clone(), count + 1);
         }
-        let by_address = by_address.clone();
-        Some(Self { from, by_address })
+        Some(Self {
+            owner: owner.map(|(owner, _)| owner.clone()),
+            by_owner: by_owner.clone(),
+        })
     }
 }
 
-impl Drop for OfAddress {
+impl Drop for Owned {
     fn drop(&mut self) {
-        let Some(ip) = self.from else {
+        let Some(owner) = &self.owner else {
             return;
         };
-        let mut taken = lock(&self.by_address);
-        match taken.get_mut(&ip) {
+        let mut taken = lock(&self.by_owner);
+        match taken.get_mut(owner) {
             Some(count) if *count > 1 => *count -= 1,
             _ => {
-                taken.remove(&ip);
+                taken.remove(owner);
             }
         }
     }
 }
 
 /// No code that holds the lock leaves the counts half changed.
-fn lock(by_address: &ByAddress) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
-    by_address.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(by_owner: &ByOwner) -> MutexGuard<'_, BTreeMap<Owner, usize>> {
+    by_owner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the parts of a body go.
@@ -98,7 +119,7 @@ pub(crate) struct Sink {
     dropped: Arc<AtomicU64>,
     /// Given back when the sink is dropped.
     _place: OwnedSemaphorePermit,
-    _of_address: OfAddress,
+    _owned: Owned,
 }
 
 impl Clients {
@@ -107,8 +128,8 @@ impl Clients {
     pub fn new() -> Self {
         Self {
             places: Arc::new(Semaphore::new(CLIENTS_MAX)),
-            by_address: Arc::default(),
-            from: None,
+            by_owner: Arc::default(),
+            owner: None,
             dropped: Arc::default(),
         }
     }
@@ -117,7 +138,16 @@ impl Clients {
     #[must_use]
     pub fn of(&self, address: Option<ClientAddress>) -> Self {
         Self {
-            from: address.map(|ClientAddress(ip)| ip.to_canonical()),
+            owner: address.map(|one| (Owner::Address(one.group()), CLIENTS_OF_ADDRESS_MAX)),
+            ..self.clone()
+        }
+    }
+
+    /// The same places, for a client that is known by a name and may have so many of them.
+    #[must_use]
+    pub fn named(&self, name: &str, max: usize) -> Self {
+        Self {
+            owner: Some((Owner::Name(name.into()), max)),
             ..self.clone()
         }
     }
@@ -125,14 +155,14 @@ impl Clients {
     /// A place for a client and the body that it reads, if there is one left.
     #[must_use]
     pub(crate) fn admit(&self) -> Option<(Sink, Body)> {
-        let of_address = OfAddress::take(self.from, &self.by_address)?;
+        let owned = Owned::take(self.owner.as_ref(), &self.by_owner)?;
         let place = self.places.clone().try_acquire_owned().ok()?;
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
         let sink = Sink {
             chunks,
             dropped: self.dropped.clone(),
             _place: place,
-            _of_address: of_address,
+            _owned: owned,
         };
         Some((sink, ReceiverStream::new(receiver)))
     }
@@ -195,7 +225,29 @@ mod tests {
         drop(held);
         assert_eq!(clients.taken(), 1);
         drop(other);
-        assert!(lock(&clients.by_address).is_empty());
+        assert!(lock(&clients.by_owner).is_empty());
         assert!(hog.admit().is_some());
+    }
+
+    #[test]
+    fn a_host_that_has_a_network_of_its_own_is_one_address() {
+        let clients = Clients::new();
+        let at = |text: &str| clients.of(Some(ClientAddress(text.parse().unwrap())));
+        let hosts = 0..=CLIENTS_OF_ADDRESS_MAX;
+        let hosts = hosts.map(|host| at(&format!("2001:db8:0:1:{host:x}::1")).admit());
+        let held: Vec<_> = hosts.flatten().collect();
+        assert_eq!(held.len(), CLIENTS_OF_ADDRESS_MAX);
+        assert!(at("2001:db8:0:2::1").admit().is_some(), "another network");
+    }
+
+    #[test]
+    fn a_name_has_the_places_that_it_is_given_and_no_more() {
+        let clients = Clients::new();
+        let alice = clients.named("alice", 8);
+        let held: Vec<_> = std::iter::from_fn(|| alice.admit()).collect();
+        assert_eq!(held.len(), 8);
+        assert!(clients.named("bob", 8).admit().is_some(), "another name");
+        drop(held);
+        assert!(alice.admit().is_some());
     }
 }

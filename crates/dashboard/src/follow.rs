@@ -5,7 +5,8 @@
 //! is an event of its kind, whose id is the instance and the position: a client that comes back
 //! with its last id gets what it missed. A gap is a comment with the number of lines that are lost,
 //! and of a source with snapshots an event `gap` too. A client further behind than the ring reaches
-//! is closed, and so is one that does not read.
+//! is closed, and so is one that does not read. Where a source ends, so do its streams, once all of it is
+//! sent.
 //!
 //! `axum::response::sse` would send each event for itself, and wait for who does not read as long as
 //! the connection lasts; a broadcast channel has no past to give to who comes back.
@@ -45,6 +46,11 @@ pub trait Live: Send + Sync + 'static {
 
     /// What came after a position, at most `lines_max` lines.
     fn after(&self, position: u64, lines_max: usize) -> Batch;
+
+    /// Whether no more lines come.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// The writer locks for one `push`, readers for one batch of shared lines: no one waits long.
@@ -163,7 +169,7 @@ pub fn follow(
     Some((headers, axum::body::Body::from_stream(body)).into_response())
 }
 
-/// Sends what a client does not have, until it is gone, does not read, or fell too far behind.
+/// Sends what a client does not have, until it is gone, does not read, fell too far behind, or has all.
 async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wanted) {
     let instance = source.instance();
     let mut text = format!("retry: {RETRY_MS}\n\n");
@@ -192,6 +198,8 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
     drop(first);
     let mut silent_for = Duration::ZERO;
     loop {
+        // Asked before, so that the last line is among what is taken then.
+        let is_over = source.is_over();
         let batch = source.after(position, BATCH_LINES_MAX);
         let is_last = batch.lines.len() < BATCH_LINES_MAX;
         let mut text = String::new();
@@ -220,6 +228,9 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
             if newest.saturating_sub(position) > source.lag_max() {
                 return;
             }
+        }
+        if is_last && is_over {
+            return;
         }
         if is_last {
             tokio::select! {

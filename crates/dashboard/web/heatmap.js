@@ -31,6 +31,12 @@ export function layoutOf(committees, subs, width) {
   return { left, top, cellWidth, cellHeight, gap, height: Math.ceil(top + committees * cellHeight + 2) };
 }
 
+/** The cell of a map of this size that is nearest to a place. */
+export function within({ committees, subs }, { c, s }) {
+  const clamp = (value, max) => Math.max(0, Math.min(value, max));
+  return { c: clamp(c, committees - 1), s: clamp(s, subs - 1) };
+}
+
 /** The map, its cursor and the details of the cell under it. */
 export class HeatMap {
   #canvas;
@@ -85,8 +91,7 @@ export class HeatMap {
   #moveTo(c, s) {
     const { committees, subs } = this.#size;
     if (committees * subs === 0) return;
-    const within = (value, max) => Math.max(0, Math.min(value, max));
-    this.#cursor = { c: within(c, committees - 1), s: within(s, subs - 1) };
+    this.#cursor = within(this.#size, { c, s });
     this.#hasMoved = true;
     this.#redraw();
   }
@@ -105,6 +110,8 @@ export class HeatMap {
       fillTable(this.#table, [], []);
       return;
     }
+    // Another trace may have a smaller map than the one where the cursor was moved.
+    this.#cursor = within(this.#size, this.#cursor);
     const percents = slot.cells[this.#stage];
     this.#layout = layoutOf(committees, subs, this.#canvas.clientWidth);
     this.#drawCells(percents, committees, subs);

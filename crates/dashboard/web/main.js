@@ -14,6 +14,9 @@ import { drawTimeline } from "./timeline.js";
 import { drawTraffic } from "./traffic.js";
 import { readStream } from "./trace.js";
 
+/** Milliseconds until a server whose places are all taken is asked again. */
+const BUSY_MS = 2000;
+
 let state = INITIAL;
 let player = null;
 /** The slot that was chosen, or null to follow the newest. */
@@ -321,7 +324,15 @@ const live = {
 /** What `?trace=` names, else the trace of the server: recorded, live, or none. */
 async function start() {
   const named = new URLSearchParams(location.search).get("trace");
-  const response = await fetch(named ?? "trace", { cache: "no-store" });
+  const ask = () => fetch(named ?? "trace", { cache: "no-store" });
+  let response = await ask();
+  while (response.status === 503) {
+    status("waiting", "All places are taken; trying again");
+    await new Promise((resolve) => { setTimeout(resolve, BUSY_MS); });
+    // Whoever opened a file meanwhile looks at that file.
+    if (player !== null) return;
+    response = await ask();
+  }
   const name = named ?? "the recorded trace";
   const type = response.headers.get("content-type") ?? "";
   if (response.status === 204) status("waiting", "Open a trace to look at");

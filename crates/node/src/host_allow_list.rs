@@ -100,7 +100,8 @@ async fn check(State(hosts): State<Arc<HostAllowList>>, request: Request, next: 
     if named.all(|host| hosts.admits(host)) {
         return next.run(request).await;
     }
-    let why = "this node does not answer to that name; see --http-allow-host";
+    let why = "no answer to that name: ask by address, as localhost, or by a name of --http-allow-host, \
+               where the command has it";
     problem(StatusCode::FORBIDDEN, why)
 }
 

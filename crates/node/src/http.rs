@@ -3,6 +3,8 @@
 //! A connection has some seconds until its first answer begins, and then some until more of an
 //! answer goes out. What a client sends buys it no time, so neither a request that trickles in nor
 //! an answer that is not read holds a place for long; a stream of events lives on by its comments.
+//! Only where a connection that was answered asks again it has as long as for the first answer: its
+//! silence before was no part of that request.
 //!
 //! Nobody holds a place against others: where all are taken, the next connection gets that of the address
 //! that has the most, and there of the one that has been idle for longest, or else has been asking for
@@ -21,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -36,7 +38,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub struct Limits {
     /// Connections at a time; the next one takes the place of one that is idle.
     pub connections_max: usize,
-    /// Until the first answer begins.
+    /// Until the first answer begins, and until that to the next request does.
     pub first: Duration,
     /// From one part of an answer to the next, or to the next answer; longer than the silence of a
     /// stream of events.
@@ -101,14 +103,6 @@ async fn with_address(
     request
 }
 
-/// Addresses that count as one: an IPv4 address, or the network that one host of IPv6 has.
-fn group(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
-        ip @ IpAddr::V4(_) => ip,
-    }
-}
-
 /// A connection that has a place.
 struct Place {
     group: IpAddr,
@@ -140,7 +134,7 @@ impl Places {
         let number = self.next;
         self.next += 1;
         let place = Place {
-            group: group(ip),
+            group: ClientAddress(ip).group(),
             is_asking: false,
             since: now,
             _given_up: sender,
@@ -228,7 +222,8 @@ impl Listener for Guard {
         let guarded = Guarded {
             stream,
             deadline: Box::pin(sleep(self.limits.first)),
-            next: self.limits.next,
+            limits: self.limits,
+            is_answered: false,
             number,
             given_up,
             places: self.places.clone(),
@@ -245,7 +240,9 @@ impl Listener for Guard {
 struct Guarded {
     stream: TcpStream,
     deadline: Pin<Box<Sleep>>,
-    next: Duration,
+    limits: Limits,
+    /// It has been sent something since it asked last.
+    is_answered: bool,
     number: u64,
     given_up: oneshot::Receiver<()>,
     places: Arc<Mutex<Places>>,
@@ -270,10 +267,21 @@ impl Guarded {
 
     fn sent(&mut self, written: &Poll<io::Result<usize>>) {
         if matches!(written, Poll::Ready(Ok(bytes)) if *bytes > 0) {
-            let until = Instant::now() + self.next;
+            let until = Instant::now() + self.limits.next;
             self.deadline.as_mut().reset(until);
+            self.is_answered = true;
             lock(&self.places).note(self.number, false);
         }
+    }
+
+    /// It asks: once after each answer that gives it time, so that bytes which trickle in give none.
+    fn asked(&mut self) {
+        if std::mem::take(&mut self.is_answered) {
+            let until = Instant::now() + self.limits.first;
+            let until = until.max(self.deadline.deadline());
+            self.deadline.as_mut().reset(until);
+        }
+        lock(&self.places).note(self.number, true);
     }
 }
 
@@ -287,7 +295,7 @@ impl AsyncRead for Guarded {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            lock(&self.places).note(self.number, true);
+            self.asked();
         }
         read
     }
@@ -346,6 +354,7 @@ mod tests {
         let app = Router::new()
             .route("/", get(|| async { "here" }))
             .route("/me", get(whose))
+            .route("/late", get(late))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         serve(listener, app, limits).unwrap();
         address
@@ -498,9 +507,55 @@ mod tests {
             "the other address keeps its own"
         );
         // All addresses of one network of IPv6 are one.
-        let ip = |text: &str| group(text.parse().unwrap());
+        let ip = |text: &str| ClientAddress(text.parse().unwrap()).group();
         assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3"));
         assert_eq!(ip("::ffff:192.0.2.1"), few);
+    }
+
+    async fn late() -> &'static str {
+        sleep(Duration::from_millis(300)).await;
+        "late"
+    }
+
+    /// Reads until an answer has ended with some text, or the connection with what there was.
+    fn answer_until(client: &mut Client, end: &str) -> String {
+        let mut text = String::new();
+        let mut part = [0; 512];
+        while !text.ends_with(end) {
+            match client.read(&mut part) {
+                Ok(bytes) if bytes > 0 => {
+                    text.push_str(std::str::from_utf8(&part[..bytes]).unwrap())
+                }
+                _ => break,
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn silence_between_requests_is_not_taken_from_the_next_one_and_bytes_give_no_time() {
+        let address = start(Limits {
+            connections_max: 4,
+            first: Duration::from_millis(600),
+            next: Duration::from_millis(400),
+        });
+        let mut client = Client::connect(address).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let ask = |client: &mut Client| {
+            write!(client, "GET /late HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            answer_until(client, "late")
+        };
+        assert!(ask(&mut client).ends_with("late"));
+        std::thread::sleep(Duration::from_millis(250));
+        assert!(ask(&mut client).ends_with("late"), "cut without an answer");
+        // What follows is a request that never ends.
+        let began = std::time::Instant::now();
+        while began.elapsed() < Duration::from_secs(20) && client.write_all(b"G").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "it trickles on");
     }
 
     async fn whose(Extension(ClientAddress(address)): Extension<ClientAddress>) -> String {

@@ -22,6 +22,9 @@ pub(crate) const QUEUE_MAX: usize = 1_024;
 /// Votes that wait for a disk to take their marks; beyond them nothing is signed any more.
 const BEHIND_MAX: usize = 1_024;
 
+/// A commit that takes longer is slow: marks are reserved about this long before their slot begins.
+const SLOW: Duration = Duration::from_millis(500);
+
 /// How long a failed reservation rests before it is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -42,8 +45,10 @@ pub(crate) struct SignerCounters {
     pub(crate) refused: AtomicU64,
     /// Commits that failed.
     pub(crate) failed: AtomicU64,
-    /// Longest commit, in nanoseconds.
+    /// Longest commit since the start, in nanoseconds.
     pub(crate) commit_ns_max: AtomicU64,
+    /// Slow commits.
+    pub(crate) slow: AtomicU64,
     /// Whether the last commit failed: the node can do no duty.
     pub(crate) broken: AtomicBool,
     /// Whether the thread has ended: nothing is signed any more.
@@ -218,10 +223,13 @@ impl Clerk {
         let slot = self.retry.take().map_or(slot, |failed| failed.max(slot));
         let began = Instant::now();
         let reserved = self.store.reserve_slot(slot, (self.clock_ms)());
-        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = began.elapsed();
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counters
             .commit_ns_max
-            .fetch_max(took, Ordering::Relaxed);
+            .fetch_max(nanos, Ordering::Relaxed);
+        let slow = u64::from(took > SLOW);
+        self.counters.slow.fetch_add(slow, Ordering::Relaxed);
         self.note(reserved.is_ok());
         if reserved.is_err() {
             self.retry = Some(slot);
@@ -485,6 +493,7 @@ mod tests {
             *lanes.0.lock().unwrap() == [JobId(1)]
         });
         assert!(began.elapsed() >= Duration::from_secs(1));
+        assert_eq!(signer.counters().slow.load(Ordering::Relaxed), 1);
         sync_ms.store(0, Ordering::Relaxed);
         full.store(true, Ordering::Relaxed);
         signer.reserve(Slot(1));

@@ -57,8 +57,8 @@ pub use metrics::text as metrics_text;
 pub use metrics::{CONTENT_TYPE, Labels, Page, labels};
 pub(crate) use metrics::{PLAIN_CONTENT_TYPE, plain};
 pub use slots::{CollectionRecord, CommitteeRecord, SLOTS_MAX, SlotRecord};
-pub(crate) use stream::{ATTESTATION, LIMITS as STREAM_LIMITS, bitlist, hex};
-pub use stream::{BEACON_TOPICS, LEAN_TOPICS, Streams};
+pub(crate) use stream::{ATTESTATION, LIMITS as STREAM_LIMITS, hex};
+pub use stream::{BEACON_TOPICS, LEAN_TOPICS, Streams, bitlist};
 pub use summary::{DutyCounts, JobCounts, Summary, TimesMs, TopicCounts};
 pub(crate) use totals::Ratio;
 

@@ -220,8 +220,10 @@ async fn live(
     finish(args, &last)
 }
 
-/// Leaves the last figures of a node.
+/// Leaves the last figures of a node, and no word of where it was: another process may listen there.
 fn finish(args: &Args, last: &Summary) -> Result<()> {
+    // The figures come all the same if it is gone already.
+    let _ = std::fs::remove_file(args.data_dir.join("ready.json"));
     let last = last.with_memory();
     let text = serde_json::to_string_pretty(&last)?;
     write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;

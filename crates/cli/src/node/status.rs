@@ -11,7 +11,7 @@ use alphorn_node::telemetry::{DutyCounts, Summary};
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Peers that are listed at most.
 const PEERS_MAX: usize = 16;
@@ -35,9 +35,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let address = match (&args.api, &args.data_dir) {
-        (Some(address), _) => *address,
-        (None, Some(folder)) => address_of(folder)?,
+    let (address, name) = match (&args.api, &args.data_dir) {
+        (Some(address), _) => (*address, None),
+        (None, Some(folder)) => told_in(folder).map(|(address, name)| (address, Some(name)))?,
         (None, None) => return Err(anyhow!("--api or --data-dir must be given").into()),
     };
     let api = Api {
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let summary: Summary = serde_json::from_value(get("/alphorn/v0/summary")?)
         .with_context(|| format!("http://{address}: a summary of another version"))?;
+    check_name(name.as_deref(), &summary.name, address)?;
     let peers = get("/alphorn/v0/peers")?;
     let sink = args.common.sink();
     sink.say(&shown(&summary, &health, &peers, address));
@@ -65,13 +66,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Where the node of a data folder has its interface.
-fn address_of(folder: &std::path::Path) -> Result<SocketAddr> {
+/// Where the node of a data folder has its interface, and its name.
+fn told_in(folder: &Path) -> Result<(SocketAddr, String)> {
     let path = folder.join("ready.json");
+    if folder.is_dir() && !path.exists() {
+        let why = format!("no node runs: there is no {}", path.display());
+        return Err(Error::Check(why));
+    }
     let told: Value = read(&path)?;
     let address = told["api"].as_str().unwrap_or_default();
     let address = address.parse();
-    Ok(address.with_context(|| format!("{}: api", path.display()))?)
+    let address = address.with_context(|| format!("{}: api", path.display()))?;
+    Ok((
+        address,
+        told["name"].as_str().unwrap_or_default().to_owned(),
+    ))
+}
+
+/// Refuses to take another node for the one of a data folder: one that was killed leaves its `ready.json`,
+/// and its port to whoever comes next.
+fn check_name(wanted: Option<&str>, found: &str, address: SocketAddr) -> Result<()> {
+    match wanted {
+        Some(wanted) if wanted != found => Err(Error::Check(format!(
+            "no node {wanted} answers: at {address} is {found}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What a health answer says: a status, and the body, which may have reasons.
@@ -165,6 +185,30 @@ fn peers_table(summary: &Summary, peers: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_node_where_this_one_was_is_not_taken_for_it() {
+        let address: SocketAddr = ([127, 0, 0, 1], 5052).into();
+        assert!(check_name(Some("node-0"), "node-0", address).is_ok());
+        assert!(
+            check_name(None, "node-1", address).is_ok(),
+            "asked by address"
+        );
+        assert!(matches!(
+            check_name(Some("node-0"), "node-1", address),
+            Err(Error::Check(why)) if why.contains("node-1")
+        ));
+        // A folder of a node that has ended says nothing of where it was.
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            told_in(folder.path()),
+            Err(Error::Check(why)) if why.contains("no node runs")
+        ));
+        let ready = r#"{"api": "127.0.0.1:5052", "name": "node-0"}"#;
+        std::fs::write(folder.path().join("ready.json"), ready).unwrap();
+        let told = told_in(folder.path());
+        assert!(told.is_ok_and(|told| told == (address, "node-0".to_owned())));
+    }
 
     #[test]
     fn a_node_is_shown_with_why_it_is_not_well() {

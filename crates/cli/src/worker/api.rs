@@ -17,7 +17,7 @@
 use super::ask::{Format, Name, Refused, Who, aside, bad, body, missing, query};
 use super::job::{ENTRIES_MAX, Job, Kind, Work};
 use super::metrics::metrics;
-use super::record::Record;
+use super::record::{Record, Told};
 use super::registry::{Digest, Registry, proofs};
 use super::service::{Schedule, Service, check_name};
 use super::{json as texts, ssz};
@@ -268,15 +268,12 @@ async fn submit(
     if wait_ms > 0 {
         service.wait(number, wait_ms).await;
     }
-    let book = service.book();
-    let record = book
-        .get(number)
-        .ok_or_else(|| missing("such job any more"))?;
-    let code = match record.is_over() || !is_new {
+    let (is_over, told) = state_of(&service, number)?;
+    let code = match is_over || !is_new {
         true => StatusCode::OK,
         false => StatusCode::ACCEPTED,
     };
-    Ok((code, Json(book.json(record, Instant::now()))).into_response())
+    Ok((code, told).into_response())
 }
 
 #[derive(Deserialize)]
@@ -293,18 +290,19 @@ fn of_job<T>(
     id: &str,
     read: impl FnOnce(&Record) -> T,
 ) -> Result<T, Refused> {
-    let book = service.book();
-    let found = book.find(who, id);
+    let mut book = service.book();
+    let found = book.find(who, id, Instant::now());
     let found = found.ok_or_else(|| missing(&format!("job {id:?}: it may be forgotten")))?;
     Ok(read(found))
 }
 
-fn state_of(service: &Service, number: u64) -> Result<Json<Value>, Refused> {
+/// Whether a job has ended, and its state.
+fn state_of(service: &Service, number: u64) -> Result<(bool, Told), Refused> {
     let book = service.book();
     let record = book
         .get(number)
         .ok_or_else(|| missing("such job any more"))?;
-    Ok(Json(book.json(record, Instant::now())))
+    Ok((record.is_over(), book.told(record, Instant::now())))
 }
 
 async fn job(
@@ -312,19 +310,18 @@ async fn job(
     Who(who): Who,
     Name(id): Name,
     asked: Result<Query<WaitQuery>, QueryRejection>,
-) -> Result<Json<Value>, Refused> {
+) -> Result<Told, Refused> {
     let wait_ms = query(asked)?.wait_ms.min(super::service::WAIT_MS_MAX);
     let number = of_job(&service, &who, &id, Record::number)?;
     if wait_ms > 0 {
         service.wait(number, wait_ms).await;
     }
-    state_of(&service, number)
+    state_of(&service, number).map(|(_, told)| told)
 }
 
 async fn jobs(State(service): Shared, Who(who): Who) -> Json<Value> {
-    let (book, now) = (service.book(), Instant::now());
-    let all = book.of_client(&who).map(|one| book.json(one, now));
-    Json(json!({"jobs": all.collect::<Vec<Value>>()}))
+    let jobs = service.book().facts(&who, Instant::now());
+    Json(json!({"jobs": jobs}))
 }
 
 /// Cancels a job that is under way, and forgets one that has ended.
@@ -335,7 +332,7 @@ async fn give_up(
 ) -> Result<Response, Refused> {
     let what = |record: &Record| (record.number(), record.is_over(), record.cancel);
     let (number, is_over, session) = of_job(&service, &who, &id, what)?;
-    let last = state_of(&service, number)?;
+    let (_, last) = state_of(&service, number)?;
     if is_over {
         service.book().forget(number);
         return Ok((StatusCode::OK, last).into_response());
@@ -368,10 +365,12 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let lines = of_job(&service, &who, &id, |record| record.events.clone())?;
-    let stream = follow(lines, &service.readers, &headers, Wanted::All);
+    let max = service.readers_max();
+    let own = service.readers.named(&who, max);
+    let stream = follow(lines, &own, &headers, Wanted::All);
     stream.ok_or_else(|| {
-        let why = "too many clients read events".to_owned();
-        (StatusCode::SERVICE_UNAVAILABLE, why).into()
+        let why = format!("{max} of your streams of events are open");
+        (StatusCode::TOO_MANY_REQUESTS, why).into()
     })
 }
 
@@ -380,7 +379,7 @@ async fn proof(State(service): Shared, Who(who): Who, Name(id): Name) -> Result<
     match of_job(&service, &who, &id, what)? {
         (_, Some(proof)) => {
             let media = [(header::CONTENT_TYPE, "application/octet-stream")];
-            Ok((media, proof.to_vec()).into_response())
+            Ok((media, proof).into_response())
         }
         (true, None) => Err(missing(&format!("proof: job {id} made none"))),
         (false, None) => {

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::OwnedSemaphorePermit;
 
+/// Bytes of what an error says at most: it may quote what was sent, which is as long as a body may be.
+const MESSAGE_BYTES_MAX: usize = 1 << 10;
+
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -34,7 +37,13 @@ impl IntoResponse for Refused {
 }
 
 impl From<Problem> for Refused {
-    fn from((code, why): Problem) -> Self {
+    fn from((code, mut why): Problem) -> Self {
+        if why.len() > MESSAGE_BYTES_MAX {
+            let mut ends = (0..=MESSAGE_BYTES_MAX).rev();
+            let end = ends.find(|end| why.is_char_boundary(*end));
+            why.truncate(end.unwrap_or(0));
+            why.push('…');
+        }
         let answer = problem(code, why);
         Refused(Box::new(match code {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {

@@ -5,12 +5,12 @@
 //! number; one that has nothing under way makes room for a new one.
 
 use super::job::{Kind, Output};
-use super::record::{Events, Record, State, ending};
+use super::record::{Events, Record, State, Told, ending};
 use super::registry::{Digest, Registry};
 use alphorn_scheme::{Class, JobId, SessionId};
 use alphorn_worker::{Finished, Running};
 use axum::http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Limits {
     pub(super) registry_keys_max: usize,
     /// Jobs that have ended and are remembered.
     pub(super) ended_max: usize,
-    /// Bytes of their results.
+    /// Bytes of their results: proofs and verdicts.
     pub(super) result_bytes_max: usize,
     /// How long they are remembered.
     pub(super) keep: Duration,
@@ -51,6 +51,7 @@ struct Client {
     /// Its jobs that have ended, the oldest first.
     ended: VecDeque<u64>,
     ended_bytes: usize,
+    /// When it asked for something last, or a job of it ended.
     used: Instant,
 }
 
@@ -275,22 +276,27 @@ impl Book {
             events: Events::new(self.instance ^ number),
             over: watch::Sender::new(false),
         };
-        record
-            .events
-            .push("queued", &record.json(self.instance, now), false);
+        let told = record.told(self.instance, now);
+        record.events.push("queued", told, false);
         self.by_job.insert(job, number);
         self.records.insert(number, record);
         number
     }
 
-    /// A job of a client, by the name that the service gave it.
-    pub(super) fn find(&self, client: &str, id: &str) -> Option<&Record> {
+    /// A job of a client, by the name that the service gave it. Who asks for one uses its share.
+    pub(super) fn find(&mut self, client: &str, id: &str, now: Instant) -> Option<&Record> {
         let (instance, number) = id.split_once('-')?;
         if u64::from_str_radix(instance, 16) != Ok(self.instance) {
             return None;
         }
         let record = self.records.get(&number.parse().ok()?)?;
-        (record.client == client).then_some(record)
+        if record.client != client {
+            return None;
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.used = now;
+        }
+        Some(record)
     }
 
     /// The job with a number.
@@ -298,9 +304,15 @@ impl Book {
         self.records.get(&number)
     }
 
-    /// The state of a job in JSON.
-    pub(super) fn json(&self, record: &Record, now: Instant) -> Value {
-        record.json(self.instance, now)
+    /// The state of a job.
+    pub(super) fn told(&self, record: &Record, now: Instant) -> Told {
+        record.told(self.instance, now)
+    }
+
+    /// The states of a client's jobs, without lists: those of hundreds of jobs have millions of values.
+    pub(super) fn facts(&self, client: &str, now: Instant) -> Vec<Map<String, Value>> {
+        let own = self.of_client(client);
+        own.map(|record| record.facts(self.instance, now)).collect()
     }
 
     /// The jobs of a client.
@@ -328,10 +340,10 @@ impl Book {
             };
             let begins = matches!(record.state, State::Queued);
             record.state = State::Running(*one);
-            let state = record.json(self.instance, now);
+            let state = record.told(self.instance, now);
             match begins {
-                true => record.events.push("running", &state, false),
-                false => record.events.push("progress", &state, true),
+                true => record.events.push("running", state, false),
+                false => record.events.push("progress", state, true),
             }
         }
     }
@@ -347,11 +359,9 @@ impl Book {
             .ended
             .entry((record.kind.name(), ending.state))
             .or_default() += 1;
-        let bytes = ending.proof.as_ref().map_or(0, |proof| proof.len());
+        let bytes = ending.bytes();
         record.state = State::Ended(ending);
-        record
-            .events
-            .push("ended", &record.json(self.instance, now), false);
+        record.events.end(record.told(self.instance, now));
         record.over.send_replace(true);
         let (number, client, live_bytes) = (record.number, record.client.clone(), record.bytes);
         if let Some(client) = self.clients.get_mut(&client) {
@@ -359,6 +369,8 @@ impl Book {
             client.live_bytes -= live_bytes;
             client.ended.push_back(number);
             client.ended_bytes += bytes;
+            // It has had no turn yet to fetch what it waited for, so it is not the first to make room.
+            client.used = now;
         }
         self.forget_ended(&client, now);
     }
@@ -371,16 +383,15 @@ impl Book {
         };
         while let Some(number) = client.ended.front() {
             let record = self.records.get(number);
-            let age = record.and_then(Record::ended_at);
-            let age = age.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
+            let ending = record.and_then(Record::ending);
+            let age = ending.map(|ending| now.saturating_duration_since(ending.at));
+            let age = age.unwrap_or(Duration::MAX);
             // The last result stays however long it is: its client has not had a turn to fetch it.
             let is_long = client.ended_bytes > limits.result_bytes_max && client.ended.len() > 1;
             if age < limits.keep && client.ended.len() <= limits.ended_max && !is_long {
                 break;
             }
-            let bytes = record
-                .and_then(Record::proof)
-                .map_or(0, |proof| proof.len());
+            let bytes = record.map_or(0, Record::kept_bytes);
             self.records.remove(number);
             client.ended_bytes -= bytes;
             client.ended.pop_front();
@@ -402,7 +413,7 @@ impl Book {
         };
         if let Some(client) = self.clients.get_mut(&record.client) {
             client.ended.retain(|one| *one != number);
-            client.ended_bytes -= record.proof().map_or(0, |proof| proof.len());
+            client.ended_bytes -= record.kept_bytes();
         }
     }
 }

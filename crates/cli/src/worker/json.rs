@@ -1,11 +1,18 @@
 //! Bodies of requests in JSON: the fields of the SSZ containers, bytes in hexadecimal after `0x`,
 //! participants as ascending positions.
+//!
+//! A list ends where it has more than is ever taken: an empty text of three bytes would take eight times
+//! as many in memory, before anything is known of its number.
 
-use super::job::{Entry, Kind, Votes, Work};
+use super::job::{ENTRIES_MAX, Entry, Kind, Votes, Work};
 use super::ssz::{self, Lookup};
 use alphorn_types::Bitfield;
+use alphorn_xmss::COMMITTEE_MAX;
 use axum::body::Bytes;
-use serde::Deserialize;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,7 +20,9 @@ struct VotesText {
     registry: String,
     slot: u64,
     message: String,
+    #[serde(deserialize_with = "members")]
     participants: Vec<u32>,
+    #[serde(deserialize_with = "members")]
     signatures: Vec<String>,
 }
 
@@ -23,6 +32,7 @@ struct EntryText {
     registry: String,
     slot: u64,
     message: String,
+    #[serde(deserialize_with = "members")]
     participants: Vec<u32>,
     #[serde(default)]
     proof_data: String,
@@ -31,12 +41,14 @@ struct EntryText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EntriesText {
+    #[serde(deserialize_with = "few")]
     entries: Vec<EntryText>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BundledText {
+    #[serde(deserialize_with = "few")]
     entries: Vec<EntryText>,
     proof_data: String,
 }
@@ -48,7 +60,41 @@ pub(super) struct RegistryText {
     pub(super) set: String,
     #[serde(default)]
     pub(super) number: u32,
+    #[serde(deserialize_with = "members")]
     pub(super) keys: Vec<String>,
+}
+
+/// A list of at most so many.
+struct AtMost<T>(usize, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {}", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(one) = seq.next_element()? {
+            if list.len() == self.0 {
+                let max = self.0;
+                return Err(A::Error::custom(format!("more than {max} in a list")));
+            }
+            list.push(one);
+        }
+        Ok(list)
+    }
+}
+
+/// Something of the members of a registry.
+fn members<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(AtMost(COMMITTEE_MAX as usize, PhantomData))
+}
+
+/// The entries of a job.
+fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    from.deserialize_seq(AtMost(ENTRIES_MAX, PhantomData))
 }
 
 /// Bytes in hexadecimal after `0x`.

@@ -6,8 +6,12 @@ use alphorn_dashboard::Live;
 use alphorn_scheme::{Outcome, SessionId};
 use alphorn_types::trace::{Batch, Lines, RingLimits};
 use alphorn_worker::{Finished, Running};
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -16,8 +20,48 @@ use tokio::sync::watch;
 pub(super) struct Ending {
     pub(super) state: &'static str,
     pub(super) at: Instant,
-    details: Map<String, Value>,
-    pub(super) proof: Option<Arc<Vec<u8>>>,
+    /// A few fields of a bounded length.
+    facts: Map<String, Value>,
+    /// Verdicts, which are as many as there were inputs: an object in JSON, since the values of its lists
+    /// take several times as much.
+    lists: Option<Arc<str>>,
+    pub(super) proof: Option<Bytes>,
+}
+
+impl Ending {
+    /// What is kept of it: the proof, and the verdicts here and in the event that tells of the end.
+    pub(super) fn bytes(&self) -> usize {
+        let lists = self.lists.as_ref().map_or(0, |lists| lists.len());
+        self.proof.as_ref().map_or(0, Bytes::len) + 2 * lists
+    }
+}
+
+/// The state of a job as one who asks is told it.
+pub(super) struct Told {
+    facts: Map<String, Value>,
+    lists: Option<Arc<str>>,
+}
+
+impl Told {
+    /// An object in JSON. It can be long, so it is not made while the book is locked.
+    pub(super) fn text(self) -> String {
+        let mut text = Value::Object(self.facts).to_string();
+        let lists = self.lists.as_deref();
+        if let Some(fields) = lists.and_then(|lists| lists.strip_prefix('{')) {
+            // Two objects, neither of them empty and with other fields each, become one.
+            text.pop();
+            text.push(',');
+            text.push_str(fields);
+        }
+        text
+    }
+}
+
+impl IntoResponse for Told {
+    fn into_response(self) -> Response {
+        let media = [(header::CONTENT_TYPE, "application/json")];
+        (media, self.text()).into_response()
+    }
 }
 
 /// How a job is.
@@ -47,7 +91,10 @@ pub(super) struct Record {
 }
 
 /// The lines of a job's stream of events: all of them for a reader that comes late.
-pub(super) struct Events(Mutex<Lines>);
+pub(super) struct Events {
+    lines: Mutex<Lines>,
+    is_over: AtomicBool,
+}
 
 impl Live for Events {
     fn instance(&self) -> u64 {
@@ -68,6 +115,10 @@ impl Live for Events {
     fn after(&self, position: u64, lines_max: usize) -> Batch {
         self.lines().after(position, lines_max)
     }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
 }
 
 /// A few states, and the last signs of progress.
@@ -81,15 +132,24 @@ const EVENTS: RingLimits = RingLimits {
 
 impl Events {
     pub(super) fn new(instance: u64) -> Arc<Self> {
-        Arc::new(Events(Mutex::new(Lines::new(instance, EVENTS))))
+        Arc::new(Events {
+            lines: Mutex::new(Lines::new(instance, EVENTS)),
+            is_over: AtomicBool::new(false),
+        })
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, kind: &'static str, what: &Value, is_high: bool) {
-        self.lines().push(kind, &what.to_string(), is_high);
+    pub(super) fn push(&self, kind: &'static str, told: Told, is_high: bool) {
+        self.lines().push(kind, &told.text(), is_high);
+    }
+
+    /// The last line: nobody needs a place to wait for more.
+    pub(super) fn end(&self, told: Told) {
+        self.push("ended", told, false);
+        self.is_over.store(true, Ordering::Release);
     }
 }
 
@@ -106,34 +166,42 @@ impl Record {
         self.session.as_deref() == Some(session)
     }
 
+    pub(super) fn ending(&self) -> Option<&Ending> {
+        match &self.state {
+            State::Ended(ending) => Some(ending),
+            State::Queued | State::Running(_) => None,
+        }
+    }
+
     /// The proof that it made.
-    pub(super) fn proof(&self) -> Option<&Arc<Vec<u8>>> {
-        match &self.state {
-            State::Ended(ending) => ending.proof.as_ref(),
-            State::Queued | State::Running(_) => None,
+    pub(super) fn proof(&self) -> Option<&Bytes> {
+        self.ending().and_then(|ending| ending.proof.as_ref())
+    }
+
+    /// What is kept of its end.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.ending().map_or(0, Ending::bytes)
+    }
+
+    /// Its whole state.
+    pub(super) fn told(&self, instance: u64, now: Instant) -> Told {
+        Told {
+            facts: self.facts(instance, now),
+            lists: self.ending().and_then(|ending| ending.lists.clone()),
         }
     }
 
-    pub(super) fn ended_at(&self) -> Option<Instant> {
-        match &self.state {
-            State::Ended(ending) => Some(ending.at),
-            State::Queued | State::Running(_) => None,
-        }
-    }
-
-    pub(super) fn json(&self, instance: u64, now: Instant) -> Value {
-        let mut state = json!({
-            "id": format!("{instance:016x}-{}", self.number),
-            "kind": self.kind.name(),
-            "name": self.name,
-            "session": self.session,
-            "inputs": self.inputs,
-            "age_ms": millis(now.saturating_duration_since(self.accepted)),
-        });
-        let Some(fields) = state.as_object_mut() else {
-            return state;
-        };
+    /// Its state without lists of verdicts.
+    pub(super) fn facts(&self, instance: u64, now: Instant) -> Map<String, Value> {
+        let mut fields = Map::new();
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+        put("id", json!(format!("{instance:016x}-{}", self.number)));
+        put("kind", json!(self.kind.name()));
+        put("name", json!(self.name));
+        put("session", json!(self.session));
+        put("inputs", json!(self.inputs));
+        let age = now.saturating_duration_since(self.accepted);
+        put("age_ms", json!(millis(age)));
         match &self.state {
             State::Queued => {
                 put("state", json!("queued"));
@@ -147,10 +215,10 @@ impl Record {
             }
             State::Ended(ending) => {
                 put("state", json!(ending.state));
-                fields.extend(ending.details.clone());
+                fields.extend(ending.facts.clone());
             }
         }
-        state
+        fields
     }
 }
 
@@ -161,13 +229,13 @@ fn millis(time: Duration) -> u64 {
 /// What is reported of a job's end.
 pub(super) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) -> Ending {
     let timing = finished.timing;
-    let mut details = Map::new();
-    let mut put = |name: &str, value: Value| details.insert(name.to_owned(), value);
+    let mut facts = Map::new();
+    let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
     put("late", json!(finished.late));
     put("queued_ms", json!(timing.queued_ns / 1_000_000));
     put("ran_ms", json!(timing.ran_ns / 1_000_000));
     put("cpu_ms", json!(timing.cpu_ns / 1_000_000));
-    let mut proof = None;
+    let (mut proof, mut lists) = (None, None);
     let state = match finished.outcome {
         Outcome::Done(output) => {
             let leftover = finished.leftover as usize;
@@ -180,26 +248,26 @@ pub(super) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) ->
                     let digest = Sha256::digest(&bytes);
                     put("proof_bytes", json!(bytes.len()));
                     put("proof_sha256", json!(format!("0x{}", hex::encode(digest))));
-                    proof = Some(Arc::new(bytes));
+                    proof = Some(bytes.into());
                 }
                 Output::Verdicts(refused) => {
                     let valid: Vec<bool> = refused.iter().map(Option::is_none).collect();
-                    put("valid", json!(valid));
-                    put("reasons", json!(refused));
+                    let bad = valid.iter().filter(|valid| !**valid).count();
+                    put("bad_count", json!(bad));
+                    lists = Some(json!({"valid": valid, "reasons": refused}));
                 }
                 Output::Bad(bad) => {
                     put("valid", json!(bad.is_empty()));
-                    put("bad", json!(bad.iter().map(|(i, _)| i).collect::<Vec<_>>()));
-                    put(
-                        "reasons",
-                        json!(bad.iter().map(|(_, why)| why).collect::<Vec<_>>()),
-                    );
+                    put("bad_count", json!(bad.len()));
+                    let (bad, why): (Vec<usize>, Vec<String>) = bad.into_iter().unzip();
+                    lists = Some(json!({"bad": bad, "reasons": why}));
                 }
             }
             "done"
         }
         Outcome::Invalid(bad) => {
-            put("bad", json!(bad));
+            put("bad_count", json!(bad.len()));
+            lists = Some(json!({"bad": bad}));
             if finished.crasher {
                 put("crasher", json!(true));
             }
@@ -216,7 +284,8 @@ pub(super) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) ->
     Ending {
         state,
         at: now,
-        details,
+        facts,
+        lists: lists.map(|lists: Value| lists.to_string().into()),
         proof,
     }
 }

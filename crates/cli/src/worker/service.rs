@@ -2,7 +2,7 @@
 
 use super::book::{Asked, Book, Limits, Problem, digest_of, priority};
 use super::job::{Env, Job};
-use alphorn_dashboard::Clients;
+use alphorn_dashboard::{CLIENTS_MAX, Clients};
 use alphorn_exec::Backend;
 use alphorn_scheme::{Class, Group, SessionId};
 use alphorn_types::{Slot, Time};
@@ -183,6 +183,11 @@ impl Service {
 
     pub(super) fn worker(&self) -> &Worker<Job> {
         &self.worker
+    }
+
+    /// Streams of events that a client may have open: its share of the places that there are.
+    pub(super) fn readers_max(&self) -> usize {
+        (CLIENTS_MAX / self.limits.clients_max).max(1)
     }
 
     /// Notes the ends of jobs as they come, and the progress of those that run.

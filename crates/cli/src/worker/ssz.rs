@@ -31,6 +31,7 @@
 
 use super::job::{About, ENTRIES_MAX, Entry, Kind, Votes, Work};
 use super::registry::{Digest, Registry};
+use alphorn_node::telemetry::bitlist;
 use alphorn_types::{Bitfield, Reader, Writer};
 use alphorn_xmss::EVIDENCE_BYTES_MAX;
 use axum::body::Bytes;
@@ -246,14 +247,6 @@ fn participants(bytes: &[u8], members: usize) -> Result<Bitfield, String> {
     Ok(field)
 }
 
-fn put_participants(w: &mut Writer, participants: &Bitfield) {
-    let len = participants.len();
-    let mut bytes = participants.to_bytes();
-    bytes.resize(len / 8 + 1, 0);
-    bytes[len / 8] |= 1 << (len % 8);
-    w.bytes(&bytes);
-}
-
 fn read_about(bytes: &[u8], lookup: Lookup<'_>) -> Result<About, String> {
     let mut r = Reader::new(bytes);
     let mut read = || Ok::<_, alphorn_types::DecodeError>((r.array()?, r.u64()?, r.array()?));
@@ -340,7 +333,7 @@ pub(super) fn encode(work: &Work) -> Vec<u8> {
             let fixed = ABOUT_BYTES + 2 * OFFSET_BYTES;
             w.u32(fixed as u32);
             w.u32((fixed + bits) as u32);
-            put_participants(&mut w, &votes.participants);
+            w.bytes(&bitlist(&votes.participants));
             w.bytes(&votes.signatures);
         }
         Work::Merge(entries) | Work::Bundle(entries) | Work::Verify(entries) => {
@@ -372,7 +365,7 @@ fn put_entries(w: &mut Writer, entries: &[Entry]) {
         w.u32((ABOUT_BYTES + OFFSET_BYTES) as u32);
         w.u32(2 * OFFSET_BYTES as u32);
         w.u32((2 * OFFSET_BYTES + bits(entry)) as u32);
-        put_participants(w, &entry.participants);
+        w.bytes(&bitlist(&entry.participants));
         w.bytes(&entry.proof);
     }
 }

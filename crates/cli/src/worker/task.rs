@@ -190,6 +190,13 @@ impl Task for Job {
         )
     }
 
+    fn verifies(&self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::VerifySignatures | Kind::Verify | Kind::VerifyBundle
+        )
+    }
+
     /// Kind, the registries with their keys, and the body as clients send it.
     fn encode(&self) -> Option<Vec<u8>> {
         let body = ssz::encode(&self.work);

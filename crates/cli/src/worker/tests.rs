@@ -21,6 +21,8 @@ use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+mod shares;
+
 const MEMBERS: u32 = 6;
 const SET: Set = Set::Test;
 
@@ -502,6 +504,16 @@ fn a_job_is_cut_only_where_its_client_allows_it() {
     assert!(verify.prefix(1).is_none());
 }
 
+/// What only verifies is given its time, and where it is slow its inputs are not to blame.
+#[test]
+fn jobs_that_verify_say_so() {
+    for work in works() {
+        let job = Job { work, cut: false };
+        let verifies = job.kind().name().starts_with("verify");
+        assert_eq!(job.verifies(), verifies, "{}", job.kind().name());
+    }
+}
+
 #[test]
 fn a_registry_is_of_whole_keys_that_are_some() {
     let keys = &WORLD.registry.keys;
@@ -566,8 +578,9 @@ fn hand_in(book: &mut Book, asked: Asked, job: u64) -> Result<u64, StatusCode> {
     Ok(number)
 }
 
-fn finish(book: &mut Book, job: u64, bytes: usize, now: Instant) {
-    let finished = Finished {
+/// The end of a job that made a proof of so many bytes.
+fn finished(job: u64, bytes: usize) -> Finished<Output> {
+    Finished {
         job: JobId(job),
         session: session(job as u32),
         group: Group::of_slot(Slot(0)),
@@ -577,8 +590,11 @@ fn finish(book: &mut Book, job: u64, bytes: usize, now: Instant) {
         crasher: false,
         timing: Timing::default(),
         run: None,
-    };
-    book.end(finished, now);
+    }
+}
+
+fn finish(book: &mut Book, job: u64, bytes: usize, now: Instant) {
+    book.end(finished(job, bytes), now);
 }
 
 #[test]
@@ -655,7 +671,8 @@ fn one_name_is_one_job() {
     assert_eq!(book.named(&asked("a", None, 6)).unwrap(), None);
     // An id is of one life of the service, and of one client.
     let id = format!("{:016x}-{number}", 1);
-    assert!(book.find("a", &id).is_some() && book.find("b", &id).is_none());
+    let now = Instant::now();
+    assert!(book.find("a", &id, now).is_some() && book.find("b", &id, now).is_none());
     for wrong in [
         "",
         "-",
@@ -666,7 +683,7 @@ fn one_name_is_one_job() {
         "1--1",
         &format!("{:016x}-{number}", 2),
     ] {
-        assert!(book.find("a", wrong).is_none(), "{wrong}");
+        assert!(book.find("a", wrong, now).is_none(), "{wrong}");
     }
 }
 
@@ -680,7 +697,7 @@ fn results_are_kept_for_a_while_and_within_their_bounds() {
         number
     };
     let long = hand(&mut book, 1, 5_000, begin);
-    let answer = book.json(book.get(long).unwrap(), begin);
+    let answer = book.get(long).unwrap().facts(1, begin);
     assert_eq!(
         (&answer["state"], &answer["proof_bytes"]),
         (&json!("done"), &json!(5_000))

@@ -251,3 +251,57 @@ fn ids_are_read_as_they_are_written() {
         assert_eq!(parse_event_id(id), None, "{id}");
     }
 }
+
+/// A source that ends.
+struct Ending(Mutex<Ring>, std::sync::atomic::AtomicBool);
+
+impl Live for Ending {
+    fn instance(&self) -> u64 {
+        self.0.instance()
+    }
+
+    fn lag_max(&self) -> u64 {
+        self.0.lag_max()
+    }
+
+    fn snapshot(&self) -> Option<Batch> {
+        self.0.snapshot()
+    }
+
+    fn after(&self, position: u64, lines_max: usize) -> Batch {
+        self.0.after(position, lines_max)
+    }
+
+    fn is_over(&self) -> bool {
+        self.1.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_its_source_and_gives_its_place_back() {
+    let mut ring = Ring::new(10, LIMITS);
+    ring.push(&fault("first")).unwrap();
+    let source = Arc::new(Ending(Mutex::new(ring), false.into()));
+    let clients = Clients::new();
+    let follow_it = |known| {
+        let (sink, body) = clients.admit().unwrap();
+        tokio::spawn(send(source.clone(), sink, known, Wanted::All));
+        body
+    };
+    let mut body = follow_it(None);
+    assert_eq!(ids(&next(&mut body).await), ["1"]);
+    lock(&source.0).push(&fault("last")).unwrap();
+    source.1.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(ids(&next(&mut body).await), ["2"]);
+    assert!(body.next().await.is_none());
+    // Who comes after the end gets what there was.
+    for (known, lines) in [(None, &["1", "2"][..]), (Some(1), &["2"]), (Some(2), &[])] {
+        let mut late = follow_it(known);
+        let mut text = String::new();
+        while let Some(chunk) = late.next().await {
+            text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+        assert_eq!(ids(&text), lines);
+    }
+    assert_eq!(clients.taken(), 0);
+}

@@ -132,6 +132,36 @@ test("known cells have the expected pixels, in light and in dark", async () => {
   }
 });
 
+test("the cursor stays on a map that becomes smaller", async () => {
+  const { url } = await started(0, "none");
+  const { page, wrong, close } = await opened(url);
+  const give = (percents) => page.setInputFiles("#file", { name: "hand.jsonl", mimeType: "text/plain", buffer: Buffer.from(handmade(percents)) });
+  await give([0, 25, 50, 75, 100]);
+  await page.waitForFunction(() => !document.getElementById("heatmap").hidden);
+  await page.locator("#heatmap").focus();
+  await page.keyboard.press("End");
+  await page.waitForFunction(() => /subcommittee 4/.test(document.getElementById("cell").textContent));
+  await give([30, 60]);
+  await page.waitForFunction(() => /subcommittee 1[^]*Collected\s*60 %/.test(document.getElementById("cell").textContent));
+  assert.deepEqual(wrong, []);
+  await close();
+});
+
+test("a server whose places are all taken is asked again", async () => {
+  const { url } = await started(0, "file", trace("small"));
+  const { page, close } = await opened(url);
+  let asked = 0;
+  await page.route("**/dashboard/trace", (route) => {
+    asked += 1;
+    return asked === 1 ? route.fulfill({ status: 503, body: "full" }) : route.continue();
+  });
+  await page.reload();
+  await page.waitForFunction(() => /trying again/.test(document.getElementById("status").textContent));
+  await untilRecords(page, expected.records);
+  assert.equal(asked, 2);
+  await close();
+});
+
 test("the live page and the end of the slider are one state", async () => {
   const recorded = await opened((await started(0, "file", trace("small"))).url);
   const live = await opened((await started(0, "live", SLOTS, 0)).url);

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as format from "../../web/format.js";
+import { within } from "../../web/heatmap.js";
 import { append, emptyLog, emptySet, has, insert, itemsOf, newestOf, sizeOf } from "../../web/log.js";
 import { ordered, Player, STRIDE } from "../../web/player.js";
 import {
@@ -36,6 +37,13 @@ function freeze(value) {
   }
   return value;
 }
+
+test("a cursor stays within its map", () => {
+  const map = { committees: 2, subs: 3 };
+  assert.deepEqual(within(map, { c: 1, s: 2 }), { c: 1, s: 2 });
+  assert.deepEqual(within(map, { c: 5, s: 9 }), { c: 1, s: 2 });
+  assert.deepEqual(within(map, { c: -1, s: -1 }), { c: 0, s: 0 });
+});
 
 test("lines are records, and what is not one is named", () => {
   const read = record("cells", cells(3, 0, [0, 100, 7]), -5);

@@ -8,6 +8,7 @@ use crate::telemetry::{
 };
 use alphorn_proto::slot::SlotClock;
 use alphorn_types::{Slot, Time};
+use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -67,7 +68,8 @@ async fn status(State(api): State<Api>) -> Response {
     .into_response()
 }
 
-/// The checkpoint that was kept last, as another node begins with it.
+/// The checkpoint that was kept last, as another node begins with it. It may have many megabytes, of which
+/// readers have no copies of their own.
 async fn checkpoint(State(api): State<Api>) -> Response {
     let Some(kept) = api.checkpoint.get() else {
         let why = "there is no checkpoint yet: it is kept once 32 slots have become final";
@@ -77,7 +79,7 @@ async fn checkpoint(State(api): State<Api>) -> Response {
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::ETAG, format!("\"{}\"", hex(&kept.digest))),
     ];
-    (headers, kept.bytes.to_vec()).into_response()
+    (headers, Bytes::from_owner(kept.bytes.clone())).into_response()
 }
 
 async fn summary(State(api): State<Api>) -> Response {
@@ -384,7 +386,7 @@ async fn statement(
         _ => return Err(bad(format!("{which:?}, must be first or second"))),
     };
     let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
-    Ok((kind, axum::body::Bytes::from_owner(bytes)).into_response())
+    Ok((kind, Bytes::from_owner(bytes)).into_response())
 }
 
 async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Response {
@@ -403,5 +405,40 @@ async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Response {
         }
         Ok(text) => ([(header::CONTENT_TYPE, PLAIN_CONTENT_TYPE)], plain(&text)).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::{Checkpoint, Latest};
+    use crate::telemetry::{NodeInfo, Streams, Summary, Window};
+    use std::sync::Arc;
+    use tokio::sync::{mpsc, watch};
+
+    #[tokio::test]
+    async fn readers_of_a_checkpoint_share_its_bytes() {
+        let latest = Latest::default();
+        latest.set(Some(Checkpoint::new(Slot(64), Slot(63), vec![7; 1 << 20])));
+        let kept = latest.get().unwrap();
+        let api = Api {
+            summary: watch::channel(Arc::new(Summary::default())).1,
+            window: Window {
+                info: Arc::new(NodeInfo::example()),
+                snapshot: watch::channel(Arc::new(Snapshot::default())).1,
+                streams: Streams::new(1),
+                counted: Arc::default(),
+            },
+            control: mpsc::channel(1).0,
+            token: "secret".into(),
+            clients: alphorn_dashboard::Clients::new(),
+            doctor: Arc::new(Value::Null),
+            checkpoint: latest,
+        };
+        for _ in 0..2 {
+            let body = checkpoint(State(api.clone())).await.into_body();
+            let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            assert_eq!(bytes.as_ptr(), kept.bytes.as_ptr(), "a copy was made");
+        }
     }
 }

@@ -160,7 +160,8 @@ fn lean_checkpoint(checkpoint: &Checkpoint) -> Value {
 
 /// The bits with a one after the last: a bit list as SSZ (consensus-specs, simple-serialize.md)
 /// writes it.
-pub(crate) fn bitlist(bits: &Bitfield) -> Vec<u8> {
+#[must_use]
+pub fn bitlist(bits: &Bitfield) -> Vec<u8> {
     let (mut bytes, len) = (bits.to_bytes(), bits.len());
     bytes.resize(len / 8 + 1, 0);
     bytes[len / 8] |= 1 << (len % 8);

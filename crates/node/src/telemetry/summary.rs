@@ -208,8 +208,11 @@ pub struct Summary {
     pub signing_refused: u64,
     /// Commits that failed: of marks, of blocks.
     pub commits_failed: [u64; 2],
-    /// Longest commits in milliseconds: of marks, of blocks.
+    /// Longest commits since the start in milliseconds: of marks, of blocks.
     pub commit_ms_max: [f64; 2],
+    /// Commits of marks that took more than half a second.
+    #[serde(default)]
+    pub commits_slow: u64,
     /// Whether it aggregates and collects when its validators are selected.
     #[serde(default)]
     pub is_aggregator: bool,
@@ -359,6 +362,7 @@ impl Summary {
         self.commits_failed = [load(&signer.failed), load(&archive.failed)];
         let longest = [load(&signer.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
+        self.commits_slow = load(&signer.slow);
         self.files_rebuilt = load(&archive.rebuilt);
         self.kept_checkpoint_slot = archive.latest.get().map(|kept| kept.slot.0);
     }

@@ -76,6 +76,8 @@ fn health(page: &mut Page, summary: &Summary) {
             = summary.clock_wrong_ms / 1e3;
         gauge "alphorn_clock_peers_ahead_seconds", "Clocks of peers ahead of the time here, their median"
             = summary.clock_peers_ahead_ms.unwrap_or(0.0) / 1e3;
+        total "alphorn_store_slow_commits", "Commits of marks that took more than half a second"
+            = summary.commits_slow;
         total "alphorn_store_rebuilt", "Damaged files of blocks that were set aside and made anew"
             = summary.files_rebuilt;
     }
@@ -122,7 +124,7 @@ fn machine(page: &mut Page, summary: &Summary) {
     let longest = summary.commit_ms_max.map(|ms| ms / 1e3);
     page.gauges(
         "alphorn_store_commit_seconds_max",
-        "Longest commit",
+        "Longest commit since the start",
         by("file", ["safety", "node"].into_iter().zip(longest)),
     );
 }
