@@ -47,6 +47,9 @@ const PROBE_NS: u64 = 10_000_000;
 const SUMMARY_NS: u64 = 250_000_000;
 /// Ended jobs and messages of one turn.
 const TURN_MAX: usize = 64;
+/// How long a node waits for its network to end. A process that ends while its network still dials is ended by a signal:
+/// the cryptography of QUIC (aws-lc) aborts once the process has begun to take down what it locks.
+const NETWORK_END: Duration = Duration::from_secs(2);
 
 /// What an operator may ask of a running node.
 #[derive(Debug)]
@@ -305,7 +308,10 @@ impl<C: Source> Node<C> {
                 },
             }
         }
-        self.end()
+        let (last, mut events) = self.end();
+        let stopped = async { while events.recv().await.is_some() {} };
+        let _ = tokio::time::timeout(NETWORK_END, stopped).await;
+        last
     }
 
     /// Runs what happens in a turn, and counts how long it took.
@@ -525,8 +531,8 @@ impl<C: Source> Node<C> {
         summary
     }
 
-    /// Ends what runs: no duty is begun any more, what was accepted is written.
-    fn end(mut self) -> Arc<Summary> {
+    /// Ends what runs: no duty is begun any more, what was accepted is written. The network ends when its events do.
+    fn end(mut self) -> (Arc<Summary>, Events) {
         let now = self.keep_clock();
         let mut summary = self.summary(now);
         summary.arrivals = self.ports.telemetry.arrivals();
@@ -537,7 +543,7 @@ impl<C: Source> Node<C> {
         self.ports.signer.shutdown();
         self.ports.archive.shutdown();
         self.ports.net.shutdown();
-        summary
+        (summary, self.events)
     }
 }
 

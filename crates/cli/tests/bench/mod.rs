@@ -72,7 +72,10 @@ impl Bench {
         child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
         let output = child.wait_with_output().unwrap();
         Ended {
-            code: output.status.code().unwrap(),
+            code: output
+                .status
+                .code()
+                .unwrap_or_else(|| panic!("{line}: {output:?}")),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }

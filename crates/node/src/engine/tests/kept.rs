@@ -142,18 +142,20 @@ fn votes_are_kept_and_sent_on_however_many_messages_wait() {
     let [posted, brought] = [1, 2].map(|validator| world.vote(Validator(validator)));
     let node = &mut world.nodes[0];
     let own = node.votes[&slot].len();
-    let waiting = &mut node.engine.as_mut().unwrap().messages;
+    let engine = node.engine.as_mut().unwrap();
     for number in 0..10_000 {
-        waiting.insert(Token(u64::MAX - number), posted.clone());
+        let token = Token(u64::MAX - number);
+        engine.await_message(token, posted.topic, &posted.data);
     }
+    // What a peer brings then awaits its verdict like all others.
+    engine.await_message(Token(7), brought.topic, &brought.data);
+    assert!(engine.messages.contains_key(&Token(7)));
     let (reply, mut heard) = oneshot::channel();
     let token = Token(1 << 63);
     node.locals.posted(token, posted.clone(), reply);
     let event = Event::Message(LOCAL, posted.topic, token, posted.data);
     world.push(world.now, 0, event);
-    let event = Event::Message(OTHER, brought.topic, Token(token.0 + 1), brought.data);
-    world.push(world.now, 0, event);
     world.run_until(in_slot(1_100));
     assert_eq!(heard.try_recv(), Ok(Posted::Durable));
-    assert_eq!(world.nodes[0].votes[&slot].len(), own + 2);
+    assert_eq!(world.nodes[0].votes[&slot].len(), own + 1);
 }
