@@ -142,7 +142,7 @@ test("the cursor stays on a map that becomes smaller", async () => {
   await page.keyboard.press("End");
   await page.waitForFunction(() => /subcommittee 4/.test(document.getElementById("cell").textContent));
   await give([30, 60]);
-  await page.waitForFunction(() => /subcommittee 1[^]*Collected\s*60 %/.test(document.getElementById("cell").textContent));
+  await page.waitForFunction(() => /subcommittee 1[^]*Collected\s*60\.0 %/.test(document.getElementById("cell").textContent));
   assert.deepEqual(wrong, []);
   await close();
 });
