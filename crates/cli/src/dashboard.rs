@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Whoever reads then is cut off: an answer that is not read would otherwise keep the process.
+    // Readers are cut off here: an answer that is not read would otherwise keep the process.
     runtime.block_on(crate::stop::asked(false));
     Ok(())
 }

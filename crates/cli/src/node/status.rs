@@ -37,7 +37,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (address, name) = match (&args.api, &args.data_dir) {
         (Some(address), _) => (*address, None),
-        (None, Some(folder)) => told_in(folder).map(|(address, name)| (address, Some(name)))?,
+        (None, Some(folder)) => address_in(folder).map(|(address, name)| (address, Some(name)))?,
         (None, None) => return Err(anyhow!("--api or --data-dir must be given").into()),
     };
     let api = Api {
@@ -67,24 +67,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Where the node of a data folder has its interface, and its name.
-fn told_in(folder: &Path) -> Result<(SocketAddr, String)> {
+fn address_in(folder: &Path) -> Result<(SocketAddr, String)> {
     let path = folder.join("ready.json");
     if folder.is_dir() && !path.exists() {
         let why = format!("no node runs: there is no {}", path.display());
         return Err(Error::Check(why));
     }
-    let told: Value = read(&path)?;
-    let address = told["api"].as_str().unwrap_or_default();
+    let ready: Value = read(&path)?;
+    let address = ready["api"].as_str().unwrap_or_default();
     let address = address.parse();
     let address = address.with_context(|| format!("{}: api", path.display()))?;
     Ok((
         address,
-        told["name"].as_str().unwrap_or_default().to_owned(),
+        ready["name"].as_str().unwrap_or_default().to_owned(),
     ))
 }
 
 /// Refuses to take another node for the one of a data folder: one that was killed leaves its `ready.json`,
-/// and its port to whoever comes next.
+/// and its port to the next process that listens there.
 fn check_name(wanted: Option<&str>, found: &str, address: SocketAddr) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != found => Err(Error::Check(format!(
@@ -201,13 +201,13 @@ mod tests {
         // A folder of a node that has ended says nothing of where it was.
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(
-            told_in(folder.path()),
+            address_in(folder.path()),
             Err(Error::Check(why)) if why.contains("no node runs")
         ));
         let ready = r#"{"api": "127.0.0.1:5052", "name": "node-0"}"#;
         std::fs::write(folder.path().join("ready.json"), ready).unwrap();
-        let told = told_in(folder.path());
-        assert!(told.is_ok_and(|told| told == (address, "node-0".to_owned())));
+        let ready = address_in(folder.path());
+        assert!(ready.is_ok_and(|ready| ready == (address, "node-0".to_owned())));
     }
 
     #[test]

@@ -17,7 +17,7 @@
 use super::ask::{Format, Name, Refused, Who, aside, bad, body, missing, query};
 use super::job::{ENTRIES_MAX, Job, Kind, Work};
 use super::metrics::metrics;
-use super::record::{Record, Told};
+use super::record::{Record, Snapshot};
 use super::registry::{Digest, Registry, proofs};
 use super::service::{Schedule, Service, check_name};
 use super::{json as texts, ssz};
@@ -268,12 +268,12 @@ async fn submit(
     if wait_ms > 0 {
         service.wait(number, wait_ms).await;
     }
-    let (is_over, told) = state_of(&service, number)?;
+    let (is_over, snapshot) = state_of(&service, number)?;
     let code = match is_over || !is_new {
         true => StatusCode::OK,
         false => StatusCode::ACCEPTED,
     };
-    Ok((code, told).into_response())
+    Ok((code, snapshot).into_response())
 }
 
 #[derive(Deserialize)]
@@ -297,12 +297,12 @@ fn of_job<T>(
 }
 
 /// Whether a job has ended, and its state.
-fn state_of(service: &Service, number: u64) -> Result<(bool, Told), Refused> {
+fn state_of(service: &Service, number: u64) -> Result<(bool, Snapshot), Refused> {
     let book = service.book();
     let record = book
         .get(number)
         .ok_or_else(|| missing("such job any more"))?;
-    Ok((record.is_over(), book.told(record, Instant::now())))
+    Ok((record.is_over(), book.snapshot(record, Instant::now())))
 }
 
 async fn job(
@@ -310,13 +310,13 @@ async fn job(
     Who(who): Who,
     Name(id): Name,
     asked: Result<Query<WaitQuery>, QueryRejection>,
-) -> Result<Told, Refused> {
+) -> Result<Snapshot, Refused> {
     let wait_ms = query(asked)?.wait_ms.min(super::service::WAIT_MS_MAX);
     let number = of_job(&service, &who, &id, Record::number)?;
     if wait_ms > 0 {
         service.wait(number, wait_ms).await;
     }
-    state_of(&service, number).map(|(_, told)| told)
+    state_of(&service, number).map(|(_, snapshot)| snapshot)
 }
 
 async fn jobs(State(service): Shared, Who(who): Who) -> Json<Value> {

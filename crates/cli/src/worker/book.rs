@@ -5,7 +5,7 @@
 //! number; one that has nothing under way makes room for a new one.
 
 use super::job::{Kind, Output};
-use super::record::{Events, Record, State, Told, ending};
+use super::record::{Events, Record, Snapshot, State, ending};
 use super::registry::{Digest, Registry};
 use alphorn_scheme::{Class, JobId, SessionId};
 use alphorn_worker::{Finished, Running};
@@ -276,8 +276,8 @@ impl Book {
             events: Events::new(self.instance ^ number),
             over: watch::Sender::new(false),
         };
-        let told = record.told(self.instance, now);
-        record.events.push("queued", told, false);
+        let snapshot = record.snapshot(self.instance, now);
+        record.events.push("queued", snapshot, false);
         self.by_job.insert(job, number);
         self.records.insert(number, record);
         number
@@ -305,8 +305,8 @@ impl Book {
     }
 
     /// The state of a job.
-    pub(super) fn told(&self, record: &Record, now: Instant) -> Told {
-        record.told(self.instance, now)
+    pub(super) fn snapshot(&self, record: &Record, now: Instant) -> Snapshot {
+        record.snapshot(self.instance, now)
     }
 
     /// The states of a client's jobs, without lists: those of hundreds of jobs have millions of values.
@@ -340,7 +340,7 @@ impl Book {
             };
             let begins = matches!(record.state, State::Queued);
             record.state = State::Running(*one);
-            let state = record.told(self.instance, now);
+            let state = record.snapshot(self.instance, now);
             match begins {
                 true => record.events.push("running", state, false),
                 false => record.events.push("progress", state, true),
@@ -361,7 +361,7 @@ impl Book {
             .or_default() += 1;
         let bytes = ending.bytes();
         record.state = State::Ended(ending);
-        record.events.end(record.told(self.instance, now));
+        record.events.end(record.snapshot(self.instance, now));
         record.over.send_replace(true);
         let (number, client, live_bytes) = (record.number, record.client.clone(), record.bytes);
         if let Some(client) = self.clients.get_mut(&client) {

@@ -36,13 +36,13 @@ impl Ending {
     }
 }
 
-/// The state of a job as one who asks is told it.
-pub(super) struct Told {
+/// The state of a job at one time, as its client reads it.
+pub(super) struct Snapshot {
     facts: Map<String, Value>,
     lists: Option<Arc<str>>,
 }
 
-impl Told {
+impl Snapshot {
     /// An object in JSON. It can be long, so it is not made while the book is locked.
     pub(super) fn text(self) -> String {
         let mut text = Value::Object(self.facts).to_string();
@@ -57,7 +57,7 @@ impl Told {
     }
 }
 
-impl IntoResponse for Told {
+impl IntoResponse for Snapshot {
     fn into_response(self) -> Response {
         let media = [(header::CONTENT_TYPE, "application/json")];
         (media, self.text()).into_response()
@@ -142,13 +142,13 @@ impl Events {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, kind: &'static str, told: Told, is_high: bool) {
-        self.lines().push(kind, &told.text(), is_high);
+    pub(super) fn push(&self, kind: &'static str, snapshot: Snapshot, is_high: bool) {
+        self.lines().push(kind, &snapshot.text(), is_high);
     }
 
     /// The last line: nobody needs a place to wait for more.
-    pub(super) fn end(&self, told: Told) {
-        self.push("ended", told, false);
+    pub(super) fn end(&self, snapshot: Snapshot) {
+        self.push("ended", snapshot, false);
         self.is_over.store(true, Ordering::Release);
     }
 }
@@ -184,8 +184,8 @@ impl Record {
     }
 
     /// Its whole state.
-    pub(super) fn told(&self, instance: u64, now: Instant) -> Told {
-        Told {
+    pub(super) fn snapshot(&self, instance: u64, now: Instant) -> Snapshot {
+        Snapshot {
             facts: self.facts(instance, now),
             lists: self.ending().and_then(|ending| ending.lists.clone()),
         }

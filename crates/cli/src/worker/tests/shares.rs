@@ -18,9 +18,9 @@ fn end(book: &mut Book, job: u64, output: Output, now: Instant) {
 }
 
 /// The state of a job, as its client reads it.
-fn told(book: &Book, number: u64) -> Value {
+fn snapshot(book: &Book, number: u64) -> Value {
     let record = book.get(number).unwrap();
-    serde_json::from_str(&book.told(record, Instant::now()).text()).unwrap()
+    serde_json::from_str(&book.snapshot(record, Instant::now()).text()).unwrap()
 }
 
 fn bad(count: usize) -> Output {
@@ -42,7 +42,7 @@ fn verdicts_count_as_results_and_lists_of_jobs_have_none() {
     };
     // Some 2,000 bytes of lists each, of which one client may leave 1,000.
     let first = hand(&mut book, 1, bad(100));
-    let state = told(&book, first);
+    let state = snapshot(&book, first);
     assert_eq!(
         (&state["valid"], &state["bad_count"]),
         (&json!(false), &json!(100))
@@ -70,7 +70,7 @@ fn verdicts_count_as_results_and_lists_of_jobs_have_none() {
     assert!(short.iter().all(|number| book.get(*number).is_some()));
     let verdicts = Output::Verdicts(vec![None, Some("why".to_owned())]);
     let number = hand(&mut book, 5, verdicts);
-    let state = told(&book, number);
+    let state = snapshot(&book, number);
     assert_eq!(state["valid"], json!([true, false]));
     assert_eq!(state["reasons"], json!([null, "why"]));
     assert_eq!(state["bad_count"], json!(1));

@@ -31,11 +31,7 @@ pub(super) struct World {
 fn sign(key: &SigningKey, permit: Reservation) -> anyhow::Result<Vec<u8>> {
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&permit.slot().0.to_le_bytes());
-    Ok(match key {
-        SigningKey::FnDsa(key) => key.sign(permit.message(), &entropy).to_vec(),
-        SigningKey::Original(key) => key.sign(permit.message(), &entropy).to_vec(),
-        SigningKey::Slot(key) => key.sign(permit)?.to_vec(),
-    })
+    Ok(key.sign(permit, &entropy)?)
 }
 
 impl World {
