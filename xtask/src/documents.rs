@@ -58,11 +58,11 @@ struct Place<'a> {
     is_loud: bool,
 }
 
-/// Runs the commands of the documents that are named, of all chapters if none is; the number of what failed.
+/// Runs the commands of the documents that are named, of all chapters if none is; a line for each that failed.
 ///
 /// # Errors
 /// If a document is not there or bash cannot be run.
-pub(crate) fn run(root: &Path, tree: &Tree, names: &[String]) -> anyhow::Result<usize> {
+pub(crate) fn run(root: &Path, tree: &Tree, names: &[String]) -> anyhow::Result<Vec<String>> {
     for name in names {
         ensure!(
             tree.get(name).is_some(),
@@ -81,9 +81,9 @@ pub(crate) fn run(root: &Path, tree: &Tree, names: &[String]) -> anyhow::Result<
         programs: &programs,
         is_loud: !names.is_empty(),
     };
-    let mut failed = 0;
+    let mut failed = Vec::new();
     for file in tree.files.iter().filter(is_wanted) {
-        failed += document(&place, file)?;
+        failed.extend(document(&place, file)?);
     }
     Ok(failed)
 }
@@ -96,10 +96,10 @@ fn target(root: &Path) -> PathBuf {
     }
 }
 
-fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
+fn document(place: &Place<'_>, file: &File) -> anyhow::Result<Vec<String>> {
     let blocks = blocks(&file.text);
     if blocks.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
     let folder = tempfile::tempdir()?;
     #[cfg(unix)]
@@ -112,7 +112,7 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
     } else {
         place.root
     };
-    let mut failed = 0;
+    let mut failed = Vec::new();
     for block in blocks {
         let start = Instant::now();
         let (line, what, wrong) = match block {
@@ -157,12 +157,11 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
         };
         println!("   {:.1} s", start.elapsed().as_secs_f64());
         if let Some(wrong) = wrong {
-            failed += 1;
-            let wrong = match place.is_loud {
-                true => wrong.lines().next().unwrap_or_default(),
-                false => &wrong,
-            };
-            println!("error: {}:{line}: {}: {wrong}", file.path, what.trim_end());
+            let first = wrong.lines().next().unwrap_or_default();
+            let said = if place.is_loud { first } else { &wrong };
+            let of = format!("{}:{line}: {}", file.path, what.trim_end());
+            println!("error: {of}: {said}");
+            failed.push(format!("{of}: {first}"));
         }
     }
     Ok(failed)

@@ -76,8 +76,12 @@ fn run_documents(names: &[String]) -> anyhow::Result<ExitCode> {
     let root = root_folder()?;
     let tree = tree::Tree::from_git(&root)?;
     let failed = documents::run(&root, &tree, names)?;
-    println!("documents: {failed} errors");
-    Ok(if failed == 0 {
+    // Once more, all together: what each command printed is long.
+    for line in &failed {
+        println!("error: {line}");
+    }
+    println!("documents: {} errors", failed.len());
+    Ok(if failed.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -72,7 +72,7 @@ impl Context {
             .map_err(|error| Error::new(Code::Io, error))?;
         Ok(Context(Arc::new(Inner {
             pool,
-            owner: std::process::id(),
+            owner: process(),
             secret,
             draws: AtomicU64::new(0),
             bls: OnceLock::new(),
@@ -89,7 +89,7 @@ impl Context {
 
     fn pool(&self) -> Option<&ThreadPool> {
         let pool = self.0.pool.as_ref();
-        pool.filter(|_| self.0.owner == std::process::id())
+        pool.filter(|_| self.0.owner == process())
     }
 
     /// On the fastest kernel for sums of keys.
@@ -124,7 +124,7 @@ impl Context {
     /// A seed that no other call has, of this process or of one that it forks.
     pub(crate) fn fresh_seed(&self, purpose: &[u8]) -> [u8; 32] {
         let draw = self.0.draws.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        let process = std::process::id().to_le_bytes();
+        let process = process().to_le_bytes();
         self.secret_of(&[purpose, &draw, &process].concat())
     }
 
@@ -155,5 +155,14 @@ pub(crate) fn watched<'a>(exec: Exec<'a>, watch: Option<&'a dyn Watch>) -> Exec<
     match watch {
         Some(watch) => exec.with_watch(watch),
         None => exec,
+    }
+}
+
+/// The number of this process, which one that it forks does not share. WebAssembly has neither, and asking panics.
+fn process() -> u32 {
+    if cfg!(target_family = "wasm") {
+        0
+    } else {
+        std::process::id()
     }
 }
