@@ -12,7 +12,7 @@ use std::sync::Arc;
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
-    Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
+    Abilities, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
     Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement,
     combined_support,
 };
@@ -233,11 +233,11 @@ impl Scheme for Bls {
         Some(prepared.locate(keys, ctx).bad)
     }
 
-    fn aggregate(
+    fn aggregate<B: AsRef<[u8]>>(
         &self,
         _keys: &EpochKeys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, B)],
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<Evidence, SchemeError> {
         if votes.is_empty() {
@@ -252,7 +252,10 @@ impl Scheme for Bls {
             next = position + 1;
             bits.set(*position as usize);
         }
-        let encoded: Vec<&[u8]> = votes.iter().map(|(_, signature)| &**signature).collect();
+        let encoded: Vec<&[u8]> = votes
+            .iter()
+            .map(|(_, signature)| signature.as_ref())
+            .collect();
         let sum = self.sum_signatures(&encoded, ctx)?;
         Ok(Evidence {
             support: Arc::new(Support::from_bits(bits)),

@@ -9,7 +9,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
-    Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
+    Abilities, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
     Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement,
     list::{self, Verdicts},
 };
@@ -407,11 +407,11 @@ impl Scheme for Falcon {
         Some(prepared.failed())
     }
 
-    fn aggregate(
+    fn aggregate<B: AsRef<[u8]>>(
         &self,
         _keys: &EpochKeys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, B)],
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
         list::aggregate(statement, votes, self.flavour.signature_bytes())

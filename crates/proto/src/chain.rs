@@ -39,7 +39,6 @@ mod weights;
 
 pub use anchor::{ANCHOR_BYTES_MAX, ANCHOR_MAGIC, Anchor, AnchorError, TRUNK_MAX};
 pub(crate) use ballots::SETS_MAX;
-pub use ballots::VoteCount;
 pub(crate) use fork_choice::VOTED_SLOTS;
 pub use fork_choice::{Cast, Weighed};
 pub use policy::Policy;

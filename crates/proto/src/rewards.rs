@@ -327,39 +327,43 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`RewardsError`]; what stood before the wrong inclusion is counted.
+    /// [`RewardsError`]; what stood before the wrong inclusion is counted, and the proposer paid for it.
     pub fn block(
         &mut self,
         slot: Slot,
         proposer: Validator,
         inclusions: &[Inclusion],
     ) -> Result<(), RewardsError> {
-        let mut included = 0;
-        for one in inclusions {
-            let people = one
-                .voters
-                .iter()
-                .chain(&one.aggregator)
-                .chain(&one.collector);
-            for validator in people.chain([&proposer]) {
-                self.check(*validator)?;
-            }
-            let worth = self.credit(slot, one)?;
-            included += worth;
-            let share = |weight| self.share(worth, weight);
-            let aggregation = share(self.schedule.aggregator_weight);
-            let collection = share(self.schedule.collector_weight);
-            if let Some(aggregator) = one.aggregator {
-                self.accounts[aggregator.0 as usize].aggregation += aggregation;
-            }
-            if let Some(collector) = one.collector {
-                self.accounts[collector.0 as usize].collection += collection;
-            }
-        }
-        let inclusion = self.share(included, self.schedule.proposer_weight);
         self.check(proposer)?;
+        let mut included = 0;
+        let mut all = inclusions.iter();
+        let ended = all.try_for_each(|one| {
+            included += self.include(slot, one)?;
+            Ok(())
+        });
+        let inclusion = self.share(included, self.schedule.proposer_weight);
         self.accounts[proposer.0 as usize].inclusion += inclusion;
-        Ok(())
+        ended
+    }
+
+    /// Credits an inclusion, pays who carried its votes, and gives what is new of them: wei times
+    /// weights.
+    fn include(&mut self, slot: Slot, one: &Inclusion) -> Result<u128, RewardsError> {
+        let people = one.voters.iter();
+        for validator in people.chain(&one.aggregator).chain(&one.collector) {
+            self.check(*validator)?;
+        }
+        let worth = self.credit(slot, one)?;
+        let share = |weight| self.share(worth, weight);
+        let aggregation = share(self.schedule.aggregator_weight);
+        let collection = share(self.schedule.collector_weight);
+        if let Some(aggregator) = one.aggregator {
+            self.accounts[aggregator.0 as usize].aggregation += aggregation;
+        }
+        if let Some(collector) = one.collector {
+            self.accounts[collector.0 as usize].collection += collection;
+        }
+        Ok(worth)
     }
 
     fn check(&self, validator: Validator) -> Result<(), RewardsError> {

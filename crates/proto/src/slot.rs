@@ -404,15 +404,6 @@ impl SlotClock {
     pub fn start(&self, boundary: Boundary) -> Time {
         self.phase_start(boundary.slot, boundary.phase)
     }
-
-    /// The first boundary that happens strictly after `after`, and when.
-    #[cfg(test)]
-    pub(crate) fn next_boundary(&self, after: Time) -> (Time, Boundary) {
-        let boundary = self
-            .phase_at(after)
-            .map_or(Boundary::GENESIS, |now| self.after(now));
-        (self.start(boundary), boundary)
-    }
 }
 
 #[cfg(test)]
@@ -528,33 +519,11 @@ mod tests {
     }
 
     #[test]
-    fn next_boundary_is_the_first_after() {
-        for timing in [Timing::HORN, Timing::LEAN, Timing::TODAY, Timing::HORN_PQ] {
-            let clock = SlotClock::new(Time::from_millis(1_000), timing);
-            assert_eq!(
-                clock.next_boundary(Time::ZERO),
-                (Time::from_millis(1_000), Boundary::GENESIS)
-            );
-            let mut all = vec![Boundary::GENESIS];
-            for _ in 0..40 {
-                all.push(clock.after(all[all.len() - 1]));
-            }
-            for ms in 0..120_000 {
-                let after = Time::from_millis(ms);
-                let expected = all.iter().find(|b| clock.start(**b) > after);
-                if let Some(&expected) = expected {
-                    assert_eq!(clock.next_boundary(after).1, expected, "{timing} {ms}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn far_slots_never_come_and_never_overflow() {
         let clock = clock();
         assert_eq!(clock.phase_start(Slot(u64::MAX), Phase::Decide), Time::MAX);
-        let (time, boundary) = clock.next_boundary(Time::MAX);
-        assert_eq!(time, Time::MAX);
-        assert!(boundary.slot > Slot(0));
+        let last = clock.phase_at(Time::MAX).unwrap();
+        assert!(last.slot > Slot(0));
+        assert_eq!(clock.start(clock.after(last)), Time::MAX);
     }
 }

@@ -10,14 +10,14 @@ mod task;
 
 use crate::{
     Bytes, Claim, Evidence, Item, Op, Part, Refused, Reservation, Role, SignItem, Signatures,
-    Statement, TaskError, Verdict, Watermark,
+    Statement, Tail, TaskError, Verdict, Watermark,
 };
 use alphorn_types::{Assignment, DecodeError, Epoch, Slot, Validator};
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 pub use bundle::{BundleEntry, BundleJob, VerifyBundleJob};
-pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
+pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env, branch_place, missing_table};
 pub use foreign::{Foreign, Opaque};
 pub use held::{Keys, Scratch};
 
@@ -97,7 +97,7 @@ pub struct AggregateJob {
     /// What the evidence will prove.
     pub statement: Statement,
     /// (Position in the support, signature), positions ascending.
-    pub votes: Vec<(u32, Bytes)>,
+    pub votes: Vec<(u32, Tail)>,
 }
 
 /// Combine verified aggregates to a collection, or pieces over one committee to a larger one.
@@ -311,7 +311,7 @@ impl Work {
             )),
             Work::Aggregate(job) => {
                 let assignment = env.assignment(job.epoch)?;
-                let claim = |(position, signature): &(u32, Bytes)| {
+                let claim = |(position, signature): &(u32, Tail)| {
                     let position = job.statement.first.saturating_add(*position);
                     vec![Claim::One {
                         validator: assignment
@@ -321,7 +321,7 @@ impl Work {
                         role: Role::Vote,
                         slot: job.statement.slot,
                         message: job.statement.message,
-                        signature: signature.clone(),
+                        signature: Bytes::from(&**signature),
                     }]
                 };
                 Some((job.epoch, job.votes.iter().map(claim).collect()))

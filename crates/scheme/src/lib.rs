@@ -25,6 +25,7 @@ mod job;
 pub mod list;
 pub mod model;
 pub mod session;
+mod tail;
 mod task;
 mod traits;
 pub mod watermark;
@@ -34,9 +35,10 @@ pub use claim::{Claim, Evidence, Item, Statement, Verdict};
 pub use job::{
     AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, BundleEntry, BundleJob, CombineJob, EPOCHS_MAX, Env,
     Foreign, Keys, Opaque, Output, PrepareJob, Product, Scratch, SelectJob, SignJob,
-    VerifyBundleJob, VerifyJob, Work,
+    VerifyBundleJob, VerifyJob, Work, branch_place, missing_table,
 };
 pub use session::{Class, Fate, Group, JobId, Outcome, SessionId, StaleReason, classify};
+pub use tail::Tail;
 pub use task::{Ctx, Features, Schedulable, Task, TaskError};
 pub use traits::{
     Bundled, Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,

@@ -6,7 +6,7 @@
 //!
 //! Encoding: tag 0, then the signatures, each of the scheme's fixed length.
 
-use crate::{Bytes, Evidence, Part, SchemeError, Statement};
+use crate::{Evidence, Part, SchemeError, Statement};
 use alphorn_types::{Bitfield, DecodeError, Support};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,9 +32,9 @@ pub fn list_bytes(n: usize, signature_bytes: usize) -> usize {
 /// # Errors
 /// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a signature of another length, a
 /// position outside the statement or out of order.
-pub fn aggregate(
+pub fn aggregate<B: AsRef<[u8]>>(
     statement: &Statement,
-    votes: &[(u32, Bytes)],
+    votes: &[(u32, B)],
     signature_bytes: usize,
 ) -> Result<Evidence, SchemeError> {
     let mut by_position = BTreeMap::new();
@@ -42,10 +42,11 @@ pub fn aggregate(
         let ascending = by_position
             .last_key_value()
             .is_none_or(|(last, _)| last < position);
+        let signature = signature.as_ref();
         if !ascending || *position >= statement.len || signature.len() != signature_bytes {
             return Err(SchemeError::Malformed(i));
         }
-        by_position.insert(*position, signature.as_ref());
+        by_position.insert(*position, signature);
     }
     assemble(statement, &by_position, signature_bytes)
 }

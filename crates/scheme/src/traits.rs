@@ -308,11 +308,11 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`SchemeError::Empty`], [`SchemeError::Malformed`], [`SchemeError::Degenerate`].
-    fn aggregate(
+    fn aggregate<B: AsRef<[u8]>>(
         &self,
         keys: &Self::Keys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, B)],
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Evidence, SchemeError>;
 

@@ -113,7 +113,7 @@ pub(crate) fn aggregate(epoch: u64, count: u32) -> Work {
             slot: Slot(1),
             message: MESSAGE,
         },
-        votes: (0..count).map(|i| (i, signature(i))).collect(),
+        votes: (0..count).map(|i| (i, signature(i).into())).collect(),
     })
 }
 

@@ -356,11 +356,11 @@ impl Scheme for Xmss {
         Some(prepared.failed())
     }
 
-    fn aggregate(
+    fn aggregate<B: AsRef<[u8]>>(
         &self,
         keys: &EpochKeys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, B)],
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
         let list = list::aggregate(statement, votes, self.set.params().signature_bytes)?;

@@ -43,7 +43,7 @@ fn without(
     let signatures = signatures.map_err(|_| SchemeError::Malformed(0))?;
     let all = from.support.iter().zip(signatures).enumerate();
     let kept = all.filter(|(place, _)| places.binary_search(place).is_err());
-    let kept = kept.map(|(_, ((position, _), signature))| (position as u32, signature.into()));
+    let kept = kept.map(|(_, ((position, _), signature))| (position as u32, signature));
     list::aggregate(statement, &kept.collect::<Vec<_>>(), signature_bytes)
 }
 

@@ -281,7 +281,8 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// The broadcasts that are alive.
-    pub fn live_ids(&self) -> impl Iterator<Item = Id> {
+    #[cfg(test)]
+    pub(super) fn live_ids(&self) -> impl Iterator<Item = Id> {
         self.ids.iter().copied()
     }
 

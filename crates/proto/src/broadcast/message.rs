@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub const MESSAGE_BYTES_MAX: usize = 320 << 10;
 
 /// Bytes of tag and id.
-const HEAD_BYTES: u64 = 33;
+pub(super) const HEAD_BYTES: u64 = 33;
 
 const TAG_HEADER: u8 = 1;
 const TAG_COMMITS: u8 = 2;

@@ -1,8 +1,8 @@
 //! Messages that came before their header.
 
 use super::live::PeerIndex;
-use super::message::Message;
-use crate::rlnc::{Coding, Id};
+use super::message::{HEAD_BYTES, Message};
+use crate::rlnc::{Coding, Id, SHARDS_TOTAL_MAX};
 use alphorn_types::Time;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// goes first. They are short, and without them a late node pushes to peers that need nothing.
 pub(super) const NOTES_PEER_MAX: usize = 8;
 /// Bytes of an unread message that counts as short: a RANK with the greatest bitmap.
-const NOTE_BYTES_MAX: u64 = 17 + 128;
+const NOTE_BYTES_MAX: u64 = HEAD_BYTES + SHARDS_TOTAL_MAX as u64 / 8;
 
 #[derive(Clone, Debug)]
 struct Orphan<C: Coding> {
@@ -166,5 +166,39 @@ impl<C: Coding> Orphans<C> {
     /// How many messages wait.
     pub(super) fn len(&self) -> usize {
         self.pieces.len() + self.notes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broadcast::Ranks;
+    use crate::broadcast::message::{Unread, Want};
+    use crate::broadcast::shards::ShardSet;
+    use crate::rlnc::ModelRs;
+    use std::sync::Arc;
+
+    /// What a reader without the header keeps of a message.
+    fn unread(message: &Message<ModelRs>) -> Message<ModelRs> {
+        let bytes = vec![0; message.wire_bytes() as usize].into();
+        let id = message.id();
+        Message::Unread(Arc::new(Unread { id, bytes }))
+    }
+
+    /// A late node of a payload in the most shards keeps who has which, as that of any other one.
+    #[test]
+    fn the_longest_rank_is_a_note_before_its_header() {
+        let id = Id([1; 32]);
+        let set = ShardSet::new(SHARDS_TOTAL_MAX, 0..SHARDS_TOTAL_MAX);
+        let ranks = Ranks::Shards(set.clone());
+        let rank = Message::Rank { id, ranks };
+        assert!(Orphans::is_note(&rank));
+        assert!(Orphans::is_note(&unread(&rank)));
+        let longer = Message::Need {
+            id,
+            generation: 0,
+            want: Want::Shards(set),
+        };
+        assert!(!Orphans::is_note(&unread(&longer)));
     }
 }

@@ -112,22 +112,6 @@ impl Policy {
         gather_ns: 0,
         feedback: true,
     };
-    /// One chunk to each of `degree` peers, once: what the proposal calls "single chunk"
-    /// (ethresear.ch 21370).
-    pub const fn single(chunks: u16, degree: u16) -> Policy {
-        Policy {
-            chunks,
-            chunk_bytes_max: CHUNK_BYTES_MAX,
-            burst: [degree; 3],
-            credit_milli: 0,
-            push_pct: 0,
-            source_pieces: degree,
-            headers: 0,
-            source_run: 1,
-            gather_ns: 0,
-            feedback: true,
-        }
-    }
 
     /// The named policies, for configurations.
     pub const NAMED: [(&'static str, Policy); 5] = [

@@ -32,14 +32,15 @@ pub(crate) const ELECTORATES_MAX: usize = 2;
 pub(crate) const SETS_MAX: usize = ELECTORATES_MAX * (BALLOTS_PER_COMMITTEE_MAX + 3);
 
 /// How many validators were seen to cast a vote.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VoteCount {
+pub(super) struct VoteCount {
     /// The vote.
-    pub vote: Vote,
+    pub(super) vote: Vote,
     /// Validators, equivocators included.
-    pub signers: u32,
+    pub(super) signers: u32,
     /// What they weigh.
-    pub weight: u64,
+    pub(super) weight: u64,
 }
 
 /// Verified votes that the fork choice does not count, because the committee had heavier ballots.
@@ -295,6 +296,7 @@ impl Ballots {
     }
 
     /// Validators for each vote, equivocators included.
+    #[cfg(test)]
     pub(super) fn counts(&self, weights: &Weights) -> Vec<VoteCount> {
         let count = |vote: &Vote| VoteCount {
             vote: *vote,

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Chain;
-use super::ballots::{Ballots, Uncounted, VoteCount};
+#[cfg(test)]
+use super::ballots::VoteCount;
+use super::ballots::{Ballots, Uncounted};
 use super::seats::Scale;
 use crate::maps::forget_before;
 use crate::wire::{Header, Reject, Root, Vote};
@@ -221,22 +223,17 @@ impl Chain {
     }
 
     /// The votes of a slot that count, with how many validators were seen to cast each.
+    #[cfg(test)]
     pub(super) fn counts(&self, slot: Slot) -> Vec<VoteCount> {
         let ballots = self.latest.by_slot.get(&slot);
         ballots.map_or_else(Vec::new, |ballots| ballots.counts(&self.weights))
     }
 
     /// The heaviest vote of a slot, equivocators included; of equal ones the greater.
-    pub fn strongest_vote(&self, slot: Slot) -> Option<VoteCount> {
+    #[cfg(test)]
+    pub(super) fn strongest_vote(&self, slot: Slot) -> Option<VoteCount> {
         let counts = self.counts(slot).into_iter();
         counts.max_by_key(|count| (count.weight, count.vote))
-    }
-
-    /// Whether two thirds of all weight were seen to cast one vote of a slot.
-    #[cfg(test)]
-    pub(crate) fn observed_supermajority(&self, slot: Slot) -> bool {
-        let strongest = self.strongest_vote(slot);
-        strongest.is_some_and(|count| self.weights.is_supermajority(count.weight))
     }
 
     /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot), as the policy sees

@@ -1,6 +1,6 @@
 //! What the aggregator makes evidence of: the votes of its cell that equal its own.
 
-use alphorn_scheme::{AggregateJob, Bytes, Work};
+use alphorn_scheme::{AggregateJob, Bytes, Tail, Work};
 use alphorn_types::{Bitfield, Unit};
 
 use super::cell_votes::FirstVote;
@@ -23,10 +23,10 @@ pub(super) fn draft(
     };
     let vote = |(first, message): (FirstVote, &Bytes)| {
         let signature = VoteMsg::signature_of(message, shared.format);
-        (first.position, signature.into())
+        (first.position, signature)
     };
     let messages = state.cell(unit.cell()?)?.messages();
-    let votes: Vec<(u32, Bytes)> = messages.filter(of_ballot).map(vote).collect();
+    let votes: Vec<(u32, Tail)> = messages.filter(of_ballot).map(vote).collect();
     let inputs: Vec<u32> = votes.iter().map(|(position, _)| *position).collect();
     let mut covered = Bitfield::new(state.layout().unit_len(unit) as usize);
     inputs.iter().for_each(|&at| covered.set(at as usize));

@@ -312,7 +312,7 @@ impl Stage {
         for (position, &validator) in (0u32..).zip(state.committees.assignment.cell_members(cell)) {
             if members >> (position % 8) & 1 != 0 {
                 let signed = self.signed(Validator(validator), Signer::Vote, message);
-                votes.push((position, signed?));
+                votes.push((position, signed?.into()));
             }
         }
         if votes.is_empty() {

@@ -159,14 +159,37 @@ impl Ballots {
 
     /// Whether a tracked ballot is the own one, or one of the heaviest; the first of equal ones.
     pub(super) fn counts(&self, index: u16) -> bool {
-        let weight = |index: usize| {
-            let tracked = &self.tracked[index];
-            (tracked.votes.max(tracked.evidence), Reverse(index))
+        let index = usize::from(index);
+        self.counts_with(index, self.weight(index))
+    }
+
+    /// Whether a ballot would count with evidence of so much weight, beside all that is known of it
+    /// and of the others.
+    pub(super) fn would_count(&self, ballot: &Ballot, weight: impl FnOnce() -> u64) -> bool {
+        if self.tracked.len() < self.max {
+            return true;
+        }
+        let index = self.index(ballot).map(usize::from);
+        let known = index.map_or(0, |index| self.weight(index));
+        let index = index.unwrap_or(self.tracked.len());
+        self.counts_with(index, known) || self.counts_with(index, known.max(weight()))
+    }
+
+    /// The weight of a tracked ballot.
+    fn weight(&self, index: usize) -> u64 {
+        let tracked = &self.tracked[index];
+        tracked.votes.max(tracked.evidence)
+    }
+
+    /// Whether the ballot of an index counts if it has a weight.
+    fn counts_with(&self, index: usize, weight: u64) -> bool {
+        let own = self.own.map(usize::from);
+        let this = (weight, Reverse(index));
+        let is_heavier = |other: &usize| {
+            own != Some(*other) && *other != index && (self.weight(*other), Reverse(*other)) > this
         };
-        let this = weight(usize::from(index));
-        let heavier = (0..self.tracked.len())
-            .filter(|&other| self.own.map(usize::from) != Some(other) && weight(other) > this);
-        self.own == Some(index) || heavier.count() < self.max
+        let heavier = (0..self.tracked.len()).filter(is_heavier);
+        own == Some(index) || heavier.count() < self.max
     }
 
     pub(super) fn get(&self, index: u16) -> &Arc<Ballot> {
@@ -234,9 +257,14 @@ mod tests {
         // A collection of one signer displaces nothing, one of two does; a later one of fewer
         // signers takes no weight away.
         for (signers, counts) in [(1, false), (2, true), (5, true), (4, true)] {
+            // As it could be told before.
+            assert_eq!(ballots.would_count(&ballot(204), || signers), counts);
             let index = ballots.track_evidence(&ballot(204), signers);
             assert_eq!(index.is_ok(), counts, "{signers}");
         }
+        let known = |slot| ballots.would_count(&ballot(slot), || 0);
+        assert!(known(0) && known(203) && known(204));
+        assert!(!known(201) && !known(205));
         assert_eq!(ballots.counted(), [0, 3, 4]);
         assert_eq!(ballots.get(1), &ballot(201), "an index stays what it was");
         assert_eq!(ballots.find(&ballot(202).vote), Some(ballot(202)));

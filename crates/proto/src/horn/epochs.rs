@@ -5,7 +5,7 @@
 //! the head's branch. What the other branch included in its blocks is verified with its own, which
 //! are prepared when a signed block of it comes; if the head goes over to it, they come into force.
 
-use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work};
+use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work, branch_place};
 use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Unit, Validator};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -25,8 +25,9 @@ use crate::wire::digest;
 /// tables.
 const EPOCHS_MAX: usize = 3;
 /// Epochs of other branches at a time: a block has votes of two at most, and the next one is begun
-/// while they are needed.
-const BRANCHES_MAX: usize = 3;
+/// while they are needed. With those in force they are no more than there are places for tables
+/// whose names are no epochs', and each has a place of its own.
+const BRANCHES_MAX: usize = alphorn_scheme::BRANCHES_MAX - EPOCHS_MAX;
 
 /// The committees of an epoch, and who of them is local.
 pub(super) struct Committees {
@@ -135,30 +136,35 @@ enum Stage {
     Ready(Arc<Committees>),
 }
 
-struct Preparation {
-    epoch: Epoch,
-    mix: [u8; 32],
+/// What a preparation is of. Its table has a name that no other one ever had: a job that ends when
+/// its preparation was given up is taken for no other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) epoch: Epoch,
+    pub(super) mix: [u8; 32],
     /// The name of its key table.
-    table: Epoch,
+    pub(super) table: Epoch,
+}
+
+struct Preparation {
+    asked: Asked,
     stage: Stage,
     /// Whose block of another branch waits for it; none where the head does.
     proposer: Option<Validator>,
 }
 
 impl Preparation {
-    fn new(epoch: Epoch, mix: [u8; 32], table: Epoch) -> Self {
+    fn new(asked: Asked, proposer: Option<Validator>) -> Self {
         let stage = Stage::Assigning;
         Self {
-            epoch,
-            mix,
-            table,
+            asked,
             stage,
-            proposer: None,
+            proposer,
         }
     }
 
     fn is_of(&self, epoch: Epoch, mix: &[u8; 32]) -> bool {
-        self.epoch == epoch && self.mix == *mix
+        self.asked.epoch == epoch && self.asked.mix == *mix
     }
 
     fn ready(&self) -> Option<&Arc<Committees>> {
@@ -175,48 +181,54 @@ pub(super) struct Epochs {
     in_force: BTreeMap<Epoch, Box<Preparation>>,
     /// Of other branches, the oldest first.
     branches: VecDeque<Preparation>,
-    /// Tables of other branches so far: each has a name of its own.
+    /// The number of the next table that is not named as its epoch: names only rise.
     tables: u64,
+    /// From here on no epoch has had a table that is named as it is.
+    unnamed: Epoch,
     pub(super) ranks: Arc<Ranks>,
 }
 
 impl Epochs {
-    /// Begins an epoch under `mix`. False if it is there already, under the same mix or, unless
+    /// Begins an epoch under `mix`. None if it is there already, under the same mix or, unless
     /// `replace`, under another one.
-    pub(super) fn begin(&mut self, epoch: Epoch, mix: [u8; 32], replace: bool) -> bool {
+    pub(super) fn begin(&mut self, epoch: Epoch, mix: [u8; 32], replace: bool) -> Option<Asked> {
         let present = self.in_force.get(&epoch);
-        if present.is_some_and(|present| !replace || present.mix == mix) {
-            return false;
+        if present.is_some_and(|present| !replace || present.asked.mix == mix) {
+            return None;
         }
-        let preparation = Preparation::new(epoch, mix, epoch);
-        self.in_force.insert(epoch, Box::new(preparation));
-        while self.in_force.len() > EPOCHS_MAX {
+        self.in_force.remove(&epoch);
+        while self.in_force.len() >= EPOCHS_MAX {
             self.in_force.pop_first();
         }
-        true
+        let table = self.epoch_name(epoch);
+        let asked = Asked { epoch, mix, table };
+        self.in_force
+            .insert(epoch, Box::new(Preparation::new(asked, None)));
+        Some(asked)
     }
 
     /// Begins an epoch of another branch, for a block of a proposer or for the head. Beyond
-    /// [`BRANCHES_MAX`] the oldest one of the proposer that has most is forgotten. False if it is
-    /// there already, or another one is being prepared for the same proposer: an honest one has a
-    /// single branch, and the others cost nothing.
-    fn begin_branch(&mut self, epoch: Epoch, mix: [u8; 32], proposer: Option<Validator>) -> bool {
+    /// [`BRANCHES_MAX`] the oldest one of the proposer that has most is forgotten, of this proposer
+    /// if it has as many. None if it is there already, or another one is being prepared for the
+    /// same proposer: an honest one has a single branch, and the others cost nothing.
+    fn begin_branch(
+        &mut self,
+        epoch: Epoch,
+        mix: [u8; 32],
+        proposer: Option<Validator>,
+    ) -> Option<Asked> {
         let same = |one: &&Preparation| one.proposer == proposer;
         let mut prepared = self.branches.iter().filter(same);
         let is_busy = proposer.is_some() && prepared.any(|one| one.ready().is_none());
         if is_busy || self.find(epoch, &mix).is_some() {
-            return false;
+            return None;
         }
-        let table = Epoch(BRANCH_EPOCH.0 + self.tables);
-        self.tables += 1;
-        self.branches.push_back(Preparation {
-            proposer,
-            ..Preparation::new(epoch, mix, table)
-        });
-        if self.branches.len() > BRANCHES_MAX {
+        if self.branches.len() >= BRANCHES_MAX {
             let has = |of: &Preparation| {
                 let all = self.branches.iter();
-                all.filter(|one| one.proposer == of.proposer).count()
+                let others = all.filter(|one| one.proposer == of.proposer).count();
+                let own = of.proposer == proposer;
+                (others + usize::from(own), own)
             };
             // From the newest on, since the last of equals is taken.
             let all = self.branches.iter().enumerate().rev();
@@ -224,7 +236,43 @@ impl Epochs {
                 self.branches.remove(most);
             }
         }
-        true
+        let table = self.branch_name();
+        let asked = Asked { epoch, mix, table };
+        self.branches.push_back(Preparation::new(asked, proposer));
+        Some(asked)
+    }
+
+    /// The name of the next table of an epoch that is to be in force: that of the epoch once, and
+    /// another branch's afterwards.
+    fn epoch_name(&mut self, epoch: Epoch) -> Epoch {
+        if epoch < self.unnamed {
+            return self.branch_name();
+        }
+        self.unnamed = epoch.next();
+        // With this table the one of some epochs ago goes.
+        let is_kept = |one: &Preparation| {
+            let table = one.asked.table;
+            branch_place(table).is_some() || table.0.saturating_add(EPOCHS_MAX as u64) > epoch.0
+        };
+        self.branches.retain(is_kept);
+        epoch
+    }
+
+    /// The next name of a table that is not named as its epoch, in a place of no preparation that
+    /// is here: a table displaces none that is wanted, whoever had it made.
+    fn branch_name(&mut self) -> Epoch {
+        let in_force = self.in_force.values().map(Box::as_ref);
+        let all = in_force.chain(&self.branches);
+        let taken: Vec<u64> = all
+            .filter_map(|one| branch_place(one.asked.table))
+            .collect();
+        let name = |number: u64| Epoch(BRANCH_EPOCH.0 + number);
+        let is_free =
+            |number: &u64| branch_place(name(*number)).is_some_and(|at| !taken.contains(&at));
+        // There is one: the new preparation has a place beside at most all others.
+        let number = (self.tables..).find(is_free).unwrap_or(self.tables);
+        self.tables = number + 1;
+        name(number)
     }
 
     /// Brings an epoch of another branch into force, if it is ready; the one that was in force is
@@ -248,64 +296,57 @@ impl Epochs {
         all.find(|one| one.is_of(epoch, mix))
     }
 
-    fn find_mut(&mut self, epoch: Epoch, mix: &[u8; 32]) -> Option<&mut Preparation> {
+    /// The preparation of a table.
+    fn find_table(&mut self, table: Epoch) -> Option<&mut Preparation> {
         let in_force = self.in_force.values_mut().map(Box::as_mut);
         let mut all = in_force.chain(&mut self.branches);
-        all.find(|one| one.is_of(epoch, mix))
+        all.find(|one| one.asked.table == table)
     }
 
-    /// The committees of an epoch were drawn. Those whose keys are wanted now, named as their key
-    /// table; none if they are not what was asked for last.
+    /// The committees of a preparation were drawn. Those whose keys are wanted now, named as their
+    /// key table; none if nobody wants them any more.
     pub(super) fn assigned(
         &mut self,
-        mix: &[u8; 32],
+        asked: &Asked,
         assignment: Arc<Assignment>,
         weights: &Weights,
         local: &Hosted,
     ) -> Option<Arc<Assignment>> {
-        let (epoch, ranks) = (assignment.epoch(), self.ranks.clone());
-        let present = self.find_mut(epoch, mix)?;
+        let ranks = self.ranks.clone();
+        let present = self.find_table(asked.table)?;
         if !matches!(present.stage, Stage::Assigning) {
             return None;
         }
-        let assignment = match present.table == epoch {
+        let assignment = match asked.table == asked.epoch {
             true => assignment,
             false => {
                 let (layout, members) = (*assignment.layout(), assignment.members().to_vec());
-                Arc::new(Assignment::new(present.table, layout, members).ok()?)
+                Arc::new(Assignment::new(asked.table, layout, members).ok()?)
             }
         };
-        let seed = digest::epoch_seed(epoch, mix);
-        let committees = Committees::new(seed, *mix, assignment.clone(), weights.clone(), local)
+        let mix = asked.mix;
+        let seed = digest::epoch_seed(asked.epoch, &mix);
+        let committees = Committees::new(seed, mix, assignment.clone(), weights.clone(), local)
             .with_ranks(ranks);
         present.stage = Stage::Preparing(Arc::new(committees));
         Some(assignment)
     }
 
-    /// A key table is prepared. False if the epoch has another one under this mix.
-    pub(super) fn prepared(&mut self, epoch: Epoch, mix: &[u8; 32], table: Epoch) -> bool {
-        let Some(present) = self.find_mut(epoch, mix) else {
-            // Nobody wants it any more.
-            return true;
+    /// A key table is prepared. False if nobody wants it any more.
+    pub(super) fn prepared(&mut self, table: Epoch) -> bool {
+        let Some(present) = self.find_table(table) else {
+            return false;
         };
-        if let Stage::Preparing(committees) = &present.stage
-            && present.table == table
-        {
+        if let Stage::Preparing(committees) = &present.stage {
             present.stage = Stage::Ready(committees.clone());
         }
-        present.table == table
+        true
     }
 
-    /// A job of the preparation failed: the epoch can be begun again.
-    pub(super) fn failed(&mut self, epoch: Epoch, mix: &[u8; 32]) {
-        if self
-            .in_force
-            .get(&epoch)
-            .is_some_and(|present| present.mix == *mix)
-        {
-            self.in_force.remove(&epoch);
-        }
-        self.branches.retain(|branch| !branch.is_of(epoch, mix));
+    /// A job of a preparation failed, or its table is gone: it can be begun again.
+    pub(super) fn failed(&mut self, table: Epoch) {
+        self.in_force.retain(|_, one| one.asked.table != table);
+        self.branches.retain(|one| one.asked.table != table);
     }
 
     /// The committees in force in an epoch, once their keys are ready.
@@ -321,8 +362,14 @@ impl Epochs {
     /// Brings committees into force whose keys are ready.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn insert_ready(&mut self, epoch: Epoch, committees: Arc<Committees>) {
-        let mut preparation = Preparation::new(epoch, committees.mix, epoch);
+        let asked = Asked {
+            epoch,
+            mix: committees.mix,
+            table: committees.assignment.epoch(),
+        };
+        let mut preparation = Preparation::new(asked, None);
         preparation.stage = Stage::Ready(committees);
+        self.unnamed = self.unnamed.max(epoch.next());
         self.in_force.insert(epoch, Box::new(preparation));
     }
 
@@ -330,7 +377,7 @@ impl Epochs {
     pub(super) fn table(&self) -> Option<Epoch> {
         let ready = self.in_force.values().rev();
         let mut ready = ready.filter(|present| present.ready().is_some());
-        ready.next().map(|present| present.table)
+        ready.next().map(|present| present.asked.table)
     }
 }
 
@@ -350,8 +397,8 @@ impl Horn {
             let Some(mix) = self.chain.mix(epoch, &head) else {
                 continue;
             };
-            if self.epochs.begin(epoch, mix, replace) {
-                self.draw_committees(epoch, mix, class);
+            if let Some(asked) = self.epochs.begin(epoch, mix, replace) {
+                self.draw_committees(asked, class);
             } else if !replace && !self.epochs.go_over(epoch, &mix) {
                 self.prepare_branch(epoch, mix, None);
             }
@@ -366,25 +413,19 @@ impl Horn {
         mix: [u8; 32],
         proposer: Option<Validator>,
     ) {
-        if self.epochs.begin_branch(epoch, mix, proposer) {
-            self.draw_committees(epoch, mix, Class::Duty);
+        if let Some(asked) = self.epochs.begin_branch(epoch, mix, proposer) {
+            self.draw_committees(asked, Class::Duty);
         }
     }
 
-    fn draw_committees(&mut self, epoch: Epoch, mix: [u8; 32], class: Class) {
-        let layout = self.config.layout;
+    fn draw_committees(&mut self, asked: Asked, class: Class) {
+        let (epoch, mix, layout) = (asked.epoch, asked.mix, self.config.layout);
         let work = Work::Foreign(Box::new(AssignJob { epoch, mix, layout }));
-        self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
+        self.spawn_preparation(&asked, class, work, Purpose::Assign(asked));
     }
 
-    fn spawn_preparation(
-        &mut self,
-        epoch: Epoch,
-        mix: [u8; 32],
-        class: Class,
-        work: Work,
-        purpose: Purpose,
-    ) {
+    fn spawn_preparation(&mut self, asked: &Asked, class: Class, work: Work, purpose: Purpose) {
+        let Asked { epoch, mix, .. } = *asked;
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
         let last = Slot(first.0.saturating_add(self.config.epoch_slots));
@@ -403,40 +444,39 @@ impl Horn {
         self.fx.spawn(request, purpose);
     }
 
-    pub(super) fn committees_drawn(
-        &mut self,
-        epoch: Epoch,
-        mix: [u8; 32],
-        outcome: Outcome<Product>,
-    ) {
-        let Outcome::Done(Product::Assigned(assignment)) = outcome else {
-            self.fx.counters.jobs_failed += 1;
-            return self.epochs.failed(epoch, &mix);
+    pub(super) fn committees_drawn(&mut self, asked: Asked, outcome: Outcome<Product>) {
+        let epoch = asked.epoch;
+        let drawn = match outcome {
+            Outcome::Done(Product::Assigned(assignment))
+                if assignment.epoch() == epoch && *assignment.layout() == self.config.layout =>
+            {
+                assignment
+            }
+            _ => {
+                self.fx.counters.jobs_failed += 1;
+                return self.epochs.failed(asked.table);
+            }
         };
-        if assignment.epoch() != epoch || *assignment.layout() != self.config.layout {
-            self.fx.counters.jobs_failed += 1;
-            return self.epochs.failed(epoch, &mix);
-        }
         let (weights, local) = (&self.config.weights, &self.local);
-        if let Some(assignment) = self.epochs.assigned(&mix, assignment, weights, local) {
+        if let Some(assignment) = self.epochs.assigned(&asked, drawn, weights, local) {
             let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
             let class = match epoch <= begun.epoch(self.config.epoch_slots) {
                 true => Class::Duty,
                 false => Class::Maintenance,
             };
             let work = Work::Prepare(PrepareJob { assignment });
-            self.spawn_preparation(epoch, mix, class, work, Purpose::Prepare { epoch, mix });
+            self.spawn_preparation(&asked, class, work, Purpose::Prepare(asked));
         }
     }
 
-    pub(super) fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
-        match outcome {
-            Outcome::Done(Product::Prepared(table)) if self.epochs.prepared(epoch, &mix, table) => {
-            }
-            _ => {
-                self.fx.counters.jobs_failed += 1;
-                return self.epochs.failed(epoch, &mix);
-            }
+    pub(super) fn keys_prepared(&mut self, asked: Asked, outcome: Outcome<Product>) {
+        let Asked { epoch, mix, table } = asked;
+        if !matches!(outcome, Outcome::Done(Product::Prepared(made)) if made == table) {
+            self.fx.counters.jobs_failed += 1;
+            return self.epochs.failed(table);
+        }
+        if !self.epochs.prepared(table) {
+            return;
         }
         self.gate(gate::Input::Prepared { mix });
         // A phase may have begun while nothing was ready.
@@ -458,23 +498,32 @@ mod tests {
     use crate::horn::committee::assignment;
     use crate::horn::local::Local;
     use alphorn_types::Layout;
+    use std::collections::BTreeSet;
+
+    const EPOCH: Epoch = Epoch(1);
 
     /// The mixes of the branches that are there, the oldest first.
     fn mixes(epochs: &Epochs) -> Vec<u8> {
-        epochs.branches.iter().map(|one| one.mix[0]).collect()
+        epochs.branches.iter().map(|one| one.asked.mix[0]).collect()
+    }
+
+    /// The committees of a preparation are drawn, and its keys are there.
+    fn finish(epochs: &mut Epochs, asked: &Asked) {
+        let layout = Layout::new(1, 1, 1).unwrap();
+        let drawn = Arc::new(assignment(asked.epoch, &asked.mix, layout));
+        let local = Hosted::from(&Local::observer(&layout));
+        let named = epochs.assigned(asked, drawn, &Weights::equal(1), &local);
+        assert_eq!(named.unwrap().epoch(), asked.table);
+        assert!(epochs.prepared(asked.table));
     }
 
     /// Begins a branch, and has its committees ready at once or never.
     fn begin(epochs: &mut Epochs, mix: u8, proposer: Option<u32>, ready: bool) -> bool {
-        let (epoch, mix, layout) = (Epoch(1), [mix; 32], Layout::new(1, 1, 1).unwrap());
-        let begun = epochs.begin_branch(epoch, mix, proposer.map(Validator));
-        if begun && ready {
-            let drawn = Arc::new(assignment(epoch, &mix, layout));
-            let local = Hosted::from(&Local::observer(&layout));
-            let named = epochs.assigned(&mix, drawn, &Weights::equal(1), &local);
-            assert!(epochs.prepared(epoch, &mix, named.unwrap().epoch()));
+        let begun = epochs.begin_branch(EPOCH, [mix; 32], proposer.map(Validator));
+        if let Some(asked) = begun.filter(|_| ready) {
+            finish(epochs, &asked);
         }
-        begun
+        begun.is_some()
     }
 
     #[test]
@@ -493,5 +542,94 @@ mod tests {
         assert_eq!(mixes(&epochs), [1, 4, 6]);
         assert!(begin(&mut epochs, 7, Some(10), false));
         assert_eq!(mixes(&epochs), [4, 6, 7], "of equals the oldest");
+    }
+
+    /// A block with votes of two epochs needs two; one proposer displaces neither.
+    #[test]
+    fn a_proposer_with_as_many_branches_as_another_loses_its_own() {
+        let mut epochs = Epochs::default();
+        for mix in [1, 2] {
+            assert!(begin(&mut epochs, mix, Some(7), true));
+        }
+        for mix in 3..20 {
+            assert!(begin(&mut epochs, mix, Some(9), true));
+            assert_eq!(mixes(&epochs), [1, 2, mix]);
+        }
+    }
+
+    /// However many branches are prepared and given up: the tables of those that are here, the ones
+    /// in force among them, have places of their own, and no name comes twice.
+    #[test]
+    fn no_table_displaces_one_that_is_wanted() {
+        let (mut epochs, mut names) = (Epochs::default(), BTreeSet::new());
+        for (epoch, mix) in (1..=3).zip([101; 3]) {
+            let asked = epochs.begin(Epoch(epoch), [mix; 32], false).unwrap();
+            assert_eq!(asked.table, Epoch(epoch));
+            finish(&mut epochs, &asked);
+        }
+        for round in 0..60 {
+            let epoch = Epoch(1 + u64::from(round) % 3);
+            let proposer = (round % 4 > 0).then_some(Validator(u32::from(round % 2)));
+            let asked = epochs.begin_branch(epoch, [round; 32], proposer).unwrap();
+            assert!(names.insert(asked.table) && branch_place(asked.table).is_some());
+            finish(&mut epochs, &asked);
+            if round % 7 == 0 {
+                assert!(epochs.go_over(epoch, &[round; 32]));
+            }
+            let in_force = epochs.in_force.values().map(Box::as_ref);
+            let all = in_force.chain(&epochs.branches);
+            let places: Vec<_> = all
+                .filter_map(|one| branch_place(one.asked.table))
+                .collect();
+            let distinct: BTreeSet<_> = places.iter().collect();
+            assert_eq!(distinct.len(), places.len(), "{places:?}");
+        }
+        let in_force = epochs.in_force.values();
+        assert!(in_force.filter(|one| one.asked.table == EPOCH).count() == 0);
+    }
+
+    #[test]
+    fn what_a_job_of_an_earlier_preparation_says_changes_nothing() {
+        let mut epochs = Epochs::default();
+        let [one, other] = [[1; 32], [2; 32]];
+        let earlier = epochs.begin(EPOCH, one, true).unwrap();
+        // The head changes, and changes back, while keys are made.
+        epochs.begin(EPOCH, other, true).unwrap();
+        let asked = epochs.begin(EPOCH, one, true).unwrap();
+        assert!((asked.epoch, asked.mix) == (earlier.epoch, earlier.mix));
+        assert!(!epochs.prepared(earlier.table));
+        epochs.failed(earlier.table);
+        assert!(epochs.of(EPOCH, &one).is_none());
+        finish(&mut epochs, &asked);
+        epochs.failed(earlier.table);
+        assert!(epochs.of(EPOCH, &one).is_some());
+        assert_eq!(epochs.table(), Some(asked.table));
+    }
+
+    /// A table goes with the epochs; what was prepared under its name is prepared again.
+    #[test]
+    fn a_branch_whose_table_is_named_as_an_epoch_goes_with_the_table() {
+        let mut epochs = Epochs::default();
+        let asked = epochs.begin(EPOCH, [1; 32], false).unwrap();
+        finish(&mut epochs, &asked);
+        assert!(begin(&mut epochs, 2, None, true));
+        assert!(epochs.go_over(EPOCH, &[2; 32]));
+        for epoch in 2..4 {
+            epochs.begin(Epoch(epoch), [1; 32], false).unwrap();
+            assert!(epochs.of(EPOCH, &[1; 32]).is_some());
+        }
+        epochs.begin(Epoch(4), [1; 32], false).unwrap();
+        assert!(epochs.of(EPOCH, &[1; 32]).is_none());
+    }
+
+    #[test]
+    fn an_epoch_whose_table_is_gone_is_begun_again() {
+        let mut epochs = Epochs::default();
+        let asked = epochs.begin(EPOCH, [1; 32], false).unwrap();
+        finish(&mut epochs, &asked);
+        assert!(epochs.begin(EPOCH, [1; 32], false).is_none());
+        epochs.failed(asked.table);
+        let again = epochs.begin(EPOCH, [1; 32], false).unwrap();
+        assert!(branch_place(again.table).is_some(), "a name of its own");
     }
 }

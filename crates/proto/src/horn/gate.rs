@@ -11,7 +11,7 @@
 //! | 4 | sender or voter sits in the committee or cell; the proposer has the slot |
 //! | 5 | somebody signed; no multiplicity is above the bound |
 //! | 6 | the ticket wins, or the rank serves |
-//! | 7 | nothing was **accepted** from this sender in the slot; caps; the subset rule |
+//! | 7 | nothing was **accepted** from this sender in the slot, which for blocks is remembered until the slot is final; caps; the subset rule; whether the vote can count |
 //! | 8 | the proof of selection |
 //! | 9 | the envelope's signature |
 //! | 10 | the evidence of the votes |
@@ -28,6 +28,7 @@
 mod aggregates;
 mod block_job;
 mod blocks;
+mod closed;
 mod lot;
 mod votes;
 
@@ -55,10 +56,12 @@ use crate::maps::forget_before;
 use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use block_job::BlockJob;
 use blocks::Blocks;
+use closed::Closed;
 use votes::{take_own_vote, verify_votes};
 
 pub(super) use aggregates::room as aggregates_room;
 pub(super) use blocks::{ROOM as BLOCKS_ROOM, WaitingBlock};
+pub(super) use closed::Closed as ClosedSlots;
 pub(super) use votes::room as votes_room;
 
 /// Messages of one sender and slot whose evidence is verified together: the first, and a second that
@@ -279,6 +282,7 @@ pub(super) struct Gate {
     /// Collections that wait, of all slots and committees.
     collections: Batch<Waiting>,
     blocks: Blocks,
+    closed: Closed,
     lot: Lot,
     verified: Verified,
     due: BTreeSet<Due>,
@@ -290,6 +294,7 @@ impl Gate {
         Self {
             collections: Batch::default(),
             blocks: Blocks::default(),
+            closed: Closed::default(),
             lot: Lot::new(config.parked_room(info, local)),
             verified: Verified::default(),
             due: BTreeSet::new(),
@@ -318,13 +323,11 @@ impl Gate {
             Input::Prepared { mix } => self.unpark(lent, &Awaited::Committees(mix)),
             Input::Verify => self.run_due(lent),
             Input::Deadline => self.expire_parked(lent),
-            Input::Slot { slot } => self.verified.prune(slot),
-            Input::Close { slot } => {
-                let state = lent.slots.get_mut(&slot);
-                for origin in state.into_iter().flat_map(|state| state.give_up()) {
-                    lent.fx.reject(origin, Reject::TooOld);
-                }
+            Input::Slot { slot } => {
+                self.verified.prune(slot);
+                self.closed.prune(lent.chain.finalised().slot);
             }
+            Input::Close { slot } => self.close(lent, slot),
         }
     }
 
@@ -361,6 +364,25 @@ impl Gate {
     /// The blocks that messages wait for, see [`Horn::missing_blocks`](super::Horn::missing_blocks).
     pub(super) fn awaited_blocks(&self) -> Vec<(Root, Vec<Peer>)> {
         self.lot.blocks()
+    }
+
+    /// Bytes of what is remembered of the proposers of slots that are over.
+    pub(super) fn closed_bytes(&self) -> usize {
+        self.closed.bytes()
+    }
+
+    /// Messages of a slot are no longer taken, but for its blocks.
+    fn close(&mut self, lent: &mut Lent<'_>, slot: Slot) {
+        let Some(state) = lent.slots.get_mut(&slot) else {
+            return;
+        };
+        for origin in state.give_up() {
+            lent.fx.reject(origin, Reject::TooOld);
+        }
+        if slot > lent.chain.finalised().slot {
+            let block = state.block.take();
+            self.closed.close(slot, block, state.has_false_block);
+        }
     }
 
     /// Takes a message that is to be validated like anyone's.

@@ -2,15 +2,15 @@
 //!
 //! Counted is what grows with what others send: signatures of votes, who voted for what, aggregates
 //! and collections (each as it came, because it can prove an equivocation, and decoded), and what
-//! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own; own
-//! work in progress is bounded by the duties.
+//! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own, but
+//! for the first ones of slots that are not final; own work in progress is bounded by the duties.
 
 use alphorn_types::Unit;
 
 use super::cell_votes::{FIRST_BYTES, WaitingVote};
 use super::config::{Config, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
-use super::gate::{BLOCKS_ROOM, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
+use super::gate::{BLOCKS_ROOM, ClosedSlots, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
 use super::local::Hosted;
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
@@ -34,14 +34,17 @@ pub struct Held {
     pub aggregates: u64,
     /// Accepted collections: of slots whose messages are taken, and those that a block may include.
     pub collections: u64,
+    /// The first blocks of slots that are over but not final, to be shown beside a second one, and
+    /// what else is remembered of their proposers.
+    pub proposals: u64,
     /// Messages that wait for a verification, run in one, or wait for a block; blocks too.
     pub waiting: u64,
 }
 
 impl Held {
-    /// All but what waits: bounded by [`Config::state_bytes_max`].
+    /// All but what waits.
     pub fn kept(&self) -> u64 {
-        self.votes + self.voters + self.aggregates + self.collections
+        self.votes + self.voters + self.aggregates + self.collections + self.proposals
     }
 }
 
@@ -68,11 +71,6 @@ impl Config {
             .saturating_add(format.bundle_bytes_max())
             .saturating_add(entries.saturating_mul(format.entry_bytes_max()))
             .min(self.block_bytes_max)
-    }
-
-    /// Most bytes that a machine keeps of the network's messages, besides those that wait.
-    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Hosted) -> u64 {
-        self.held_max(info, local).kept()
     }
 
     /// The most that a machine holds of the network's messages: the accepted collections of the slots
@@ -122,6 +120,7 @@ impl Config {
                 * bits_bytes(layout.committee_len_max()),
             aggregates: slots * aggregates,
             collections: open + for_blocks.min(self.collections_bytes_max),
+            proposals: ClosedSlots::BYTES_MAX as u64,
             waiting,
         }
     }
@@ -148,6 +147,7 @@ impl Horn {
         let mut held = Held {
             voters: self.chain.voters_bytes(),
             collections: self.roles.proposer.bytes(),
+            proposals: self.gate.closed_bytes() as u64,
             waiting: self.gate.bytes() as u64,
             ..Held::default()
         };

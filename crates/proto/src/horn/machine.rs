@@ -1,6 +1,6 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
-use alphorn_scheme::{JobId, Outcome, Product};
+use alphorn_scheme::{JobId, Outcome, Product, missing_table};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -224,6 +224,7 @@ impl Horn {
         self.close_roles(slot);
         if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
             state.block = before.block;
+            state.has_false_block = before.has_false_block;
         }
     }
 
@@ -389,9 +390,15 @@ impl Horn {
             self.fx.counters.jobs_unknown += 1;
             return;
         };
+        if let Outcome::Refused(why) = &outcome
+            && let Some(table) = missing_table(why)
+        {
+            // What was prepared is no more: it is prepared again for whom it is of use.
+            self.epochs.failed(table);
+        }
         match purpose {
-            Purpose::Assign { epoch, mix } => self.committees_drawn(epoch, mix, outcome),
-            Purpose::Prepare { epoch, mix } => self.keys_prepared(epoch, mix, outcome),
+            Purpose::Assign(asked) => self.committees_drawn(asked, outcome),
+            Purpose::Prepare(asked) => self.keys_prepared(asked, outcome),
             Purpose::Draw(draw) => self.drawn(draw, outcome),
             Purpose::Voter(job) => self.voter(voter::Input::Finished { job, outcome }),
             Purpose::Maker(job) => self.maker_finished(job, outcome),

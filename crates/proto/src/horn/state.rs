@@ -120,6 +120,8 @@ pub(super) struct SlotState {
     pub(super) batches: BTreeMap<Unit, Batch<Waiting>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
+    /// An aggregate of somebody who serves came; it may wait in batches of many slots.
+    pub(super) has_aggregates: bool,
     pub(super) block: Option<Proposal>,
     /// The proposer signed a block whose evidence does not hold.
     pub(super) has_false_block: bool,
@@ -152,6 +154,7 @@ impl SlotState {
             refused: BTreeSet::new(),
             batches: BTreeMap::new(),
             making: vec![Making::default(); usize::from(layout.committees())],
+            has_aggregates: false,
             block: None,
             has_false_block: false,
             votes_seen: 0,
@@ -166,7 +169,7 @@ impl SlotState {
 
     /// Whether the slot has not gone beyond the proposal, and no message or job is of its committees.
     pub(super) fn is_untouched(&self) -> bool {
-        let waits = self.votes_seen > 0 || self.own.is_some();
+        let waits = self.votes_seen > 0 || self.has_aggregates || self.own.is_some();
         self.phase <= Some(Phase::Propose) && !waits
     }
 

@@ -1,7 +1,8 @@
 //! What a job was asked for.
 
-use alphorn_types::{Epoch, Slot, Unit};
+use alphorn_types::{Slot, Unit};
 
+use super::epochs::Asked;
 use super::roster::Draw;
 use super::{gate, maker, proposer, voter};
 
@@ -12,9 +13,9 @@ pub(super) type Queue = Option<(Slot, Unit)>;
 /// What a job was asked for, and what its end is to be applied to.
 pub(super) enum Purpose {
     /// Draw the committees of an epoch.
-    Assign { epoch: Epoch, mix: [u8; 32] },
+    Assign(Asked),
     /// Prepare the keys of an epoch.
-    Prepare { epoch: Epoch, mix: [u8; 32] },
+    Prepare(Asked),
     /// Find out which local members of a committee serve.
     Draw(Draw),
     /// Of the voter.

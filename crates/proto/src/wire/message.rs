@@ -1,6 +1,6 @@
 //! Votes and aggregates of them.
 
-use alphorn_scheme::{Bytes, Evidence};
+use alphorn_scheme::{Bytes, Evidence, Tail};
 use alphorn_types::{DecodeError, Reader, Slot, Unit, Validator, Writer};
 
 use super::{
@@ -124,8 +124,8 @@ impl VoteMsg {
     /// # Panics
     ///
     /// If the bytes are fewer than a signature.
-    pub(crate) fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
-        &bytes[bytes.len() - format.signature_bytes..]
+    pub(crate) fn signature_of(bytes: &Bytes, format: &WireFormat) -> Tail {
+        Tail::new(bytes.clone(), format.signature_bytes)
     }
 
     /// The message that `bytes` encode.

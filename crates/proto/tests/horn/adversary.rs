@@ -257,8 +257,9 @@ fn a_signer_weighs_once_whatever_its_multiplicity() {
             Some(Verdict::Ignore)
         );
         assert_eq!(net.nodes[0].horn.view(Slot(0)).unwrap().covered(), 30);
-        let chain = net.nodes[0].horn.chain();
-        assert_eq!(chain.strongest_vote(Slot(0)).unwrap().signers, 30);
+        let tree = net.nodes[0].horn.chain().tree();
+        let of_head = tree.iter().find(|block| block.root == vote.head);
+        assert_eq!(of_head.unwrap().weight, 30);
         net.run_until(net.nodes[0].horn.clock().phase_start(Slot(1), Phase::Vote));
         let (head, horn) = (net.nodes[0].horn.head(), &net.nodes[0].horn);
         assert_eq!(horn.chain().credited(&head, Slot(0), 0).count_ones(), 30);

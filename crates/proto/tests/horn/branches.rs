@@ -5,9 +5,10 @@ use crate::net::{Net, SUMS, config};
 use alphorn_proto::horn::committee::assignment;
 use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Entry, HEADER_BYTES, Root, Topic};
+use alphorn_proto::wire::{Entry, HEADER_BYTES, Header, Root, Topic};
 use alphorn_proto::{Token, Verdict};
-use alphorn_types::{Epoch, Layout, Slot};
+use alphorn_scheme::{BRANCH_EPOCH, BRANCHES_MAX};
+use alphorn_types::{Assignment, Epoch, Layout, Slot};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -100,6 +101,17 @@ impl World {
         (topic, data)
     }
 
+    /// A block that stands on another one, under no signature: whoever has it waits for that one.
+    fn child(&self, parent: &[u8]) -> (Topic, Vec<u8>) {
+        let horn = &self.net.nodes[0].horn;
+        let root = Header::peek(parent, horn.format()).unwrap().root();
+        let assignment = Arc::new(assignment(Epoch(0), &[0; 32], self.config.layout));
+        let forge = Forge::new(SUMS, &self.config, &self.info, &assignment);
+        let (topic, mut data) = forge.encode_block(&forge.block(Slot(NOW), root, Vec::new()));
+        data[2 + HEADER_BYTES] ^= 1;
+        (topic, data)
+    }
+
     fn offer(&mut self, peer: usize, (topic, data): (Topic, Vec<u8>)) -> Token {
         self.net.offer_from(peer, 0, topic, data);
         let token = self.net.last_token();
@@ -162,4 +174,51 @@ fn blocks_of_one_proposer_take_no_committees_from_that_of_another() {
     assert_eq!(world.drawn.get(), 2);
     assert_eq!(world.verdict(honest, 1_000), Some(Verdict::Accept));
     assert!(world.net.nodes[0].reports.is_empty());
+}
+
+/// One proposer signs blocks of many branches, one after another, each of which others seem to build
+/// on. The committees of another branch stay, and so do their keys: its next block is verified.
+#[test]
+fn one_proposer_displaces_no_keys_of_a_branch_that_is_ready() {
+    let mut world = World::new();
+    let block = world.block(NOW - 1, HONEST);
+    let honest = world.offer(1, block);
+    assert_eq!(world.verdict(honest, 600), Some(Verdict::Accept));
+    for (at, parent) in OLD.enumerate() {
+        let signed = world.block(NOW - 2, parent);
+        let child = world.child(&signed.1);
+        world.offer(9, child);
+        let token = world.offer(9, signed);
+        assert!(world.verdict(token, 700).is_some());
+        assert_eq!(world.drawn.get(), 2 + at, "its committees are drawn");
+    }
+    assert!(OLD.count() > BRANCHES_MAX, "more tables than are kept");
+    let block = world.block(NOW, HONEST);
+    let honest = world.offer(1, block);
+    assert_eq!(world.verdict(honest, 0), Some(Verdict::Accept));
+    assert_eq!(world.drawn.get(), 1 + OLD.count());
+}
+
+/// Should a table be gone nevertheless, its committees are drawn again for the next block.
+#[test]
+fn a_branch_whose_keys_are_gone_is_prepared_again() {
+    let mut world = World::new();
+    let block = world.block(NOW - 1, HONEST);
+    let honest = world.offer(1, block);
+    assert_eq!(world.verdict(honest, 600), Some(Verdict::Accept));
+    assert!(world.net.has_table(0, BRANCH_EPOCH));
+    let layout = world.config.layout;
+    let members = (0..layout.validators()).collect();
+    // A later one in its place.
+    let name = Epoch(BRANCH_EPOCH.0 + BRANCHES_MAX as u64);
+    let other = Assignment::new(name, layout, members).unwrap();
+    world.net.insert_table(0, other);
+    assert!(!world.net.has_table(0, BRANCH_EPOCH));
+    let block = world.block(NOW, HONEST);
+    let lost = world.offer(1, block.clone());
+    assert_eq!(world.verdict(lost, 0), Some(Verdict::Ignore));
+    assert_eq!(world.drawn.get(), 1);
+    let honest = world.offer(2, block);
+    assert_eq!(world.verdict(honest, 600), Some(Verdict::Accept));
+    assert_eq!(world.drawn.get(), 2);
 }

@@ -143,7 +143,7 @@ fn topics_are_those_of_the_local_cells() {
     ];
     assert_eq!(net.nodes[0].horn.topics(Epoch(0)).unwrap(), expected.into());
     assert_eq!(net.nodes[1].horn.topics(Epoch(0)).unwrap().len(), 2);
-    let bytes = |local: &Local| config.state_bytes_max(&info, &Hosted::from(local));
+    let bytes = |local: &Local| config.held_max(&info, &Hosted::from(local)).kept();
     assert!(bytes(&Local::observer(&layout)) < bytes(&alone(true)));
 }
 

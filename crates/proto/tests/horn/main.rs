@@ -16,4 +16,5 @@ mod overlap;
 mod random;
 mod rooms;
 mod slots;
+mod spent;
 mod weights;

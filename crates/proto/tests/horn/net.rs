@@ -7,7 +7,7 @@ use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, Task, Work,
 };
-use alphorn_types::{Bitfield, Layout, Time};
+use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -398,6 +398,19 @@ impl Net {
             }
             Output::Cancel { .. } | Output::Imported { .. } => {}
         }
+    }
+
+    /// Puts a key table into the environment of a machine.
+    pub fn insert_table(&mut self, node: usize, assignment: Assignment) {
+        let (env, name) = (&mut self.nodes[node].env, assignment.epoch());
+        let mut scratch = Scratch::default();
+        let made = env.make_keys(&Arc::new(assignment), &mut Ctx::single(&mut scratch));
+        env.insert_keys(name, made.unwrap());
+    }
+
+    /// Whether the environment of a machine has a key table.
+    pub fn has_table(&self, node: usize, name: Epoch) -> bool {
+        self.nodes[node].env.keys(name).is_some()
     }
 
     /// Tokens whose verdict is still open, at all machines.

@@ -1,7 +1,7 @@
 //! Aggregates and collections.
 
 use super::{Fixture, MESSAGE, SLOT, World};
-use crate::{Evidence, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
+use crate::{Bytes, Evidence, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
 use alphorn_types::{Cell, Slot, Support, Unit};
 use std::sync::Arc;
 
@@ -307,8 +307,11 @@ pub fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
 pub fn empty_is_refused<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);
-    let none =
-        World::<F::S>::with_ctx(|ctx| world.scheme().aggregate(world.keys(), &statement, &[], ctx));
+    let none = World::<F::S>::with_ctx(|ctx| {
+        world
+            .scheme()
+            .aggregate::<Bytes>(world.keys(), &statement, &[], ctx)
+    });
     assert_eq!(none, Err(SchemeError::Empty));
     assert_eq!(
         world.combine(&world.committee_statement(1), &[], 1),

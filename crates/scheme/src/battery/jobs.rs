@@ -2,9 +2,9 @@
 
 use super::{EPOCH, Fixture, MESSAGE, SLOT, VALIDATORS, World, run, with_pool};
 use crate::{
-    AggregateJob, Claim, CombineJob, Ctx, Item, Layer, MemoryWatermark, Op, Part, PrepareJob,
-    Product, Reservation, Role, Scheme, SchemeError, Scratch, SelectJob, SignItem, SignJob, Task,
-    TaskError, Verdict, VerifyJob, Work, verify_claims,
+    AggregateJob, Bytes, Claim, CombineJob, Ctx, Item, Layer, MemoryWatermark, Op, Part,
+    PrepareJob, Product, Reservation, Role, Scheme, SchemeError, Scratch, SelectJob, SignItem,
+    SignJob, Tail, Task, TaskError, Verdict, VerifyJob, Work, verify_claims,
 };
 use alphorn_types::{Cell, Slot, Validator};
 
@@ -70,6 +70,12 @@ pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
     assert_eq!(refused, Err(SchemeError::UnknownSigner(VALIDATORS)));
 }
 
+/// Votes as a job has them.
+fn tails(votes: Vec<(u32, Bytes)>) -> Vec<(u32, Tail)> {
+    let tail = |(position, signature): (u32, Bytes)| (position, signature.into());
+    votes.into_iter().map(tail).collect()
+}
+
 /// Honest jobs of each kind that has bytes.
 fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
     let statement = world.statement(CELL);
@@ -105,7 +111,7 @@ fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
         Work::Aggregate(AggregateJob {
             epoch: EPOCH,
             statement,
-            votes,
+            votes: tails(votes),
         }),
         Work::Combine(CombineJob {
             op: Op::Collect,
@@ -196,7 +202,7 @@ pub fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
     let job = AggregateJob {
         epoch: EPOCH,
         statement,
-        votes,
+        votes: tails(votes),
     };
     assert_eq!(
         world.run(Work::Aggregate(job)),

@@ -90,7 +90,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
         1 => Work::Aggregate(AggregateJob {
             epoch: Epoch(r.u64()?),
             statement: statement(&mut r)?,
-            votes: list(&mut r, INPUTS_MAX, |r| Ok((r.u32()?, shared(r)?)))?,
+            votes: list(&mut r, INPUTS_MAX, |r| Ok((r.u32()?, shared(r)?.into())))?,
         }),
         2 => Work::Combine(CombineJob {
             op: op(&mut r)?,

@@ -14,9 +14,25 @@ pub const EPOCHS_MAX: usize = 3;
 /// committees of some epoch differ: there is no such epoch, and none of them displaces one.
 pub const BRANCH_EPOCH: Epoch = Epoch(1 << 63);
 
-/// Key tables for other branches kept at a time: three that verify what comes from there, and three
-/// that were theirs when a machine went over to one.
+/// Places for key tables of other branches: three that verify what comes from there, and three that
+/// were theirs when a machine went over to one. A name has the place of its remainder by this number.
 pub const BRANCHES_MAX: usize = 6;
+
+/// What a task says before the name of a key table that is not there.
+const NO_TABLE: &str = "no key table for epoch ";
+
+/// The place of a branch's key table among [`BRANCHES_MAX`]; none for a table of an epoch. Whoever
+/// names tables gives a place away again only when the table in it is not wanted any more: a later
+/// name displaces an earlier one of the same place, and no other.
+pub fn branch_place(name: Epoch) -> Option<u64> {
+    let number = name.0.checked_sub(BRANCH_EPOCH.0)?;
+    Some(number % BRANCHES_MAX as u64)
+}
+
+/// The name of the key table for want of which a job was refused; none if there was another reason.
+pub fn missing_table(refused: &str) -> Option<Epoch> {
+    refused.strip_prefix(NO_TABLE)?.parse().ok().map(Epoch)
+}
 
 /// What the tasks of a scheme need beside their inputs: the scheme, the keys of all validators and of
 /// those held here, and the key tables of a few epochs.
@@ -109,17 +125,26 @@ impl Env {
         self.held.keys(assignment, ctx)
     }
 
-    /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped, and beyond
-    /// [`BRANCHES_MAX`] of those from [`BRANCH_EPOCH`] on.
+    /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped. From
+    /// [`BRANCH_EPOCH`] on it displaces the one with an earlier name in its place
+    /// ([`branch_place`]). One that comes after a later name was given up, and is dropped.
     pub fn insert_keys(&mut self, epoch: Epoch, keys: Keys) {
-        self.keys.insert(epoch, keys);
-        let mut branches = self.keys.split_off(&BRANCH_EPOCH);
-        for (tables, max) in [(&mut self.keys, EPOCHS_MAX), (&mut branches, BRANCHES_MAX)] {
-            while tables.len() > max {
-                tables.pop_first();
+        let Some(place) = branch_place(epoch) else {
+            self.keys.insert(epoch, keys);
+            while self.keys.range(..BRANCH_EPOCH).count() > EPOCHS_MAX {
+                self.keys.pop_first();
             }
+            return;
+        };
+        let mut names = self.keys.range(BRANCH_EPOCH..).map(|(name, _)| *name);
+        let before = names.find(|name| branch_place(*name) == Some(place));
+        if before.is_some_and(|before| before > epoch) {
+            return;
         }
-        self.keys.append(&mut branches);
+        if let Some(before) = before {
+            self.keys.remove(&before);
+        }
+        self.keys.insert(epoch, keys);
     }
 
     /// Takes the key table of an output, if it has one, and leaves the product.
@@ -147,6 +172,52 @@ impl Env {
 
     pub(super) fn keys_or_refuse(&self, epoch: Epoch) -> Result<&Keys, TaskError> {
         self.keys(epoch)
-            .ok_or_else(|| TaskError::Refused(format!("no key table for epoch {}", epoch.0)))
+            .ok_or_else(|| TaskError::Refused(format!("{NO_TABLE}{}", epoch.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CostTable, Model, ModelRegistry};
+    use alphorn_types::Layout;
+
+    /// The names of the tables that are kept after tables with these names came.
+    fn kept(names: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+        let mut env = Env::new(scheme, Arc::new(ModelRegistry { validators: 1 }), [0; 32]);
+        for name in names.into_iter().map(Epoch) {
+            let layout = Layout::new(1, 1, 1).unwrap();
+            let assignment = Arc::new(Assignment::new(name, layout, vec![0]).unwrap());
+            let made = env.make_keys(&assignment, &mut Ctx::single(&mut Scratch::default()));
+            env.insert_keys(name, made.unwrap());
+        }
+        env.keys.keys().map(|name| name.0).collect()
+    }
+
+    #[test]
+    fn a_table_of_a_branch_displaces_that_of_its_place_alone() {
+        let branch = BRANCH_EPOCH.0;
+        assert_eq!(kept([1, 2, branch, 3, 4]), [2, 3, 4, branch]);
+        let full: Vec<u64> = (branch..branch + BRANCHES_MAX as u64).collect();
+        assert_eq!(kept(full.clone()), full);
+        let later = full[2] + 10 * BRANCHES_MAX as u64;
+        let mut expected = full.clone();
+        expected.remove(2);
+        expected.push(later);
+        assert_eq!(kept(full.iter().copied().chain([later])), expected);
+        // Its preparation was given up before the place was given to another one.
+        assert_eq!(kept([later, full[2]]), [later]);
+    }
+
+    #[test]
+    fn a_job_says_which_table_it_lacks() {
+        let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+        let env = Env::new(scheme, Arc::new(ModelRegistry { validators: 1 }), [0; 32]);
+        let Err(TaskError::Refused(why)) = env.keys_or_refuse(BRANCH_EPOCH) else {
+            panic!("there is no table");
+        };
+        assert_eq!(missing_table(&why), Some(BRANCH_EPOCH));
+        assert_eq!(missing_table("the lane is full"), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, Op, Part, Reservation, Scheme,
-    SchemeError, SignItem, Signatures, Statement, TaskError, verify_claims,
+    SchemeError, SignItem, Signatures, Statement, Tail, TaskError, verify_claims,
 };
 use alphorn_types::{Assignment, Slot, Validator};
 use std::any::Any;
@@ -108,7 +108,7 @@ pub(super) trait Held: Send + Sync {
         &self,
         keys: &Keys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, Tail)],
         ctx: &mut Ctx<'_, Scratch>,
     ) -> Result<Evidence, SchemeError>;
     fn combine(
@@ -265,7 +265,7 @@ impl<S: Scheme> Held for With<S> {
         &self,
         keys: &Keys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, Tail)],
         ctx: &mut Ctx<'_, Scratch>,
     ) -> Result<Evidence, SchemeError> {
         self.scheme

@@ -166,7 +166,10 @@ mod tests {
                     slot: Slot(1),
                     message: [message; 32],
                 },
-                votes: votes.iter().map(|v| (0, vec![*v; 8].into())).collect(),
+                votes: votes
+                    .iter()
+                    .map(|v| (0, crate::Bytes::from(vec![*v; 8]).into()))
+                    .collect(),
             })
         };
         let (one, two, other) = (job(1, &[5, 6]), job(1, &[6]), job(2, &[6]));

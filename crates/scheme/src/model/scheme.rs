@@ -397,11 +397,11 @@ impl Scheme for Model {
         None
     }
 
-    fn aggregate(
+    fn aggregate<B: AsRef<[u8]>>(
         &self,
         keys: &ModelKeys,
         statement: &Statement,
-        votes: &[(u32, Bytes)],
+        votes: &[(u32, B)],
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
         let listed = list::aggregate(statement, votes, self.table.sizes.signature as usize)?;
@@ -411,17 +411,11 @@ impl Scheme for Model {
         let members = keys.assignment.members();
         let genuine = votes.iter().all(|(position, signature)| {
             let position = statement.first.saturating_add(*position) as usize;
-            let Some(member) = members.get(position) else {
-                return false;
-            };
-            let claim = Claim::One {
-                validator: Validator(*member),
-                role: Role::Vote,
-                slot: statement.slot,
-                message: statement.message,
-                signature: signature.clone(),
-            };
-            self.holds(keys, &claim)
+            let subject = self.subject(Role::Vote, statement.slot, &statement.message);
+            members.get(position).is_some_and(|member| {
+                let tag = subject.tag(Validator(*member));
+                Self::is_tag(signature.as_ref(), tag, self.signature_bytes(Role::Vote))
+            })
         });
         self.sum(keys, statement, listed.support, genuine)
     }

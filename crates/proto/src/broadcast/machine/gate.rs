@@ -9,6 +9,7 @@ use crate::broadcast::{Output, Priority, Step};
 use crate::rlnc::{Coding, Cut, Header, Id};
 use crate::{Evidence, Peer};
 use alphorn_types::Time;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Headers of one peer that wait, at most. One of them is verified at a time, so a peer that forges
@@ -55,7 +56,7 @@ impl<C: Coding> Gate<C> {
     }
 
     /// Senders of the headers that are being verified.
-    fn busy(&self) -> Vec<PeerIndex> {
+    fn busy(&self) -> BTreeSet<PeerIndex> {
         let verifying = self.candidates.iter().filter(|waiting| waiting.verifying);
         verifying.map(|waiting| waiting.announces[0].0).collect()
     }
@@ -140,8 +141,8 @@ impl<C: Coding> Broadcast<C> {
     /// Begins to verify every header that may be: one at a time of each sender.
     fn verify_headers(&mut self, now: Time) {
         let mut at = 0;
+        let mut busy = self.gate.busy();
         while let Some(candidate) = self.gate.candidates.get(at) {
-            let busy = self.gate.busy();
             let free = |(peer, _): &(PeerIndex, _)| !busy.contains(peer);
             let first = candidate.announces.iter().position(free);
             let Some(first) = first.filter(|_| !candidate.verifying) else {
@@ -158,6 +159,7 @@ impl<C: Coding> Broadcast<C> {
             at += 1;
             candidate.announces.swap(0, first);
             candidate.verifying = true;
+            busy.insert(candidate.announces[0].0);
             let announce = candidate.announces[0].1.clone();
             let root = announce.header.signing_root(&self.config.limits.network_id);
             let expires = now.saturating_add_ns(self.config.broadcast_ttl_ns);

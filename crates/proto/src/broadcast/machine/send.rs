@@ -119,7 +119,7 @@ impl<C: Coding> Broadcast<C> {
             };
             let done = live.link(peer).done;
             let share = *live.share(peer, generation);
-            if done || share.owed == 0 || !live.may_have_new(peer, generation) {
+            if done || share.owed == 0 || !live.may_have_new(peer) {
                 live.share(peer, generation).owed = 0;
                 live.answers.remove(0);
                 continue;
@@ -420,12 +420,12 @@ impl<C: Coding> Live<C> {
         if self.held_shards.is_empty() {
             u32::from(share.sent) + u32::from(share.innovative) < u32::from(rank)
         } else {
-            self.may_have_new(peer, generation)
+            self.may_have_new(peer)
         }
     }
 
     /// Whether there is a shard that the peer is not known to have; combinations may always be new.
-    fn may_have_new(&mut self, peer: PeerIndex, _generation: u16) -> bool {
+    fn may_have_new(&self, peer: PeerIndex) -> bool {
         let words = self.held_shards.len();
         let from = usize::from(peer) * words;
         let theirs = &self.peer_shards[from..from + words];

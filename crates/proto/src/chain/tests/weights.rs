@@ -43,7 +43,7 @@ fn the_head_is_where_the_balances_are() {
         (strongest.vote.head, strongest.signers, strongest.weight),
         (a, 1, 256)
     );
-    assert!(!chain.observed_supermajority(Slot(2)));
+    assert!(!chain.weights.is_supermajority(strongest.weight));
     cast(&mut chain, 2, &a, &[8, 7]);
     // Position 7 voted twice: 288 against 192.
     let weights: BTreeMap<Root, u64> = chain.vote_weights().into_iter().collect();

@@ -303,7 +303,7 @@ impl Gatehouse {
                 let validator = Validator(members[first.position as usize]);
                 let signed = self.stage.signed(validator, Signer::Vote, message);
                 let signature = VoteMsg::signature_of(data, &self.stage.format);
-                assert_eq!(signed.as_deref(), Some(signature), "a forged vote");
+                assert_eq!(signed.as_deref(), Some(&*signature), "a forged vote");
             }
         }
         for (_, accepted) in state.all_accepted() {

@@ -9,6 +9,7 @@ use super::lot::{Seat, with_seat};
 use super::{
     Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, Stage, admit_ballot, passed, serves,
 };
+use crate::horn::ballot::Ballot;
 use crate::horn::batch::Batch;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
@@ -77,7 +78,13 @@ impl Gate {
         if !serves(state, lent.config, unit, position, proof) {
             return Err(Reject::NotSelected.into());
         }
-        check_again(state, lent.config, lent.format, &message)?;
+        let standing = check_again(state, lent.config, lent.format, &message)?;
+        if matches!(standing, Standing::First) {
+            check_counts(state, &ballot, &message)?;
+        }
+        if let Some(state) = lent.slots.get_mut(&slot) {
+            state.has_aggregates = true;
+        }
         let waiting = Waiting {
             origin,
             ballot,
@@ -224,7 +231,12 @@ impl Gate {
             // It was verified, or made by a job that did.
             self.verified.insert(claimed);
         }
+        let mix = lent.mix_of(&waiting.ballot.vote);
         let taken = match lent.slots.get_mut(&slot) {
+            // It was verified by the committees of another branch.
+            Some(state) if mix.is_some_and(|mix| mix != state.committees.mix) => {
+                Err(Reject::UnknownBlock)
+            }
             Some(state) => keep(state, lent.config, lent.format, lent.fx, waiting),
             None => Err(Reject::TooOld),
         };
@@ -328,6 +340,25 @@ fn check_again<'a>(
     }
 }
 
+/// Check 7 of a sender's first message: evidence for a vote that would not count if all of it were
+/// true is not verified.
+fn check_counts(
+    state: &SlotState,
+    ballot: &Ballot,
+    message: &Received<Aggregate>,
+) -> Result<(), Reject> {
+    let weight = || {
+        let signers = message.evidence.support.signers();
+        state.committees.weigh(message.unit, &signers)
+    };
+    match state.ballots.would_count(ballot, weight) {
+        true => Ok(()),
+        false => Err(Reject::Full),
+    }
+}
+
+/// Records a verified aggregate. Its sender has one in the slot: if the votes of that do not count,
+/// nothing more of the sender is verified.
 fn keep(
     state: &mut SlotState,
     config: &Config,
@@ -347,7 +378,10 @@ fn keep(
     let signers = message.evidence.support.signers();
     fx.show(&state.committees, unit, &signers, &message.vote);
     let weight = state.committees.weigh(unit, &signers);
-    state.ballots.track_evidence(&ballot, weight)?;
+    if let Err(reason) = state.ballots.track_evidence(&ballot, weight) {
+        state.refuse(unit, sender);
+        return Err(reason);
+    }
     state.accept(message);
     Ok(())
 }

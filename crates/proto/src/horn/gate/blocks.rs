@@ -3,21 +3,22 @@
 //! verified whatever is known of them, so that a block is the same to everybody.
 
 use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
-use alphorn_types::Epoch;
+use alphorn_types::{Epoch, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block_job::{BlockJob, Checks, spawn_block_job};
+use super::closed::Place;
 use super::{
     Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
 };
 use crate::contract::Peer;
 use crate::horn::batch::Batch;
 use crate::horn::deadlines::window_end;
-use crate::horn::effects::{Origin, Request};
+use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::{FairQueue, Room, Waits};
 use crate::horn::role::Lent;
-use crate::horn::state::{Proposal, Standing};
+use crate::horn::state::{Proposal, SlotState, Standing};
 use crate::horn::store::Received;
 use crate::horn::task::Purpose;
 use crate::horn::view::BlockView;
@@ -161,17 +162,15 @@ impl Gate {
     /// Check 7: a further block of an equivocator, or of who signed false evidence, is taken only if
     /// others build or vote on it.
     fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
-        let standing = lent.slots.get(&header.slot).map(|state| {
-            let standing = state.admit_block(root).map(|_| ());
-            standing.and(match state.has_false_block {
-                true => Err(Reject::Duplicate),
-                false => Ok(()),
-            })
-        });
-        match standing {
-            Some(Err(reason)) if !self.lot.awaits(root) => Err(reason),
-            _ => Ok(()),
-        }
+        let standing = match lent.slots.get(&header.slot) {
+            Some(state) if state.has_false_block => Err(Reject::Duplicate),
+            Some(state) => state.admit_block(root).map(|_| ()),
+            None => self.closed.admit(header.slot, root),
+        };
+        standing.or_else(|reason| match self.lot.awaits(root) {
+            true => Ok(()),
+            false => Err(reason),
+        })
     }
 
     /// Whether the committees of the entries are ready. Votes of another branch are of its own,
@@ -382,10 +381,7 @@ impl Gate {
         {
             match pending.failed {
                 Some(reason) => {
-                    let slot = pending.waiting.block.header.slot;
-                    if let Some(state) = lent.slots.get_mut(&slot) {
-                        state.has_false_block = true;
-                    }
+                    self.note_false(lent, pending.waiting.block.header.slot);
                     lent.fx.reject(pending.waiting.origin, reason);
                 }
                 None if pending.unknown => lent.fx.ignore(pending.waiting.origin),
@@ -406,7 +402,7 @@ impl Gate {
         taken: WaitingBlock,
         result: Result<(), Reject>,
     ) {
-        match result.and_then(|()| note_proposal(lent, &taken)) {
+        match result.and_then(|()| self.note_proposal(lent, &taken)) {
             Ok(()) => lent.fx.accept(Kind::Block, taken.origin),
             Err(reason) => lent.fx.reject(taken.origin, reason),
         }
@@ -414,6 +410,36 @@ impl Gate {
             self.unpark(lent, &Awaited::Block(taken.root));
         }
         self.verify_blocks(lent);
+    }
+
+    /// The proposer of a slot signed a block whose evidence does not hold.
+    fn note_false(&mut self, lent: &mut Lent<'_>, slot: Slot) {
+        match lent.slots.get_mut(&slot) {
+            Some(state) => state.has_false_block = true,
+            None if slot > lent.chain.finalised().slot => self.closed.note_false(slot),
+            None => {}
+        }
+    }
+
+    /// Records a block as its proposer's first, or the pair as evidence.
+    fn note_proposal(&mut self, lent: &mut Lent<'_>, taken: &WaitingBlock) -> Result<(), Reject> {
+        let slot = taken.block.header.slot;
+        if let Some(state) = lent.slots.get_mut(&slot) {
+            return note_in_slot(state, lent.fx, taken);
+        }
+        if slot <= lent.chain.finalised().slot {
+            return Ok(());
+        }
+        let data = &taken.block.data;
+        match self.closed.take(slot, taken.root, data)? {
+            Place::First => Ok(()),
+            Place::Second(first) => {
+                if let Some(first) = first {
+                    lent.fx.evidence(slot, first, data.clone());
+                }
+                Err(Reject::Duplicate)
+            }
+        }
     }
 }
 
@@ -432,15 +458,15 @@ fn check_entries(lent: &Lent<'_>, block: &Block) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Records a block as its proposer's first, or the pair as evidence.
-fn note_proposal(lent: &mut Lent<'_>, taken: &WaitingBlock) -> Result<(), Reject> {
-    let slot = taken.block.header.slot;
-    let Some(state) = lent.slots.get_mut(&slot) else {
-        return Ok(());
-    };
+/// Records a block of a slot whose messages are taken.
+fn note_in_slot(
+    state: &mut SlotState,
+    fx: &mut Effects,
+    taken: &WaitingBlock,
+) -> Result<(), Reject> {
     let data = &taken.block.data;
     if let Standing::Second(first) = state.admit_block(&taken.root)? {
-        lent.fx.evidence(slot, first.data.clone(), data.clone());
+        fx.evidence(state.slot, first.data.clone(), data.clone());
         if let Some(first) = &mut state.block {
             first.equivocated = true;
         }

@@ -9,7 +9,7 @@ use crate::latency::mix;
 use crate::role::Output;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::VoteMsg;
-use alphorn_scheme::{AggregateJob, Bytes, Work};
+use alphorn_scheme::{AggregateJob, Tail, Work};
 use alphorn_types::{Cell, Time};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl DropVotes {
     /// The job without the victims' votes; none if there are none.
     fn without(&self, job: &AggregateJob) -> Option<Box<HornWork>> {
         let plan = &self.plan;
-        let voter = |vote: &(u32, Bytes)| plan.assignment.member(job.statement.first + vote.0).0;
+        let voter = |vote: &(u32, Tail)| plan.assignment.member(job.statement.first + vote.0).0;
         let votes = job.votes.iter().cloned();
         let (mut kept, mut others): (Vec<_>, Vec<_>) =
             votes.partition(|vote| self.is_own(voter(vote)));

@@ -41,7 +41,7 @@ pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option
         let one = Work::Aggregate(AggregateJob {
             epoch: job.epoch,
             statement,
-            votes: vec![(position - cell.start, vote)],
+            votes: vec![(position - cell.start, vote.into())],
         });
         let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&one) else {
             return None;

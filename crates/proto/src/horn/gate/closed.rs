@@ -1,0 +1,211 @@
+//! What is remembered of proposers whose slots are over but not final. Blocks of such slots are taken
+//! to fill gaps, and there a proposer that contradicts itself, or signs false evidence, is looked at
+//! no more often than in a slot whose messages are taken.
+
+use alphorn_scheme::Bytes;
+use alphorn_types::Slot;
+use std::collections::BTreeMap;
+
+use crate::chain::UNFINALISED_BLOCKS_MAX;
+use crate::horn::state::{Proposal, SHARED_BYTES};
+use crate::wire::{BLOCK_BYTES_MAX, Reject, Root};
+
+/// Slots of which something is remembered: the latest ones, as many as a chain has blocks that are
+/// not final.
+const SLOTS_MAX: usize = UNFINALISED_BLOCKS_MAX;
+/// Bytes of the first blocks that are kept to be shown beside a second one: those of the latest
+/// slots. Of an older one the root is known, so that a second one is still told from it.
+const BLOCKS_BYTES: usize = BLOCK_BYTES_MAX;
+/// Place of a slot besides its block.
+const PLACE_BYTES: usize = 128;
+
+/// What a block is among those of its proposer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The first, also if it comes again.
+    First,
+    /// Another one: with the first, if it is still kept.
+    Second(Option<Bytes>),
+}
+
+/// What the proposer of a slot signed.
+#[derive(Default)]
+struct Past {
+    /// Of the first block.
+    root: Option<Root>,
+    equivocated: bool,
+    has_false_block: bool,
+}
+
+/// The proposers of slots that are over but not final.
+#[derive(Default)]
+pub(in crate::horn) struct Closed {
+    /// In boxes: a map keeps room for eleven.
+    slots: BTreeMap<Slot, Box<Past>>,
+    /// First blocks on the wire, as far as there is room.
+    blocks: BTreeMap<Slot, Bytes>,
+    /// Bytes of them.
+    bytes: usize,
+}
+
+impl Closed {
+    /// Most bytes of all that is remembered.
+    pub(in crate::horn) const BYTES_MAX: usize = SLOTS_MAX * PLACE_BYTES + BLOCKS_BYTES;
+
+    /// Bytes of all that is remembered.
+    pub(in crate::horn) fn bytes(&self) -> usize {
+        self.slots.len() * PLACE_BYTES + self.bytes
+    }
+
+    /// A slot is over: what it knew of its proposer is remembered.
+    pub(super) fn close(&mut self, slot: Slot, block: Option<Proposal>, has_false_block: bool) {
+        if has_false_block {
+            self.note_false(slot);
+        }
+        if let Some(first) = block {
+            self.note(slot, first.view.root, &first.data);
+            self.past(slot).equivocated |= first.equivocated;
+        }
+        self.make_room();
+    }
+
+    /// Whether a block may be its proposer's first or the second that proves an equivocation.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`] if an equivocation or false evidence was proven before. The first block
+    /// may come again: the chain knows whether it has it.
+    pub(super) fn admit(&self, slot: Slot, root: &Root) -> Result<(), Reject> {
+        match self.slots.get(&slot) {
+            Some(past) if past.root.as_ref() == Some(root) => Ok(()),
+            Some(past) if past.equivocated || past.has_false_block => Err(Reject::Duplicate),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records a block that the chain took; the first one whose second comes is an equivocator's.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`] if an equivocation was proven before.
+    pub(super) fn take(&mut self, slot: Slot, root: Root, data: &Bytes) -> Result<Place, Reject> {
+        let place = self.note(slot, root, data);
+        if let Place::Second(_) = place {
+            let past = self.past(slot);
+            if std::mem::replace(&mut past.equivocated, true) {
+                return Err(Reject::Duplicate);
+            }
+        }
+        self.make_room();
+        Ok(place)
+    }
+
+    /// The proposer signed a block whose evidence does not hold.
+    pub(super) fn note_false(&mut self, slot: Slot) {
+        self.past(slot).has_false_block = true;
+        self.make_room();
+    }
+
+    /// Forgets what is final, and all before.
+    pub(super) fn prune(&mut self, finalised: Slot) {
+        while let Some(first) = self.slots.first_entry() {
+            if *first.key() > finalised {
+                return;
+            }
+            let slot = *first.key();
+            first.remove();
+            self.forget_block(slot);
+        }
+    }
+
+    fn forget_block(&mut self, slot: Slot) {
+        if let Some(data) = self.blocks.remove(&slot) {
+            self.bytes -= held(&data);
+        }
+    }
+
+    fn past(&mut self, slot: Slot) -> &mut Past {
+        self.slots.entry(slot).or_default()
+    }
+
+    fn note(&mut self, slot: Slot, root: Root, data: &Bytes) -> Place {
+        let past = self.past(slot);
+        match past.root {
+            None => {
+                past.root = Some(root);
+                self.bytes += held(data);
+                self.blocks.insert(slot, data.clone());
+                Place::First
+            }
+            Some(first) if first == root => Place::First,
+            Some(_) => Place::Second(self.blocks.get(&slot).cloned()),
+        }
+    }
+
+    /// Of the earliest slots the blocks go first, then all.
+    fn make_room(&mut self) {
+        while self.bytes > BLOCKS_BYTES
+            && let Some((_, gone)) = self.blocks.pop_first()
+        {
+            self.bytes -= held(&gone);
+        }
+        while self.slots.len() > SLOTS_MAX
+            && let Some((slot, _)) = self.slots.pop_first()
+        {
+            self.forget_block(slot);
+        }
+    }
+}
+
+fn held(data: &Bytes) -> usize {
+    SHARED_BYTES + data.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(byte: u8, len: usize) -> Bytes {
+        vec![byte; len].into()
+    }
+
+    fn take(closed: &mut Closed, slot: u64, root: u8) -> Result<Place, Reject> {
+        closed.take(Slot(slot), [root; 32], &block(root, 10))
+    }
+
+    #[test]
+    fn a_second_block_is_told_from_the_first_and_no_third_is_looked_at() {
+        let mut closed = Closed::default();
+        let admits = |closed: &Closed, root: u8| closed.admit(Slot(4), &[root; 32]);
+        assert_eq!(take(&mut closed, 4, 1), Ok(Place::First));
+        assert_eq!((admits(&closed, 1), admits(&closed, 2)), (Ok(()), Ok(())));
+        assert_eq!(take(&mut closed, 4, 1), Ok(Place::First));
+        let first = Some(block(1, 10));
+        assert_eq!(take(&mut closed, 4, 2), Ok(Place::Second(first)));
+        assert_eq!(admits(&closed, 1), Ok(()), "the chain may have given it up");
+        assert_eq!(admits(&closed, 3), Err(Reject::Duplicate));
+        assert_eq!(take(&mut closed, 4, 3), Err(Reject::Duplicate));
+        assert_eq!(closed.admit(Slot(5), &[3; 32]), Ok(()));
+        closed.note_false(Slot(5));
+        assert_eq!(closed.admit(Slot(5), &[3; 32]), Err(Reject::Duplicate));
+        closed.prune(Slot(4));
+        assert_eq!(admits(&closed, 3), Ok(()));
+        assert_eq!(closed.bytes(), PLACE_BYTES);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_of_the_latest_slots() {
+        let mut closed = Closed::default();
+        let long = block(0, BLOCKS_BYTES / 4);
+        for slot in 0..2 * SLOTS_MAX as u64 {
+            assert_eq!(closed.take(Slot(slot), [0; 32], &long), Ok(Place::First));
+            assert!(closed.bytes() <= Closed::BYTES_MAX);
+        }
+        let last = 2 * SLOTS_MAX as u64 - 1;
+        assert_eq!(closed.slots.len(), SLOTS_MAX);
+        assert_eq!(take(&mut closed, last, 1), Ok(Place::Second(Some(long))));
+        assert_eq!(take(&mut closed, last - 3, 1), Ok(Place::Second(None)));
+        closed.prune(Slot(last));
+        assert_eq!(closed.bytes(), 0);
+    }
+}
