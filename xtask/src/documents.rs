@@ -377,7 +377,7 @@ mod tests {
         };
         let page = |text: &str| {
             let tree = Tree::from_memory(&[("docs/page.md", text)]);
-            document(&place, &tree.files[0]).unwrap()
+            document(&place, &tree.files[0]).unwrap().len()
         };
         assert_eq!(page("```sh\ntrue\n```\n"), 0);
         assert_eq!(page("```sh\nfalse\ntrue\n```\n"), 1);

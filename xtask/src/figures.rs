@@ -11,8 +11,9 @@
 //! ```
 //!
 //! `cargo xtask figures --write` writes the second part anew; `--check` fails if it differs, if a figure's
-//! commit is not in the history, if what was not measured is not called what it is, and on a number in a table
-//! of results that is in no template. [`template`] says what stands between braces.
+//! commit is not in the history, if its run failed, if what was not measured is not called what it is in its
+//! paragraph, row or head of a column, if a time beside busy programs is not called an upper bound, and on a
+//! number in a table of results that is in no template. [`template`] says what stands between braces.
 
 mod measure;
 mod results;
@@ -52,7 +53,7 @@ pub(crate) struct Outcome {
 /// Looks up every figure of every document.
 ///
 /// # Errors
-/// If a file of results is none.
+/// If a file of results is none, or the recipe.
 pub(crate) fn look_up(tree: &Tree) -> anyhow::Result<Outcome> {
     let results = Results::read(tree)?;
     let mut outcome = Outcome {
@@ -126,25 +127,24 @@ fn document(file: &File, results: &Results, outcome: &mut Outcome) {
         }
     }
     if file.path == FRONT {
-        let length = file.text.lines().count();
-        if length > FRONT_LINES_MAX {
-            complain(
-                outcome,
-                1,
-                format!("{length} lines, at most {FRONT_LINES_MAX}"),
-            );
-        }
-        if figures > FRONT_FIGURES_MAX {
-            complain(
-                outcome,
-                1,
-                format!("{figures} figures, at most {FRONT_FIGURES_MAX}"),
-            );
+        for what in front_is_long(file, figures) {
+            complain(outcome, 1, what);
         }
     }
     if text != file.text {
         outcome.changed.push((file.path.clone(), text));
     }
+}
+
+/// What the page to be read in a minute has too much of.
+fn front_is_long(file: &File, figures: usize) -> Vec<String> {
+    let counts = [
+        (file.text.lines().count(), "lines", FRONT_LINES_MAX),
+        (figures, "figures", FRONT_FIGURES_MAX),
+    ];
+    let long = counts.into_iter().filter(|(count, _, max)| count > max);
+    long.map(|(count, what, max)| format!("{count} {what}, at most {max}"))
+        .collect()
 }
 
 /// Rows of tables outside of all blocks with a digit behind their first column.
@@ -246,11 +246,20 @@ mod tests {
     const RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abc", "s": 0.3},
         {"kind": "measured", "commit": "abc", "s": 0.1}, {"kind": "measured", "commit": "abc", "s": 0.2}]}"#;
 
+    const BUSY: &str = r#"{"kind": "measured", "load": {"others": 0.24}, "s": 0.3, "bytes": 7,
+        "modelled": {"kind": "modelled", "s": 1}}"#;
+    const FAILED: &str = r#"{"kind": "measured", "exit_code": 1, "s": 0.3}"#;
+    const RECIPE: &str = "[[figure]]\nname = \"known\"\nline = \"devnet\"\nmay_fail = true\n";
+
     fn look(page: &str) -> Outcome {
         let tree = Tree::from_memory(&[
             ("docs/results/page.md", page),
             ("results/box/one.json", RESULT),
             ("results/box/three.json", RUNS),
+            ("results/box/busy.json", BUSY),
+            ("results/box/failed.json", FAILED),
+            ("results/box/known.json", FAILED),
+            ("results/recipe.toml", RECIPE),
             (
                 "results/targets.json",
                 r#"{"kind": "target", "ours_s": 0.01}"#,
@@ -321,6 +330,42 @@ mod tests {
         let figure = "{one#/cases[op=verify]/s:time}";
         assert_eq!(filled(&table.replace('X', figure)).1, Vec::<String>::new());
         assert_eq!(filled(&table.replace('Y', figure)).1.len(), 1);
+        // A sentence about a column is not enough, nor one about another paragraph; one about all is.
+        for (lead, errors) in [
+            ("The last column is modelled.", 1),
+            ("All of this is *modelled*:", 0),
+            ("All of it is real. One column is modelled.", 1),
+        ] {
+            let table = format!("{lead}\n\n{}", table.replace('Y', figure));
+            assert_eq!(filled(&table).1.len(), errors, "{lead}");
+            assert_eq!(filled(&format!("{lead}\n\n{figure}")).1.len(), errors);
+        }
+        let mixed = filled("{one#/cases[op=verify]/s - one#/ours_s:time} (modelled)");
+        assert!(mixed.1[0].contains("different kinds"), "{mixed:?}");
+        let plan = filled("{one#/cases[op=verify]/s - /targets#/ours_s:time} (modelled)");
+        assert_eq!(plan.1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn times_beside_busy_programs_are_upper_bounds_and_failed_runs_are_none() {
+        for (template, wrong) in [
+            ("{busy#/s:time}", "not called an upper bound"),
+            ("{busy#/s // one#/ours_s:time}", "not called an upper bound"),
+            ("{failed#/s:time}", "results/box/failed.json failed"),
+        ] {
+            let errors = filled(template).1;
+            assert!(errors.len() == 1 && errors[0].contains(wrong), "{errors:?}");
+        }
+        for template in [
+            "{busy#/s:time}, an upper bound",
+            "{busy#/s // one#/ours_s:x}",
+            "{busy#/bytes:bytes}",
+            "{busy#/modelled/s:time}, modelled",
+            "| took | other programs |\n|---|---|\n| {busy#/s:time} | {busy#/load/others:pct} |",
+            "{known#/s:time}",
+        ] {
+            assert_eq!(filled(template).1, Vec::<String>::new(), "{template}");
+        }
     }
 
     #[test]

@@ -145,6 +145,43 @@ fn wrong_options_are_refused_by_name() {
         ("slot --participation NaN", "no share from 0 to 1"),
         ("slot --participation /nowhere", "/nowhere"),
         ("slot --flag tail", "source, target, head"),
+        ("slot --flag head", "--flag head: of a recorded epoch"),
+        ("bench codec --flag tail", "source, target, head"),
+        (
+            "horn traffic --flag head",
+            "--flag head: of a recorded epoch",
+        ),
+        ("bench codec --flip 0.1,0.1", "--flip: entry 2"),
+        ("bench codec --kernel portable", "no kernel is used here"),
+        ("compare --scheme bls,falcon,bls", "--scheme: entry 3"),
+        ("compare --kernel park=portable", "park"),
+        ("bench xmss --set test,test", "--set: entry 2"),
+        ("bench xmss --kernel portable,portable", "--kernel: entry 2"),
+        ("bench lattice --preset fast,fast", "--preset: entry 2"),
+        ("bench lattice --emit-costs -", "--emit-costs"),
+        (
+            "bench proof --children 2 --preset fast,small",
+            "--preset with --children",
+        ),
+        (
+            "bench proof --emit-costs a --json a",
+            "would be written twice",
+        ),
+        (
+            "bench broadcast --emit-costs a --json ./a",
+            "would be written twice",
+        ),
+        ("slot --griefing --cover union,union", "--cover: entry 2"),
+        (
+            "slot --griefing --multiplicity 3",
+            "--griefing with --multiplicity",
+        ),
+        (
+            "slot --griefing --selection rank",
+            "--griefing with --selection",
+        ),
+        ("slot --griefing --coding raw", "--griefing with --coding"),
+        ("slot --griefing --timing horn", "--griefing with --timing"),
         ("slot --validators 600 --committees 2049", "2049"),
         ("slot --validators 600 --subcommittees 257", "257"),
         ("slot --committees 512 --subcommittees 256", "65536"),
@@ -331,20 +368,38 @@ fn verdicts_are_those_of_verifying_alone() {
     }
     for options in [
         // Some or all supports are empty: bad before any is damaged.
-        "--validators 64 --participation 0",
-        "--validators 64 --participation 0.1 --bad 40",
-        "--validators 1 --committees 1",
+        "--collections 2 --validators 64 --participation 0",
+        "--collections 2 --validators 64 --participation 0.1 --bad 40",
+        "--collections 2 --validators 1 --committees 1",
         "--validators 700 --topic aggregate --bad 0",
         "--topic vote --bad 512 --messages 32",
+        "--topic vote --bad 0",
     ] {
-        object(&format!(
-            "bench bls verify --runs 1 --collections 2 {options}"
-        ));
+        object(&format!("bench bls verify --runs 1 {options}"));
     }
-    let output = run("bench bls verify --runs 1 --topic vote --bad 513");
-    assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("--bad 513: there are 512 items"), "{text}");
+    // Each is refused before anything is measured.
+    for (options, named) in [
+        ("--topic vote --bad 513", "--bad 513: there are 512 items"),
+        (
+            "--validators 64 --collections 2 --bad 65",
+            "--bad 65: there are 64 items",
+        ),
+        (
+            "--topic vote --participation 1",
+            "--participation: --topic vote",
+        ),
+        (
+            "--topic vote --collections 2",
+            "--collections: --topic vote",
+        ),
+        (
+            "--topic aggregate --multiplicity 3",
+            "--multiplicity: --topic aggregate",
+        ),
+    ] {
+        let said = refusal(&format!("bench bls verify {options}"));
+        assert!(said.contains(named), "{options}: {said}");
+    }
 }
 
 /// A record of 37 validators in 3 committees of 4 cells, one of which nobody voted in.

@@ -404,6 +404,8 @@ fn options_out_of_bounds_are_usage_errors() {
         &["devnet", "--slots=5", "--faults=kill"],
         &["devnet", "--nodes=1", "--faults=partition"],
         &["devnet", "--faults=flood"],
+        &["devnet", "--faults=kill,kill"],
+        &["worker", "--sets=test,test"],
         &["devnet", "--flood=0"],
         &["devnet", "--flood=1", "--slots=9"],
         &["devnet", "--flood=1", "--faults=kill"],

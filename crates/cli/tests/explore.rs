@@ -38,6 +38,19 @@ fn every_point_is_a_slot() {
             Some("today") => assert!(votes <= 32, "{case}"),
             _ => assert!((990..=1024).contains(&votes), "{case}"),
         }
+        // Today's committees and aggregators are given, and a tree has none.
+        let numbers = ["committees", "aggregators", "collectors", "replicas"];
+        match case["topology"].as_str() {
+            Some("today") => assert_eq!(
+                numbers.map(|name| case[name].as_u64()),
+                [Some(64), Some(16), Some(4), None]
+            ),
+            Some("tree") => assert_eq!(
+                numbers.map(|name| case[name].as_u64()),
+                [None, None, None, Some(4)]
+            ),
+            _ => assert_eq!(case["replicas"], Value::Null),
+        }
         assert!(slot["counted"].as_u64() <= Some(votes));
         assert_eq!(case["fits"] == true, case["why"].is_null(), "{case}");
     }
@@ -103,7 +116,9 @@ fn the_table_is_narrow() {
             assert!(!row.contains(said), "{row}");
         }
     }
-    let shared = "all points: profile mixed, 1 committee, 4 publishers a unit, nobody silent";
+    let shared = "all points: profile mixed, nobody silent; \
+                  today: 64 committees, 16 aggregators and 4 collectors of each; \
+                  one-layer, horn, grid: 1 committee, 4 publishers a unit; tree: 4 nodes a position";
     assert!(text.contains(shared), "{text}");
 }
 
@@ -332,6 +347,17 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
             "--slot fast16: must have phases",
         ),
         ("explore --committees 513", "--committees"),
+        ("explore --scheme bls,bls", "--scheme: entry 2"),
+        (
+            "explore --transport gossip,rs,gossip",
+            "--transport: entry 3",
+        ),
+        ("explore --costs f,f", "--costs: entry 2"),
+        (
+            "explore --costs f --kernel portable",
+            "--kernel portable: --costs FILE has",
+        ),
+        ("explore --kernel park=portable", "park"),
         ("explore --validators 0 --full", "--validators"),
         ("explore --validators 3 --nodes 500", "one a node, 500"),
         (

@@ -15,11 +15,7 @@ fn alphorn(cache: &Path, args: &[&str]) -> Output {
 /// The JSON object of a run that succeeds.
 fn json(args: &[&str]) -> Value {
     let cache = tempfile::tempdir().unwrap();
-    let args = [
-        args,
-        &["--json", "-", "--threads", "2", "--kernel", "portable"],
-    ]
-    .concat();
+    let args = [args, &["--json", "-", "--threads", "2"]].concat();
     let output = alphorn(cache.path(), &args);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {errors}");

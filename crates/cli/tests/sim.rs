@@ -290,7 +290,7 @@ fn the_driver_of_sweeps_does_what_the_program_does() {
 fn what_does_not_hold_fails_and_says_how_to_replay_it() {
     let folder = place();
     let at = folder.path();
-    let faults = "\n[[fault]]\nkind = \"slow_cpu\"\nshare_pct = 5\n[[fault]]\nkind = \"slow_link\"\nshare_pct = 5\nfactor_pct = 50\n";
+    let faults = "\n[[fault]]\nkind = \"slow_cpu\"\nshare_pct = 5\nfactor_pct = 200\n[[fault]]\nkind = \"slow_link\"\nshare_pct = 5\nfactor_pct = 50\n";
     fs::write(
         at.join("strict.toml"),
         SMALL.replace("\"small\"", "\"strict\"") + faults,
@@ -415,6 +415,16 @@ fn two_runs_are_compared() {
     assert!(out.contains("seed, the same events"), "{out}");
     let (_, errors) = ends(at, 1, &["compare", "a", "c"]);
     assert!(errors.contains("more than 15 % apart: t50_ms"), "{errors}");
+    // Runs that could not go on have no figures that agree.
+    for name in ["a", "b"] {
+        let path = at.join(name).join("manifest.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let mut manifest: Value = serde_json::from_str(&text).unwrap();
+        manifest["figures"] = Value::Null;
+        fs::write(&path, manifest.to_string()).unwrap();
+    }
+    let (_, errors) = ends(at, 1, &["compare", "a", "b"]);
+    assert!(errors.contains("without figures"), "{errors}");
 }
 
 #[test]

@@ -6,13 +6,13 @@
 //! Flips and misses are independent, which real networks are not: their rates are assumptions that
 //! a command prints with its figures.
 
-use crate::participation::Participation;
-use crate::participation::Record;
+use crate::participation::{FLAGS, Participation, Record, check_flag};
 use alphorn_proto::horn::Cover;
 use alphorn_proto::horn::cover::{Candidate, Picks, cover};
 use alphorn_types::{Bitfield, Cell, Layout, Support, Validator};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::ops::Range;
 
 /// Validators where nothing else is asked for: Horn's 2^20.
 const VALIDATORS_DEFAULT: u32 = 1 << 20;
@@ -72,9 +72,9 @@ pub(crate) struct NetworkArgs {
     /// Cells of a committee
     #[arg(long)]
     subcommittees: Option<u16>,
-    /// Which flag of a recorded epoch counts as the vote: source, target or head
-    #[arg(long, default_value = "target", value_name = "FLAG")]
-    flag: String,
+    /// Which flag of a recorded epoch counts as the vote: source, target or head; target by default
+    #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
+    flag: Option<String>,
 }
 
 /// Validators in committees, and who of them votes.
@@ -87,13 +87,35 @@ pub(crate) struct Network {
     source: Source,
 }
 
+/// Who votes.
 #[derive(Clone, Debug)]
-enum Source {
+pub(crate) enum Source {
+    /// Each validator with this probability.
     Share(f64),
+    /// By position of the epoch.
     Recorded(Bitfield),
 }
 
+impl Source {
+    /// Who votes in a range of positions.
+    pub(crate) fn online(&self, range: Range<u32>, draw: &mut Draw) -> Bitfield {
+        let range = range.start as usize..range.end as usize;
+        match self {
+            Source::Share(share) => draw.bits(range.len(), *share),
+            Source::Recorded(bits) => bits.extract(range),
+        }
+    }
+}
+
 impl NetworkArgs {
+    /// Refuses a flag where no record is read.
+    ///
+    /// # Errors
+    /// If it was given, and nobody in `who` is recorded.
+    pub(crate) fn check_flag(&self, who: &[Participation]) -> anyhow::Result<()> {
+        check_flag(self.flag.as_deref(), who)
+    }
+
     /// Committees and cells where nobody's participation matters.
     ///
     /// # Errors
@@ -117,7 +139,7 @@ impl NetworkArgs {
                 source: Source::Share(*share),
             }),
             Participation::File(path) => {
-                let record = Record::read(path, &self.flag)?;
+                let record = Record::read(path, self.flag.as_deref())?;
                 if let Some(asked) = self.validators.filter(|n| *n != record.validators) {
                     anyhow::bail!(
                         "--validators {asked}: {} records {} validators",
@@ -146,11 +168,7 @@ impl NetworkArgs {
 impl Network {
     /// Who votes in a committee, by position.
     pub(crate) fn online(&self, c: u16, draw: &mut Draw) -> Bitfield {
-        let range = self.layout.committee_range(c);
-        match &self.source {
-            Source::Share(share) => draw.bits(range.len(), *share),
-            Source::Recorded(bits) => bits.extract(range.start as usize..range.end as usize),
-        }
+        self.source.online(self.layout.committee_range(c), draw)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use crate::calibration::fastest;
 use crate::error::Result;
+use crate::options::distinct;
 use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
 
 /// Reads `--kernel` for one crate: a case for each level asked, `auto` being the fastest one here on so many
 /// threads at once.
 ///
-/// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a slip is not ignored.
+/// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a slip is not ignored; so is
+/// one that is there twice.
 pub(crate) fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Result<Vec<Backend>> {
     let name = kernels.of;
     let read = |text: &String| -> anyhow::Result<Backend> {
@@ -26,6 +28,7 @@ pub(crate) fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Res
             .parse(level)
             .with_context(|| format!("--kernel {text}"))
     };
+    distinct("--kernel", texts)?;
     Ok(texts.iter().map(read).collect::<anyhow::Result<_>>()?)
 }
 
@@ -51,5 +54,6 @@ mod tests {
         );
         assert!(read(&["sse9"]).is_err());
         assert!(read(&[""]).is_err());
+        assert!(read(&["portable", "auto", "portable"]).is_err());
     }
 }

@@ -63,6 +63,25 @@ impl Common {
         }
     }
 
+    /// The same of one crate among several, of which `--kernel CRATE=LEVEL` may name another.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub fn kernel_of(&self, kernels: &Kernels) -> Result<Backend> {
+        self.for_crate(kernels.of).kernel(kernels)
+    }
+
+    /// Refuses a kernel where none is used.
+    ///
+    /// # Errors
+    /// If one was asked for.
+    pub fn check_no_kernel(&self, why: &str) -> Result<()> {
+        match self.kernel.as_str() {
+            "auto" => Ok(()),
+            kernel => Err(anyhow::anyhow!("--kernel {kernel}: {why}").into()),
+        }
+    }
+
     /// The same options as far as they concern a crate: the kernel that is named for another one
     /// leaves it to choose.
     pub fn for_crate(&self, krate: &str) -> Self {
@@ -79,29 +98,26 @@ impl Common {
         }
     }
 
-    /// The same options with one kernel.
-    pub fn on(&self, kernel: Backend) -> Self {
-        Common {
-            kernel: kernel.name().to_owned(),
-            ..self.clone()
-        }
-    }
-
     /// The kernels of a list, in its order.
     pub fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
         let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
         let kernels = levels(of, &texts, self.threads()?)?;
-        for (at, kernel) in kernels.iter().enumerate() {
-            if kernels[..at].contains(kernel) {
-                return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());
-            }
-        }
+        distinct("--kernel", &kernels)?;
         Ok(kernels)
     }
 
     /// This machine with the kernel in use.
     pub fn machine(&self, kernel: Backend) -> Result<Machine> {
         self.machine_of(&[kernel])
+    }
+
+    /// This machine for a command that uses no kernel.
+    ///
+    /// # Errors
+    /// If one was asked for.
+    pub fn machine_alone(&self) -> Result<Machine> {
+        self.check_no_kernel("no kernel is used here")?;
+        Ok(Machine::here(self.threads()?, BTreeMap::new()))
     }
 
     /// This machine with the kernels in use.
@@ -120,6 +136,21 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .num_threads(threads)
         .build()
         .with_context(|| format!("cannot start {threads} threads"))?)
+}
+
+/// Refuses a list that has something twice: a case would be run, and stand in the figures, once more.
+///
+/// # Errors
+/// If two entries are equal.
+pub fn distinct<T: PartialEq>(option: &str, list: &[T]) -> Result<()> {
+    for (at, entry) in list.iter().enumerate() {
+        if let Some(first) = list[..at].iter().position(|other| other == entry) {
+            let (first, again) = (first + 1, at + 1);
+            let why = format!("entry {again} of the list is entry {first} once more");
+            return Err(anyhow::anyhow!("{option}: {why}").into());
+        }
+    }
+    Ok(())
 }
 
 /// A number that is one.
@@ -188,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn lists_have_nothing_twice() {
+        distinct("--n", &[1, 2, 3]).unwrap();
+        distinct::<u8>("--n", &[]).unwrap();
+        let error = distinct("--n", &[0.5, 1.0, 0.5]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--n: entry 3 of the list is entry 1 once more"
+        );
+    }
+
+    #[test]
     fn benches_take_a_list_of_kernels() {
         #[derive(clap::Parser)]
         struct Cli {
@@ -201,6 +243,16 @@ mod tests {
         };
         assert!(common("portable").kernel(&alphorn_bls::KERNELS).is_ok());
         assert!(common("bls=portable").kernel(&alphorn_bls::KERNELS).is_ok());
+        let named = common("stark=portable");
+        assert!(named.kernel_of(&alphorn_bls::KERNELS).is_ok());
+        let stark = named.kernel_of(&alphorn_stark::KERNELS).unwrap();
+        assert_eq!(stark, Backend::Portable);
+        assert!(
+            common("park=portable")
+                .kernel_of(&alphorn_bls::KERNELS)
+                .is_err()
+        );
+        assert!(named.machine_alone().is_err() && common("auto").machine_alone().is_ok());
         let other = common("stark=avx2")
             .kernel(&alphorn_bls::KERNELS)
             .unwrap_err();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Who participates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Participation {
     /// Each validator with this probability.
     Share(f64),
@@ -31,6 +31,25 @@ impl FromStr for Participation {
             return crate::options::share(text).map(Participation::Share);
         }
         Ok(Participation::File(PathBuf::from(text)))
+    }
+}
+
+/// Flags of a recorded epoch.
+pub(crate) const FLAGS: [&str; 3] = ["source", "target", "head"];
+/// The one that counts where nothing else is asked for.
+const FLAG: &str = "target";
+
+/// Refuses `--flag` where no record is read, which alone has flags.
+///
+/// # Errors
+/// If it was given, and nobody in `who` is recorded.
+pub(crate) fn check_flag(flag: Option<&str>, who: &[Participation]) -> anyhow::Result<()> {
+    let is_recorded = |who: &Participation| matches!(who, Participation::File(_));
+    match flag {
+        Some(flag) if !who.iter().any(is_recorded) => {
+            bail!("--flag {flag}: of a recorded epoch, and none is read here")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -64,8 +83,8 @@ pub(crate) struct Record {
 
 impl Record {
     /// Reads a record. `path` names its folder, its `meta.json`, or one of its bit files; a folder
-    /// stands for the file of `flag`.
-    pub(crate) fn read(path: &Path, flag: &str) -> anyhow::Result<Self> {
+    /// stands for the file of `flag`, by default of the target.
+    pub(crate) fn read(path: &Path, flag: Option<&str>) -> anyhow::Result<Self> {
         if !path.exists() {
             bail!(
                 "{} is not there: a record is a folder with meta.json and bit files, as \
@@ -102,7 +121,7 @@ impl Record {
                 meta_path.display(),
                 known()
             ),
-            None => format!("{flag}.bits"),
+            None => format!("{}.bits", flag.unwrap_or(FLAG)),
         };
         if !meta.files.contains_key(&file) {
             bail!(
@@ -147,8 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn only_records_have_flags() {
+        let who = |text: &str| text.parse::<Participation>().unwrap();
+        check_flag(Some("head"), &[who("0.5"), who("folder")]).unwrap();
+        check_flag(None, &[who("0.5")]).unwrap();
+        let error = check_flag(Some("head"), &[who("0.5")]).unwrap_err();
+        assert!(error.to_string().contains("--flag head"), "{error}");
+        assert!(check_flag(Some("head"), &[]).is_err());
+    }
+
+    #[test]
     fn the_recorded_epoch_is_read() {
-        let record = Record::read(&goerli(), "target").unwrap();
+        let record = Record::read(&goerli(), None).unwrap();
         assert_eq!(
             (record.validators, record.committees, record.subcommittees),
             (392_036, 32, 64)
@@ -158,14 +187,14 @@ mod tests {
             (0.734..0.736).contains(&share),
             "target participation is 73.5 %, read {share}"
         );
-        let head = Record::read(&goerli().join("head.bits"), "target").unwrap();
+        let head = Record::read(&goerli().join("head.bits"), None).unwrap();
         assert!(head.bits.count_ones() < record.bits.count_ones());
     }
 
     #[test]
     fn wrong_records_are_named() {
         let error =
-            |path: &Path, flag: &str| format!("{:#}", Record::read(path, flag).unwrap_err());
+            |path: &Path, flag: &str| format!("{:#}", Record::read(path, Some(flag)).unwrap_err());
         assert!(error(&goerli(), "tail").contains("source.bits"));
         let missing = error(&goerli().join("other.bits"), "target");
         assert!(missing.contains("other.bits"), "{missing}");

@@ -1,6 +1,7 @@
 //! `alphorn slot`: one Horn slot end to end with real signatures.
 
 mod blocks;
+mod bls;
 mod falcon;
 mod griefing;
 mod json;
@@ -11,22 +12,17 @@ mod xmss;
 
 use crate::error::{Error, Result};
 use crate::fan_out::FanOut;
-use crate::keycache;
 use crate::lattice::LatticeOptions;
 use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::overwrite::check_apart;
-use crate::participation::Participation as Voters;
-use crate::participation::Record;
+use crate::participation::{FLAGS, Participation as Voters, Record, check_flag};
 use crate::progress::Bars;
 use crate::proof::{ProofOptions, check_set};
 use crate::report::{Report, target};
-use alphorn_bls::{Bls, Costs, EpochKeys, Signers, peer};
-use alphorn_exec::Exec;
 use alphorn_proto::horn::{Config, Preset, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
-use alphorn_scheme::{Claim, Keys, Scheme};
-use alphorn_sim::compute::CrossCheck;
+use alphorn_scheme::Scheme;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
@@ -34,7 +30,6 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// One Horn slot end to end with real signatures: votes, aggregates, collections, block
@@ -119,9 +114,9 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     participation: Voters,
-    /// Which flag of a recorded epoch counts as the vote
-    #[arg(long, default_value = "target", value_name = "FLAG", value_parser = ["source", "target", "head"])]
-    flag: String,
+    /// Which flag of a recorded epoch counts as the vote: source, target or head; target by default
+    #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
+    flag: Option<String>,
     /// How aggregators and collectors are selected: lottery or rank
     #[arg(long)]
     selection: Option<Selection>,
@@ -132,9 +127,9 @@ pub struct Args {
     /// Greatest multiplicity in a collection: 1, 3, 7 or 15
     #[arg(long)]
     multiplicity: Option<u8>,
-    /// How supports are written: raw or rice
-    #[arg(long, default_value = "rice", value_parser = ["raw", "rice"])]
-    coding: String,
+    /// How supports are written: raw or rice; rice by default
+    #[arg(long, value_parser = ["raw", "rice"])]
+    coding: Option<String>,
     /// Length of the slot and its phases: today for one level, horn, fast16, beacon, slow or lean for two,
     /// horn-pq for three, or custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS with a number for
     /// each level; by default that of the protocol, or horn's for as many levels
@@ -183,6 +178,11 @@ impl Args {
         self.set.unwrap_or(Set::Compact)
     }
 
+    /// How supports are written.
+    fn coding(&self) -> &str {
+        self.coding.as_deref().unwrap_or("rice")
+    }
+
     /// What aggregates and collections are, if the scheme has a choice.
     fn layers(&self) -> Option<Layers> {
         let default = match self.scheme.as_str() {
@@ -191,15 +191,6 @@ impl Args {
             _ => Layers::ListProof,
         };
         Some(self.layers.unwrap_or(default))
-    }
-}
-
-/// Decides a sample of all claims by blst alone.
-struct BlstAlone;
-
-impl CrossCheck for BlstAlone {
-    fn holds(&self, keys: &Keys, claim: &Claim) -> Option<bool> {
-        Some(peer::claim_holds(keys.get::<EpochKeys>()?, claim))
     }
 }
 
@@ -214,7 +205,7 @@ struct Plan {
 
 impl Args {
     /// The slot of a recorded epoch, everything else by default.
-    pub(crate) fn recorded(common: Common, participation: String, flag: String) -> Self {
+    pub(crate) fn recorded(common: Common, participation: String, flag: Option<String>) -> Self {
         Args {
             common,
             scheme: BLS.into(),
@@ -232,7 +223,7 @@ impl Args {
             selection: None,
             cover: None,
             multiplicity: None,
-            coding: "rice".into(),
+            coding: None,
             timing: None,
             resume: None,
             blocks: None,
@@ -254,6 +245,30 @@ struct Ready {
 }
 
 impl Ready {
+    /// With keys that are made now, which is timed.
+    fn with_keys<S: Scheme>(
+        args: &Args,
+        plan: Plan,
+        (machine, scheme): (Machine, S),
+        keys: impl FnOnce(&rayon::ThreadPool, &mut Bars) -> Result<(S::Signers, S::Registry)>,
+    ) -> Result<Self> {
+        let horn = horn_config(args, &plan, &scheme)?;
+        announce(args, &plan, &machine);
+        let mut bars = Bars::new();
+        let clock = Instant::now();
+        let (signers, registry) = keys(&args.common.pool()?, &mut bars)?;
+        let keys_s = clock.elapsed().as_secs_f64();
+        Ok(Ready {
+            inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),
+            machine,
+            plan,
+            horn,
+            bars,
+            keys_s,
+            from_cache: false,
+        })
+    }
+
     fn run(mut self, args: &Args) -> Result<Executed> {
         if let Some(folder) = &args.resume {
             let preset = args.proof.preset().preset().name;
@@ -314,6 +329,10 @@ impl Executed {
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("slot", args.common.seed);
     check_scheme(args)?;
+    check_flag(
+        args.flag.as_deref(),
+        std::slice::from_ref(&args.participation),
+    )?;
     if args.griefing.griefing {
         levels::check_griefing(args)?;
         return griefing::run(args, &report);
@@ -365,37 +384,8 @@ fn ready(args: &Args) -> Result<Ready> {
     match args.scheme.as_str() {
         FALCON => falcon::ready(args),
         XMSS => xmss::ready(args),
-        _ => ready_bls(args),
+        _ => bls::ready(args),
     }
-}
-
-/// The slot of the options with BLS.
-fn ready_bls(args: &Args) -> Result<Ready> {
-    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
-    let machine = args.common.machine(kernel)?;
-    let plan = plan(args)?;
-    let scheme = Bls::new(kernel, Costs::measure(kernel));
-    let horn = horn_config(args, &plan, &scheme)?;
-    announce(args, &plan, &machine);
-    let mut bars = Bars::new();
-    let clock = Instant::now();
-    let validators = plan.layout.validators();
-    let pool = args.common.pool()?;
-    let exec = Exec::new(kernel, Some(&pool));
-    let interop = keycache::interop_registry(validators, exec, &mut bars)?;
-    let signers = Signers::interop(0..validators, exec);
-    let keys_s = clock.elapsed().as_secs_f64();
-    let mut inputs = SlotInputs::new(scheme, interop.registry, signers, &plan.layout);
-    inputs.cross_check = Some(Arc::new(BlstAlone));
-    Ok(Ready {
-        machine,
-        plan,
-        horn,
-        inputs,
-        bars,
-        keys_s,
-        from_cache: interop.from_cache,
-    })
 }
 
 fn plan(args: &Args) -> Result<Plan> {
@@ -412,7 +402,7 @@ fn plan(args: &Args) -> Result<Plan> {
     };
     let (share, record) = match &args.participation {
         Voters::Share(share) => (*share, None),
-        Voters::File(path) => (1.0, Some(Record::read(path, &args.flag)?)),
+        Voters::File(path) => (1.0, Some(Record::read(path, args.flag.as_deref())?)),
     };
     let validators = match (&record, args.validators) {
         (Some(record), Some(asked)) if asked != record.validators => {
@@ -467,10 +457,9 @@ fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config
         }
     };
     horn.timing = plan.timing;
-    horn.coding = if args.coding == "raw" {
-        Coding::Raw
-    } else {
-        Coding::Rice
+    horn.coding = match args.coding() {
+        "raw" => Coding::Raw,
+        _ => Coding::Rice,
     };
     if let Some(selection) = args.selection {
         horn.selection = selection;

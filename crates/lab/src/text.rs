@@ -78,6 +78,17 @@ pub fn printable(text: &str, chars_max: usize) -> String {
     shown
 }
 
+/// Each of them once, in the order in which they come first.
+pub fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +101,12 @@ mod tests {
         assert_eq!(printable("\u{e9}\u{e9}\u{e9}", 3), "\u{e9}\u{e9}\u{e9}");
         let long = "a".repeat(100_000);
         assert_eq!(printable(&long, 3), "aaa... (99997 more characters)");
+    }
+
+    #[test]
+    fn what_comes_again_is_left_out() {
+        assert_eq!(each_once(["b", "a", "b"]), ["b", "a"]);
+        assert!(each_once::<u8>([]).is_empty());
     }
 
     #[test]

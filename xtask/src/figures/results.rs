@@ -1,5 +1,6 @@
 //! The files under `results/`: objects that a command wrote with `--json`, one or several runs of it.
 
+use super::measure::{RECIPE, Recipe};
 use crate::tree::Tree;
 use anyhow::Context;
 use serde_json::Value;
@@ -8,21 +9,27 @@ use std::collections::BTreeMap;
 /// Folder of all files, and that of the recipe.
 const FOLDER: &str = "results/";
 
+/// Members of every report about the program that made it.
+const OWN: [&str; 2] = ["elapsed_s", "load"];
+
 /// All files of results.
 pub(super) struct Results {
     /// By path; the runs of each.
     files: BTreeMap<String, Vec<Value>>,
+    recipe: Recipe,
 }
 
 /// A value in each run of a file, and what kind of figure it is.
 pub(super) struct Found<'a> {
     pub(super) values: Vec<&'a Value>,
     pub(super) kind: String,
+    /// The largest share of the processors that other programs took in one of the runs.
+    pub(super) others: f64,
 }
 
 impl Results {
     /// # Errors
-    /// If a file is no JSON.
+    /// If a file is no JSON, or the recipe is none.
     pub(super) fn read(tree: &Tree) -> anyhow::Result<Self> {
         let mut files = BTreeMap::new();
         let is_result = |path: &str| path.starts_with(FOLDER) && path.ends_with(".json");
@@ -35,7 +42,10 @@ impl Results {
             };
             files.insert(file.path.clone(), runs);
         }
-        Ok(Results { files })
+        let recipe = tree.files.iter().find(|file| file.path == RECIPE);
+        let recipe = recipe.map(|file| Recipe::parse(&file.text)).transpose()?;
+        let recipe = recipe.unwrap_or_default();
+        Ok(Results { files, recipe })
     }
 
     /// What stands at `FILE#POINTER`, FILE in `folder` or, with a slash before it, in `results/` itself.
@@ -51,20 +61,35 @@ impl Results {
             .files
             .get(&path)
             .ok_or_else(|| format!("{name}: there is no {path}"))?;
+        let code = |run: &Value| run.get("exit_code").is_none_or(|code| code == 0);
+        let is_known = self.recipe.may_fail(file.trim_start_matches('/'));
+        if !is_known && !runs.iter().all(code) {
+            return Err(format!("{name}: a run of {path} failed"));
+        }
         let mut values = Vec::new();
         let mut kind = String::new();
+        let mut others = 0.0_f64;
         for run in runs {
+            let share = run.pointer("/load/others").and_then(Value::as_f64);
+            others = others.max(share.unwrap_or(0.0));
             let steps: Vec<&str> = pointer.trim_start_matches('/').split('/').collect();
             let found = walk(run, &steps, None)
                 .map_err(|missing| format!("{name}: {path} has no {missing}"))?;
             for (value, of) in found {
                 values.push(value);
+                // What the program itself took is measured, whatever its figures are.
+                let is_own = OWN.contains(&steps[0]);
+                let of = if is_own { Some("measured") } else { of };
                 let of =
                     of.ok_or_else(|| format!("{name}: {path} does not say what kind it is"))?;
                 of.clone_into(&mut kind);
             }
         }
-        Ok(Found { values, kind })
+        Ok(Found {
+            values,
+            kind,
+            others,
+        })
     }
 
     /// Commits of what was run, each with a file.

@@ -11,6 +11,16 @@ use serde_json::Value;
 
 /// Kinds that need no word beside them.
 const PLAIN: [&str; 2] = ["measured", "target"];
+/// Words of a sentence that speaks of everything in its block.
+const ALL: [&str; 3] = ["all", "both", "everything"];
+/// The share of the processors above which what others took makes a time a bound, as commands warn.
+const OTHERS_MAX: f64 = 0.1;
+/// What such a time has to be called.
+const UPPER_BOUND: &str = "upper bound";
+/// The head of a column with what others took, which says it too.
+const OTHERS: &str = "other programs";
+/// Formats of times, which alone grow with what other programs take.
+const TIMES: [&str; 5] = ["time", "ms", "us", "ns", "range"];
 
 /// A block with its figures.
 pub(super) struct Filled {
@@ -26,12 +36,7 @@ pub(super) fn fill(folder: &str, template: &[Line<'_>], results: &Results) -> Fi
         figures: 0,
         errors: Vec::new(),
     };
-    let is_row = |line: &str| line.trim_start().starts_with('|');
-    let prose: String = template
-        .iter()
-        .filter(|(_, line)| !is_row(line))
-        .map(|(_, line)| format!("{line}\n"))
-        .collect();
+    let leads = leads(template);
     let mut header = "";
     for (at, &(number, line)) in template.iter().enumerate() {
         let is_header = template
@@ -40,14 +45,7 @@ pub(super) fn fill(folder: &str, template: &[Line<'_>], results: &Results) -> Fi
         if is_header {
             header = line;
         }
-        // What a figure of this line may be called by.
-        let names = |column: usize| match is_row(line) {
-            true => format!(
-                "{prose}{line}{}",
-                header.split('|').nth(column).unwrap_or("")
-            ),
-            false => prose.clone(),
-        };
+        let words = without_braces(line);
         let mut rest = line;
         while let Some((before, after)) = rest.split_once('{') {
             filled.text.push_str(before);
@@ -61,16 +59,14 @@ pub(super) fn fill(folder: &str, template: &[Line<'_>], results: &Results) -> Fi
             rest = after;
             filled.figures += 1;
             match figure(folder, inside, results) {
-                Ok((text, kinds)) => {
-                    filled.text.push_str(&text);
-                    let names = names(column);
-                    let hidden = |kind: &&String| {
-                        !PLAIN.contains(&kind.as_str()) && !names.contains(kind.as_str())
-                    };
-                    for kind in kinds.iter().filter(hidden) {
-                        let what = format!("{inside} is {kind}, and not called so");
-                        filled.errors.push((number, what));
-                    }
+                Ok(figure) => {
+                    filled.text.push_str(&figure.text);
+                    let head = header.split('|').nth(column).filter(|_| is_row(line));
+                    let names = format!("{words}\n{}", head.unwrap_or(""));
+                    let is_beside = is_row(line) && header.contains(OTHERS);
+                    let what = unsaid(inside, &figure, &names, &leads, is_beside);
+                    let what = what.into_iter().map(|what| (number, what));
+                    filled.errors.extend(what);
                 }
                 Err(what) => filled.errors.push((number, what)),
             }
@@ -85,14 +81,52 @@ pub(super) fn fill(folder: &str, template: &[Line<'_>], results: &Results) -> Fi
     filled
 }
 
-/// Whether a row of a table has a digit behind its first column, outside of braces.
-pub(super) fn has_figure_by_hand(line: &str) -> bool {
-    let Some(row) = line.trim_start().strip_prefix('|') else {
-        return false;
-    };
+fn is_row(line: &str) -> bool {
+    line.trim_start().starts_with('|')
+}
+
+/// Sentences of a block's paragraphs that speak of all its figures, as `All of this is *modelled*` does. One
+/// that speaks of a column is no lead: the head of that column says it.
+fn leads(template: &[Line<'_>]) -> String {
+    let paragraphs = template.iter().filter(|(_, line)| !is_row(line));
+    let mut leads = String::new();
+    for (_, line) in paragraphs {
+        let words = without_braces(line);
+        let sentences = words.split(". ").filter(|sentence| {
+            let mut words = sentence.split(|sign: char| !sign.is_alphabetic());
+            words.any(|word| ALL.contains(&word.to_lowercase().as_str()))
+        });
+        for sentence in sentences {
+            leads.push_str(sentence);
+            leads.push('\n');
+        }
+    }
+    leads
+}
+
+/// What a reader of a figure is not told: `names` are the words of its paragraph, or of its row and the head of
+/// its column, `leads` what is said of the whole block; `is_beside`: what others took has a column of its own.
+fn unsaid(inside: &str, figure: &Figure, names: &str, leads: &str, is_beside: bool) -> Vec<String> {
+    let is_said = |word: &str| names.contains(word) || leads.contains(word);
+    let hidden = |kind: &&String| !PLAIN.contains(&kind.as_str()) && !is_said(kind);
+    let kinds = figure.kinds.iter().filter(hidden);
+    let mut errors: Vec<String> = kinds
+        .map(|kind| format!("{inside} is {kind}, and not called so"))
+        .collect();
+    if figure.others > OTHERS_MAX && !is_beside && !is_said(UPPER_BOUND) {
+        let share = figure.others * 100.0;
+        errors.push(format!(
+            "{inside}: other programs took {share:.0} % of the processors, and it is not called an {UPPER_BOUND}"
+        ));
+    }
+    errors
+}
+
+/// A line without what stands between braces: the name of a figure tells no reader anything.
+fn without_braces(line: &str) -> String {
     let mut outside = String::new();
     let mut depth = 0_i32;
-    for sign in row.chars() {
+    for sign in line.chars() {
         match sign {
             '{' => depth += 1,
             '}' => depth -= 1,
@@ -100,12 +134,49 @@ pub(super) fn has_figure_by_hand(line: &str) -> bool {
             _ => {}
         }
     }
+    outside
+}
+
+/// Whether a row of a table has a digit behind its first column, outside of braces.
+pub(super) fn has_figure_by_hand(line: &str) -> bool {
+    let Some(row) = line.trim_start().strip_prefix('|') else {
+        return false;
+    };
+    let outside = without_braces(row);
     let mut cells = outside.split('|').skip(1);
     cells.any(|cell| cell.contains(|sign: char| sign.is_ascii_digit()))
 }
 
-/// The text of one figure, and the kinds that it is made of.
-fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<String>), String> {
+/// One figure.
+struct Figure {
+    text: String,
+    /// The kinds that it is made of.
+    kinds: Vec<String>,
+    /// If it is a measured time: the largest share of the processors that other programs took meanwhile.
+    others: f64,
+}
+
+/// Numbers of all runs, what kind they are, and how busy other programs were.
+struct Numbers {
+    values: Vec<f64>,
+    kind: String,
+    others: f64,
+}
+
+impl Numbers {
+    /// As a figure with a text.
+    fn figure(self, text: String, format: &str) -> Figure {
+        let is_time = TIMES.contains(&format) && self.kind == "measured";
+        Figure {
+            text,
+            kinds: vec![self.kind],
+            others: if is_time { self.others } else { 0.0 },
+        }
+    }
+}
+
+/// Looks one figure up.
+fn figure(folder: &str, inside: &str, results: &Results) -> Result<Figure, String> {
     let (expression, format) = inside
         .rsplit_once(':')
         .ok_or_else(|| format!("{inside}: must be FILE#/POINTER:FORMAT"))?;
@@ -113,33 +184,25 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<
         let width: usize = width
             .parse()
             .map_err(|_| format!("{inside}: {width} is no width"))?;
-        let (text, kinds) = figure(folder, &format!("{expression}:{format}"), results)?;
-        return Ok((format!("{text:>width$}"), kinds));
+        let figure = figure(folder, &format!("{expression}:{format}"), results)?;
+        let text = format!("{:>width$}", figure.text);
+        return Ok(Figure { text, ..figure });
     }
-    let sides = |text: &str, sign: &str| -> Option<(String, String)> {
-        let (left, right) = text.split_once(sign)?;
-        Some((left.trim().to_owned(), right.trim().to_owned()))
-    };
-    if let Some((left, right)) = sides(expression, " // ") {
-        let (left, kind) = numbers(folder, &left, results)?;
-        let (right, other) = numbers(folder, &right, results)?;
-        let ratios = match left.len() == right.len() {
-            true => left.iter().zip(&right).map(|(a, b)| a / b).collect(),
-            false => vec![median(&left) / median(&right)],
+    for sign in [" // ", " <= "] {
+        let Some((left, right)) = expression.split_once(sign) else {
+            continue;
         };
-        return Ok((written(&ratios, format, inside)?, vec![kind, other]));
-    }
-    if let Some((left, right)) = sides(expression, " <= ") {
-        let (left, kind) = numbers(folder, &left, results)?;
-        let (right, other) = numbers(folder, &right, results)?;
-        let over = median(&left) / median(&right);
-        let text = match over {
-            _ if format != "verdict" => return Err(format!("{inside}: {format} is no verdict")),
-            over if over <= 1.0 => "met".to_owned(),
-            over if over < 2.0 => format!("missed by {:.0} %", (over - 1.0) * 100.0),
-            over => format!("missed by {over:.1} times"),
+        let left = numbers(folder, left.trim(), results)?;
+        let right = numbers(folder, right.trim(), results)?;
+        let text = match sign {
+            " // " => written(&ratios(&left.values, &right.values), format, inside)?,
+            _ => verdict(&left.values, &right.values, format, inside)?,
         };
-        return Ok((text, vec![kind, other]));
+        let kinds = vec![left.kind.clone(), right.kind];
+        return Ok(Figure {
+            kinds,
+            ..left.figure(text, format)
+        });
     }
     if matches!(format, "text" | "commit") {
         let found = results.find(folder, expression.trim())?;
@@ -151,27 +214,67 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<
             _ => return Err(format!("{inside}: no text")),
         };
         let most = if format == "commit" { 9 } else { text.len() };
-        return Ok((text.chars().take(most).collect(), Vec::new()));
+        return Ok(Figure {
+            text: text.chars().take(most).collect(),
+            kinds: Vec::new(),
+            others: 0.0,
+        });
     }
-    let (values, kind) = numbers(folder, expression.trim(), results)?;
-    Ok((written(&values, format, inside)?, vec![kind]))
+    let numbers = numbers(folder, expression.trim(), results)?;
+    let text = written(&numbers.values, format, inside)?;
+    Ok(numbers.figure(text, format))
 }
 
-fn numbers(folder: &str, name: &str, results: &Results) -> Result<(Vec<f64>, String), String> {
-    if let Some((left, right)) = name.split_once(" + ") {
-        let (left, kind) = numbers(folder, left.trim(), results)?;
-        let (right, other) = numbers(folder, right.trim(), results)?;
-        if left.len() != right.len() || kind != other {
-            return Err(format!("{name}: parts of different runs or kinds"));
-        }
-        let sums = left.iter().zip(&right).map(|(a, b)| a + b);
-        return Ok((sums.collect(), kind));
+/// Run by run, or that of the medians where the runs do not pair.
+fn ratios(left: &[f64], right: &[f64]) -> Vec<f64> {
+    match left.len() == right.len() {
+        true => left.iter().zip(right).map(|(a, b)| a / b).collect(),
+        false => vec![median(left) / median(right)],
     }
-    if let Some((left, right)) = name.split_once(" - ") {
-        let (left, kind) = numbers(folder, left.trim(), results)?;
-        let (right, _) = numbers(folder, right.trim(), results)?;
-        let right = median(&right);
-        return Ok((left.iter().map(|value| value - right).collect(), kind));
+}
+
+/// How a number stands to its target.
+fn verdict(left: &[f64], right: &[f64], format: &str, inside: &str) -> Result<String, String> {
+    match median(left) / median(right) {
+        _ if format != "verdict" => Err(format!("{inside}: {format} is no verdict")),
+        over if over <= 1.0 => Ok("met".to_owned()),
+        over if over < 2.0 => Ok(format!("missed by {:.0} %", (over - 1.0) * 100.0)),
+        over => Ok(format!("missed by {over:.1} times")),
+    }
+}
+
+fn numbers(folder: &str, name: &str, results: &Results) -> Result<Numbers, String> {
+    for sign in [" + ", " - "] {
+        let Some((left, right)) = name.split_once(sign) else {
+            continue;
+        };
+        let left = numbers(folder, left.trim(), results)?;
+        let right = numbers(folder, right.trim(), results)?;
+        // A plan, such as the begin of a phase, may be taken off.
+        let is_plan = sign == " - " && right.kind == "target";
+        if left.kind != right.kind && !is_plan {
+            return Err(format!("{name}: parts of different kinds"));
+        }
+        let values = match sign {
+            " + " if left.values.len() != right.values.len() => {
+                return Err(format!("{name}: parts of different runs"));
+            }
+            " + " => left
+                .values
+                .iter()
+                .zip(&right.values)
+                .map(|(a, b)| a + b)
+                .collect(),
+            _ => {
+                let right = median(&right.values);
+                left.values.iter().map(|value| value - right).collect()
+            }
+        };
+        return Ok(Numbers {
+            values,
+            kind: left.kind,
+            others: left.others.max(right.others),
+        });
     }
     let found = results.find(folder, name)?;
     let number = |value: &&Value| match value {
@@ -181,8 +284,11 @@ fn numbers(folder: &str, name: &str, results: &Results) -> Result<(Vec<f64>, Str
         value => value.as_f64(),
     };
     let values: Option<Vec<f64>> = found.values.iter().map(number).collect();
-    let values = values.ok_or_else(|| format!("{name}: no number"))?;
-    Ok((values, found.kind))
+    Ok(Numbers {
+        values: values.ok_or_else(|| format!("{name}: no number"))?,
+        kind: found.kind,
+        others: found.others,
+    })
 }
 
 /// The value in the middle; of two in the middle the lower.

@@ -21,7 +21,7 @@ use crate::node::load::{Load, predict};
 use crate::node::log::LogOptions;
 use crate::node::network::NetworkOptions;
 use crate::node::scheme;
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::report::{Report, note};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::WireFormat;
@@ -282,6 +282,7 @@ impl Plan {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("devnet", args.common.seed);
+    distinct("--faults", &args.faults)?;
     let mut plan = Plan::new(args)?;
     let wanted = faults::Wanted {
         kinds: &args.faults,

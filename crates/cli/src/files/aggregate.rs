@@ -1,10 +1,10 @@
 //! `alphorn aggregate`: signatures over one message into one aggregate.
 
-use super::combine::{About, Combination, combined, read_as, refused};
+use super::combine::{About, Combination, combined, read_as, refused, registry_keys};
 use super::document::{
     Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
 };
-use super::scheme::{Claim, Command, FileScheme, Refusal, ToProve, dispatch, with_keys};
+use super::scheme::{Claim, Command, FileScheme, ToProve, dispatch, with_keys};
 use super::{FileOptions, all_shown, shown};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
@@ -159,12 +159,7 @@ fn prove<S: FileScheme>(
     registry: &[Vec<u8>],
 ) -> Result<Vec<u8>> {
     let encoded: Vec<&[u8]> = registry.iter().map(Vec::as_slice).collect();
-    let registry = scheme
-        .decode_keys(&encoded)
-        .map_err(|refusal| match refusal {
-            Refusal::Malformed { index, reason } => anyhow!("public key {index}: {reason}"),
-            Refusal::Possession { index } => anyhow!("public key {index}: no proof of possession"),
-        })?;
+    let registry = registry_keys(scheme, &encoded)?;
     let support = match signers {
         Signers::Listed(_) => Support::from_bits(Bitfield::ones(registry.len())),
         Signers::Registered { support, .. } => support.clone(),

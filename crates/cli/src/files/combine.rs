@@ -4,6 +4,7 @@ use super::document::{AggregateFile, Document, Signed, Signers, to_json};
 use super::input::expand;
 use super::output::{Access, Staged};
 use super::scheme::{FileScheme, Refusal};
+use super::verify::reason_of;
 use super::{FileOptions, shown};
 use crate::error::Result;
 use crate::report::{Report, Sink};
@@ -108,6 +109,15 @@ pub(super) fn read_as<S: FileScheme, T>(
         let path = path.display();
         anyhow!("{path}: no {what}, but a file of kind {kind}").into()
     })
+}
+
+/// The keys of a file of public keys, in its order.
+pub(super) fn registry_keys<S: FileScheme>(
+    scheme: &S,
+    encoded: &[&[u8]],
+) -> anyhow::Result<Vec<S::Key>> {
+    let keys = scheme.decode_keys(encoded);
+    keys.map_err(|refusal| anyhow!(reason_of(&refusal, "public key")))
 }
 
 /// A refusal with the file that it is about.

@@ -1,16 +1,16 @@
 //! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
 
 use super::aggregate::read_public_keys;
-use super::combine::{About, Combination, combined, read_as};
+use super::combine::{About, Combination, combined, read_as, registry_keys};
 use super::document::{
     AggregateFile, Document, Hex, Signed, Signers, check_signers, registry_digest,
 };
-use super::scheme::{Command, FileScheme, Form, Refusal, ToMerge, dispatch, with_keys};
+use super::scheme::{Command, FileScheme, Form, ToMerge, dispatch, with_keys};
 use super::{FileOptions, all_shown, shown};
 use crate::error::Result;
 use alphorn_scheme::list::{self, TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -164,12 +164,7 @@ fn merge_proofs<S: FileScheme>(
     }
     check_signers::<S>(signers.count())?;
     let scheme: S = args.options.open()?;
-    let decoded = scheme
-        .decode_keys(&encoded)
-        .map_err(|refusal| match refusal {
-            Refusal::Malformed { index, reason } => anyhow!("public key {index}: {reason}"),
-            Refusal::Possession { index } => anyhow!("public key {index}: no proof of possession"),
-        })?;
+    let decoded = registry_keys(&scheme, &encoded)?;
     let evidence = scheme.merge_proofs(&ToMerge {
         registry: &decoded,
         slot: signed.slot,

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::files::input::{Permissions, read_secret};
 use crate::lanes::LaneOptions;
 use crate::node::log::LogOptions;
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::report::{json_target, write_whole};
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::http;
@@ -145,6 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.lane {
         return lane(args);
     }
+    distinct("--sets", &args.sets)?;
     let tokens = tokens(args)?;
     let mut instance = [0; 8];
     getrandom::fill(&mut instance).map_err(|error| anyhow!("the system's entropy: {error}"))?;

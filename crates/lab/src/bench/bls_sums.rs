@@ -6,7 +6,7 @@ use super::columns::{Shape, Supports, table_of, with_jobs};
 use super::least;
 use crate::error::{Error, Result};
 use crate::keycache;
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::{Report, table};
@@ -76,6 +76,8 @@ impl Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls sums", args.common.seed);
+    distinct("--participation", &args.participation)?;
+    distinct("--keys", &args.keys)?;
     let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;

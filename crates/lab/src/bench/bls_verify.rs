@@ -42,18 +42,14 @@ pub(crate) struct Args {
     /// What is verified
     #[arg(long, value_enum, default_value_t = Topic::Collection)]
     topic: Topic,
-    /// A share (as 0.5 or 95%) or a recorded epoch
-    #[arg(
-        long,
-        default_value = "0.5",
-        value_name = "SHARE|FILE",
-        allow_negative_numbers = true
-    )]
-    participation: Participation,
+    /// A share (as 0.5 or 95%) or a recorded epoch; 0.5 by default
+    #[arg(long, value_name = "SHARE|FILE", allow_negative_numbers = true)]
+    participation: Option<Participation>,
     /// Different vote messages among the items
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     messages: u16,
-    /// Items whose signature is swapped for one of another message; at most as many as there are
+    /// Collections, aggregates or votes whose signature is swapped for one of another message; at most as
+    /// many as there are
     #[arg(long, default_value_t = 1)]
     bad: usize,
     /// Width of the random weights
@@ -81,6 +77,7 @@ const VOTES_OF_A_CELL: usize = 512;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls verify", args.common.seed);
+    check_topic(args)?;
     let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
@@ -112,6 +109,40 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
+/// Refuses options that the topic has no use for, and more bad items than it has items.
+fn check_topic(args: &Args) -> Result<()> {
+    let (shape, own) = (&args.shape, Shape::default());
+    let given = [
+        ("--collections", shape.collections != own.collections),
+        ("--multiplicity", shape.multiplicity != own.multiplicity),
+        ("--corr", shape.corr.is_some()),
+        ("--participation", args.participation.is_some()),
+        ("--validators", shape.validators != own.validators),
+        ("--committees", shape.committees != own.committees),
+    ];
+    let (unused, what) = match args.topic {
+        Topic::Collection => (0, ""),
+        // A committee's topic has so many aggregates of each cell, and none of them counts anybody twice.
+        Topic::Aggregate => (2, "--topic aggregate has 16 aggregates of each cell"),
+        Topic::Vote => (
+            given.len(),
+            "--topic vote has a vote of each of 512 validators",
+        ),
+    };
+    if let Some((option, _)) = given[..unused].iter().find(|(_, is_given)| *is_given) {
+        return Err(anyhow!("{option}: {what}").into());
+    }
+    let shape = self::shape(args);
+    let items = match args.topic {
+        Topic::Vote => VOTES_OF_A_CELL,
+        _ => usize::from(shape.committees) * usize::from(shape.collections),
+    };
+    match args.bad > items {
+        true => Err(anyhow!("--bad {}: there are {items} items", args.bad).into()),
+        false => Ok(()),
+    }
+}
+
 /// What one kernel came to.
 struct Case {
     text: String,
@@ -128,7 +159,9 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
         _ => Some(Supports::draw(
             &shape,
             &layout,
-            &args.participation,
+            args.participation
+                .as_ref()
+                .unwrap_or(&Participation::Share(0.5)),
             args.common.seed,
         )?),
     };
@@ -159,10 +192,7 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
     let runs = usize::from(args.runs);
     let mut workspace = Workspace::default();
     let honest = verifier.measure(&world, runs, &mut workspace);
-    let items = world.groups.len() + world.singles.len();
-    if args.bad > items {
-        return Err(anyhow!("--bad {}: there are {items} items", args.bad).into());
-    }
+    let unsigned = world.unsigned();
     let peers = supports
         .is_some()
         .then(|| peers(&world, runs, args.common.seed, exec));
@@ -172,10 +202,13 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
     } else {
         Some(verifier.measure(&world, runs, &mut workspace))
     };
+    let known = Known::of(unsigned, damaged);
+    let agree = known.agrees(&honest, bad.as_ref(), peers.as_ref());
     Ok(Case {
-        text: print(args, kernel, &world, &honest, peers.as_ref(), bad.as_ref()),
+        text: print(args, kernel, &world, &honest, peers.as_ref(), bad.as_ref())
+            + if agree { "exact." } else { "wrong." },
         fields: fields(kernel, &honest, peers.as_ref(), bad.as_ref()),
-        agree: verdicts_agree(&honest, bad.as_ref(), &damaged, peers.as_ref()),
+        agree,
     })
 }
 
@@ -317,26 +350,86 @@ fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
     }
 }
 
-/// Whether every verdict is that of verifying the item alone, and exactly the damaged ones fail.
-fn verdicts_agree(
-    honest: &Ours,
-    bad: Option<&Ours>,
-    damaged: &[usize],
-    peers: Option<&Peers>,
-) -> bool {
-    let of = |ours: &Ours| ours.inner().1.bad().to_vec();
-    // What was bad before (a support without signers) stays bad, damaged or not.
-    let expected: BTreeSet<usize> = of(honest)
-        .into_iter()
-        .chain(damaged.iter().copied())
-        .collect();
-    let located = bad.is_none_or(|bad| expected.into_iter().eq(of(bad)));
-    let same = |verdicts: &Vec<bool>| {
-        let alone: Vec<usize> = (0..verdicts.len()).filter(|i| !verdicts[*i]).collect();
-        alone == of(honest)
-    };
-    located
-        && peers.is_none_or(|peers| {
-            peers.batch_holds == of(honest).is_empty() && peers.verdicts.iter().all(same)
-        })
+/// Which items do not hold, as is known from how they were made: their indices, ascending.
+struct Known {
+    /// Supports that nobody signed, before and after anything is damaged.
+    unsigned: Vec<usize>,
+    /// With those that were damaged.
+    with_damaged: Vec<usize>,
+}
+
+impl Known {
+    fn of(unsigned: Vec<usize>, damaged: Vec<usize>) -> Self {
+        let all: BTreeSet<usize> = unsigned.iter().copied().chain(damaged).collect();
+        Known {
+            unsigned,
+            with_damaged: all.into_iter().collect(),
+        }
+    }
+
+    /// Whether exactly these were found, by our verification with and without what stands beside the items,
+    /// and by blst.
+    fn agrees(&self, honest: &Ours, bad: Option<&Ours>, peers: Option<&Peers>) -> bool {
+        // Items come first, and what stands beside them holds.
+        let found = |ours: &Ours, expected: &[usize]| {
+            let inner = ours.inner.iter().chain([&ours.full]);
+            inner
+                .map(|(_, verified)| verified.bad())
+                .all(|bad| bad == expected)
+        };
+        let alone = |verdicts: &Vec<bool>| {
+            let bad = (0..verdicts.len()).filter(|i| !verdicts[*i]);
+            bad.eq(self.unsigned.iter().copied())
+        };
+        found(honest, &self.unsigned)
+            && bad.is_none_or(|bad| found(bad, &self.with_damaged))
+            && peers.is_none_or(|peers| {
+                peers.batch_holds == self.unsigned.is_empty() && peers.verdicts.iter().all(alone)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(bad: &[usize]) -> Ours {
+        let verified = || Verified {
+            items: 9,
+            messages: 1,
+            timings: VerifyTimings::default(),
+            locate: Duration::ZERO,
+            total: Duration::ZERO,
+            located: Located {
+                bad: bad.to_vec(),
+                ..Located::default()
+            },
+        };
+        Ours {
+            inner: None,
+            full: (0.0, verified()),
+        }
+    }
+
+    /// Votes have no peers beside them: what is known decides alone.
+    #[test]
+    fn verdicts_are_held_against_what_is_known() {
+        let known = Known::of(Vec::new(), vec![3, 5]);
+        assert!(known.agrees(&ours(&[]), Some(&ours(&[3, 5])), None));
+        // All refused, none found, one too many, and an honest one refused.
+        for (honest, bad) in [
+            (&[0, 1, 2, 3, 5][..], &[0, 1, 2, 3, 5][..]),
+            (&[], &[]),
+            (&[], &[3, 4, 5]),
+            (&[1], &[1, 3, 5]),
+        ] {
+            assert!(
+                !known.agrees(&ours(honest), Some(&ours(bad)), None),
+                "{bad:?}"
+            );
+        }
+        let unsigned = Known::of(vec![1], vec![1, 4]);
+        assert!(unsigned.agrees(&ours(&[1]), Some(&ours(&[1, 4])), None));
+        assert!(!unsigned.agrees(&ours(&[]), None, None));
+    }
 }

@@ -10,7 +10,8 @@ mod rs;
 use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::Machine;
-use crate::report::{Report, Sink, json_target, table, write_whole};
+use crate::overwrite::check_apart;
+use crate::report::{Report, Sink, json_target, table, target, write_whole};
 use crate::text;
 use alphorn_rlnc::{
     Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, PAYLOAD_BYTES_MAX, Strategy, Subject,
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Measure a grid of sizes with the last kernel, too, and write the table that the simulator charges
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
     /// Write the figures as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
@@ -179,11 +180,13 @@ struct Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench broadcast", args.seed);
+    let sink = Sink::new(args.json.clone());
+    let outputs = [args.emit_costs.as_deref(), sink.path()];
+    check_apart([], outputs.into_iter().flatten())?;
     let shape = Shape::of(args);
     let backends = levels(&alphorn_rlnc::KERNELS, &args.kernel, 1)?;
     let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
     let machine = Machine::here(1, BTreeMap::from([("rlnc", names.join(","))]));
-    let sink = Sink::new(args.json.clone());
     sink.say(&format!(
         "{}\n{} payload bytes, {} generation(s) of {} chunks of {} elements",
         machine.line(),

@@ -8,7 +8,7 @@ use crate::draw::{
     share_option,
 };
 use crate::error::{Error, Result};
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::Report;
@@ -124,9 +124,10 @@ struct Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench codec", args.common.seed);
-    let machine = args
-        .common
-        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
+    let machine = args.common.machine_alone()?;
+    args.network.check_flag(&args.participation)?;
+    distinct("--participation", &args.participation)?;
+    distinct("--flip", &args.flip)?;
     let pool = args.common.pool()?;
     let mut bars = Bars::new();
     let mut cases = Vec::new();

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 /// The size of the network that is measured.
-#[derive(clap::Args, Clone, Debug, Serialize)]
+#[derive(clap::Args, Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Shape {
     /// Number of validators, as 1048576 or 2^20
     #[arg(long, default_value = "2^20", value_parser = crate::options::validators)]
@@ -26,6 +26,19 @@ pub(crate) struct Shape {
     /// Collections of a committee share the offline validators; each misses this share more
     #[arg(long, value_name = "SHARE", value_parser = crate::options::share)]
     pub(crate) corr: Option<f64>,
+}
+
+impl Default for Shape {
+    /// What the options are where nothing is asked for.
+    fn default() -> Self {
+        Shape {
+            validators: 1 << 20,
+            committees: 32,
+            collections: 16,
+            multiplicity: "1".to_owned(),
+            corr: None,
+        }
+    }
 }
 
 impl Shape {
@@ -79,7 +92,7 @@ impl Supports {
     ) -> anyhow::Result<Self> {
         let record = match participation {
             Participation::Share(_) => None,
-            Participation::File(path) => Some(Record::read(path, "target")?),
+            Participation::File(path) => Some(Record::read(path, None)?),
         };
         if let Some(record) = &record {
             anyhow::ensure!(
@@ -183,4 +196,22 @@ pub(crate) fn with_jobs<T>(
         })
         .collect();
     f(&jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        shape: Shape,
+    }
+
+    #[test]
+    fn the_default_is_that_of_the_options() {
+        let shape = Cli::try_parse_from(["bench"]).unwrap().shape;
+        assert_eq!(shape, Shape::default());
+    }
 }

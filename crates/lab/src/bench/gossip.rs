@@ -9,6 +9,7 @@ mod real;
 
 use crate::error::Result;
 use crate::machine::{Machine, cores};
+use crate::options::distinct;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
 use alphorn_scheme::Op;
@@ -216,6 +217,12 @@ impl Figures {
     }
 }
 
+/// Figures that are the model's, in a report whose others are measured.
+fn modelled_json(mut figures: Value) -> Value {
+    figures["kind"] = json!("modelled");
+    figures
+}
+
 /// The plan among real nodes, in so many networks side by side.
 ///
 /// # Errors
@@ -255,6 +262,7 @@ pub fn modelled(plan: &Plan, seed: u64) -> Result<Figures> {
 /// If nodes cannot be started.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench gossip", args.seed);
+    distinct("--bytes", &args.bytes)?;
     let machine = Machine::here(cores(), BTreeMap::new());
     let sink = Sink::new(args.json.clone());
     sink.say(&machine.line());
@@ -274,8 +282,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cases.push(json!({
             "bytes": bytes,
             "real": real.json(),
-            "model": modelled.json(),
-            "difference": modelled.difference(real),
+            "model": modelled_json(modelled.json()),
+            "difference": modelled_json(modelled.difference(real)),
         }));
     }
     let heads = ["bytes", "", "delivered", "copies", "hops", "half", "last"];

@@ -11,14 +11,16 @@ use crate::lattice::params::{check_number, levels_json};
 use crate::lattice::{LatticeOptions, flavour_name, preset, security};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
-use crate::options;
-use crate::report::{Report, Sink, json_target, table, write_whole};
+use crate::options::{self, distinct};
+use crate::overwrite::check_apart;
+use crate::report::{Report, Sink, json_target, table, target, write_whole};
 use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{Aggregator, Item, KeyForm, Preset, PublicKey, SALT_BYTES, verify_batch};
 use alphorn_labrador::sis::Profile;
+use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -71,8 +73,8 @@ pub(crate) struct Args {
     /// Write the figures as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
-    /// Write a cost table for the simulator, measured on one thread
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    /// Write a cost table for the simulator, measured on one thread with the first preset and the last kernel
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
 }
 
@@ -114,7 +116,12 @@ struct Plain {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench lattice", 0);
     let sink = Sink::new(args.json.clone());
+    let outputs = [args.emit_costs.as_deref(), sink.path()];
+    check_apart([], outputs.into_iter().flatten())?;
     args.n.iter().try_for_each(|&n| check_number(n))?;
+    distinct("--n", &args.n)?;
+    distinct("--preset", &args.preset)?;
+    let first = *args.preset.first().ok_or_else(|| anyhow!("no preset"))?;
     let profile = args.lattice.profile();
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel, threads)?;
@@ -145,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        let table = costs::table(&world, profile, *kernel, &args.n, &machine)?;
+        let table = costs::table(&world, (first, profile), *kernel, &args.n, &machine)?;
         write_whole(path, table.as_bytes())?;
     }
     let config = json!({

@@ -14,9 +14,10 @@ mod world;
 use crate::error::{Error, Result};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
-use crate::options;
+use crate::options::{self, distinct};
+use crate::overwrite::check_apart;
 use crate::proof::{PresetName, REGIME, proofs};
-use crate::report::{Report, Sink, json_target, table, write_whole};
+use crate::report::{Report, Sink, json_target, table, target, write_whole};
 use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
@@ -119,7 +120,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
     /// Write a cost table for the simulator
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
 }
 
@@ -146,6 +147,9 @@ struct Figures {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench proof", 0);
     let sink = Sink::new(args.json.clone());
+    let outputs = [args.emit_costs.as_deref(), sink.path()];
+    check_apart([], outputs.into_iter().flatten())?;
+    args.check_lists()?;
     let threads_max = args.threads.iter().copied().max().unwrap_or(1);
     let kernels = levels(
         &alphorn_stark::KERNELS,
@@ -184,22 +188,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         World::new(args.set, most, alphorn_stark::KERNELS.measured(), &pool)?
     };
     sink.say(&machine.line());
-    let mut cases = Vec::new();
-    for proofs in &provers {
-        for kernel in &kernels {
-            for threads in &args.threads {
-                for n in &sizes {
-                    let point = Point {
-                        proofs: *proofs,
-                        kernel: *kernel,
-                        threads: usize::from(*threads),
-                        signatures: *n as usize,
-                    };
-                    cases.push(measure(&world, point, usize::from(args.runs))?);
-                }
-            }
-        }
-    }
+    let cases = cases(args, &world, &provers, &kernels, &sizes)?;
     sink.say(&format!("\n{}", printed(&cases)));
     for case in cases.iter().filter(|_| args.steps) {
         sink.say(&format!("\n{}", case.prove.fastest.printed(&case.title())));
@@ -236,6 +225,28 @@ impl Args {
         anyhow!("--entries --set {}: {why}", self.set).into()
     }
 
+    /// Refuses cases that are there twice, and presets that nothing would measure.
+    fn check_lists(&self) -> Result<()> {
+        distinct("--preset", &self.preset)?;
+        distinct("--children", &self.children)?;
+        distinct("--entries", &self.entries)?;
+        distinct("--threads", &self.threads)?;
+        // With a cost table the proofs of each preset are measured too.
+        let alone = [
+            ("--children", !self.children.is_empty()),
+            (
+                "--entries",
+                !self.entries.is_empty() && self.emit_costs.is_none(),
+            ),
+        ];
+        match alone.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) if self.preset.len() > 1 => {
+                Err(anyhow!("--preset with {option}: one preset is measured there").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is to be measured.
     fn provers(&self) -> Result<Vec<Proofs>> {
         match (self.wide, self.set) {
@@ -259,6 +270,7 @@ impl Args {
             });
         }
         let sizes: Vec<u32> = self.n.iter().flat_map(|sizes| sizes.0.clone()).collect();
+        distinct("--n", &sizes)?;
         match sizes.iter().find(|size| **size > max) {
             None => Ok(sizes),
             Some(size) => {
@@ -267,6 +279,33 @@ impl Args {
             }
         }
     }
+}
+
+/// Every preset on every kernel and number of threads, at every size.
+fn cases(
+    args: &Args,
+    world: &World,
+    provers: &[Proofs],
+    kernels: &[Backend],
+    sizes: &[u32],
+) -> Result<Vec<Figures>> {
+    let mut cases = Vec::new();
+    for proofs in provers {
+        for kernel in kernels {
+            for threads in &args.threads {
+                for n in sizes {
+                    let point = Point {
+                        proofs: *proofs,
+                        kernel: *kernel,
+                        threads: usize::from(*threads),
+                        signatures: *n as usize,
+                    };
+                    cases.push(measure(world, point, usize::from(args.runs))?);
+                }
+            }
+        }
+    }
+    Ok(cases)
 }
 
 /// Proves, verifies, and verifies the list of the same signatures.

@@ -1,7 +1,7 @@
 //! `alphorn bench sim`: messages and events a second of the simulator.
 
 use crate::error::{Error, Result};
-use crate::machine::{Machine, cores, peak_rss_bytes};
+use crate::machine::{Machine, cores, peak_rss_bytes, reset_peak_rss};
 use crate::options::pool;
 use crate::report::{Report, Sink, json_target, table};
 use crate::sim::source::load;
@@ -63,6 +63,8 @@ struct Case {
     wall_s: f64,
     /// The same on all threads; absent if one is all.
     threads_s: Option<f64>,
+    /// The most memory that the process had meanwhile.
+    rss_bytes: u64,
     complete: bool,
 }
 
@@ -81,7 +83,7 @@ impl Case {
             "events_per_s": self.per_s(self.events),
             "wall_ms": self.wall_s * 1e3,
             "threads_ms": self.threads_s.map(|s| s * 1e3),
-            "rss_bytes": peak_rss_bytes(),
+            "rss_bytes": self.rss_bytes,
         })
     }
 }
@@ -172,6 +174,7 @@ fn timed(scenario: &Scenario, args: &Args, threads: usize) -> Result<(f64, Outco
 }
 
 fn measure(workload: Workload, args: &Args, threads: usize) -> Result<Case> {
+    reset_peak_rss();
     let (wall_s, outcome) = timed(&workload.scenario, args, 1)?;
     let mut threads_s = None;
     if threads > 1 {
@@ -190,6 +193,7 @@ fn measure(workload: Workload, args: &Args, threads: usize) -> Result<Case> {
         workload,
         wall_s,
         threads_s,
+        rss_bytes: peak_rss_bytes(),
         complete: outcome.delays_ns.iter().all(Option::is_some),
     })
 }
@@ -235,7 +239,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map(|workload| measure(workload, args, threads));
     let cases: Vec<Case> = cases.collect::<Result<_>>()?;
     sink.say(&print(&cases, threads));
-    sink.say(&format!("peak memory {}", text::bytes(peak_rss_bytes())));
+    let most = cases.iter().map(|case| case.rss_bytes).max().unwrap_or(0);
+    sink.say(&format!("peak memory {}", text::bytes(most)));
     let fields = Map::from_iter([
         ("bench".to_owned(), json!("sim")),
         ("cases".to_owned(), cases.iter().map(Case::json).collect()),

@@ -7,7 +7,7 @@ use super::least;
 use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::Machine;
-use crate::options;
+use crate::options::{self, distinct};
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
 use alphorn_exec::{Backend, Exec};
@@ -29,8 +29,9 @@ use std::path::PathBuf;
   alphorn bench xmss --set prod --slots 131072 --threads 2 --runs 1 --json -
 
 Hashing, signing and verification run on one thread, key generation on --threads. Each time is the
-least of --runs. `naive` is the portable kernel with one signature or index at a time on one thread,
-in the same run. A key has --slots indices; the time of a whole one of 131072 is measured only with
+least of --runs, but for signing, where each index has its own number of tries: the mean over
+--signatures indices, run once. `naive` is the portable kernel with one signature or index at a time
+on one thread, in the same run. A key has --slots indices; the time of a whole one of 131072 is measured only with
 --slots 131072, and by the naive method, which would take minutes, never.")]
 pub(crate) struct Args {
     /// Parameter sets
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     /// Threads of key generation; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Runs of each operation; the least time counts
+    /// Runs of each operation but signing; the least time counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// Write the figures as one JSON object, - for standard output
@@ -94,6 +95,7 @@ struct Signed {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench xmss", 0);
+    distinct("--set", &args.set)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads)?;
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();

@@ -1,6 +1,7 @@
 //! A million votes, put together from committees that were measured.
 
 use super::Row;
+use super::tables::is_common;
 use std::collections::BTreeSet;
 
 /// Validators whose votes are put together.
@@ -67,13 +68,12 @@ impl Million {
 
 /// Each form at each size, those of one size beside each other.
 pub(super) fn of(rows: &[Row], network: Network) -> Vec<Million> {
-    let forms: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
     let sizes: BTreeSet<u32> = rows.iter().map(|row| row.case.votes).collect();
     let mut million = Vec::new();
     for size in sizes {
-        let of: Vec<&Row> = rows.iter().filter(|row| row.case.votes == size).collect();
-        let common = of.len() == forms.len();
-        million.extend(of.into_iter().filter_map(|row| one(row, network, common)));
+        let of = rows.iter().filter(|row| row.case.votes == size);
+        let common = is_common(rows, size);
+        million.extend(of.filter_map(|row| one(row, network, common)));
     }
     million
 }

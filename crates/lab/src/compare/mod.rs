@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::keycache;
 use crate::lattice::{LatticeOptions, flavour_name};
 use crate::machine::Machine;
-use crate::options::{self, Common};
+use crate::options::{self, Common, distinct};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
@@ -117,6 +117,8 @@ struct Row {
 /// If it cannot be run, or if a check fails.
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("compare", args.common.seed);
+    distinct("--scheme", &args.scheme)?;
+    distinct("--validators", &args.validators)?;
     if !args.scheme.contains(&SchemeName::Falcon) {
         args.lattice.check("no scheme of --scheme")?;
     }
@@ -171,7 +173,6 @@ fn sizes(args: &Args) -> Result<Vec<u32>> {
         false => args.validators.clone(),
     };
     sizes.sort_unstable();
-    sizes.dedup();
     let names = args.scheme.iter();
     let most = names.clone().map(|name| name.committee_max()).max();
     let most = most.unwrap_or(SUMS);
@@ -199,9 +200,9 @@ struct Kernels {
 impl Kernels {
     fn of(args: &Args) -> Result<Self> {
         Ok(Kernels {
-            bls: args.common.kernel(&alphorn_bls::KERNELS)?,
-            labrador: args.common.kernel(&alphorn_labrador::KERNELS)?,
-            stark: args.common.kernel(&alphorn_stark::KERNELS)?,
+            bls: args.common.kernel_of(&alphorn_bls::KERNELS)?,
+            labrador: args.common.kernel_of(&alphorn_labrador::KERNELS)?,
+            stark: args.common.kernel_of(&alphorn_stark::KERNELS)?,
         })
     }
 

@@ -3,7 +3,7 @@
 use super::Row;
 use super::measure::{Case, Times};
 use super::million::{Million, Network};
-use super::tables::{self, Figures, forms};
+use super::tables::{self, Figures, common, forms};
 use crate::machine::Machine;
 use crate::picture::{Slot, of_compare};
 use crate::text;
@@ -104,14 +104,6 @@ fn html(figures: Figures) -> Table {
 
 fn bytes(case: &Case) -> Option<f64> {
     Some((case.collection_bytes + case.support_bytes()) as f64)
-}
-
-/// The greatest committee at which every form was measured: only there do forms stand beside each other.
-fn common(rows: &[Row]) -> u32 {
-    let of = |votes: u32| rows.iter().filter(move |row| row.case.votes == votes);
-    let sizes = rows.iter().map(|row| row.case.votes);
-    let all = sizes.filter(|votes| of(*votes).count() == forms(rows).len());
-    all.max().unwrap_or(0)
 }
 
 /// A figure of each form at a committee of one size, over a logarithmic axis; the table has all sizes.

@@ -34,6 +34,20 @@ pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
     forms
 }
 
+/// Whether every form was measured at a size: only there do forms stand beside each other.
+pub(super) fn is_common(rows: &[Row], votes: u32) -> bool {
+    rows.iter().filter(|row| row.case.votes == votes).count() == forms(rows).len()
+}
+
+/// The largest committee at which every form was measured, 0 if there is none.
+pub(super) fn common(rows: &[Row]) -> u32 {
+    let sizes = rows.iter().map(|row| row.case.votes);
+    sizes
+        .filter(|votes| is_common(rows, *votes))
+        .max()
+        .unwrap_or(0)
+}
+
 /// Header and rows of a table.
 pub(super) struct Figures {
     pub(super) title: String,
@@ -216,12 +230,10 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
 /// What follows, in words.
 pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Vec<String> {
     let mut lines = Vec::new();
-    // The largest committee of all forms.
-    let of = |votes: u32| rows.iter().filter(move |row| row.case.votes == votes);
-    let sizes = rows.iter().map(|row| row.case.votes);
-    let everyone = sizes.filter(|votes| of(*votes).count() == forms(rows).len());
-    let common = everyone.max().unwrap_or(0);
-    let here: Vec<&Row> = of(common).collect();
+    let common = common(rows);
+    let here: Vec<&Row> = (rows.iter())
+        .filter(|row| row.case.votes == common)
+        .collect();
     let after = here
         .iter()
         .filter(|row| row.case.abilities.security.quantum_bits > 0);

@@ -65,17 +65,17 @@ pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
     let mut merging = None;
     let table = match name {
         "bls" => {
-            let kernel = common.kernel(&alphorn_bls::KERNELS)?;
+            let kernel = common.kernel_of(&alphorn_bls::KERNELS)?;
             let scheme = Bls::new(kernel, alphorn_bls::Costs::measure(kernel));
             of(&scheme, kernel.name(), None)
         }
         "falcon" => {
-            let kernel = common.kernel(&alphorn_labrador::KERNELS)?;
+            let kernel = common.kernel_of(&alphorn_labrador::KERNELS)?;
             let scheme = Falcon::new(Collections::Proofs, kernel);
             of(&scheme, kernel.name(), None)
         }
         "xmss" => {
-            let kernel = common.kernel(&alphorn_stark::KERNELS)?;
+            let kernel = common.kernel_of(&alphorn_stark::KERNELS)?;
             let proofs = proofs(Set::Compact, PresetName::Fast);
             let of = |scheme: Xmss| of(&scheme, kernel.name(), scheme.merged());
             merging = Some(of(Xmss::with_proofs_of_cells(proofs, kernel)));

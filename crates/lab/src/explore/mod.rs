@@ -1,6 +1,7 @@
 //! `alphorn explore`: which scheme and topology carry the votes of a slot, on which network.
 
 mod costs;
+mod network;
 mod output;
 mod page;
 mod pays;
@@ -9,7 +10,7 @@ mod verdict;
 
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::options::{self, Common};
+use crate::options::{self, Common, distinct};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::{Report, target, write_whole};
@@ -19,7 +20,8 @@ use alphorn_scheme::model::CostTable;
 use alphorn_types::Layout;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use costs::Costs;
-use point::{Ground, Outcome, Point, Profile, Topology, Transport, travel};
+use network::{Profile, Transport};
+use point::{Ground, Outcome, Point, Topology, travel};
 use rayon::prelude::*;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
@@ -165,32 +167,10 @@ pub fn run(args: &Args) -> Result<()> {
     let sink = args.common.sink();
     let outputs = [args.csv.as_deref(), args.html.as_deref(), sink.path()];
     check_apart([], outputs.into_iter().flatten())?;
+    check_lists(args)?;
     let tables = tables(args)?;
-    let (validators, nodes) = if args.full { FULL } else { QUICK };
-    let (validators, nodes) = (
-        args.validators.unwrap_or(validators),
-        args.nodes.unwrap_or(nodes),
-    );
-    if validators < nodes {
-        let why = "must be at least one a node";
-        return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
-    }
-    for (at, slot) in args.slot.iter().enumerate() {
-        let levels = slot.levels();
-        let again = args.slot[..at].iter().any(|other| other.levels() == levels);
-        if again || !(2..=3).contains(&levels) {
-            let why = "must have phases for two levels of evidence, or for three, each once";
-            return Err(anyhow::anyhow!("--slot {slot}: {why}").into());
-        }
-    }
-    let points = points(args, &tables, validators)?;
-    let ground = Ground {
-        validators,
-        nodes,
-        slots: args.slot.clone(),
-        participation_ppm: (args.participation * 1e6).round() as u32,
-        seed: args.common.seed,
-    };
+    let ground = ground(args)?;
+    let points = points(args, &tables, ground.validators)?;
     let threads = args.common.threads()?;
     let machine = Machine::here(threads, BTreeMap::new());
     let tables: Vec<&CostTable> = tables.iter().map(|costs| &costs.table).collect();
@@ -237,9 +217,51 @@ pub fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
+/// What is the same for all points.
+fn ground(args: &Args) -> Result<Ground> {
+    let (validators, nodes) = if args.full { FULL } else { QUICK };
+    let (validators, nodes) = (
+        args.validators.unwrap_or(validators),
+        args.nodes.unwrap_or(nodes),
+    );
+    if validators < nodes {
+        let why = "must be at least one a node";
+        return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
+    }
+    for (at, slot) in args.slot.iter().enumerate() {
+        let levels = slot.levels();
+        let again = args.slot[..at].iter().any(|other| other.levels() == levels);
+        if again || !(2..=3).contains(&levels) {
+            let why = "must have phases for two levels of evidence, or for three, each once";
+            return Err(anyhow::anyhow!("--slot {slot}: {why}").into());
+        }
+    }
+    Ok(Ground {
+        validators,
+        nodes,
+        slots: args.slot.clone(),
+        participation_ppm: (args.participation * 1e6).round() as u32,
+        seed: args.common.seed,
+    })
+}
+
+/// Refuses points that are there twice.
+fn check_lists(args: &Args) -> Result<()> {
+    distinct("--scheme", &args.scheme)?;
+    distinct("--costs", &args.costs)?;
+    distinct("--topology", &args.topology)?;
+    distinct("--profile", &args.profile)?;
+    distinct("--transport", &args.transport)?;
+    distinct("--committees", &args.committees)?;
+    distinct("--collectors", &args.collectors)?;
+    distinct("--adversary", &args.adversary)
+}
+
 /// The costs of the schemes that were asked for.
 fn tables(args: &Args) -> Result<Vec<Costs>> {
     if !args.costs.is_empty() {
+        args.common
+            .check_no_kernel("--costs FILE has what processors take")?;
         let files = args.costs.iter();
         return files.map(|path| costs::from_file(path)).collect();
     }
@@ -274,13 +296,10 @@ fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<P
                         _ => &costs.table,
                     };
                     for &collectors in &args.collectors {
-                        points.extend(args.adversary.iter().map(|&adversary_pct| Point {
-                            costs,
-                            topology,
-                            profile,
-                            committees: if committees == 0 { fewest } else { committees },
-                            collectors,
-                            adversary_pct,
+                        let committees = if committees == 0 { fewest } else { committees };
+                        points.extend(args.adversary.iter().map(|&adversary_pct| {
+                            let numbers = (committees, collectors);
+                            Point::new(costs, (topology, profile), numbers, adversary_pct)
                         }));
                     }
                 }

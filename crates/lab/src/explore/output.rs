@@ -1,8 +1,9 @@
 //! The figures of a sweep as a table, as CSV and as JSON.
 
 use super::Row;
+use super::network::Transport;
 use super::pays;
-use super::point::{Ground, Point, Topology, Transport};
+use super::point::{Ground, Point, Topology};
 use super::verdict::is_on_frontier;
 use crate::report;
 use crate::text;
@@ -27,13 +28,8 @@ pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
 
 /// The slots of all rows, each once.
 pub(super) fn slots(ground: &Ground, rows: &[Row<'_>]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for name in rows.iter().map(|row| row.point.timing(ground).to_string()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.join(", ")
+    let names = rows.iter().map(|row| row.point.timing(ground).to_string());
+    text::each_once(names).join(", ")
 }
 
 fn kind(table: &CostTable) -> &'static str {
@@ -49,22 +45,24 @@ fn kind(table: &CostTable) -> &'static str {
 pub(super) struct Names {
     profile: bool,
     committees: bool,
-    collectors: bool,
+    publishers: bool,
     adversary: bool,
 }
 
 impl Names {
     /// Of all points of a sweep.
     pub(super) fn of(rows: &[Row<'_>]) -> Self {
-        fn differs<T: PartialEq>(rows: &[Row<'_>], of: impl Fn(&Point<'_>) -> T) -> bool {
-            rows.windows(2)
-                .any(|pair| of(&pair[0].point) != of(&pair[1].point))
+        /// Whether points that have something have another of it.
+        fn differ<T: PartialEq>(rows: &[Row<'_>], of: impl Fn(&Point<'_>) -> Option<T>) -> bool {
+            let mut all = rows.iter().filter_map(|row| of(&row.point));
+            let first = all.next();
+            all.any(|one| Some(&one) != first.as_ref())
         }
         Names {
-            profile: differs(rows, |point| point.profile),
-            committees: differs(rows, |point| point.committees),
-            collectors: differs(rows, |point| point.collectors),
-            adversary: differs(rows, |point| point.adversary_pct),
+            profile: differ(rows, |point| Some(point.profile)),
+            committees: differ(rows, |point| point.committees().filter(|_| is_asked(point))),
+            publishers: differ(rows, |point| point.collectors().or(point.replicas())),
+            adversary: differ(rows, |point| Some(point.adversary_pct)),
         }
     }
 
@@ -73,12 +71,13 @@ impl Names {
         let point = &row.point;
         let profile = Some(format!("{} ", point.profile.name())).filter(|_| self.profile);
         let more = [
-            (self.committees, committees(point)),
-            (self.collectors, collectors(point)),
-            (self.adversary, silent(point)),
+            committees(point).filter(|_| self.committees && is_asked(point)),
+            Some(publishers(point)).filter(|_| self.publishers),
+            Some(silent(point)).filter(|_| self.adversary),
         ];
-        let more = more.into_iter().filter(|(differs, _)| *differs);
-        let more: Vec<String> = more.map(|(_, part)| format!(", {part}")).collect();
+        let more: Vec<String> = (more.into_iter().flatten())
+            .map(|part| format!(", {part}"))
+            .collect();
         format!(
             "{}{}{}",
             profile.unwrap_or_default(),
@@ -92,32 +91,70 @@ impl Names {
         format!("{} {}", row.point.costs.scheme, self.shape(row))
     }
 
-    /// What no name says, as all points have it.
+    /// What no name says, as all points have it, or all of a topology.
     pub(super) fn shared(&self, rows: &[Row<'_>]) -> Option<String> {
         let point = &rows.first()?.point;
-        let parts = [
-            (self.profile, format!("profile {}", point.profile.name())),
-            (self.committees, committees(point)),
-            (self.collectors, collectors(point)),
-            (self.adversary, silent(point)),
+        let all = [
+            Some(format!("profile {}", point.profile.name())).filter(|_| !self.profile),
+            Some(silent(point)).filter(|_| !self.adversary),
         ];
-        let parts = parts.into_iter().filter(|(differs, _)| !differs);
-        let parts: Vec<String> = parts.map(|(_, part)| part).collect();
-        Some(format!("all points: {}", parts.join(", "))).filter(|_| !parts.is_empty())
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        let mut lines: Vec<String> = Vec::new();
+        if !all.is_empty() {
+            lines.push(format!("all points: {}", all.join(", ")));
+        }
+        // Topologies that have the same are named together.
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for row in rows {
+            let (point, name) = (&row.point, row.point.topology.name());
+            let own = [
+                committees(point).filter(|_| !(self.committees && is_asked(point))),
+                Some(publishers(point)).filter(|_| !self.publishers),
+            ];
+            let own: Vec<String> = own.into_iter().flatten().collect();
+            let own = own.join(", ");
+            match groups.iter_mut().find(|(text, _)| *text == own) {
+                _ if own.is_empty() => {}
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => groups.push((own, vec![name])),
+            }
+        }
+        let groups = groups.into_iter();
+        lines.extend(groups.map(|(text, names)| format!("{}: {text}", names.join(", "))));
+        Some(lines.join("; ")).filter(|_| !lines.is_empty())
     }
 }
 
-fn committees(point: &Point<'_>) -> String {
-    match point.committees {
+/// Whether its committees are those that were asked for.
+fn is_asked(point: &Point<'_>) -> bool {
+    !matches!(point.topology, Topology::Today | Topology::Tree)
+}
+
+/// Its committees, if it has any.
+fn committees(point: &Point<'_>) -> Option<String> {
+    Some(match point.committees()? {
         1 => "1 committee".into(),
         committees => format!("{committees} committees"),
-    }
+    })
 }
 
-fn collectors(point: &Point<'_>) -> String {
-    match point.collectors {
-        1 => "1 publisher a unit".into(),
-        collectors => format!("{collectors} publishers a unit"),
+/// Who publishes, of as many units or positions as it has.
+fn publishers(point: &Point<'_>) -> String {
+    let many = |number: u16, what: &str| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    };
+    match (point.aggregators(), point.collectors(), point.replicas()) {
+        (.., Some(replicas)) => format!("{} a position", many(replicas, "node")),
+        (Some(aggregators), Some(collectors), _) if aggregators != collectors => {
+            let aggregators = many(aggregators, "aggregator");
+            format!(
+                "{aggregators} and {} of each",
+                many(collectors, "collector")
+            )
+        }
+        (_, collectors, _) => format!("{} a unit", many(collectors.unwrap_or(0), "publisher")),
     }
 }
 
@@ -289,15 +326,16 @@ pub(super) fn table(rows: &[Row<'_>], transports: &[Transport], ground: &Ground)
 
 /// A line for each point; what does not exist is empty.
 pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> String {
-    let mut text =
-        "scheme,topology,profile,units,slot,committees,collectors,adversary_pct,votes,counted,\
+    let mut text = "scheme,topology,profile,units,slot,committees,aggregators,collectors,replicas,\
+                    adversary_pct,votes,counted,\
                     two_thirds_s,everywhere_s,sent_p50_bytes,sent_p99_bytes,cpu_p99_s,block_bytes"
-            .to_owned();
+        .to_owned();
     for transport in transports {
         text += &format!(",{}_s", transport.name());
     }
     text += ",fits,why\n";
     let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let number = |number: Option<u16>| optional(number.map(f64::from));
     for row in rows {
         let point = &row.point;
         let mut fields = vec![
@@ -306,8 +344,10 @@ pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -
             point.profile.name().into(),
             quoted(&point.units(ground)),
             quoted(&point.timing(ground).to_string()),
-            point.committees.to_string(),
-            point.collectors.to_string(),
+            number(point.committees()),
+            number(point.aggregators()),
+            number(point.collectors()),
+            number(point.replicas()),
             point.adversary_pct.to_string(),
         ];
         match &row.outcome {
@@ -373,8 +413,10 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) 
             "scheme": point.costs.scheme,
             "topology": point.topology.name(),
             "profile": point.profile.name(),
-            "committees": point.committees,
-            "collectors": point.collectors,
+            "committees": point.committees(),
+            "aggregators": point.aggregators(),
+            "collectors": point.collectors(),
+            "replicas": point.replicas(),
             "adversary_pct": point.adversary_pct,
             "units": point.units(ground),
             "layout": layout,

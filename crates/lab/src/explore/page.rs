@@ -1,8 +1,9 @@
 //! The report of a sweep: one file with its verdict, its frontier and its table.
 
 use super::Row;
+use super::network::Transport;
 use super::output::{Names, figures, legend, objection};
-use super::point::{Ground, Slot, Topology, Transport};
+use super::point::{Ground, Slot, Topology};
 use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
 use crate::picture::{Slot as DrawnSlot, of_explore};
 use crate::text;

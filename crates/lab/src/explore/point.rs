@@ -2,6 +2,7 @@
 //! does in the simulator, and how its block travels.
 
 use super::costs::merges_cells;
+use super::network::{Profile, Transport};
 use crate::error::Result;
 use crate::proof::{PresetName, proofs};
 use crate::sim::presets;
@@ -66,75 +67,6 @@ impl Topology {
     }
 }
 
-/// Bandwidth and processors of the nodes.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Profile {
-    /// 40 % full nodes (50/15 Mbit/s, 4 cores), 40 % attesters (50/25, 8; EIP-7870), 20 % supernodes (1024, 16)
-    Mixed,
-    /// Full nodes alone
-    Full,
-    /// Attesters alone
-    Attester,
-    /// 1024 Mbit/s both ways and 16 cores everywhere
-    Supernode,
-}
-
-/// Name, down and up in Mbit/s, cores.
-type Class = (&'static str, u32, u32, u32);
-
-const FULL: Class = ("full", 50, 15, 4);
-const ATTESTER: Class = ("attester", 50, 25, 8);
-const SUPERNODE: Class = ("supernode", 1024, 1024, 16);
-
-impl Profile {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Profile::Mixed => "mixed",
-            Profile::Full => "full",
-            Profile::Attester => "attester",
-            Profile::Supernode => "supernode",
-        }
-    }
-
-    /// The tables of the classes.
-    fn toml(self) -> String {
-        let classes: &[(Class, u32)] = match self {
-            Profile::Mixed => &[(FULL, 40), (ATTESTER, 40), (SUPERNODE, 20)],
-            Profile::Full => &[(FULL, 100)],
-            Profile::Attester => &[(ATTESTER, 100)],
-            Profile::Supernode => &[(SUPERNODE, 100)],
-        };
-        let table = |((name, down, up, cores), share): &(Class, u32)| {
-            format!(
-                "[[class]]\nname = \"{name}\"\nshare_pct = {share}\ndown_mbps = {down}\n\
-                 up_mbps = {up}\ncores = {cores}\n"
-            )
-        };
-        classes.iter().map(table).collect()
-    }
-}
-
-/// How a block travels.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
-    /// Whole, by a mesh
-    Gossip,
-    /// Random linear network coding
-    Rlnc,
-    /// Reed-Solomon shards
-    Rs,
-}
-
-impl Transport {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Transport::Gossip => "gossip",
-            Transport::Rlnc => "rlnc",
-            Transport::Rs => "rs",
-        }
-    }
-}
-
 /// What is the same for all points.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
@@ -160,10 +92,10 @@ pub(super) struct Point<'a> {
     pub(super) costs: &'a CostTable,
     pub(super) topology: Topology,
     pub(super) profile: Profile,
-    /// Committees of Horn, of its grid and of one layer.
-    pub(super) committees: u16,
-    /// Publishers of each unit.
-    pub(super) collectors: u16,
+    /// Committees of Horn, of its grid and of one layer, as they were asked for.
+    committees: u16,
+    /// Publishers of each unit, or nodes of a position of a tree, as they were asked for.
+    publishers: u16,
     /// Nodes that send nothing of what they should, in percent.
     pub(super) adversary_pct: u32,
 }
@@ -228,7 +160,51 @@ impl Slot {
     }
 }
 
-impl Point<'_> {
+impl<'a> Point<'a> {
+    /// A point of the options; `numbers` are committees and publishers.
+    pub(super) fn new(
+        costs: &'a CostTable,
+        (topology, profile): (Topology, Profile),
+        (committees, publishers): (u16, u16),
+        adversary_pct: u32,
+    ) -> Self {
+        Point {
+            costs,
+            topology,
+            profile,
+            committees,
+            publishers,
+            adversary_pct,
+        }
+    }
+
+    /// Its committees: those of today are given, and a tree has none.
+    pub(super) fn committees(&self) -> Option<u16> {
+        match self.topology {
+            Topology::Tree => None,
+            Topology::Today => Some(TODAY_COMMITTEES),
+            Topology::Horn | Topology::Grid | Topology::OneLayer => Some(self.committees),
+        }
+    }
+
+    /// Aggregators of a cell, as many as a unit has publishers but for today's; a tree has none.
+    pub(super) fn aggregators(&self) -> Option<u16> {
+        match self.topology {
+            Topology::Today => Some(TODAY_AGGREGATORS),
+            _ => self.collectors(),
+        }
+    }
+
+    /// Collectors of a committee; a tree has none.
+    pub(super) fn collectors(&self) -> Option<u16> {
+        self.committees().map(|_| self.publishers)
+    }
+
+    /// Nodes of a position of a tree, which alone has them.
+    pub(super) fn replicas(&self) -> Option<u16> {
+        Some(self.publishers).filter(|_| self.topology == Topology::Tree)
+    }
+
     /// Validators that vote in its slot.
     fn validators(&self, ground: &Ground) -> u32 {
         match self.topology {
@@ -248,14 +224,13 @@ impl Point<'_> {
     /// What no layout can be, and cells and levels that the proofs of the scheme do not take.
     pub(super) fn layout(&self, ground: &Ground) -> Result<Option<Layout>> {
         let cells: u16 = HORN.fan_out.iter().product();
-        let (committees, fan_out) = match self.topology {
-            Topology::Tree => return Ok(None),
-            Topology::Today => (TODAY_COMMITTEES, vec![1]),
-            Topology::OneLayer => (self.committees, vec![1]),
-            Topology::Horn | Topology::Grid if self.merges() => {
-                (self.committees, HORN.fan_out.to_vec())
-            }
-            Topology::Horn | Topology::Grid => (self.committees, vec![cells]),
+        let Some(committees) = self.committees() else {
+            return Ok(None);
+        };
+        let fan_out = match self.topology {
+            Topology::Horn | Topology::Grid if self.merges() => HORN.fan_out.to_vec(),
+            Topology::Horn | Topology::Grid => vec![cells],
+            Topology::Today | Topology::OneLayer | Topology::Tree => vec![1],
         };
         let layout = Layout::with_fan_out(self.validators(ground), committees, &fan_out)?;
         // A table says nothing of how many votes a proof of a cell takes, its scheme does.
@@ -292,7 +267,7 @@ impl Point<'_> {
     /// The table of its protocol.
     fn protocol(&self, ground: &Ground) -> Result<String> {
         let validators = self.validators(ground);
-        let (participation_ppm, publishers) = (ground.participation_ppm, self.collectors);
+        let (participation_ppm, publishers) = (ground.participation_ppm, self.publishers);
         let timing = self.timing(ground);
         let Some(layout) = self.layout(ground)? else {
             // As many nodes at a position as a unit has publishers; so long as a phase they wait for a child.
@@ -314,20 +289,24 @@ impl Point<'_> {
             Topology::Grid => "grid",
             _ => "direct",
         };
-        let aggregators = match self.topology {
-            Topology::Today => TODAY_AGGREGATORS,
-            _ => publishers,
-        };
+        let aggregators = self.aggregators().unwrap_or(publishers);
         let rest = match self.topology {
             Topology::Grid => "collection_dissemination = \"grid\"\n",
             _ => "",
         };
+        // Only those who serve at some level are named.
+        let mut below = String::new();
+        if layout.levels() >= 2 {
+            below += &format!("aggregators = {aggregators}\n");
+        }
+        if layout.levels() >= 3 {
+            below += &format!("combiners = {publishers}\n");
+        }
         Ok(format!(
             "[protocol]\nkind = \"horn\"\n{own}validators = {validators}\n\
              participation_ppm = {participation_ppm}\ncommittees = {}\nfan_out = {:?}\n\
-             slot = \"{timing}\"\naggregators = {aggregators}\ncombiners = {publishers}\n\
-             collectors = {publishers}\nselection = \"rank\"\nvote_dissemination = \"{way}\"\n\
-             aggregate_dissemination = \"{way}\"\n{rest}[traffic]\nkind = \"slot\"\n",
+             slot = \"{timing}\"\n{below}collectors = {publishers}\nselection = \"rank\"\n\
+             vote_dissemination = \"{way}\"\naggregate_dissemination = \"{way}\"\n{rest}",
             layout.committees(),
             layout.fan_out(),
         ))
@@ -344,12 +323,10 @@ impl Point<'_> {
              [graph]\nkind = \"permutations\"\ndegree = 16\n\
              [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
              {}{}\
-             [compute]\nscheme = {}\ncosts = \"{COSTS}\"\n{fault}",
+             [compute]\ncosts = \"{COSTS}\"\n{fault}",
             ground.nodes,
             self.profile.toml(),
             self.protocol(ground)?,
-            // A name from a file, whatever is in it: a string of JSON is one of TOML.
-            serde_json::to_string(&self.costs.scheme)?,
         );
         let mut scenario = Scenario::parse(&text, &[])?;
         let costs = serde_json::to_string(self.costs)?;

@@ -1,8 +1,9 @@
 //! What follows from a sweep: the points that nothing beats, and in words what each scheme can do.
 
 use super::Row;
+use super::network::Transport;
 use super::output::{Names, objection};
-use super::point::{Slot, Topology, Transport};
+use super::point::{Slot, Topology};
 use crate::text;
 
 /// A line of the verdict.
@@ -66,22 +67,12 @@ fn reason(row: &Row<'_>, rows: &[Row<'_>]) -> &'static str {
 
 /// The names of schemes in their order.
 pub(super) fn schemes<'r>(rows: &'r [Row<'_>]) -> Vec<&'r str> {
-    distinct(rows.iter().map(|row| row.point.costs.scheme.as_str()))
+    text::each_once(rows.iter().map(|row| row.point.costs.scheme.as_str()))
 }
 
 /// Topologies in their order.
 pub(super) fn topologies(rows: &[Row<'_>]) -> Vec<Topology> {
-    distinct(rows.iter().map(|row| row.point.topology))
-}
-
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
+    text::each_once(rows.iter().map(|row| row.point.topology))
 }
 
 /// The row of a scheme under a topology that does its work first, or comes nearest to it.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::options::Common;
-use crate::participation::Record;
+use crate::participation::{FLAGS, Record};
 use crate::report::{Report, table};
 use crate::slot::{self, Executed};
 use crate::text;
@@ -26,14 +26,14 @@ pub(crate) struct Args {
     /// Folder, meta file or bit file of a recorded epoch
     #[arg(long, value_name = "FILE")]
     participation: String,
-    /// Which flag of the epoch counts as the vote: source, target or head
-    #[arg(long, default_value = "target", value_name = "FLAG")]
-    flag: String,
+    /// Which flag of the epoch counts as the vote: source, target or head; target by default
+    #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
+    flag: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn collections", args.common.seed);
-    let record = Record::read(Path::new(&args.participation), &args.flag)?;
+    let record = Record::read(Path::new(&args.participation), args.flag.as_deref())?;
     let slot_args = slot::Args::recorded(
         args.common.clone(),
         args.participation.clone(),

@@ -5,7 +5,7 @@ mod print;
 use super::odds;
 use crate::draw::{Draw, NetworkArgs, share_option};
 use crate::error::{Error, Result};
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_proto::horn::Selection;
@@ -93,9 +93,10 @@ struct Drawn {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn committees", args.common.seed);
-    let machine = args
-        .common
-        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
+    let machine = args.common.machine_alone()?;
+    args.network.check_flag(&[])?;
+    distinct("--target", &args.target)?;
+    distinct("--honest", &args.honest)?;
     let pool = args.common.pool()?;
     let layout = args.network.layout()?;
     check_size(args, &layout)?;

@@ -5,7 +5,7 @@ mod rewards;
 use crate::attack::{AttackedCell, Covering, Play, Setting};
 use crate::draw::{Draw, join, share_option};
 use crate::error::Result;
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
@@ -141,13 +141,15 @@ impl Tally {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.rewards.rewards {
+        args.common.check_no_kernel("no kernel is used here")?;
         return rewards::run(&args.rewards, &args.common);
     }
     args.rewards.check_unused()?;
     let report = Report::begin("horn griefing", args.common.seed);
-    let machine = args
-        .common
-        .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
+    let machine = args.common.machine_alone()?;
+    distinct("--split", &args.split)?;
+    distinct("--drop", &args.drop)?;
+    distinct("--cover", &args.cover)?;
     let pool = args.common.pool()?;
     let settings = settings(args);
     let mut bars = Bars::new();

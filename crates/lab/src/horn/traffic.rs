@@ -7,7 +7,7 @@ use super::odds;
 use crate::attack::Setting;
 use crate::draw::{Network, NetworkArgs, share_option};
 use crate::error::{Error, Result};
-use crate::options::Common;
+use crate::options::{Common, distinct};
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::{Report, table};
@@ -96,6 +96,9 @@ struct Publication {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn traffic", args.common.seed);
+    let who = std::slice::from_ref(&args.participation);
+    args.network.check_flag(who)?;
+    distinct("--multiplicity", &args.multiplicity)?;
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let pool = args.common.pool()?;

@@ -3,6 +3,7 @@
 use super::{LatticeOptions, flavour_name, preset};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
+use crate::options::distinct;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
 use alphorn_falcon::{COMMITTEE_MAX, Flavour, Preset};
@@ -47,6 +48,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("lattice params", 0);
     let sink = Sink::new(args.json.clone());
+    distinct("--n", &args.n)?;
     let (profile, flavour) = (args.lattice.profile(), args.lattice.flavour());
     let mut cases = Vec::new();
     for &n in &args.n {

@@ -5,7 +5,7 @@ mod million;
 pub use million::million;
 
 use super::{Level, Slot, Span};
-use crate::text::{bytes, count, seconds, sentence, significant};
+use crate::text::{bytes, count, each_once, seconds, sentence, significant};
 use serde_json::Value;
 
 fn number(value: &Value, key: &str) -> Option<f64> {
@@ -34,17 +34,6 @@ fn many(number: u64, what: &str) -> String {
         1 => format!("1 {}", what.trim_end_matches('s')),
         _ => format!("{} {what}", count(number)),
     }
-}
-
-/// The first words of all, each once.
-fn distinct<'v>(names: impl Iterator<Item = &'v str>) -> Vec<&'v str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// Parts one after the other, by name, seconds and what is said of them.
@@ -76,7 +65,7 @@ pub(crate) fn of_compare(cases: &Value, million: &Value) -> Vec<Slot> {
             .map(str::to_owned)
     };
     let names: Vec<String> = here().filter_map(scheme).collect();
-    let names = distinct(names.iter().map(String::as_str));
+    let names = each_once(names.iter().map(String::as_str));
     let best = |name: &&str| {
         let own = here().filter(|line| scheme(line).as_deref() == Some(*name));
         let least = own.min_by_key(|line| whole(line, "topic_bytes"))?;
@@ -212,7 +201,7 @@ const DRAWN: [&str; 4] = ["horn", "grid", "one-layer", "today"];
 /// A slot for each scheme of `explore`: its best point of the first topology that has levels.
 pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
     let all = || cases.as_array().into_iter().flatten();
-    let schemes = distinct(all().filter_map(|case| word(case, "scheme")));
+    let schemes = each_once(all().filter_map(|case| word(case, "scheme")));
     let of = |scheme: &&str| {
         let own = |topology: &'static str| {
             all().filter(move |case| case["scheme"] == **scheme && case["topology"] == topology)

@@ -3,6 +3,7 @@
 use super::{PresetName, REGIME, proofs};
 use crate::error::{Error, Result};
 use crate::machine::Machine;
+use crate::options::distinct;
 use crate::report::{Report, Sink, json_target, table};
 use alphorn_stark::security::{ASSUMPTIONS, TARGET_BITS, Table};
 use alphorn_xmss::Set;
@@ -49,6 +50,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("proof security", 0);
     let sink = Sink::new(args.json.clone());
+    distinct("--preset", &args.preset)?;
     let (mut cases, mut low) = (Vec::new(), Vec::new());
     for preset in &args.preset {
         let proofs = proofs(args.set, *preset);

@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use crate::error::Result;
-use crate::options::finite;
+use crate::options::{distinct, finite};
 use crate::overwrite::check_apart;
 use crate::report::{say, target, write_whole};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, bars, sheet};
@@ -67,6 +67,7 @@ struct Dot<'a> {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     check_apart([args.table.as_path()], [args.out.as_path()])?;
+    distinct("--y", &args.y)?;
     let mut table = Table::open(&args.table, &args.rows)?;
     for only in &args.only {
         let (column, value) = only

@@ -9,7 +9,7 @@ use alphorn_sim::report::plot::number;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Two runs beside each other; fails if times of half and of 99 % differ by more than --within
 #[derive(clap::Args, Debug)]
@@ -38,12 +38,17 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("sim compare", 1);
     let sink = Sink::new(args.json.clone());
     let (a, b) = (folder::manifest(&args.a)?, folder::manifest(&args.b)?);
-    let columns = |manifest: &Manifest| {
-        let figures = manifest.figures.clone().unwrap_or_default();
-        Figures::columns(&figures)
+    let columns = |path: &Path, manifest: &Manifest| match &manifest.figures {
+        Some(figures) => Ok(Figures::columns(figures)),
+        // Nothing beside nothing is no agreement.
+        None => Err(Error::Check(format!(
+            "{}: a run that could not go on, without figures",
+            path.display()
+        ))),
     };
+    let (of_a, of_b) = (columns(&args.a, &a)?, columns(&args.b, &b)?);
     let (mut rows, mut cases, mut apart) = (Vec::new(), Vec::new(), Vec::new());
-    for ((name, of_a), (_, of_b)) in columns(&a).into_iter().zip(columns(&b)) {
+    for ((name, of_a), (_, of_b)) in of_a.into_iter().zip(of_b) {
         let difference = difference_pct(of_a, of_b);
         let text = |value: Option<f64>| value.map_or("none".into(), number);
         rows.push(vec![

@@ -318,7 +318,6 @@ fn estimate_bytes(scenario: &Scenario) -> u64 {
     let degree = match scenario.graph {
         Graph::Permutations { degree } => u64::from(degree),
         Graph::Complete {} => nodes,
-        Graph::Grid {} => nodes.isqrt() * 2,
         Graph::File { .. } => 64,
     };
     let delays = 16 * u64::from(scenario.traffic.count);

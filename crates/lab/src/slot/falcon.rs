@@ -1,15 +1,13 @@
 //! The slot with Falcon signatures: aggregates are lists, collections lists or proofs.
 
-use super::{Args, Layers, Plan, Ready, announce, horn_config, plan};
+use super::{Args, Layers, Ready, plan};
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::progress::Bars;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Registry, Signers};
-use alphorn_sim::slot::SlotInputs;
+use alphorn_types::Layout;
 use anyhow::anyhow;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
@@ -31,31 +29,18 @@ pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
 }
 
 /// The interop keys of all validators.
-pub(super) fn keys(args: &Args, plan: &Plan, pool: &rayon::ThreadPool) -> (Signers, Registry) {
+pub(super) fn keys(args: &Args, layout: &Layout, pool: &rayon::ThreadPool) -> (Signers, Registry) {
     Signers::interop(
         args.lattice.flavour(),
-        plan.layout.validators(),
+        layout.validators(),
         Exec::new(Backend::Portable, Some(pool)),
     )
 }
 
 /// The slot of the options.
 pub(super) fn ready(args: &Args) -> Result<Ready> {
-    let (machine, scheme) = scheme(args)?;
+    let scheme = scheme(args)?;
     let plan = plan(args)?;
-    let horn = horn_config(args, &plan, &scheme)?;
-    announce(args, &plan, &machine);
-    let bars = Bars::new();
-    let clock = Instant::now();
-    let (signers, registry) = keys(args, &plan, &args.common.pool()?);
-    let keys_s = clock.elapsed().as_secs_f64();
-    Ok(Ready {
-        inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),
-        machine,
-        plan,
-        horn,
-        bars,
-        keys_s,
-        from_cache: false,
-    })
+    let layout = plan.layout;
+    Ready::with_keys(args, plan, scheme, |pool, _| Ok(keys(args, &layout, pool)))
 }

@@ -17,6 +17,7 @@ use crate::attack::{Covering, Play, Setting};
 use crate::draw::share_option;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
+use crate::options::distinct;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_stark::merge::{CHILDREN_MAX, MERGE_LEVELS};
@@ -98,10 +99,13 @@ impl Options {
     }
 
     /// Every split with every number of victims.
-    fn plays(&self, setting: &Setting, layout: &Layout) -> anyhow::Result<Vec<Play>> {
+    fn plays(&self, setting: &Setting, layout: &Layout) -> Result<Vec<Play>> {
+        distinct("--split", &self.split)?;
+        distinct("--drop", &self.drop)?;
         let cell = layout.cell_len_max();
         if let Some(drop) = self.drop.iter().find(|drop| **drop > cell) {
-            anyhow::bail!("--drop {drop}: a cell has at most {cell} validators");
+            let why = format!("a cell has at most {cell} validators");
+            return Err(anyhow::anyhow!("--drop {drop}: {why}").into());
         }
         let splits = match self.split.as_slice() {
             [] => &[1, 3][..],
@@ -120,13 +124,15 @@ impl Options {
 }
 
 /// The rules that `--cover` lists.
-fn rules(args: &Args) -> anyhow::Result<Vec<Covering>> {
+fn rules(args: &Args) -> Result<Vec<Covering>> {
     let list = args.cover.as_deref().unwrap_or("best1,quorum3,union");
     let rule = |text: &str| {
         text.parse()
             .map_err(|error| anyhow::anyhow!("--cover: {error}"))
     };
-    list.split(',').map(rule).collect()
+    let rules: Vec<Covering> = list.split(',').map(rule).collect::<anyhow::Result<_>>()?;
+    distinct("--cover", &rules)?;
+    Ok(rules)
 }
 
 pub(super) fn run(args: &Args, report: &Report) -> Result<()> {
@@ -207,7 +213,7 @@ impl Attack {
             }
             FALCON => {
                 let (machine, scheme) = falcon::scheme(args)?;
-                let (signers, registry) = falcon::keys(args, plan, pool);
+                let (signers, registry) = falcon::keys(args, &plan.layout, pool);
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
                 let world = World::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))
@@ -215,7 +221,7 @@ impl Attack {
             _ => {
                 let (machine, scheme) = xmss::scheme(args, plan)?;
                 self.check_proofs(args, plan)?;
-                let (signers, registry) = xmss::keys(args, plan, pool, bars)?;
+                let (signers, registry) = xmss::keys(args, &plan.layout, pool, bars)?;
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
                 let world = World::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))

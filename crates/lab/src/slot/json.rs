@@ -24,7 +24,7 @@ pub(super) fn config_json(args: &Args, plan: &Plan) -> Value {
         "selection": args.selection.map(|selection| selection.to_string()),
         "cover": args.cover,
         "multiplicity": args.multiplicity,
-        "coding": args.coding,
+        "coding": args.coding(),
         "timing": plan.timing.to_string(),
     })
 }

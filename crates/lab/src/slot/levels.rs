@@ -43,8 +43,18 @@ pub(super) fn layout(args: &Args, validators: u32, default: (u16, u16)) -> Resul
     Ok(Layout::with_fan_out(validators, committees, &fan_out)?)
 }
 
-/// The attack is on aggregates that one collector combines.
+/// The attack is on aggregates that one collector combines, outside of any network.
 pub(super) fn check_griefing(args: &Args) -> Result<()> {
+    let given = [
+        ("--selection", args.selection.is_some()),
+        ("--multiplicity", args.multiplicity.is_some()),
+        ("--coding", args.coding.is_some()),
+        ("--timing", args.timing.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        let why = "the attack draws its roles, counts as evidence allows, and sends nothing";
+        return Err(anyhow!("--griefing with {option}: {why}").into());
+    }
     let levels = match (&args.fan_out, args.protocol) {
         (Some(FanOut(fan_out)), _) => fan_out.len() + 1,
         (None, Some(protocol)) => protocol.fan_out.len() + 1,

@@ -1,17 +1,16 @@
 //! The slot with XMSS signatures: lists, or proofs of collections, or of cells too.
 
-use super::{Args, Layers, Plan, Ready, announce, horn_config, plan};
+use super::{Args, Layers, Plan, Ready, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use alphorn_exec::Exec;
-use alphorn_sim::slot::SlotInputs;
+use alphorn_types::Layout;
 use alphorn_xmss::{Registry, Signers, Xmss};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Instant;
 
 /// The slot of the votes.
 const VOTE_SLOTS: Range<u64> = 0..1;
@@ -63,12 +62,12 @@ fn check_merges(args: &Args, plan: &Plan, signatures_max: usize) -> Result<()> {
 /// The interop keys of all validators.
 pub(super) fn keys(
     args: &Args,
-    plan: &Plan,
+    layout: &Layout,
     pool: &rayon::ThreadPool,
     bars: &mut Bars,
 ) -> Result<(Signers, Registry)> {
     let exec = Exec::new(args.common.kernel(&alphorn_stark::KERNELS)?, Some(pool));
-    let validators = plan.layout.validators();
+    let validators = layout.validators();
     let (set, votes, duties) = (args.set(), VOTE_SLOTS, DUTY_SLOTS);
     let progress = &mut |made: u32| bars.show("keys", made.into(), validators.into());
     Ok(Signers::interop_on_demand(
@@ -80,20 +79,11 @@ pub(super) fn keys(
 pub(super) fn ready(args: &Args) -> Result<Ready> {
     let plan = plan(args)?;
     let (machine, scheme) = scheme(args, &plan)?;
-    let horn = horn_config(args, &plan, &scheme)?;
-    (scheme.check_layout(&plan.layout)).map_err(|error| anyhow!("--scheme xmss: {error}"))?;
-    announce(args, &plan, &machine);
-    let mut bars = Bars::new();
-    let clock = Instant::now();
-    let (signers, registry) = keys(args, &plan, &args.common.pool()?, &mut bars)?;
-    let keys_s = clock.elapsed().as_secs_f64();
-    Ok(Ready {
-        inputs: SlotInputs::new(scheme, registry, signers, &plan.layout),
-        machine,
-        plan,
-        horn,
-        bars,
-        keys_s,
-        from_cache: false,
+    let layout = plan.layout;
+    let fits = scheme.check_layout(&layout);
+    Ready::with_keys(args, plan, (machine, scheme), |pool, bars| {
+        // What the options cannot be was said before.
+        fits.map_err(|error| anyhow!("--scheme xmss: {error}"))?;
+        keys(args, &layout, pool, bars)
     })
 }

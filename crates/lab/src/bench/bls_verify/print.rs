@@ -69,14 +69,9 @@ pub(super) fn print(
     });
     let items = world.inner().len();
     let verdict = format!(
-        "{items} items on kernel {kernel}, {} messages: {}{beside}, verdicts {}.",
+        "{items} items on kernel {kernel}, {} messages: {}{beside}, verdicts ",
         ours.1.messages,
         text::seconds(ours.0),
-        if peers.is_some() {
-            "compared with verifying each alone"
-        } else {
-            "exact"
-        }
     );
     format!("\n{}\n\n{verdict}", table(&header, &rows))
 }

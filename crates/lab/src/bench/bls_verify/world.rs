@@ -177,6 +177,19 @@ impl<'s> World<'s> {
         }
     }
 
+    /// The groups that nobody signed, ascending: no signature proves them.
+    pub(super) fn unsigned(&self) -> Vec<usize> {
+        let is_unsigned = |claim: &Claim| match claim {
+            Claim::Group { evidence, .. } => !evidence.support.signers().any(),
+            Claim::One { .. } | Claim::Selected { .. } => false,
+        };
+        let groups = self.groups.iter().enumerate();
+        groups
+            .filter(|(_, claim)| is_unsigned(claim))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
     /// What is damaged, and first of all verified: the groups, or votes where there are none.
     pub(super) fn inner(&self) -> &[Claim] {
         match self.groups.is_empty() {

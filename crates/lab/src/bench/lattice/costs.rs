@@ -19,7 +19,7 @@ const RUNS: usize = 3;
 /// Measures on one thread and writes the table as JSON.
 pub(super) fn table(
     world: &World,
-    profile: Profile,
+    (preset, profile): (Preset, Profile),
     kernel: Backend,
     sizes: &[u32],
     machine: &Machine,
@@ -34,7 +34,7 @@ pub(super) fn table(
     sizes.dedup();
     let points = sizes.into_iter().map(|signatures| {
         let point = Point {
-            preset: Preset::default(),
+            preset,
             signatures,
             profile,
             kernel,

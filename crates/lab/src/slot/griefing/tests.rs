@@ -149,7 +149,7 @@ fn collectors_merge_the_proofs_of_rivals() {
     // Everybody aggregates, so that each side does.
     horn.levels[0].publishers = 8;
     let pool = crate::options::pool(2).unwrap();
-    let (signers, registry) = xmss::keys(&args, &plan, &pool, &mut Bars::new()).unwrap();
+    let (signers, registry) = xmss::keys(&args, &plan.layout, &pool, &mut Bars::new()).unwrap();
     let set = |range: std::ops::Range<usize>| {
         let mut set = Bitfield::new(8);
         set.set_range(range);

@@ -2,7 +2,7 @@
 
 use super::tally::Tally;
 use crate::attack::{AttackedCell, Covering, Play, Setting};
-use crate::draw::{Aggregates, Draw};
+use crate::draw::{Aggregates, Draw, Source};
 use crate::error::Result;
 use crate::participation::Record;
 use crate::slot::{Args, Plan, Voters};
@@ -57,13 +57,6 @@ impl Ballot {
     }
 }
 
-/// Who votes.
-enum Source {
-    Share(f64),
-    /// By position of the epoch.
-    Recorded(Bitfield),
-}
-
 /// The slot under attack.
 pub(super) struct World<V> {
     voting: V,
@@ -80,7 +73,9 @@ impl<V: Voting> World<V> {
             layout: plan.layout,
             online: match &args.participation {
                 Voters::Share(share) => Source::Share(*share),
-                Voters::File(path) => Source::Recorded(Record::read(path, &args.flag)?.bits),
+                Voters::File(path) => {
+                    Source::Recorded(Record::read(path, args.flag.as_deref())?.bits)
+                }
             },
             message: digest("vote", args.common.seed),
             seed: args.common.seed,
@@ -113,11 +108,7 @@ impl<V: Voting> World<V> {
 
     fn draw(&self, cell: Cell, setting: &Setting, draw: &mut Draw) -> DrawnCell {
         let range = self.layout.cell_range(cell);
-        let positions = range.start as usize..range.end as usize;
-        let online = match &self.online {
-            Source::Share(share) => draw.bits(positions.len(), *share),
-            Source::Recorded(bits) => bits.extract(positions),
-        };
+        let online = self.online.online(range.clone(), draw);
         DrawnCell {
             statement: Statement {
                 layer: Layer::Aggregate,
