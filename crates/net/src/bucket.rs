@@ -3,6 +3,7 @@
 //! Not `governor`'s: its limiters cannot stand still while nobody has them, change their rate and keep
 //! their level, or lend what is there, which [`throttle`](crate::throttle) and the pacing of answers do.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lets a number of units pass in a second, and a burst at once.
@@ -85,6 +86,21 @@ impl Bucket {
         let missing = units.min(self.burst).saturating_sub(self.level);
         let ns = u128::from(missing) * NS_PER_S / u128::from(self.per_s) + 1;
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// Waits until so many units may pass that several tasks share.
+pub(crate) async fn pace(shared: &Mutex<Bucket>, units: u64) {
+    loop {
+        let wait = {
+            // A bucket is whole after a panic as well.
+            let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if bucket.try_take(units, Instant::now()) {
+                return;
+            }
+            bucket.wait(units)
+        };
+        tokio::time::sleep(wait).await;
     }
 }
 

@@ -141,6 +141,10 @@ pub struct Limits {
     pub serve_all_bytes_per_s_max: u64,
     /// Requests of one peer in a second that are looked at; twice as many at once.
     pub requests_per_s_max: u32,
+    /// Frames of the broadcast protocol that are read from one peer in a second, and as many at once; the
+    /// rest waits in its own machine. Pieces of a broadcast have kilobytes, so an honest peer comes to its
+    /// bytes before; this bounds what short ones cost whoever takes them.
+    pub frames_per_s_max: u32,
     /// Longest frame of the broadcast protocol, in bytes.
     pub frame_bytes_max: usize,
     /// Frames that wait to be sent to one peer, in bytes.
@@ -232,6 +236,7 @@ impl Default for Limits {
             serve_bytes_per_s_max: 8 * MIB as u64,
             serve_all_bytes_per_s_max: 32 * MIB as u64,
             requests_per_s_max: 32,
+            frames_per_s_max: 4096,
             frame_bytes_max: 320 * KIB,
             send_queue_bytes_max: 4 * MIB,
             send_queue_frames_max: 1024,

@@ -18,18 +18,14 @@ pub type Peer = u64;
 pub struct Message {
     /// The neighbour that handed it over, not its author.
     pub peer: Peer,
-    /// The topic, as text.
-    pub topic: Arc<str>,
-    /// The topic, parsed; its network, committee and subcommittee exist.
-    pub parsed: TopicName,
+    /// The topic; its network, committee and subcommittee exist.
+    pub topic: TopicName,
     /// Names it in [`Handle::verdict`](crate::Handle::verdict).
     pub token: u64,
     /// When it came; gossip forgets it `Config::verdict_time` later.
     pub arrival: Instant,
     /// The bytes, at most as many as the kind of topic allows.
     pub data: Arc<[u8]>,
-    /// SHA-256 of the bytes.
-    pub digest: [u8; 32],
 }
 
 /// What happened.
@@ -52,13 +48,6 @@ pub enum Event {
         address: SocketAddr,
         /// Whether this machine dialled.
         outbound: bool,
-    },
-    /// A peer said which program it runs.
-    Client {
-        /// The peer.
-        peer: Peer,
-        /// Printable ASCII of at most [`AGENT_BYTES_MAX`](crate::AGENT_BYTES_MAX) bytes.
-        client: Arc<str>,
     },
     /// A peer is gone. Messages that it brought before may still follow.
     PeerDown {

@@ -125,6 +125,8 @@ pub(crate) struct Handler {
     peer: Peer,
     queue: Arc<FrameQueue>,
     served: Arc<Mutex<Bucket>>,
+    /// Frames of the peer that are read.
+    frames: Arc<Mutex<Bucket>>,
     /// Requests of the peer that are looked at.
     asked: Bucket,
     to_open: VecDeque<Purpose>,
@@ -145,6 +147,7 @@ impl Handler {
         let limits = &shared.config.limits;
         let per_s = limits.serve_bytes_per_s_max;
         let requests = u64::from(limits.requests_per_s_max);
+        let frames = u64::from(limits.frames_per_s_max);
         let now = Instant::now();
         Self {
             shared: Arc::clone(shared),
@@ -152,6 +155,7 @@ impl Handler {
             peer,
             queue,
             served: Arc::new(Mutex::new(Bucket::new(per_s, per_s, now))),
+            frames: Arc::new(Mutex::new(Bucket::new(frames, frames, now))),
             asked: Bucket::new(requests, 2 * requests, now),
             to_open: (0..STREAMS).map(|_| Purpose::Frames).collect(),
             tasks: FuturesUnordered::new(),
@@ -176,7 +180,9 @@ impl Handler {
             // A peer opens as many as this machine does; more would only take memory.
             if self.readers < STREAMS {
                 self.readers += 1;
-                self.spawn(read_frames(stream, self.peer, shared), Ended::FrameReader);
+                let rate = Arc::clone(&self.frames);
+                let reading = read_frames(stream, self.peer, rate, shared);
+                self.spawn(reading, Ended::FrameReader);
             } else {
                 shared.counters.dropped(DropReason::Malformed);
             }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use crate::bucket::{Bucket, pace};
 use crate::event::Peer;
 use crate::frame::{self, Deframer};
 use crate::handle::{Refused, Shared};
@@ -210,10 +211,12 @@ pub(crate) async fn drop_frames(peer: Peer, queue: Arc<FrameQueue>, shared: Arc<
     }
 }
 
-/// Takes frames from one stream to the inbox, until the stream ends or breaks the framing.
+/// Takes frames from one stream to the inbox, as fast as the rate of its connection allows, until the
+/// stream ends or breaks the framing. An empty frame breaks it: nobody sends one, and it costs no bytes.
 pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
     mut stream: S,
     peer: Peer,
+    rate: Arc<Mutex<Bucket>>,
     shared: Arc<Shared>,
 ) {
     let mut deframer = Deframer::plain(shared.config.limits.frame_bytes_max);
@@ -233,6 +236,11 @@ pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
             };
             input = &input[used..];
             if let Some(frame) = deframer.take() {
+                if frame.payload.is_empty() {
+                    shared.counters.dropped(DropReason::Malformed);
+                    return;
+                }
+                pace(&rate, 1).await;
                 add(&shared.counters.frames[0], 1);
                 for dropped in shared.inbox.push_frame(peer, frame.payload.into()) {
                     shared.gave_way(dropped);
@@ -273,9 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_frame_that_nobody_reads_leaves_the_queue_with_its_stream() {
-        let key = crate::NodeKey::generate();
-        let config = crate::Config::new(key, crate::NetworkDigest([1, 2, 3, 4]));
-        let shared = Arc::new(Shared::new(config));
+        let shared = shared();
         let queue = Arc::new(FrameQueue::default());
         shared.frames.open(PEER, Arc::clone(&queue));
         let sent = shared.frames.push(PEER, 1, vec![0; 5000].into());
@@ -290,6 +296,49 @@ mod tests {
             event,
             Some(crate::Event::SendReady { frames: 1, .. })
         ));
+    }
+
+    /// Frames of so many bytes each, as they stand on a stream.
+    fn stream_of(lengths: &[usize]) -> futures::io::Cursor<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for &length in lengths {
+            bytes.extend_from_slice(&frame::head(None, length));
+            bytes.resize(bytes.len() + length, 1);
+        }
+        futures::io::Cursor::new(bytes)
+    }
+
+    fn shared() -> Arc<Shared> {
+        let key = crate::NodeKey::generate();
+        let config = crate::Config::new(key, crate::NetworkDigest([1, 2, 3, 4]));
+        Arc::new(Shared::new(config))
+    }
+
+    /// The shortest frames on all streams of a connection at once: together they have its rate.
+    #[tokio::test]
+    async fn short_frames_are_read_no_faster_than_the_rate_of_their_connection() {
+        let shared = shared();
+        let began = std::time::Instant::now();
+        let rate = Arc::new(Mutex::new(Bucket::new(1_000, 100, began)));
+        let streams = (0..STREAMS).map(|_| {
+            let stream = stream_of(&[1; 100]);
+            read_frames(stream, PEER, Arc::clone(&rate), Arc::clone(&shared))
+        });
+        futures::future::join_all(streams).await;
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(295), "{took:?}");
+        assert_eq!(shared.inbox.load(), (400, 400));
+    }
+
+    #[tokio::test]
+    async fn an_empty_frame_ends_its_stream() {
+        let shared = shared();
+        let now = std::time::Instant::now();
+        let rate = Arc::new(Mutex::new(Bucket::new(1_000, 100, now)));
+        let stream = stream_of(&[3, 0, 3]);
+        read_frames(stream, PEER, rate, Arc::clone(&shared)).await;
+        assert_eq!(shared.inbox.load(), (1, 3));
+        assert_eq!(shared.counters.status().dropped(DropReason::Malformed), 1);
     }
 
     /// Queues with one for a peer, which nothing is sent from.

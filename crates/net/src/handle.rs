@@ -234,7 +234,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// Too many bytes in responses that have not been sent yet.
+    /// Too many bytes in responses that have not been sent yet, or a long one to the same peer among
+    /// them. The question stays open: it can be answered with a code.
     pub fn respond(
         &self,
         channel: u64,
@@ -244,22 +245,14 @@ impl Handle {
     }
 
     /// Holds something against a peer. The points fade over ten minutes; 20 silence gossip to it, 80
-    /// silence it, and at 100 it is banned.
+    /// silence it, and at 100 it is banned for
+    /// [`Limits::ban_ms`](crate::Limits::ban_ms).
     ///
     /// # Errors
     ///
     /// A full queue.
     pub fn report(&self, peer: Peer, points: u32) -> Result<(), Refused> {
         self.command(Command::Report { peer, points })
-    }
-
-    /// Sends a peer away for [`Limits::ban_ms`](crate::Limits::ban_ms).
-    ///
-    /// # Errors
-    ///
-    /// A full queue.
-    pub fn ban(&self, peer: Peer) -> Result<(), Refused> {
-        self.command(Command::Ban(peer))
     }
 
     /// Cuts a machine off, or lets it in again: the operator's tool for partitions.
@@ -280,7 +273,8 @@ impl Handle {
         self.command(Command::Dial(address))
     }
 
-    /// Sends a frame of the broadcast protocol. [`Event::SendReady`] tells when it left the queue.
+    /// Sends a frame of the broadcast protocol, which must not be empty: that ends its stream.
+    /// [`Event::SendReady`] tells when it left the queue.
     ///
     /// # Errors
     ///

@@ -130,7 +130,7 @@ impl Inbox {
 
     /// Puts a message in; returns what gave way, which may be the message itself.
     pub(crate) fn push_message(&self, message: Message) -> Vec<Dropped> {
-        let key = (message.peer, message.parsed.topic.kind() as usize);
+        let key = (message.peer, message.topic.topic.kind() as usize);
         self.push(key, Item::Message(message))
     }
 
@@ -232,7 +232,6 @@ impl Inbox {
 fn is_of(event: &Event, of: Peer) -> bool {
     match event {
         Event::PeerUp { peer, .. }
-        | Event::Client { peer, .. }
         | Event::PeerDown { peer, .. }
         | Event::Request { peer, .. }
         | Event::Frame { peer, .. }
@@ -358,15 +357,12 @@ mod tests {
             Kind::Collection => Topic::Collection,
             Kind::Aggregate | Kind::Vote => votes(),
         };
-        let parsed = topic.named(NetworkDigest([0; 4]));
         Message {
             peer,
-            topic: parsed.to_string().into(),
-            parsed,
+            topic: topic.named(NetworkDigest([0; 4])),
             token,
             arrival: Instant::now(),
             data: vec![0; bytes].into(),
-            digest: [0; 32],
         }
     }
 

@@ -30,7 +30,6 @@ pub(crate) enum Command {
     Unsubscribe(TopicName),
     Request(Peer, Question),
     Report { peer: Peer, points: u32 },
-    Ban(Peer),
     Block(NodeId, bool),
     Dial(Address),
 }

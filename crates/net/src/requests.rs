@@ -5,7 +5,7 @@
 //! data. The end of the stream alone is no end of a response: transports close streams in order also
 //! when whoever writes to them gives up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, pace};
 use crate::config::{Limits, RequestProtocol};
 use crate::event::{Event, Peer, RequestError};
 use crate::frame::{self, Deframer, Frame};
@@ -28,6 +28,9 @@ pub const CODE_BUSY: u8 = 255;
 
 /// The code that ends a response.
 pub const CODE_END: u8 = 254;
+
+/// Longer responses are sent to a peer one at a time: who asks and does not read keeps few bytes from others.
+const LONG_BYTES: usize = 1 << 20;
 
 /// Bytes of a response that are written at once.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -166,16 +169,26 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// Bytes of answers that wait to be sent; given back when dropped.
+/// Peers that a long answer is on its way to.
+type Long = Arc<Mutex<BTreeSet<Peer>>>;
+
+/// Bytes of answers that wait to be sent, and the place of a long one; given back when dropped.
 #[derive(Debug)]
 struct Reserved {
     total: Arc<AtomicUsize>,
     bytes: usize,
+    long: Option<(Long, Peer)>,
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some((long, peer)) = self.long.take() {
+            // A set is whole after a panic as well.
+            long.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&peer);
+        }
     }
 }
 
@@ -189,7 +202,7 @@ struct Answer {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    channels: BTreeMap<u64, oneshot::Sender<Answer>>,
+    channels: BTreeMap<u64, (Peer, oneshot::Sender<Answer>)>,
 }
 
 /// The questions of peers that are not answered yet.
@@ -197,6 +210,7 @@ struct Open {
 pub(crate) struct Asked {
     open: Mutex<Open>,
     bytes: Arc<AtomicUsize>,
+    long: Long,
     count_max: usize,
     bytes_max: usize,
     /// What may be sent to all peers together.
@@ -208,6 +222,7 @@ impl Asked {
         Self {
             open: Mutex::default(),
             bytes: Arc::default(),
+            long: Arc::default(),
             count_max: limits.requests_max,
             bytes_max: limits.responses_bytes_max,
             served: {
@@ -222,8 +237,8 @@ impl Asked {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A channel for a new question, none if too many are open.
-    fn open(&self) -> Option<(u64, oneshot::Receiver<Answer>)> {
+    /// A channel for a new question of a peer, none if too many are open.
+    fn open(&self, peer: Peer) -> Option<(u64, oneshot::Receiver<Answer>)> {
         let mut open = self.lock();
         if open.channels.len() >= self.count_max {
             return None;
@@ -231,7 +246,7 @@ impl Asked {
         let channel = open.next;
         open.next += 1;
         let (sender, receiver) = oneshot::channel();
-        open.channels.insert(channel, sender);
+        open.channels.insert(channel, (peer, sender));
         Some((channel, receiver))
     }
 
@@ -244,9 +259,10 @@ impl Asked {
         let chunks = response.as_deref().unwrap_or_default();
         let bytes = chunks.iter().map(|chunk| chunk.len()).sum();
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let reserved = Reserved {
+        let mut reserved = Reserved {
             total: Arc::clone(&self.bytes),
             bytes,
+            long: None,
         };
         if before.saturating_add(bytes) > self.bytes_max {
             return Err(Refused::Full {
@@ -254,7 +270,21 @@ impl Asked {
                 bound: self.bytes_max,
             });
         }
-        if let Some(sender) = self.lock().channels.remove(&channel) {
+        let mut open = self.lock();
+        let peer = open.channels.get(&channel).map(|(peer, _)| *peer);
+        if let Some(peer) = peer.filter(|_| bytes > LONG_BYTES) {
+            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+            if !long.insert(peer) {
+                return Err(Refused::Full {
+                    what: "long responses to the peer",
+                    bound: 1,
+                });
+            }
+            reserved.long = Some((Arc::clone(&self.long), peer));
+        }
+        let asker = open.channels.remove(&channel);
+        drop(open);
+        if let Some((_, sender)) = asker {
             // Fails if the asker is gone; the answer is dropped then.
             let _ = sender.send(Answer {
                 response,
@@ -378,7 +408,7 @@ where
         return Ok(());
     };
     add(&shared.counters.requests[0], 1);
-    let Some((channel, answer)) = shared.asked.open() else {
+    let Some((channel, answer)) = shared.asked.open(peer) else {
         shared.counters.dropped(DropReason::Requests);
         return end(&mut stream, CODE_BUSY).await;
     };
@@ -415,16 +445,37 @@ async fn end<S: AsyncWrite + Unpin>(stream: &mut S, code: u8) -> io::Result<()> 
     stream.close().await
 }
 
-/// Waits until so many bytes may be served, to a peer or in all.
-async fn pace(served: &Mutex<Bucket>, bytes: u64) {
-    loop {
-        let wait = {
-            let mut bucket = served.lock().unwrap_or_else(PoisonError::into_inner);
-            if bucket.try_take(bytes, Instant::now()) {
-                return;
-            }
-            bucket.wait(bytes)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One peer asks on all its streams and reads nothing: others have their answers.
+    #[test]
+    fn a_peer_has_one_long_answer_on_its_way() {
+        let limits = Limits {
+            responses_bytes_max: 8 * LONG_BYTES,
+            ..Limits::default()
         };
-        tokio::time::sleep(wait).await;
+        let asked = Asked::new(&limits);
+        let answer = |bytes: usize| Ok(vec![vec![0; bytes].into()]);
+        let (first, reading) = asked.open(1).unwrap();
+        assert_eq!(asked.respond(first, answer(3 * LONG_BYTES)), Ok(()));
+        let (second, mut told) = asked.open(1).unwrap();
+        let full = Refused::Full {
+            what: "long responses to the peer",
+            bound: 1,
+        };
+        assert_eq!(asked.respond(second, answer(3 * LONG_BYTES)), Err(full));
+        // What is refused can still be answered that there is no room.
+        assert_eq!(asked.respond(second, Err(CODE_BUSY)), Ok(()));
+        assert_eq!(told.try_recv().unwrap().response, Err(CODE_BUSY));
+        let (short, _reading) = asked.open(1).unwrap();
+        assert_eq!(asked.respond(short, answer(LONG_BYTES)), Ok(()));
+        let (other, _reading) = asked.open(2).unwrap();
+        assert_eq!(asked.respond(other, answer(3 * LONG_BYTES)), Ok(()));
+        // Once it is sent, or given up, there is a place again.
+        drop(reading);
+        let (third, _reading) = asked.open(1).unwrap();
+        assert_eq!(asked.respond(third, answer(3 * LONG_BYTES)), Ok(()));
     }
 }

@@ -25,7 +25,7 @@ use crate::config::{Config, ConfigError};
 use crate::dialer::Dialer;
 use crate::door::Door;
 use crate::event::{DownReason, Peer};
-use crate::handle::{Events, Handle, Shared};
+use crate::handle::{Events, Handle, Shared, Verdict};
 use crate::judge::Judge;
 use crate::link::{Link, Links, transport};
 use crate::status::{DropReason, PeerStatus};
@@ -151,6 +151,8 @@ struct Service {
     peers: BTreeMap<PeerId, Connected>,
     ids: BTreeMap<Peer, PeerId>,
     topics: BTreeSet<TopicName>,
+    /// They are others than those whose messages pass.
+    topics_changed: bool,
     ticks: u64,
 }
 
@@ -261,6 +263,7 @@ impl Service {
             peers: BTreeMap::new(),
             ids: BTreeMap::new(),
             topics: BTreeSet::new(),
+            topics_changed: false,
             ticks: 0,
             shared: Arc::clone(shared),
         })
@@ -320,16 +323,23 @@ impl Service {
         tokio::time::sleep(FLUSH_TIME).await;
     }
 
-    /// Lets messages of the topics pass that are subscribed now.
+    /// Lets messages of the topics pass that are subscribed now, if these have changed: once for a batch
+    /// of commands, since it looks at all of them.
     fn renew_rates(&mut self) {
+        if !std::mem::take(&mut self.topics_changed) {
+            return;
+        }
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         gossip.subscribed(self.topics.iter());
     }
 
     fn on_tick(&mut self) {
         let now = Instant::now();
-        for _ in 0..self.tokens.expire(now) {
+        for source in self.tokens.expire(now) {
             self.shared.counters.dropped(DropReason::Expired);
+            // It waits no more, and brought its peer nothing.
+            let gossip = &mut self.swarm.behaviour_mut().gossip;
+            gossip.judged(&source, Verdict::Ignore);
         }
         self.count_tokens();
         for id in self.judge.released(now) {

@@ -10,7 +10,7 @@
 //! is free: coming back under a new name brings nobody more.
 //!
 //! A place has a reputation, which its next peer inherits: an accepted message raises it, a rejected one sets it to
-//! the least, and one that is ignored, or has no verdict when its peer leaves, lowers it by one. Below zero the place
+//! the least, and one that is ignored, or has no verdict in time or when its peer leaves, lowers it by one. Below zero the place
 //! is on probation: its peer may bring an eighth until enough is accepted. So forgers make gossipsub remember an
 //! eighth, whether they change their names or vote for unknown blocks; a peer that has one message in nine accepted
 //! is never on probation.

@@ -83,14 +83,13 @@ impl Tokens {
         Some(waiting)
     }
 
-    /// Forgets what waits longer than gossip remembers; says how many.
-    pub(crate) fn expire(&mut self, now: Instant) -> u64 {
-        let mut expired = 0;
+    /// Forgets what waits longer than gossip remembers; says who brought each of those messages.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<PeerId> {
+        let mut expired = Vec::new();
         while let Some((&token, first)) = self.waiting.first_key_value()
             && now.saturating_duration_since(first.arrival) >= self.time
         {
-            self.redeem(token);
-            expired += 1;
+            expired.extend(self.redeem(token).map(|waiting| waiting.source));
         }
         expired
     }
@@ -126,8 +125,8 @@ mod tests {
         assert_eq!(tokens.redeem(first), Some(at(0)));
         assert_eq!(tokens.redeem(first), None);
         let (third, _) = tokens.issue(at(6)).expect("room again");
-        assert_eq!(tokens.expire(start + Duration::from_millis(14)), 0);
-        assert_eq!(tokens.expire(start + Duration::from_millis(15)), 1);
+        assert_eq!(tokens.expire(start + Duration::from_millis(14)), []);
+        assert_eq!(tokens.expire(start + Duration::from_millis(15)), [source]);
         assert_eq!(tokens.redeem(second), None);
         assert_eq!(tokens.redeem(third), Some(at(6)));
         assert_eq!(tokens.len(), 0);

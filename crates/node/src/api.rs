@@ -97,7 +97,8 @@ impl Api {
             .merge(events::routes())
             .merge(admin::routes())
             .layer(middleware::from_fn(in_time))
-            // It has a time of its own, so that who hands in a vote hears what became of it.
+            // It has times of its own, for the body and for the verdict, so that who hands in a vote hears
+            // what became of it.
             .route("/alphorn/v0/votes", post(submit::votes))
             .route("/", get(home))
             .fallback(unknown)
@@ -197,9 +198,14 @@ pub async fn wrong_method(request: Request) -> Response {
 async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(HANDLER_TIME_MAX, next.run(request)).await {
         Ok(answer) => answer,
-        Err(_) => problem(
-            StatusCode::REQUEST_TIMEOUT,
-            format!("no answer within {} s", HANDLER_TIME_MAX.as_secs()),
-        ),
+        Err(_) => too_late(),
     }
+}
+
+/// The answer to a request that took too long, or did not come whole.
+pub(crate) fn too_late() -> Response {
+    problem(
+        StatusCode::REQUEST_TIMEOUT,
+        format!("no answer within {} s", HANDLER_TIME_MAX.as_secs()),
+    )
 }

@@ -118,15 +118,7 @@ impl Archive {
         counters.latest.set(blocks.checkpoint().ok().flatten());
         let rebuilt = u64::from(blocks.damaged().is_some());
         counters.rebuilt.store(rebuilt, Ordering::Relaxed);
-        let mut keeper = Keeper {
-            blocks,
-            counters: counters.clone(),
-            witness: Box::new(witness),
-            batch: Batch::default(),
-            has_all: true,
-            due: None,
-            rest: COMMIT_EVERY,
-        };
+        let mut keeper = Keeper::new(blocks, counters.clone(), Box::new(witness));
         let thread = std::thread::Builder::new()
             .name("alphorn-blocks".into())
             .spawn(move || {
@@ -163,10 +155,12 @@ impl Archive {
         self.send(Request::Anchor(Box::new(anchor)));
     }
 
-    /// Reads blocks for a peer; the answer is called on the archive's thread, or never if the
-    /// queue is full: a peer that gets none asks another.
+    /// Reads blocks for a peer; the answer is called on the archive's thread, or at once on this one,
+    /// with none, if the queue is full: a peer that is told so asks another.
     pub(crate) fn serve(&self, wanted: Wanted, answer: Answer) {
-        self.send(Request::Serve(wanted, answer));
+        if let Some(Request::Serve(_, answer)) = self.send(Request::Serve(wanted, answer)) {
+            answer(None);
+        }
     }
 
     /// Sends what is to be written; gives back what finds no room.
@@ -249,6 +243,22 @@ struct Keeper {
 }
 
 impl Keeper {
+    fn new(
+        blocks: Blocks,
+        counters: Arc<ArchiveCounters>,
+        witness: Box<dyn Fn() -> Option<Witness> + Send>,
+    ) -> Self {
+        Keeper {
+            blocks,
+            counters,
+            witness,
+            batch: Batch::default(),
+            has_all: true,
+            due: None,
+            rest: COMMIT_EVERY,
+        }
+    }
+
     fn run(&mut self, inbox: &Receiver<Request>) {
         loop {
             let request = match self.due {
@@ -283,21 +293,38 @@ impl Keeper {
         }
     }
 
-    /// Blocks for a peer. What was accepted a moment ago is what peers lack, so those that are not
-    /// durable yet are among them: no question of a peer has the disk do anything but read.
-    fn read(&self, wanted: &Wanted) -> Option<Vec<Stored>> {
+    /// Blocks for a peer; none if they cannot be read. Damage that shows thereby is repaired at once: the
+    /// next use would make the file anew without what else it had.
+    fn read(&mut self, wanted: &Wanted) -> Option<Vec<Stored>> {
+        let read = self.find(wanted);
+        // Once: where a new file cannot be written, the next commit tries again, and no question of a peer.
+        if self.has_all && read.as_ref().is_err_and(BlocksError::is_damage) {
+            self.counters.rebuilt.fetch_add(1, Ordering::Relaxed);
+            self.has_all = false;
+            let written = self.write(&Batch::default(), false);
+            self.has_all = written.is_ok();
+            self.counters
+                .broken
+                .store(written.is_err(), Ordering::Relaxed);
+        }
+        read.ok()
+    }
+
+    /// What was accepted a moment ago is what peers lack, so blocks that are not durable yet are among
+    /// these: no question of a peer has the disk write what waits.
+    fn find(&self, wanted: &Wanted) -> Result<Vec<Stored>, BlocksError> {
         match wanted {
             Wanted::Range { from, count } => {
                 let count = usize::from(*count).min(RANGE_MAX);
-                self.blocks.range(*from, count, &self.batch.blocks).ok()
+                self.blocks.range(*from, count, &self.batch.blocks)
             }
             Wanted::Block { slot, root } => {
                 let mut waiting = self.batch.blocks.iter();
                 match waiting.find(|block| block.root == *root) {
-                    Some(block) => Some(vec![block.clone()]),
+                    Some(block) => Ok(vec![block.clone()]),
                     None => {
-                        let block = self.blocks.block(*slot, root).ok()?;
-                        Some(block.into_iter().collect())
+                        let block = self.blocks.block(*slot, root)?;
+                        Ok(block.into_iter().collect())
                     }
                 }
             }
@@ -534,6 +561,38 @@ mod tests {
         assert_eq!(left, [block(3), block(4)]);
     }
 
+    /// The next start begins at the checkpoint although nothing was written since the damage.
+    #[test]
+    fn damage_that_a_read_finds_costs_no_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node.redb");
+        let blocks = Blocks::open(&path).unwrap();
+        let latest = Checkpoint::new(Slot(64), Slot(63), vec![7]);
+        let counters = Arc::new(ArchiveCounters::default());
+        counters.latest.set(Some(latest.clone()));
+        let facts = Facts {
+            checkpoint: Some(&latest),
+            witness: None,
+        };
+        blocks.put_with(&[], &[], facts).unwrap();
+        let mut keeper = Keeper::new(blocks, counters.clone(), Box::new(|| None));
+        let damaged = |_: &redb::Database| -> Result<(), redb::Error> {
+            Err(redb::Error::Corrupted("a page".into()))
+        };
+        assert!(keeper.blocks.read(damaged).unwrap_err().is_damage());
+        let all = Wanted::Range {
+            from: Slot(0),
+            count: 9,
+        };
+        assert_eq!(keeper.read(&all), None);
+        assert_eq!(counters.rebuilt.load(Ordering::Relaxed), 1);
+        assert_eq!(keeper.read(&all), Some(Vec::new()));
+        drop(keeper);
+        let left = Blocks::open(&path).unwrap().checkpoint().unwrap().unwrap();
+        assert_eq!(left.slot, Slot(64));
+        assert!(folder.path().join("node.redb.damaged").exists());
+    }
+
     #[test]
     fn a_full_queue_drops_and_counts() {
         let mut archive =
@@ -548,10 +607,17 @@ mod tests {
             count: 1,
         };
         archive.serve(one, Box::new(blocked));
+        let refused = Arc::new(AtomicU64::new(0));
         for _ in 0..QUEUE_MAX + 10 {
-            archive.serve(one, Box::new(|_| ()));
+            let refused = refused.clone();
+            let answer = move |blocks: Option<Vec<Stored>>| {
+                refused.fetch_add(blocks.is_none().into(), Ordering::Relaxed);
+            };
+            archive.serve(one, Box::new(answer));
         }
-        assert!(archive.counters().dropped.load(Ordering::Relaxed) >= 9);
+        let dropped = archive.counters().dropped.load(Ordering::Relaxed);
+        assert!(dropped >= 9);
+        assert_eq!(refused.load(Ordering::Relaxed), dropped, "each is told so");
         drop(hold);
         archive.shutdown();
     }

@@ -58,6 +58,9 @@ reasons! {
     /// Peers know a later time.
     PeersAhead, "peers_ahead",
         "peers have blocks of slots that have not begun here: nothing is signed";
+    /// Peers know an earlier time.
+    PeersBehind, "peers_behind",
+        "the clock is more than a slot ahead of most configured peers: nothing is signed";
     /// The thread of `node.redb` has ended.
     ArchiveEnded, "archive_ended", "the thread that keeps blocks has ended: nothing is signed";
     /// `node.redb` cannot be written.
@@ -89,6 +92,7 @@ impl Reason {
                 | Reason::SafetyFile
                 | Reason::SignerEnded
                 | Reason::PeersAhead
+                | Reason::PeersBehind
                 | Reason::ArchiveEnded
         )
     }
@@ -116,6 +120,8 @@ pub(crate) struct Facts {
     pub(crate) peers_ahead_ns: Option<i64>,
     /// Enough of them have heads of slots that have not begun.
     pub(crate) are_peers_ahead: bool,
+    /// Enough of the configured ones have clocks of slots that are over.
+    pub(crate) are_peers_behind: bool,
     /// Connected ones, and whether others of the network are known.
     pub(crate) peers: u64,
     pub(crate) has_others: bool,
@@ -134,6 +140,7 @@ pub(crate) fn assess(facts: &Facts) -> Vec<Reason> {
         Reason::SafetyFile => facts.marks_broken,
         Reason::SignerEnded => facts.signer_ended,
         Reason::PeersAhead => facts.are_peers_ahead,
+        Reason::PeersBehind => facts.are_peers_behind,
         Reason::ArchiveEnded => facts.archive_ended,
         Reason::ArchiveFailing => facts.archive_broken,
         Reason::Lanes => facts.lanes_degraded,
@@ -175,11 +182,12 @@ mod tests {
     fn each_thing_that_is_not_well_has_its_reason_and_no_other() {
         assert_eq!(assess(&well()), []);
         type Change = fn(&mut Facts);
-        let changes: [(Reason, Change); 14] = [
+        let changes: [(Reason, Change); 15] = [
             (Reason::StrangerKey, |facts| facts.has_stranger = true),
             (Reason::SafetyFile, |facts| facts.marks_broken = true),
             (Reason::SignerEnded, |facts| facts.signer_ended = true),
             (Reason::PeersAhead, |facts| facts.are_peers_ahead = true),
+            (Reason::PeersBehind, |facts| facts.are_peers_behind = true),
             (Reason::ArchiveEnded, |facts| facts.archive_ended = true),
             (Reason::ArchiveFailing, |facts| facts.archive_broken = true),
             (Reason::Lanes, |facts| facts.lanes_degraded = true),

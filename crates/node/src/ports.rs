@@ -17,7 +17,7 @@ use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Slot, Validator};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -41,12 +41,13 @@ pub(crate) struct Ports {
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
     refused: VecDeque<Ended>,
-    /// Who sent what by request, so that a bad block falls back on them.
-    pub(crate) requested: BTreeMap<Token, Peer>,
     /// Messages of the last run and of the interface that wait for a verdict.
     pub(crate) locals: Locals,
     /// Why nothing is signed at the moment, beside what the signer knows.
     pub(crate) hold: Option<&'static str>,
+    /// Most configured peers say that the clock here is ahead: marks of its slots are not made, they would
+    /// use up keys.
+    pub(crate) are_peers_behind: bool,
     /// Whether it makes aggregates and collections.
     pub(crate) aggregating: Aggregating,
     cast: cast::Settings,
@@ -77,9 +78,9 @@ impl Ports {
             telemetry,
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
-            requested: BTreeMap::new(),
             locals: Locals::default(),
             hold: None,
+            are_peers_behind: false,
             cast,
             large: VecDeque::new(),
             delivered: VecDeque::new(),
@@ -127,7 +128,6 @@ impl Host for Ports {
             return self.verdicts.push_back((token, verdict));
         }
         if token.0 >= REQUESTED {
-            self.requested.remove(&token);
             if let Some((kept, told)) = self.locals.verdict(token, verdict) {
                 if told.is_some() {
                     self.archive.keep_message(kept.clone(), told);
@@ -191,7 +191,9 @@ impl Host for Ports {
     }
 
     fn reserve(&mut self, slot: Slot) {
-        self.signer.reserve(slot);
+        if !self.are_peers_behind {
+            self.signer.reserve(slot);
+        }
     }
 
     fn evidence(&mut self, evidence: Evidence) {

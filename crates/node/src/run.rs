@@ -8,6 +8,7 @@
 mod broadcasts;
 mod exchange;
 mod locals;
+mod phases;
 mod wellness;
 
 use crate::archive::Archive;
@@ -30,11 +31,12 @@ use crate::telemetry::{self, NodeInfo, Summary, Telemetry, Turn, Window};
 use crate::voices::Voices;
 use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
-use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::slot::SlotClock;
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
 use alphorn_types::trace::Ring;
 use alphorn_types::{Slot, Time, Validator};
+use phases::Phases;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -139,6 +141,8 @@ pub struct Node<C: Source> {
     ports: Ports,
     clock: Clock<C>,
     slots: SlotClock,
+    /// Which phases were told of.
+    phases: Phases,
     events: Events,
     wake: Arc<Notify>,
     sync: Sync,
@@ -182,24 +186,14 @@ impl<C: Source> Node<C> {
         let cast = cast::broadcasts(&horn, &parts.code, parts.cast_secret)?;
         let network = horn.config().network();
         let slots = *horn.clock();
-        let wake = parts.wake.clone();
         let settings = parts.settings;
         let mut clock = Clock::new(parts.source);
         let (now, _) = clock.now(|_| None);
         let clock_ms = Arc::new(AtomicU64::new(now.as_nanos() / 1_000_000));
         let stopped = parts.safety.stopped()?;
-        let told_ms = clock_ms.clone();
-        let marks = parts.safety.clone();
-        let disks = Disks {
-            signer: Signer::start(
-                parts.safety,
-                parts.lanes.clone(),
-                parts.sign_log,
-                move || told_ms.load(Ordering::Relaxed),
-                move || wake.notify_one(),
-            )?,
-            archive: Archive::start(parts.blocks, move || Some(marks.witness()))?,
-        };
+        let told = (clock_ms.clone(), parts.wake.clone());
+        let lanes = parts.lanes.clone();
+        let disks = disks(parts.safety, parts.blocks, lanes, parts.sign_log, told)?;
         let info = NodeInfo {
             name: parts.name,
             scheme: parts.scheme,
@@ -224,6 +218,7 @@ impl<C: Source> Node<C> {
             ),
             clock,
             slots,
+            phases: Phases::after(&slots, now),
             events: parts.events,
             wake: parts.wake,
             sync: Sync::default(),
@@ -282,6 +277,12 @@ impl<C: Source> Node<C> {
     pub async fn run(mut self, mut control: mpsc::Receiver<Control>) -> Arc<Summary> {
         self.turn(Turn::Deadline, |node, now| node.feed(now, Input::Deadline));
         loop {
+            // Not left to the select: its first look at a sleep of zero finds it pending, and whatever else is
+            // ready would come before it, a flood without end.
+            if self.until_deadline().is_zero() {
+                self.on_deadline();
+                tokio::task::yield_now().await;
+            }
             let wait = self.until_deadline();
             tokio::select! {
                 biased;
@@ -340,7 +341,9 @@ impl<C: Source> Node<C> {
         self.settle(now);
     }
 
+    /// Has the protocol take an input, which runs every phase that is due first.
     fn hand_in(&mut self, now: Time, input: Input) {
+        self.tell_phases(now);
         match &mut self.recorder {
             None => self.engine.handle(now, input, &mut self.ports),
             Some(recorder) => recorder.handle(&mut self.engine, now, input, &mut self.ports),
@@ -362,20 +365,8 @@ impl<C: Source> Node<C> {
 
     fn on_deadline(&mut self) {
         self.turn(Turn::Deadline, |node, now| {
-            let due = node.engine.next_deadline();
             // A wall clock that stands behind protocol time wakes nobody.
-            if let Some(due) = due.filter(|due| *due <= now) {
-                // Batches form at the end of an instant; they are no phase.
-                let boundary = node.slots.phase_at(due);
-                let boundary = boundary.filter(|boundary| node.slots.start(*boundary) == due);
-                if let Some(boundary) = boundary {
-                    let lag_ns = now.since_ns(due);
-                    node.emit(telemetry::Event::Phase { boundary, lag_ns });
-                    if boundary.phase == Phase::Propose {
-                        // Before the first votes of the slot, which are counted from here on.
-                        node.look();
-                    }
-                }
+            if node.engine.next_deadline().is_some_and(|due| due <= now) {
                 node.feed(now, Input::Deadline);
             }
             if node.cast.next_deadline().is_some_and(|due| due <= now) {
@@ -444,7 +435,7 @@ impl<C: Source> Node<C> {
     fn take_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Message(message) => {
-                let topic = message.parsed.topic;
+                let topic = message.topic.topic;
                 let token = Token(message.token);
                 let bytes = message.data.len();
                 self.ports.telemetry.arrived(topic, &message.data, token);
@@ -469,8 +460,8 @@ impl<C: Source> Node<C> {
                     id: &id,
                     outbound,
                 });
-                self.sync.peer_up(Peer(peer));
                 let (is_own, since_ns) = (self.known.contains(&id), self.clock.monotonic_ns());
+                self.sync.peer_up(Peer(peer), is_own);
                 self.voices.peer_up(Peer(peer), is_own, since_ns);
                 self.keep_hold();
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
@@ -498,7 +489,6 @@ impl<C: Source> Node<C> {
             }
             Event::Frame { peer, data } => self.take_frame(now, Peer(peer), &data),
             Event::SendReady { peer, frames } => self.frames_left(now, Peer(peer), frames),
-            Event::Client { .. } => {}
         }
     }
 
@@ -545,6 +535,25 @@ impl<C: Source> Node<C> {
         self.ports.net.shutdown();
         (summary, self.events)
     }
+}
+
+/// Starts the threads that wait for a disk; the signer reads the time and wakes the loop by what it is
+/// `told`.
+fn disks(
+    safety: Arc<SafetyStore>,
+    blocks: Blocks,
+    lanes: Arc<dyn Lanes>,
+    sign_log: Option<SignLog>,
+    told: (Arc<AtomicU64>, Arc<Notify>),
+) -> Result<Disks, RunError> {
+    let (clock_ms, wake) = told;
+    let marks = safety.clone();
+    let clock_ms = move || clock_ms.load(Ordering::Relaxed);
+    let wake = move || wake.notify_one();
+    Ok(Disks {
+        signer: Signer::start(safety, lanes, sign_log, clock_ms, wake)?,
+        archive: Archive::start(blocks, move || Some(marks.witness()))?,
+    })
 }
 
 /// Sleeps; a wait of zero still lets others run.

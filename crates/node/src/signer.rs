@@ -11,7 +11,7 @@ use alphorn_proto::horn::Shown;
 use alphorn_scheme::{VoteGuard, Work};
 use alphorn_types::Slot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -88,6 +88,7 @@ impl Signer {
             ended,
             wake: Box::new(wake),
             retry: None,
+            unstopped: None,
             behind: Vec::new(),
         };
         let thread = std::thread::Builder::new()
@@ -191,6 +192,8 @@ struct Clerk {
     wake: Box<dyn Fn() + Send>,
     /// The newest slot whose reservation failed.
     retry: Option<Slot>,
+    /// A stop that is not durable yet: without it the next start would sign again.
+    unstopped: Option<Stranger>,
     /// Votes to which the marks could not be raised.
     behind: Vec<Shown>,
 }
@@ -198,25 +201,37 @@ struct Clerk {
 impl Clerk {
     fn run(mut self, inbox: &Receiver<Request>) {
         loop {
-            let request = match self.retry {
+            let again = self.unstopped.map(Request::End);
+            let again = again.or(self.retry.map(Request::Reserve));
+            let request = match again {
                 None => inbox.recv().ok(),
-                Some(slot) => match inbox.recv_timeout(RETRY) {
+                Some(again) => match inbox.recv_timeout(RETRY) {
                     Ok(request) => Some(request),
-                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Some(Request::Reserve(slot)),
-                    Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
+                    Err(RecvTimeoutError::Timeout) => Some(again),
+                    Err(RecvTimeoutError::Disconnected) => None,
                 },
             };
             match request {
                 Some(Request::Reserve(slot)) => self.reserve(slot),
                 Some(Request::Raise(shown)) => self.raise(*shown),
-                Some(Request::End(stranger)) => {
-                    let stopped = self.store.stop(stranger.validator, stranger.slot);
-                    self.note(stopped.is_ok());
-                }
+                Some(Request::End(stranger)) => self.stop(stranger),
                 Some(Request::Sign(spawn)) => self.sign(*spawn),
-                Some(Request::Stop) | None => return,
+                Some(Request::Stop) | None => {
+                    // The last chance to remember it.
+                    if let Some(stranger) = self.unstopped {
+                        self.stop(stranger);
+                    }
+                    return;
+                }
             }
         }
+    }
+
+    /// A stop that cannot be written now is written later; in this process nothing is signed all the same.
+    fn stop(&mut self, stranger: Stranger) {
+        let stopped = self.store.stop(stranger.validator, stranger.slot);
+        self.note(stopped.is_ok());
+        self.unstopped = stopped.is_err().then_some(stranger);
     }
 
     fn reserve(&mut self, slot: Slot) {
@@ -467,6 +482,35 @@ mod tests {
             assert!(Instant::now() < until, "{what}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// A disk that is full when another process is noticed, and has room later: the next start knows of it.
+    #[test]
+    fn a_stop_that_finds_a_full_disk_is_written_when_there_is_room() {
+        let disk = Poor::default();
+        let full = disk.full.clone();
+        let same = disk.clone();
+        let marks = store(move || disk.clone());
+        let signer = Signer::start(
+            Arc::new(marks),
+            Arc::new(Kept::default()),
+            None,
+            || 0,
+            || (),
+        );
+        let mut signer = signer.unwrap();
+        let is_broken = || signer.counters().broken.load(Ordering::Relaxed);
+        full.store(true, Ordering::Relaxed);
+        signer.stop_for(Stranger {
+            validator: Validator(0),
+            slot: Slot(7),
+        });
+        soon("the failure is told", is_broken);
+        full.store(false, Ordering::Relaxed);
+        soon("it is written", || !is_broken());
+        signer.shutdown();
+        let next = store(move || same.clone());
+        assert_eq!(next.stopped().unwrap(), Some((Validator(0), Slot(7))));
     }
 
     #[test]

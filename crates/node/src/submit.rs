@@ -1,14 +1,13 @@
 //! `POST /alphorn/v0/votes`: a vote of somebody else's key, answered with 200 once it would survive a
 //! crash.
 
-use crate::api::{Api, busy, problem};
+use crate::api::{Api, HANDLER_TIME_MAX, busy, problem, too_late};
 use crate::local::Posted;
 use crate::run::Control;
 use alphorn_scheme::Bytes;
 use axum::Json;
-use axum::extract::State;
-use axum::extract::rejection::StringRejection;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
@@ -26,17 +25,15 @@ struct Submission {
     vote: String,
 }
 
-pub(crate) async fn votes(
-    State(api): State<Api>,
-    headers: HeaderMap,
-    body: Result<String, StringRejection>,
-) -> Response {
-    if !api.admits(&headers) {
+pub(crate) async fn votes(State(api): State<Api>, request: Request) -> Response {
+    // Before the body: whoever has no token has nothing read.
+    if !api.admits(request.headers()) {
         return problem(StatusCode::UNAUTHORIZED, "the token of api.token is needed");
     }
-    let body = match body {
-        Ok(body) => body,
-        Err(error) => return problem(error.status(), error.body_text()),
+    let body = match timeout(HANDLER_TIME_MAX, String::from_request(request, &())).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => return problem(error.status(), error.body_text()),
+        Err(_) => return too_late(),
     };
     let submission = match serde_json::from_str::<Submission>(&body) {
         Ok(submission) => submission,

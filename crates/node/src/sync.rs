@@ -8,8 +8,10 @@
 //! of any length is filled piece by piece.
 //!
 //! One such question is open at a time, and an answer is taken only from whom it was asked. If one
-//! brought nothing, another peer is asked in the same slot; so it is while a status is overdue.
-//! New peers and the others take turns: however many come, the others are asked as well.
+//! brought nothing, another peer is asked in the same slot; so it is while an answer is overdue.
+//! New peers and the others take turns: however many come, the others are asked as well. A peer that the
+//! node was configured with is asked as soon as it comes, whatever others have not answered: what it says
+//! of the time decides whether anything is signed.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
 //! whoever sent the message. See `proto::horn::fetch`.
@@ -60,9 +62,12 @@ pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestP
 const BLOCKS_ASKED: u16 = 128;
 /// Most peers that are asked for their status in a slot, if those before brought nothing.
 const STATUS_PER_SLOT_MAX: u32 = 4;
-/// How long others wait for a status that was asked for; for blocks, until the network gives up.
+/// How long others wait for a status that was asked for.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Most questions that are open, with those that are overdue: more than an address has connections.
+/// How long they wait for blocks: an answer of many takes longer.
+const BLOCKS_PATIENCE_NS: u64 = 2_000_000_000;
+/// Most questions that are open, with those that are overdue: more than an address has connections. As many
+/// more to configured peers.
 const OPEN_MAX: usize = 8;
 /// Most peers that are remembered; more than a node has connections.
 const PEERS_MAX: usize = 256;
@@ -173,22 +178,33 @@ enum Asked {
     Status {
         /// When, by the monotonic clock.
         since_ns: u64,
-        /// Others are asked meanwhile.
-        is_overdue: bool,
     },
     Blocks,
+}
+
+/// A question that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    peer: Peer,
+    asked: Asked,
+    /// From when on others are asked meanwhile, by the monotonic clock; none until it was looked at.
+    due_ns: Option<u64>,
+    /// They are.
+    is_overdue: bool,
 }
 
 /// Whom a node asks, and what for.
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     peers: BTreeSet<Peer>,
+    /// Those of them that the node was configured with.
+    own: BTreeSet<Peer>,
     /// Peers that came and were not asked.
     fresh: BTreeSet<Peer>,
     /// In which slot each of the others was asked for its status last.
     asked: BTreeMap<Peer, Slot>,
     /// Questions that are not answered, by number; no peer has two.
-    open: BTreeMap<u64, (Peer, Asked)>,
+    open: BTreeMap<u64, Open>,
     id_next: u64,
     /// Whether the peer that was asked for its status last was new.
     was_new: bool,
@@ -218,10 +234,13 @@ pub(crate) enum Answer {
 }
 
 impl Sync {
-    /// A peer is connected.
-    pub(crate) fn peer_up(&mut self, peer: Peer) {
+    /// A peer is connected; `is_own` if the node was configured with it.
+    pub(crate) fn peer_up(&mut self, peer: Peer, is_own: bool) {
         if self.peers.len() < PEERS_MAX {
             self.peers.insert(peer);
+            if is_own {
+                self.own.insert(peer);
+            }
             self.fresh.insert(peer);
             self.asked.remove(&peer);
         }
@@ -230,70 +249,103 @@ impl Sync {
     /// A peer is gone, and with it the question to it.
     pub(crate) fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
+        self.own.remove(&peer);
         self.fresh.remove(&peer);
         self.asked.remove(&peer);
         self.fetch.peer_down(peer);
-        self.open.retain(|_, (asked, _)| *asked != peer);
+        self.open.retain(|_, open| open.peer != peer);
     }
 
-    /// The question to ask now, if no other one is waited for: of a new peer, or once a slot of the
-    /// one that was asked longest ago, and of one more if the last question brought nothing.
+    /// The question to ask now: of a configured peer that was not asked; if no other one is waited for, of
+    /// a new peer, or once a slot of the one that was asked longest ago, and of one more if the last question
+    /// brought nothing.
     pub(crate) fn poll(&mut self, now_ns: u64, standing: Standing) -> Option<Question> {
-        if self.is_waiting(now_ns) || self.open.len() >= OPEN_MAX {
-            return None;
-        }
-        let asked = self.asked_slot.filter(|(slot, _)| *slot >= standing.slot);
-        let times = asked.map_or(0, |(_, times)| times);
-        let is_due = times == 0 || (self.again && times < STATUS_PER_SLOT_MAX);
-        let is_free = |peer: &Peer| self.open.values().all(|(asked, _)| asked != peer);
-        let new = self.fresh.iter().copied().find(is_free);
-        let others = self.asked.iter();
-        let others =
-            others.filter(|(peer, last)| is_due && **last < standing.slot && is_free(peer));
-        let other = others.min_by_key(|(_, last)| **last).map(|(peer, _)| *peer);
-        let peer = match self.was_new {
-            true => other.or(new)?,
-            false => new.or(other)?,
+        let is_waiting = self.is_waiting(now_ns) || self.open.len() >= OPEN_MAX;
+        let peer = match self.fresh_own() {
+            Some(own) => own,
+            None if is_waiting => return None,
+            None => self.next(standing)?,
         };
-        self.was_new = new == Some(peer);
+        self.was_new = self.fresh.remove(&peer);
         if !self.was_new {
+            let times = self.times_asked(standing.slot);
             self.asked_slot = Some((standing.slot, times + 1));
             self.again = false;
         }
-        self.fresh.remove(&peer);
         self.asked.insert(peer, standing.slot);
-        let asked = Asked::Status {
-            since_ns: now_ns,
-            is_overdue: false,
-        };
+        let asked = Asked::Status { since_ns: now_ns };
         Some(self.ask(peer, asked, Vec::new()))
     }
 
-    /// Whether an answer is waited for. A status that does not come soon is not.
+    fn is_free(&self, peer: &Peer) -> bool {
+        self.open.values().all(|open| open.peer != *peer)
+    }
+
+    /// A configured peer that was not asked since it came.
+    fn fresh_own(&self) -> Option<Peer> {
+        let open = self.open.values();
+        let of_own = open.filter(|open| self.own.contains(&open.peer)).count();
+        let mut fresh = self.fresh.intersection(&self.own).copied();
+        fresh.find(|peer| of_own < OPEN_MAX && self.is_free(peer))
+    }
+
+    /// How many peers that are not new were asked in a slot.
+    fn times_asked(&self, slot: Slot) -> u32 {
+        let asked = self.asked_slot.filter(|(last, _)| *last >= slot);
+        asked.map_or(0, |(_, times)| times)
+    }
+
+    /// Whose turn it is among the new ones and the others.
+    fn next(&self, standing: Standing) -> Option<Peer> {
+        let times = self.times_asked(standing.slot);
+        let is_due = times == 0 || (self.again && times < STATUS_PER_SLOT_MAX);
+        let mut fresh = self.fresh.iter().copied();
+        let new = fresh.find(|peer| self.is_free(peer));
+        let others = self.asked.iter();
+        let others =
+            others.filter(|(peer, last)| is_due && **last < standing.slot && self.is_free(peer));
+        let other = others.min_by_key(|(_, last)| **last).map(|(peer, _)| *peer);
+        match self.was_new {
+            true => other.or(new),
+            false => new.or(other),
+        }
+    }
+
+    /// Whether an answer is waited for. One that does not come soon is not: who asks to be asked for
+    /// blocks and gives none keeps nobody else from being asked.
     fn is_waiting(&mut self, now_ns: u64) -> bool {
         let mut waits = false;
-        for (_, asked) in self.open.values_mut() {
-            match asked {
-                Asked::Status {
-                    since_ns,
-                    is_overdue,
-                } if now_ns >= since_ns.saturating_add(PATIENCE_NS) => {
-                    self.again |= !*is_overdue;
-                    *is_overdue = true;
-                }
-                Asked::Status { .. } | Asked::Blocks => waits = true,
+        for open in self.open.values_mut() {
+            let patience_ns = match open.asked {
+                Asked::Status { .. } => PATIENCE_NS,
+                Asked::Blocks => BLOCKS_PATIENCE_NS,
+            };
+            let due_ns = open
+                .due_ns
+                .get_or_insert(now_ns.saturating_add(patience_ns));
+            if now_ns < *due_ns {
+                waits = true;
+            } else {
+                self.again |= !open.is_overdue;
+                open.is_overdue = true;
             }
         }
         waits
     }
 
     fn ask(&mut self, peer: Peer, asked: Asked, data: Vec<u8>) -> Question {
-        let name = match asked {
-            Asked::Status { .. } => STATUS,
-            Asked::Blocks => BLOCKS_BY_RANGE,
+        let (name, due_ns) = match asked {
+            Asked::Status { since_ns } => (STATUS, Some(since_ns.saturating_add(PATIENCE_NS))),
+            Asked::Blocks => (BLOCKS_BY_RANGE, None),
         };
         let question = self.question(peer, name, data);
-        self.open.insert(question.id, (peer, asked));
+        let open = Open {
+            peer,
+            asked,
+            due_ns,
+            is_overdue: false,
+        };
+        self.open.insert(question.id, open);
         question
     }
 
@@ -353,7 +405,7 @@ impl Sync {
             self.fetch.answered(id, with_block);
             return (answer, None);
         }
-        let Some((peer, asked)) = self.open.remove(&id) else {
+        let Some(Open { peer, asked, .. }) = self.open.remove(&id) else {
             return (Answer::Nothing, None);
         };
         self.again = true;
@@ -367,7 +419,7 @@ impl Sync {
                 self.again = self.brought.is_empty();
                 (Answer::Blocks(chunks), None)
             }
-            Asked::Status { since_ns, .. } => {
+            Asked::Status { since_ns } => {
                 let status = match chunks.as_slice() {
                     [chunk] => Status::decode(chunk),
                     _ => None,

@@ -2,7 +2,8 @@
 //!
 //! A node whose clock is behind, as after a snapshot of its computer was brought back, would sign slots
 //! that it signed in another life. Its peers know: their heads and clocks are in slots that have not
-//! begun here. So while enough of them say so, nothing is signed.
+//! begun here. So while enough of them say so, nothing is signed. Nor is it where enough configured ones are
+//! behind: a clock that is ahead would use up one-time keys for slots that have not begun.
 //!
 //! What a peer says of itself is a claim, so who is asked matters: the peers that this node was
 //! configured with, if any of them has spoken, and all others only if none has. Nobody comes under
@@ -14,9 +15,9 @@ use std::collections::BTreeMap;
 
 /// Most peers that are remembered; more than a node has connections.
 const PEERS_MAX: usize = 256;
-/// How long a node that heard nobody yet waits for the answer of a peer that came.
+/// How long a node that heard no configured peer yet waits for the answer of one that came.
 pub(crate) const ANSWER_NS: u64 = 2_000_000_000;
-/// Peers that it takes to say that time is further.
+/// Peers that it takes to say that it is another time.
 const AHEAD_MIN: usize = 2;
 
 /// What a peer said last.
@@ -105,12 +106,23 @@ impl Voices {
         ahead >= least && 2 * ahead >= heard.len()
     }
 
-    /// Whether a configured peer came a moment ago and nobody has spoken yet: what it will say
-    /// decides, so nothing is signed until then.
+    /// Whether two configured peers, and most of those that have spoken, have clocks that are more than a
+    /// slot behind the one here: marks of that time would use up keys for slots that have not begun.
+    pub(crate) fn are_behind(&self, slot_ns: u64) -> bool {
+        let own = self.peers.values().filter(|voice| voice.is_own);
+        let own: Vec<Said> = own.filter_map(|voice| voice.said).collect();
+        let is_behind =
+            |said: &&Said| said.clock_ahead_ns < 0 && said.clock_ahead_ns.unsigned_abs() > slot_ns;
+        let behind = own.iter().filter(is_behind).count();
+        behind >= AHEAD_MIN && 2 * behind > own.len()
+    }
+
+    /// Whether a configured peer came a moment ago and none of those has spoken yet: what it will say
+    /// decides, whatever others said, so nothing is signed until then.
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
-        let mut own = self.peers.values().filter(|voice| voice.is_own);
-        self.heard().0.is_empty()
-            && own.any(|voice| now_ns < voice.since_ns.saturating_add(ANSWER_NS))
+        let own = || self.peers.values().filter(|voice| voice.is_own);
+        own().all(|voice| voice.said.is_none())
+            && own().any(|voice| now_ns < voice.since_ns.saturating_add(ANSWER_NS))
     }
 
     /// By how many nanoseconds the peers' clocks are ahead of the one here, by the median of what they
@@ -158,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn two_configured_peers_and_most_of_them_stop_a_clock_that_is_ahead() {
+        // Slots of a microsecond, as the clocks above are said.
+        let are_behind = |said: &[(bool, i64)]| voices(said).are_behind(1_000);
+        assert!(!are_behind(&[]));
+        assert!(!are_behind(&[(true, -9)]), "it may be that one's clock");
+        assert!(are_behind(&[(true, -2), (true, -2)]));
+        assert!(!are_behind(&[(true, -1), (true, -1)]), "a slot is no more");
+        assert!(are_behind(&[(true, -9), (true, -9), (true, 0)]));
+        let half = [(true, -9), (true, -9), (true, 0), (true, 9)];
+        assert!(!are_behind(&half));
+        assert!(!are_behind(&[(false, -9); 50]), "strangers have no say");
+    }
+
+    #[test]
     fn strangers_have_no_say_while_an_own_peer_speaks() {
         let mut crowd = vec![(false, 1_000_000); 200];
         assert!(voices(&crowd).are_ahead(), "whom else to believe");
@@ -180,12 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn who_heard_nobody_waits_for_the_answer_of_a_peer_that_came() {
+    fn who_heard_no_configured_peer_waits_for_the_answer_of_one_that_came() {
         let mut voices = Voices::default();
         voices.peer_up(Peer(1), false, 5);
         assert!(!voices.is_waiting(6), "a stranger");
         voices.peer_up(Peer(2), true, 5);
         assert!(voices.is_waiting(6));
+        voices.said(Peer(1), 0, 0, 6);
+        assert!(voices.is_waiting(6), "a stranger spoke first");
         assert!(!voices.is_waiting(5 + ANSWER_NS), "it does not answer");
         voices.said(Peer(2), 0, 0, 7);
         assert!(!voices.is_waiting(8));

@@ -9,7 +9,7 @@ mod lanes;
 #[cfg(test)]
 mod tests;
 
-use crate::net::{Hot, Loads, Tally, event};
+use crate::net::{Hot, Loads, Net, Tally, event};
 use crate::numbered::Numbered;
 use crate::role::Labour;
 use crate::slab::Slab;
@@ -165,6 +165,7 @@ impl<W: Labour> Compute<W> {
             at.hot.cpu_free_ns = end_ns;
             at.tally.cpu_ns += time_ns;
             at.loads.at(at.now, at.node).cpu_ns += time_ns;
+            at.loads.last_until(end_ns);
             return match self.inline.insert((job, request.work), 1) {
                 Some(index) => at.queue.push(end_ns, at.node, kind::INLINE, index),
                 None => done.push(Done::not_run(job, End::Crashed)),
@@ -187,6 +188,20 @@ impl<W: Labour> Compute<W> {
         let processor = self.kinds[usize::from(self.kind[at.node])];
         if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
             lanes.cancel(at, processor, session, done);
+        }
+    }
+
+    /// Counts what jobs on lanes have taken by now.
+    pub(crate) fn count_running<M: Clone>(
+        &mut self,
+        now: u64,
+        net: &mut Net<M>,
+        queue: &mut Windows,
+    ) {
+        for node in self.lanes.numbers() {
+            if let Some(lanes) = &mut self.lanes[node] {
+                lanes.advance(&mut net.at(queue, now, node));
+            }
         }
     }
 

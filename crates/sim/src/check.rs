@@ -174,12 +174,9 @@ pub(crate) struct Ledger {
     receivers: Vec<u64>,
     /// When each node delivered last.
     last_ns: Vec<u64>,
-    /// When each node was last down.
-    down_ns: Vec<Option<u64>>,
-    /// Nodes whose deliveries are counted for the end.
-    counted: Vec<bool>,
     deliveries: u64,
-    counted_deliveries: u64,
+    /// Those of honest nodes, which are waited for.
+    honest_deliveries: u64,
     useful_bytes: u64,
     until: Until,
     violation: Option<Violation>,
@@ -201,16 +198,11 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger of these payloads. `honest` nodes are held to the rules, `counted` ones are waited for.
+    /// A ledger of these payloads. `honest` nodes are held to the rules, and waited for.
     ///
     /// # Panics
     /// If there are more than [`DELAYS_MAX`] payloads times nodes.
-    pub(crate) fn new(
-        items: Vec<Item>,
-        laws: Vec<Laws>,
-        honest: Vec<bool>,
-        counted: Vec<bool>,
-    ) -> Self {
+    pub(crate) fn new(items: Vec<Item>, laws: Vec<Laws>, honest: Vec<bool>) -> Self {
         let nodes = honest.len();
         let places = items.len() * nodes;
         assert!(places as u64 <= DELAYS_MAX, "{places} delays");
@@ -218,13 +210,11 @@ impl Ledger {
             delays_ns: vec![NEVER; places],
             receivers: vec![0; items.len()],
             last_ns: vec![NEVER; nodes],
-            down_ns: vec![None; nodes],
             items,
             laws,
             honest,
-            counted,
             deliveries: 0,
-            counted_deliveries: 0,
+            honest_deliveries: 0,
             useful_bytes: 0,
             until: Until::Quiet,
             violation: None,
@@ -234,13 +224,13 @@ impl Ledger {
         }
     }
 
-    /// Lets the run end when this share of all counted deliveries has happened.
+    /// Lets the run end when this share of all deliveries of honest nodes has happened.
     pub(crate) fn end_after(&mut self, percent: u64) {
-        let nodes = self.counted.iter().filter(|counted| **counted).count() as u64;
+        let nodes = self.honest.iter().filter(|honest| **honest).count() as u64;
         let sources = self
             .items
             .iter()
-            .filter(|item| self.counted[item.source as usize]);
+            .filter(|item| self.honest[item.source as usize]);
         let all = nodes * self.items.len() as u64 - sources.count() as u64;
         self.until = Until::Deliveries((all * percent).div_ceil(100));
     }
@@ -275,8 +265,7 @@ impl Ledger {
         &self.blame
     }
 
-    /// From publication to delivery, for each payload and each honest node but its source; nodes that
-    /// were down after the publication and never delivered are left out.
+    /// From publication to delivery, for each payload and each honest node but its source; none if never.
     pub(crate) fn delays_ns(&self) -> Vec<Option<u64>> {
         let nodes = self.honest.len();
         let mut delays = Vec::new();
@@ -285,12 +274,7 @@ impl Ledger {
                 if !self.honest[node] || node == item.source as usize {
                     continue;
                 }
-                let was_down = self.down_ns[node].is_some_and(|ns| ns >= item.published_ns);
-                match delay {
-                    NEVER if was_down => {}
-                    NEVER => delays.push(None),
-                    delay => delays.push(Some(delay)),
-                }
+                delays.push(Some(delay).filter(|delay| *delay != NEVER));
             }
         }
         delays
@@ -343,7 +327,7 @@ impl Ledger {
         *place = value_ns;
         self.last_ns[node as usize] = value_ns;
         self.deliveries += 1;
-        self.counted_deliveries += u64::from(self.counted[node as usize]);
+        self.honest_deliveries += u64::from(self.honest[node as usize]);
         self.useful_bytes += bytes;
         let receivers = &mut self.receivers[item as usize];
         *receivers += 1;
@@ -400,17 +384,11 @@ where
         self.forgetful.insert(node);
     }
 
-    fn changed(&mut self, now_ns: u64, node: u32, _: bool) {
-        self.down_ns[node as usize] = Some(now_ns);
-    }
-
     #[inline]
     fn is_done(&self) -> bool {
         match self.until {
             Until::Quiet => self.violation.is_some(),
-            Until::Deliveries(count) => {
-                self.counted_deliveries >= count || self.violation.is_some()
-            }
+            Until::Deliveries(count) => self.honest_deliveries >= count || self.violation.is_some(),
         }
     }
 }

@@ -13,7 +13,7 @@ mod plain;
 mod source;
 mod spoil;
 
-pub(crate) use member::{Members, up};
+pub(crate) use member::Members;
 pub(crate) use plain::{Late, Withhold};
 pub(crate) use source::{Deficient, NoPayload, Twin};
 pub(crate) use spoil::Spoil;
@@ -151,32 +151,60 @@ pub(crate) trait Adversary: Role + 'static {
     }
 }
 
-/// Something to do at a rate.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
+/// What an adversary sends to all its neighbours at a rate; what it sees else goes on as it says.
+trait Flooding<R: Role>: Wrap<R> {
+    /// The priority of its messages in the uplink.
+    const PRIORITY: u8;
+
+    /// What it sends this time.
+    fn messages(&mut self, now: Time) -> Vec<R::Message>;
+}
+
+/// An adversary that sends so many times a second.
+#[derive(Debug)]
+struct Paced<F> {
     interval: Interval,
     period_ns: u64,
     next: Time,
+    peers: Peers,
+    flood: F,
 }
 
-impl Pace {
-    const SECOND_NS: u64 = 1_000_000_000;
-
-    /// So many a second; never for none.
-    fn new(interval: Interval, rate: u64) -> Self {
-        Pace {
-            interval,
-            period_ns: Self::SECOND_NS.checked_div(rate).unwrap_or(u64::MAX),
-            next: interval.from,
+impl<F> Paced<F> {
+    /// So many times a second, at least once.
+    fn new(parameters: &Parameters, flood: F) -> Self {
+        const SECOND_NS: u64 = 1_000_000_000;
+        Paced {
+            interval: parameters.interval,
+            period_ns: (SECOND_NS / parameters.rate.max(1)).max(1),
+            next: parameters.interval.from,
+            peers: parameters.everyone(),
+            flood,
         }
     }
+}
 
-    fn next(&self) -> Option<Time> {
-        (self.period_ns < u64::MAX && self.next < self.interval.until).then_some(self.next)
+impl<R: Role, F: Flooding<R>> Wrap<R> for Paced<F> {
+    fn input(&mut self, now: Time, input: Input<R>, own: &mut Vec<Output<R>>) -> Option<Input<R>> {
+        self.flood.input(now, input, own)
     }
 
-    fn step(&mut self) {
-        self.next = self.next.saturating_add_ns(self.period_ns.max(1));
+    fn output(&mut self, now: Time, output: Output<R>, outputs: &mut Vec<Output<R>>) {
+        self.flood.output(now, output, outputs);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        Some(self.next).filter(|next| *next < self.interval.until)
+    }
+
+    fn deadline(&mut self, now: Time, own: &mut Vec<Output<R>>) {
+        self.next = self.next.saturating_add_ns(self.period_ns);
+        let messages = self.flood.messages(now).into_iter();
+        own.extend(messages.map(|message| Output::Send {
+            to: self.peers.clone(),
+            message,
+            priority: F::PRIORITY,
+        }));
     }
 }
 

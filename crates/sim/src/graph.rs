@@ -67,7 +67,6 @@ impl Graph {
                 let ends = draw::permutations(nodes, degree / 2, seed);
                 Graph::from_edges(nodes, ends)
             }
-            Kind::Grid {} => Graph::grid(nodes),
             Kind::Complete {} => {
                 let row = |from: u32| (from + 1..nodes).map(move |to| (from, to));
                 Graph::from_edges(nodes, (0..nodes).flat_map(row).collect())

@@ -71,7 +71,7 @@ pub(crate) use work::{HornWork, NodeProduct, NodeWork};
 
 use crate::graph::GraphError;
 use crate::run::Stopped;
-use crate::scenario::CostsError;
+use crate::scenario::{CostsError, NoNode};
 use crate::world::WorldError;
 use alphorn_proto::horn::ConfigError;
 use alphorn_proto::slot::TimingError;
@@ -178,15 +178,8 @@ pub enum HornError {
     #[error("fault early_collection: needs protocol.selection = \"rank\"")]
     EarlyTicket,
     /// A share of the nodes that is none.
-    #[error("fault {fault}: {share_pct} % of {nodes} nodes are none")]
-    NoNode {
-        /// The fault.
-        fault: &'static str,
-        /// The share.
-        share_pct: u32,
-        /// Nodes of the run.
-        nodes: u32,
-    },
+    #[error(transparent)]
+    NoNode(#[from] NoNode),
     /// Nobody is left to be attacked.
     #[error("fault {fault}: all {nodes} nodes are its own")]
     NoHonest {

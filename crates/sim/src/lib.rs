@@ -21,6 +21,7 @@
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
 //! | [`tree`] | votes gathered up a tree, to compare with two layers |
+//! | `voters` | which validators vote, and on which nodes they are |
 //! | `windows` | the events that wait: windows of the least latency, node by node |
 //! | [`world`] | all nodes under one virtual clock, in spans of a thread each |
 //!
@@ -55,6 +56,7 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod tree;
+mod voters;
 mod windows;
 pub mod world;
 

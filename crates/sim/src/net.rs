@@ -18,7 +18,7 @@ mod queue;
 mod tests;
 mod window;
 
-pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
+pub(crate) use loads::{LOAD_BIN_NS, Load, Loads, share};
 pub(crate) use parts::{BIN_NS, Cut, Direction, Hot, Next, Outgoing, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
 pub(crate) use queue::PRIORITIES;

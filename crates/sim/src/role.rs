@@ -9,12 +9,10 @@
 //! | [`caster`] | the state machine of broadcasts in coded pieces, and what its jobs cost |
 //! | [`coded`] | a payload in coded pieces |
 //! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
-//! | [`ideal`] | a code that counts, to compare with |
 
 pub(crate) mod caster;
 pub(crate) mod coded;
 pub(crate) mod flood;
-pub(crate) mod ideal;
 
 use crate::gossip::Peers;
 use alphorn_proto::Peer;
@@ -150,7 +148,8 @@ pub enum Output<R: Role> {
         /// What the scheduler must know. Not in place: outputs are moved, and most of them are no jobs.
         request: Box<Request<R::Work>>,
     },
-    /// It worked itself, for so long: the processor that handles messages is busy then.
+    /// It worked itself, for so long: the processor that handles messages is busy then, and what the node sends
+    /// next leaves when it is not any more.
     Spend {
         /// Nanoseconds of one core at the cost table's speed.
         cost_ns: u64,

@@ -15,7 +15,7 @@ use crate::graph::{Graph, GraphError};
 use crate::report::{Bounds, Frame, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role};
-use crate::scenario::{CostsError, Mode, Protocol, Scenario, Stop, TraceLevel};
+use crate::scenario::{CostsError, Mode, NoNode, Protocol, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
@@ -115,6 +115,9 @@ pub enum RunError {
         /// The bound.
         max: u32,
     },
+    /// A fault that no node has.
+    #[error(transparent)]
+    NoNode(#[from] NoNode),
     /// A fault that nodes of this protocol cannot have.
     #[error("fault {fault} does not exist for protocol {protocol}")]
     Unfit {
@@ -243,7 +246,7 @@ where
     let (items, laws) = nodes.setup.items(scenario);
     let bounds = bounds(scenario, &nodes, &laws);
     let setup = &nodes.setup;
-    let mut ledger = Ledger::new(items, laws, setup.honest.clone(), setup.counted.clone());
+    let mut ledger = Ledger::new(items, laws, setup.honest.clone());
     match scenario.sim.stop {
         Stop::Quiescence | Stop::TimeMs(_) | Stop::Events(_) => {}
         Stop::AllDelivered => ledger.end_after(100),
@@ -257,8 +260,7 @@ where
         let bytes = published.bytes;
         world.command(at, published.source, Publish { item, bytes });
     }
-    let horizon_ns = setup.horizon_ns(scenario, &items);
-    faults::apply(scenario, setup, horizon_ns, nodes.chunks, &mut world)?;
+    faults::apply(scenario, setup, nodes.chunks, &mut world)?;
     if nodes.learn {
         world.connect();
     }
@@ -323,6 +325,7 @@ where
         let pause = step(world, stop, until, observe)?;
         let (deliveries, deliveries_max) = look(world)?;
         if pause != Pause::Events {
+            world.count_running();
             return Ok(pause);
         }
         let progress = Progress {
@@ -405,7 +408,7 @@ where
         }
     };
     let nodes = (0..scenario.sim.nodes).map(record).collect();
-    let frame = Frame::run(world.now().as_nanos());
+    let frame = Frame::run(world.busy_until_ns());
     let classes = scenario.class_names();
     Outcome {
         payload_bytes: scenario.traffic.bytes * u64::from(scenario.traffic.count),

@@ -9,13 +9,13 @@ mod drawn;
 mod overrides;
 mod parts;
 
-pub use drawn::CostsError;
+pub use drawn::{CostsError, NoNode};
 pub(crate) use drawn::{Place, ordered};
 pub use overrides::{Override, parse_override};
 pub use parts::{
-    Broadcast, Burst, Class, Coding, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph,
-    Grid, Horn, Latency, Link, Mode, Output, Post, Protocol, Restart, Seeds, Sim, SourcePrivacy,
-    Stop, Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink, Way,
+    Broadcast, Burst, Class, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph, Grid, Horn,
+    Latency, Link, Mode, Output, Post, Protocol, Restart, Seeds, Sim, SourcePrivacy, Stop,
+    Strategy, TraceLevel, Traffic, Transport, Uplink, Way,
 };
 
 use serde::{Deserialize, Serialize};

@@ -27,7 +27,7 @@ pub use run::{TreeRun, run};
 
 use crate::graph::GraphError;
 use crate::run::Stopped;
-use crate::scenario::CostsError;
+use crate::scenario::{CostsError, NoNode};
 use crate::world::WorldError;
 
 /// Why a tree cannot be run.
@@ -54,6 +54,9 @@ pub enum TreeError {
         /// Its name.
         fault: &'static str,
     },
+    /// A fault that no node has.
+    #[error(transparent)]
+    NoNode(#[from] NoNode),
     /// The graph cannot be made.
     #[error(transparent)]
     Graph(#[from] GraphError),

@@ -565,4 +565,13 @@ impl Windows {
         }
         later
     }
+
+    /// How many events wait in a window that is not open: once they are `enough`, no further ones are counted.
+    pub(crate) fn waiting(&self, window: u64, enough: u64) -> u64 {
+        let later = self.later.get(&window).map_or(0, Vec::len) as u64;
+        let in_ring = window.wrapping_sub(self.window) < RING;
+        let bucket = self.ring[(window % RING) as usize];
+        let bucket = if in_ring { bucket } else { NONE };
+        later + self.pool.count(bucket, enough.saturating_sub(later))
+    }
 }

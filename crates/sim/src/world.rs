@@ -7,9 +7,11 @@
 //! a witness sees, is in the order of time between the windows; so a run is the same whatever the number of
 //! spans.
 
+mod account;
 mod change;
 mod effects;
 pub(crate) mod follow;
+mod held;
 mod seen;
 mod span;
 #[cfg(test)]
@@ -23,7 +25,7 @@ pub(crate) use trace::{node_name, signed};
 pub use witness::Witness;
 
 use crate::charge::{Processor, kind as charge};
-use crate::net::{Balance, Load, Net, NetConfig, Tally, event as net};
+use crate::net::{Net, NetConfig, Tally, event as net};
 use crate::role::{Input, Role, Wire};
 use crate::windows::ARG_MAX;
 use alphorn_proto::Peer;
@@ -40,12 +42,15 @@ mod kind {
     pub(super) const TIMER: u8 = OTHERS_STILL;
     /// A command; its number.
     pub(super) const COMMAND: u8 = OTHERS_STILL + 1;
+    /// What its node held back can leave; nothing beside it.
+    pub(super) const HELD: u8 = OTHERS_STILL + 2;
 }
 
 // No own event has the kind of those that come from another node.
-const _: () = assert!(kind::COMMAND < net::ARRIVAL);
+const _: () = assert!(kind::HELD < net::ARRIVAL);
 
-/// Threads share a window if the one before it had so many events: waking one takes as long as some hundred.
+/// Threads share a window if the one before it had so many events, or this one begins with so many: waking one takes as
+/// long as some hundred.
 const EVENTS_SHARED: u64 = 512;
 
 /// Bounds of a run.
@@ -251,30 +256,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         self.spans.iter().map(|span| &span.net)
     }
 
-    /// What each class carried and computed, by the number of a bin.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = (u64, u16, Load)> {
-        let mut all = self.spans[0].net.loads.clone();
-        for net in self.nets().skip(1) {
-            all.add(&net.loads);
-        }
-        all.into_iter()
-    }
-
-    /// What became of the bytes.
-    pub fn balance(&self) -> Balance {
-        let mut all = Balance::default();
-        for net in self.nets() {
-            all += net.balance;
-        }
-        all
-    }
-
-    /// Bytes that wait in uplinks, and those on the wire.
-    pub(crate) fn bytes_on_the_way(&self) -> (u64, u64) {
-        let waiting = self.nets().map(Net::waiting_bytes).sum();
-        (waiting, self.balance().flying())
-    }
-
     /// Messages and receipts on the way.
     #[cfg(test)]
     pub(crate) fn flights_count(&self) -> usize {
@@ -445,7 +426,10 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 span.go(u64::MAX);
             }
         };
-        match self.is_busy {
+        // A phase begins at all nodes at once, after a silence.
+        let waiting = |span: &Span<R>| span.queue.waiting(window, EVENTS_SHARED);
+        let is_busy = self.is_busy || self.spans.iter().map(waiting).sum::<u64>() >= EVENTS_SHARED;
+        match is_busy {
             true => self.spans.par_iter_mut().for_each(all),
             false => self.spans.iter_mut().for_each(all),
         }

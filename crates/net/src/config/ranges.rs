@@ -181,6 +181,12 @@ impl Config {
                 1 << 40,
             ),
             (
+                "frames_per_s_max",
+                limits.frames_per_s_max.into(),
+                1,
+                1 << 20,
+            ),
+            (
                 "requests_per_s_max",
                 limits.requests_per_s_max.into(),
                 1,

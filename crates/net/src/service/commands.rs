@@ -23,6 +23,7 @@ impl Service {
         for command in batch.control {
             self.on_command(command);
         }
+        self.renew_rates();
         for (token, verdict) in batch.verdicts {
             self.on_verdict(token, verdict);
         }
@@ -39,18 +40,13 @@ impl Service {
                 if self.topics.remove(&topic) {
                     let gossip = &mut self.swarm.behaviour_mut().gossip;
                     gossip.unsubscribe(&gossip::ident(topic));
-                    self.renew_rates();
+                    self.topics_changed = true;
                 }
             }
             Command::Request(peer, question) => self.on_request(peer, question),
             Command::Report { peer, points } => {
                 if let Some(id) = self.ids.get(&peer).copied() {
                     self.hold_against(id, points);
-                }
-            }
-            Command::Ban(peer) => {
-                if let Some(id) = self.ids.get(&peer).copied() {
-                    self.ban(id);
                 }
             }
             Command::Block(id, blocked) => self.block(id.0, blocked),
@@ -61,11 +57,7 @@ impl Service {
     fn on_subscribe(&mut self, topic: TopicName) {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         match gossip::subscribe(gossip, topic) {
-            Ok(()) => {
-                if self.topics.insert(topic) {
-                    self.renew_rates();
-                }
-            }
+            Ok(()) => self.topics_changed |= self.topics.insert(topic),
             // The handle lets in the topics that the filter lets in.
             Err(_) => self.shared.counters.dropped(DropReason::Malformed),
         }

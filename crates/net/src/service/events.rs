@@ -1,13 +1,11 @@
 //! What the swarm tells.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use libp2p::core::ConnectedPoint;
 use libp2p::gossipsub::{self, Message, MessageAcceptance, MessageId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{PeerId, identify, ping};
-use sha2::{Digest, Sha256};
 
 use super::{BehaviourEvent, Connected, SETTLED_TIME, Service, network_name};
 use crate::address::socket_of;
@@ -151,7 +149,7 @@ impl Service {
         let Some(connected) = self.peers.get_mut(&id) else {
             return;
         };
-        // Peers say it again every few minutes; it is told once.
+        // Peers say it again every few minutes; the first time counts.
         if connected.client.is_some() {
             return;
         }
@@ -160,12 +158,7 @@ impl Service {
             .bytes()
             .filter(|b| (0x20..0x7f).contains(b));
         let client: String = printable.take(AGENT_BYTES_MAX).map(char::from).collect();
-        let client: Arc<str> = client.into();
-        connected.client = Some(Arc::clone(&client));
-        let peer = connected.peer;
-        self.shared
-            .inbox
-            .push_control(Event::Client { peer, client });
+        connected.client = Some(client.into());
     }
 
     fn on_message(&mut self, source: PeerId, id: MessageId, message: Message) {
@@ -180,15 +173,12 @@ impl Service {
         match self.admit(source, &id, topic, message.data.len()) {
             Ok((peer, token, arrival)) => {
                 self.swarm.behaviour_mut().gossip.carried(&source);
-                let digest = Sha256::digest(&message.data).into();
                 let dropped = self.shared.inbox.push_message(event::Message {
                     peer,
-                    topic: message.topic.into_string().into(),
-                    parsed: topic,
+                    topic,
                     token,
                     arrival,
                     data: message.data.into(),
-                    digest,
                 });
                 for dropped in dropped {
                     self.shared.gave_way(dropped);

@@ -35,15 +35,13 @@ async fn only_accepted_messages_go_on_and_rejected_ones_count_against_their_brin
         assert_eq!(sent, Ok(()));
         let message = b.message().await;
         assert_eq!(*message.data, [value; 100]);
-        assert_eq!(&*message.topic, VOTES);
+        assert_eq!(message.topic.to_string(), VOTES);
         assert_eq!(b.handle.verdict(message.token, verdict), Ok(()));
         // The second one does nothing.
         assert_eq!(b.handle.verdict(message.token, Verdict::Reject), Ok(()));
     }
     let message = c.message().await;
     assert_eq!(*message.data, [3; 100]);
-    // `openssl dgst -sha256` of a hundred bytes of 3.
-    assert_eq!(message.digest[..4], [0xaf, 0x46, 0x3d, 0xc9]);
     assert!(c.no_message_for(Duration::from_millis(300)).await);
     let id = a.handle.id();
     b.until("a penalty of 20", |status| {

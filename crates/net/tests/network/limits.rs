@@ -198,10 +198,10 @@ async fn a_stopped_network_ends_its_events_and_refuses_everything() {
     })
     .await;
     let started = Instant::now();
-    while handle.ban(peer).is_ok() && started.elapsed() < Duration::from_secs(5) {
+    while handle.report(peer, 1).is_ok() && started.elapsed() < Duration::from_secs(5) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(handle.ban(peer), Err(alphorn_net::Refused::Closed));
+    assert_eq!(handle.report(peer, 1), Err(alphorn_net::Refused::Closed));
     b.handle.shutdown();
     while b.events.recv().await.is_some() {}
 }

@@ -10,6 +10,7 @@ use alphorn_proto::wire::{Checkpoint, Header};
 use alphorn_types::{Bitfield, Slot, Time, Validator};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 /// An interface, and what would be the loop.
 struct Rig {
@@ -384,16 +385,30 @@ fn the_root_leads_to_the_page() {
 #[test]
 fn a_body_that_does_not_come_is_given_up() {
     let rig = rig();
-    let mut stream = TcpStream::connect(rig.address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    // The heads are of a body of nine bytes, of which none comes.
+    let open = |path: &str, token: &str| {
+        let mut stream = TcpStream::connect(rig.address).unwrap();
+        let wait = Duration::from_secs(60);
+        stream.set_read_timeout(Some(wait)).unwrap();
+        let head = format!("POST {path} HTTP/1.0\r\n{token}Content-Length: 9\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
     let token = "Authorization: Bearer secret\r\n";
-    let head = format!("POST /alphorn/v0/admin/peers HTTP/1.0\r\n{token}Content-Length: 9\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
+    let paths = ["/alphorn/v0/admin/peers", "/alphorn/v0/votes"];
+    let streams = paths.map(|path| open(path, token));
+    // Who has no token is told so, and nothing of a body is waited for.
+    let began = Instant::now();
     let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("HTTP/1.0 408"), "{text}");
+    let mut without = open("/alphorn/v0/votes", "");
+    without.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 401"), "{text}");
+    assert!(began.elapsed() < HANDLER_TIME_MAX, "{text}");
+    for mut stream in streams {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.0 408"), "{text}");
+    }
 }
 
 /// What a stream gave until it has `end`.

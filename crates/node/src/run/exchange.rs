@@ -6,6 +6,7 @@ use crate::blocks::Stored;
 use crate::clock::Source;
 use crate::sync::{self, Answer, BLOCKS_BY_RANGE, BLOCKS_BY_ROOT, Question, STATUS, Status};
 use crate::telemetry::Event;
+use alphorn_net::{CODE_BUSY, Handle};
 use alphorn_proto::horn::fetch::Missing;
 use alphorn_proto::wire::{Header, Root, Topic};
 use alphorn_proto::{Input, Peer, Token};
@@ -17,6 +18,14 @@ const BAD_ANSWER: u32 = 10;
 /// How often the loop looks for blocks that messages wait for: a flood of messages does not have it
 /// look after each of them.
 const FETCH_EVERY_NS: u64 = 5_000_000;
+
+/// Answers a question. Where there is no room for the answer it says so, and the asker turns to somebody
+/// else at once.
+fn respond(net: &Handle, channel: u64, answer: Result<Vec<Bytes>, u8>) {
+    if net.respond(channel, answer).is_err() {
+        let _ = net.respond(channel, Err(CODE_BUSY));
+    }
+}
 
 impl<C: Source> Node<C> {
     /// Asks the next peer, if it is time.
@@ -66,8 +75,7 @@ impl<C: Source> Node<C> {
         let wanted = match protocol {
             STATUS => {
                 let status = Bytes::from(self.status(now).encode().as_slice());
-                let _ = net.respond(channel, Ok(vec![status]));
-                return;
+                return respond(&net, channel, Ok(vec![status]));
             }
             BLOCKS_BY_RANGE => {
                 let range = sync::decode_range(data);
@@ -76,8 +84,7 @@ impl<C: Source> Node<C> {
             BLOCKS_BY_ROOT => match Root::try_from(data) {
                 Ok(root) => {
                     let Some(header) = self.engine.horn().chain().header(&root) else {
-                        let _ = net.respond(channel, Ok(Vec::new()));
-                        return;
+                        return respond(&net, channel, Ok(Vec::new()));
                     };
                     let slot = header.slot;
                     Some(Wanted::Block { slot, root })
@@ -87,13 +94,12 @@ impl<C: Source> Node<C> {
             _ => None,
         };
         let Some(wanted) = wanted else {
-            let _ = net.respond(channel, Err(alphorn_net::CODE_BUSY));
-            return;
+            return respond(&net, channel, Err(CODE_BUSY));
         };
         let answer = move |blocks: Option<Vec<Stored>>| {
-            let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
+            let blocks = blocks.ok_or(CODE_BUSY);
             let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
-            let _ = net.respond(channel, chunks);
+            respond(&net, channel, chunks);
         };
         self.ports.archive.serve(wanted, Box::new(answer));
     }
@@ -149,7 +155,6 @@ impl<C: Source> Node<C> {
     fn feed_block(&mut self, now: Time, from: Peer, data: Bytes) {
         let token = Token(self.token_next);
         self.token_next += 1;
-        self.ports.requested.insert(token, from);
         let input = Input::Message {
             from,
             topic: Topic::Block,

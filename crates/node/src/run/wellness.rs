@@ -55,8 +55,10 @@ impl<C: Source> Node<C> {
 
     /// Whether something outside of the signer forbids to sign.
     pub(super) fn keep_hold(&mut self) {
+        self.ports.are_peers_behind = self.voices.are_behind(self.slots.slot_ns());
         self.ports.hold = match () {
             () if self.voices.are_ahead() => Some("peers are ahead of the clock"),
+            () if self.ports.are_peers_behind => Some("the clock is ahead of the peers"),
             () if self.voices.is_waiting(self.clock.monotonic_ns()) => {
                 Some("the first peer has not said where it stands")
             }
@@ -83,6 +85,7 @@ impl<C: Source> Node<C> {
             clock_wrong_ns: self.clock.wrong_ns(),
             peers_ahead_ns: self.voices.clock_ahead_ns(0),
             are_peers_ahead: self.voices.are_ahead(),
+            are_peers_behind: self.ports.are_peers_behind,
             peers: summary.peers,
             has_others: !self.known.is_empty(),
             due,

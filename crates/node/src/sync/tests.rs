@@ -53,7 +53,7 @@ fn what_is_encoded_comes_back() {
 fn an_unknown_head_is_followed_by_a_question_for_blocks() {
     let mut sync = Sync::default();
     assert_eq!(sync.poll(0, HERE), None, "nobody to ask");
-    sync.peer_up(Peer(3));
+    sync.peer_up(Peer(3), false);
     let asked = sync.poll(0, HERE).unwrap();
     assert_eq!((asked.peer, asked.name), (Peer(3), STATUS));
     assert_eq!(sync.poll(0, HERE), None, "one question at a time");
@@ -76,14 +76,14 @@ fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
         let (_, more) = sync.answer(asked.id, answer, NETWORK, standing, knows, read);
         more.unwrap()
     };
-    sync.peer_up(Peer(1));
+    sync.peer_up(Peer(1), false);
     let more = ask(sync);
     let blocks = slots
         .iter()
         .map(|slot| Arc::from(slot.to_le_bytes().as_slice()));
     let blocks = Some(blocks.collect());
     sync.answer(more.id, blocks, NETWORK, standing, knows, read);
-    sync.peer_up(Peer(1));
+    sync.peer_up(Peer(1), false);
     let (from, count) = decode_range(&ask(sync).data).unwrap();
     assert_eq!(count, BLOCKS_ASKED);
     from
@@ -113,8 +113,8 @@ fn a_long_gap_is_filled_piece_by_piece() {
 #[test]
 fn a_known_head_ends_it_and_peers_take_turns() {
     let mut sync = Sync::default();
-    sync.peer_up(Peer(3));
-    sync.peer_up(Peer(8));
+    sync.peer_up(Peer(3), false);
+    sync.peer_up(Peer(8), false);
     for (slot, peer) in [(9, 3), (9, 8), (10, 3), (11, 8), (12, 3)] {
         let here = Standing {
             slot: Slot(slot),
@@ -141,7 +141,7 @@ fn a_known_head_ends_it_and_peers_take_turns() {
 #[test]
 fn a_bad_answer_or_none_leaves_the_way_free() {
     let mut sync = Sync::default();
-    sync.peer_up(Peer(1));
+    sync.peer_up(Peer(1), false);
     let id = sync.poll(0, HERE).unwrap().id;
     let other = Status {
         network: [9; 4],
@@ -149,16 +149,16 @@ fn a_bad_answer_or_none_leaves_the_way_free() {
     };
     let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows, read);
     assert_eq!(answer, (Answer::Malformed, None));
-    sync.peer_up(Peer(2));
+    sync.peer_up(Peer(2), false);
     let id = sync.poll(0, HERE).unwrap().id;
     assert_eq!(
         sync.answer(id, None, NETWORK, HERE, knows, read),
         (Answer::Nothing, None)
     );
-    sync.peer_up(Peer(4));
+    sync.peer_up(Peer(4), false);
     assert_eq!(sync.poll(0, HERE).unwrap().peer, Peer(4));
     sync.peer_down(Peer(4));
-    sync.peer_up(Peer(5));
+    sync.peer_up(Peer(5), false);
     let refused = sync.poll(0, HERE).unwrap();
     assert_eq!(
         refused.peer,
@@ -166,7 +166,7 @@ fn a_bad_answer_or_none_leaves_the_way_free() {
         "a peer that went away is not waited for"
     );
     sync.refused(refused.id);
-    sync.peer_up(Peer(6));
+    sync.peer_up(Peer(6), false);
     assert!(sync.poll(0, HERE).is_some());
 }
 
@@ -181,7 +181,7 @@ fn missing(root: u8, peers: &[u64]) -> Missing {
 /// Peers 1 to `count` are there.
 fn among(count: u64) -> Sync {
     let mut sync = Sync::default();
-    (1..=count).for_each(|peer| sync.peer_up(Peer(peer)));
+    (1..=count).for_each(|peer| sync.peer_up(Peer(peer), false));
     sync
 }
 
@@ -348,7 +348,7 @@ fn an_endless_row_of_new_peers_keeps_no_other_from_being_asked() {
         for ms in 0..60_000 {
             if ms % 1_000 == 0 {
                 let peer = 100 + ms / 1_000;
-                sync.peer_up(Peer(peer));
+                sync.peer_up(Peer(peer), false);
                 sync.peer_down(Peer(peer - 5));
             }
             let here = Standing {
@@ -391,4 +391,41 @@ fn a_status_that_is_late_is_taken_and_its_peer_asked_for_nothing_else() {
     let (_, more) = sync.answer(slow.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
     assert_eq!(more.map(|asked| asked.peer), Some(Peer(1)));
     assert_eq!(sync.take_heard(), Some((status(20, 8), 0)));
+}
+
+/// A stranger that comes first says that it has a block that nobody knows, and gives none.
+#[test]
+fn a_stranger_that_owes_blocks_keeps_no_other_from_being_asked() {
+    let mut sync = among(1);
+    let asked = sync.poll(0, HERE).unwrap();
+    let (_, more) = sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
+    assert_eq!(more.unwrap().name, BLOCKS_BY_RANGE);
+    sync.peer_up(Peer(2), false);
+    assert_eq!(sync.poll(0, HERE), None, "one question at a time");
+    assert_eq!(sync.poll(BLOCKS_PATIENCE_NS - 1, HERE), None);
+    let next = sync.poll(BLOCKS_PATIENCE_NS, HERE).unwrap();
+    assert_eq!((next.peer, next.name), (Peer(2), STATUS));
+}
+
+/// However many strangers owe an answer, a configured peer is asked when it comes.
+#[test]
+fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
+    let mut sync = among(2 * OPEN_MAX as u64);
+    let mut now_ns = 0;
+    for _ in 0..4 * OPEN_MAX {
+        if let Some(asked) = sync.poll(now_ns, HERE) {
+            let status = chunk(status(20, 8));
+            sync.answer(asked.id, status, NETWORK, HERE, knows, read);
+        }
+        now_ns += PATIENCE_NS;
+    }
+    assert_eq!(sync.open.len(), OPEN_MAX, "no room");
+    sync.peer_up(Peer(100), true);
+    let asked = sync.poll(now_ns, HERE).unwrap();
+    assert_eq!((asked.peer, asked.name), (Peer(100), STATUS));
+    assert_eq!(sync.poll(now_ns, HERE), None);
+    // They have a bound of their own.
+    (200..300).for_each(|peer| sync.peer_up(Peer(peer), true));
+    while sync.poll(now_ns, HERE).is_some() {}
+    assert_eq!(sync.open.len(), 2 * OPEN_MAX);
 }

@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Run<W> {
     work: W,
-    /// Nanoseconds of a core in all.
-    time_ns: u64,
     /// Nanoseconds of a core that are left, as of `since_ns`.
     left_ns: u64,
     since_ns: u64,
@@ -50,8 +48,6 @@ pub(super) struct Lanes<W> {
     jobs: BTreeMap<JobId, JobId>,
     plan_generation: u32,
     armed_ns: u64,
-    /// Nanoseconds of cores that were used and are not in the tally yet.
-    spent_ns: u64,
 }
 
 impl<W: Labour> Lanes<W> {
@@ -64,7 +60,6 @@ impl<W: Labour> Lanes<W> {
             jobs: BTreeMap::new(),
             plan_generation: 0,
             armed_ns: u64::MAX,
-            spent_ns: 0,
             config,
         }
     }
@@ -121,7 +116,6 @@ impl<W: Labour> Lanes<W> {
                 return;
             };
             let ran_ns = at.now - run.begun_ns;
-            self.spent_ns += run.time_ns;
             let through = Ran::Through { ran_ns };
             let on = on_lane(lane, run.begun_ns);
             self.end(at.now, on, through, Some(run.work), done);
@@ -165,7 +159,6 @@ impl<W: Labour> Lanes<W> {
     /// A stopped job leaves its lane at once.
     fn stop(&mut self, now: u64, lane: usize, done: &mut Vec<Done<W>>) {
         if let Some(run) = self.runs[lane].take() {
-            self.spent_ns += run.time_ns - run.left_ns;
             self.end(now, on_lane(lane, run.begun_ns), Ran::Stopped, None, done);
         }
     }
@@ -174,11 +167,7 @@ impl<W: Labour> Lanes<W> {
     fn settle(&mut self, mut at: At<'_>, processor: Processor, done: &mut Vec<Done<W>>) {
         self.advance(&mut at);
         let At {
-            now,
-            node,
-            tally,
-            queue,
-            ..
+            now, node, queue, ..
         } = at;
         while let Some(output) = self.plan.poll_output() {
             match output {
@@ -193,7 +182,6 @@ impl<W: Labour> Lanes<W> {
                 Output::Stop { lane, .. } => self.stop(now, lane, done),
             }
         }
-        tally.cpu_ns += std::mem::take(&mut self.spent_ns);
         for lane in 0..self.runs.len() {
             if self.runs[lane].is_some() {
                 continue;
@@ -203,7 +191,6 @@ impl<W: Labour> Lanes<W> {
                 self.generations[lane] = self.generations[lane].wrapping_add(1);
                 self.runs[lane] = Some(Run {
                     work: start.work,
-                    time_ns,
                     left_ns: time_ns,
                     since_ns: now,
                     begun_ns: now,
@@ -271,8 +258,8 @@ impl<W: Labour> Lanes<W> {
         Share { cores, lanes }
     }
 
-    /// Counts what was done since the last change of speed.
-    fn advance(&mut self, at: &mut At<'_>) {
+    /// Counts what was done since the last change of speed, in the tally of the node and the load of its class.
+    pub(super) fn advance(&mut self, at: &mut At<'_>) {
         let now = at.now;
         let prove = self.prove_speed();
         let (mut from_ns, mut worked_ns) = (now, 0);

@@ -176,3 +176,21 @@ fn the_cores_are_never_more_than_busy() {
         );
     }
 }
+
+#[test]
+fn what_a_job_has_taken_is_counted_before_it_ends() {
+    // Two threads of two cores.
+    let mut bench = Bench::new(2, 100);
+    let mut done = Vec::new();
+    let at = bench.net.at(&mut bench.queue, 0, 0);
+    bench
+        .compute
+        .spawn(at, JobId(1), request(400 * MS), &mut done);
+    for _ in 0..2 {
+        let (net, queue) = (&mut bench.net, &mut bench.queue);
+        bench.compute.count_running(50 * MS, net, queue);
+        assert_eq!(bench.cpu_ns(), 100 * MS);
+    }
+    assert_eq!(bench.run(&[]), [(1, 200.0)]);
+    assert_eq!(bench.cpu_ns(), 400 * MS);
+}

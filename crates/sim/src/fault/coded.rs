@@ -1,6 +1,8 @@
 //! Adversaries among nodes that broadcast in pieces.
 
-use super::{Adversary, Deficient, Interval, NoPayload, Pace, Parameters, Spoil, Twin, Wrap};
+use super::{
+    Adversary, Deficient, Flooding, Interval, NoPayload, Paced, Parameters, Spoil, Twin, Wrap,
+};
 use crate::gossip::Peers;
 use crate::role::caster::FORGED;
 use crate::role::coded::Coded;
@@ -22,16 +24,13 @@ impl<C: Spoil> Adversary for Coded<C> {
         let interval = parameters.interval;
         let payload = parameters.fails_at == FailsAt::Payload;
         Some(match kind {
-            // Pieces and headers have the size of their broadcast.
-            FaultKind::InvalidFlood
-                if parameters.bytes > 0 && parameters.fails_at != FailsAt::Decoding =>
-            {
-                return None;
-            }
             FaultKind::InvalidFlood if payload && parameters.rate == 0 => {
                 Box::new(Spoiler { interval })
             }
-            FaultKind::InvalidFlood => Box::new(PieceFlood::new(self.clone_code(), parameters)),
+            FaultKind::InvalidFlood => {
+                let flood = PieceFlood::new(self.clone_code(), parameters);
+                Box::new(Paced::new(parameters, flood))
+            }
             FaultKind::FalseFeedback if parameters.rate > 0 => return None,
             FaultKind::FalseFeedback => Box::new(Liar { interval }),
             FaultKind::Grief => Box::new(Repeat {
@@ -60,8 +59,6 @@ impl<C: Spoil> Adversary for Coded<C> {
 #[derive(Clone, Debug)]
 pub(crate) struct PieceFlood<C: Spoil> {
     code: C,
-    pace: Pace,
-    peers: Peers,
     fails_at: FailsAt,
     bytes: u64,
     /// What it heard of last.
@@ -75,8 +72,6 @@ impl<C: Spoil> PieceFlood<C> {
     fn new(code: C, parameters: &Parameters) -> Self {
         PieceFlood {
             code,
-            pace: Pace::new(parameters.interval, parameters.rate),
-            peers: parameters.everyone(),
             fails_at: parameters.fails_at,
             bytes: match parameters.bytes {
                 0 => GARBAGE_BYTES,
@@ -144,13 +139,12 @@ impl<C: Spoil> Wrap<Coded<C>> for PieceFlood<C> {
         }
         Some(input)
     }
+}
 
-    fn next_deadline(&self) -> Option<Time> {
-        self.pace.next()
-    }
+impl<C: Spoil> Flooding<Coded<C>> for PieceFlood<C> {
+    const PRIORITY: u8 = Priority::Control as u8;
 
-    fn deadline(&mut self, _: Time, own: &mut Vec<Output<Coded<C>>>) {
-        self.pace.step();
+    fn messages(&mut self, _: Time) -> Vec<Message<C>> {
         let announce = self.announce.clone();
         let message = match (self.fails_at, &self.piece, announce) {
             (FailsAt::Payload, Some(piece), _) => spoiled::<C>(piece),
@@ -158,11 +152,7 @@ impl<C: Spoil> Wrap<Coded<C>> for PieceFlood<C> {
             (FailsAt::Signature, _, Some(announce)) => Some(self.forged(&announce)),
             _ => None,
         };
-        own.extend(message.map(|message| Output::Send {
-            to: self.peers.clone(),
-            message,
-            priority: Priority::Control as u8,
-        }));
+        message.into_iter().collect()
     }
 }
 

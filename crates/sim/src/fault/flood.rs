@@ -1,6 +1,6 @@
 //! Adversaries among nodes that send payloads whole.
 
-use super::{Adversary, Interval, Pace, Parameters, Wrap, send_to};
+use super::{Adversary, Flooding, Interval, Paced, Parameters, Wrap, send_to};
 use crate::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
 use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
 use crate::role::{Input, Output};
@@ -15,23 +15,25 @@ const SEEN_MAX: usize = 1 << 16;
 
 impl<S: Machine + 'static> Adversary for Flood<S> {
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
-        let peers = parameters.everyone();
         match kind {
             FaultKind::InvalidFlood if parameters.fails_at != FailsAt::Payload => None,
-            FaultKind::InvalidFlood => Some(Box::new(InvalidFlood {
-                pace: Pace::new(parameters.interval, parameters.rate),
-                peers,
-                bytes: parameters.bytes,
-                names: Names::new(parameters),
-            })),
-            FaultKind::FalseFeedback => Some(Box::new(FalseNews {
-                pace: Pace::new(parameters.interval, parameters.rate.max(1)),
-                peers,
-                names: Names::new(parameters),
-            })),
+            FaultKind::InvalidFlood => {
+                let flood = InvalidFlood {
+                    bytes: parameters.bytes,
+                    names: Names::new(parameters),
+                };
+                Some(Box::new(Paced::new(parameters, flood)))
+            }
+            FaultKind::FalseFeedback => {
+                let lies = FalseNews {
+                    interval: parameters.interval,
+                    names: Names::new(parameters),
+                };
+                Some(Box::new(Paced::new(parameters, lies)))
+            }
             FaultKind::Grief => Some(Box::new(Replay {
                 interval: parameters.interval,
-                peers,
+                peers: parameters.everyone(),
                 seen: BTreeSet::new(),
             })),
             FaultKind::Equivocate => Some(Box::new(TwoTales {
@@ -70,53 +72,48 @@ impl Names {
 /// Sends payloads that validation refuses.
 #[derive(Debug)]
 pub(crate) struct InvalidFlood {
-    pace: Pace,
-    peers: Peers,
     bytes: u64,
     names: Names,
 }
 
-impl<S: Machine> Wrap<Flood<S>> for InvalidFlood {
-    fn next_deadline(&self) -> Option<Time> {
-        self.pace.next()
-    }
+impl<S: Machine> Wrap<Flood<S>> for InvalidFlood {}
 
-    fn deadline(&mut self, _: Time, own: &mut Vec<Output<Flood<S>>>) {
-        self.pace.step();
+impl<S: Machine> Flooding<Flood<S>> for InvalidFlood {
+    const PRIORITY: u8 = Priority::Own as u8;
+
+    fn messages(&mut self, _: Time) -> Vec<FloodMessage> {
         let payload = Blob {
             bytes: self.bytes,
             valid: false,
         };
         let id = self.names.draw();
-        own.push(send(&self.peers, Message::Data { id, payload }));
+        vec![Message::Data { id, payload }]
     }
 }
 
 /// Announces what it does not have, and says of what it has never seen that it is not wanted.
 #[derive(Debug)]
 pub(crate) struct FalseNews {
-    pace: Pace,
-    peers: Peers,
+    interval: Interval,
     names: Names,
 }
 
-impl<S: Machine> Wrap<Flood<S>> for FalseNews {
-    fn next_deadline(&self) -> Option<Time> {
-        self.pace.next()
-    }
+impl<S: Machine> Flooding<Flood<S>> for FalseNews {
+    const PRIORITY: u8 = Priority::Own as u8;
 
-    fn deadline(&mut self, _: Time, own: &mut Vec<Output<Flood<S>>>) {
-        self.pace.step();
+    fn messages(&mut self, _: Time) -> Vec<FloodMessage> {
         let names = (0..NAMES).map(|_| self.names.draw()).collect();
-        if let Some(ids) = Ids::new(names) {
-            own.push(send(&self.peers, Message::IHave(ids.clone())));
-            own.push(send(&self.peers, Message::IDontWant(ids)));
-        }
+        let ids = Ids::new(names);
+        ids.map_or_else(Vec::new, |ids| {
+            vec![Message::IHave(ids.clone()), Message::IDontWant(ids)]
+        })
     }
+}
 
+impl<S: Machine> Wrap<Flood<S>> for FalseNews {
     fn output(&mut self, now: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
         // What was asked for is not sent.
-        let lies = self.pace.interval.contains(now);
+        let lies = self.interval.contains(now);
         let answer = |priority: u8| priority == Priority::Answer as u8;
         match output {
             Output::Send { priority, .. } if lies && answer(priority) => {}

@@ -9,7 +9,7 @@ mod aggregators;
 mod collectors;
 mod proposers;
 
-use super::{Adversary, Interval, NoPayload, Pace, Parameters, Wrap, send_to};
+use super::{Adversary, Flooding, Interval, NoPayload, Paced, Parameters, Wrap, send_to};
 use crate::gossip::Message;
 use crate::horn::node::HornNode;
 use crate::horn::{HornMessage, HornWork, Inner, Item, NodeProduct, NodeWork, Plan};
@@ -58,13 +58,9 @@ impl Adversary for HornNode {
                 node,
                 interval,
             }),
-            (FaultKind::InvalidFlood, FailsAt::Signature) => Box::new(ForgedBlocks {
-                pace: Pace::new(interval, parameters.rate),
-                peers: parameters.everyone(),
-                parent: None,
-                forged: 0,
-                plan,
-            }),
+            (FaultKind::InvalidFlood, FailsAt::Signature) => {
+                Box::new(Paced::new(parameters, ForgedBlocks::new(plan)))
+            }
             _ => return None,
         })
     }

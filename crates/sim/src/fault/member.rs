@@ -93,7 +93,7 @@ impl Members<'_> {
 }
 
 /// A node comes back, and knows what it knew or nothing.
-pub(crate) fn up(node: u32, restart: Restart) -> Change {
+fn up(node: u32, restart: Restart) -> Change {
     match restart {
         Restart::Warm => Change::Up(node),
         Restart::Cold => Change::UpAnew(node),

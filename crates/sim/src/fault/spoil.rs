@@ -1,7 +1,6 @@
 //! How the pieces and the commitments of each code are made false.
 
 use crate::latency::mix;
-use crate::role::ideal::Ideal;
 use alphorn_proto::rlnc::{
     Coding, Hash, Header, Model16, ModelRs, Published, Ristretto, Rs, Scalar,
 };
@@ -41,18 +40,6 @@ impl Spoil for ModelRs {
     fn spoil(piece: &Self::Piece) -> Self::Piece {
         let mut piece = *piece;
         piece.index ^= 1;
-        piece.valid = false;
-        piece
-    }
-
-    fn no_payload(&self, published: Published<Self>) -> Published<Self> {
-        with_root(published)
-    }
-}
-
-impl Spoil for Ideal {
-    fn spoil(piece: &Self::Piece) -> Self::Piece {
-        let mut piece = *piece;
         piece.valid = false;
         piece
     }
@@ -192,7 +179,6 @@ mod tests {
         use alphorn_exec::Backend;
         use alphorn_proto::rlnc::Generators;
         cheats(&Model16::new(1 << 16), Cut::rlnc(8));
-        cheats(&Ideal::new(1 << 16), Cut::rlnc(8));
         cheats(&Rs::new(1 << 16), Cut::rs(8));
         cheats(&ModelRs::new(1 << 16), Cut::rs(8));
         let generators = Generators::new(Backend::Portable, 64);

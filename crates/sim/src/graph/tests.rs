@@ -57,7 +57,7 @@ fn every_kind_has_its_degrees() {
     assert!(is_connected(&permutations));
     let complete = graph(20, "kind = \"complete\"", 1);
     assert_eq!(degrees(&complete), (19, 19));
-    let grid = graph(100, "kind = \"grid\"", 1);
+    let grid = Graph::grid(100).unwrap();
     assert_eq!(degrees(&grid), (18, 18));
 }
 

@@ -13,6 +13,7 @@ use super::work::Bench;
 use crate::gossip;
 use crate::latency::mix;
 use crate::scenario::{self, Way};
+use crate::voters::Voters;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::selection;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, Store, committee};
@@ -20,7 +21,7 @@ use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Context, WireFormat, digest};
 use alphorn_scheme::model::{CostTable, Model, ModelSigners};
 use alphorn_scheme::{Bytes, Ctx, Scheme as _};
-use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Time, Unit, Validator};
+use alphorn_types::{Assignment, Epoch, Slot, Time, Unit, Validator};
 use std::sync::Arc;
 
 /// What is drawn from the seed.
@@ -88,7 +89,7 @@ pub(crate) struct Plan {
     /// Number of nodes.
     pub nodes: u32,
     table: CostTable,
-    voters: Bitfield,
+    voters: Voters,
     seed: u64,
 }
 
@@ -121,6 +122,7 @@ impl Plan {
             let value = horn.slots;
             return Err(HornError::Slots { value, max });
         }
+        let (nodes, ppm) = (scenario.sim.nodes, horn.participation_ppm);
         let mut plan = Plan {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
@@ -141,18 +143,12 @@ impl Plan {
                 validate: false,
                 ..gossip::Config::default()
             }),
-            nodes: scenario.sim.nodes,
+            nodes,
             table,
             info,
-            voters: Bitfield::new(layout.validators() as usize),
+            voters: Voters::draw(layout.validators(), nodes, ppm, [seed, draw::VOTER]),
             seed,
         };
-        for validator in 0..layout.validators() {
-            let draw = mix([seed, draw::VOTER, validator.into(), 0]) % 1_000_000;
-            if draw < u64::from(horn.participation_ppm) {
-                plan.voters.set(validator as usize);
-            }
-        }
         if slot > Slot(0) {
             plan.before = Some(plan.block_before(horn, &chain));
         }
@@ -305,26 +301,22 @@ impl Plan {
 
     /// The validators of a node.
     pub(crate) fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
-        (node..self.config.layout.validators()).step_by(self.nodes as usize)
+        self.voters.hosted(node)
     }
 
     /// Validators of these nodes do not vote: what its own node never sends is not cast.
     pub(super) fn silence(&mut self, nodes: &[u32]) {
-        for node in nodes {
-            for validator in self.hosted(*node) {
-                self.voters.clear(validator as usize);
-            }
-        }
+        self.voters.silence(nodes);
     }
 
     /// Whether a validator votes.
     pub(crate) fn votes(&self, validator: u32) -> bool {
-        self.voters.get(validator as usize)
+        self.voters.has(validator)
     }
 
     /// How many vote.
     pub(crate) fn votes_count(&self) -> u64 {
-        self.voters.count_ones() as u64
+        self.voters.count()
     }
 
     /// The slot whose block is to carry the votes of a slot.
@@ -430,6 +422,11 @@ impl Plan {
     /// Whether a validator that stands in several aggregates of a level counts once in what they make.
     pub(crate) fn merges_by_union(&self, level: u8) -> bool {
         self.info.overlap(level) == alphorn_scheme::Overlap::Union
+    }
+
+    /// The scheme whose costs these are.
+    pub(crate) fn scheme(&self) -> &str {
+        &self.table.scheme
     }
 
     /// What kind of figures the costs are, and of which scheme.

@@ -23,20 +23,13 @@ impl Plan {
             return Err(HornError::EarlyTicket);
         }
         let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {
-            None => fault.members(key, self.nodes),
+            None => fault.members(key, self.nodes)?,
             Some(post) => self.hosts(fault, post, key)?,
         };
         let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
-        match members.len() {
-            0 if is_attack => Err(HornError::NoNode {
-                fault: name,
-                share_pct: fault.share_pct,
-                nodes,
-            }),
-            all if is_attack && all >= nodes as usize => {
-                Err(HornError::NoHonest { fault: name, nodes })
-            }
-            _ => Ok(members),
+        match is_attack && members.len() >= nodes as usize {
+            true => Err(HornError::NoHonest { fault: name, nodes }),
+            false => Ok(members),
         }
     }
 

@@ -95,10 +95,7 @@ pub fn run(
     let (graph, roles) = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
-    let mut honest = vec![true; nodes as usize];
-    for node in faulty.iter().flatten() {
-        honest[*node as usize] = false;
-    }
+    let honest = honest(scenario, &faulty);
     let place = Place {
         graph: graph.clone(),
         latency: latency.clone(),
@@ -113,11 +110,10 @@ pub fn run(
     observe.begins();
     trace(scenario, observe.slots(), &class, &honest, &mut world);
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
-    let rate_of = |class: &u16| scenario.class[usize::from(*class)].rate(100);
     let ground = Ground {
         graph: &graph,
         latency: &latency,
-        rates: &class.iter().map(rate_of).collect::<Vec<_>>(),
+        rates: &scenario.rates_max(&class, &faulty),
     };
     let floor = Floor::of(&plan, &world.witness().last().collections, &ground);
     // Bounds count from the phase before which an honest collector publishes nothing.
@@ -142,6 +138,17 @@ pub fn run(
         bounds: floor.bounds(),
     };
     Ok(harvest.run(pause))
+}
+
+/// Which nodes follow the protocol, if these have the faults of the scenario.
+fn honest(scenario: &Scenario, faulty: &[Vec<u32>]) -> Vec<bool> {
+    let mut honest = vec![true; scenario.sim.nodes as usize];
+    for (fault, members) in scenario.fault.iter().zip(faulty) {
+        for node in members {
+            honest[*node as usize] &= fault.kind.is_honest();
+        }
+    }
+    honest
 }
 
 /// Has the slots of a run told: what the network does, and in full what a few nodes do.

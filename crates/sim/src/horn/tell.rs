@@ -178,7 +178,7 @@ impl Teller {
         let plan = self.plan.clone();
         let timing = plan.config.timing;
         let network = self.network.clone();
-        let scheme = scenario.compute.scheme.clone().into();
+        let scheme = plan.scheme().to_owned().into();
         let layout = &plan.config.layout;
         let genesis = Event::genesis(scheme, layout, timing.slot_ms(), timing.offsets_ms());
         let mut coming = vec![self.record(0, network.clone(), genesis)];

@@ -45,8 +45,6 @@ const TEXT: &str = r#"
     selection = "rank"
     vote_dissemination = "direct"
     backbone = 8
-    [traffic]
-    kind = "slot"
     [compute]
     costs = "example.json"
 "#;
@@ -290,5 +288,20 @@ fn what_cannot_be_is_named() {
     ] {
         let error = slot(&[changes], 1).unwrap_err();
         assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn slow_nodes_are_no_attackers_and_bounds_know_of_wider_links() {
+    for fault in [
+        r#"[{ kind = "slow_link", share_pct = 100, factor_pct = 200 }]"#,
+        r#"[{ kind = "slow_cpu", share_pct = 30, factor_pct = 150 }]"#,
+    ] {
+        let run = slot(&[("fault", fault)], 1).unwrap();
+        assert_eq!(run.slots[0].cast, 2048, "{fault}");
+        assert_eq!(run.slots[0].in_block, 2048, "{fault}");
+        assert_eq!(run.attackers.count_ones(), 0, "{fault}");
+        assert_eq!(run.outcome.delays_ns.len(), 96, "{fault}");
+        assert!(run.outcome.nodes.iter().all(|node| node.role != "faulty"));
     }
 }

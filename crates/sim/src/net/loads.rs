@@ -21,6 +21,14 @@ pub(crate) struct Load {
     pub(crate) cpu_ns: u64,
 }
 
+impl std::ops::AddAssign for Load {
+    fn add_assign(&mut self, more: Load) {
+        self.up += more.up;
+        self.down += more.down;
+        self.cpu_ns += more.cpu_ns;
+    }
+}
+
 /// The loads of all classes.
 #[derive(Clone, Debug)]
 pub(crate) struct Loads {
@@ -28,6 +36,8 @@ pub(crate) struct Loads {
     classes: usize,
     /// By bin, and there by class.
     bins: Vec<Load>,
+    /// When the last byte was sent or received, and the last work ended.
+    until_ns: u64,
 }
 
 impl Loads {
@@ -36,7 +46,19 @@ impl Loads {
             class,
             classes,
             bins: Vec::new(),
+            until_ns: 0,
         }
+    }
+
+    /// When the last byte was sent or received, and the last work ended: what comes later in a run are timers
+    /// that lead to nothing.
+    pub(crate) fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    /// Work that was counted where it began ends then.
+    pub(crate) fn last_until(&mut self, end_ns: u64) {
+        self.until_ns = self.until_ns.max(end_ns);
     }
 
     /// Loads by the number of their bin and by class.
@@ -48,19 +70,19 @@ impl Loads {
 
     /// Adds those of other nodes.
     pub(crate) fn add(&mut self, other: &Loads) {
+        self.last_until(other.until_ns);
         if self.bins.len() < other.bins.len() {
             self.bins.resize(other.bins.len(), Load::default());
         }
         for (load, other) in self.bins.iter_mut().zip(&other.bins) {
-            load.up += other.up;
-            load.down += other.down;
-            load.cpu_ns += other.cpu_ns;
+            *load += *other;
         }
     }
 
     /// What a node's class did at a time.
     #[inline]
     pub(crate) fn at(&mut self, now_ns: u64, node: u32) -> &mut Load {
+        self.last_until(now_ns);
         let first = (now_ns / LOAD_BIN_NS) as usize * self.classes;
         if self.bins.len() < first + self.classes {
             self.bins.resize(first + self.classes, Load::default());
@@ -76,6 +98,8 @@ impl Loads {
         } = span;
         let for_ns = until_ns - from_ns;
         tally.jobs.add(from_ns, for_ns, cpu_ns);
+        tally.cpu_ns += cpu_ns;
+        self.last_until(until_ns);
         let mut at_ns = from_ns;
         while at_ns < until_ns {
             let end_ns = until_ns.min((at_ns / LOAD_BIN_NS + 1) * LOAD_BIN_NS);
@@ -143,7 +167,7 @@ impl Peak {
 
 /// The part of an amount that lies in a part of its time.
 #[inline]
-fn share(amount: u64, part_ns: u64, of_ns: u64) -> u64 {
+pub(crate) fn share(amount: u64, part_ns: u64, of_ns: u64) -> u64 {
     (u128::from(amount) * u128::from(part_ns) / u128::from(of_ns.max(1))) as u64
 }
 
@@ -160,6 +184,7 @@ mod tests {
         // Two cores from 0.95 to 1.15 s.
         loads.work(1, 950 * MS..1150 * MS, 400 * MS, &mut tally);
         loads.at(1199 * MS, 0).down += 7;
+        assert_eq!(loads.until_ns(), 1199 * MS);
         let busy: Vec<_> = loads
             .into_iter()
             .filter(|(.., load)| *load != Load::default())
@@ -173,5 +198,6 @@ mod tests {
         ];
         assert_eq!(busy, expected);
         assert_eq!(tally.peak_1s_jobs_ns(), 300 * MS);
+        assert_eq!(tally.cpu_ns, 400 * MS);
     }
 }

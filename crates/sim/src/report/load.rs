@@ -5,7 +5,7 @@
 //! comes out is the load of a network in which such slots follow each other without end.
 
 use super::{Bin, NodeRecord, quantile};
-use crate::net::{BIN_NS, LOAD_BIN_NS, Load};
+use crate::net::{BIN_NS, LOAD_BIN_NS, Load, share};
 use std::collections::BTreeMap;
 
 /// The name under which all classes stand together.
@@ -31,7 +31,7 @@ pub struct ClassLoad {
     pub class: String,
     /// Its nodes.
     pub nodes: u32,
-    /// The mean over its nodes and over the time of a slot, or of the run.
+    /// The mean over its nodes and over the time of a slot, or of the run until its last byte and job.
     pub mean: Rates,
     /// Each node's busiest second, each of its rates alone: what 99 % of the nodes do not exceed. Cores are those
     /// of jobs of 20 µs and more.
@@ -65,7 +65,7 @@ pub struct Loads {
 /// The time that loads are told of.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Nanoseconds of a slot, or of the run.
+    /// Nanoseconds of a slot, or of the run until its last byte and job.
     period_ns: u64,
     /// How many are followed.
     periods: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A run without slots, of so many nanoseconds.
+    /// A run without slots, of so many nanoseconds until its last byte and its last job.
     pub(crate) fn run(ns: u64) -> Self {
         Frame {
             period_ns: ns.max(1),
@@ -129,11 +129,6 @@ impl Frame {
     }
 }
 
-/// The part of an amount.
-fn part(amount: u64, ns: u64, of_ns: u64) -> u64 {
-    (u128::from(amount) * u128::from(ns) / u128::from(of_ns.max(1))) as u64
-}
-
 /// What a node does in a second, of what so many nodes do in some time.
 fn each(load: Load, nodes: u32, ns: u64) -> Rates {
     let second = |amount: u64| {
@@ -145,12 +140,6 @@ fn each(load: Load, nodes: u32, ns: u64) -> Rates {
         down_bps: second(load.down.saturating_mul(8)),
         cores_ns: second(load.cpu_ns),
     }
-}
-
-fn add(sum: &mut Load, more: Load) {
-    sum.up += more.up;
-    sum.down += more.down;
-    sum.cpu_ns += more.cpu_ns;
 }
 
 /// The busiest seconds of some nodes: what a share of them does not exceed.
@@ -181,17 +170,17 @@ impl Loads {
         for (bin, class, load) in loads.filter(|(.., load)| *load != Load::default()) {
             for (phase, ns) in frame.parts(bin * LOAD_BIN_NS, LOAD_BIN_NS) {
                 let own = Load {
-                    up: part(load.up, ns, LOAD_BIN_NS),
-                    down: part(load.down, ns, LOAD_BIN_NS),
-                    cpu_ns: part(load.cpu_ns, ns, LOAD_BIN_NS),
+                    up: share(load.up, ns, LOAD_BIN_NS),
+                    down: share(load.down, ns, LOAD_BIN_NS),
+                    cpu_ns: share(load.cpu_ns, ns, LOAD_BIN_NS),
                 };
-                add(&mut sums[usize::from(class)][phase], own);
+                sums[usize::from(class)][phase] += own;
             }
         }
         let of = |name: &str, sums: &[Load], nodes: Vec<&NodeRecord>| {
             let count = nodes.len() as u32;
             let mut whole = Load::default();
-            sums.iter().for_each(|load| add(&mut whole, *load));
+            sums.iter().for_each(|load| whole += *load);
             let rates = |(phase, load): (usize, &Load)| {
                 let ns = frame.phase_ns(phase) * frame.periods;
                 (frame.phases[phase].0.clone(), each(*load, count, ns))
@@ -209,7 +198,7 @@ impl Loads {
         for own in &sums {
             all.iter_mut()
                 .zip(own)
-                .for_each(|(sum, load)| add(sum, *load));
+                .for_each(|(sum, load)| *sum += *load);
         }
         let mut told = vec![of(ALL, &all, nodes.iter().collect())];
         for (class, (name, sums)) in classes.iter().zip(&sums).enumerate() {
@@ -232,7 +221,7 @@ fn sent(frame: &Frame, series: &[Bin]) -> Vec<KindSent> {
     let mut sums: BTreeMap<(usize, &'static str), u64> = BTreeMap::new();
     for bin in series {
         for (phase, ns) in frame.parts(bin.from_ns, BIN_NS) {
-            *sums.entry((phase, bin.kind)).or_default() += part(bin.bytes, ns, BIN_NS);
+            *sums.entry((phase, bin.kind)).or_default() += share(bin.bytes, ns, BIN_NS);
         }
     }
     let sent = sums.into_iter().map(|((phase, kind), bytes)| KindSent {

@@ -67,11 +67,14 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
 }
 
 fn genesis(scenario: &Scenario) -> Record {
+    // Without a table of its costs no scheme is run.
+    let scheme = scenario.costs().ok().flatten();
+    let scheme = scheme.map_or_else(|| "model".to_owned(), |table| table.scheme);
     Record {
         t: 0,
         n: scenario.name.clone().into(),
         event: Event::Genesis {
-            scheme: scenario.compute.scheme.clone().into(),
+            scheme: scheme.into(),
             validators: 0,
             committees: 0,
             subs: 0,
@@ -100,7 +103,7 @@ mod tests {
     fn scenario(level: &str) -> Scenario {
         let text = "name = \"t\"\nschema = 1\n[sim]\nnodes = 3\n[[class]]\nname = \"full\"\nshare_pct = 100\n\
                     down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n[graph]\nkind = \"complete\"\n\
-                    [[fault]]\nkind = \"slow_cpu\"\nshare_pct = 50\nfrom_ms = 1\nuntil_ms = 2\n";
+                    [[fault]]\nkind = \"slow_cpu\"\nshare_pct = 50\nfactor_pct = 200\nfrom_ms = 1\nuntil_ms = 2\n";
         let text = format!("{text}[output]\ntrace = \"{level}\"\n");
         Scenario::parse(&text, &[]).unwrap()
     }

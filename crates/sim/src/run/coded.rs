@@ -9,8 +9,7 @@ use crate::report::Outcome;
 use crate::role::caster::Coder;
 use crate::role::coded::{Coded, Payloads};
 use crate::role::flood::TooManyPeers;
-use crate::role::ideal::Ideal;
-use crate::scenario::{Broadcast, Coding, Latency, Mode, Scenario, SourcePrivacy, Strategy};
+use crate::scenario::{Broadcast, Latency, Mode, Scenario, SourcePrivacy, Strategy};
 use alphorn_exec::Backend;
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
@@ -41,11 +40,9 @@ pub(super) fn run(
         let max = u64::from(max);
         return Err(RunError::Payload { value: bytes, max });
     };
-    let is_ideal = broadcast.coding == Coding::Ideal;
     match (broadcast.strategy, scenario.sim.mode) {
         (Strategy::Rs, Mode::Rank) => go(scenario, broadcast, seed, ModelRs::new(len), observe),
         (Strategy::Rs, Mode::Bytes) => go(scenario, broadcast, seed, Rs::new(len), observe),
-        (_, Mode::Rank) if is_ideal => go(scenario, broadcast, seed, Ideal::new(len), observe),
         (_, Mode::Rank) => go(scenario, broadcast, seed, Model16::new(len), observe),
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;

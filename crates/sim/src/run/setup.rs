@@ -7,16 +7,13 @@ use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
 use crate::role::{Role, Wire};
-use crate::scenario::{Fault, FaultKind, Place, Scenario, ordered};
+use crate::scenario::{Fault, FaultKind, NoNode, Place, Scenario, ordered};
 use crate::world::WorldConfig;
 use alphorn_scheme::Op;
 use std::sync::Arc;
 
 const FAULT: u64 = 11;
 const SOURCE: u64 = 12;
-/// Nodes of a class with churn come and go until so long after the last publication, nanoseconds.
-const CHURN_AFTER_NS: u64 = 60_000_000_000;
-
 /// No part of a payload for so long is the end: longer than any of the protocols waits before it asks
 /// again.
 const QUIET_NS: u64 = 120_000_000_000;
@@ -40,8 +37,6 @@ pub(super) struct Setup {
     pub(super) faulty: Vec<Vec<u32>>,
     /// Nodes that are held to the rules.
     pub(super) honest: Vec<bool>,
-    /// Honest nodes that are always up.
-    pub(super) counted: Vec<bool>,
     /// Source of each payload.
     pub(super) sources: Vec<u32>,
 }
@@ -50,12 +45,6 @@ pub(super) struct Setup {
 fn is_source_fault(kind: FaultKind) -> bool {
     use FaultKind::{Equivocate, NonCodewordSource, RankDeficientSource};
     matches!(kind, NonCodewordSource | RankDeficientSource | Equivocate)
-}
-
-/// Whether nodes with this fault still follow the protocol, only in worse conditions.
-fn is_honest(kind: FaultKind) -> bool {
-    use FaultKind::{SlowCpu, SlowLink};
-    matches!(kind, SlowCpu | SlowLink | FaultKind::Partition)
 }
 
 impl Setup {
@@ -68,42 +57,27 @@ impl Setup {
         let nodes = scenario.sim.nodes;
         let class = scenario.classes(seed);
         let members = |(index, fault): (u64, &Fault)| {
-            let mut members = fault.members([seed, FAULT, index], nodes);
+            let mut members = fault.members([seed, FAULT, index], nodes)?;
             if fault.nodes.is_empty() {
                 members.sort_unstable();
             }
-            members
+            Ok(members)
         };
-        let faulty: Vec<Vec<u32>> = (0..).zip(&scenario.fault).map(members).collect();
+        let faulty = (0..).zip(&scenario.fault).map(members);
+        let faulty: Vec<Vec<u32>> = faulty.collect::<Result<_, NoNode>>()?;
         let mut fault = vec![None; nodes as usize];
         let mut honest = vec![true; nodes as usize];
         for (spec, members) in scenario.fault.iter().zip(&faulty) {
             // An eclipse is what its nodes do to all others; a partition is nobody's fault.
             for &node in members {
                 fault[node as usize] = Some(spec.kind);
-                honest[node as usize] &= is_honest(spec.kind);
+                honest[node as usize] &= spec.kind.is_honest();
             }
         }
-        let churns = |node: usize| scenario.class[usize::from(class[node])].up_mean_s > 0;
-        let counted = (0..nodes as usize).map(|node| honest[node] && !churns(node));
-        let counted: Vec<bool> = counted.collect();
-        let sources = sources(scenario, seed, &class, &counted, &faulty)?;
+        let sources = sources(scenario, seed, &class, &honest, &faulty)?;
         let regions = Latency::regions_of(&scenario.latency, seed, nodes);
         let graph = graph(&sources)?;
-        let mut rates: Vec<Rate> = class
-            .iter()
-            .map(|&class| rate(scenario, class, 100))
-            .collect();
-        for (spec, members) in scenario.fault.iter().zip(&faulty) {
-            if spec.kind == FaultKind::SlowLink {
-                for &node in members {
-                    let slow = rate(scenario, class[node as usize], spec.factor_pct.into());
-                    let rate = &mut rates[node as usize];
-                    rate.up_bps = rate.up_bps.max(slow.up_bps);
-                    rate.down_bps = rate.down_bps.max(slow.down_bps);
-                }
-            }
-        }
+        let rates = scenario.rates_max(&class, &faulty);
         Ok(Setup {
             seed,
             latency: Arc::new(Latency::new(&scenario.latency, regions)),
@@ -113,7 +87,6 @@ impl Setup {
             fault,
             faulty,
             honest,
-            counted,
             sources,
         })
     }
@@ -169,13 +142,6 @@ impl Setup {
         (self.graph.ends() as u64).div_ceil(u64::from(self.graph.nodes()))
     }
 
-    /// Until when nodes with churn come and go.
-    pub(super) fn horizon_ns(&self, scenario: &Scenario, items: &[Item]) -> u64 {
-        let last_ns = items.last().map_or(0, |item| item.published_ns);
-        let most_ns = scenario.sim.sim_time_max_ms * 1_000_000;
-        (last_ns + CHURN_AFTER_NS).min(most_ns)
-    }
-
     /// Network, processors and bounds of a run on so many threads.
     pub(super) fn world<R: Role>(&self, scenario: &Scenario, threads: usize) -> WorldConfig {
         let place = Place {
@@ -191,18 +157,13 @@ impl Setup {
     }
 }
 
-/// A part of the bandwidth of a class.
-fn rate(scenario: &Scenario, class: u16, percent: u64) -> Rate {
-    scenario.class[usize::from(class)].rate(percent)
-}
-
-/// The source of each payload: nodes that are up and honest, in a drawn order; or those whose fault is
+/// The source of each payload: honest nodes, in a drawn order; or those whose fault is
 /// one of sources.
 fn sources(
     scenario: &Scenario,
     seed: u64,
     class: &[u16],
-    counted: &[bool],
+    honest: &[bool],
     faulty: &[Vec<u32>],
 ) -> Result<Vec<u32>, RunError> {
     let wanted = scenario.traffic.source_class.as_ref();
@@ -215,7 +176,7 @@ fn sources(
     let mut candidates: Vec<u32> = meant.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
     if candidates.is_empty() {
         candidates = (0..scenario.sim.nodes)
-            .filter(|&node| counted[node as usize])
+            .filter(|&node| honest[node as usize])
             .collect();
     }
     let order = ordered(candidates.into_iter().filter(has_class), [seed, SOURCE, 0]);

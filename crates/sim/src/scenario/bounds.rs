@@ -3,9 +3,7 @@
 mod fault;
 mod unread;
 
-use super::parts::{
-    Broadcast, Gossip, Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind, Way,
-};
+use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Way};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
@@ -119,7 +117,7 @@ fn graph(scenario: &Scenario) -> Checked {
         }
         // Everybody with everybody has a square of edges.
         Graph::Complete {} => range("sim.nodes", scenario.sim.nodes, 2, 4096)?,
-        Graph::Grid {} | Graph::File { .. } => {}
+        Graph::File { .. } => {}
     }
     match &scenario.latency {
         Latency::Constant { ms, jitter_pct } => {
@@ -197,16 +195,6 @@ fn classes(scenario: &Scenario) -> Checked {
         range(&key("up_mbps"), class.up_mbps, 1, MBPS_MAX)?;
         range(&key("cores"), class.cores, 1, 1024)?;
         range(&key("cpu_factor_pct"), class.cpu_factor_pct, 1, 100_000)?;
-        range(&key("up_mean_s"), class.up_mean_s, 0, 1_000_000)?;
-        range(&key("down_mean_s"), class.down_mean_s, 0, 1_000_000)?;
-        if (class.up_mean_s == 0) != (class.down_mean_s == 0) {
-            let why = "up_mean_s and down_mean_s go together";
-            return Err(invalid(&key("up_mean_s"), class.up_mean_s, why));
-        }
-        if class.up_mean_s == 0 && class.restart != Restart::Warm {
-            let why = "nodes that never go down do not come back; give up_mean_s and down_mean_s";
-            return Err(invalid(&key("restart"), "cold", why));
-        }
         shares += u64::from(class.share_pct);
     }
     range("sum of class.share_pct", shares, 100, 100)
@@ -383,12 +371,6 @@ fn traffic(scenario: &Scenario) -> Checked {
     range("traffic.bytes", traffic.bytes, 1, PAYLOAD_BYTES_MAX)?;
     range("traffic.count", u64::from(traffic.count), 1, COUNT_MAX)?;
     range("traffic.interval_ms", traffic.interval_ms, 0, TIME_MS_MAX)?;
-    let slot = traffic.kind == TrafficKind::Slot;
-    if slot != matches!(scenario.protocol, Protocol::Horn(_)) {
-        let kind = if slot { "slot" } else { "broadcast" };
-        let why = "horn makes its own traffic (slot), the other protocols take broadcast";
-        return Err(invalid("traffic.kind", kind, why));
-    }
     if let Some(name) = &traffic.source_class {
         let found = scenario.class.iter().find(|class| &class.name == name);
         if found.is_none_or(|class| class.share_pct == 0) {

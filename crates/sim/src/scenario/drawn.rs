@@ -1,6 +1,6 @@
 //! What a scenario says of nodes, classes and faults, in the units of the world, and what a seed draws.
 
-use super::{Class, Fault, Scenario};
+use super::{Class, Fault, FaultKind, Scenario};
 use crate::charge::Processor;
 use crate::fault::Interval;
 use crate::graph::Graph;
@@ -36,6 +36,18 @@ pub enum CostsError {
     },
 }
 
+/// A fault whose share of the nodes is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("fault {fault}: {share_pct} % of {nodes} nodes are none")]
+pub struct NoNode {
+    /// The fault.
+    pub fault: &'static str,
+    /// The share.
+    pub share_pct: u32,
+    /// Nodes of the run.
+    pub nodes: u32,
+}
+
 /// Where nodes are and who is connected to whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -68,15 +80,25 @@ impl Fault {
     }
 
     /// Its nodes: those listed, or a share of all in an order that the key draws.
-    pub(crate) fn members(&self, key: [u64; 3], nodes: u32) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// [`NoNode`] for a share that is nobody: a run without its attackers would pass for one with them.
+    pub(crate) fn members(&self, key: [u64; 3], nodes: u32) -> Result<Vec<u32>, NoNode> {
         if !self.nodes.is_empty() {
             let listed = self.nodes.iter().copied();
-            return listed.filter(|node| *node < nodes).collect();
+            return Ok(listed.filter(|node| *node < nodes).collect());
         }
         let count = u64::from(nodes) * u64::from(self.share_pct) / 100;
+        if count == 0 {
+            return Err(NoNode {
+                fault: self.kind.name(),
+                share_pct: self.share_pct,
+                nodes,
+            });
+        }
         let mut order = ordered(0..nodes, key);
         order.truncate(count as usize);
-        order
+        Ok(order)
     }
 }
 
@@ -94,6 +116,23 @@ impl Scenario {
         let shares = self.class.iter().map(|class| class.share_pct);
         let class = |node| choose(shares.clone(), spread(seed, node).0) as u16;
         (0..self.sim.nodes).map(class).collect()
+    }
+
+    /// The most bandwidth that each node ever has: that of its class, or more where a fault of its link, whose
+    /// nodes are given fault by fault, widens it.
+    pub(crate) fn rates_max(&self, class: &[u16], faulty: &[Vec<u32>]) -> Vec<Rate> {
+        let rate = |class: u16, percent: u32| self.class[usize::from(class)].rate(percent.into());
+        let mut rates: Vec<Rate> = class.iter().map(|&class| rate(class, 100)).collect();
+        let links = self.fault.iter().zip(faulty);
+        for (fault, nodes) in links.filter(|(fault, _)| fault.kind == FaultKind::SlowLink) {
+            for &node in nodes {
+                let other = rate(class[node as usize], fault.factor_pct);
+                let most = &mut rates[node as usize];
+                most.up_bps = most.up_bps.max(other.up_bps);
+                most.down_bps = most.down_bps.max(other.down_bps);
+            }
+        }
+        rates
     }
 
     /// Names of the classes.

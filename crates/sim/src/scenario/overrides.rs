@@ -6,7 +6,7 @@ use toml::{Table, Value};
 /// A value for a dotted path, as `link.loss_ppm` or `class.attester.up_mbps`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
-    /// The path; tables of an array go by their name or position.
+    /// The path; tables of an array go by their name, or by their position where none has that name.
     pub path: String,
     /// The value.
     pub value: Value,
@@ -67,10 +67,10 @@ pub(super) fn apply(table: &mut Table, change: &Override) -> Result<(), Scenario
     Ok(())
 }
 
-/// The table of an array by its position or its name.
+/// The table of an array by its name, or else by its position: a name may be a number.
 fn find<'a>(items: &'a mut [Value], name: &str) -> Option<&'a mut Table> {
     let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
-    let position = name.parse().ok().or_else(|| items.iter().position(named))?;
+    let position = items.iter().position(named).or_else(|| name.parse().ok())?;
     items.get_mut(position)?.as_table_mut()
 }
 

@@ -27,9 +27,7 @@ mod sim;
 
 pub use fault::{FailsAt, Fault, FaultKind, Post, Restart};
 pub use network::{Class, Graph, Latency, Link, Transport, Uplink};
-pub use protocol::{
-    Broadcast, Burst, Coding, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy, Way,
-};
+pub use protocol::{Broadcast, Burst, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy, Way};
 pub use sim::{Mode, Seeds, Sim, Stop};
 
 use serde::{Deserialize, Serialize};
@@ -38,23 +36,10 @@ fn hundred() -> u32 {
     100
 }
 
-/// What is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrafficKind {
-    /// Payloads, each from one source to all.
-    #[default]
-    Broadcast,
-    /// What the protocol itself makes in a slot.
-    Slot,
-}
-
-/// What is sent.
+/// The payloads, each from one source to all. Horn and the tree make their own traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Traffic {
-    /// What is sent.
-    pub kind: TrafficKind,
     /// Bytes of a payload.
     pub bytes: u64,
     /// Class of the sources; any if absent.
@@ -69,7 +54,6 @@ pub struct Traffic {
 impl Default for Traffic {
     fn default() -> Self {
         Traffic {
-            kind: TrafficKind::Broadcast,
             bytes: 118_750,
             source_class: None,
             count: 1,
@@ -82,8 +66,6 @@ impl Default for Traffic {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compute {
-    /// Name of the scheme, resolved outside the simulator.
-    pub scheme: String,
     /// File of the scheme's costs, relative to the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<String>,
@@ -99,7 +81,6 @@ pub struct Compute {
 impl Default for Compute {
     fn default() -> Self {
         Compute {
-            scheme: "model".into(),
             costs: None,
             code_costs: None,
             handle_ns: 2000,

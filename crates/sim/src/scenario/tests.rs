@@ -30,7 +30,6 @@ up_mbps = 1024
 kind = "broadcast"
 strategy = "rlnc"
 [traffic]
-kind = "broadcast"
 bytes = 1000000
 source_class = "attester"
 [[fault]]
@@ -67,6 +66,11 @@ fn values_are_replaced_by_path() {
         7
     );
     assert_eq!(with("class.1.cores=3").unwrap().class[1].cores, 3);
+    // A name that is a number is a name.
+    let numbered = TEXT.replace("supernode", "0");
+    let change = parse_override("class.0.cores=3").unwrap();
+    let numbered = Scenario::parse(&numbered, &[change]).unwrap();
+    assert_eq!((numbered.class[0].cores, numbered.class[1].cores), (8, 3));
     assert_eq!(with("sim.stop=t99").unwrap().sim.stop, Stop::T99);
     let timed = with("sim.stop={ time_ms = 9 }").unwrap();
     assert_eq!(timed.sim.stop, Stop::TimeMs(9));
@@ -166,6 +170,12 @@ fn what_would_be_ignored_is_refused() {
         ),
         ("\"equivocate\"\nfrom_ms = 3", "equivocate has none"),
         ("\"invalid_flood\"\nrate = 3\nbytes = 5", "taken"),
+        ("\"invalid_flood\"", "fault.0.rate = 0: a flood has a rate"),
+        (
+            "\"slow_cpu\"",
+            "fault.0.factor_pct = 100: slow_cpu at 100 % changes nothing",
+        ),
+        ("\"slow_link\"\nfactor_pct = 99", "taken"),
         ("\"grief\"\nhides = true", "hides = given: grief has none"),
         (
             "\"drop_votes\"\nhides = true\nfactor_pct = 101",
@@ -199,32 +209,13 @@ fn what_would_be_ignored_is_refused() {
         assert!(why.contains(part), "{keys}: {why}");
     }
     let broadcast = "kind = \"broadcast\"\nstrategy = ";
-    let cold = "[[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\nrestart = \"cold\"\n";
-    let churn = format!("{cold}up_mean_s = 5\ndown_mean_s = 5\n");
-    let slot = "[traffic]\nkind = \"slot\"\n";
+    let cold = "[[fault]]\nkind = \"crash\"\nshare_pct = 10\nrestart = \"cold\"\n";
     let horn = "kind = \"horn\"\nvalidators = 1000";
     for (protocol, more, part) in [
-        (gossip, cold, "do not come back"),
-        (gossip, &*churn, "taken"),
         (
             &*format!("{broadcast}\"gossip\"\nchunks = 8"),
             "",
             "gossip has no policy",
-        ),
-        (
-            &*format!("{broadcast}\"rs\"\ncoding = \"ideal\""),
-            "",
-            "strategy rlnc in mode rank alone",
-        ),
-        (
-            &*format!("{broadcast}\"rlnc\"\ncoding = \"ideal\""),
-            "mode = \"bytes\"",
-            "mode rank alone",
-        ),
-        (
-            &*format!("{broadcast}\"rlnc\"\ncoding = \"ideal\""),
-            "",
-            "taken",
         ),
         (
             &*format!("{broadcast}\"rlnc\"\nin_flight = 9"),
@@ -236,30 +227,76 @@ fn what_would_be_ignored_is_refused() {
             "",
             "protocol.unverified = 65, allowed 1 to 64",
         ),
-        (horn, slot, "taken"),
-        (
-            horn,
-            &*format!("stop = \"t99\"\n{slot}"),
-            "ends with its slot",
-        ),
-        (
-            horn,
-            &*format!("mode = \"bytes\"\n{slot}"),
-            "runs in mode rank alone",
-        ),
-        (
-            horn,
-            &*format!("{slot}bytes = 7\n"),
-            "makes its own traffic",
-        ),
-        (
-            horn,
-            &*format!("{slot}{churn}"),
-            "come back with all that they knew",
-        ),
+        (horn, "", "taken"),
+        (horn, "stop = \"t99\"", "ends with its slot"),
+        (horn, "mode = \"bytes\"", "runs in mode rank alone"),
+        (horn, "[traffic]\nbytes = 7", "makes its own traffic"),
+        (horn, cold, "come back with all that they knew"),
         (gossip, "stop = { events = 0 }", "sim.stop.events = 0"),
     ] {
         let why = refused(protocol, more);
         assert!(why.contains(part), "{protocol} {more}: {why}");
+    }
+}
+
+#[test]
+fn keys_that_a_protocol_does_not_read_are_refused() {
+    let horn = "kind = \"horn\"\nvalidators = 1000";
+    let whole = "payloads that travel whole are sizes";
+    let own_graph = "makes its own connections";
+    let coded = |strategy: &str| format!("kind = \"broadcast\"\nstrategy = \"{strategy}\"");
+    let graph = "[graph]\nkind = \"complete\"\n";
+    for (protocol, more, part) in [
+        (
+            &*format!("{horn}\noffsets_ms = [0, 5]"),
+            "",
+            "protocol.offsets_ms = given: ends of the phases of slot_ms",
+        ),
+        ("kind = \"gossip\"", "mode = \"bytes\"", whole),
+        ("kind = \"direct\"", "mode = \"bytes\"", whole),
+        ("kind = \"grid\"", "mode = \"bytes\"", whole),
+        (&*coded("gossip"), "mode = \"bytes\"", whole),
+        (&*coded("rs"), "mode = \"bytes\"", "taken"),
+        ("kind = \"direct\"", graph, own_graph),
+        ("kind = \"grid\"", graph, own_graph),
+        ("kind = \"tree\"", graph, own_graph),
+        ("kind = \"gossip\"", graph, "taken"),
+        ("kind = \"tree\"", "", "taken"),
+        (
+            "kind = \"tree\"",
+            "[traffic]\ncount = 2",
+            "tree makes its own traffic",
+        ),
+    ] {
+        let why = refused(protocol, more);
+        assert!(why.contains(part), "{protocol} {more}: {why}");
+    }
+}
+
+#[test]
+fn floods_have_what_they_read_and_nothing_else() {
+    let horn = "kind = \"horn\"\nvalidators = 1000";
+    let coded = "kind = \"broadcast\"\nstrategy = \"rs\"";
+    let (idle, long) = ("a flood has a rate", "as long as what it stands for");
+    let (forged, garbage) = ("fails_at = \"signature\"", "fails_at = \"decoding\"");
+    for (protocol, keys, part) in [
+        (horn, "", "taken"),
+        (horn, "rate = 3", "in the votes that they cast"),
+        (horn, "bytes = 3", long),
+        (horn, forged, idle),
+        (horn, &*format!("{forged}\nrate = 3"), "taken"),
+        (horn, &*format!("{forged}\nrate = 3\nbytes = 3"), long),
+        (coded, "", "taken"),
+        (coded, "rate = 3", "taken"),
+        (coded, "rate = 3\nbytes = 3", long),
+        (coded, garbage, idle),
+        (coded, &*format!("{garbage}\nrate = 3\nbytes = 3"), "taken"),
+        (coded, forged, idle),
+        ("kind = \"grid\"", "", idle),
+        ("kind = \"direct\"", "rate = 3\nbytes = 3", "taken"),
+    ] {
+        let fault = format!("[[fault]]\nkind = \"invalid_flood\"\nshare_pct = 10\n{keys}");
+        let why = refused(protocol, &fault);
+        assert!(why.contains(part), "{protocol} {keys}: {why}");
     }
 }

@@ -3,6 +3,7 @@
 use super::Tree;
 use super::message::Piece;
 use crate::latency::mix;
+use crate::voters::Voters;
 use alphorn_proto::wire::VOTE_BYTES;
 use alphorn_scheme::model::CostTable;
 use alphorn_scheme::{Layer, Op, Overlap};
@@ -21,20 +22,14 @@ pub(crate) struct Plan {
     /// Nodes by level, position and number at the position.
     pub places: Vec<Vec<Vec<u32>>>,
     table: CostTable,
-    voters: Bitfield,
-    nodes: u32,
+    voters: Voters,
 }
 
 impl Plan {
     /// Draws voters and places; the parameters are those that [`Tree::check`] has seen.
     pub(crate) fn new(config: Tree, table: CostTable, nodes: u32, seed: u64) -> Self {
-        let mut voters = Bitfield::new(config.validators as usize);
-        for validator in 0..config.validators {
-            let draw = mix([seed, VOTER, validator.into(), 0]) % 1_000_000;
-            if draw < u64::from(config.participation_ppm) {
-                voters.set(validator as usize);
-            }
-        }
+        let (validators, ppm) = (config.validators, config.participation_ppm);
+        let voters = Voters::draw(validators, nodes, ppm, [seed, VOTER]);
         let mut places = Vec::new();
         let mut count = config.validators.div_ceil(config.leaf);
         loop {
@@ -56,7 +51,6 @@ impl Plan {
             places,
             table,
             voters,
-            nodes,
         }
     }
 
@@ -67,22 +61,18 @@ impl Plan {
 
     /// The validators of a node that vote.
     pub(crate) fn hosted_voters(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
-        let hosted = (node..self.config.validators).step_by(self.nodes as usize);
-        hosted.filter(|validator| self.voters.get(*validator as usize))
+        let hosted = self.voters.hosted(node);
+        hosted.filter(|validator| self.voters.has(*validator))
     }
 
     /// Validators of these nodes do not vote: what its own node never sends is not cast.
     pub(super) fn silence(&mut self, nodes: &[u32]) {
-        for node in nodes {
-            for validator in (*node..self.config.validators).step_by(self.nodes as usize) {
-                self.voters.clear(validator as usize);
-            }
-        }
+        self.voters.silence(nodes);
     }
 
     /// How many vote.
     pub(crate) fn votes_count(&self) -> u64 {
-        self.voters.count_ones() as u64
+        self.voters.count()
     }
 
     /// The leaf of a validator.

@@ -66,7 +66,7 @@ pub fn run(
     let mut plan = Plan::new(config.clone(), scenario.costs_for("tree")?, nodes, seed);
     for (index, fault) in (0..).zip(&scenario.fault) {
         if fault.is_silence() {
-            plan.silence(&fault.members([seed, FAULT, index], nodes));
+            plan.silence(&fault.members([seed, FAULT, index], nodes)?);
         }
     }
     let plan = Arc::new(plan);
@@ -138,7 +138,7 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
             let fault = fault.kind.name();
             return Err(TreeError::Fault { fault });
         }
-        for node in fault.members([seed, FAULT, index], nodes) {
+        for node in fault.members([seed, FAULT, index], nodes)? {
             honest[node as usize] = false;
             let key = mix([seed, FAULT, u64::MAX, node.into()]);
             let wrap = Withhold::new(fault.interval(), fault.factor_pct.into(), key);
@@ -187,7 +187,7 @@ fn harvest(
     let votes = [plan.votes_count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
     let nodes = (0..world.graph().nodes()).map(record).collect();
-    let frame = Frame::run(world.now().as_nanos());
+    let frame = Frame::run(world.busy_until_ns());
     let outcome = Outcome {
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],

@@ -153,3 +153,19 @@ fn what_cannot_be_is_named() {
     let expected = "table of costs \"example.json\" was not read";
     assert_eq!(error.to_string(), expected);
 }
+
+#[test]
+fn a_share_of_nobody_is_refused() {
+    let fault = parse_override("fault=[{ kind = \"withhold\", share_pct = 1 }]").unwrap();
+    let mut scenario = Scenario::parse(TEXT, &[fault]).unwrap();
+    let table = serde_json::to_string(&CostTable::example()).unwrap();
+    scenario.inputs.insert("example.json".into(), table);
+    let Protocol::Tree(config) = &scenario.protocol else {
+        unreachable!("the test's protocol");
+    };
+    let error = run(&scenario, config, 1, &mut ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "fault withhold: 1 % of 60 nodes are none"
+    );
+}

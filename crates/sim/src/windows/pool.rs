@@ -72,6 +72,18 @@ impl Pool {
         chunk.next = std::mem::replace(bucket, index);
     }
 
+    /// Events of a bucket; once they are `enough`, no further chunk is looked at.
+    pub(super) fn count(&self, mut bucket: u32, enough: u64) -> u64 {
+        let mut count = 0;
+        while count < enough
+            && let Some(chunk) = self.chunks.get(bucket as usize)
+        {
+            count += u64::from(chunk.len);
+            bucket = chunk.next;
+        }
+        count
+    }
+
     /// Moves all events of a bucket into those that `of` names. A chunk is used again as soon as it is read, so this
     /// takes little more room.
     pub(super) fn part(
@@ -116,6 +128,10 @@ mod tests {
                 pool.push(&mut a, event(order));
                 pool.push(&mut b, event(1000 + order));
             }
+            assert_eq!(
+                [0, 30, 1000].map(|enough| pool.count(a, enough)),
+                [0, 7, 100]
+            );
             let mut found = Vec::new();
             pool.drain(&mut a, &mut found);
             found.sort_unstable();

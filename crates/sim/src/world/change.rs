@@ -171,10 +171,10 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         match change {
             Change::Down(node) => {
                 if !self.is_down(node) {
-                    self.witness.changed(self.now_ns, node, false);
                     self.tell_neighbours(node, false);
                     let span = self.span_mut(node);
                     span.net.clear(&mut span.queue, now_ns, node);
+                    span.drop_held(node);
                     self.set_down(node, true);
                 }
             }
@@ -184,7 +184,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                         self.begin_anew(node);
                     }
                     self.set_down(node, false);
-                    self.witness.changed(self.now_ns, node, true);
                     self.tell_neighbours(node, true);
                 }
             }

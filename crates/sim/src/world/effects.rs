@@ -31,8 +31,9 @@ impl<R: Role> Span<R> {
                 to,
                 message,
                 priority,
-            } => self.send(node, &to, message, priority),
+            } => self.send(node, to, message, priority),
             Output::Cancel { peer, what } => {
+                self.cancel_held(node, peer, &what);
                 if let Some(end) = self.net.graph.end(node, peer.0) {
                     let fits = |message: &R::Message| R::cancels(&what, message);
                     self.net
@@ -43,13 +44,7 @@ impl<R: Role> Span<R> {
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.spawn(at, job, *request, &mut self.done);
             }
-            Output::Spend { cost_ns } => {
-                let time_ns = self.compute.time_ns(node, cost_ns);
-                let hot = &mut self.net.hot[node];
-                hot.cpu_free_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
-                self.net.tally[node].cpu_ns += time_ns;
-                self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
-            }
+            Output::Spend { cost_ns } => self.work(node, cost_ns),
             Output::CancelSession { session } => {
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.cancel(at, session, &mut self.done);
@@ -67,7 +62,7 @@ impl<R: Role> Span<R> {
 
     /// Gives a message to the uplink, once for each receiver. Peers that are none are left out.
     #[inline]
-    fn send(&mut self, node: u32, to: &Peers, message: R::Message, priority: u8) {
+    pub(super) fn send_now(&mut self, node: u32, to: &Peers, message: R::Message, priority: u8) {
         let holders = to.len() as u32;
         if holders == 0 || self.net.hot[node].down {
             return;

@@ -5,6 +5,7 @@
 
 use super::WorldConfig;
 use super::follow::Follower;
+use super::held::Holds;
 use super::kind;
 use super::seen::{Begun, Seen};
 use super::trace::Tracer;
@@ -33,6 +34,8 @@ pub(super) struct Span<R: Role> {
     /// By how much a node's clock is ahead; empty if none is.
     pub(super) skew_ns: Numbered<u64>,
     pub(super) done: Vec<Done<R::Work>>,
+    /// What nodes send behind their own work.
+    pub(super) holds: Holds<R::Message>,
     pub(super) seen: Vec<Seen<R::Delivery>>,
     pub(super) begun: Begun,
     /// What nodes were handed in this window, if the witness wants to see it.
@@ -74,6 +77,7 @@ impl<R: Role> Span<R> {
             wraps: BTreeMap::new(),
             skew_ns: Numbered::new(nodes.start, Vec::new()),
             done: Vec::new(),
+            holds: Holds::default(),
             seen: Vec::new(),
             begun: Begun::new(nodes.clone()),
             arrived: None,
@@ -253,6 +257,7 @@ impl<R: Role> Span<R> {
                 self.compute.happen(at, what, arg, &mut self.done);
                 self.settle_any(node);
             }
+            kind::HELD => self.send_held(node),
             kind::TIMER => {
                 self.timers -= 1;
                 self.ring(node, arg);

@@ -19,9 +19,6 @@ pub trait Witness<R: Role> {
     /// A node has found a contradiction.
     fn evidence(&mut self, _now_ns: u64, _node: u32) {}
 
-    /// A node goes down, or is up again.
-    fn changed(&mut self, _now_ns: u64, _node: u32, _up: bool) {}
-
     /// A node that comes back has forgotten everything.
     fn restarted(&mut self, _now_ns: u64, _node: u32) {}
 

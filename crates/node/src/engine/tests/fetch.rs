@@ -39,8 +39,8 @@ impl World {
         for index in 0..world.nodes.len() {
             let mut asker = Asker::default();
             let others = (0..nodes as usize).filter(|other| *other != index);
-            others.for_each(|other| asker.sync.peer_up(seen_as(other)));
-            (0..liars).for_each(|liar| asker.sync.peer_up(Peer(LIAR + liar)));
+            others.for_each(|other| asker.sync.peer_up(seen_as(other), false));
+            (0..liars).for_each(|liar| asker.sync.peer_up(Peer(LIAR + liar), false));
             world.nodes[index].asker = Some(asker);
             world.push(world.now, index, Event::Look);
         }

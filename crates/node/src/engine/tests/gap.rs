@@ -79,7 +79,9 @@ fn a_gap_longer_than_an_answer_is_filled() {
     assert!(own.iter().all(|own| *own > 128), "{own:?}");
     world.parted = false;
     let mut syncs = [Sync::default(), Sync::default()];
-    syncs.iter_mut().for_each(|sync| sync.peer_up(Peer(1)));
+    syncs
+        .iter_mut()
+        .for_each(|sync| sync.peer_up(Peer(1), false));
     let mut asked = 0;
     for slot in APART + 1..APART + 12 {
         for (index, sync) in syncs.iter_mut().enumerate() {

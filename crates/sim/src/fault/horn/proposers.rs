@@ -1,8 +1,8 @@
 //! Proposers that censor, propose twice, or are none.
 
-use super::{Broadcasts, Pace, drawn, send_to};
+use super::{Broadcasts, Flooding, drawn, send_to};
 use crate::fault::{Interval, Parameters, Wrap};
-use crate::gossip::{self, DenseId, Message, Peers};
+use crate::gossip::{self, DenseId, Message};
 use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan, TopicId};
 use crate::role::{Input, Output};
@@ -189,15 +189,21 @@ impl Wrap<HornNode> for TwoBlocks {
 /// it took.
 #[derive(Debug)]
 pub(super) struct ForgedBlocks {
-    pub(super) plan: Arc<Plan>,
-    pub(super) pace: Pace,
-    pub(super) peers: Peers,
+    plan: Arc<Plan>,
     /// With its slot.
-    pub(super) parent: Option<(Slot, Root)>,
-    pub(super) forged: u32,
+    parent: Option<(Slot, Root)>,
+    forged: u32,
 }
 
 impl ForgedBlocks {
+    pub(super) fn new(plan: Arc<Plan>) -> Self {
+        ForgedBlocks {
+            plan,
+            parent: None,
+            forged: 0,
+        }
+    }
+
     fn next(&mut self, now: Time) -> Option<HornMessage> {
         let plan = &self.plan;
         let slot = plan
@@ -236,19 +242,12 @@ impl Wrap<HornNode> for ForgedBlocks {
         }
         outputs.push(output);
     }
+}
 
-    fn next_deadline(&self) -> Option<Time> {
-        self.pace.next()
-    }
+impl Flooding<HornNode> for ForgedBlocks {
+    const PRIORITY: u8 = gossip::Priority::Own as u8;
 
-    fn deadline(&mut self, now: Time, own: &mut Vec<Output<HornNode>>) {
-        self.pace.step();
-        if let Some(message) = self.next(now) {
-            own.push(Output::Send {
-                to: self.peers.clone(),
-                message,
-                priority: gossip::Priority::Own as u8,
-            });
-        }
+    fn messages(&mut self, now: Time) -> Vec<HornMessage> {
+        self.next(now).into_iter().collect()
     }
 }

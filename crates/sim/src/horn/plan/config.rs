@@ -79,6 +79,7 @@ pub(super) fn config(
     };
     config.network_id = random::bytes(seed, "genesis", 0);
     config.timing = timing(horn, preset, layout.levels())?;
+    unread(horn, layout.levels())?;
     if let Some((top, below)) = config.levels.split_last_mut() {
         let targets = [horn.aggregators].into_iter().chain([horn.combiners; 2]);
         for (level, target) in below.iter_mut().zip(targets) {
@@ -122,6 +123,28 @@ pub(super) fn config(
     };
     config.validate(info)?;
     Ok(config)
+}
+
+/// Refuses publishers of levels that there are not: aggregators serve below committees, combiners between cells
+/// and committees.
+fn unread(horn: &scenario::Horn, levels: u8) -> Result<(), HornError> {
+    let given = [
+        ("aggregators", horn.aggregators, 2),
+        ("combiners", horn.combiners, 3),
+    ];
+    let unread = given
+        .iter()
+        .find(|(_, value, least)| value.is_some() && levels < *least);
+    match unread {
+        Some((key, value, least)) => Err(HornError::Choice {
+            key,
+            value: value.unwrap_or_default().to_string(),
+            why: format!(
+                "nobody serves so with {levels} levels, of {least} and more somebody does"
+            ),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// A choice among a few words.

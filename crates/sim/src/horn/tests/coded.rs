@@ -293,7 +293,7 @@ fn settings_of_pieces_have_bounds() {
         (
             &[coded, ("protocol.broadcast.strategy", "\"rlnc\"")],
             "protocol.broadcast.strategy = given: a node of Horn sends Reed-Solomon shards: strategy = \
-             \"rs\" without coding",
+             \"rs\"",
         ),
         (
             &[coded, strategy, ("protocol.broadcast.chunks", "32")],

@@ -212,6 +212,10 @@ fn nobody_is_no_attacker_and_everybody_is_too_many() {
             "kind = \"censor\", share_pct = 1",
             "fault censor: 1 % of 96 nodes are none",
         ),
+        (
+            "kind = \"withhold\", share_pct = 1",
+            "fault withhold: 1 % of 96 nodes are none",
+        ),
     ] {
         let fault = format!("[{{ {fault} }}]");
         let error = slot(&[RUN[0], ("fault", &fault)], 3).unwrap_err();

@@ -214,7 +214,7 @@ type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 fn levels_that_cannot_be_are_named() {
     let (sums, proofs) = (CostTable::example(), proofs());
     let grief = "[{ kind = \"grief\", share_pct = 10 }]";
-    let cases: [Case<'_>; 11] = [
+    let cases: [Case<'_>; 13] = [
         (
             &sums,
             &[("protocol.preset", "\"beacon\"")],
@@ -227,6 +227,16 @@ fn levels_that_cannot_be_are_named() {
                 ("protocol.fan_out", "[2, 2]"),
             ],
             "protocol.preset = horn with 3 levels: it has 2",
+        ),
+        (
+            &sums,
+            &[("protocol.combiners", "4"), ("protocol.fan_out", "[2]")],
+            "protocol.combiners = 4: nobody serves so with 2 levels, of 3 and more somebody does",
+        ),
+        (
+            &sums,
+            &[("protocol.aggregators", "4"), ("protocol.fan_out", "[]")],
+            "protocol.aggregators = 4: nobody serves so with 1 levels, of 2 and more somebody does",
         ),
         (
             &sums,

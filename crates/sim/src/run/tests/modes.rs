@@ -1,7 +1,7 @@
 //! What runs without bytes is what runs with them: the models of the codes against the codes.
 
 use super::*;
-use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind};
+use alphorn_scheme::model::{CodeCost, FigureKind};
 
 /// What an operation costs here, for two lengths of a payload.
 fn costs() -> String {
@@ -61,4 +61,43 @@ fn trap_06_models_do_what_codes_do() {
             assert!(more != liars || !rank.adversity.reports.is_empty());
         }
     }
+}
+
+/// A chunk that a node draws itself takes its core, and leaves when it is drawn.
+#[test]
+fn a_piece_leaves_when_it_is_drawn() {
+    let first_ns = |recode_ns: u64| {
+        let mut scenario = broadcast("rlnc", "[compute]\ncode_costs = \"c\"\nhandle_ns = 0\n");
+        let row = |op: CodeOp| CodeCost {
+            op,
+            n: 8,
+            m: 20_000,
+            ns: if op == CodeOp::RlncRecode {
+                recode_ns
+            } else {
+                0
+            },
+            memory_bytes: 0,
+        };
+        let table = CodeTable {
+            schema: 1,
+            machine: "none: round figures".into(),
+            kind: FigureKind::Modelled,
+            ops: CodeOp::ALL.map(row).into(),
+        };
+        let table = serde_json::to_string(&table).unwrap();
+        scenario.inputs.insert("c".into(), table);
+        let one = run(&scenario, 7, &mut ()).unwrap();
+        assert!(one == run(&scenario, 7, &mut OnThreads(3)).unwrap());
+        assert_eq!(one.summary().delivered_pct, 100.0);
+        let first = one.nodes.iter().filter_map(|node| node.first_ns).min();
+        (first.unwrap(), one.summary().t50_ns.unwrap())
+    };
+    let (free, slow) = (first_ns(0), first_ns(50_000_000));
+    // A hop takes 70 ms, and the source draws before it.
+    assert!(
+        free.0 < 100_000_000 && slow.0 >= 120_000_000,
+        "{free:?} {slow:?}"
+    );
+    assert!(slow.1 > free.1 + 50_000_000, "{free:?} {slow:?}");
 }

@@ -91,6 +91,11 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
     if reads.share {
         range(&key("factor_pct"), fault.factor_pct, 1, 100)?;
     }
+    let changes_nothing = matches!(fault.kind, FaultKind::SlowCpu | FaultKind::SlowLink);
+    if changes_nothing && fault.factor_pct == 100 {
+        let why = format!("{} at 100 % changes nothing", fault.kind.name());
+        return Err(invalid(&key("factor_pct"), 100, why));
+    }
     let timed = fault.from_ms > 0 || fault.until_ms.is_some();
     let given = [
         ("factor_pct", reads.factor, fault.factor_pct != 100),

@@ -2,8 +2,8 @@
 
 use super::{Checked, invalid};
 use crate::scenario::{
-    Broadcast, Coding, Horn, Mode, Protocol, Restart, Scenario, Stop, Strategy, Traffic,
-    TrafficKind,
+    Broadcast, FailsAt, Fault, FaultKind, Graph, Horn, Mode, Protocol, Restart, Scenario, Stop,
+    Strategy, Traffic,
 };
 
 pub(super) fn check(scenario: &Scenario) -> Checked {
@@ -13,15 +13,77 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         let key = format!("fault.{index}.posts_pct");
         return Err(invalid(&key, scenario.fault[index].posts_pct, why));
     }
+    for (index, fault) in scenario.fault.iter().enumerate() {
+        if fault.kind == FaultKind::InvalidFlood {
+            flood(&format!("fault.{index}"), fault, &scenario.protocol)?;
+        }
+    }
+    if let Protocol::Direct(_) | Protocol::Grid(_) | Protocol::Tree(_) = &scenario.protocol
+        && scenario.graph != Graph::default()
+    {
+        let why = format!("{} makes its own connections", scenario.protocol.name());
+        return Err(invalid("graph", "given", why));
+    }
     match &scenario.protocol {
         Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
         Protocol::Horn(horn) => {
+            phases(horn)?;
             pieces(horn)?;
             own_traffic(scenario)
         }
         Protocol::Tree(_) => own_traffic(scenario),
-        Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
+        Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => whole(scenario),
     }
+}
+
+/// What a flood of a protocol does not read, and the rate without which it would do nothing.
+fn flood(at: &str, fault: &Fault, protocol: &Protocol) -> Checked {
+    let Fault {
+        rate,
+        bytes,
+        fails_at,
+        ..
+    } = *fault;
+    let payload = fails_at == FailsAt::Payload;
+    // What is sent in place of what its nodes would send, and what has a length of its own.
+    let (instead, own_bytes) = match protocol {
+        Protocol::Horn(_) => (payload, true),
+        Protocol::Broadcast(Broadcast { strategy, .. }) if *strategy != Strategy::Gossip => {
+            (payload && rate == 0, fails_at != FailsAt::Decoding)
+        }
+        _ => (false, false),
+    };
+    if instead && rate > 0 {
+        let why = "its voters name heads that nobody has in the votes that they cast, at no rate";
+        return Err(invalid(&format!("{at}.rate"), rate, why));
+    }
+    if !instead && rate == 0 {
+        let why = "a flood has a rate, at least 1 message a second";
+        return Err(invalid(&format!("{at}.rate"), rate, why));
+    }
+    if own_bytes && bytes > 0 {
+        let why = "what it sends is as long as what it stands for";
+        return Err(invalid(&format!("{at}.bytes"), bytes, why));
+    }
+    Ok(())
+}
+
+/// What payloads that travel whole do not read: they are sizes.
+fn whole(scenario: &Scenario) -> Checked {
+    if scenario.sim.mode == Mode::Bytes {
+        let why = "payloads that travel whole are sizes, in mode rank";
+        return Err(invalid("sim.mode", "bytes", why));
+    }
+    Ok(())
+}
+
+/// Ends of phases without the slot that they are of.
+fn phases(horn: &Horn) -> Checked {
+    if horn.slot_ms.is_none() && !horn.offsets_ms.is_empty() {
+        let why = "ends of the phases of slot_ms, which is absent";
+        return Err(invalid("protocol.offsets_ms", "given", why));
+    }
+    Ok(())
 }
 
 /// What the strategy does not read.
@@ -44,7 +106,6 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         unverified,
         quiet_ms,
         need_peers,
-        coding,
     } = broadcast;
     let numbers = [
         chunks,
@@ -71,12 +132,10 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
                    unverified, quiet_ms and need_peers";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
-    let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;
-    if *coding == Coding::Ideal && !counted {
-        let why = "combinations are counted for strategy rlnc in mode rank alone";
-        return Err(invalid("protocol.coding", "ideal", why));
+    match strategy {
+        Strategy::Gossip => whole(scenario),
+        Strategy::Rlnc | Strategy::Rs => Ok(()),
     }
-    Ok(())
 }
 
 /// What nodes of Horn do not read of how pieces travel. It may stand where nothing is coded, so that a sweep
@@ -85,8 +144,8 @@ fn pieces(horn: &Horn) -> Checked {
     let Some(broadcast) = &horn.broadcast else {
         return Ok(());
     };
-    if broadcast.strategy != Strategy::Rs || broadcast.coding != Coding::default() {
-        let why = "a node of Horn sends Reed-Solomon shards: strategy = \"rs\" without coding";
+    if broadcast.strategy != Strategy::Rs {
+        let why = "a node of Horn sends Reed-Solomon shards: strategy = \"rs\"";
         return Err(invalid("protocol.broadcast.strategy", "given", why));
     }
     if broadcast.policy == "auto" && broadcast.replaces() {
@@ -108,31 +167,15 @@ fn own_traffic(scenario: &Scenario) -> Checked {
         let why = format!("{name} runs in mode rank alone");
         return Err(invalid("sim.mode", "bytes", why));
     }
-    let plain = Traffic {
-        kind: scenario.traffic.kind,
-        ..Traffic::default()
-    };
-    let asked = scenario.traffic.kind == TrafficKind::Slot && scenario.traffic != plain;
-    if asked {
+    if scenario.traffic != Traffic::default() {
         let why =
             format!("{name} makes its own traffic: no bytes, source_class, count, interval_ms");
         return Err(invalid("traffic", "given", why));
     }
-    let anew = |restart: Restart| restart == Restart::Cold;
-    let cold = scenario.fault.iter().any(|fault| anew(fault.restart))
-        || scenario.class.iter().any(|class| anew(class.restart));
-    if cold {
+    let mut faults = scenario.fault.iter();
+    if faults.any(|fault| fault.restart == Restart::Cold) {
         let why = format!("nodes of {name} come back with all that they knew");
         return Err(invalid("restart", "cold", why));
-    }
-    let churns = scenario.class.iter().find(|class| class.up_mean_s > 0);
-    if let Some(class) = churns {
-        let key = format!("class.{}.up_mean_s", class.name);
-        return Err(invalid(
-            &key,
-            class.up_mean_s,
-            format!("nodes of {name} stay"),
-        ));
     }
     Ok(())
 }

@@ -47,6 +47,15 @@ words! {
 }
 
 impl FaultKind {
+    /// Whether nodes with this fault still follow the protocol, only in worse conditions: they are held to its
+    /// rules, and counted with all others.
+    pub(crate) fn is_honest(self) -> bool {
+        matches!(
+            self,
+            FaultKind::SlowCpu | FaultKind::SlowLink | FaultKind::Partition
+        )
+    }
+
     /// The post at which Horn's validators misbehave so; none if at any or at none.
     pub fn post(self) -> Option<Post> {
         match self {

@@ -1,6 +1,5 @@
 //! Graph, latency, links and classes of nodes.
 
-use super::fault::Restart;
 use super::hundred;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +12,6 @@ pub enum Graph {
         /// Neighbours of a node.
         degree: u32,
     },
-    /// Rows and columns of a square.
-    Grid {},
     /// Everybody with everybody.
     Complete {},
     /// One line `from to` an edge.
@@ -148,15 +145,6 @@ pub struct Class {
     /// Time that computing takes, in percent of the table's.
     #[serde(default = "hundred")]
     pub cpu_factor_pct: u32,
-    /// Mean time that a node is up, 0 for ever.
-    #[serde(default)]
-    pub up_mean_s: u64,
-    /// Mean time that it is then down.
-    #[serde(default)]
-    pub down_mean_s: u64,
-    /// What it knows when it is up again.
-    #[serde(default)]
-    pub restart: Restart,
 }
 
 fn cores() -> u32 {

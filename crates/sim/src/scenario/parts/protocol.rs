@@ -94,18 +94,6 @@ pub enum Strategy {
     Rs,
 }
 
-/// How exactly ranks are counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Coding {
-    /// By the code's own rows.
-    #[default]
-    Exact,
-    /// Without rows: every combination adds to the rank until it is full. No code does better, and in the
-    /// first hops every code does worse.
-    Ideal,
-}
-
 /// Broadcast of a payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -163,9 +151,6 @@ pub struct Broadcast {
     /// Peers that are asked at a time, if not as many as a node asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_peers: Option<u32>,
-    /// How ranks are counted.
-    #[serde(default)]
-    pub coding: Coding,
 }
 
 impl Broadcast {
