@@ -130,7 +130,7 @@ mod tests {
             }
             assert_eq!(
                 [0, 30, 1000].map(|enough| pool.count(a, enough)),
-                [0, 7, 100]
+                [0, 38, 100]
             );
             let mut found = Vec::new();
             pool.drain(&mut a, &mut found);
