@@ -193,7 +193,9 @@ fn a_block_that_ends_in_a_wrong_inclusion_pays_for_what_stood_before_it() {
     let (mut right, mut wrong) = (ledger(64), ledger(64));
     let all = votes(1, voters(0..64));
     let stranger = votes(1, voters(64..65));
-    right.block(Slot(2), Validator(9), &[all.clone()]).unwrap();
+    right
+        .block(Slot(2), Validator(9), std::slice::from_ref(&all))
+        .unwrap();
     let ended = wrong.block(Slot(2), Validator(9), &[all.clone(), stranger, all]);
     assert_eq!(ended, Err(RewardsError::Validator(64, 64)));
     assert!(wrong.accounts()[9].inclusion > 0);
