@@ -34,8 +34,10 @@ before(() => {
   execFileSync(PROGRAM, ["sim", "run", "horn-16k", "--seed", "7", ...set, "--out", join(folder, "run")], { stdio: "ignore" });
   text = readFileSync(join(folder, "run", "trace.jsonl"), "utf8");
   records = new LineReader().push(text);
-  [, scheme] = /^scheme = "(.+)"$/m.exec(readFileSync(join(folder, "run", "scenario.toml"), "utf8"));
   manifest = JSON.parse(readFileSync(join(folder, "run", "manifest.json"), "utf8"));
+  const [, costs] = /^costs = "(.+)"$/m.exec(readFileSync(join(folder, "run", "scenario.toml"), "utf8"));
+  const table = readFileSync(join(folder, "run", "inputs", manifest.files[costs]), "utf8");
+  scheme = JSON.parse(table).scheme;
 });
 
 after(() => {
