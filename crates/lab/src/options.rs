@@ -115,7 +115,7 @@ impl Common {
     ///
     /// # Errors
     /// If one was asked for.
-    pub fn machine_alone(&self) -> Result<Machine> {
+    pub fn machine_without_kernels(&self) -> Result<Machine> {
         self.check_no_kernel("no kernel is used here")?;
         Ok(Machine::here(self.threads()?, BTreeMap::new()))
     }
@@ -252,7 +252,10 @@ mod tests {
                 .kernel_of(&alphorn_bls::KERNELS)
                 .is_err()
         );
-        assert!(named.machine_alone().is_err() && common("auto").machine_alone().is_ok());
+        assert!(
+            named.machine_without_kernels().is_err()
+                && common("auto").machine_without_kernels().is_ok()
+        );
         let other = common("stark=avx2")
             .kernel(&alphorn_bls::KERNELS)
             .unwrap_err();

@@ -367,10 +367,10 @@ impl Known {
         }
     }
 
-    /// Whether exactly these were found, by our verification with and without what stands beside the items,
-    /// and by blst.
+    /// Whether exactly these were found, by our verification of the items alone and with their envelopes and
+    /// proofs of selection, and by blst.
     fn agrees(&self, honest: &Ours, bad: Option<&Ours>, peers: Option<&Peers>) -> bool {
-        // Items come first, and what stands beside them holds.
+        // Items come first, and envelopes and proofs of selection hold.
         let found = |ours: &Ours, expected: &[usize]| {
             let inner = ours.inner.iter().chain([&ours.full]);
             inner
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Votes have no peers beside them: what is known decides alone.
+    /// Nothing else verifies votes: what is known decides alone.
     #[test]
     fn verdicts_are_held_against_what_is_known() {
         let known = Known::of(Vec::new(), vec![3, 5]);

@@ -124,7 +124,7 @@ struct Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench codec", args.common.seed);
-    let machine = args.common.machine_alone()?;
+    let machine = args.common.machine_without_kernels()?;
     args.network.check_flag(&args.participation)?;
     distinct("--participation", &args.participation)?;
     distinct("--flip", &args.flip)?;

@@ -34,7 +34,7 @@ pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
     forms
 }
 
-/// Whether every form was measured at a size: only there do forms stand beside each other.
+/// Whether every form was measured at a size: only there are forms compared.
 pub(super) fn is_common(rows: &[Row], votes: u32) -> bool {
     rows.iter().filter(|row| row.case.votes == votes).count() == forms(rows).len()
 }

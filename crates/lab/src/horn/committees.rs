@@ -93,7 +93,7 @@ struct Drawn {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn committees", args.common.seed);
-    let machine = args.common.machine_alone()?;
+    let machine = args.common.machine_without_kernels()?;
     args.network.check_flag(&[])?;
     distinct("--target", &args.target)?;
     distinct("--honest", &args.honest)?;

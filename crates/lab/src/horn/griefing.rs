@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     args.rewards.check_unused()?;
     let report = Report::begin("horn griefing", args.common.seed);
-    let machine = args.common.machine_alone()?;
+    let machine = args.common.machine_without_kernels()?;
     distinct("--split", &args.split)?;
     distinct("--drop", &args.drop)?;
     distinct("--cover", &args.cover)?;
