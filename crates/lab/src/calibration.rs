@@ -4,6 +4,7 @@
 mod remembered;
 
 use crate::error::Result;
+use crate::machine::Busy;
 use crate::options::Common;
 use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
@@ -90,16 +91,19 @@ fn reason(times: &[(Backend, Duration)], chosen: Backend, threads: usize) -> Str
     }
 }
 
-/// The times of all kernels on so many threads, by which `auto` chooses from now on: remembered from an earlier run of this build on this
-/// processor, or measured and remembered.
+/// The times of all kernels on so many threads, by which `auto` chooses from now on: remembered from an
+/// earlier run of this build on this processor, or measured; and remembered, unless other programs took
+/// part of the processors meanwhile: the next run measures again.
 fn times(kernels: &Kernels, threads: usize) -> Vec<(Backend, Duration)> {
     let folder = crate::keycache::folder().ok();
     let known = folder
         .as_deref()
         .and_then(|folder| remembered::load(folder, kernels, threads));
     let times = known.unwrap_or_else(|| {
+        let before = Busy::now();
         let times = kernels.times(threads);
-        if let Some(folder) = folder {
+        let quiet = before.since().warning().is_none();
+        if let Some(folder) = folder.filter(|_| quiet) {
             remembered::store(&folder, kernels, threads, &times);
         }
         times
