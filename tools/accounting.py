@@ -125,6 +125,7 @@ def merge(size):
         ("union: point and lambda", 1, roots(column + children)),
         ("union: rounds of sumcheck", column, roots(3)),
         ("words of bitfields: omega, mu", 1, roots(column + children)),
+        ("registry: point of its columns", 1, roots(size["registry"] - column)),
         ("wiring, registry: joining claims", 3, roots(children + 1)),
         ("wiring, registry: rounds of sumcheck", size["wiring"] + size["registry"], roots(2)),
         COLLISIONS,

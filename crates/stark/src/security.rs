@@ -176,6 +176,8 @@ pub fn merge_table(relation: &Relation, preset: &Preset) -> Table {
             1,
             sizes.column + sizes.children,
         ),
+        // Of a leaf, whose circuit joins the registry's columns.
+        term("registry: point of its columns", 1, sizes.key),
         term("wiring, registry: joining claims", 3, sizes.children + 1),
         term("wiring, registry: rounds of sumcheck", sizes.residual, 2),
         Term {

@@ -180,10 +180,18 @@ impl Merges<'_> {
 
     /// The inputs of a child's circuit after the constant one, below a bundle of a level.
     pub(super) fn inputs_of_item(&self, item: &Item<'_>, level: u32) -> Vec<Fp> {
+        let at = self.dimensions;
         match item {
-            Item::Entry(entry) => self.inputs(entry.statement, entry.publics, level),
+            Item::Entry(entry) => {
+                let mut inputs = self.inputs(entry.statement, entry.publics, level);
+                // The digest of the list only enters the transcript. That the child is a proof of this bitfield,
+                // and of no other, is said here: a bundle has no claim on its bits as merges have.
+                inputs[at.bound() - 1] = Fp::ONE;
+                let bitfield = entry.statement.bitfield_digest();
+                inputs[at.bitfield() - 1..][..DIGEST].copy_from_slice(&bitfield);
+                inputs
+            }
             Item::Bundle(_) => {
-                let at = self.dimensions;
                 let mut inputs = vec![Fp::ZERO; at.end()];
                 inputs[at.message().start..][..DIGEST].copy_from_slice(&item.digest(level));
                 inputs[at.level()] = Fp::new(level);

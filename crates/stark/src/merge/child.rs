@@ -6,7 +6,7 @@ use super::layout::{
     BLOCK_LOG2, CELLS_LOG2, CHILDREN_MAX, Dimensions, LANES_LOG2, REGISTRY_LOG2, WIRING_LOG2,
     WORDS_LOG2, input, word,
 };
-use super::split::{Bundled, split};
+use super::split::{Bundled, assert_same, split};
 use super::verifier::read_merge;
 use crate::arith::{Arith, DIGEST};
 use crate::circuit::{FirstRows, Recorder, Wire};
@@ -25,8 +25,8 @@ const LEVEL_BITS: usize = 3;
 /// What a circuit is told about a child, beside its proof.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    /// The inputs: public values, registry, committee, level of the parent, digest of the circuits, and
-    /// whether a bundle is proved as a whole.
+    /// The inputs: public values, registry, committee, level of the parent, digest of the circuits, whether a
+    /// bundle is proved as a whole, and the digest of the bitfield if a bundle states it.
     pub(super) inputs: Vec<Fp>,
     /// The words of its bitfield.
     pub(super) words: Vec<Fp>,
@@ -127,6 +127,11 @@ pub(super) fn record<'a>(
     // The bitfield enters by its words, hashed here; that the words are those of the column of bits
     // is one claim of the parent (`words` of the verifier).
     let bitfield = bitfield(&mut recorder, &words);
+    // Below a merge the claims on columns bind the bits; below a bundle, which states them of each child, this.
+    let told_bitfield = given.digest(at.bitfield());
+    let bound = given.inputs[at.bound()];
+    let digests = [bitfield, told_bitfield];
+    assert_same(&mut recorder, bound, digests, VerifyError::Bitfield)?;
     let entry = entry(&mut recorder, setting, &given, bitfield);
     let outputs = match &told.header {
         Header::Leaf { groups } => {
@@ -144,6 +149,8 @@ pub(super) fn record<'a>(
             // A child's children see the child's level, not the parent's: everything else they have
             // is what the child has.
             inputs[at.level()] = level;
+            // And its bits, which are the union of theirs.
+            inputs[at.bound()..at.end()].fill(recorder.base(Fp::ZERO));
             let known = MergeKnown {
                 form: Form::Merge,
                 dimensions: at,

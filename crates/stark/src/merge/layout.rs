@@ -212,9 +212,20 @@ impl Dimensions {
         self.key() + DIGEST
     }
 
+    /// Where it says whether the digest of the bitfield is an input: 1 where a bundle lists an entry; 0 where the
+    /// bits of the child are bound as those of a column, or there are none.
+    pub(super) fn bound(self) -> usize {
+        self.whole() + 1
+    }
+
+    /// Where that digest is.
+    pub(super) fn bitfield(self) -> usize {
+        self.bound() + 1
+    }
+
     /// The number after the last input.
     pub(super) fn end(self) -> usize {
-        self.whole() + 1
+        self.bitfield() + DIGEST
     }
 }
 

@@ -80,6 +80,8 @@ pub(crate) struct MergeSizes {
     pub(crate) rows: usize,
     /// Coordinates of a column of bits.
     pub(crate) column: usize,
+    /// Coordinates of an element of a registry's row.
+    pub(crate) key: usize,
     pub(crate) children: usize,
     /// Rounds that reduce what is left.
     pub(crate) residual: usize,
@@ -98,6 +100,7 @@ pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
         outputs,
         rows: PRODUCTS_LOG2 + CHILD_LOG2,
         column: REGISTRY_LOG2,
+        key: dimensions.key_log2,
         children: CHILDREN_MAX,
         residual: WIRING_LOG2 + CELLS_LOG2 + REGISTRY_LOG2 + dimensions.key_log2,
         coordinates: layout::coordinates(&Preset::MERGE),
@@ -388,8 +391,9 @@ impl<'a> Merges<'a> {
         inputs.push(Fp::new(statement.committee));
         inputs.push(Fp::new(level));
         inputs.extend(self.key());
-        inputs.push(Fp::ZERO);
-        debug_assert_eq!(inputs.len() + 1, self.dimensions.end());
+        debug_assert_eq!(inputs.len() + 1, self.dimensions.whole());
+        // Not whole, and no digest of a bitfield: a bundle says so of what it lists.
+        inputs.resize(self.dimensions.end() - 1, Fp::ZERO);
         inputs
     }
 

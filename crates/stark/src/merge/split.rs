@@ -123,7 +123,7 @@ fn chosen<'a>(
 }
 
 /// Demands that two digests be the same where a flag is set.
-fn assert_same<'a>(
+pub(super) fn assert_same<'a>(
     recorder: &mut Recorder<'a>,
     flag: Wire<'a>,
     digests: [[Wire<'a>; DIGEST]; 2],
@@ -188,9 +188,12 @@ fn list<'a>(
         inputs.push(known.level);
         inputs.extend(given.digest(at.key()));
         inputs.push(*bundled);
-        let of_child = Given { inputs, at };
+        // What is listed of the bitfield is what the child's own circuit compares: the same wires.
         let bitfield = told.map_or([Fp::ZERO; DIGEST], |listed| listed.bitfield);
         let bitfield = bitfield.map(|x| recorder.hint(x));
+        inputs.push(recorder.base(Fp::ONE) - *bundled);
+        inputs.extend(bitfield);
+        let of_child = Given { inputs, at };
         let entry = entry(recorder, setting, &of_child, bitfield);
         let of_entry = listed(recorder, &of_child, entry);
         // A bundle is listed by the digest that is its message.

@@ -313,6 +313,52 @@ fn a_merge_is_of_one_statement_only() {
     assert_eq!(refused, Err(VerifyError::Registry));
 }
 
+/// A prover that states one thing of its children and proves another: what is stated enters the transcript
+/// either way, so a statement changed under an honest proof shows nothing of what binds it.
+#[test]
+fn a_merge_states_what_its_children_prove() {
+    let setup = &*SETUP;
+    let children = setup.leaves.each_ref().map(leaf_child);
+    let truth = setup.statement(0..6, 1);
+    let forged = |statement: &Statement, publics: &[Fp]| {
+        let kinds = [ChildKind::Leaf; 2];
+        let known = setup.merges.known(statement, publics, &kinds).unwrap();
+        let prover = setup.merges.prover(exec(), Some(&setup.registry), known);
+        let told = setup.merges.told(&truth, &setup.publics, &children);
+        let witness = prover.witnesses(&told).unwrap();
+        let preset = &Preset::MERGE;
+        let elements = prover.prove_witness(preset, witness, &told, &truth.bitfield);
+        let proof = MergeProof {
+            level: 1,
+            kinds: kinds.to_vec(),
+            elements: elements.unwrap(),
+        };
+        let (merges, registry) = (&setup.merges, &setup.registry);
+        merges.verify(exec(), preset, registry, statement, publics, &proof)
+    };
+    assert_eq!(forged(&truth, &setup.publics), Ok(()));
+    let lies: [fn(&mut Statement); 5] = [
+        |s| s.slot ^= 1,
+        |s| s.slot ^= 1 << 20,
+        |s| s.message[3] += Fp::ONE,
+        |s| s.registry[7] += Fp::ONE,
+        |s| s.committee += 1,
+    ];
+    for (i, lie) in lies.iter().enumerate() {
+        let mut statement = truth.clone();
+        lie(&mut statement);
+        let refused = forged(&statement, &setup.publics);
+        assert_eq!(refused, Err(VerifyError::Weights), "lie {i}");
+    }
+    let mut publics = setup.publics.clone();
+    publics[20] += Fp::ONE;
+    assert_eq!(forged(&truth, &publics), Err(VerifyError::Weights));
+    // The bits are bound by the value that the argument of the union leaves of them.
+    let mut more = truth.clone();
+    more.bitfield[6] = true;
+    assert_eq!(forged(&more, &setup.publics), Err(VerifyError::Bitfield));
+}
+
 /// A merge of other circuits, as an older version would have made it, is refused by the digest that
 /// stands for them, and so is one whose matrices are not those that the verifier evaluates.
 #[test]

@@ -413,6 +413,69 @@ fn a_bundle_has_no_bits_of_its_own() {
     assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
 }
 
+/// A prover that states one thing of a child and proves another. What is stated enters the transcript either
+/// way, so changing a statement under an honest proof shows nothing: here the prover hashes the lie, and
+/// only the claim on the inputs of the child's circuit stands in its way.
+#[test]
+fn an_entry_states_what_its_child_proves() {
+    let (setup, bundle) = (&*SETUP, &*BUNDLE);
+    let merges = &setup.merges;
+    let kinds = [ChildKind::Leaf; 2];
+    let truth = entries(&bundle.parts[..2]);
+    let leaves = [&setup.leaves[0], &bundle.second];
+    let told = truth.iter().zip(leaves);
+    let told = told.map(|(item, leaf)| {
+        merges.told_one(merges.inputs_of_item(item, 2), &leaf_child(leaf), &[])
+    });
+    let told: Vec<Verified> = told.collect();
+    let none = vec![false; 1 << REGISTRY_LOG2];
+    let forged = |parts: &[Part]| {
+        let known = merges.known_bundle(2, &entries(parts), &kinds).unwrap();
+        let prover = merges.prover(exec(), None, known);
+        let witness = prover.witnesses(&told).unwrap();
+        let elements = prover.prove_witness(&Preset::MERGE, witness, &told, &none);
+        BundleProof {
+            level: 2,
+            kinds: kinds.to_vec(),
+            left: Vec::new(),
+            elements: elements.unwrap(),
+        }
+    };
+    let honest = &bundle.parts[..2];
+    assert_eq!(verify_on(honest, &forged(honest)), Ok(()));
+    let lies: [fn(&mut Part); 8] = [
+        |part| part.statement.slot ^= 1,
+        |part| part.statement.slot ^= 1 << 20,
+        |part| part.statement.message[3] += Fp::ONE,
+        |part| part.statement.registry[7] += Fp::ONE,
+        |part| part.statement.committee += 1,
+        |part| part.publics[20] += Fp::ONE,
+        |part| part.statement.bitfield[3] = false,
+        // Members that did not sign: four signatures would be those of all.
+        |part| part.statement.bitfield[4..6].fill(true),
+    ];
+    let refused = Err(VerifyError::Weights);
+    for (i, lie) in lies.iter().enumerate() {
+        let mut parts = honest.to_vec();
+        lie(&mut parts[0]);
+        let proof = forged(&parts);
+        assert_eq!(verify_on(&parts, &proof), refused, "lie {i}");
+        // Nor is it an entry that can be kept, or a child of another bundle: the circuits see it too.
+        let entries = entries(&parts);
+        let (_, split) = parts[0].split(3, child_of(&proof, &entries, 0));
+        let split = split.map_err(|error| match error {
+            ProveError::Child { child: 0, error } => error,
+            other => panic!("{other}"),
+        });
+        assert_eq!(split.map(|_| ()), refused, "lie {i}");
+        let lower: Vec<Entry<'_>> = parts.iter().map(Part::entry).collect();
+        let above = prove(3, &[Item::Bundle(&lower)], &[ChildProof::Bundle(&proof)]);
+        let error = VerifyError::Weights;
+        let child = ProveError::Child { child: 0, error };
+        assert_eq!(above.map(|_| ()), Err(child), "lie {i}");
+    }
+}
+
 #[test]
 fn bundles_have_one_form_as_bytes() {
     let (setup, bundle) = (&*SETUP, &*BUNDLE);
