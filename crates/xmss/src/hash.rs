@@ -12,6 +12,7 @@ use alphorn_exec::Backend;
 use alphorn_stark::{Dispatch, Fp, Permutations};
 
 use crate::params::{BASE, CHAINS_MAX, DIGEST_MAX, Set};
+use crate::prf::Wiped;
 
 /// A digest; sets with shorter ones leave the last elements zero.
 pub(crate) type Digest = [Fp; DIGEST_MAX];
@@ -137,16 +138,19 @@ const WALKS: usize = 256;
 
 /// Walks chains whose step is the compression of width 16; the first `digest` lanes come out.
 fn walk_16(instance: &impl Instance, digest: usize, backend: Backend, walks: &mut [Walk]) {
-    let mut states = Vec::with_capacity(WALKS);
+    // Of a key that signs, these are values of chains: never moved by growing, and wiped.
+    let mut states = Wiped(Vec::with_capacity(WALKS));
     for walks in walks.chunks_mut(WALKS) {
         for position in 0..BASE - 1 {
             let active = |walk: &Walk| (walk.from..walk.to).contains(&position);
-            states.clear();
+            states.0.clear();
             let moving = walks.iter().filter(|walk| active(walk));
-            states.extend(moving.map(|walk| instance.chain_input(walk, position)));
+            states
+                .0
+                .extend(moving.map(|walk| instance.chain_input(walk, position)));
             backend.compress_16(&mut states);
             let moving = walks.iter_mut().filter(|walk| active(walk));
-            for (walk, state) in moving.zip(&states) {
+            for (walk, state) in moving.zip(states.iter()) {
                 walk.digest[..digest].copy_from_slice(&state[..digest]);
             }
         }

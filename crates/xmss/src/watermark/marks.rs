@@ -10,7 +10,8 @@ use crate::signature::PublicKey;
 
 const MAGIC: &[u8; 4] = b"AXW1";
 
-/// Roles in files of the time when there were no more: nothing was signed in the later ones.
+/// Roles in files of the time when there were no more: nothing was signed there in the later ones, whose
+/// floor is that of all.
 const ROLES_BEFORE: usize = 6;
 
 /// Bytes of the floor that a spent mark keeps.
@@ -184,8 +185,9 @@ impl Marks {
         let mut marks = [Mark::default(); Role::ALL.len()];
         for role in 0..marks.len() {
             if role == ROLES_BEFORE && reader.left() == 0 {
-                let spent = marks[..role].iter().all(|mark| mark.slot_next == u64::MAX);
-                let slot_next = if spent { u64::MAX } else { 0 };
+                // A floor is in all of them, as is the end of a spent key: the later ones are no lower.
+                let floor = marks[..role].iter().map(|mark| mark.slot_next).min();
+                let slot_next = floor.unwrap_or(u64::MAX);
                 marks[role..]
                     .iter_mut()
                     .for_each(|mark| mark.slot_next = slot_next);
