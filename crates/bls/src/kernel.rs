@@ -16,7 +16,7 @@ pub const KERNELS: Kernels = Kernels {
         InstructionSet::Avx512Ifma,
     ],
     work: "an addition of keys",
-    measure: |backend: Backend| Duration::from_secs_f64(Costs::measure(backend).add_ns * 1e-9),
+    measure: |backend: Backend| Duration::from_secs_f64(Costs::measure_addition(backend) * 1e-9),
 };
 
 /// A value by the multiplier that a backend means, or the portable one.

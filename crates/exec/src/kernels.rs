@@ -129,6 +129,14 @@ impl Kernels {
     #[must_use]
     pub fn measured_on(&self, threads: usize) -> Backend {
         self.chosen(threads).unwrap_or_else(|| {
+            // One measurement at a time: two would disturb each other.
+            static MEASURING: Mutex<()> = Mutex::new(());
+            let _measuring = MEASURING
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(chosen) = self.chosen(threads) {
+                return chosen;
+            }
             let fastest = match self.available()[..] {
                 [only] => only,
                 _ => Self::fastest(&self.times(threads)),

@@ -10,8 +10,8 @@
 //!
 //! Kernels stay in the crates that they compute for. A crate matches the [`Backend`] that it is
 //! given, hands the witness to the file of that instruction set, and runs its portable kernel for
-//! all others. Work is cut into tasks whose number depends on the input alone, and what tasks return
-//! is joined in their order: so neither kernel nor threads change a result.
+//! all others. No task depends on another, however many the work is cut into, and what tasks return is
+//! joined in their order: so neither kernel nor threads change a result.
 #![deny(unsafe_code)]
 
 mod exec;

@@ -69,6 +69,10 @@ impl Echelon {
         let factor = reduced.get(pivot).vartime_invert();
         self.rows.push(self.backend.combine(&[factor], &[&reduced]));
         self.pivots.push(pivot);
+        if self.is_full() {
+            // Nothing waits for a span that has everything.
+            self.waiting = Vec::new();
+        }
         self.stale = !self.waiting.is_empty();
         if self.is_full() || self.rows.len() - self.settled == FRESH_MAX {
             self.settle();
@@ -88,6 +92,11 @@ impl Echelon {
             self.stale = false;
         }
         self.wait(row)
+    }
+
+    /// Whether rows wait.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Forgets what waits.

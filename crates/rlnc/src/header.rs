@@ -315,8 +315,8 @@ impl Header {
     /// pieces; nothing for shards.
     pub fn span_memory_bytes(&self) -> u64 {
         let chunks = usize::from(self.chunks);
-        // A row with its history, one of the inverse, a commitment and its multiples.
-        let each = row_bytes(2 * chunks) + 32 * chunks + COMMITMENT_BYTES;
+        // A row with its history, one that waits, one of the inverse, a commitment and its multiples.
+        let each = row_bytes(2 * chunks) + row_bytes(chunks) + 32 * chunks + COMMITMENT_BYTES;
         match self.strategy {
             Strategy::Rlnc => usize::from(self.generations) as u64 * (chunks * each) as u64,
             Strategy::Rs => 0,

@@ -288,7 +288,12 @@ impl Coding for Ristretto {
     }
 
     fn withdraw(&self, basket: &mut Basket) {
-        for generation in &mut basket.generations {
+        // A job that holds the basket has its own reference: what nothing waits for is not copied.
+        let waiting = basket
+            .generations
+            .iter_mut()
+            .filter(|generation| generation.rows.waits());
+        for generation in waiting {
             Arc::make_mut(generation).rows.withdraw();
         }
     }

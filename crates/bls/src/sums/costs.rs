@@ -1,11 +1,13 @@
 //! What the planner knows about the machine: measured constants of a kernel.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use super::tree::{Item, Tree};
 use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
 use crate::blst_ffi::field::Fp;
+use crate::blst_ffi::points::g1;
 
 /// Constants of the prediction time = additions · `add_ns` + items · `item_ns` + groups · `group_ns` + `job_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,11 +71,15 @@ fn least_ns(mut run: impl FnMut()) -> f64 {
     (0..RUNS).map(one).fold(f64::INFINITY, f64::min)
 }
 
-/// Measures a kernel; <= 20 ms.
-pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine) -> Costs {
-    let points = multiples(generator);
+/// The time of an addition of a kernel: of nothing but its own work, so that a processor which lowers its
+/// clock for wide units has the clock that they leave it.
+pub(crate) fn measure_addition<K: SumKernel<Field = Fp>>(kernel: K) -> f64 {
     let mut table = Vec::new();
-    kernel.encode(&points, &mut table);
+    kernel.encode(points(), &mut table);
+    addition_ns(kernel, &table)
+}
+
+fn addition_ns<K: SumKernel<Field = Fp>>(kernel: K, table: &[K::Point]) -> f64 {
     let mut list = SegmentList::default();
     for i in 0..ENTRIES {
         list.entries.push(Entry::new(i * 387 % POINTS, false));
@@ -85,19 +91,24 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
     let mut sums = Vec::new();
     let sum_ns = least_ns(|| {
         sums.clear();
-        let points = Points {
-            table: &table,
-            sums: &[],
-        };
+        let points = Points { table, sums: &[] };
         append_sums(kernel, points, &list, &mut buffers, &mut sums);
     });
+    sum_ns / (ENTRIES - SEGMENTS) as f64
+}
+
+/// Measures a kernel; <= 20 ms.
+pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
+    let points = points();
+    let mut table = Vec::new();
+    kernel.encode(points, &mut table);
+    let add_ns = addition_ns(kernel, &table);
     let naive = |count: usize| {
         least_ns(|| {
             core::hint::black_box(CurveField::sum_naive(&points[..count]));
         })
     };
     let (short_ns, long_ns) = (naive(1), naive(257));
-    let add_ns = sum_ns / (ENTRIES - SEGMENTS) as f64;
     let mut tree = Tree::<K>::default();
     let mut extra_ns = |groups: usize, items: usize| {
         let run_ns = least_ns(|| {
@@ -132,12 +143,16 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
     }
 }
 
-/// P, 2P, 3P, ...
-fn multiples(point: &G1Affine) -> Vec<G1Affine> {
-    let mut out: Vec<G1Affine> = vec![*point];
-    while out.len() < POINTS {
-        let last: &Affine<Fp> = &out[out.len() - 1];
-        out.push(CurveField::sum_naive(&[*last, *point]));
-    }
-    out
+/// P, 2P, 3P, … of the generator: made once, by scalar arithmetic.
+fn points() -> &'static [G1Affine] {
+    static MADE: OnceLock<Vec<G1Affine>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let generator = g1::generator();
+        let mut out: Vec<G1Affine> = vec![generator];
+        while out.len() < POINTS {
+            let last: &Affine<Fp> = &out[out.len() - 1];
+            out.push(CurveField::sum_naive(&[*last, generator]));
+        }
+        out
+    })
 }

@@ -258,8 +258,17 @@ impl Costs {
     pub fn measure(backend: Backend) -> Costs {
         with_multiplier!(
             backend,
-            m => costs::measure(Fp::vector(m), &g1::generator()),
-            _ => costs::measure(Portable::<Fp>::default(), &g1::generator()),
+            m => costs::measure(Fp::vector(m)),
+            _ => costs::measure(Portable::<Fp>::default()),
+        )
+    }
+
+    /// The time of an addition alone, nanoseconds, in at most some 2 ms.
+    pub(crate) fn measure_addition(backend: Backend) -> f64 {
+        with_multiplier!(
+            backend,
+            m => costs::measure_addition(Fp::vector(m)),
+            _ => costs::measure_addition(Portable::<Fp>::default()),
         )
     }
 }

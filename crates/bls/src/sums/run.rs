@@ -20,8 +20,8 @@ use crate::blst_ffi::field::Fp;
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
 const BATCH_ITEMS: usize = 1 << 15;
 
-/// Items that wait at most before a further group is added: bounds the memory of a job with many
-/// columns to this and one group, 12 bytes an item.
+/// Items that wait at most before a further group is added: a job with many columns has the memory of so
+/// many and of one group, with the sums that their tree makes, and keeps one sum a column.
 const ITEMS_MAX: usize = 1 << 18;
 
 /// Memory of one thread.
@@ -110,13 +110,12 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         exec: Exec<'_>,
     ) -> Sums {
         let start = Instant::now();
+        let mut planned = exec.map(jobs.len(), |i| self.plan(&jobs[i]));
         let (mut keys, mut planes) = (0, 0);
-        let mut planned: Vec<Planned<'_>> = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let job = self.plan(job, keys, planes);
+        for job in &mut planned {
+            (job.first_key, job.first_plane) = (keys, planes);
             keys += job.job.collections.len();
             planes += job.columns.columns.len();
-            planned.push(job);
         }
         // The largest first: the last batches, which decide when all threads end, are small.
         planned.sort_by_key(|job| core::cmp::Reverse(job.plan.items));
@@ -160,12 +159,8 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         shared.into_inner().expect("no thread panicked")
     }
 
-    fn plan<'j>(
-        &self,
-        job: &'j CommitteeJob<'j>,
-        first_key: usize,
-        first_plane: usize,
-    ) -> Planned<'j> {
+    /// A job with its plan; its place follows from those before it.
+    fn plan<'j>(&self, job: &'j CommitteeJob<'j>) -> Planned<'j> {
         let fits = |base: &&Base| base.fits(self.table, job.committee);
         let bases = job.bases.iter().filter(fits).collect();
         let columns = JobColumns::new(job, self.table.range(job.committee).len(), bases);
@@ -174,8 +169,8 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             job,
             columns,
             plan,
-            first_key,
-            first_plane,
+            first_key: 0,
+            first_plane: 0,
         }
     }
 
@@ -248,7 +243,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             job, columns, plan, ..
         } = planned;
         let first = self.table.range(job.committee).start;
-        let bases: Vec<Option<Entry>> = columns
+        let mut bases: Vec<Option<Entry>> = columns
             .bases
             .iter()
             .map(|base| {
@@ -273,6 +268,9 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             let group = columns.group(range.clone(), &plan.references, flips);
             if tree.items_len() > ITEMS_MAX {
                 tree.run(self.kernel, self.points);
+                let known = wanted.iter_mut().filter_map(|wanted| wanted.known.as_mut());
+                let named = known.chain(bases.iter_mut().flatten());
+                tree.forget_others(self.points.len(), named);
             }
             let folded = group.folded;
             let slot = tree.push_group(range.len(), |items| group.extract(first, items));
@@ -459,21 +457,25 @@ fn planes_of(batch: &[Planned<'_>]) -> usize {
     batch.iter().map(|job| job.columns.columns.len()).sum()
 }
 
-/// Cuts the jobs, largest first, into batches of about [`BATCH_ITEMS`] items, or fewer where a
-/// thread would else have no work.
+/// Cuts the jobs, largest first, into batches of about as many items each: as few as have at most some
+/// [`BATCH_ITEMS`], and as many for each thread.
 fn batches<'p, 'a>(planned: &'p [Planned<'a>], threads: usize) -> Vec<&'p [Planned<'a>]> {
     let total: usize = planned.iter().map(|job| job.plan.items).sum();
-    let items_max = BATCH_ITEMS.min(total.div_ceil(threads));
-    let mut batches = Vec::new();
-    let mut rest = planned;
-    while !rest.is_empty() {
-        let mut items = 0;
+    let count = total.div_ceil(BATCH_ITEMS).max(1);
+    let count = count.next_multiple_of(threads.max(1));
+    let (mut batches, mut rest, mut done) = (Vec::new(), planned, 0);
+    for i in 1..=count {
+        let end = total * i / count;
+        // Of the job over which a boundary lies the larger part decides.
         let fit = rest.iter().take_while(|job| {
-            items += job.plan.items;
-            items <= items_max
+            let fits = i == count || done + job.plan.items / 2 < end;
+            done += if fits { job.plan.items } else { 0 };
+            fits
         });
-        let (batch, others) = rest.split_at(fit.count().max(1));
-        batches.push(batch);
+        let (batch, others) = rest.split_at(fit.count());
+        if !batch.is_empty() {
+            batches.push(batch);
+        }
         rest = others;
     }
     batches

@@ -222,15 +222,27 @@ fn many_committees_of_one_to_three_keys() {
 #[test]
 fn jobs_with_very_many_columns_run_in_parts() {
     let mut random = Random(16);
-    let columns: Vec<_> = (0..1900).map(|_| random.plane(KEYS, 500)).collect();
+    // Some are near a base, whose sum must survive the parts.
+    let near = random.plane(KEYS, 500);
+    let columns: Vec<_> = (0..1900)
+        .map(|i| match i % 200 {
+            0 => {
+                let mut column = near.clone();
+                column[i / 200] ^= 1;
+                column
+            }
+            _ => random.plane(KEYS, 500),
+        })
+        .collect();
     let words: Vec<[&[u64]; 1]> = columns.iter().map(|c| [c.as_slice()]).collect();
     let collections: Vec<Columns<'_>> = words.iter().map(|planes| Columns { planes }).collect();
     for backend in KERNELS.available() {
         let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &[KEYS]).expect("a valid table");
+        let bases = [Base::compute(&table, 0, &near).expect("fits")];
         let job = CommitteeJob {
             committee: 0,
             collections: &collections,
-            bases: &[],
+            bases: &bases,
         };
         let options = SumOptions {
             method: Some(Method::Pattern),

@@ -212,6 +212,26 @@ impl<K: SumKernel> Tree<K> {
         }
     }
 
+    /// Forgets all sums but those that slots and `others` name: a job of many columns runs in parts, and
+    /// what one part made on its way is of no use to the next.
+    pub(crate) fn forget_others<'e>(
+        &mut self,
+        table_len: usize,
+        others: impl Iterator<Item = &'e mut Entry>,
+    ) {
+        let mut kept = Vec::new();
+        let mut keep = |entry: &mut Entry| {
+            if let Some(sum) = entry.index().checked_sub(table_len) {
+                kept.push(self.sums.made()[sum]);
+                *entry = Entry::new(table_len + kept.len() - 1, entry.is_negative());
+            }
+        };
+        self.slots.iter_mut().flatten().for_each(&mut keep);
+        others.for_each(keep);
+        self.sums.clear();
+        kept.into_iter().for_each(|point| self.sums.push(point));
+    }
+
     /// Appends the sums of further segments, which `fill` lists; the sum of segment i becomes point
     /// `table.len() + sums.len()` (before the call) + i.
     pub(crate) fn sum_extra(
