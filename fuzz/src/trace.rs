@@ -62,6 +62,7 @@ pub(crate) fn trace_line_seeds() -> Vec<Vec<u8>> {
             justified: 2,
             finalised: 1,
             two_thirds_ms: Some(700),
+            two_thirds_slot: Some(4),
         },
         Event::Output {
             event: 9,

@@ -50,6 +50,7 @@ impl Driver {
         let (now, inputs) = (self.now_ms, u32::from(b) + 1);
         let soft = now + u64::from(b) * 2;
         let request = Request {
+            client: u32::from(a >> 6),
             session: session(a),
             group: group(a),
             replaces: (a & 8 == 0).then_some(u16::from(a & 1)),
@@ -102,8 +103,7 @@ impl Driver {
                     },
                 );
             }
-            6 if a & 1 == 0 => self.plan.cancel(now, session(b)),
-            6 => self.plan.covered(now, group(b), |_| true, |_| true),
+            6 => self.plan.cancel(now, session(b)),
             _ => {
                 self.now_ms += u64::from(b);
                 self.plan.expire(self.now());

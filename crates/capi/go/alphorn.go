@@ -12,6 +12,7 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
@@ -125,8 +126,30 @@ func Aggregate(signatures []byte) ([]byte, error) {
 	return given(sum, &e)
 }
 
+// threads is the context of all committees: it has a thread for each core, and lasts as long as the process.
+var threads = sync.OnceValues(func() (*C.alphorn_context, error) {
+	var e C.alphorn_error
+	context := C.alphorn_context_new(0, &e)
+	return context, failure(&e)
+})
+
 // Committees are keys in committee order, ready to be summed.
-type Committees struct{ handle *C.alphorn_committees }
+type Committees struct {
+	// Held for reading by calls, so that none of them has its handle freed.
+	lock   sync.RWMutex
+	handle *C.alphorn_committees
+}
+
+// Close frees the memory of the committees, which the garbage collector knows nothing of, at once and not when they are
+// collected. It waits for calls that run; later ones fail. It may be called again.
+func (c *Committees) Close() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.handle != nil {
+		C.alphorn_committees_free(c.handle)
+		c.handle = nil
+	}
+}
 
 // NewCommittees makes committees of the given sizes of keys that stand one after the other in their order. With
 // proofs of possession these are verified; without (nil), they must have been before: a key that was never proven
@@ -141,12 +164,11 @@ func NewCommittees(keys, proofs []byte, sizes ...int) (*Committees, error) {
 			return nil, err
 		}
 	}
-	var e C.alphorn_error
-	context := C.alphorn_context_new(0, &e)
-	if context == nil {
-		return nil, failure(&e)
+	context, err := threads()
+	if err != nil {
+		return nil, err
 	}
-	defer C.alphorn_context_free(context)
+	var e C.alphorn_error
 	var registry *C.alphorn_bls_registry
 	if proofs == nil {
 		registry = C.alphorn_bls_registry_proven(context, at(keys), C.size_t(count), &e)
@@ -165,8 +187,8 @@ func NewCommittees(keys, proofs []byte, sizes ...int) (*Committees, error) {
 	if handle == nil {
 		return nil, failure(&e)
 	}
-	committees := &Committees{handle}
-	runtime.SetFinalizer(committees, func(c *Committees) { C.alphorn_committees_free(c.handle) })
+	committees := &Committees{handle: handle}
+	runtime.SetFinalizer(committees, (*Committees).Close)
 	return committees, nil
 }
 
@@ -211,8 +233,9 @@ func (c *Committees) Verify(collections ...Collection) ([]byte, error) {
 	}
 	var e C.alphorn_error
 	verdicts := make([]byte, count)
+	c.lock.RLock()
+	defer c.lock.RUnlock()
 	C.alphorn_committees_verify(c.handle, &items[0], C.size_t(count), at(verdicts), &e)
-	runtime.KeepAlive(c)
 	if e.status != C.ALPHORN_ERROR_INVALID {
 		// Where the call failed there is no verdict, and 0 would be "valid".
 		return given(verdicts, &e)

@@ -2,6 +2,7 @@ package alphorn
 
 import (
 	"bytes"
+	"os"
 	"testing"
 )
 
@@ -52,6 +53,37 @@ func TestCollectionsHaveEachAVerdict(t *testing.T) {
 	}
 	if verdicts, err := committees.Verify(); len(verdicts) != 0 || err != nil {
 		t.Fatal(verdicts, err)
+	}
+}
+
+func TestCommitteesShareThreadsAndAreClosed(t *testing.T) {
+	key := must[[]byte](t)(PublicKey(InteropSecretKey(0)))
+	tasks := func() int {
+		all, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Skip("threads are not counted here")
+		}
+		return len(all)
+	}
+	kept := []*Committees{must[*Committees](t)(NewCommittees(key, nil, 1))}
+	before := tasks()
+	for len(kept) < 20 {
+		kept = append(kept, must[*Committees](t)(NewCommittees(key, nil, 1)))
+	}
+	// A few of them may be those of Go.
+	if added := tasks() - before; added > 10 {
+		t.Errorf("%d committees more have %d threads more", len(kept)-1, added)
+	}
+	vote := Collection{0, []byte{1}, nil, must[[]byte](t)(Sign(InteropSecretKey(0), nil))}
+	for _, committees := range kept {
+		if _, err := committees.Verify(vote); err != nil {
+			t.Error(err)
+		}
+		committees.Close()
+		committees.Close()
+		if verdicts, err := committees.Verify(vote); verdicts != nil || err == nil {
+			t.Error(verdicts, err)
+		}
 	}
 }
 

@@ -1,3 +1,3 @@
 module github.com/alphorn/alphorn/crates/capi/go
 
-go 1.20
+go 1.21

@@ -10,7 +10,8 @@ export const STRIP_SLOTS = 64;
 /** What a slot is: each word says more than the one before. */
 export function rankOf(state, entry, slot) {
   const { justified, finalised } = state.finality;
-  if (entry === null || (entry.proposer === null && !entry.isHead)) return "empty";
+  // Who should propose is known from the start of a slot on, whether a block comes or not.
+  if (entry === null || (entry.root === "" && !entry.isHead)) return "empty";
   if (finalised !== null && slot <= finalised) return "finalised";
   if (justified !== null && slot <= justified) return "justified";
   return entry.isHead ? "head" : "proposed";

@@ -337,7 +337,7 @@ async function start() {
   const type = response.headers.get("content-type") ?? "";
   if (response.status === 204) status("waiting", "Open a trace to look at");
   else if (!response.ok) showError(`${name}: the server answers ${response.status}`);
-  else if (type.startsWith("text/event-stream")) await follow("trace", response, live);
+  else if (type.startsWith("text/event-stream")) await follow(named ?? "trace", response, live);
   else await openStream(() => response.body, name);
 }
 

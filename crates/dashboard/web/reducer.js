@@ -215,11 +215,10 @@ const REDUCERS = {
       finalised: Math.max(old.finalised ?? 0, r.finalised),
       twoThirdsMs: r.two_thirds_ms ?? old.twoThirdsMs,
     };
-    withSlot(next, { slot: r.head, t: r.t }, (slot) => ({
-      ...slot,
-      isHead: true,
-      twoThirdsMs: r.two_thirds_ms ?? slot.twoThirdsMs,
-    }));
+    withSlot(next, { slot: r.head }, (slot) => ({ ...slot, isHead: true }));
+    if (r.two_thirds_ms === null) return;
+    // They vote before the slot has a block that could be the head.
+    withSlot(next, { slot: r.two_thirds_slot ?? r.head }, (slot) => ({ ...slot, twoThirdsMs: r.two_thirds_ms }));
   },
 
   fault(next, r) {

@@ -92,7 +92,7 @@ const FIELDS = {
   session: { id: u64, open: i64, soft: i64, hard: i64 },
   bytes: { topic_kind: text, in: u64, out: u64 },
   peer: { short: text, event: text, score: i64 },
-  finality: { head: u64, justified: u64, finalised: u64, two_thirds_ms: optional(u64) },
+  finality: { head: u64, justified: u64, finalised: u64, two_thirds_ms: optional(u64), two_thirds_slot: optional(u64) },
   fault: { kind: text, detail: text },
   input: { event: u64, what: text, from: optional(u32), kind: text, bytes: u64 },
   output: { event: u64, what: text, to: list(u32), kind: text, amount: u64 },

@@ -167,10 +167,14 @@ impl<C: Source> Clock<C> {
         self.source.monotonic_ns()
     }
 
+    /// Protocol time as it runs at this moment: behind what [`Clock::now`] shows while that stands still.
+    pub(crate) fn running_now(&self) -> Time {
+        self.running(self.source.monotonic_ns())
+    }
+
     /// How long to sleep until `at`: what is left of a standstill included.
     pub(crate) fn until(&self, at: Time) -> Duration {
-        let running = self.running(self.source.monotonic_ns());
-        Duration::from_nanos(at.as_nanos().saturating_sub(running.as_nanos()))
+        Duration::from_nanos(at.since_ns(self.running_now()))
     }
 
     /// By how many nanoseconds the wall clock is ahead of protocol time while it is doubted, or behind

@@ -5,6 +5,7 @@ mod pool;
 
 use crate::engine::Spawn;
 use alphorn_scheme::{Group, JobId, Outcome, Product, SessionId};
+use alphorn_types::Time;
 use alphorn_worker::Run;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,10 @@ pub struct Troubles {
 
 /// Runs jobs away from the loop. No call blocks.
 pub trait Lanes: Send + Sync + 'static {
+    /// Says what protocol time is, by which the bounds of jobs go. From then on the lanes count it by
+    /// a clock that nobody sets, until they are told again; where it goes back they stand still.
+    fn keep_time(&self, now: Time);
+
     /// Takes a job; each job that is taken ends once.
     ///
     /// # Errors

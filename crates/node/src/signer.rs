@@ -330,6 +330,8 @@ mod tests {
     struct Kept(Mutex<Vec<JobId>>);
 
     impl Lanes for Kept {
+        fn keep_time(&self, _: Time) {}
+
         fn submit(&self, spawn: Spawn) -> Result<(), String> {
             self.0.lock().unwrap().push(spawn.job);
             Ok(())

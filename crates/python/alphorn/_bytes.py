@@ -52,10 +52,14 @@ def pack(multiplicities: Any) -> bytes:
 
     `multiplicities`: shape (n,), bool, or integers from 0 to 15 that say how often each position signed. Returns as
     many planes of (n + 7) // 8 bytes as the largest needs, the lowest first; at least one.
+
+    Raises TypeError for numbers of any other type: fractions would be cut off.
     """
     array = np.asarray(multiplicities)
     if array.ndim != 1:
         raise ValueError(f"shape (n,), not {array.shape}")
+    if array.size and array.dtype.kind not in "biu":
+        raise TypeError(f"multiplicities of type {array.dtype}, must be bool or integers")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) <= 15:
         raise ValueError(f"multiplicities from {array.min()} to {array.max()}, must be 0 to 15")
     array = array.astype(np.uint8)

@@ -98,4 +98,4 @@ class Committees:
             (int(item.committee), one(item.signers), one(item.message), one(item.signature))
             for item in collections
         ]
-        return np.frombuffer(self._native.verify(items), dtype=np.uint8)
+        return np.frombuffer(self._native.verify(items), dtype=np.uint8).copy()

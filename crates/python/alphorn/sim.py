@@ -27,7 +27,9 @@ def run(
     """
     arguments = ["sim", "run", os.fspath(scenario)]
     for key, value in (set or {}).items():
-        arguments += ["--set", f"{key}={value}"]
+        # A scenario is TOML.
+        text = str(value).lower() if isinstance(value, bool) else value
+        arguments += ["--set", f"{key}={text}"]
     if seeds is not None:
         if seeds.step != 1 or not seeds:
             raise ValueError(f"{seeds} is empty or has a step")

@@ -41,6 +41,7 @@ class TestCommittees(unittest.TestCase):
         ]
         verdicts = committees.verify(items)
         self.assertEqual((verdicts.dtype, verdicts.tolist()), (np.uint8, [0, 4, 3, 1, 2]))
+        self.assertTrue(verdicts.flags.writeable)
         self.assertEqual(len(alphorn.VERDICTS), 5)
         self.assertTrue(bls.verify(committees.sum(0, signers), b"head", good.signature))
 
@@ -66,6 +67,10 @@ class TestCommittees(unittest.TestCase):
             Registry.proven("text")
         with self.assertRaises(ValueError):
             alphorn.pack([16])
+        for fractions in ([0.5, 1.0], np.ones(3), ["1"]):
+            with self.assertRaises(TypeError):
+                alphorn.pack(fractions)
+        self.assertEqual(alphorn.pack([]), b"")
         with self.assertRaises(alphorn.Error):
             alphorn.Context(100_000)
 
@@ -175,10 +180,10 @@ class TestProgram(unittest.TestCase):
             arguments = (Path(folder) / "arguments").read_text()
             self.assertEqual(arguments, "compare --validators 64 --scheme bls --json -\n")
             self.say(folder, {"machine": {}, "t99_ms": 3, "votes": {"cast": 1}})
-            table = alphorn.sim.run("horn", {"sim.nodes": 20}, range(1, 4))
+            table = alphorn.sim.run("horn", {"sim.nodes": 20, "protocol.bundled": True}, range(1, 4))
             self.assertEqual(table.loc[0, "votes.cast"], 1)
             arguments = (Path(folder) / "arguments").read_text()
-            self.assertEqual(arguments, "sim run horn --set sim.nodes=20 --seeds 1..3 --json -\n")
+            self.assertEqual(arguments, "sim run horn --set sim.nodes=20 --set protocol.bundled=true --seeds 1..3 --json -\n")
             cases = [{"scheme": "bls", "slot": {"votes": 9}, "why": None}, {"scheme": "falcon", "slot": None, "why": "late"}]
             self.say(folder, {"config": {"nodes": 64}, "cases": cases})
             table = alphorn.explore(512, 64, ["bls", "falcon"])

@@ -5,7 +5,7 @@
 //! memory through [`Ctx`].
 
 use alphorn_exec::{Pulse, Stop};
-use alphorn_types::{Bitfield, DecodeError};
+use alphorn_types::DecodeError;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -244,11 +244,6 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// is not run a second time; none if inputs have no name.
     fn input_digest(&self, _index: usize) -> Option<[u8; 32]> {
         None
-    }
-
-    /// Whether the result would name nobody beyond these signers of its group.
-    fn covered_by(&self, _signers: &Bitfield) -> bool {
-        false
     }
 
     /// Whether it only verifies what others made. Its time is bounded by the length of its inputs, and

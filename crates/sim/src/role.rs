@@ -68,6 +68,7 @@ pub trait Labour: Schedulable + Debug + Send {
 /// A job about no group that never loses its value.
 pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W> {
     Request {
+        client: 0,
         session,
         group: Group::of_slot(session.slot),
         replaces: None,

@@ -210,6 +210,9 @@ pub enum Event {
         finalised: u64,
         /// Milliseconds from the start of the slot until two thirds had voted, if they did.
         two_thirds_ms: Option<u64>,
+        /// That slot, which may have no block yet. Where a trace does not say it, it is that of the head.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        two_thirds_slot: Option<u64>,
     },
     /// Something went wrong, or was made to.
     Fault {

@@ -3,10 +3,10 @@
 //! Its scheme multiplies: an input is a number, a result the product, zero is a bad signature.
 
 use alphorn_scheme::{Class, Ctx, Features, Group, Outcome, SessionId, Task, TaskError};
-use alphorn_types::{DecodeError, Slot, Time};
-use alphorn_worker::{Request, Session, Worker, WorkerConfig};
+use alphorn_types::{DecodeError, Slot};
+use alphorn_worker::{Request, Session, Worker, WorkerConfig, steady_time};
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 struct Product(Vec<u64>);
 
@@ -39,10 +39,10 @@ impl Task for Product {
 
 pub(crate) fn main() {
     let this = std::thread::current();
-    let worker = Worker::start((), WorkerConfig::for_this_machine(), move || this.unpark());
+    let (time, config) = (steady_time(), WorkerConfig::for_this_machine());
+    let worker = Worker::start((), config, time.clone(), move || this.unpark());
     let worker: Worker<Product> = worker.expect("threads can be started");
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let open = Time::from_nanos(since.expect("after 1970").as_nanos() as u64);
+    let open = time();
     let soft = open.saturating_add_ns(800_000_000);
     let hard = open.saturating_add_ns(20_000_000_000);
     let (slot, message, subcommittee) = (Slot(1), [1; 32], None);
@@ -56,7 +56,7 @@ pub(crate) fn main() {
         #[rustfmt::skip]
         let group = Group { slot, message, committee, subcommittee };
         #[rustfmt::skip]
-        let request = Request { session: id, group, replaces, class, soft, hard, votes, bytes, work };
+        let request = Request { client: 0, session: id, group, replaces, class, soft, hard, votes, bytes, work };
         worker.submit(request).expect("an empty queue has room");
     }
     let mut results = [None, None];

@@ -12,11 +12,11 @@ mod types;
 mod watch;
 
 use crate::config::WorkerConfig;
-use crate::cost::{CostKey, CostModel, Prediction};
+use crate::cost::{CostKey, CostModel};
 use crate::plan::{self, LaneKind, Plan, Ran, Request, Session};
 use alphorn_exec::Stop;
-use alphorn_scheme::{Features, Group, JobId, Schedulable, SessionId, Task};
-use alphorn_types::{Bitfield, Time};
+use alphorn_scheme::{Features, JobId, Schedulable, SessionId, Task};
+use alphorn_types::Time;
 use crash::{Groups, Quarantine};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -216,17 +216,6 @@ impl<T: Task> Desk<T> {
         self.settle(at);
     }
 
-    pub(crate) fn covered(&mut self, at: At, group: Group, signers: &Bitfield) {
-        let running = |job: JobId| {
-            let on = self.posts.iter().filter_map(|post| post.on.as_ref());
-            let mut of_job = on.filter(|on| on.job == job);
-            of_job.any(|on| on.task.covered_by(signers))
-        };
-        let waits = |load: &Load<T>| load.task.covered_by(signers);
-        self.plan.covered(at.now, group, waits, running);
-        self.settle(at);
-    }
-
     pub(crate) fn receive(&mut self) -> Option<Finished<T::Output>> {
         self.done.pop_front()
     }
@@ -317,8 +306,11 @@ impl<T: Task> Desk<T> {
         let ran_ns = report.ran_ns;
         let ran = match report.ended {
             Ended::Stopped => Ran::Stopped,
-            // Its child was killed because nobody wanted the result any more.
-            Ended::Crashed(_) | Ended::Refused(_) if on.killed => Ran::Stopped,
+            // Nobody wants the result any more, so it is not run again: its child was killed for that,
+            // or the lane gave up a child that was not ready when it was asked to stop.
+            Ended::Crashed(_) | Ended::Refused(_) if on.killed || on.stop.is_stopped() => {
+                Ran::Stopped
+            }
             Ended::Crashed(_) | Ended::Hung(_) => Ran::Crashed,
             Ended::Done(_) if report.usual => Ran::Through { ran_ns },
             Ended::Done(_) | Ended::Invalid { .. } | Ended::Refused(_) | Ended::Faulty => {
@@ -390,20 +382,6 @@ impl<T: Task> Desk<T> {
             low_memory: self.config.low_memory,
             quarantined: self.quarantine.len(),
             counts: self.counts,
-        }
-    }
-
-    /// How long a job takes on the lane that it would get, if nothing else runs.
-    pub(crate) fn predict(&self, features: &Features, slot: u64) -> Prediction {
-        let plan = &self.config.plan;
-        let on = |threads: u16| {
-            let prior_ns = features.prior_ns / u64::from(threads.max(1));
-            let key = CostKey::new(features, threads, 1);
-            self.plan.costs().predict(&key, prior_ns, slot)
-        };
-        match self.is_short(features, slot) || plan.prove_lanes == 0 {
-            true => on(1),
-            false => on(plan.prove_threads),
         }
     }
 

@@ -32,6 +32,7 @@ mod os;
 mod perform;
 pub mod plan;
 mod sync;
+mod time;
 mod worker;
 // Not inside the module, which the model compiles a second time.
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use config::{FaultFiles, WorkerConfig};
 pub use cost::{CostKey, CostModel, Prediction};
 pub use desk::{Counts, Finished, Run, Running, Status, SubmitError, Timing};
 pub use plan::{Config, End, LaneKind, Plan, Refused, Request, Session, Start};
+pub use time::steady_time;
 pub use worker::Worker;
 
 /// The example of the package's page is compiled with the other ones.

@@ -26,8 +26,8 @@ mod worker;
 
 use crate::plan::Config as PlanConfig;
 use crate::{Finished, Request, Session, SubmitError, WorkerConfig};
-use alphorn_scheme::{Class, Group, JobId, Outcome, SessionId, Task};
-use alphorn_types::{Bitfield, Slot, Time};
+use alphorn_scheme::{Class, Group, JobId, Outcome, SessionId};
+use alphorn_types::{Slot, Time};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{
     PctScheduler, RandomScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler,
@@ -121,7 +121,7 @@ impl Bell {
 fn worker(config: WorkerConfig) -> (Arc<Worker<TestTask>>, Arc<Bell>) {
     let bell = Arc::new(Bell::default());
     let rung = bell.clone();
-    let worker = Worker::start((), config, move || rung.ring()).expect("threads");
+    let worker = Worker::start((), config, sync::time, move || rung.ring()).expect("threads");
     (Arc::new(worker), bell)
 }
 
@@ -144,11 +144,12 @@ fn far() -> Time {
 
 /// So many milliseconds after the present moment of a run.
 fn soon(ms: u64) -> Time {
-    Time::from_nanos(sync::wall_ns() + ms * 1_000_000)
+    sync::time().saturating_add_ns(ms * 1_000_000)
 }
 
 fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Request<TestTask> {
     Request {
+        client: 0,
         session: session(caller.into()),
         group: group(caller),
         replaces: None,
@@ -225,7 +226,7 @@ fn one_end_each(accepted: &[JobId], ends: &[Finished<()>], seen: &Seen) {
     assert!(of_job.values().all(|count| *count == 1), "{of_job:?}");
 }
 
-/// Whoever submits, cancels, covers and ends the worker at any moment: each accepted job has one
+/// Threads submit, cancel and end the worker at any moment: each accepted job has one
 /// end when the worker has ended. No time goes by, so that nothing is owed to a timer.
 fn an_end_at_any_moment(seen: &Seen) {
     let strings = Arc::default();
@@ -248,10 +249,7 @@ fn an_end_at_any_moment(seen: &Seen) {
             });
             assert_eq!(opened, Ok(()));
             worker.cancel(session(1));
-            worker.covered(group(2), &Bitfield::ones(1));
             worker.replace_env((), None);
-            let work = request(1, What::Work, true, &Arc::default()).work;
-            assert!(worker.predict(&work.features(&()), Slot(1)).t50_ns > 0);
             assert!(worker.running().len() <= 2, "no more than there are lanes");
         })
     };
@@ -309,7 +307,6 @@ fn ends_heard(seen: &Seen) {
     let canceller = {
         let worker = worker.clone();
         spawn(move || {
-            worker.covered(group(1), &Bitfield::ones(1));
             worker.cancel(session(2));
             // So that it is a lane that finds what has lost its value, and nobody else.
             sync::pass(Duration::from_millis(3));

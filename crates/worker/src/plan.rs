@@ -4,7 +4,8 @@
 //! end of a run by [`Plan::ended`], and drains [`Plan::poll_output`]. Time is an argument and never
 //! goes back. Every accepted submission yields exactly one [`Finished`].
 //!
-//! Order: by [`Class`], within a class by earliest `soft`, then by value density, then by age. A
+//! Lanes of a kind go round the clients that have something for them. What a client gets on its turn
+//! is the first of its jobs in this order: by [`Class`], within a class by earliest `soft`, then by value density, then by age. A
 //! running job is never preempted. After its `soft` a job of the current phase is worth what a late
 //! group is worth ([`Class::Backfill`]); at `hard` it is cancelled, or asked to stop if it runs.
 
@@ -57,6 +58,8 @@ pub struct Plan<T> {
     queue: Queue<T>,
     /// What runs on each lane, fast lanes first.
     lanes: Vec<Option<Running>>,
+    /// The client from which the next turn is looked for, on fast and on prove lanes.
+    turns: [u32; 2],
     out: VecDeque<Output>,
     next_job: u64,
 }
@@ -75,6 +78,7 @@ impl<T: Schedulable> Plan<T> {
             costs,
             sessions: BTreeMap::new(),
             queue: Queue::default(),
+            turns: [0; 2],
             out: VecDeque::new(),
             next_job: 0,
         }
@@ -179,39 +183,6 @@ impl<T: Schedulable> Plan<T> {
         for lane in 0..self.lanes.len() {
             let running = self.lanes[lane].as_ref();
             if running.is_some_and(|running| running.session == session) {
-                self.stop(lane);
-            }
-        }
-    }
-
-    /// Says that what a group's waiting or running aggregations would yield may be held already: cancels
-    /// those that add nothing, or stops them if much of their time is left. `waits` judges the work of
-    /// one that waits, `runs` one that runs.
-    pub fn covered(
-        &mut self,
-        now: Time,
-        group: Group,
-        waits: impl Fn(&T) -> bool,
-        runs: impl Fn(JobId) -> bool,
-    ) {
-        self.expire(now);
-        for job in self.queue.of_group(&group) {
-            if waits(&self.queue.get(job).request.work) {
-                self.end_waiting(now, job, End::Cancelled);
-            }
-        }
-        for lane in 0..self.lanes.len() {
-            let left_ns = |running: &Running| {
-                let ran_ns = now.since_ns(running.started);
-                running.t50_ns.saturating_sub(ran_ns)
-            };
-            let running = self.lanes[lane].as_ref();
-            let stop = running.is_some_and(|running| {
-                running.group == group
-                    && left_ns(running) > self.config.covered_stop_ns
-                    && runs(running.job)
-            });
-            if stop {
                 self.stop(lane);
             }
         }

@@ -1,16 +1,15 @@
 //! The threads around the desk: lanes that work, and a keeper that watches deadlines and lanes.
 
 use super::lane::{Bench, STACK_BYTES, name_of};
-use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard, wall_ns};
+use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard};
 use crate::child::AtWork;
 use crate::config::WorkerConfig;
-use crate::cost::Prediction;
 use crate::desk::{
     At, Desk, Environment, Finished, Hung, Load, Running, Status, SubmitError, Turn,
 };
 use crate::plan::{LaneKind, Refused, Request, Session};
-use alphorn_scheme::{Features, Group, JobId, SessionId, Task};
-use alphorn_types::{Bitfield, Slot, Time};
+use alphorn_scheme::{JobId, SessionId, Task};
+use alphorn_types::Time;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -33,8 +32,10 @@ const LAST_WORD: Duration = Duration::from_millis(200);
 /// **Each accepted submission yields exactly one [`Finished`]**, also if its job panics, its child
 /// is killed, it hangs, or the worker is shut down.
 ///
-/// Sessions and jobs speak of wall time, nanoseconds from the Unix epoch, which never goes back
-/// here; a hanging job is told by a clock that only runs.
+/// Sessions and jobs speak of the time that the worker was started with. A jump of it takes the
+/// deadlines of jobs with it, so it must not be a wall clock that may be set: an embedder hands in
+/// the time that its protocol goes by, or [`steady_time`](crate::steady_time). Where it goes back it
+/// stands still here. A hanging job is noticed by a clock that only runs.
 pub struct Worker<T: Task> {
     shared: Arc<Shared<T>>,
 }
@@ -47,6 +48,7 @@ struct Shared<T: Task> {
     keeper: Condvar,
     /// Notified when a lane reports on a closed desk.
     over: Condvar,
+    time: Box<dyn Fn() -> Time + Send + Sync>,
     wake: Box<dyn Fn() + Send + Sync>,
     stale_frames: Arc<AtomicU64>,
     begin: Instant,
@@ -69,7 +71,8 @@ struct Hall<T: Task> {
 }
 
 impl<T: Task> Worker<T> {
-    /// Starts lanes and keeper. `wake` is called, by any thread and without a lock, after results
+    /// Starts lanes and keeper. `time` says what time it is; it is called under a lock, and must not
+    /// call the worker. `wake` is called, by any thread and without a lock, after results
     /// are there to be received; it must not block.
     ///
     /// Build the environment without the scheme's own check of its results
@@ -85,6 +88,7 @@ impl<T: Task> Worker<T> {
     pub fn start(
         env: T::Env,
         config: WorkerConfig,
+        time: impl Fn() -> Time + Send + Sync + 'static,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let config = config.settled();
@@ -103,6 +107,7 @@ impl<T: Task> Worker<T> {
             lanes: (0..lanes).map(|_| Condvar::new()).collect(),
             keeper: Condvar::new(),
             over: Condvar::new(),
+            time: Box::new(time),
             wake: Box::new(wake),
             stale_frames: Arc::default(),
             begin: Instant::now(),
@@ -164,23 +169,9 @@ impl<T: Task> Worker<T> {
         self.shared.release(hall);
     }
 
-    /// Says that a verified aggregate of these signers of a group is held: a job that waits and
-    /// would add nothing is cancelled, one that runs is stopped if much of its time is left.
-    pub fn covered(&self, group: Group, signers: &Bitfield) {
-        let mut hall = self.shared.lock();
-        let at = self.shared.at(&mut hall);
-        hall.desk.covered(at, group, signers);
-        self.shared.release(hall);
-    }
-
     /// The next job that has ended, in the order of their ends.
     pub fn try_recv(&self) -> Option<Finished<T::Output>> {
         self.shared.lock().desk.receive()
-    }
-
-    /// How long a job takes, seen from a slot, on the lane that it would get if nothing else runs.
-    pub fn predict(&self, features: &Features, slot: Slot) -> Prediction {
-        self.shared.lock().desk.predict(features, slot.0)
     }
 
     /// The jobs that run now, by lane: for whoever shows their progress.
@@ -275,7 +266,7 @@ impl<T: Task> Shared<T> {
 
     /// The time, which never goes back.
     fn at(&self, hall: &mut Hall<T>) -> At {
-        hall.last = hall.last.max(Time::from_nanos(wall_ns()));
+        hall.last = hall.last.max((self.time)());
         At {
             now: hall.last,
             mono_ns: u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX),

@@ -6,7 +6,9 @@ mod toy;
 
 use alphorn_scheme::{Class, JobId, Outcome};
 use alphorn_types::Time;
-use alphorn_worker::{ChildCommand, Config, Finished, Request, Worker, WorkerConfig, serve_child};
+use alphorn_worker::{
+    ChildCommand, Config, Finished, Request, Worker, WorkerConfig, serve_child, steady_time,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -122,7 +124,7 @@ fn worker(config: WorkerConfig) -> (Worker<Toy>, Receiver<()>) {
         let _ = wake.send(());
     };
     (
-        Worker::start(ToyEnv::default(), config, wake).expect("threads"),
+        Worker::start(ToyEnv::default(), config, steady_time(), wake).expect("threads"),
         woken,
     )
 }

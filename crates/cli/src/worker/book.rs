@@ -43,6 +43,8 @@ pub(super) type Problem = (StatusCode, String);
 
 /// A client: the owner of a token, or an address.
 struct Client {
+    /// Its name for the worker, whose lanes go round the clients.
+    number: u32,
     registries: BTreeMap<Digest, (Arc<Registry>, Instant)>,
     /// Bodies that are being received, in KiB.
     uploads: Arc<Semaphore>,
@@ -73,6 +75,7 @@ pub(super) struct Book {
     /// Tells the names of this process's jobs from those of another life.
     instance: u64,
     clients: BTreeMap<String, Client>,
+    next_client: u32,
     records: BTreeMap<u64, Record>,
     by_job: BTreeMap<JobId, u64>,
     next: u64,
@@ -88,6 +91,7 @@ impl Book {
             limits,
             instance,
             clients: BTreeMap::new(),
+            next_client: 0,
             records: BTreeMap::new(),
             by_job: BTreeMap::new(),
             next: 1,
@@ -104,6 +108,7 @@ impl Book {
             }
             let kib = self.limits.body_bytes_max.div_ceil(KIB) + 1;
             let client = Client {
+                number: self.next_client,
                 registries: BTreeMap::new(),
                 uploads: Arc::new(Semaphore::new(kib)),
                 live: 0,
@@ -112,6 +117,7 @@ impl Book {
                 ended_bytes: 0,
                 used: now,
             };
+            self.next_client = self.next_client.wrapping_add(1);
             self.clients.insert(name.to_owned(), client);
         }
         let max = self.limits.clients_max;
@@ -228,8 +234,8 @@ impl Book {
         }
     }
 
-    /// Whether a client may hand in one more job.
-    pub(super) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<u64, Problem> {
+    /// Whether a client may hand in one more job: the job's number, and that of the client.
+    pub(super) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<(u64, u32), Problem> {
         let limits = self.limits;
         let number = self.next;
         let client = self.client(&asked.client, now)?;
@@ -244,7 +250,7 @@ impl Book {
                 "{bytes} bytes and {live} of your jobs under way, together at most {max}"
             )));
         }
-        Ok(number)
+        Ok((number, client.number))
     }
 
     /// Remembers a job that was accepted under the number of [`Book::admit`].

@@ -6,13 +6,13 @@ use alphorn_dashboard::{CLIENTS_MAX, Clients};
 use alphorn_exec::Backend;
 use alphorn_scheme::{Class, Group, SessionId};
 use alphorn_types::{Slot, Time};
-use alphorn_worker::{Refused, Request, SubmitError, Worker, WorkerConfig};
+use alphorn_worker::{Refused, Request, SubmitError, Worker, WorkerConfig, steady_time};
 use alphorn_xmss::Set;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// How often the progress of jobs is noted.
@@ -119,6 +119,8 @@ pub(super) struct Tokens(pub(super) Vec<(String, String)>);
 /// The service.
 pub(super) struct Service {
     worker: Worker<Job>,
+    /// The worker's time, in which deadlines are given to it.
+    time: Box<dyn Fn() -> Time + Send + Sync>,
     book: Mutex<Book>,
     pub(super) tokens: Tokens,
     pub(super) sets: Vec<Set>,
@@ -158,9 +160,13 @@ impl Service {
             // One that waits is enough.
             let _ = wake.try_send(());
         };
-        let worker = Worker::start(Env::new(parts.backend), parts.lanes, wake)?;
+        // Not the wall clock, which may be set while jobs wait.
+        let time = steady_time();
+        let env = Env::new(parts.backend);
+        let worker = Worker::start(env, parts.lanes, time.clone(), wake)?;
         let service = Arc::new(Service {
             worker,
+            time: Box::new(time),
             book: Mutex::new(Book::new(limits, parts.instance)),
             tokens: parts.tokens,
             sets: parts.sets,
@@ -228,19 +234,18 @@ impl Service {
         if book.closing {
             return Err(ending());
         }
-        let number = book.admit(&asked, now)?;
+        let (number, client) = book.admit(&asked, now)?;
         let slot = Slot(now.saturating_duration_since(self.begin).as_secs() / SLOT_SECONDS);
         let session = SessionId {
             slot,
             seq: number as u32,
         };
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let wall = wall.unwrap_or_default();
         let at = |after: Duration| {
-            let nanos = (wall + after).as_nanos();
-            Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+            (self.time)().saturating_add_ns(after_ns)
         };
         let request = Request {
+            client,
             session,
             group: Group {
                 message: job.about().map_or([0; 32], |about| about.message),

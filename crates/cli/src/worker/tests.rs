@@ -572,7 +572,7 @@ fn session(seq: u32) -> SessionId {
 /// Hands in a job as the service does.
 fn hand_in(book: &mut Book, asked: Asked, job: u64) -> Result<u64, StatusCode> {
     let now = Instant::now();
-    let taken = book.admit(&asked, now).map_err(|(code, _)| code)?;
+    let (taken, _) = book.admit(&asked, now).map_err(|(code, _)| code)?;
     let number = book.insert(asked, JobId(job), session(job as u32), now);
     assert_eq!(number, taken);
     Ok(number)

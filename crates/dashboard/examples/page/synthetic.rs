@@ -91,25 +91,27 @@ impl Maker<'_> {
 
     fn chain(&mut self) {
         let slot = self.slot;
-        // One slot in nineteen has no block.
-        if slot % 19 != 7 {
-            let root = format!("{:016x}", self.random.next());
-            let proposer = self.random.below(CELLS as u64) as u32;
-            self.put(
-                0,
-                5,
-                Event::Slot {
-                    slot,
-                    proposer,
-                    root,
-                },
-            );
+        // One slot in nineteen has no block: nodes say who should have proposed it, and no root.
+        let has_block = slot % 19 != 7;
+        let root = format!("{:016x}", self.random.next());
+        let proposer = self.random.below(CELLS as u64) as u32;
+        self.put(
+            0,
+            5,
+            Event::Slot {
+                slot,
+                proposer,
+                root: if has_block { root } else { String::new() },
+            },
+        );
+        if has_block {
             let two_thirds_ms = Some(3_090 + self.random.below(120));
             let finality = Event::Finality {
                 head: slot,
                 justified: slot.saturating_sub(1),
                 finalised: slot.saturating_sub(2),
                 two_thirds_ms,
+                two_thirds_slot: Some(slot),
             };
             self.put(0, 3_900, finality);
         }
@@ -342,6 +344,7 @@ impl Tally {
                 justified,
                 finalised,
                 two_thirds_ms,
+                ..
             } => {
                 self.finality = json!({"head": head, "justified": justified, "finalised": finalised,
                     "twoThirdsMs": two_thirds_ms});

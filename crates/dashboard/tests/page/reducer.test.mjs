@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { rankOf } from "../../web/finality.js";
 import * as format from "../../web/format.js";
 import { within } from "../../web/heatmap.js";
 import { append, emptyLog, emptySet, has, insert, itemsOf, newestOf, sizeOf } from "../../web/log.js";
@@ -109,6 +110,27 @@ test("lists keep the newest items and share the rest", () => {
   let set = emptySet();
   for (let i = 0; i < 2000; i += 1) if (!has(set, `n${i % 1000}`)) set = insert(freeze(set), `n${i % 1000}`);
   assert.ok(set.size === 1000 && has(set, "n999") && !has(set, "n1000"));
+});
+
+test("a slot is empty until it has a block, whoever should propose one", () => {
+  const slot = (number, root) => record("slot", { slot: number, proposer: 3, root });
+  const finality = (head) => record("finality", { head, justified: 3, finalised: 2 });
+  const state = run([
+    slot(1, ""), slot(1, "ab"), finality(1), slot(2, ""), slot(3, ""), slot(3, "cd"), finality(3), slot(4, ""), slot(5, ""), slot(5, "ef"),
+    slot(6, ""), finality(6),
+  ]);
+  assert.deepEqual(state.slots.map((entry) => rankOf(state, entry, entry.slot)), ["finalised", "empty", "justified", "empty", "proposed", "head"]);
+  assert.equal(rankOf(state, null, 7), "empty");
+});
+
+test("the time to two thirds is that of the slot whose votes were counted", () => {
+  const finality = (fields) => record("finality", { head: 1, justified: 0, finalised: 0, ...fields });
+  const of = (...records) => run([record("slot", { slot: 1, proposer: 0, root: "ab" }), record("slot", { slot: 2, proposer: 0, root: "" }), ...records]);
+  const told = of(finality({ two_thirds_ms: 2300, two_thirds_slot: 2 }), finality({ head: 2 }));
+  assert.deepEqual(told.slots.map(({ isHead, twoThirdsMs }) => [isHead, twoThirdsMs]), [[true, null], [true, 2300]]);
+  assert.equal(told.finality.twoThirdsMs, 2300);
+  // Traces of earlier versions do not name it.
+  assert.deepEqual(of(finality({ two_thirds_ms: 5 })).slots.map((slot) => slot.twoThirdsMs), [5, null]);
 });
 
 test("the reducer leaves the old state as it was", () => {

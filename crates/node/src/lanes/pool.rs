@@ -8,8 +8,9 @@ use alphorn_scheme::{Class, Env, Group, JobId, Keys, SessionId, Work};
 use alphorn_types::{Layout, Slot, Time};
 use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sessions whose opening is remembered; the worker bounds how many are open.
 const SESSIONS_MAX: usize = 256;
@@ -37,9 +38,41 @@ struct Book {
     order: VecDeque<SessionId>,
 }
 
+/// Protocol time, as the node's loop said it last and as it went on since. The lanes read no wall
+/// clock: that may jump, which the loop's clock doubts.
+struct LaneTime {
+    begin: Instant,
+    /// Protocol time at `begin`, in nanoseconds.
+    begin_ns: AtomicU64,
+}
+
+impl LaneTime {
+    fn new() -> Self {
+        LaneTime {
+            begin: Instant::now(),
+            begin_ns: AtomicU64::new(0),
+        }
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn set(&self, now: Time) {
+        let begin = now.saturating_sub_ns(self.elapsed_ns());
+        self.begin_ns.store(begin.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Time {
+        let begin = Time::from_nanos(self.begin_ns.load(Ordering::Relaxed));
+        begin.saturating_add_ns(self.elapsed_ns())
+    }
+}
+
 /// The lanes of a node over the worker.
 pub struct Pool {
     worker: Worker<Work>,
+    time: Arc<LaneTime>,
     prove_lanes: u16,
     /// The environment that the next key table is put into.
     env: Mutex<Env>,
@@ -49,7 +82,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts the lanes. `wake` is called after a job ended. If the configuration has a child
+    /// Starts the lanes, whose time is that of [`Lanes::keep_time`]: until it is told there are no
+    /// deadlines. `wake` is called after a job ended. If the configuration has a child
     /// command, its `setup` is what [`serve_child`](super::serve_child) hands to its caller there.
     ///
     /// # Errors
@@ -66,9 +100,12 @@ impl Pool {
             let setup = child::setup(&child.setup, &env);
             std::mem::replace(&mut child.setup, setup)
         });
+        let time = Arc::new(LaneTime::new());
+        let shared = time.clone();
         Ok(Pool {
             prove_lanes: config.plan.prove_lanes,
-            worker: Worker::start(env.clone(), config, wake)?,
+            worker: Worker::start(env.clone(), config, move || shared.now(), wake)?,
+            time,
             env: Mutex::new(env),
             base,
             book: Mutex::default(),
@@ -102,6 +139,7 @@ impl Pool {
         }));
         let far = Time::from_nanos(u64::MAX / 2);
         let request = Request {
+            client: 0,
             session: SessionId {
                 slot,
                 seq: u32::MAX,
@@ -164,6 +202,10 @@ impl Pool {
 }
 
 impl Lanes for Pool {
+    fn keep_time(&self, now: Time) {
+        self.time.set(now);
+    }
+
     fn submit(&self, spawn: Spawn) -> Result<(), String> {
         let mut book = self.book();
         self.open(&mut book, &spawn);
@@ -173,6 +215,7 @@ impl Lanes for Pool {
             op: spawn.work.name(),
         };
         let request = Request {
+            client: 0,
             session: spawn.session,
             group: spawn.group,
             // The protocol asks once for what it wants; each of its jobs is answered.
@@ -254,9 +297,27 @@ impl Lanes for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{self, Machine, Source};
     use alphorn_scheme::Outcome;
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
-    use std::time::{Instant, SystemTime, UNIX_EPOCH};
+    use std::sync::atomic::AtomicI64;
+
+    /// The machine's clocks, of which the wall clock is wrong by so many nanoseconds.
+    struct Wrong {
+        machine: Machine,
+        by_ns: Arc<AtomicI64>,
+    }
+
+    impl Source for Wrong {
+        fn wall_ns(&self) -> u64 {
+            let by_ns = self.by_ns.load(Ordering::Relaxed);
+            self.machine.wall_ns().saturating_add_signed(by_ns)
+        }
+
+        fn monotonic_ns(&self) -> u64 {
+            self.machine.monotonic_ns()
+        }
+    }
 
     fn pool() -> Pool {
         let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
@@ -266,10 +327,8 @@ mod tests {
     }
 
     /// A short job of the first session whose bounds are so many milliseconds from now.
-    fn spawn(job: u64, soft_ms: u64, hard_ms: u64) -> Spawn {
+    fn spawn(now: Time, job: u64, soft_ms: u64, hard_ms: u64) -> Spawn {
         let slot = Slot(1);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let now = Time::from_nanos(since.as_nanos() as u64);
         Spawn {
             job: JobId(job),
             session: SessionId { slot, seq: 0 },
@@ -299,11 +358,12 @@ mod tests {
     #[test]
     fn a_job_is_not_bounded_by_an_earlier_one_of_its_session() {
         let pool = pool();
-        pool.submit(spawn(1, 1, 5_000)).unwrap();
+        pool.submit(spawn(pool.time.now(), 1, 1, 5_000)).unwrap();
         end(&pool);
         // The first one's `soft` is over.
         std::thread::sleep(Duration::from_millis(20));
-        pool.submit(spawn(2, 10_000, 20_000)).unwrap();
+        pool.submit(spawn(pool.time.now(), 2, 10_000, 20_000))
+            .unwrap();
         let ended = end(&pool);
         assert_eq!(ended.job, JobId(2));
         assert!(matches!(ended.outcome, Outcome::Done(_)), "{ended:?}");
@@ -323,8 +383,45 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(pool.busy_ns()[1] > 0);
-        pool.submit(spawn(1, 10_000, 20_000)).unwrap();
+        pool.submit(spawn(pool.time.now(), 1, 10_000, 20_000))
+            .unwrap();
         assert_eq!(end(&pool).job, JobId(1));
         pool.shutdown();
+    }
+
+    /// The wall clock jumps by a day in both directions, and comes back: jobs of meanwhile and of
+    /// afterwards are bounded as if it had not.
+    #[test]
+    fn a_wall_clock_that_jumps_does_not_end_jobs() {
+        let day_ns = 86_400_000_000_000;
+        // Never what the machine's own clock says, so that nothing may go by that.
+        let right_ns = -1_000 * day_ns;
+        let by_ns = Arc::new(AtomicI64::new(right_ns));
+        let source = Wrong {
+            machine: Machine::default(),
+            by_ns: by_ns.clone(),
+        };
+        let mut clock = clock::Clock::new(source);
+        let pool = pool();
+        let mut job = 0;
+        for wrong_ns in [0, day_ns, 0, -day_ns, 0] {
+            by_ns.store(right_ns + wrong_ns, Ordering::Relaxed);
+            for _ in 0..3 {
+                // As the node's loop does at each of its turns.
+                let (now, _) = clock.now(|_| None);
+                pool.keep_time(clock.running_now());
+                job += 1;
+                pool.submit(spawn(now, job, 10_000, 20_000)).unwrap();
+                let ended = end(&pool);
+                assert_eq!(ended.job, JobId(job));
+                assert!(matches!(ended.outcome, Outcome::Done(_)), "{ended:?}");
+                assert!(!ended.late, "{ended:?}");
+            }
+        }
+        // Nor does time stand still.
+        let (now, _) = clock.now(|_| None);
+        pool.keep_time(clock.running_now());
+        let error = pool.submit(spawn(now.saturating_sub_ns(60_000_000_000), 0, 1, 1));
+        assert!(error.unwrap_err().contains("no value"));
     }
 }

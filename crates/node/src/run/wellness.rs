@@ -27,6 +27,7 @@ impl<C: Source> Node<C> {
             self.voices.forget();
             self.sync.ask_all();
         }
+        self.ports.lanes.keep_time(self.clock.running_now());
         let ms = now.as_nanos() / 1_000_000;
         self.clock_ms.store(ms, Ordering::Relaxed);
         now

@@ -101,7 +101,9 @@ impl Tracer {
             Event::JobEnded(ended, _) => self.ended(ended),
             Event::PeerUp { peer, id, .. } => self.peer_up(peer, &id.to_string()),
             Event::PeerDown { peer, reason } => self.peer_down(peer, reason.name()),
-            Event::TwoThirds { ms, finality, .. } => self.finality(finality, Some(ms)),
+            Event::TwoThirds { slot, ms, finality } => {
+                self.finality(finality, Some((slot, ms as u64)));
+            }
             _ => {}
         }
     }
@@ -299,10 +301,10 @@ impl Tracer {
     }
 
     /// Where the chain stands, told when it moves.
-    pub(super) fn finality(&mut self, standing: Finality, two_thirds_ms: Option<f64>) {
-        if standing != self.finality || two_thirds_ms.is_some() {
+    pub(super) fn finality(&mut self, standing: Finality, two_thirds: Option<(Slot, u64)>) {
+        if standing != self.finality || two_thirds.is_some() {
             self.finality = standing;
-            self.push(standing.event(two_thirds_ms.map(|ms| ms as u64)));
+            self.push(standing.event(two_thirds));
         }
     }
 

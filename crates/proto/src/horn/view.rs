@@ -18,14 +18,16 @@ pub struct Finality {
 }
 
 impl Finality {
-    /// As a trace has it, with the milliseconds after which two thirds had voted if that is told of.
+    /// As a trace has it, and in which slot two thirds had voted after how many milliseconds, if that
+    /// is told of.
     #[must_use]
-    pub fn event(self, two_thirds_ms: Option<u64>) -> Event {
+    pub fn event(self, two_thirds: Option<(Slot, u64)>) -> Event {
         Event::Finality {
             head: self.head.0,
             justified: self.justified.0,
             finalised: self.finalised.0,
-            two_thirds_ms,
+            two_thirds_ms: two_thirds.map(|(_, ms)| ms),
+            two_thirds_slot: two_thirds.map(|(slot, _)| slot.0),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Claim, Ctx, Evidence, Features, Form, Layer, SchemeError, Statement, Task, TaskError, Verdict,
 };
-use alphorn_types::{Bitfield, DecodeError, Epoch};
+use alphorn_types::{DecodeError, Epoch};
 use std::ops::Range;
 
 /// Inputs of a job, decoded for subset tests.
@@ -316,18 +316,6 @@ impl Task for Work {
 
     fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
         product::input_digest(self, index)
-    }
-
-    fn covered_by(&self, signers: &Bitfield) -> bool {
-        let held = |position: usize| position < signers.len() && signers.get(position);
-        match self {
-            Work::Aggregate(job) => job.votes.iter().all(|(at, _)| held(*at as usize)),
-            Work::Combine(job) => job.parts.iter().all(|part| {
-                let mut named = part.evidence.support.iter();
-                named.all(|(at, _)| held(part.offset as usize + at))
-            }),
-            _ => false,
-        }
     }
 
     fn is_pointless(&self, env: &Env) -> bool {

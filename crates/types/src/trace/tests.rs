@@ -84,6 +84,7 @@ fn samples() -> Vec<Record> {
             justified: 1,
             finalised: 0,
             two_thirds_ms: None,
+            two_thirds_slot: None,
         },
         Event::Fault {
             kind: "disk".into(),

@@ -7,6 +7,7 @@ use alphorn_types::Time;
 use alphorn_worker::plan::{Output, Ran};
 use alphorn_worker::{
     Bisect, ChildCommand, Config, CostKey, CostModel, Finished, Plan, Start, Worker, WorkerConfig,
+    steady_time,
 };
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
@@ -44,8 +45,8 @@ impl Bench {
             // The bench has ended if nobody listens.
             let _ = wake.send(());
         };
-        let worker =
-            Worker::start((), config, wake).map_err(|error| format!("no threads: {error}"))?;
+        let worker = Worker::start((), config, steady_time(), wake)
+            .map_err(|error| format!("no threads: {error}"))?;
         Ok(Self { worker, woken })
     }
 

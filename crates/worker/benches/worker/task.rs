@@ -166,6 +166,7 @@ pub(super) fn request(class: Class, work: BenchTask) -> Request<BenchTask> {
     // Half of what can be told: no deadline is near.
     let far = Time::from_nanos(u64::MAX / 2);
     Request {
+        client: 0,
         session: SessionId { slot, seq: 0 },
         group: Group::of_slot(slot),
         replaces: None,

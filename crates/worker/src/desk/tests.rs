@@ -1,7 +1,7 @@
 //! The desk by hand, in virtual time.
 
 use super::*;
-use crate::toy::{BAD, GOOD, PANIC, PROOF, Toy, ToyEnv, group, request};
+use crate::toy::{BAD, GOOD, PANIC, PROOF, Toy, ToyEnv, request};
 use alphorn_scheme::session::Finish;
 use alphorn_scheme::{Class, Fate, Outcome, classify};
 use alphorn_types::Slot;
@@ -183,11 +183,6 @@ impl Schedule {
                 let (slot, seq) = (Slot(self.now_ms / 1000), self.below(3) as u32);
                 match self.below(8) {
                     0 => self.desk.cancel(at(self.now_ms), SessionId { slot, seq }),
-                    1 => {
-                        let index = self.below(3) as u16;
-                        let signers = Bitfield::ones(3);
-                        self.desk.covered(at(self.now_ms), group(index), &signers);
-                    }
                     _ => self.desk.expire(at(self.now_ms)),
                 }
             }
@@ -567,23 +562,22 @@ fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
     assert_eq!(desk.hung(at(ms + 60_000)).len(), 1);
 }
 
+/// A child that is not ready when its job is asked to stop is given up, which reads as a crash.
 #[test]
-fn what_is_covered_is_cancelled_if_it_adds_nothing() {
-    let mut desk = desk_of(config());
-    let mut waits = request(
-        Class::Current,
-        0,
-        Toy::new(&[GOOD; 4]),
-        Time::MAX,
-        Time::MAX,
-    );
-    waits.replaces = Some(1);
-    let waits = load(&desk, waits);
-    desk.submit(at(0), waits).expect("there is room");
-    desk.covered(at(0), group(0), &Bitfield::ones(3));
-    assert!(desk.receive().is_none());
-    desk.covered(at(0), group(0), &Bitfield::ones(4));
-    assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Cancelled));
+fn a_job_that_is_not_wanted_any_more_does_not_run_again() {
+    for ended in [Ended::Crashed(None), Ended::Refused("no child".into())] {
+        let mut desk = desk_of(config());
+        submit(&mut desk, 0, Toy::new(&[GOOD]));
+        let order = start(&mut desk, 0, 0);
+        let (slot, seq) = (Slot(1), 0);
+        desk.cancel(at(1), SessionId { slot, seq });
+        assert!(order.stop.is_stopped());
+        desk.ended(at(2), 0, 0, Report::of(ended));
+        let outcome = desk.receive().map(|finished| finished.outcome);
+        assert_eq!(outcome, Some(Outcome::Cancelled));
+        assert!(matches!(desk.next(at(3), 0, 0), Turn::Wait));
+        assert_eq!(desk.status().counts.crashes, 0);
+    }
 }
 
 #[test]

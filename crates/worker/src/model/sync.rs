@@ -4,13 +4,14 @@
 pub(super) use shuttle::sync::{Mutex, MutexGuard};
 pub(super) use shuttle::thread::JoinHandle;
 
+use alphorn_types::Time;
 use std::cell::RefCell;
 use std::io;
 use std::ops::Add;
 use std::sync::{Arc, LockResult, PoisonError};
 use std::time::Duration;
 
-/// Wall time at which every run begins, in nanoseconds.
+/// Time at which every run begins, in nanoseconds.
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 
 /// The clock of a run, and who waits for which time.
@@ -162,8 +163,9 @@ impl Add<Duration> for Instant {
     }
 }
 
-pub(super) fn wall_ns() -> u64 {
-    BEGIN_NS + now_ns()
+/// The time that a worker of the run is given.
+pub(super) fn time() -> Time {
+    Time::from_nanos(BEGIN_NS + now_ns())
 }
 
 /// All threads of a run are one thread of the system, whose priority is not theirs to change.

@@ -2,7 +2,7 @@
 
 use super::sync;
 use alphorn_scheme::{Ctx, Features, Task, TaskError};
-use alphorn_types::{Bitfield, DecodeError};
+use alphorn_types::DecodeError;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,10 +102,6 @@ impl Task for TestTask {
             }
         }
         Ok(())
-    }
-
-    fn covered_by(&self, signers: &Bitfield) -> bool {
-        signers.get(0)
     }
 
     fn prefix(&self, _: usize) -> Option<Self> {

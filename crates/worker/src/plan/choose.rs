@@ -53,24 +53,38 @@ impl<T: Schedulable> Plan<T> {
             memory_bytes: self.memory_free(),
             next_open: self.next_open(now),
         };
-        let mut probe = None;
-        let candidate = Class::ALL
-            .into_iter()
-            .find_map(|class| self.best(look, class, &mut probe))
-            .or(probe)?;
+        let kind = self.lane_kind(lane) as usize;
+        let turn = self.turns[kind];
+        let wrapped = self.queue.clients_from(0);
+        let clients = self.queue.clients_from(turn);
+        let mut clients = clients.chain(wrapped.take_while(|client| *client < turn));
+        let (client, candidate) =
+            clients.find_map(|client| Some((client, self.best_of(look, client)?)))?;
+        drop(clients);
+        self.turns[kind] = client.wrapping_add(1);
         Some(self.start(now, lane, candidate))
     }
 
-    /// The best job of a class that may start; a late one of the current phase goes to `probe`.
+    /// The best job of a client that may start.
+    fn best_of(&self, look: Look, client: u32) -> Option<Candidate<T>> {
+        let mut probe = None;
+        Class::ALL
+            .into_iter()
+            .find_map(|class| self.best(look, client, class, &mut probe))
+            .or(probe)
+    }
+
+    /// The best job of a client and class that may start; a late one of the current phase goes to `probe`.
     fn best(
         &self,
         look: Look,
+        client: u32,
         class: Class,
         probe: &mut Option<Candidate<T>>,
     ) -> Option<Candidate<T>> {
         let mut found: Vec<(Time, f64, Candidate<T>)> = Vec::new();
         let mut cuts_left = LOOK_MAX;
-        for job in self.queue.of_class(class) {
+        for job in self.queue.of_class(client, class) {
             let waiting = self.queue.get(job);
             // Jobs come by `soft`: a later one cannot be better.
             let is_later = found

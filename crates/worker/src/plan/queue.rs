@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Queue<T> {
     /// In boxes: a map has room for eleven.
     jobs: BTreeMap<JobId, Box<Waiting<T>>>,
-    /// Best first.
-    order: BTreeSet<(Class, Time, JobId)>,
+    /// By client, best first.
+    order: BTreeSet<(u32, Class, Time, JobId)>,
     /// Worst first, for when the queue is full.
     worst: BTreeSet<(Rank, JobId)>,
     /// By the time at which they lose their value.
@@ -58,7 +58,9 @@ impl<T> Queue<T> {
 
     pub(super) fn insert(&mut self, job: JobId, waiting: Waiting<T>) {
         let request = &waiting.request;
-        self.order.insert((request.class, request.soft, job));
+        let client = request.client;
+        self.order
+            .insert((client, request.class, request.soft, job));
         self.worst.insert((Self::rank(request), job));
         self.by_hard.insert((request.hard, job));
         if let Some(role) = request.replaces {
@@ -76,7 +78,9 @@ impl<T> Queue<T> {
     pub(super) fn remove(&mut self, job: JobId) -> Waiting<T> {
         let waiting = *self.jobs.remove(&job).expect("the job waits");
         let request = &waiting.request;
-        self.order.remove(&(request.class, request.soft, job));
+        let client = request.client;
+        self.order
+            .remove(&(client, request.class, request.soft, job));
         self.worst.remove(&(Self::rank(request), job));
         self.by_hard.remove(&(request.hard, job));
         if let Some(role) = request.replaces {
@@ -96,12 +100,6 @@ impl<T> Queue<T> {
         self.groups.get(&key).copied()
     }
 
-    /// The replaceable jobs about a group.
-    pub(super) fn of_group(&self, group: &Group) -> Vec<JobId> {
-        let jobs = self.groups.range((*group, 0)..=(*group, u16::MAX));
-        jobs.map(|(_, job)| *job).collect()
-    }
-
     pub(super) fn of_session(&self, session: SessionId) -> Vec<JobId> {
         let jobs = self.jobs.iter();
         let of_session = jobs.filter(|(_, waiting)| waiting.request.session == session);
@@ -112,11 +110,20 @@ impl<T> Queue<T> {
         self.worst.iter().copied()
     }
 
-    /// The jobs of a class, earliest `soft` first.
-    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = JobId> {
-        let first = (class, Time::ZERO, JobId(0));
-        let last = (class, Time::MAX, JobId(u64::MAX));
-        self.order.range(first..=last).map(|(_, _, job)| *job)
+    /// The clients whose jobs wait, by their numbers, from one on.
+    pub(super) fn clients_from(&self, first: u32) -> impl Iterator<Item = u32> {
+        let from = |client: u32| {
+            let first = (client, Class::ALL[0], Time::ZERO, JobId(0));
+            self.order.range(first..).next().map(|key| key.0)
+        };
+        std::iter::successors(from(first), move |client| from(client.checked_add(1)?))
+    }
+
+    /// A client's jobs of a class, earliest `soft` first.
+    pub(super) fn of_class(&self, client: u32, class: Class) -> impl Iterator<Item = JobId> {
+        let first = (client, class, Time::ZERO, JobId(0));
+        let last = (client, class, Time::MAX, JobId(u64::MAX));
+        self.order.range(first..=last).map(|(.., job)| *job)
     }
 
     /// A job whose `hard` is over.
@@ -132,12 +139,12 @@ impl<T> Queue<T> {
 
     /// When the first job of the current phase becomes a late one.
     pub(super) fn next_late(&self) -> Option<Time> {
-        self.first_of(Class::Current).map(|(_, soft, _)| soft)
+        self.first_of(Class::Current).map(|(soft, _)| soft)
     }
 
     /// Gives the jobs of the current phase whose `soft` is over the class of late ones.
     pub(super) fn expire_soft(&mut self, now: Time) {
-        while let Some((_, soft, job)) = self.first_of(Class::Current) {
+        while let Some((soft, job)) = self.first_of(Class::Current) {
             if soft > now {
                 break;
             }
@@ -147,9 +154,12 @@ impl<T> Queue<T> {
         }
     }
 
-    fn first_of(&self, class: Class) -> Option<(Class, Time, JobId)> {
-        let first = (class, Time::ZERO, JobId(0));
-        let job = self.order.range(first..).next()?;
-        (job.0 == class).then_some(*job)
+    /// The job of a class with the earliest `soft`, whosever it is.
+    fn first_of(&self, class: Class) -> Option<(Time, JobId)> {
+        let firsts = self.clients_from(0).filter_map(|client| {
+            let job = self.of_class(client, class).next()?;
+            Some((self.get(job).request.soft, job))
+        });
+        firsts.min()
     }
 }

@@ -74,6 +74,7 @@ fn session(slot: u64) -> SessionId {
 
 fn request(class: Class, work: Toy, soft_ms: u64, hard_ms: u64) -> Request<Toy> {
     Request {
+        client: 0,
         session: session(1),
         group: group(0),
         replaces: None,
@@ -363,28 +364,6 @@ fn sessions_bound_their_jobs_and_end_them() {
 }
 
 #[test]
-fn what_is_covered_is_cancelled_or_stopped_if_much_is_left() {
-    let mut plan = plan();
-    let aggregate = |inputs| Request {
-        replaces: Some(0),
-        ..request(Class::Current, toy(inputs), 4_000, 9_000)
-    };
-    let running = submit(&mut plan, aggregate(500));
-    assert!(plan.next(at(0), PROVE).is_some());
-    let waiting = submit(&mut plan, aggregate(600));
-    plan.covered(at(470), group(0), |_| true, |_| true);
-    assert_eq!(ends(&mut plan), [(waiting.0, End::Cancelled)]);
-    plan.covered(at(100), group(1), |_| true, |_| true);
-    assert_eq!(plan.poll_output(), None);
-    plan.covered(at(100), group(0), |_| true, |_| true);
-    let stop = Output::Stop {
-        lane: PROVE,
-        job: running,
-    };
-    assert_eq!(plan.poll_output(), Some(stop));
-}
-
-#[test]
 fn a_full_queue_sheds_the_lowest_class_and_the_oldest_slot() {
     let config = Config {
         jobs_queued_max: 3,
@@ -542,8 +521,7 @@ fn random_schedule(seed: u64) {
                 assert!(plan.open(now, bounds).is_ok());
             }
             1 => plan.cancel(now, session(below(20))),
-            2 => plan.covered(now, group(below(3) as u16), |_| true, |_| true),
-            3 => plan.expire(now),
+            2 | 3 => plan.expire(now),
             4..8 => {
                 let work = Toy {
                     inputs: 1 + below(300) as u32,
@@ -554,6 +532,7 @@ fn random_schedule(seed: u64) {
                 };
                 let soft = now_ms + below(400);
                 let request = Request {
+                    client: below(3) as u32,
                     session: session(below(20)),
                     group: group(below(3) as u16),
                     replaces: (below(2) == 0).then_some(below(2) as u16),
@@ -606,6 +585,53 @@ fn random_schedule(seed: u64) {
 #[test]
 fn every_accepted_job_ends_exactly_once() {
     (0..500).for_each(random_schedule);
+}
+
+/// Two clients with long jobs, of whom one has many of the best class and hands in another whenever
+/// one has ended: the other one waits for one of them, each time.
+#[test]
+fn clients_take_turns_whatever_their_classes() {
+    let of = |client, class| Request {
+        client,
+        ..request(class, toy(200), 60_000, 90_000)
+    };
+    // Whichever of the two has the lower number.
+    for greedy in [1, 9] {
+        let mut plan = plan();
+        for _ in 0..100 {
+            submit(&mut plan, of(greedy, Class::Duty));
+        }
+        assert!(plan.next(at(0), PROVE).is_some());
+        for _ in 0..20 {
+            let modest = submit(&mut plan, of(5, Class::Current));
+            let mut turns = 0;
+            loop {
+                plan.ended(at(0), PROVE, Ran::Through { ran_ns: 200 * MS });
+                let start = plan.next(at(0), PROVE).expect("a job waits");
+                submit(&mut plan, of(greedy, Class::Duty));
+                if start.job == modest {
+                    break;
+                }
+                turns += 1;
+                assert!(turns <= 1, "it waits for {turns} more");
+            }
+        }
+    }
+}
+
+/// Jobs of the current phase become late ones at their own `soft`, whosever they are.
+#[test]
+fn each_client_has_deadlines_of_its_own() {
+    let mut plan = plan();
+    for (client, soft_ms) in [(3, 300), (1, 200), (2, 100)] {
+        let current = request(Class::Current, toy(500), soft_ms, 9_000);
+        submit(&mut plan, Request { client, ..current });
+    }
+    for due_ms in [100, 200, 300] {
+        assert_eq!(plan.next_deadline(at(0)), Some(at(due_ms)));
+        plan.expire(at(due_ms));
+    }
+    assert_eq!(plan.next_deadline(at(300)), Some(at(9_000)));
 }
 
 #[test]

@@ -34,8 +34,6 @@ pub struct Config {
     pub publish_margin_ns: u64,
     /// Longest 90 % prediction of a job for a fast lane, in nanoseconds.
     pub fast_max_ns: u64,
-    /// Predicted rest above which a running job that adds nothing is stopped, in nanoseconds.
-    pub covered_stop_ns: u64,
 }
 
 impl Default for Config {
@@ -51,7 +49,6 @@ impl Default for Config {
             memory_budget_bytes: 8 << 30,
             publish_margin_ns: 50_000_000,
             fast_max_ns: 50_000_000,
-            covered_stop_ns: 50_000_000,
         }
     }
 }
@@ -95,6 +92,9 @@ pub struct Session {
 /// A job to be done.
 #[derive(Clone, Debug)]
 pub struct Request<T> {
+    /// Whose it is: those who have jobs that wait take turns, whatever their classes. The same for
+    /// all jobs of who has the worker alone.
+    pub client: u32,
     /// The session that it belongs to; its bounds hold if it is open, beside those below.
     pub session: SessionId,
     /// What it is about.
@@ -120,6 +120,7 @@ impl<T> Request<T> {
     /// The same with other work.
     pub fn with<U>(&self, work: U) -> Request<U> {
         Request {
+            client: self.client,
             session: self.session,
             group: self.group,
             replaces: self.replaces,

@@ -3,16 +3,18 @@
 use crate::plan::Config;
 use crate::toy::{
     ABORT, BAD, DEAF, DEAF_BEATS, GOOD, HANG, OOM, PANIC, Toy, ToyEnv, WRONG, WRONG_BYTES,
-    WRONG_EVERYWHERE, group, request,
+    WRONG_EVERYWHERE, request,
 };
-use crate::{FaultFiles, Finished, Request, Session, SubmitError, Worker, WorkerConfig};
-use alphorn_scheme::{Class, JobId, Outcome, Task};
-use alphorn_types::{Bitfield, Slot, Time};
+use crate::{
+    FaultFiles, Finished, Refused, Request, Session, SubmitError, Worker, WorkerConfig, steady_time,
+};
+use alphorn_scheme::{Class, JobId, Outcome};
+use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 fn config() -> WorkerConfig {
     WorkerConfig {
@@ -25,12 +27,19 @@ fn config() -> WorkerConfig {
 }
 
 fn worker(config: WorkerConfig) -> (Worker<Toy>, Receiver<()>) {
+    worker_at(config, steady_time())
+}
+
+fn worker_at(
+    config: WorkerConfig,
+    time: impl Fn() -> Time + Send + Sync + 'static,
+) -> (Worker<Toy>, Receiver<()>) {
     let (wake, woken) = channel();
     let wake = move || {
         let _ = wake.send(());
     };
     (
-        Worker::start(ToyEnv::default(), config, wake).expect("threads"),
+        Worker::start(ToyEnv::default(), config, time, wake).expect("threads"),
         woken,
     )
 }
@@ -74,8 +83,6 @@ fn jobs_run_on_both_kinds_of_lanes() {
         prior_ns: 400_000_000,
         ..Toy::new(&[GOOD; 7])
     };
-    let features = Task::features(&long, &ToyEnv::default());
-    assert_eq!(worker.predict(&features, Slot(1)).t50_ns, 200_000_000);
     let short = worker.submit(verdict(&[GOOD; 3])).expect("there is room");
     let long = request(Class::Current, 1, long, far(), far());
     let long = worker.submit(long).expect("there is room");
@@ -222,21 +229,39 @@ fn jobs_stop_with_their_session_and_at_their_hard() {
     }
     worker.cancel(verdict(&[]).session);
     assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .expect("after 1970");
-    let hard = Time::from_nanos(now.as_nanos() as u64 + 80_000_000);
+    let hard = steady_time()().saturating_add_ns(80_000_000);
     let submitted = worker.submit(request(Class::Verdict, 0, slow.clone(), hard, hard));
     submitted.expect("there is room");
     assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
-    let mut covered = request(Class::Current, 3, slow, far(), far());
-    covered.work.prior_ns = 900_000_000;
-    worker.submit(covered).expect("there is room");
-    while worker.status().running == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    worker.covered(group(3), &Bitfield::new(1));
-    worker.covered(group(3), &Bitfield::ones(1));
+}
+
+/// A worker knows no time but the one that it is given: where that jumps, so do deadlines, and
+/// where it goes back, they wait until it has caught up.
+#[test]
+fn deadlines_go_by_the_time_that_is_given() {
+    let given = Arc::new(AtomicU64::new(1_000));
+    let shown = given.clone();
+    let time = move || Time::from_millis(shown.load(Ordering::Relaxed));
+    let (worker, woken) = worker_at(config(), time);
+    let until = |hard_ms| {
+        let slow = Toy {
+            work_us: 30_000_000,
+            ..Toy::new(&[GOOD])
+        };
+        let hard = Time::from_millis(hard_ms);
+        request(Class::Verdict, 0, slow, hard, hard)
+    };
+    // The machine's clock is half a century later.
+    worker.submit(until(1_001)).expect("there is room");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(worker.status().running, 1, "its time is not over");
+    given.store(1_001, Ordering::Relaxed);
+    assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
+    given.store(900, Ordering::Relaxed);
+    let expired = Err(SubmitError::Refused(Refused::Expired));
+    assert_eq!(worker.submit(until(1_000)), expired);
+    worker.submit(until(1_002)).expect("there is room");
+    given.store(1_002, Ordering::Relaxed);
     assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
 }
 
@@ -295,10 +320,8 @@ fn every_accepted_job_ends_exactly_once_under_threads() {
                         if let Ok(job) = worker.submit(request.clone()) {
                             accepted.push(job);
                         }
-                        match draw {
-                            90.. => worker.cancel(request.session),
-                            80..=89 => worker.covered(request.group, &Bitfield::ones(2)),
-                            _ => {}
+                        if draw >= 90 {
+                            worker.cancel(request.session);
                         }
                     }
                     accepted

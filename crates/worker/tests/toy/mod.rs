@@ -1,7 +1,7 @@
 //! A task whose inputs are commands: what a prover does on its bad days.
 
 use alphorn_scheme::{Class, Ctx, Features, Group, SessionId, Task, TaskError};
-use alphorn_types::{Bitfield, DecodeError, Reader, Slot, Time, Writer};
+use alphorn_types::{DecodeError, Reader, Slot, Time, Writer};
 use alphorn_worker::Request;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -203,10 +203,6 @@ impl Task for Toy {
         (input != GOOD).then_some(name)
     }
 
-    fn covered_by(&self, signers: &Bitfield) -> bool {
-        (0..self.inputs.len()).all(|i| i < signers.len() && signers.get(i))
-    }
-
     fn is_pointless(&self, _: &ToyEnv) -> bool {
         self.isolate && self.inputs.is_empty()
     }
@@ -225,6 +221,7 @@ pub(crate) fn group(index: u16) -> Group {
 /// A job for slot 1.
 pub(crate) fn request(class: Class, index: u16, work: Toy, soft: Time, hard: Time) -> Request<Toy> {
     Request {
+        client: 0,
         session: SessionId {
             slot: Slot(1),
             seq: 0,

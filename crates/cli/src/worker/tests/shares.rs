@@ -109,6 +109,18 @@ fn a_client_whose_job_has_just_ended_is_not_the_first_to_be_forgotten() {
     }
 }
 
+/// By these numbers the worker lets clients take turns.
+#[test]
+fn each_client_has_one_number_of_its_own() {
+    let mut book = Book::new(limits(), 1);
+    let now = Instant::now();
+    let mut number = |client: &str| {
+        let (_, number) = book.admit(&asked(client, None, 1), now).unwrap();
+        number
+    };
+    assert_eq!(["a", "b", "a", "b"].map(&mut number), [0, 1, 0, 1]);
+}
+
 /// A service of two clients, alice and bob, over a socket.
 fn service() -> (Arc<Service>, SocketAddr) {
     let tokens = ["alice", "bob"].map(|name| (name.to_owned(), name.to_owned()));
