@@ -151,15 +151,6 @@ impl Blame {
     }
 }
 
-/// What a run is to be told by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// Nothing is on the way.
-    Quiet,
-    /// So many deliveries.
-    Deliveries(u64),
-}
-
 /// No delivery.
 const NEVER: u64 = u64::MAX;
 
@@ -172,13 +163,12 @@ pub(crate) struct Ledger {
     delays_ns: Vec<u64>,
     /// Receivers of each payload so far.
     receivers: Vec<u64>,
-    /// When each node delivered last.
-    last_ns: Vec<u64>,
     deliveries: u64,
     /// Those of honest nodes, which are waited for.
     honest_deliveries: u64,
     useful_bytes: u64,
-    until: Until,
+    /// So many deliveries of honest nodes end the run.
+    until: u64,
     violation: Option<Violation>,
     /// Which of the two payloads of an equivocal duty a node has: bit 0 and bit 1.
     tales: BTreeMap<(u32, u32), u8>,
@@ -209,14 +199,13 @@ impl Ledger {
         Ledger {
             delays_ns: vec![NEVER; places],
             receivers: vec![0; items.len()],
-            last_ns: vec![NEVER; nodes],
             items,
             laws,
             honest,
             deliveries: 0,
             honest_deliveries: 0,
             useful_bytes: 0,
-            until: Until::Quiet,
+            until: u64::MAX,
             violation: None,
             tales: BTreeMap::new(),
             forgetful: BTreeSet::new(),
@@ -232,7 +221,7 @@ impl Ledger {
             .iter()
             .filter(|item| self.honest[item.source as usize]);
         let all = nodes * self.items.len() as u64 - sources.count() as u64;
-        self.until = Until::Deliveries((all * percent).div_ceil(100));
+        self.until = (all * percent).div_ceil(100);
     }
 
     /// The payloads.
@@ -255,9 +244,10 @@ impl Ledger {
         self.useful_bytes
     }
 
-    /// From publication to delivery of the payload that a node delivered last.
+    /// From publication to delivery of the last payload at a node; none if it never delivered it.
     pub(crate) fn last_delay_ns(&self, node: u32) -> Option<u64> {
-        Some(self.last_ns[node as usize]).filter(|&ns| ns != NEVER)
+        let row = self.delays_ns.chunks_exact(self.honest.len()).last()?;
+        Some(row[node as usize]).filter(|&ns| ns != NEVER)
     }
 
     /// What honest nodes reported and found out.
@@ -325,7 +315,6 @@ impl Ledger {
         }
         let value_ns = now_ns - published.published_ns;
         *place = value_ns;
-        self.last_ns[node as usize] = value_ns;
         self.deliveries += 1;
         self.honest_deliveries += u64::from(self.honest[node as usize]);
         self.useful_bytes += bytes;
@@ -386,9 +375,6 @@ where
 
     #[inline]
     fn is_done(&self) -> bool {
-        match self.until {
-            Until::Quiet => self.violation.is_some(),
-            Until::Deliveries(count) => self.honest_deliveries >= count || self.violation.is_some(),
-        }
+        self.honest_deliveries >= self.until || self.violation.is_some()
     }
 }

@@ -64,6 +64,7 @@ mod work;
 pub use harm::Harm;
 pub(crate) use message::{BlockBody, EvidenceBody, HornMessage, Inner, Item};
 pub use paid::{PaidBlock, pay};
+pub use plan::timing;
 pub(crate) use plan::{Plan, Server, TopicId};
 pub use run::{HornRun, SlotVotes, run};
 pub use watch::{Milestones, Violation};

@@ -37,7 +37,7 @@ pub struct NodeRecord {
     pub role: &'static str,
     /// When it first received a part of a payload, from the publication.
     pub first_ns: Option<u64>,
-    /// When it had delivered the last payload, from that one's publication.
+    /// When it had delivered the payload that was published last, from its publication.
     pub done_ns: Option<u64>,
     /// Bytes that it sent, headers and control included.
     pub bytes_up: u64,
@@ -176,6 +176,8 @@ pub struct Votes {
     pub two_thirds_ns: Option<u64>,
     /// The same for 99 %.
     pub most_ns: Option<u64>,
+    /// Slots of the run, of which these are the last one's.
+    pub slots: u32,
 }
 
 /// The figures of a run.
@@ -197,8 +199,9 @@ pub struct Summary {
     pub sent_ratio: f64,
     /// Whether that is only a part.
     pub sent_truncated: bool,
-    /// The same less the useful bytes.
-    pub waste_ratio: f64,
+    /// The same less the useful bytes; absent of slots, whose votes and aggregates are no payload that everybody
+    /// should have.
+    pub waste_ratio: Option<f64>,
     /// Bytes received that told nothing, over payload bytes of all nodes.
     pub dup_ratio: f64,
     /// Bytes sent by the node in the middle.
@@ -213,6 +216,22 @@ pub struct Summary {
 pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
+}
+
+/// Times in order; an absent one is late.
+pub(crate) struct Times(Vec<u64>);
+
+impl Times {
+    pub(crate) fn of(times: impl Iterator<Item = Option<u64>>) -> Self {
+        let mut times: Vec<u64> = times.map(|time| time.unwrap_or(u64::MAX)).collect();
+        times.sort_unstable();
+        Times(times)
+    }
+
+    /// The time that `permille` of them do not exceed; none if that one is absent.
+    pub(crate) fn at(&self, permille: usize) -> Option<u64> {
+        quantile(&self.0, permille).filter(|&time| time != u64::MAX)
+    }
 }
 
 impl Outcome {
@@ -239,14 +258,8 @@ impl Outcome {
 
     /// The figures of the run.
     pub fn summary(&self) -> Summary {
-        // An absent delay is a late one.
-        let mut delays: Vec<u64> = self
-            .delays_ns
-            .iter()
-            .map(|d| d.unwrap_or(u64::MAX))
-            .collect();
-        delays.sort_unstable();
-        let at = |permille| quantile(&delays, permille).filter(|&ns| ns != u64::MAX);
+        let delays = Times::of(self.delays_ns.iter().copied());
+        let at = |permille| delays.at(permille);
         let delivered = self.delays_ns.iter().flatten().count();
         let sorted = |value: fn(&NodeRecord) -> u64| {
             let mut values: Vec<u64> = self.nodes.iter().map(value).collect();
@@ -272,7 +285,10 @@ impl Outcome {
             delivered_pct: 100.0 * delivered as f64 / self.delays_ns.len().max(1) as f64,
             sent_ratio: ratio(sent),
             sent_truncated: self.sent_truncated,
-            waste_ratio: ratio(sent.saturating_sub(self.useful_bytes.into())),
+            waste_ratio: match self.votes {
+                Some(_) => None,
+                None => Some(ratio(sent.saturating_sub(self.useful_bytes.into()))),
+            },
             dup_ratio: ratio(total(|node| node.dup_bytes)),
             bytes_up_p50: quantile(&up, 500).unwrap_or(0),
             bytes_up_p99: quantile(&up, 990).unwrap_or(0),
@@ -304,7 +320,7 @@ impl Summary {
             ("t100", self.t100_ns, expect.t100_ms_max),
         ];
         let ratios = [
-            ("sent", self.sent_ratio, expect.sent_max),
+            ("sent", Some(self.sent_ratio), expect.sent_max),
             ("waste", self.waste_ratio, expect.waste_max),
         ];
         let time = |(name, ns, most_ms): (&'static str, Option<u64>, Option<u64>)| {
@@ -316,13 +332,13 @@ impl Summary {
                 holds: ns.is_some_and(|ns| ns <= most_ms.saturating_mul(1_000_000)),
             })
         };
-        let ratio = |(name, value, most): (&'static str, f64, Option<f64>)| {
+        let ratio = |(name, value, most): (&'static str, Option<f64>, Option<f64>)| {
             let most = most?;
             Some(Expected {
                 name,
                 expected: format!("at most {most}"),
-                found: format!("{value:.3}"),
-                holds: value <= most,
+                found: value.map_or("none".into(), |value| format!("{value:.3}")),
+                holds: value.is_some_and(|value| value <= most),
             })
         };
         let delivered = expect.delivered_pct_min.map(|least| Expected {

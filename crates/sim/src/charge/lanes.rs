@@ -4,8 +4,9 @@ use super::{At, Done, OnLane, Processor, kind, lane_arg, time};
 use crate::role::Labour;
 use crate::windows::{ARG_MAX, Windows};
 use alphorn_scheme::{JobId, SessionId};
+use alphorn_types::Time;
 use alphorn_worker::plan::{Output, Ran};
-use alphorn_worker::{Config, CostModel, End, LaneKind, Plan, Request};
+use alphorn_worker::{Config, CostModel, End, LaneKind, Plan, Request, Session};
 use std::collections::BTreeMap;
 
 /// A job on a lane.
@@ -46,6 +47,8 @@ pub(super) struct Lanes<W> {
     generations: Vec<u32>,
     /// The role's number of each job, by the plan's.
     jobs: BTreeMap<JobId, JobId>,
+    /// Sessions that were opened and are not over. Not a map, which would have room for eleven.
+    opened: Vec<Session>,
     plan_generation: u32,
     armed_ns: u64,
 }
@@ -58,6 +61,7 @@ impl<W: Labour> Lanes<W> {
             runs: (0..config.lanes()).map(|_| None).collect(),
             generations: vec![0; config.lanes()],
             jobs: BTreeMap::new(),
+            opened: Vec::new(),
             plan_generation: 0,
             armed_ns: u64::MAX,
             config,
@@ -72,6 +76,7 @@ impl<W: Labour> Lanes<W> {
         request: Request<W>,
         done: &mut Vec<Done<W>>,
     ) {
+        self.open(time(at.now), &request);
         match self.plan.submit(time(at.now), request) {
             Ok(id) => {
                 self.jobs.insert(id, job);
@@ -79,6 +84,35 @@ impl<W: Labour> Lanes<W> {
             Err(refused) => done.push(Done::not_run(job, End::Refused(refused))),
         }
         self.settle(at, processor, done);
+    }
+
+    /// Opens the session of a job, or widens it, as a node does: a session has jobs of several phases, and
+    /// none may be bounded by another's.
+    fn open(&mut self, now: Time, request: &Request<W>) {
+        let &Request { soft, hard, .. } = request;
+        self.opened.retain(|session| session.hard > now);
+        let mut known = self.opened.iter();
+        let known = known.position(|session| session.id == request.session);
+        if known.is_none() && soft == Time::MAX {
+            // It would bound nothing.
+            return;
+        }
+        let before = known.map(|known| self.opened.swap_remove(known));
+        let (soft, hard) = before.map_or((soft, hard), |before| {
+            (before.soft.max(soft), before.hard.max(hard))
+        });
+        let session = Session {
+            id: request.session,
+            // What comes next begins when this should be over: lanes are kept free for it.
+            open: soft,
+            soft,
+            hard,
+        };
+        self.opened.push(session);
+        if before != Some(session) {
+            // A session that finds no room still has jobs with bounds of their own.
+            let _ = self.plan.open(now, session);
+        }
     }
 
     pub(super) fn cancel(

@@ -76,6 +76,12 @@ impl Bench {
 
     /// Submits jobs of these costs at times in milliseconds; when each one ended, in milliseconds.
     fn run(&mut self, jobs: &[(u64, u64)]) -> Vec<(u64, f64)> {
+        let requests = jobs.iter().map(|(ms, cost_ns)| (*ms, request(*cost_ns)));
+        self.run_requests(&requests.collect::<Vec<_>>())
+    }
+
+    /// The same of any jobs.
+    fn run_requests(&mut self, jobs: &[(u64, Request<Toil>)]) -> Vec<(u64, f64)> {
         const SUBMIT: u8 = kind::OTHERS_STILL;
         for (i, (ms, _)) in jobs.iter().enumerate() {
             self.queue.push(ms * MS, 0, SUBMIT, i as u32);
@@ -91,9 +97,9 @@ impl Bench {
                 queue: &mut self.queue,
             };
             if event.kind() == SUBMIT {
-                let cost_ns = jobs[event.arg() as usize].1;
+                let request = jobs[event.arg() as usize].1.clone();
                 let job = JobId(event.arg().into());
-                self.compute.spawn(at, job, request(cost_ns), &mut done);
+                self.compute.spawn(at, job, request, &mut done);
             } else {
                 self.compute
                     .happen(at, event.kind(), event.arg(), &mut done);
@@ -145,6 +151,29 @@ fn a_long_job_gets_the_cores_that_are_left() {
     let mut bench = Bench::new(1, 100);
     let ends = bench.run(&[(0, 400 * MS), (50, 30 * MS)]);
     assert_eq!(ends, [(1, 80.0), (0, 430.0)]);
+}
+
+#[test]
+fn late_work_does_not_start_into_the_next_phase() {
+    let of_session = |seq, soft_ms: u64, hard_ms: u64, cost_ms: u64| Request {
+        session: SessionId { slot: Slot(0), seq },
+        soft: Time::from_millis(soft_ms),
+        hard: Time::from_millis(hard_ms),
+        ..request(cost_ms * MS)
+    };
+    let late = Request {
+        class: Class::Backfill,
+        ..request(400 * MS)
+    };
+    // Two cores: 200 ms of the prove lane, which is kept free for what the first session brings until 100 ms.
+    let mut bench = Bench::new(2, 100);
+    let ends = bench.run_requests(&[(0, of_session(1, 100, 300, 1)), (0, late.clone())]);
+    assert_eq!(ends, [(0, 1.0), (1, 300.0)]);
+    // A later job of the session widens it.
+    let mut bench = Bench::new(2, 100);
+    let later = of_session(1, 150, 300, 1);
+    let ends = bench.run_requests(&[(0, of_session(1, 100, 300, 1)), (0, late), (50, later)]);
+    assert_eq!(ends, [(0, 1.0), (2, 51.0), (1, 350.0)]);
 }
 
 #[test]

@@ -58,9 +58,12 @@ fn deliveries_are_counted_and_late_ones_are_missing() {
     assert_eq!(ledger.delays_ns(), delays);
     assert_eq!((ledger.deliveries(), ledger.useful_bytes()), (3, 3000));
     assert_eq!(
-        (ledger.last_delay_ns(2), ledger.last_delay_ns(0)),
+        (ledger.last_delay_ns(2), ledger.last_delay_ns(1)),
         (Some(20 * MS), None)
     );
+    // What comes after the last payload is not the last one.
+    assert_eq!(deliver(&mut ledger, 130, 2, 0, 1000), None);
+    assert_eq!(ledger.last_delay_ns(2), Some(20 * MS));
 }
 
 #[test]

@@ -23,13 +23,17 @@ use alphorn_proto::horn::cast::{self, JOBS, SOURCES, Settings};
 use alphorn_proto::horn::{Horn, KIND_BLOCK, Sources};
 use alphorn_proto::rlnc::{Id, ModelRs, Strategy, Subject};
 use alphorn_proto::wire::Topic;
-use alphorn_scheme::{JobId, Op};
+use alphorn_scheme::{Group, JobId, Op, SessionId};
 use alphorn_types::{Slot, Time};
+use alphorn_worker::Request;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The code of a node, without content.
 pub(crate) type Code = ModelRs;
+
+/// The session of a slot's broadcasts, as a node numbers it.
+const SESSION: u32 = u32::MAX - 1;
 
 /// A subject as a key.
 type Name = (u8, u64, u32, u32);
@@ -376,7 +380,14 @@ impl HornNode {
                 }
             }
             Cast::Spawn { job, request, work } => {
-                let request = Box::new(request.with(NodeWork::Code(work)));
+                let slot = Slot(work.subject().slot);
+                let request = Request {
+                    session: SessionId { slot, seq: SESSION },
+                    group: Group::of_slot(slot),
+                    soft: request.soft.min(self.phase_end()),
+                    ..request.with(NodeWork::Code(work))
+                };
+                let request = Box::new(request);
                 self.out.push_back(Output::Spawn { job, request });
             }
             Cast::Spend { cost_ns } => self.out.push_back(Output::Spend { cost_ns }),
@@ -399,6 +410,14 @@ impl HornNode {
             }
             Cast::Evidence => self.out.push_back(Output::Evidence),
         }
+    }
+
+    /// When the phase ends that it is now: a job of a broadcast is late from then on, as in a node.
+    fn phase_end(&self) -> Time {
+        let (clock, now) = (self.machine.clock(), self.plan.since_genesis(self.now));
+        let phase = clock.phase_at(now);
+        let end = phase.map(|phase| clock.start(clock.after(phase)));
+        end.map_or(Time::MAX, |end| self.plan.of_run(end))
     }
 
     /// A payload is complete: a message of its source.

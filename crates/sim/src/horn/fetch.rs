@@ -63,7 +63,7 @@ pub(super) struct Blocks {
     /// Blocks that were taken, as long as the chain has them.
     known: Vec<Arc<BlockBody>>,
     /// Blocks that wait for their verdict.
-    held: Vec<Root>,
+    held: Vec<Arc<BlockBody>>,
     /// When it looks next, at the earliest.
     look: Time,
     /// When it looks although nothing comes; none if nothing is missing.
@@ -77,13 +77,18 @@ impl Blocks {
     }
 
     /// A block is handed to the machine.
-    pub(super) fn hold(&mut self, block: &BlockBody) {
-        self.held.push(block.root);
+    pub(super) fn hold(&mut self, block: &Arc<BlockBody>) {
+        self.held.push(block.clone());
+    }
+
+    /// The block of this name that waits for its verdict, if it does.
+    pub(super) fn held(&self, root: &Root) -> Option<&Arc<BlockBody>> {
+        self.held.iter().find(|block| block.root == *root)
     }
 
     /// The machine has decided on it.
     pub(super) fn let_go(&mut self, block: &BlockBody) {
-        self.held.retain(|root| *root != block.root);
+        self.held.retain(|held| held.root != block.root);
     }
 
     /// A peer is gone.
@@ -110,12 +115,13 @@ impl HornNode {
             return;
         }
         if self.now < self.blocks.look {
-            self.blocks.again.get_or_insert(self.blocks.look);
+            let look = self.blocks.look;
+            self.blocks.again = Some(self.blocks.again.map_or(look, |again| again.min(look)));
             return;
         }
         let missing = self.machine.missing_blocks();
         let missing = missing.map(|(root, peers)| Missing {
-            held: self.blocks.held.contains(&root),
+            held: self.blocks.held(&root).is_some(),
             root,
             peers: peers.into_iter().filter(|peer| peer.0 < SOURCES).collect(),
         });

@@ -12,7 +12,7 @@ pub struct Harm {
     pub cast: u64,
     /// Those of them that no block is paid for.
     pub lost: u64,
-    /// Those for which a later block than the next one is.
+    /// Those for which a later block than the first that can have them is.
     pub late: u64,
     /// Validators of honest nodes.
     pub honest: u64,
@@ -84,7 +84,8 @@ impl Harm {
     }
 }
 
-/// Votes of honest validators that blocks are paid for, and those of them that the next block lacks.
+/// Votes of honest validators that blocks are paid for, and those of them that the first block that can have them
+/// lacks.
 fn included(run: &HornRun) -> [u64; 2] {
     let mut seen: BTreeMap<Slot, Bitfield> = BTreeMap::new();
     let [mut included, mut late] = [0, 0];
@@ -96,7 +97,7 @@ fn included(run: &HornRun) -> [u64; 2] {
                 let is_new = !seen.get(voter);
                 seen.set(voter);
                 included += u64::from(is_new);
-                late += u64::from(is_new && block.slot > one.slot.next());
+                late += u64::from(is_new && block.slot.0 > one.slot.0 + run.inclusion_slots_min);
             }
         }
     }

@@ -6,19 +6,13 @@ use super::paid::{PaidBlock, paid_blocks};
 use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
-use crate::report::{Bounds, Frame, NodeRecord, Outcome, Votes};
+use crate::report::{Bounds, Frame, NodeRecord, Outcome, Times, Votes, quantile};
 use crate::role::Role;
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::slot::Phase;
 use alphorn_types::{Bitfield, Slot, Unit};
-
-/// The value that `permille` of some times do not exceed; an absent one is late.
-fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
-    times.sort_unstable_by_key(|time| time.unwrap_or(u64::MAX));
-    crate::report::quantile(&times, permille).flatten()
-}
 
 /// What a world yields when it has stopped.
 pub(super) struct Harvest<'a> {
@@ -42,6 +36,7 @@ impl Harvest<'_> {
             votes: last.votes(self.plan.last()),
             slots: self.slots(),
             blocks: self.blocks(),
+            inclusion_slots_min: self.plan.config.inclusion_slots_min(),
             attackers: self.attackers(),
             published: (aggregates, collections),
             longest: self.longest(),
@@ -164,10 +159,7 @@ impl Harvest<'_> {
     }
 
     fn at_share(&self, permille: usize, i: usize) -> Option<u64> {
-        quantile(
-            self.counted().map(|times| times.at_ns[i]).collect(),
-            permille,
-        )
+        Times::of(self.counted().map(|times| times.at_ns[i])).at(permille)
     }
 
     fn outcome(&self, pause: Pause) -> Outcome {
@@ -208,6 +200,7 @@ impl Harvest<'_> {
             in_block: votes[4],
             two_thirds_ns: at[0].map(since),
             most_ns: at[2].map(since),
+            slots: self.plan.slots,
         }
     }
 
@@ -264,11 +257,9 @@ fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> Option<String> {
     let serves = |index: &usize| {
         let nodes = run.outcome.nodes.iter();
         let of_class = nodes.filter(|node| usize::from(node.class) == *index);
-        let times: Vec<Option<u64>> = of_class
-            .filter(|node| node.role != "faulty")
-            .map(|node| node.done_ns)
-            .collect();
-        quantile(times, 990).is_some_and(|ns| ns + begin_ns <= slot_ns)
+        let honest = of_class.filter(|node| node.role != "faulty");
+        let times = Times::of(honest.map(|node| node.done_ns));
+        times.at(990).is_some_and(|ns| ns + begin_ns <= slot_ns)
     };
     let (_, index) = classes.into_iter().find(|(_, index)| serves(index))?;
     Some(scenario.class[index].name.clone())
@@ -290,12 +281,10 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
     let since = |at: Option<u64>| at.map(|ns| ns.saturating_sub(begin_ns));
     let nodes = run.outcome.nodes.len().max(1) as u64;
     let up: u64 = run.outcome.nodes.iter().map(|node| node.bytes_up).sum();
-    let peaks = run
-        .outcome
-        .nodes
-        .iter()
-        .map(|node| Some(node.peak_1s_up_bps));
-    let peak = quantile(peaks.collect(), 990).unwrap_or(0);
+    let nodes_up = run.outcome.nodes.iter();
+    let mut peaks: Vec<u64> = nodes_up.map(|node| node.peak_1s_up_bps).collect();
+    peaks.sort_unstable();
+    let peak = quantile(&peaks, 990).unwrap_or(0);
     let tenths = |value: u64, unit: u64| {
         let tenths = value.saturating_mul(10).div_ceil(unit);
         format!("{}.{}", tenths / 10, tenths % 10)
@@ -347,15 +336,5 @@ mod tests {
         assert_eq!(seconds(None), "no time");
         assert_eq!(seconds(Some(1_000_000_001)), "1.001 s");
         assert_eq!(seconds(Some(23_000_000)), "0.023 s");
-    }
-
-    #[test]
-    fn who_never_arrives_is_late() {
-        assert_eq!(
-            quantile(vec![Some(3), None, Some(1), Some(2)], 750),
-            Some(3)
-        );
-        assert_eq!(quantile(vec![Some(3), None], 990), None);
-        assert_eq!(quantile(Vec::new(), 500), None);
     }
 }

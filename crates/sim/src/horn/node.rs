@@ -21,7 +21,7 @@ use alphorn_proto::horn::Horn;
 use alphorn_proto::horn::cast::{JOBS, SOURCES};
 use alphorn_proto::wire::{Kind, Topic};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
-use alphorn_scheme::{Bytes, Outcome, Part, Product, Statement, Work};
+use alphorn_scheme::{Bytes, JobId, Outcome, Part, Product, Statement, Work};
 use alphorn_types::{Slot, Support, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ pub(crate) enum HornDelivery {
     Accepted(Arc<EvidenceBody>),
     /// The hosted proposer publishes.
     Proposed(Arc<BlockBody>),
-    /// A block was accepted.
+    /// The chain took a block.
     Imported(Arc<BlockBody>),
 }
 
@@ -51,8 +51,9 @@ const OUTPUTS_KEPT: usize = 16;
 /// Stands for messages whose verdict nobody waits for.
 const NOBODY: Token = Token(u64::MAX);
 
-/// What a job summed.
+/// What a job sums.
 struct Summed {
+    job: JobId,
     slot: Slot,
     /// Positions of the epoch.
     range: Range<u32>,
@@ -259,12 +260,9 @@ impl HornNode {
         }
         if verdict == Verdict::Accept {
             match &item {
-                Item::Vote(_) | Item::Aggregate(_) => {}
+                // Blocks are shown when the chain takes them, whatever the verdict.
+                Item::Vote(_) | Item::Aggregate(_) | Item::Block(_) => {}
                 Item::Collection(body) => self.show(HornDelivery::Accepted(body.clone())),
-                Item::Block(body) => {
-                    self.keep_block(body);
-                    self.show(HornDelivery::Imported(body.clone()));
-                }
             }
         }
         match origin {
@@ -313,8 +311,13 @@ impl HornNode {
                 self.out.push_back(Output::Report { peer, reason });
             }
             proto::Output::Evidence(_) => self.out.push_back(Output::Evidence),
-            // The verdict has the block as it travels here.
-            proto::Output::Imported { .. } => {}
+            // An own one is shown when it is published.
+            proto::Output::Imported { root, .. } => {
+                if let Some(body) = self.blocks.held(&root).cloned() {
+                    self.keep_block(&body);
+                    self.show(HornDelivery::Imported(body));
+                }
+            }
             proto::Output::Spawn {
                 job,
                 session,
@@ -324,11 +327,12 @@ impl HornNode {
                 hard,
                 work,
             } => {
-                self.note(&work);
+                self.note(job, &work);
                 let work = self.plan.bench.job(work);
                 let (votes, bytes) = work.work().weight();
                 let work = NodeWork::Horn(work);
                 let request = Request {
+                    client: 0,
                     session,
                     group,
                     replaces: None,
@@ -346,20 +350,33 @@ impl HornNode {
     }
 
     /// Remembers what evidence will be the sum of.
-    fn note(&mut self, work: &Work) {
-        let Work::Combine(job) = work else {
+    fn note(&mut self, job: JobId, work: &Work) {
+        let Work::Combine(combine) = work else {
             return;
         };
         let Statement {
             slot, first, len, ..
-        } = job.statement;
+        } = combine.statement;
         let range = first..first + len;
         let part = |part: &Part| (first + part.offset, part.evidence.support.clone());
-        let parts = job.parts.iter().map(part).collect();
+        let parts = combine.parts.iter().map(part).collect();
         // What was summed for a slot is published before the next one ends.
         self.summed
             .retain(|known| known.range != range && known.slot.next() >= slot);
-        self.summed.push(Summed { slot, range, parts });
+        self.summed.push(Summed {
+            job,
+            slot,
+            range,
+            parts,
+        });
+    }
+
+    /// A job was cut to what has time: its evidence is the sum of that alone.
+    fn cut(&mut self, job: JobId, leftover: u32) {
+        let summed = self.summed.iter_mut().find(|summed| summed.job == job);
+        if let Some(Summed { parts, .. }) = summed {
+            parts.truncate(parts.len().saturating_sub(leftover as usize));
+        }
     }
 
     /// What the evidence of a unit is the sum of.
@@ -528,8 +545,12 @@ impl Role for HornNode {
                 self.coding_ended(job, product);
             }
             Input::Finished {
-                job, end, product, ..
+                job,
+                end,
+                product,
+                leftover,
             } => {
+                self.cut(job, leftover);
                 let outcome = outcome(end, product);
                 self.tell(proto::Input::Finished { job, outcome });
                 if let Some(casts) = &mut self.casts {

@@ -8,6 +8,8 @@ mod before;
 mod config;
 mod names;
 
+pub use config::timing;
+
 use super::HornError;
 use super::work::Bench;
 use crate::gossip;

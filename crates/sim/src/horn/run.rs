@@ -51,6 +51,8 @@ pub struct HornRun {
     pub slots: Vec<SlotVotes>,
     /// The blocks of an honest node's chain with votes of these slots, and what they are paid for.
     pub blocks: Vec<PaidBlock>,
+    /// Slots between a vote and the first block that can have it.
+    pub inclusion_slots_min: u64,
     /// The validators of nodes with a fault.
     pub attackers: Bitfield,
     /// The newest slot that is final at every honest node.

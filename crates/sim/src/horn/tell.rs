@@ -102,6 +102,9 @@ pub(super) struct Teller {
     aggregates_max: u32,
     collections_max: u32,
     stride: u32,
+    /// What may still be told.
+    aggregates_left: u32,
+    collections_left: u32,
     receivers_left: u32,
     finality: Finality,
     /// The newest block of the observer.
@@ -160,9 +163,11 @@ impl Teller {
             coming: VecDeque::new(),
             cells_ns: cells_ns(cells, plan.slot_end().as_nanos() * u64::from(slots)),
             cells_at: 0,
-            aggregates_max: AGGREGATES_MAX / (cells * slots),
-            collections_max: COLLECTIONS_MAX / (u32::from(layout.committees()) * slots),
+            aggregates_max: (AGGREGATES_MAX / (cells * slots)).max(1),
+            collections_max: (COLLECTIONS_MAX / (u32::from(layout.committees()) * slots)).max(1),
             stride: (plan.nodes * plan.blocks().count() as u32).div_ceil(RECEIVERS_MAX),
+            aggregates_left: AGGREGATES_MAX,
+            collections_left: COLLECTIONS_MAX,
             receivers_left: RECEIVERS_MAX,
             finality: Finality::default(),
             head: plan.slot,
@@ -330,15 +335,17 @@ impl Teller {
         let Some(cell) = body.unit.cell() else {
             return;
         };
-        let (post, max) = (self.plan.post(body.unit) as usize, self.aggregates_max);
+        let post = self.plan.post(body.unit) as usize;
+        let (max, left) = (self.aggregates_max, self.aggregates_left);
         let Some(told) = self.told(body.slot) else {
             return;
         };
         told.counts.aggregate(cell, votes as u32);
-        if told.aggregates[post] >= max {
+        if told.aggregates[post] >= max || left == 0 {
             return;
         }
         told.aggregates[post] += 1;
+        self.aggregates_left -= 1;
         let wanted = self.plan.level_start(body.slot, 2);
         let event = Event::Aggregate {
             slot: body.slot.0,
@@ -353,15 +360,16 @@ impl Teller {
 
     /// A collection is published.
     pub(super) fn published(&mut self, now_ns: u64, body: &EvidenceBody) {
-        let max = self.collections_max;
+        let (max, left) = (self.collections_max, self.collections_left);
         let Some(told) = self.told(body.slot) else {
             return;
         };
         let count = &mut told.collections[usize::from(body.unit.committee)];
-        if *count >= max {
+        if *count >= max || left == 0 {
             return;
         }
         *count += 1;
+        self.collections_left -= 1;
         let event = Event::Collection {
             slot: body.slot.0,
             c: body.unit.committee,
@@ -395,7 +403,8 @@ impl Teller {
             head: self.head,
             ..self.finality
         };
-        self.push(now_ns, self.network.clone(), finality.event(Some(ms)));
+        let event = finality.event(Some((slot, ms)));
+        self.push(now_ns, self.network.clone(), event);
     }
 
     /// A block is published.

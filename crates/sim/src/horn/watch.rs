@@ -367,7 +367,11 @@ impl Watch {
         if let Some(teller) = &mut self.teller {
             teller.imported(now_ns, node, block);
         }
-        if let Some((followed, since_ns)) = self.for_block(block.slot, now_ns) {
+        if let Some((followed, since_ns)) = self.for_block(block.slot, now_ns)
+            // A proposer may have signed another one.
+            && followed.block.as_ref().is_some_and(|own| own.root == block.root)
+            && followed.imported[node as usize].is_none()
+        {
             followed.imported[node as usize] = Some(since_ns);
             if node != followed.proposer {
                 self.useful_bytes += block.data.len() as u64;

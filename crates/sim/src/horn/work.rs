@@ -11,9 +11,9 @@ use alphorn_proto::broadcast;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
 use alphorn_scheme::{
-    Bytes, Claim, Ctx, Env, Evidence, Features, MemoryWatermark, Outcome, PrepareJob, Product,
-    Reservation, Role, Schedulable, Scheme as _, Scratch, SignItem, Statement, Task, Verdict,
-    VerifyBundleJob, VerifyJob, Work,
+    Bytes, Claim, Ctx, Env, Features, MemoryWatermark, Outcome, PrepareJob, Product, Reservation,
+    Role, Schedulable, Scheme as _, Scratch, SignItem, Statement, Task, Verdict, VerifyBundleJob,
+    VerifyJob, Work,
 };
 use alphorn_types::{Assignment, Epoch, Slot, Support, Validator};
 use std::collections::{BTreeMap, HashMap};
@@ -180,7 +180,9 @@ impl Bench {
                 if verdicts.len() >= VERDICTS_MAX {
                     verdicts.clear();
                 }
-                let name = name(job.epoch, statement, evidence);
+                let name = name(&evidence.bytes, |hasher| {
+                    name_claim(hasher, job.epoch, statement, &evidence.support);
+                });
                 *verdicts.entry(name).or_insert_with(|| check(claim))
             }
         };
@@ -200,13 +202,10 @@ impl Kept {
 
     /// The verdict on the evidence of a block, found once however many nodes ask.
     fn verify_bundle(&mut self, work: &Work, job: &VerifyBundleJob) -> Outcome<Product> {
-        let name = NAME_SEEDS.map(|seed| {
-            let mut hasher = XxHash3_64::with_seed(seed);
+        let name = name(&job.evidence, |hasher| {
             for entry in &job.entries {
-                name_claim(&mut hasher, entry.epoch, &entry.statement, &entry.support);
+                name_claim(hasher, entry.epoch, &entry.statement, &entry.support);
             }
-            hasher.write(&job.evidence);
-            hasher.finish()
         });
         if let Some(holds) = self.verdicts.get(&name) {
             let verdict = match holds {
@@ -242,13 +241,13 @@ impl Kept {
     }
 }
 
-/// A name of evidence and of what it is said to prove. Two that share one are as unlikely as any two
-/// hashes of 128 bits, and nobody looks for them.
-fn name(epoch: Epoch, statement: &Statement, evidence: &Evidence) -> [u64; 2] {
+/// A name of evidence and of what it is said to prove, which `claims` enters. Two that share one are as
+/// unlikely as any two hashes of 128 bits, and nobody looks for them.
+fn name(evidence: &[u8], claims: impl Fn(&mut XxHash3_64)) -> [u64; 2] {
     NAME_SEEDS.map(|seed| {
         let mut hasher = XxHash3_64::with_seed(seed);
-        name_claim(&mut hasher, epoch, statement, &evidence.support);
-        hasher.write(&evidence.bytes);
+        claims(&mut hasher);
+        hasher.write(evidence);
         hasher.finish()
     })
 }
@@ -282,6 +281,11 @@ impl HornWork {
 impl Schedulable for HornWork {
     fn features(&self) -> Features {
         self.features
+    }
+
+    fn prefix(&self, inputs: u32) -> Option<Self> {
+        let work = self.work.prefix(inputs as usize)?;
+        Some(*self.bench.job(work))
     }
 
     fn isolated(&self) -> bool {
@@ -328,6 +332,13 @@ impl Schedulable for NodeWork {
         match self {
             NodeWork::Horn(horn) => horn.features(),
             NodeWork::Code(code) => code.features(),
+        }
+    }
+
+    fn prefix(&self, inputs: u32) -> Option<Self> {
+        match self {
+            NodeWork::Horn(horn) => Some(NodeWork::Horn(Box::new(horn.prefix(inputs)?))),
+            NodeWork::Code(code) => Some(NodeWork::Code(code.prefix(inputs)?)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::charge::Processor;
 use crate::fault::Interval;
 use crate::gossip::{Config, Direct};
-use crate::role::flood::{Flood, directs};
+use crate::role::flood::{Flood, direct_node};
 use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Transport};
 use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
@@ -80,7 +80,9 @@ impl Setup {
             validate: false,
             ..Config::default()
         };
-        let roles = directs(&self.graph(), &Arc::new(config), 0);
+        let (graph, config) = (self.graph(), Arc::new(config));
+        let role = |node| direct_node(&graph, &config, 0, node);
+        let roles = (0..graph.nodes()).map(role).collect();
         let config = WorldConfig {
             net: self.config(7),
             processors: vec![Processor {

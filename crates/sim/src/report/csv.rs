@@ -20,13 +20,14 @@ pub fn summary_row(outcome: &Outcome) -> String {
         .into();
     let b = &outcome.bounds;
     format!(
-        "{},{},{:.4},{:.6},{},{:.6},{:.6},{},{},{},{},{},{},{},{},{:016x}\n",
+        "{},{},{:.4},{:.6},{},{},{:.6},{},{},{},{},{},{},{},{},{:016x}\n",
         outcome.seed,
         times.join(","),
         s.delivered_pct,
         s.sent_ratio,
         s.sent_truncated,
-        s.waste_ratio,
+        s.waste_ratio
+            .map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.6}")),
         s.dup_ratio,
         s.bytes_up_p50,
         s.bytes_up_p99,

@@ -54,8 +54,9 @@ pub struct Figures {
     pub sent_ratio: f64,
     /// Whether the run ended with messages on the way, so that this is only a part.
     pub sent_truncated: bool,
-    /// The same less the useful bytes.
-    pub waste_ratio: f64,
+    /// The same less the useful bytes; absent of slots of Horn.
+    #[serde(default)]
+    pub waste_ratio: Option<f64>,
     /// Bytes received that told nothing, in payloads a node.
     pub dup_ratio: f64,
     /// Lower bounds.
@@ -197,7 +198,7 @@ pub struct VoteFigures {
     pub two_thirds_ms: Option<f64>,
     /// The same for 99 %.
     pub most_ms: Option<f64>,
-    /// Megabytes that a node sends, on average.
+    /// Megabytes that a node sends in a slot, on average.
     pub sent_mb: f64,
 }
 
@@ -205,12 +206,13 @@ impl VoteFigures {
     fn of(outcome: &Outcome) -> Option<Self> {
         let votes = outcome.votes?;
         let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
+        let slots = f64::from(votes.slots.max(1));
         Some(VoteFigures {
             cast: votes.cast,
             in_block: votes.in_block,
             two_thirds_ms: votes.two_thirds_ns.map(ms),
             most_ms: votes.most_ns.map(ms),
-            sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / 1e6,
+            sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / slots / 1e6,
         })
     }
 
@@ -393,7 +395,7 @@ impl Figures {
             ("t100_ms", self.t100_ms),
             ("delivered_pct", Some(self.delivered_pct)),
             ("sent_ratio", Some(self.sent_ratio)),
-            ("waste_ratio", Some(self.waste_ratio)),
+            ("waste_ratio", self.waste_ratio),
             ("dup_ratio", Some(self.dup_ratio)),
             ("bytes_up_p50", Some(self.bytes_up_p50 as f64)),
             ("bytes_up_p99", Some(self.bytes_up_p99 as f64)),

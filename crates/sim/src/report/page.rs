@@ -5,7 +5,7 @@ use super::manifest::{Figures, LOAD_COLUMNS, Manifest, RateFigures, VoteFigures}
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome};
-use crate::scenario::{Protocol, Scenario, TraceLevel};
+use crate::scenario::{Protocol, Scenario, Strategy, TraceLevel};
 
 /// What a page is made from.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,7 @@ fn tiles(figures: &Figures) -> Vec<(String, String)> {
         ),
         (
             "wasted, payloads a node".to_owned(),
-            number(figures.waste_ratio),
+            figures.waste_ratio.map_or("none".into(), number),
         ),
     ];
     if figures.sent_truncated {
@@ -241,10 +241,20 @@ fn adversity(page: &mut Page, outcome: &Outcome) {
 fn about(page: &mut Page, run: &Run<'_>) {
     let (scenario, manifest) = (run.scenario, run.manifest);
     page.heading("How these figures came about");
-    page.text(
-        "All times and bytes are modelled: the protocol's own code ran under a virtual clock over modelled links. \
-         Costs of computing are taken from the tables below.",
-    );
+    let ran = match &scenario.protocol {
+        Protocol::Horn(_) => {
+            "the protocol's own code, with signatures of a model and a model of gossipsub,"
+        }
+        Protocol::Broadcast(broadcast) if broadcast.strategy != Strategy::Gossip => {
+            "the protocol's own code"
+        }
+        Protocol::Gossip(_) | Protocol::Broadcast(_) => "a model of gossipsub",
+        Protocol::Direct(_) | Protocol::Grid(_) | Protocol::Tree(_) => "a model of the protocol",
+    };
+    page.text(&format!(
+        "All times and bytes are modelled: {ran} ran under a virtual clock over modelled links. Costs of computing \
+         are taken from the tables below.",
+    ));
     again(page, scenario, manifest);
     let mut table = Table::words("The run");
     let host = &manifest.host;
@@ -352,6 +362,7 @@ mod tests {
             "alphorn sim replay .",
             "alphorn dashboard --trace trace.jsonl",
             "Received in vain",
+            "modelled: a model of gossipsub ran",
             "modelled",
         ] {
             assert!(html.contains(part), "{part}");
@@ -364,6 +375,7 @@ mod tests {
             in_block: 995,
             two_thirds_ns: Some(250_000_000),
             most_ns: None,
+            slots: 1,
         });
         let slot = page(&outcome, &manifest);
         assert!(slot.contains("<dd>99.5 %</dd>") && slot.contains("<dd>250 ms</dd>"));

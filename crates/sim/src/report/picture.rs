@@ -89,7 +89,8 @@ fn delays(outcome: &Outcome) -> Picture {
     let shown = |(i, &ns): (usize, &u64)| (ns as f64 / 1e6, 100.0 * (i + 1) as f64 / all);
     points.extend(delays.iter().enumerate().map(shown));
     let mut marks = Vec::new();
-    let mut table = Table::new("Time from publication", &["", "ms"]);
+    let (title, label, of) = delay_words(is_slot);
+    let mut table = Table::new(label, &["", "ms"]);
     let quantiles = [
         ("p50", figures.t50_ms),
         ("p90", figures.t90_ms),
@@ -126,7 +127,6 @@ fn delays(outcome: &Outcome) -> Picture {
             });
         }
     }
-    let (title, label, of) = delay_words(is_slot);
     let plot = Plot {
         title: title.into(),
         about: format!(

@@ -1,3 +1,4 @@
+use super::manifest::Figures;
 use super::*;
 
 pub(super) fn outcome(delivered: u64, missing: usize) -> Outcome {
@@ -45,10 +46,35 @@ fn who_never_delivers_is_infinitely_late() {
 }
 
 #[test]
+fn who_never_arrives_is_late() {
+    let at = |times: &[Option<u64>], permille| Times::of(times.iter().copied()).at(permille);
+    assert_eq!(at(&[Some(3), None, Some(1), Some(2)], 750), Some(3));
+    assert_eq!(at(&[Some(3), None], 990), None);
+    assert_eq!(at(&[], 500), None);
+}
+
+#[test]
 fn sent_and_waste_are_in_payloads_a_node() {
     let summary = outcome(100, 0).summary();
     assert_eq!((summary.sent_ratio, summary.dup_ratio), (3.0, 0.5));
-    assert!((summary.waste_ratio - 2.01).abs() < 1e-9);
+    assert!((summary.waste_ratio.unwrap() - 2.01).abs() < 1e-9);
+    let mut slots = outcome(100, 0);
+    slots.votes = Some(Votes {
+        cast: 1,
+        in_block: 1,
+        two_thirds_ns: None,
+        most_ns: None,
+        slots: 3,
+    });
+    let figures = Figures::of(&slots);
+    assert_eq!(
+        (slots.summary().waste_ratio, figures.waste_ratio),
+        (None, None)
+    );
+    // What a node sent in all, over three slots.
+    let sent = slots.nodes.iter().map(|node| node.bytes_up).sum::<u64>() as f64;
+    let mb = figures.votes.unwrap().sent_mb;
+    assert!((mb * 3.0 * 1e6 * slots.nodes.len() as f64 - sent).abs() < 1e-3);
 }
 
 #[test]

@@ -13,7 +13,8 @@ const FILLER: u8 = 3;
 /// [`TraceLevel::None`], and nothing of slots of Horn, which are told while they run.
 ///
 /// Times are nanoseconds from the begin of the run. A node's line has the time at which it had the
-/// last payload, or the last instant of all if it never had it.
+/// last payload, or the last instant of all if it never had it. Of several payloads that time counts from
+/// the publication of the last one: when a first part came is known of the first ones.
 pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     let level = scenario.output.trace;
     if level == TraceLevel::None || matches!(scenario.protocol, Protocol::Horn(_)) {
@@ -22,6 +23,7 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     let last_ns = u64::from(scenario.traffic.count.saturating_sub(1))
         .saturating_mul(scenario.traffic.interval_ms)
         .saturating_mul(1_000_000);
+    let is_one = scenario.traffic.count <= 1;
     let end_ns = outcome.nodes.iter().filter_map(|node| node.done_ns).max();
     let id = format!("{:016x}", outcome.seed);
     let mut records = vec![genesis(scenario)];
@@ -43,8 +45,8 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
             id: id.clone(),
             kind: FILLER,
             slot: 0,
-            header_ns: None,
-            first_ns: node.first_ns.map(signed),
+            header_ns: (!is_one).then(|| signed(last_ns)),
+            first_ns: node.first_ns.filter(|_| is_one).map(signed),
             done_ns,
             deliver_ns: done_ns,
             bytes: node.bytes_down,
@@ -134,5 +136,34 @@ mod tests {
             records(&scenario("full"), &outcome).len(),
             summary.len() + 3
         );
+    }
+
+    #[test]
+    fn several_payloads_are_timed_from_the_last_one() {
+        let outcome = Outcome {
+            nodes: vec![NodeRecord {
+                first_ns: Some(3),
+                done_ns: Some(5),
+                ..NodeRecord::default()
+            }],
+            ..Outcome::default()
+        };
+        let times = |count: u32| {
+            let mut scenario = scenario("summary");
+            (scenario.traffic.count, scenario.traffic.interval_ms) = (count, 2000);
+            let records = records(&scenario, &outcome);
+            records.iter().find_map(|record| match record.event {
+                Event::Broadcast {
+                    header_ns,
+                    first_ns,
+                    deliver_ns,
+                    ..
+                } => Some((header_ns, first_ns, deliver_ns)),
+                _ => None,
+            })
+        };
+        assert_eq!(times(1), Some((None, Some(3), Some(5))));
+        let last = 4_000_000_000;
+        assert_eq!(times(3), Some((Some(last), None, Some(last + 5))));
     }
 }

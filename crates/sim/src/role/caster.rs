@@ -84,6 +84,19 @@ pub(crate) struct CodedWork<C: Coding> {
     cost_ns: u64,
 }
 
+impl<C: Coding> CodedWork<C> {
+    /// What it is about.
+    pub(crate) fn subject(&self) -> Subject {
+        match &*self.work {
+            Work::Commit { subject, .. } | Work::Sign { subject, .. } => *subject,
+            Work::VerifyHeader { announce, .. } => announce.header.subject,
+            Work::VerifyPieces { header, .. }
+            | Work::Recode { header, .. }
+            | Work::Decode { header, .. } => header.subject,
+        }
+    }
+}
+
 impl<C: Coding> Schedulable for CodedWork<C> {
     fn features(&self) -> Features {
         let size = self.work.size();

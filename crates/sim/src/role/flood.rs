@@ -365,18 +365,7 @@ pub(crate) fn mesh(
     Flood::new(Gossip::new(config.clone(), seed), validation_ns)
 }
 
-/// Nodes of which each sends to all its neighbours, and nobody forwards.
-pub(crate) fn directs(
-    graph: &Graph,
-    config: &Arc<Config>,
-    validation_ns: u64,
-) -> Vec<Flood<Direct<Blob>>> {
-    (0..graph.nodes())
-        .map(|node| direct_node(graph, config, validation_ns, node))
-        .collect()
-}
-
-/// One of [`directs`].
+/// A node that sends to all its neighbours; nobody forwards.
 pub(crate) fn direct_node(
     graph: &Graph,
     config: &Arc<Config>,
@@ -387,24 +376,10 @@ pub(crate) fn direct_node(
     Flood::new(Direct::new(config.clone(), peers), validation_ns)
 }
 
-/// Members of the grid; the graph is [`Graph::grid`].
+/// A member of the grid; the graph is [`Graph::grid`].
 ///
 /// # Panics
 /// If the graph is another one.
-pub(crate) fn grids(
-    graph: &Graph,
-    config: &Arc<Config>,
-    validation_ns: u64,
-) -> Vec<Flood<Grid<Blob>>> {
-    (0..graph.nodes())
-        .map(|node| member(graph, config, validation_ns, node))
-        .collect()
-}
-
-/// One of [`grids`].
-///
-/// # Panics
-/// As [`grids`].
 pub(crate) fn member(
     graph: &Graph,
     config: &Arc<Config>,

@@ -5,7 +5,7 @@ use super::{Nodes, RunError};
 use crate::fault::needs_validation;
 use crate::gossip::{self, Config, Direct, Grid};
 use crate::graph::Graph;
-use crate::role::flood::{Blob, Flood, direct_node, directs, grids, member, mesh, meshes};
+use crate::role::flood::{Blob, Flood, direct_node, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
 use std::sync::Arc;
 
@@ -53,7 +53,9 @@ pub(super) fn direct(
         Ok(Graph::stars(scenario.sim.nodes, sources)?)
     })?;
     Ok(Nodes {
-        roles: directs(&setup.graph, &config, validation_ns),
+        roles: (0..setup.graph.nodes())
+            .map(|node| direct_node(&setup.graph, &config, validation_ns, node))
+            .collect(),
         degree: scenario.sim.nodes.into(),
         chunks: 1,
         learn: false,
@@ -68,7 +70,9 @@ pub(super) fn grid(scenario: &Scenario, seed: u64) -> Result<Nodes<Flood<Grid<Bl
     let (validation_ns, config) = config(scenario, &Gossip::default())?;
     let setup = Setup::draw(scenario, seed, |_| Ok(Graph::grid(scenario.sim.nodes)?))?;
     Ok(Nodes {
-        roles: grids(&setup.graph, &config, validation_ns),
+        roles: (0..setup.graph.nodes())
+            .map(|node| member(&setup.graph, &config, validation_ns, node))
+            .collect(),
         degree: setup.mean_degree(),
         chunks: 1,
         learn: false,

@@ -398,7 +398,13 @@ fn expectations(scenario: &Scenario) -> Checked {
             return Err(invalid(key, value, format!("allowed 0 to {max}")));
         }
     }
-    Ok(())
+    match expect.waste_max {
+        Some(value) if matches!(scenario.protocol, Protocol::Horn(_)) => {
+            let why = "not with protocol.kind = horn: votes and aggregates are no payload that everybody should have";
+            Err(invalid("expect.waste_max", value, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn sweep(scenario: &Scenario) -> Checked {

@@ -263,6 +263,12 @@ fn keys_that_a_protocol_does_not_read_are_refused() {
         ("kind = \"gossip\"", graph, "taken"),
         ("kind = \"tree\"", "", "taken"),
         (
+            horn,
+            "[expect]\nwaste_max = 1.0",
+            "expect.waste_max = 1: not with protocol.kind = horn",
+        ),
+        ("kind = \"gossip\"", "[expect]\nwaste_max = 1.0", "taken"),
+        (
             "kind = \"tree\"",
             "[traffic]\ncount = 2",
             "tree makes its own traffic",

@@ -288,10 +288,12 @@ pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
             point.failed.to_string(),
         ]);
     }
-    page.table(&table);
     match frontier(merged) {
         Some(plot) => page.plot(&plot, Origin::Modelled, &table),
-        None => page.text("No point has delivered to 99 % with every seed."),
+        None => {
+            page.table(&table);
+            page.text("No point has delivered to 99 % with every seed.");
+        }
     }
     page.finish()
 }

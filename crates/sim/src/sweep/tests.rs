@@ -172,6 +172,7 @@ fn tables_and_page_have_every_point() {
         );
     }
     let page = sweep_page("two", "a test", &merged);
+    assert_eq!(page.matches("Means over the seeds").count(), 1);
     for part in [
         "gossip, bytes 1000",
         "1 of 12 runs do not hold",

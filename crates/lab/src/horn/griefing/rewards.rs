@@ -12,7 +12,6 @@ use crate::report::{Report, table};
 use crate::sim::source;
 use crate::{text, yaml};
 use alphorn_proto::rewards::{INCREMENTS_MAX, Ledger, Schedule};
-use alphorn_proto::slot::Timing;
 use alphorn_sim::horn::{self, Harm, HornRun};
 use alphorn_sim::run::{Observe, Progress};
 use alphorn_sim::scenario::{Protocol, Scenario, parse_override};
@@ -339,11 +338,11 @@ fn attacks(args: &Options) -> Result<Vec<Attack>> {
 
 /// Slots of a run, and milliseconds of each.
 fn slots(scenario: &Scenario) -> Result<(u64, u64)> {
-    let Protocol::Horn(horn) = &scenario.protocol else {
+    let Protocol::Horn(chosen) = &scenario.protocol else {
         return Ok((0, 0));
     };
-    let timing: Timing = horn.slot.as_deref().unwrap_or("horn").parse()?;
-    Ok((horn.slots.into(), horn.slot_ms.unwrap_or(timing.slot_ms())))
+    let timing = horn::timing(chosen)?;
+    Ok((chosen.slots.into(), timing.slot_ms()))
 }
 
 /// Runs everything that is to be compared, each once.
@@ -412,6 +411,8 @@ fn cases(args: &Options, common: &Common, schedule: Schedule) -> Result<Vec<Case
         let (honest, attacked) = (at(None), at(fault.cloned()));
         let increments = vec![args.increments; attacked.attackers.len()];
         let all = NETWORK_VALIDATORS * u64::from(args.increments);
+        // What is timely counts from the first block that can have a vote.
+        let schedule = schedule.later_by(attacked.inclusion_slots_min.saturating_sub(1));
         let ledger = Ledger::new(schedule, &increments, all)?;
         cases.push(Case {
             name: name.to_owned(),

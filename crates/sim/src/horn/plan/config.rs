@@ -78,7 +78,7 @@ pub(super) fn config(
         None => Config::new(layout, info),
     };
     config.network_id = random::bytes(seed, "genesis", 0);
-    config.timing = timing(horn, preset, layout.levels())?;
+    config.timing = timing_of(horn, preset, layout.levels())?;
     unread(horn, layout.levels())?;
     if let Some((top, below)) = config.levels.split_last_mut() {
         let targets = [horn.aggregators].into_iter().chain([horn.combiners; 2]);
@@ -158,7 +158,21 @@ fn choice<T: FromStr<Err = ParseChoiceError>>(
     })
 }
 
-fn timing(horn: &scenario::Horn, preset: Option<&Preset>, levels: u8) -> Result<Timing, HornError> {
+/// The phases of a scenario's slots.
+///
+/// # Errors
+/// [`HornError`] for a preset, a layout or phases that there are not.
+pub fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
+    let preset = preset(horn)?;
+    let levels = layout(horn, preset.as_ref(), None)?.levels();
+    timing_of(horn, preset.as_ref(), levels)
+}
+
+fn timing_of(
+    horn: &scenario::Horn,
+    preset: Option<&Preset>,
+    levels: u8,
+) -> Result<Timing, HornError> {
     let own = preset.map_or(Timing::default_for(levels), |preset| preset.timing);
     match (horn.slot_ms, horn.slot.as_deref()) {
         (Some(slot_ms), _) => Ok(Timing::custom(slot_ms, &horn.offsets_ms)?),

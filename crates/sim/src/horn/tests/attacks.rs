@@ -56,7 +56,11 @@ fn two_blocks_of_a_proposer_cost_nobody_its_vote() {
     let fault = "[{ kind = \"equivocate\", nodes = [2] }]";
     let run = attacked(&[("protocol.slots", SLOTS)], fault);
     assert_harmless(&run, "two blocks");
-    assert!(run.slots.iter().all(|of| of.imported >= 95), "{run:?}");
+    for of in &run.slots {
+        // A node that got the second one first asks for the first if a message of its own waits for that.
+        let least = if of.slot == 1 { 90 } else { 96 };
+        assert!(of.imported >= least, "{of:?}");
+    }
 }
 
 /// Nobody forwards what is sent directly: half of the nodes get one block and half the other, and each fetches the
@@ -69,7 +73,7 @@ fn two_blocks_that_are_sent_directly_do_not_split_the_network() {
     ];
     let run = attacked(&changes, "[{ kind = \"equivocate\", nodes = [2] }]");
     for of in &run.slots {
-        // Of the block that was proposed twice too: it carries the votes of slot 1.
+        // All have the block with the votes of slot 1 too, of which half got the other one at first.
         assert_eq!(of.imported, 96, "{of:?}");
         // Those who voted for the other one are lost, as it is; nobody else.
         let least = if of.slot == 2 {

@@ -19,14 +19,14 @@ const CHANGES: [(&str, &str); 5] = [
     ("compute.code_costs", "\"codes.json\""),
 ];
 /// Collections in pieces, by the policy for as few neighbours as there are here.
-const CODED: [(&str, &str); 4] = [
+pub(super) const CODED: [(&str, &str); 4] = [
     ("protocol.collection_dissemination", "\"coded\""),
     ("protocol.broadcast_above", "65536"),
     ("protocol.broadcast.strategy", "\"rs\""),
     ("protocol.broadcast.policy", "\"large\""),
 ];
 
-fn scenario_with(more: &[(&str, &str)]) -> Scenario {
+pub(super) fn scenario_with(more: &[(&str, &str)]) -> Scenario {
     let mut table = proofs();
     table.sizes.evidence[1].bytes = 150_000;
     let mut scenario = levels(&table, &[&CHANGES[..], more].concat());

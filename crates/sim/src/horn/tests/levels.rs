@@ -1,8 +1,9 @@
 //! One level of evidence, three and four, and blocks of one piece of evidence.
 
+use super::super::Harm;
 use super::*;
 use alphorn_scheme::model::Merged;
-use alphorn_scheme::{Form, Overlap};
+use alphorn_scheme::{Form, Op, Overlap};
 
 /// Proofs that merge, also those of a block.
 pub(super) fn proofs() -> CostTable {
@@ -74,6 +75,24 @@ fn every_vote_is_in_the_block_on_every_number_of_levels() {
     }
 }
 
+/// A node cuts what has no time to what has, and so does a simulated one: what is published is the sum of that.
+#[test]
+fn a_collector_that_is_too_slow_sums_fewer_cells() {
+    let mut table = CostTable::example();
+    for row in table
+        .ops
+        .iter_mut()
+        .filter(|row| [Op::Collect, Op::Merge].contains(&row.op))
+    {
+        row.ns = row.n * 40_000_000_000;
+    }
+    let run = run_of(&table, &[("protocol.fan_out", "[4]")]).unwrap();
+    let [cast, aggregated, collected, ..] = run.votes;
+    assert_eq!((cast, aggregated), (2048, 2048));
+    assert!((512..2048).contains(&collected), "{:?}", run.votes);
+    assert!(run.published.1 > 0, "{:?}", run.published);
+}
+
 /// The preset, with few validators: 98 cells in groups of seven, and a block of one piece of evidence.
 #[test]
 fn a_network_of_three_levels_has_blocks_of_one_evidence() {
@@ -102,9 +121,13 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     // Whoever aggregated is paid, of whatever level the evidence is.
     let increments = [32; 2048];
     let slots = run.slots.iter().map(|of| Slot(of.slot));
-    let schedule = Schedule::ALTAIR.later_by(1);
+    assert_eq!(run.inclusion_slots_min, 2);
+    let schedule = Schedule::ALTAIR.later_by(run.inclusion_slots_min - 1);
     let all = increments.iter().map(|one| u64::from(*one)).sum();
     let ledger = Ledger::new(schedule, &increments, all).unwrap();
+    // No vote is late that is in the first block that can have it.
+    let harm = Harm::of(&run, &run, &ledger).unwrap();
+    assert_eq!((harm.lost, harm.late), (0, 0));
     let paid = pay(&run.blocks, slots, ledger).unwrap();
     let sum = |of: fn(&Account) -> i128| -> i128 { paid.accounts().iter().map(of).sum() };
     let (aggregation, collection) = (sum(|one| one.aggregation), sum(|one| one.collection));

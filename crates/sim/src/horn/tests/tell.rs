@@ -1,13 +1,17 @@
 //! A run as its trace tells it.
 
-use super::{TEXT, scenario};
-use crate::horn::tell::{LINES, cells_ns};
-use crate::horn::{HornRun, run};
+use super::{TEXT, coded, scenario};
+use crate::horn::tell::{LINES, Teller, cells_ns};
+use crate::horn::{EvidenceBody, HornRun, Plan, run};
 use crate::run::{Observe, Progress};
 use crate::scenario::{Protocol, Scenario, TraceLevel};
+use alphorn_scheme::SessionId;
+use alphorn_scheme::model::CostTable;
 use alphorn_types::trace::{Event, Record};
+use alphorn_types::{Bitfield, Slot, Support, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Keeps what is told.
 struct Listener {
@@ -132,15 +136,23 @@ fn a_slot_is_told_as_a_live_node_tells_it() {
     });
     assert_eq!(roots.collect::<Vec<_>>(), [1, 2]);
     assert_eq!(of(&records, "broadcast").count(), 2 * 96);
-    let two_thirds: Vec<u64> = of(&records, "finality")
+    let two_thirds: Vec<(u64, u64)> = of(&records, "finality")
         .filter_map(|record| match record.event {
-            Event::Finality { two_thirds_ms, .. } => two_thirds_ms,
+            Event::Finality {
+                two_thirds_ms,
+                two_thirds_slot,
+                ..
+            } => two_thirds_slot.zip(two_thirds_ms),
             _ => None,
         })
         .collect();
     assert_eq!(two_thirds.len(), 2);
+    assert_eq!(two_thirds.iter().map(|it| it.0).collect::<Vec<_>>(), [0, 1]);
     let at_ms = run.at_proposer.at_ns[0].unwrap() / 1_000_000;
-    assert!(two_thirds[1].abs_diff(at_ms) <= 1, "{two_thirds:?} {at_ms}");
+    assert!(
+        two_thirds[1].1.abs_diff(at_ms) <= 1,
+        "{two_thirds:?} {at_ms}"
+    );
     // A few nodes tell of themselves, and those tell of everything.
     let names = |kind| -> BTreeSet<&str> { of(&records, kind).map(|r| r.n.as_ref()).collect() };
     let followed = names("peer");
@@ -194,6 +206,67 @@ fn a_trace_is_bounded_by_construction() {
             bytes <= 4 << 20,
             "{cells} cells, {slots} slots: {bytes} bytes"
         );
+    }
+}
+
+#[test]
+fn of_more_cells_and_slots_than_lines_some_are_told() {
+    let scenario = scenario(&[
+        ("protocol.validators", "16384"),
+        ("protocol.committees", "512"),
+        ("protocol.subcommittees", "8"),
+        ("protocol.aggregators", "1"),
+        ("protocol.collectors", "1"),
+        ("protocol.slots", "32"),
+    ]);
+    let Protocol::Horn(horn) = &scenario.protocol else {
+        panic!("no slot");
+    };
+    let plan = Arc::new(Plan::new(&scenario, horn, CostTable::example(), 1).unwrap());
+    let layout = plan.config.layout;
+    let mut teller = Teller::new(plan.clone(), &scenario);
+    let body = |slot: Slot, unit: Unit| EvidenceBody {
+        slot,
+        unit,
+        sender: 0,
+        support: Arc::new(Support::from_multiplicities(&[1]).unwrap()),
+        signers: Bitfield::ones(1),
+        votes: 1,
+        parts: Arc::new([]),
+        data: vec![0; 8].into(),
+    };
+    for slot in plan.followed() {
+        for cell in layout.cells() {
+            teller.aggregated(0, &body(slot, cell.into()), 1);
+        }
+        for committee in 0..layout.committees() {
+            teller.published(0, &body(slot, Unit::new(2, committee, 0)));
+        }
+    }
+    let records = teller.take();
+    for (kind, _, lines_max) in &LINES[..2] {
+        // There are more of either.
+        assert_eq!(of(&records, kind).count(), *lines_max, "{kind}");
+    }
+}
+
+/// As those of a node: of the slot that is broadcast about, and late when the phase ends.
+#[test]
+fn jobs_of_broadcasts_have_the_session_of_their_slot_and_the_end_of_a_phase() {
+    let more = [("protocol.slots", "2"), ("protocol.bundled", "false")];
+    let scenario = coded::scenario_with(&[&coded::CODED[..], &more].concat());
+    let (_, records) = told(&scenario, TraceLevel::Full);
+    let sessions: BTreeMap<u64, i64> = of(&records, "session")
+        .filter_map(|record| match record.event {
+            Event::Session { id, soft, .. } => Some((id, soft)),
+            _ => None,
+        })
+        .collect();
+    for slot in [0, 1].map(Slot) {
+        let seq = u32::MAX - 1;
+        let soft = sessions[&SessionId { slot, seq }.number()];
+        let ms = soft / 1_000_000 % 22_000;
+        assert!([0, 4_000, 8_000, 12_000].contains(&ms), "{slot:?}: {ms} ms");
     }
 }
 

@@ -92,6 +92,13 @@ fn the_standard_attackers_cost_what_they_take() {
 }
 
 #[test]
+fn slots_are_as_long_as_those_of_the_preset() {
+    let of = |name| slots(&source::load(name, &[]).unwrap()).unwrap();
+    assert_eq!(of("horn-pq-1m-10k"), (1, 24_000));
+    assert_eq!(of("horn-griefing"), (6, 22_000));
+}
+
+#[test]
 fn own_attackers_take_the_place_of_the_standard_ones() {
     let fault = "kind = \"leave_cells\", share_pct = 20";
     let once = cases_of(&["--fault", fault]);
