@@ -191,7 +191,7 @@ impl Aggregator {
         profile: Profile,
         backend: Backend,
     ) -> Result<Self, AggregateError> {
-        Self::with_keys(signatures, profile, backend, None)
+        Self::with_preset(Preset::default(), signatures, profile, backend)
     }
 
     /// For proofs of a preset.
@@ -207,8 +207,7 @@ impl Aggregator {
         Self::make(preset, signatures, profile, backend, None)
     }
 
-    /// For proofs of the default preset, over commitment keys of another aggregator where these are
-    /// long enough.
+    /// For proofs of the default preset, over these commitment keys where they are long enough.
     ///
     /// # Errors
     /// If there are no parameters for so many.
@@ -216,9 +215,9 @@ impl Aggregator {
         signatures: usize,
         profile: Profile,
         backend: Backend,
-        keys: Option<&Arc<Keys>>,
+        keys: &Arc<Keys>,
     ) -> Result<Self, AggregateError> {
-        Self::make(Preset::default(), signatures, profile, backend, keys)
+        Self::make(Preset::default(), signatures, profile, backend, Some(keys))
     }
 
     fn make(
@@ -248,8 +247,8 @@ impl Aggregator {
         Exec::new(self.backend, None)
     }
 
-    /// The commitment keys, for aggregators over fewer signatures.
-    #[must_use]
+    /// The commitment keys.
+    #[cfg(test)]
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         self.system.keys()
     }
@@ -353,13 +352,15 @@ impl Aggregator {
         let flavour = self.flavour(signed)?;
         // Before all messages are hashed: whoever sends what is no proof should not have that done.
         self.system.check_frame::<Columns<'_>>(proof)?;
-        let targets = self.targets(signed, exec)?;
-        let targets = targets.iter().flatten().map(|target| &target[..]);
-        let relation = relation(signed, targets.collect(), exec)?;
-        exec.step("digest of the statement")?;
-        let digest = digest(flavour, signed, context, exec)?;
-        let statement = self.statement(&relation, digest)?;
-        Ok(self.system.verify_on(&statement, proof, exec)?)
+        exec.enter(|| {
+            let targets = self.targets(signed, exec)?;
+            let targets = targets.iter().flatten().map(|target| &target[..]);
+            let relation = relation(signed, targets.collect(), exec)?;
+            exec.step("digest of the statement")?;
+            let digest = digest(flavour, signed, context, exec)?;
+            let statement = self.statement(&relation, digest)?;
+            Ok(self.system.verify_on(&statement, proof, exec)?)
+        })
     }
 
     /// The one flavour of as many signatures as the proof is over, each with a salt if it sends one.
@@ -435,12 +436,11 @@ fn relation<'a>(
     let keys: Vec<&PublicKey> = signed.iter().map(|s| s.key).collect();
     PublicKey::prepare(&keys, KeyForm::Coefficients, exec)?;
     let keys = keys.iter().map(|key| &key.coefficients()[..]).collect();
-    Ok(Relation::new(
+    Ok(Relation::of_centred(
         DEGREE,
         u64::from(MODULUS),
         keys,
         targets,
-        exec,
     )?)
 }
 

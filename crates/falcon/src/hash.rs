@@ -3,6 +3,7 @@
 
 use alphorn_exec::Backend;
 use alphorn_exec::keccak::{ByteOrder, LANES, Shakes256};
+use alphorn_labrador::{Dispatch, Pass, Vectors};
 
 use crate::flavour::{EXPANDED_BYTES, SLOT_LABEL, WORD_MAX};
 use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
@@ -60,21 +61,29 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
             }
             states.permute(backend);
         }
-        for (_, numbers) in &*drawn {
-            out.push(centred(numbers));
-        }
+        backend.run(Centre(drawn, &mut out));
     }
     out
 }
 
-fn centred(numbers: &Numbers) -> [i16; DEGREE] {
-    let mut out = [0; DEGREE];
-    for (out, number) in out.iter_mut().zip(numbers) {
-        let residue = (number % MODULUS) as i16;
+/// Adds the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
+struct Centre<'a>(&'a [(usize, Numbers)], &'a mut Vec<[i16; DEGREE]>);
+
+impl Pass for Centre<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
         let q = MODULUS as i16;
-        *out = residue - if residue > q / 2 { q } else { 0 };
+        for (_, numbers) in self.0 {
+            let mut point = [0; DEGREE];
+            for (out, number) in point.iter_mut().zip(numbers) {
+                let residue = (number % MODULUS) as i16;
+                *out = residue - if residue > q / 2 { q } else { 0 };
+            }
+            self.1.push(point);
+        }
     }
-    out
 }
 
 /// What is hashed with the key before the salt: the message representatives of the draft, salt and

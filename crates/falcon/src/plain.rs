@@ -84,22 +84,20 @@ pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
 /// Verifies many signatures, [`LANES`] at a time; the verdicts are those of [`verify`].
 #[must_use]
 pub fn verify_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<(), Refused>> {
-    let mut out = Vec::with_capacity(items.len());
-    for items in items.chunks(LANES) {
-        let opened = open_few(items, backend).into_iter();
-        out.extend(opened.map(|opened| opened.map(|_| ())));
-    }
-    out
+    let verdicts = opened(items, backend).map(|opened| opened.map(|_| ()));
+    verdicts.collect()
 }
 
 /// Verifies many signatures and returns their parts.
 #[must_use]
 pub(crate) fn open_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
-    let mut out = Vec::with_capacity(items.len());
-    for items in items.chunks(LANES) {
-        out.append(&mut open_few(items, backend));
-    }
-    out
+    opened(items, backend).collect()
+}
+
+/// The parts of many signatures, of which those of [`LANES`] are there at a time.
+fn opened(items: &[Item<'_>], backend: Backend) -> impl Iterator<Item = Result<Opened, Refused>> {
+    let few = items.chunks(LANES);
+    few.flat_map(move |items| open_few(items, backend))
 }
 
 impl Opened {

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use alphorn_exec::{Backend, Exec};
+use alphorn_labrador::Keys;
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
@@ -29,8 +30,17 @@ pub const COMMITTEE_MAX: u32 = 20_000;
 /// A proof of a collection has at most this many bytes.
 pub const PROOF_BYTES_MAX: usize = 98_304;
 
-/// Aggregators that are kept: committees of an epoch have one or two sizes, supports a few more.
-const AGGREGATORS_MAX: usize = 8;
+/// A proof of a collection has at least this many bytes, whatever it is over: one of a single signature
+/// has 19 kB of commitments alone.
+const PROOF_BYTES_MIN: usize = 16_384;
+
+/// Aggregators that are kept. Nearly every collection is over another number of signatures, and an
+/// aggregator takes about 2 kB beside the keys, which all share.
+const AGGREGATORS_MAX: usize = 1024;
+
+/// Ring elements of the commitment keys for any number of signatures up to [`COMMITTEE_MAX`], in every
+/// profile: of the inner key, and of each outer one. 35 MB.
+const KEY_LENGTHS: (usize, usize) = (10_016, 8_192);
 
 /// Nanoseconds of a signature, as `fn-dsa` publishes them, and of a plain verification in a batch of
 /// 10,000, keys decoded: priors, of one thread. This and what follows took commit 383934094 on a Xeon (Sapphire
@@ -45,8 +55,9 @@ const PROVE_NS: (u64, u64) = (129_000_000, 115_000);
 const CHECK_NS: (u64, u64) = (30_700_000, 6_070);
 
 /// Bytes of memory of a prover: some for any, some for each signature; 120 MB at 1,000 and 405 MB at
-/// 10,000 on one thread, and 426 MB on two, were seen.
-const PROVE_BYTES: (u64, u64) = (100 << 20, 35_000);
+/// 10,000 on one thread, and 426 MB on two, were seen, with keys of these lengths. Those of
+/// [`KEY_LENGTHS`] are 30 MB longer at 1,000.
+const PROVE_BYTES: (u64, u64) = (132 << 20, 35_000);
 
 /// The form of collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +71,14 @@ pub enum Collections {
 /// Aggregators by their numbers of signatures, the one that was asked for last first.
 type Kept = VecDeque<(usize, Arc<Aggregator>)>;
 
+/// What proofs over any number of signatures are made and verified with.
+#[derive(Default)]
+struct Aggregators {
+    /// Drawn once, at the first proof.
+    keys: OnceLock<Arc<Keys>>,
+    kept: Mutex<Kept>,
+}
+
 /// Falcon-512, with keys of one flavour.
 #[derive(Clone)]
 pub struct Falcon {
@@ -67,7 +86,7 @@ pub struct Falcon {
     collections: Collections,
     backend: Backend,
     profile: Profile,
-    aggregators: Arc<Mutex<Kept>>,
+    aggregators: Arc<Aggregators>,
 }
 
 /// The keys of a group's signers, in the order of their positions. None if the group cannot hold

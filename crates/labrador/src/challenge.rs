@@ -56,7 +56,7 @@ const COSINES: [i64; 33] = [
 ];
 
 /// `round(2^30 cos(pi m / 64))` for every `m` modulo 128.
-fn cosine(m: usize) -> i64 {
+const fn cosine(m: usize) -> i64 {
     match m % 128 {
         m @ 0..=32 => COSINES[m],
         m @ 33..=64 => -COSINES[64 - m],
@@ -64,6 +64,22 @@ fn cosine(m: usize) -> i64 {
         m => COSINES[128 - m],
     }
 }
+
+/// `cosine(j k)` for odd `j` and `k` below 32, in rows of `j`; the first of a row is not read. Each fits 32
+/// bits, as `2^30` does.
+static COSINE_ROWS: [[i32; DEGREE / 2]; DEGREE / 2] = {
+    let mut rows = [[0; DEGREE / 2]; DEGREE / 2];
+    let mut row = 0;
+    while row < DEGREE / 2 {
+        let mut k = 1;
+        while k < DEGREE / 2 {
+            rows[row][k] = cosine((2 * row + 1) * k) as i32;
+            k += 1;
+        }
+        row += 1;
+    }
+    rows
+};
 
 /// Whether an element of the composition of `C` is a challenge.
 ///
@@ -77,16 +93,18 @@ fn operator_norm_holds(c: &Small) -> bool {
     for (i, &x) in c.0.iter().enumerate() {
         (twice[i], twice[i + DEGREE]) = (x, -x);
     }
-    let mut auto = [0i64; DEGREE / 2];
+    let mut auto = [0i32; DEGREE / 2];
     for (k, a) in auto.iter_mut().enumerate() {
         let products = c.0.iter().zip(&twice[k..k + DEGREE]);
         // 64 products of at most 4.
-        *a = i64::from(products.map(|(&x, &y)| x * y).sum::<i16>());
+        *a = i32::from(products.map(|(&x, &y)| x * y).sum::<i16>());
     }
     let limit = ((OPERATOR_NORM * OPERATOR_NORM) as i64) * (1 << 30) - (1 << 12);
-    (1..DEGREE).step_by(2).all(|j| {
-        let tail: i64 = (1..DEGREE / 2).map(|k| auto[k] * cosine(j * k)).sum();
-        auto[0] * (1 << 30) + 2 * tail <= limit
+    let first = i64::from(auto[0]) << 30;
+    COSINE_ROWS.iter().all(|row| {
+        let terms = auto[1..].iter().zip(&row[1..]);
+        let tail: i64 = terms.map(|(&a, &c)| i64::from(a) * i64::from(c)).sum();
+        first + 2 * tail <= limit
     })
 }
 

@@ -4,7 +4,6 @@ use alphorn_exec::Stopped;
 use thiserror::Error;
 
 use crate::columns::COLUMN_NORM_SQ_MAX;
-use crate::schedule::ParamError;
 
 /// Why a verifier rejects; one variant for each check.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -12,12 +11,6 @@ pub enum Reject {
     /// Nobody waits for the verdict any more; it says nothing about the proof.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The statement has no parameters, so nothing proves it.
-    #[error("no parameters for this statement: {0}")]
-    Parameters(#[from] ParamError),
-    /// The statement names a vector, a place or a value that does not exist.
-    #[error("the statement is malformed: {0}")]
-    Statement(#[from] StatementError),
     /// The first bytes name another format, front end or profile.
     #[error("byte {offset} of the header is not that of this format, front end and profile")]
     Header {
@@ -209,12 +202,6 @@ pub enum ProveError {
     /// Nobody waits for the proof any more.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The statement has no parameters.
-    #[error("no parameters for this statement: {0}")]
-    Parameters(#[from] ParamError),
-    /// The statement is malformed.
-    #[error("the statement is malformed: {0}")]
-    Statement(#[from] StatementError),
     /// The witness does not satisfy the statement.
     #[error("the witness does not satisfy the statement: {0}")]
     Witness(#[from] Invalid),

@@ -16,7 +16,8 @@ pub(crate) struct F(pub(crate) [u64; COORDINATES]);
 
 /// The residue of a number below `2^100`: the first fold leaves less than `2^58`.
 #[inline(always)]
-fn fold(x: u128) -> u64 {
+pub(crate) fn fold(x: u128) -> u64 {
+    debug_assert!(x >> 100 == 0, "two folds need a number below 2^100");
     let mask = (1 << 48) - 1;
     let once = (x as u64 & mask) + 59 * (x >> 48) as u64;
     let twice = (once & mask) + 59 * (once >> 48);

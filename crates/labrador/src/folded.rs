@@ -30,6 +30,16 @@ impl Keys {
     pub fn expand(schedule: &Schedule, backend: Backend) -> Self {
         let (inner, outer) = schedule.key_lengths();
         let first = if schedule.has_first() { outer } else { 0 };
+        Self::draw(inner, first, outer, backend)
+    }
+
+    /// Keys for all schedules whose [`Schedule::key_lengths`] are at most these.
+    #[must_use]
+    pub fn with_lengths(inner: usize, outer: usize, backend: Backend) -> Self {
+        Self::draw(inner, outer, outer, backend)
+    }
+
+    fn draw(inner: usize, first: usize, outer: usize, backend: Backend) -> Self {
         Self {
             inner: Key::expand(INNER, inner, backend),
             first: Key::expand(FIRST, first, backend),
@@ -37,13 +47,6 @@ impl Keys {
             garbage: Key::expand(GARBAGE, outer, backend),
             backend,
         }
-    }
-
-    /// Bytes of memory of the keys.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let keys = [&self.inner, &self.first, &self.outer, &self.garbage];
-        keys.iter().map(|key| key.bytes()).sum()
     }
 
     /// Whether the keys are long enough for a schedule.

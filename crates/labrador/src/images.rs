@@ -14,7 +14,9 @@
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::digits::decompose;
-use crate::projection::{LIFTS, Lifts, NO_LIFTS, Projection, ROWS, Weights, weigh, weights};
+use crate::projection::{
+    LIFTS, Lifts, NO_LIFTS, Projection, ROWS, SignWeights, Weights, weigh, weights,
+};
 use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
 use crate::transcript::{Transcript, is_left_out};
 
@@ -329,9 +331,10 @@ impl ShownLifts {
         let Shown::Blocks(images, matrix, _) = &self.shown else {
             return Ok(Vec::new());
         };
+        let rows = SignWeights::new(&self.rows, exec.backend());
         let mut out = vec![NO_LIFTS; BLOCK.min(images.rank)];
         exec.try_fill(&mut out, CHUNK, |task, out| {
-            matrix.collapse_residues(task * CHUNK, &self.rows, out, exec.backend());
+            matrix.collapse_residues(task * CHUNK, &rows, out, exec.backend());
         })?;
         Ok(out)
     }
@@ -358,23 +361,26 @@ impl ShownLifts {
                 })
             })
             .collect();
+        let of_groups: Vec<SignWeights> = (0..groups.len())
+            .map(|group| {
+                let weights = std::array::from_fn(|l| self.blocks[l].groups[group]);
+                SignWeights::new(&weights, backend)
+            })
+            .collect();
         let mut out = vec![Ntt::zero(); 2 * count];
         for (digit, out) in out.chunks_exact_mut(count).enumerate() {
             for (group, (matrix, _)) in groups.iter().enumerate() {
                 let ((first, each), base) = (images.span(group), images.base(group));
-                let weights = std::array::from_fn(|l| self.blocks[l].groups[group]);
+                let weights = &of_groups[group];
                 exec.try_fill(&mut out[first..first + each], CHUNK, |task, out| {
                     let start = first + task * CHUNK;
                     let column = digit * each + task * CHUNK;
                     let piece_of = |k: usize| (digit * count + start + k) / images.rank;
                     let of_image = |k: usize| {
                         let (scalars, quarter) = self.image_scalars(images, start + k);
-                        let mut sum = Rq::ZERO;
-                        for (scalar, quarters) in scalars.into_iter().zip(&quarters[piece_of(k)]) {
-                            let scalar = mul_mod(scalar, 1 << (digit as u32 * base));
-                            sum.add(&quarters[quarter].scaled(scalar));
-                        }
-                        sum
+                        let scalars = scalars.map(|c| mul_mod(c, 1 << (digit as u32 * base)));
+                        let quarters = quarters[piece_of(k)].each_ref();
+                        Rq::weighted(quarters.map(|of_lift| &of_lift[quarter]), &scalars)
                     };
                     let of_images: Vec<Rq> = (0..out.len()).map(of_image).collect();
                     out.clone_from_slice(&backend.transforms(&of_images));
@@ -385,7 +391,7 @@ impl ShownLifts {
                         let end = end.min(out.len());
                         let out = &mut out[done..end];
                         let run = (column + done, &factors[piece]);
-                        matrix.add_collapsed(&[run], &weights, out, backend);
+                        matrix.add_collapsed(&[run], weights, out, backend);
                         done += out.len();
                     }
                 })?;
@@ -506,9 +512,10 @@ fn collapse(
     weights: &[Weights; LIFTS],
     exec: Exec<'_>,
 ) -> Result<[Vec<Rq>; LIFTS], Stopped> {
+    let weights = SignWeights::new(weights, exec.backend());
     let parts = exec.try_map(count.div_ceil(CHUNK), |task| {
         let range = task * CHUNK..count.min((task + 1) * CHUNK);
-        projection.collapse(range, weights, exec.backend())
+        projection.collapse(range, &weights, exec.backend())
     })?;
     let mut out = [const { Vec::new() }; LIFTS];
     for mut part in parts {

@@ -61,12 +61,6 @@ impl Key {
         self.elements.len()
     }
 
-    /// Bytes of memory of the key.
-    #[must_use]
-    pub(crate) fn bytes(&self) -> usize {
-        self.elements.len() * size_of::<Ntt>()
-    }
-
     /// Some columns, for a commitment of `rows` rows.
     pub(crate) fn columns(
         &self,

@@ -5,6 +5,7 @@
 //! do: modulo `Q` the vector `(1/2, ..., 1/2)` has 64 halves in each element, any signed sum of
 //! them is a small integer, and a vector that is far from short would pass.
 
+use std::any::Any;
 use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec, Stopped};
@@ -26,6 +27,33 @@ const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
 
 /// One random residue for each row.
 pub(crate) type Weights = [u64; ROWS];
+
+/// Weights of all lifts in the form in which a kernel reads them: made once for all tasks.
+pub(crate) struct SignWeights(Box<dyn Any + Send + Sync>);
+
+impl SignWeights {
+    pub(crate) fn new(weights: &[Weights; LIFTS], backend: Backend) -> Self {
+        backend.run(Prepare(weights))
+    }
+
+    /// Those of the kernel that they were made for.
+    #[inline(always)]
+    fn of<V: Vectors>(&self) -> &V::SignWeights {
+        let weights = self.0.downcast_ref();
+        weights.expect("weights are read by the kernel that they were made for")
+    }
+}
+
+struct Prepare<'a>(&'a [Weights; LIFTS]);
+
+impl Pass for Prepare<'_> {
+    type Output = SignWeights;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> SignWeights {
+        SignWeights(V::sign_weights(self.0))
+    }
+}
 
 /// A projection matrix of 256 rows, known by its seed and never stored.
 pub(crate) struct Projection(Seed);
@@ -116,7 +144,7 @@ impl Projection {
     pub(crate) fn collapse(
         &self,
         indices: Range<usize>,
-        weights: &[Weights; LIFTS],
+        weights: &SignWeights,
         backend: Backend,
     ) -> [Vec<Rq>; LIFTS] {
         backend.run(Collapse {
@@ -132,7 +160,7 @@ impl Projection {
     pub(crate) fn collapse_residues(
         &self,
         first: usize,
-        weights: &[Weights; LIFTS],
+        weights: &SignWeights,
         out: &mut [Lifts],
         backend: Backend,
     ) {
@@ -149,7 +177,7 @@ impl Projection {
     pub(crate) fn add_collapsed(
         &self,
         runs: &[(usize, &Lifts)],
-        weights: &[Weights; LIFTS],
+        weights: &SignWeights,
         sums: &mut [Ntt],
         backend: Backend,
     ) {
@@ -256,7 +284,7 @@ fn add_image<V: Vector>(
 struct Collapse<'a> {
     projection: &'a Projection,
     indices: Range<usize>,
-    weights: &'a [Weights; LIFTS],
+    weights: &'a SignWeights,
 }
 
 impl Pass for Collapse<'_> {
@@ -264,11 +292,11 @@ impl Pass for Collapse<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> [Vec<Rq>; LIFTS] {
-        let weights = V::sign_weights(self.weights);
+        let weights = self.weights.of::<V>();
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
         for _ in self.indices {
-            let sums = column_sums::<V>(planes.next(), &weights);
+            let sums = column_sums::<V>(planes.next(), weights);
             for (out, sums) in out.iter_mut().zip(&sums) {
                 out.push(Rq::from_integers(sums));
             }
@@ -281,7 +309,7 @@ impl Pass for Collapse<'_> {
 struct CollapseResidues<'a> {
     projection: &'a Projection,
     first: usize,
-    weights: &'a [Weights; LIFTS],
+    weights: &'a SignWeights,
     out: &'a mut [Lifts],
 }
 
@@ -290,9 +318,9 @@ impl Pass for CollapseResidues<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        let weights = V::sign_weights(self.weights);
+        let weights = self.weights.of::<V>();
         let mut planes = self.projection.planes(self.first);
-        collapse_residues::<V>(&mut planes, &weights, self.out);
+        collapse_residues::<V>(&mut planes, weights, self.out);
     }
 }
 
@@ -310,7 +338,7 @@ fn collapse_residues<V: Vectors>(planes: &mut Planes, weights: &V::SignWeights, 
 struct AddCollapsed<'a> {
     projection: &'a Projection,
     runs: &'a [(usize, &'a Lifts)],
-    weights: &'a [Weights; LIFTS],
+    weights: &'a SignWeights,
     sums: &'a mut [Ntt],
 }
 
@@ -322,7 +350,7 @@ impl Pass for AddCollapsed<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        let weights = V::sign_weights(self.weights);
+        let weights = self.weights.of::<V>();
         let runs = self
             .runs
             .iter()
@@ -331,7 +359,7 @@ impl Pass for AddCollapsed<'_> {
         let mut terms = vec![NO_LIFTS; NEAR * planes.len()];
         for sums in self.sums.chunks_mut(NEAR) {
             for (planes, terms) in planes.iter_mut().zip(terms.chunks_exact_mut(NEAR)) {
-                collapse_residues::<V>(planes, &weights, &mut terms[..sums.len()]);
+                collapse_residues::<V>(planes, weights, &mut terms[..sums.len()]);
             }
             for (k, sum) in sums.iter_mut().enumerate() {
                 let terms = terms[k..].iter().step_by(NEAR).flatten();
@@ -446,15 +474,14 @@ mod tests {
         let weights = weights(&mut Seed::of_name("weights").stream());
         let portable = Backend::Portable;
         let image = projection.project(&vector, portable);
+        let prepared = SignWeights::new(&weights, portable);
+        let alone = projection.collapse(2..7, &prepared, portable);
         for backend in KERNELS.available() {
+            let prepared = SignWeights::new(&weights, backend);
             assert_eq!(image, projection.project(&vector, backend));
-            assert_eq!(
-                projection.collapse(2..7, &weights, backend),
-                projection.collapse(2..7, &weights, portable)
-            );
-            let alone = projection.collapse(2..7, &weights, portable);
+            assert_eq!(projection.collapse(2..7, &prepared, backend), alone);
             let mut residues = vec![NO_LIFTS; 5];
-            projection.collapse_residues(2, &weights, &mut residues, backend);
+            projection.collapse_residues(2, &prepared, &mut residues, backend);
             for (k, residues) in residues.iter().enumerate() {
                 let elements = residues.each_ref().map(|x| backend.element(x));
                 assert_eq!(elements, alone.each_ref().map(|alone| alone[k].clone()));
@@ -465,7 +492,7 @@ mod tests {
             });
             let runs: Vec<(usize, &Lifts)> = (2..).zip(&factors).collect();
             let mut sums = vec![Ntt::from_rq(&alone[0][0]); 3];
-            projection.add_collapsed(&runs, &weights, &mut sums, backend);
+            projection.add_collapsed(&runs, &prepared, &mut sums, backend);
             for (k, sum) in sums.iter().enumerate() {
                 let mut expected = alone[0][0].clone();
                 for (run, factors) in factors.iter().enumerate() {
@@ -478,7 +505,7 @@ mod tests {
             }
         }
         for (lift, weight) in weights.iter().enumerate() {
-            let collapsed = projection.collapse(0..vector.len(), &weights, portable);
+            let collapsed = projection.collapse(0..vector.len(), &prepared, portable);
             let sum = vector.iter().enumerate().fold(0, |sum, (i, s)| {
                 let phi = &collapsed[lift][i];
                 add_mod(sum, inner_product(&phi.sigma(), s))

@@ -59,8 +59,11 @@ pub(crate) fn draw_challenge(transcript: &Transcript, index: usize) -> Ntt {
 }
 
 /// The challenges of a level that is followed by another one.
-pub(crate) fn draw_challenges(transcript: &Transcript, count: usize) -> Vec<Ntt> {
-    (0..count).map(|i| draw_challenge(transcript, i)).collect()
+pub(crate) fn draw_challenges(transcript: &Transcript, count: usize, exec: Exec<'_>) -> Vec<Ntt> {
+    let drawn = exec.map(count, |i| {
+        challenge(&transcript.seed("challenge", i as u64))
+    });
+    exec.backend().residues_bounded(&drawn, 2)
 }
 
 impl Prover<'_> {
@@ -327,7 +330,7 @@ impl Prover<'_> {
         for nonce in 0..=u8::MAX {
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
-            let challenges = draw_challenges(&transcript, level.cut.pieces);
+            let challenges = draw_challenges(&transcript, level.cut.pieces, self.exec);
             let z = pieces.amortise(&challenges, self.exec)?;
             let Some(mut witness) = self.response_digits(level, &z) else {
                 continue;

@@ -9,7 +9,7 @@ use crate::aggregate::Aggregate;
 use crate::form::{Equations, Form, Quadratic, weights_of_padding};
 use crate::images::{BLOCK, Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::projection::{LIFTS, Lifts, Projection, Weights};
+use crate::projection::{LIFTS, Lifts, Projection, SignWeights};
 use crate::prove::draw_weights;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
@@ -184,7 +184,7 @@ impl Pass for AddRest<'_> {
 /// The columns of the projection of a level under the factors of all pieces.
 enum Columns<'a> {
     /// Of a dense one, made where they are added.
-    Dense(&'a Projection, &'a [Weights; LIFTS], &'a [Lifts]),
+    Dense(&'a Projection, SignWeights, &'a [Lifts]),
     /// The columns of `J`, and their multiples for each block.
     Blocks(Vec<Lifts>, Vec<Lifts>),
 }
@@ -192,7 +192,10 @@ enum Columns<'a> {
 impl<'a> Columns<'a> {
     fn new(shown: &'a ShownLifts, factors: &'a [Lifts], exec: Exec<'_>) -> Result<Self, Stopped> {
         Ok(match &shown.shown {
-            Shown::Dense(matrix, _) => Self::Dense(matrix, &shown.rows, factors),
+            Shown::Dense(matrix, _) => {
+                let rows = SignWeights::new(&shown.rows, exec.backend());
+                Self::Dense(matrix, rows, factors)
+            }
             Shown::Blocks(images, ..) => {
                 let factors = shown.of_blocks(images, factors, exec.backend());
                 Self::Blocks(shown.residues(exec)?, factors)

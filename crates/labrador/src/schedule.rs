@@ -109,7 +109,8 @@ impl Schedule {
     }
 
     /// Bytes that every proof has at least.
-    pub(crate) fn least_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn least_bytes(&self) -> u64 {
         search::least_bytes(self)
     }
 

@@ -10,16 +10,17 @@ use crate::principal::Statement;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
 use crate::schedule::{Level, ParamError, PublicBounds, Schedule};
+use crate::sis::Profile;
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
-use crate::wire::{Receiver, Sender, check_frame, transcript};
+use crate::wire::{Receiver, Sender, check_frame, check_header, transcript};
 
 /// A language of statements and the first level that reduces one to the relation that all later
 /// levels share.
 ///
 /// The methods take the prover or verifier with its transcript at the first level; [`Folded`] is
 /// what they leave to the recursion. A front end decides its own messages.
-pub trait FrontEnd {
+pub trait FrontEnd: Sync {
     /// What is secret.
     type Witness: ?Sized;
 
@@ -312,6 +313,15 @@ impl System {
         Ok(prover.sender.finish())
     }
 
+    /// Rejects what no system has as a proof of a front end, by its header and by
+    /// [`crate::PROOF_BYTES_MAX`]: for callers who have yet to derive their parameters.
+    ///
+    /// # Errors
+    /// [`Reject::Header`] or [`Reject::Length`].
+    pub fn check_header<F: FrontEnd>(profile: Profile, proof: &[u8]) -> Result<(), Reject> {
+        check_header(F::ID, profile, proof)
+    }
+
     /// Rejects what no statement of a front end has as its proof, by header and length alone: for callers who
     /// have work to do before they know their statement.
     ///
@@ -376,14 +386,16 @@ impl System {
         receiver: Receiver<'_>,
         exec: Exec<'_>,
     ) -> Result<(), Reject> {
-        let mut verifier = Verifier { receiver, exec };
-        let (first, later) = self.levels();
-        let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
-        for level in later {
-            folded = verifier.level(&self.keys, level, &folded)?;
-        }
-        verifier.tail(&self.keys, &self.schedule.tail, &folded)?;
-        verifier.receiver.finish()
+        exec.enter(|| {
+            let mut verifier = Verifier { receiver, exec };
+            let (first, later) = self.levels();
+            let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
+            for level in later {
+                folded = verifier.level(&self.keys, level, &folded)?;
+            }
+            verifier.tail(&self.keys, &self.schedule.tail, &folded)?;
+            verifier.receiver.finish()
+        })
     }
 
     /// The calling thread, on the kernel of the keys.

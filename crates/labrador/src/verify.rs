@@ -1,7 +1,8 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
-use alphorn_exec::{Exec, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::challenge::CHALLENGE_NORM_SQ;
 use crate::error::Reject;
 use crate::folded::{Folded, Keys, Linear, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
@@ -15,8 +16,11 @@ use crate::schedule::{Cut, Level, Tail};
 use crate::wire::Receiver;
 
 /// Coefficients of the last response must be below this whatever the norm, so that its products
-/// fit the residues. Every bound of its squared norm is below `2^45`.
+/// fit the residues. No response within its norm comes near: squared norms of witnesses are below
+/// `2^45`, and the bound of this one is at most 7/4 of such times [`CHALLENGE_NORM_SQ`], below `2^53`.
 const RESPONSE_MAX: u64 = 1 << 32;
+
+const _: () = assert!((CHALLENGE_NORM_SQ << 45) * 7 / 4 < (RESPONSE_MAX as u128).pow(2));
 
 /// What runs through all levels.
 pub struct Verifier<'a> {
@@ -131,7 +135,7 @@ impl Verifier<'_> {
     ) -> Result<(Vec<Rq>, Vec<Ntt>), Reject> {
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
-        let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
+        let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces, self.exec);
         self.receiver.level += 1;
         Ok((u2, challenges))
     }
@@ -220,7 +224,7 @@ impl Verifier<'_> {
             .sum::<u128>();
         receiver.require(norm <= tail.norm_sq_out, Reject::NormBound)?;
         let z = polynomials(&flat)
-            .map(|z| Ntt::from_integers(&z, RESPONSE_MAX))
+            .map(|z| Ntt::from_integers(&z, RESPONSE_MAX, self.exec.backend()))
             .collect();
         Ok((h, challenges, z))
     }
@@ -249,7 +253,7 @@ impl Verifier<'_> {
         self.receiver.require(opens, Reject::InnerOpening)?;
         if tail.quadratic {
             let left = backend.element(&backend.dot(z.iter().zip(z)));
-            let right = double_sum(c, &response.g);
+            let right = double_sum(c, &response.g, backend);
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
@@ -258,8 +262,10 @@ impl Verifier<'_> {
         let left = backend.element(&backend.dot(phi.iter().zip(z)));
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {
-            right.add(&Ntt::from_rq(mixed).times(c).to_rq());
-            right.add(&Ntt::from_rq(own).times(&c.times(c)).to_rq());
+            let square = backend.product(c, c);
+            let both = [backend.transform(mixed), backend.transform(own)];
+            let terms = both.iter().zip([c, &square]);
+            right.add(&backend.element(&backend.dot(terms)));
         }
         self.receiver
             .require(left == right, Reject::LinearGarbage)?;
@@ -272,11 +278,11 @@ impl Verifier<'_> {
 }
 
 /// `sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`.
-fn double_sum(challenges: &[Ntt], g: &Garbage) -> Rq {
+fn double_sum(challenges: &[Ntt], g: &Garbage, backend: Backend) -> Rq {
     let mut sum = Rq::ZERO;
     for ((i, j), element) in pairs(challenges.len()).zip(&g.elements) {
-        let product = challenges[i].times(&challenges[j]);
-        let term = Ntt::from_rq(element).times(&product).to_rq();
+        let product = backend.product(&challenges[i], &challenges[j]);
+        let term = backend.element(&backend.product(&backend.transform(element), &product));
         sum.add(&term);
         if i != j {
             sum.add(&term);

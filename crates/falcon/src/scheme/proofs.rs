@@ -3,11 +3,14 @@
 use std::sync::{Arc, PoisonError};
 
 use alphorn_exec::Exec;
-use alphorn_labrador::{Invalid, ProveError};
+use alphorn_labrador::{Columns, Invalid, Keys, ProveError, System};
 use alphorn_scheme::{Evidence, Part, SchemeError, Statement, list};
 use alphorn_types::Support;
 
-use super::{AGGREGATORS_MAX, Falcon, Kept, PROOF_BYTES_MAX, signers, voted};
+use super::{
+    AGGREGATORS_MAX, Aggregators, Falcon, KEY_LENGTHS, Kept, PROOF_BYTES_MAX, PROOF_BYTES_MIN,
+    signers, voted,
+};
 use crate::Item;
 use crate::aggregate::{AggregateError, Aggregator, Signed, split_salts};
 use crate::registry::EpochKeys;
@@ -72,23 +75,19 @@ fn refused(error: &AggregateError) -> SchemeError {
 }
 
 impl Falcon {
-    /// The aggregator for so many signatures. Those that were asked for last are kept, and their
-    /// commitment keys, which are most of the work, serve all smaller ones.
+    /// The aggregator for so many signatures. Those that were asked for last are kept, and all share the
+    /// commitment keys, which are most of their memory.
     pub(super) fn aggregator(&self, signatures: usize) -> Result<Arc<Aggregator>, AggregateError> {
-        let kept = || {
-            self.aggregators
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let keys = {
-            let mut kept = kept();
-            if let Some(known) = recall(&mut kept, signatures) {
-                return Ok(known);
-            }
-            let keys = kept.iter().map(|(_, aggregator)| aggregator.keys());
-            keys.max_by_key(|keys| keys.bytes()).cloned()
-        };
-        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys.as_ref())?;
+        let Aggregators { keys, kept } = &*self.aggregators;
+        let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = recall(&mut kept(), signatures) {
+            return Ok(known);
+        }
+        let keys = keys.get_or_init(|| {
+            let (inner, outer) = KEY_LENGTHS;
+            Arc::new(Keys::with_lengths(inner, outer, self.backend))
+        });
+        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys)?;
         let mut kept = kept();
         // Another thread may have made the same meanwhile: two would take the memory of two.
         if let Some(known) = recall(&mut kept, signatures) {
@@ -117,7 +116,9 @@ impl Falcon {
         let Some((salts, proof)) = split_salts(self.flavour, keys.len(), rest) else {
             return false;
         };
-        if proof.len() > PROOF_BYTES_MAX {
+        // Before parameters are derived: whoever sends what is no proof should not have that done.
+        let header = System::check_header::<Columns<'_>>(self.profile, proof);
+        if header.is_err() || !(PROOF_BYTES_MIN..=PROOF_BYTES_MAX).contains(&proof.len()) {
             return false;
         }
         let voted = voted(statement);

@@ -440,25 +440,97 @@ fn an_aggregator_is_kept_once() {
         (one, other)
     });
     assert!(Arc::ptr_eq(&one, &other));
-    let kept = scheme.aggregators.lock().expect("nothing panicked");
+    let kept = scheme.aggregators.kept.lock().expect("nothing panicked");
     assert_eq!(kept.len(), 1);
 }
 
-/// What is asked for again stays; what nobody asks for goes.
+/// What is asked for again stays; what nobody asks for goes. The keys of all are the same.
 #[test]
 fn aggregators_that_are_used_stay() {
     let scheme = Falcon::new(Collections::Proofs, KERNELS.measured());
     let ask = |n| scheme.aggregator(n).expect("legal");
-    let first = ask(1);
-    for n in 2..=AGGREGATORS_MAX {
-        ask(n);
+    let (first, other) = (ask(1), ask(2));
+    assert!(Arc::ptr_eq(first.keys(), other.keys()));
+    {
+        let mut kept = scheme.aggregators.kept.lock().expect("nothing panicked");
+        // As if so many other numbers had been asked for between the two.
+        for n in 3..=AGGREGATORS_MAX {
+            kept.push_front((n, other.clone()));
+        }
+        assert_eq!(kept.len(), AGGREGATORS_MAX);
     }
     assert!(Arc::ptr_eq(&ask(1), &first));
-    ask(AGGREGATORS_MAX + 1);
+    let last = ask(AGGREGATORS_MAX + 1);
     assert!(Arc::ptr_eq(&ask(1), &first), "asked for again");
-    let kept = scheme.aggregators.lock().expect("nothing panicked");
+    assert!(Arc::ptr_eq(last.keys(), first.keys()), "drawn once");
+    let kept = scheme.aggregators.kept.lock().expect("nothing panicked");
+    assert_eq!(kept.len(), AGGREGATORS_MAX);
     assert!(
         kept.iter().all(|(number, _)| *number != 2),
         "the oldest went"
     );
+}
+
+/// The shared keys are long enough for every committee, and no proof is shorter than the least.
+#[test]
+fn constants_hold_for_every_committee() {
+    let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
+    let many = (1..200).step_by(9).chain((200..20_000).step_by(601));
+    let sizes = many
+        .chain(edges)
+        .chain([6143, 6144, COMMITTEE_MAX as usize]);
+    for n in sizes {
+        for profile in Profile::ALL {
+            let schedule = crate::Preset::default().schedule(n, profile);
+            let schedule = schedule.expect("legal");
+            let (inner, outer) = schedule.key_lengths();
+            assert!(inner <= KEY_LENGTHS.0, "{n}: {inner}");
+            assert!(outer <= KEY_LENGTHS.1, "{n}: {outer}");
+            let least = schedule.least_bytes();
+            assert!(least >= PROOF_BYTES_MIN as u64, "{n}: {least}");
+        }
+    }
+}
+
+/// Whoever sends what no proof begins with, or what is shorter than any, has nothing derived for it.
+#[test]
+fn what_is_no_proof_is_refused_before_anything_is_derived() {
+    let flavour = Flavour::Original;
+    let scheme = Falcon::new(Collections::Proofs, KERNELS.measured()).with_flavour(flavour);
+    let (keys, statement) = (Committee::new(&[]).keys, Committee::statement());
+    let header = [&alphorn_labrador::MAGIC[..], &[5, scheme.profile.id()]].concat();
+    let short = [&header[..], &[0; 200]].concat();
+    let long = [&header[..], &vec![0; PROOF_BYTES_MAX]].concat();
+    let other = [&alphorn_labrador::MAGIC[..], &vec![0; PROOF_BYTES_MIN]].concat();
+    let holds = |number: usize, proof: &[u8]| {
+        let multiplicities: Vec<u8> = (0..8).map(|i| u8::from(i < number)).collect();
+        let support = Support::from_multiplicities(&multiplicities).expect("few signers");
+        let salts = vec![0; number * flavour.salt_bytes()];
+        let bytes = [&[list::TAG_PROOF][..], &salts, proof].concat();
+        let evidence = Evidence {
+            support: Arc::new(support),
+            bytes: bytes.into(),
+        };
+        scheme.proof_holds(&keys, &statement, &evidence, Exec::serial())
+    };
+    let kept = || {
+        scheme
+            .aggregators
+            .kept
+            .lock()
+            .expect("nothing panicked")
+            .len()
+    };
+    for number in 1..=8 {
+        for proof in [&short, &long, &other] {
+            assert!(!holds(number, proof), "{number}");
+        }
+    }
+    assert_eq!(
+        (kept(), scheme.aggregators.keys.get().is_some()),
+        (0, false)
+    );
+    // With the right header and length there is something to derive.
+    assert!(!holds(1, &long[..PROOF_BYTES_MIN]));
+    assert_eq!((kept(), scheme.aggregators.keys.get().is_some()), (1, true));
 }

@@ -177,19 +177,26 @@ impl Layout {
         self.stack == 1
     }
 
-    /// Nothing wraps around `Q`: neither norms nor the relation `s1 + h s2 - q v = c`, given norms that
-    /// are exact and quotients as short as the projection guarantees.
-    pub(crate) fn check_modulus(&self, modulus: u64) -> Result<(), StatementError> {
-        let (images, q) = (self.images(), u128::from(Q));
-        let norms = images.extracted_norm_sq(0) + u128::from(self.norm_sq) < q;
+    /// Norms that are equal modulo `Q` are equal.
+    pub(super) fn norms_fit(&self) -> bool {
+        self.images().extracted_norm_sq(0) + u128::from(self.norm_sq) < u128::from(Q)
+    }
+
+    /// The relation `s1 + h s2 - q v = c` holds if it does modulo `Q`, given norms that are exact and
+    /// quotients as short as the projection guarantees.
+    pub(super) fn relation_fits(&self, modulus: u64) -> bool {
         let half = u128::from(modulus / 2);
         let degree = (DEGREE * self.extension) as u128;
         let beta = u128::from(self.norm_sq.isqrt()) + 1;
         // A coefficient of h s2 by Cauchy and Schwarz, one of s1, of c and of q v.
         let product = half * (degree.isqrt() + 1) * beta;
-        let quotient = u128::from(modulus) * (images.extracted_norm_sq(1).isqrt() + 1);
-        let relation = 2 * (product + beta + half + quotient) < q;
-        if norms && relation && images.are_legal() {
+        let quotient = u128::from(modulus) * (self.images().extracted_norm_sq(1).isqrt() + 1);
+        2 * (product + beta + half + quotient) < u128::from(Q)
+    }
+
+    /// Nothing wraps around `Q`: neither norms, nor the relation, nor images.
+    pub(crate) fn check_modulus(&self, modulus: u64) -> Result<(), StatementError> {
+        if self.norms_fit() && self.relation_fits(modulus) && self.images().are_legal() {
             Ok(())
         } else {
             Err(StatementError::Wraps {

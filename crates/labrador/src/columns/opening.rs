@@ -18,7 +18,7 @@ use alphorn_exec::{Exec, Stopped};
 
 use super::layout::Layout;
 use super::sumcheck::Point;
-use crate::field::{COORDINATES, F, eq_table};
+use crate::field::{COORDINATES, F, eq_table, fold};
 use crate::folded::{Combine, Families};
 use crate::form::weights_of_padding;
 use crate::images::{BLOCK, Images, ShownLifts};
@@ -97,12 +97,27 @@ impl Opening {
         self.images.pieces() + self.images.image_pieces()
     }
 
-    /// The elements of all scalar families and pieces of one lift, family by family.
-    fn elements(&self, lift: usize) -> Vec<Rq> {
+    /// For each row of a piece and each piece that has it the factors of its coefficients at the point: what
+    /// the elements of all lifts and families are made of.
+    fn factors(&self) -> Vec<Option<[F; DEGREE]>> {
         let layout = &self.layout;
         let rows = eq_table(&self.point.row);
         let parts = eq_table(&self.point.column[..layout.parts.ilog2() as usize]);
         let coefficients = eq_table(&self.point.coefficient);
+        let places =
+            (0..layout.stack).flat_map(|layer| (0..self.pieces()).map(move |piece| (layer, piece)));
+        let factor = |(layer, piece): (usize, usize)| {
+            let row = (piece < self.images.pieces()).then(|| layout.row_of(piece, layer));
+            let (row, part) = row.flatten()?;
+            let shared = rows[row].times(parts[part]);
+            Some(std::array::from_fn(|k| shared.times(coefficients[k])))
+        };
+        places.map(factor).collect()
+    }
+
+    /// The elements of all scalar families and pieces of one lift, family by family, from
+    /// [`Opening::factors`].
+    fn elements(&self, lift: usize, factors: &[Option<[F; DEGREE]>]) -> Vec<Rq> {
         // sum_c scalars[c] (coordinate c of Z^m x) is linear in x.
         let functional: [[u64; COORDINATES]; COORDINATES] = std::array::from_fn(|m| {
             std::array::from_fn(|k| {
@@ -113,14 +128,9 @@ impl Opening {
         let mut out = Vec::with_capacity(self.scalar_families() * self.pieces());
         for family in 0..self.scalar_families() {
             let (layer, m) = (family / COORDINATES, family % COORDINATES);
-            for piece in 0..self.pieces() {
-                let row = (piece < self.images.pieces())
-                    .then(|| layout.row_of(piece, layer))
-                    .flatten();
-                out.push(row.map_or(Rq::ZERO, |(row, part)| {
-                    let shared = rows[row].times(parts[part]);
-                    let x = |k: usize| dot(&functional[m], &shared.times(coefficients[k]));
-                    let element: [u64; DEGREE] = std::array::from_fn(x);
+            for factors in &factors[layer * self.pieces()..(layer + 1) * self.pieces()] {
+                out.push(factors.as_ref().map_or(Rq::ZERO, |factors| {
+                    let element = factors.each_ref().map(|x| dot(&functional[m], x));
                     Rq::from_canonical(element).expect("residues").sigma()
                 }));
             }
@@ -186,8 +196,9 @@ impl Opening {
         let digits = self.shown.of_images(exec)?;
         let forms = digits.each_ref().map(|form| &form[..]);
         let mut out = s.evaluate(self.images.pieces(), &forms, exec)?;
+        let factors = self.factors();
         for (l, value) in out.iter_mut().enumerate() {
-            let elements = backend.transforms(&self.elements(l));
+            let elements = backend.transforms(&self.elements(l, &factors));
             for (a, x) in elements.iter().zip(&first) {
                 value.add(&backend.element(&backend.product(a, x)));
             }
@@ -205,7 +216,8 @@ impl Opening {
         let weights = &draw_weights(stream);
         let pieces = self.pieces();
         let count = self.scalar_families() * pieces;
-        let elements = exec.try_map(LIFTS, |l| self.elements(l))?;
+        let factors = self.factors();
+        let elements = exec.try_map(LIFTS, |l| self.elements(l, &factors))?;
         let lifts: [&[Rq]; LIFTS] = std::array::from_fn(|l| &elements[l][..]);
         let mut coefficients = crate::form::weighted(weights, lifts, exec)?;
         debug_assert_eq!(coefficients.len(), count);
@@ -240,10 +252,10 @@ impl Opening {
     }
 }
 
-/// `sum_c a_c x_c`.
+/// `sum_c a_c x_c`: three products below `2^96`.
 fn dot(a: &[u64; COORDINATES], x: &F) -> u64 {
     let terms = a.iter().zip(x.0);
-    terms.fold(0, |sum, (&a, x)| add_mod(sum, mul_mod(a, x)))
+    fold(terms.map(|(&a, x)| u128::from(a) * u128::from(x)).sum())
 }
 
 /// The one equation.

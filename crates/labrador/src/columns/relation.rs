@@ -35,11 +35,37 @@ impl<'a> Relation<'a> {
         targets: Vec<&'a [i16]>,
         exec: Exec<'_>,
     ) -> Result<Self, StatementError> {
+        let out = Self::of_shape(degree, modulus, factors, targets)?;
+        out.check_residues(exec)?;
+        Ok(out)
+    }
+
+    /// The same of numbers that are centred because of how the caller made them: they are not read.
+    ///
+    /// # Errors
+    /// Those of [`Relation::new`] but for numbers that are not centred.
+    pub fn of_centred(
+        degree: usize,
+        modulus: u64,
+        factors: Vec<&'a [i16]>,
+        targets: Vec<&'a [i16]>,
+    ) -> Result<Self, StatementError> {
+        let out = Self::of_shape(degree, modulus, factors, targets)?;
+        debug_assert_eq!(out.check_residues(Exec::serial()), Ok(()));
+        Ok(out)
+    }
+
+    fn of_shape(
+        degree: usize,
+        modulus: u64,
+        factors: Vec<&'a [i16]>,
+        targets: Vec<&'a [i16]>,
+    ) -> Result<Self, StatementError> {
         if modulus.is_multiple_of(2) || modulus >= 1 << 15 {
             return Err(StatementError::Modulus { modulus });
         }
-        let polynomials = factors.iter().chain(&targets);
-        if let Some(other) = polynomials.clone().find(|p| p.len() != degree) {
+        let mut polynomials = factors.iter().chain(&targets);
+        if let Some(other) = polynomials.find(|p| p.len() != degree) {
             let coefficients = other.len();
             return Err(StatementError::Polynomials {
                 coefficients,
@@ -52,8 +78,18 @@ impl<'a> Relation<'a> {
                 degree: factors.len() * degree,
             });
         }
-        let half = (modulus / 2) as i16;
-        let all: Vec<&[i16]> = polynomials.copied().collect();
+        Ok(Self {
+            degree,
+            modulus,
+            factors,
+            targets,
+        })
+    }
+
+    /// Whether all numbers are centred.
+    fn check_residues(&self, exec: Exec<'_>) -> Result<(), StatementError> {
+        let half = (self.modulus / 2) as i16;
+        let all: Vec<&[i16]> = self.factors.iter().chain(&self.targets).copied().collect();
         let beyond = exec.map(all.len().div_ceil(CHECKED), |task| {
             let chunk = all.chunks(CHECKED).nth(task).unwrap_or_default();
             let within = chunk.iter().position(|polynomial| {
@@ -66,15 +102,11 @@ impl<'a> Relation<'a> {
         if let Some(&index) = beyond.iter().flatten().next() {
             let mut coefficients = all[index].iter();
             let beyond = coefficients.position(|c| c.unsigned_abs() > half as u16);
-            let place = index * degree + beyond.unwrap_or(0);
+            let place = index * self.degree + beyond.unwrap_or(0);
+            let modulus = self.modulus;
             return Err(StatementError::Residue { place, modulus });
         }
-        Ok(Self {
-            degree,
-            modulus,
-            factors,
-            targets,
-        })
+        Ok(())
     }
 
     /// Columns.
@@ -297,14 +329,13 @@ impl Pass for InnerProducts<'_> {
     }
 }
 
-/// Blocks of which a sum of 32 bits has room for all products: with vectors of eight numbers it takes
-/// eight of each block, all below `2^14 * 2^12` less both factors.
-const SUMMED: usize = 4;
-
+/// Of one reduction a sum of 32 bits takes 32 products, whatever the vector: 64 / `LANES` of each block, and
+/// `LANES` / 2 blocks. None is above `(2^14 - 1) (2^12 - 1)`, so the sum is at most 2,146,828,320, below `2^31`.
 #[inline(always)]
 fn inner_product<V: Vector>(x: &[[i16; DEGREE]], w: &[[i16; DEGREE]]) -> i64 {
     let mut total = 0;
-    for (x, w) in x.chunks(SUMMED).zip(w.chunks(SUMMED)) {
+    let summed = V::LANES / 2;
+    for (x, w) in x.chunks(summed).zip(w.chunks(summed)) {
         let mut sums = V::no_sums();
         for (x, w) in x.iter().zip(w) {
             let mut at = 0;
@@ -318,4 +349,28 @@ fn inner_product<V: Vector>(x: &[[i16; DEGREE]], w: &[[i16; DEGREE]]) -> i64 {
         total += parts.iter().map(|&x| i64::from(x)).sum::<i64>();
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Dispatch, KERNELS};
+
+    /// The largest products of one sign, for polynomials of every degree: no sum of 32 bits overflows.
+    #[test]
+    fn inner_products_of_extreme_numbers_are_exact_on_every_kernel() {
+        let (number, limbs) = ((1i16 << 14) - 1, (1i64 << 36) - 1);
+        for degree in [64, 128, 512, 1024] {
+            let weights = vec![F([limbs as u64; COORDINATES]); degree];
+            let sum = degree as i128 * i128::from(number) * i128::from(limbs);
+            let of = |sum: i128| sum.rem_euclid(i128::from(crate::ring::Q)) as u64;
+            let vectors = [vec![number; degree], vec![-number; degree]];
+            let vectors = vectors.each_ref().map(|vector| &vector[..]);
+            let expected = [sum, -sum].map(|sum| F([of(sum); COORDINATES]));
+            for backend in KERNELS.available() {
+                let found = backend.run(InnerProducts(&Limbs::new(&weights), &vectors));
+                assert_eq!(found, expected, "{backend}, degree {degree}");
+            }
+        }
+    }
 }

@@ -253,6 +253,33 @@ fn statements_that_may_wrap_are_refused() {
     let refused = Relation::new(DEGREE, 3, polynomials(), vec![&beyond[..]], serial).err();
     let (place, modulus) = (DEGREE, 3);
     assert_eq!(refused, Some(StatementError::Residue { place, modulus }));
+    // Beyond the limits of a layout each condition is violated where the other two hold.
+    let layout = |columns, extension, norm_sq| layout::Layout {
+        columns,
+        extension,
+        norm_sq,
+        stack: 1,
+        parts: 1,
+    };
+    let falcon = layout(layout::COLUMNS_MAX, 8, 34_034_726);
+    let long = layout(1 << 24, 1, layout::COLUMN_NORM_SQ_MAX);
+    let large = layout(1, 1, 1);
+    // Slack alone, without any norm: what is left are the images of quotients.
+    let many = layout(3 << 41, 0, 0);
+    for (layout, modulus, fits) in [
+        (falcon, 12_289, [true, true, true]),
+        (long, 12_289, [false, true, true]),
+        (large, 1 << 31, [true, false, true]),
+        (many, 3, [true, true, false]),
+    ] {
+        let legal = layout.images().are_legal();
+        let found = [layout.norms_fit(), layout.relation_fits(modulus), legal];
+        assert_eq!(found, fits, "{layout:?}");
+        let columns = layout.columns;
+        let wraps = fits.contains(&false);
+        let expected = wraps.then_some(StatementError::Wraps { columns });
+        assert_eq!(layout.check_modulus(modulus).err(), expected, "{layout:?}");
+    }
 }
 
 /// An attack: what the prover lies about, and how the verifier finds out.

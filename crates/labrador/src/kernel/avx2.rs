@@ -135,14 +135,6 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn repeat_two(two: &[i16; 2]) -> Self {
-        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: `_mm_set1_epi32` touches no memory, and only code that has its instruction comes
-        // here.
-        Row(unsafe { _mm_set1_epi32(word) })
-    }
-
-    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         // SAFETY: `_mm_set1_epi16` touches no memory, and only code that has its instruction comes
         // here.
@@ -276,14 +268,6 @@ impl Vector for Half {
         // SAFETY: `_mm256_broadcastsi128_si256` touches no memory, and only code that has its
         // instruction comes here.
         Half(unsafe { _mm256_broadcastsi128_si256(Row::load(row).0) })
-    }
-
-    #[inline(always)]
-    fn repeat_two(two: &[i16; 2]) -> Self {
-        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: `_mm256_set1_epi32` touches no memory, and only code that has its instruction
-        // comes here.
-        Half(unsafe { _mm256_set1_epi32(word) })
     }
 
     #[inline(always)]

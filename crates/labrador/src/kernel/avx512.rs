@@ -250,14 +250,6 @@ impl Vector for Wide {
     }
 
     #[inline(always)]
-    fn repeat_two(two: &[i16; 2]) -> Self {
-        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
-        // SAFETY: `_mm512_set1_epi32` touches no memory, and only code that has its instruction
-        // comes here.
-        Wide(unsafe { _mm512_set1_epi32(word) })
-    }
-
-    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         let values: &[i16; 4] = values[..4].try_into().expect("four numbers");
         // SAFETY: four numbers are 8 bytes; the load needs no alignment. AVX-512 is there: only

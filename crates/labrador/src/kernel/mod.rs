@@ -35,9 +35,6 @@ pub trait Vector: Copy {
     /// The eight numbers of a row, again and again.
     fn repeat(row: &[i16; 8]) -> Self;
 
-    /// Two numbers, again and again.
-    fn repeat_two(two: &[i16; 2]) -> Self;
-
     /// Each of the first `LANES / 8` numbers of a slice eight times.
     fn spread(values: &[i16]) -> Self;
 
@@ -108,7 +105,7 @@ pub trait Vectors {
     fn call<P: Pass>(pass: P) -> P::Output;
 
     /// Weights of rows in the form that [`Vectors::weigh_signs`] reads again and again.
-    type SignWeights;
+    type SignWeights: Send + Sync + 'static;
 
     /// Brings weights into that form.
     fn sign_weights(weights: &RowWeights) -> Box<Self::SignWeights>;

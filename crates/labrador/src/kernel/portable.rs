@@ -196,11 +196,6 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn repeat_two(&[x, y]: &[i16; 2]) -> Self {
-        Row([x, y, x, y, x, y, x, y])
-    }
-
-    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         Row([values[0]; 8])
     }

@@ -263,7 +263,7 @@ mod tests {
         let mut many = |count: usize| -> Vec<Ntt> {
             let mut one = || stream.element().centred().map(|c| c % 30_000);
             (0..count)
-                .map(|_| Ntt::from_integers(&one(), 30_000))
+                .map(|_| Ntt::from_integers(&one(), 30_000, Backend::Portable))
                 .collect()
         };
         for (rows, columns, terms) in [(1, 1, 1), (4, 2, 32), (5, 3, 7), (3, 5, 31), (6, 6, 2)] {

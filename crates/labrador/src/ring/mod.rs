@@ -8,7 +8,9 @@ mod residues;
 mod rows;
 mod transform;
 
+use crate::field::fold;
 pub(crate) use matrix::{DEPTH, Matrix};
+
 pub use ntt::Ntt;
 pub(crate) use ntt::Transforms;
 
@@ -183,6 +185,20 @@ impl Rq {
     #[must_use]
     pub(crate) fn scaled(&self, scalar: u64) -> Self {
         Self(self.0.map(|c| mul_mod(c, scalar)))
+    }
+
+    /// The sum of the products of three elements and scalars in `[0, Q)`, reduced once: three products are below
+    /// `2^98`.
+    #[must_use]
+    pub(crate) fn weighted(elements: [&Self; 3], scalars: &[u64; 3]) -> Self {
+        Self(std::array::from_fn(|k| {
+            let terms = elements.iter().zip(scalars);
+            fold(
+                terms
+                    .map(|(x, &c)| u128::from(x.0[k]) * u128::from(c))
+                    .sum(),
+            )
+        }))
     }
 
     /// `X -> X^-1`, the automorphism with `<a, b> = ct(sigma(a) b)` on coefficient vectors.

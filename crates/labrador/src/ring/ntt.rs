@@ -135,7 +135,7 @@ impl Ntt {
     /// The centred representative of a residue class.
     #[must_use]
     pub(crate) fn from_rq(x: &Rq) -> Self {
-        Self::from_integers(&x.centred(), Q / 2)
+        Self::from_integers(&x.centred(), Q / 2, Backend::Portable)
     }
 
     /// [`Ntt::from_rq`].
@@ -150,9 +150,9 @@ impl Ntt {
     /// # Panics
     /// If the bound is not below `2^47`, or a coefficient exceeds it.
     #[must_use]
-    pub(crate) fn from_integers(centred: &[i64; DEGREE], bound: u64) -> Self {
+    pub(crate) fn from_integers(centred: &[i64; DEGREE], bound: u64, backend: Backend) -> Self {
         assert!(bound < 1 << 47 && centred.iter().all(|c| c.unsigned_abs() <= bound));
-        Backend::Portable.run(OfIntegers(centred, bound))
+        backend.run(OfIntegers(centred, bound))
     }
 
     /// [`Ntt::from_integers`] of numbers that are known to be at most `bound`.

@@ -2,6 +2,7 @@
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
 use crate::images::{Group, Images};
+use crate::key::ROWS_MAX;
 use crate::projection::image_variance;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
@@ -36,6 +37,8 @@ pub(super) struct Input {
     pub(super) cut: Cut,
     /// The bound that the verifier may rely on.
     pub(super) norm_sq: u128,
+    /// The norm that an extracted witness may have (`S`): [`extracted_norm`].
+    pub(super) extracted: u128,
     /// The block projection; none if there is a dense one.
     pub(super) images: Option<Images>,
     /// Families of linear forms; 0 if each piece has its own.
@@ -115,12 +118,11 @@ fn with_margin(energy: u128, rank: usize) -> u128 {
     energy * numerator / denominator + 1
 }
 
-/// The rows that bind `z` (extracted squared norm `z_sq`) given an extracted input of `in_sq`:
-/// `max(8 T Z, 2 Z + 4 T S) < B_kappa`.
-fn rows_inner(profile: Profile, z_sq: u128, in_sq: u128) -> Option<usize> {
-    let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
-    let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * (in_sq.isqrt() + 1);
-    profile.rows_for(first.max(second.saturating_mul(second)))
+/// The norm that an extracted witness may have, rounded up: of one with this bound under a dense projection,
+/// or under blocks with these images.
+pub(super) fn extracted_norm(norm_sq: u128, images: Option<&Images>) -> u128 {
+    let of_blocks = images.map(Images::extracted_all_norm_sq);
+    of_blocks.unwrap_or_else(|| with_slack(norm_sq)).isqrt() + 1
 }
 
 /// Whether an extracted witness stays below `Q / 2` in squared norm. Then no inner product of its
@@ -149,12 +151,17 @@ pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
 }
 
 impl Input {
-    /// What an extracted witness may have.
-    fn extracted_sq(&self) -> u128 {
-        match &self.images {
-            Some(images) => images.extracted_all_norm_sq(),
-            None => with_slack(self.norm_sq),
+    /// The rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`. None
+    /// if more than `most` are needed.
+    fn rows_inner(&self, profile: Profile, z_sq: u128, most: usize) -> Option<usize> {
+        let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
+        // More rows bind longer vectors: most numbers that are too small end here, without a root.
+        if profile.rows_for(first)? > most {
+            return None;
         }
+        let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * self.extracted;
+        let rows = profile.rows_for(first.max(second.saturating_mul(second)))?;
+        (rows <= most).then_some(rows)
     }
 
     /// The expected square of a coefficient of `<s_i, s_j>`.
@@ -202,7 +209,7 @@ impl Level {
             kappa: 0,
             kappa_outer: 0,
         };
-        for kappa in 1..=crate::key::ROWS_MAX {
+        for kappa in 1..=ROWS_MAX {
             level.kappa = kappa;
             let (energy, variance) = level.output(input);
             level.norm_sq_out = with_margin(energy, input.cut.rank);
@@ -214,7 +221,7 @@ impl Level {
                 false => with_slack(level.norm_sq_out),
             };
             let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
-            if rows_inner(profile, z_sq, input.extracted_sq()).is_some_and(|k| k <= kappa) {
+            if input.rows_inner(profile, z_sq, kappa).is_some() {
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
                 return Some((level, energy, variance));
             }
@@ -368,7 +375,7 @@ impl Tail {
             z_variance: input.z_variance(),
             g_variance: input.garbage_variance(),
             quadratic: input.quadratic,
-            kappa: rows_inner(profile, norm_sq_out, input.extracted_sq())?,
+            kappa: input.rows_inner(profile, norm_sq_out, ROWS_MAX)?,
         })
     }
 

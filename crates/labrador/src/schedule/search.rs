@@ -1,7 +1,7 @@
 //! The search for the schedule with the least predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
-use super::row::{Input, Level, Tail, norm_is_legal};
+use super::row::{Input, Level, Tail, extracted_norm, norm_is_legal};
 use super::{Cut, PublicBounds, Schedule};
 use crate::images::Images;
 use crate::projection::{LIFTS, ROWS};
@@ -54,6 +54,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
             rank: bounds.rank,
         },
         norm_sq: bounds.norm_sq.max(1),
+        extracted: extracted_norm(bounds.norm_sq.max(1), bounds.images.as_ref()),
         images: bounds.images.clone(),
         families: bounds.families,
         energy: bounds.norm_sq.max(1),
@@ -117,20 +118,28 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
             let legal = |images: &Images| {
                 images.are_legal() && images.extracted_norm_sq(0) <= level.slack_of_blocks()
             };
+            // Whatever the cut, where there are no blocks.
+            let dense = extracted_norm(level.norm_sq_out, None);
             let inputs = |blocks: bool| -> Vec<Input> {
                 let cuts = natural.clone().chain([(1, 2), (1, 4), (1, 8)]);
                 let cuts = cuts.map(|(z, v)| level.cut_output(z, v, blocks));
                 cuts.filter(|(cut, _)| cut.pieces <= LATER_PIECES_MAX)
                     .filter(|(_, images)| images.as_ref().is_none_or(legal))
-                    .map(|(cut, images)| Input {
-                        cut,
-                        norm_sq: level.norm_sq_out
-                            + images.as_ref().map_or(0, Images::added_norm_sq),
-                        energy: energy + images.as_ref().map_or(0, Images::added_norm_sq),
-                        images,
-                        families: 0,
-                        variance: Some(variance),
-                        quadratic: input.quadratic,
+                    .map(|(cut, images)| {
+                        let added = images.as_ref().map_or(0, Images::added_norm_sq);
+                        let of_blocks = images
+                            .as_ref()
+                            .map(|images| extracted_norm(0, Some(images)));
+                        Input {
+                            cut,
+                            norm_sq: level.norm_sq_out + added,
+                            extracted: of_blocks.unwrap_or(dense),
+                            energy: energy + added,
+                            images,
+                            families: 0,
+                            variance: Some(variance),
+                            quadratic: input.quadratic,
+                        }
                     })
                     .collect()
             };

@@ -66,6 +66,24 @@ impl<'a> BitReader<'a> {
         Some(value)
     }
 
+    /// The next 57 bits and some more, which are not taken. None where fewer than eight bytes are left.
+    pub(crate) fn window(&self) -> Option<u64> {
+        let rest = self.bytes.get(self.position / 8..)?;
+        let word = rest.first_chunk().copied().map(u64::from_le_bytes)?;
+        Some(word >> (self.position % 8))
+    }
+
+    /// Takes bits of a [`BitReader::window`].
+    pub(crate) fn skip(&mut self, count: u32) {
+        self.position += count as usize;
+    }
+
+    /// Bits so far.
+    #[cfg(test)]
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
     /// Bytes that were touched.
     pub(crate) fn consumed(&self) -> usize {
         self.position.div_ceil(8)

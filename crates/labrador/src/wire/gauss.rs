@@ -5,6 +5,8 @@
 //! `[4, 8)`, and the code is one of eight for that range, a step of `2^(1/8)` apart: 0.03 to 0.06
 //! bits a number above the entropy. Only integers decide, so the code is the same everywhere.
 
+use std::sync::OnceLock;
+
 use super::bits::{BitReader, BitWriter};
 
 /// `round(2^32 exp(-1 / s^2))` for `s = 4 * 2^((f + 1/2) / 8)`, `f = 0..8`.
@@ -34,23 +36,39 @@ const ESCAPE_BITS: u32 = 48;
 /// A code word has at most this many bits: the least weight is `2^-20` of the largest.
 const LENGTH_MAX: usize = 40;
 
+/// Bits that a table is looked up by: longer words are one symbol in 500.
+const TABLE_BITS: u32 = 11;
+
+/// Bits of a [`BitReader::window`] that are always there.
+const WINDOW_BITS: u32 = 57;
+
 /// The code for one expected deviation.
 pub(crate) struct GaussianCode {
     low_bits: u32,
+    high: &'static Huffman,
+}
+
+/// The code of high parts: one for each of [`RATIOS`].
+struct Huffman {
     lengths: [u8; SYMBOLS],
     words: [u64; SYMBOLS],
     /// Symbols ordered by length, then number.
     order: Vec<usize>,
     counts: [u64; LENGTH_MAX + 1],
+    /// By the next bits, the first of them lowest, the symbol whose word they begin with and the length of
+    /// that. Length 0 where the word is longer, or the escape.
+    table: Box<[(u8, u8); 1 << TABLE_BITS]>,
 }
 
-impl GaussianCode {
-    /// The code for numbers whose expected square is `variance`.
-    pub(crate) fn new(variance: u128) -> Self {
-        // Sixteenths of log2(sigma^2), that is eighths of a step of the families.
-        let log = log2_sixteenths(variance.max(16));
-        let (low_bits, family) = ((log / 16 / 2 - 2), (log - log / 32 * 32) / 4);
-        let lengths = huffman_lengths(&weights(RATIOS[family as usize]));
+impl Huffman {
+    /// The code of a ratio, made once.
+    fn of(family: usize) -> &'static Self {
+        static CODES: [OnceLock<Huffman>; RATIOS.len()] = [const { OnceLock::new() }; RATIOS.len()];
+        CODES[family].get_or_init(|| Self::new(RATIOS[family]))
+    }
+
+    fn new(ratio: u64) -> Self {
+        let lengths = huffman_lengths(&weights(ratio));
         let mut order: Vec<usize> = (0..SYMBOLS).collect();
         order.sort_by_key(|&s| (lengths[s], s));
         let mut counts = [0; LENGTH_MAX + 1];
@@ -63,12 +81,57 @@ impl GaussianCode {
             word += 1;
             counts[usize::from(length)] += 1;
         }
+        let mut table = Box::new([(0, 0); 1 << TABLE_BITS]);
+        for symbol in (0..SYMBOLS).filter(|&symbol| symbol != ESCAPE) {
+            let length = u32::from(lengths[symbol]);
+            if length <= TABLE_BITS {
+                // A word begins with its highest bit.
+                let first = words[symbol].reverse_bits() >> (64 - length);
+                for entry in table.iter_mut().skip(first as usize).step_by(1 << length) {
+                    *entry = (symbol as u8, lengths[symbol]);
+                }
+            }
+        }
         Self {
-            low_bits,
             lengths,
             words,
             order,
             counts,
+            table,
+        }
+    }
+
+    fn write(&self, symbol: usize, out: &mut BitWriter) {
+        for bit in (0..self.lengths[symbol]).rev() {
+            out.push(self.words[symbol] >> bit & 1, 1);
+        }
+    }
+
+    /// Reads a symbol bit by bit.
+    fn read(&self, input: &mut BitReader<'_>) -> Option<usize> {
+        let (mut word, mut first, mut index) = (0u64, 0u64, 0u64);
+        for count in &self.counts[1..] {
+            word = word << 1 | input.take(1)?;
+            first <<= 1;
+            if word < first + count {
+                return self.order.get((index + word - first) as usize).copied();
+            }
+            first += count;
+            index += count;
+        }
+        None
+    }
+}
+
+impl GaussianCode {
+    /// The code for numbers whose expected square is `variance`.
+    pub(crate) fn new(variance: u128) -> Self {
+        // Sixteenths of log2(sigma^2), that is eighths of a step of the families.
+        let log = log2_sixteenths(variance.max(16));
+        let family = (log - log / 32 * 32) / 4;
+        Self {
+            low_bits: log / 16 / 2 - 2,
+            high: Huffman::of(family as usize),
         }
     }
 
@@ -81,9 +144,7 @@ impl GaussianCode {
         } else {
             ESCAPE
         };
-        for bit in (0..self.lengths[symbol]).rev() {
-            out.push(self.words[symbol] >> bit & 1, 1);
-        }
+        self.high.write(symbol, out);
         if symbol == ESCAPE {
             out.push(high as u64 & ((1 << ESCAPE_BITS) - 1), ESCAPE_BITS);
         }
@@ -91,8 +152,31 @@ impl GaussianCode {
 
     /// Reads one number. None at the end of the bytes, or for a number that has a shorter form.
     pub(crate) fn read(&self, input: &mut BitReader<'_>) -> Option<i64> {
+        self.looked_up(input).or_else(|| self.read_bits(input))
+    }
+
+    /// Reads a number whose high part has a short word, where the end of the bytes is not near. None, and
+    /// nothing is taken, otherwise.
+    #[inline]
+    fn looked_up(&self, input: &mut BitReader<'_>) -> Option<i64> {
+        if self.low_bits + TABLE_BITS > WINDOW_BITS {
+            return None;
+        }
+        let window = input.window()?;
+        let index = window >> self.low_bits & ((1 << TABLE_BITS) - 1);
+        let (symbol, length) = self.high.table[index as usize];
+        if length == 0 {
+            return None;
+        }
+        input.skip(self.low_bits + u32::from(length));
+        let low = window & ((1 << self.low_bits) - 1);
+        Some(((i64::from(symbol) - HIGH_MAX) << self.low_bits) + low as i64)
+    }
+
+    /// Reads any number, bit by bit.
+    fn read_bits(&self, input: &mut BitReader<'_>) -> Option<i64> {
         let low = input.take(self.low_bits)? as i64;
-        let symbol = self.read_symbol(input)?;
+        let symbol = self.high.read(input)?;
         let high = if symbol == ESCAPE {
             let raw = input.take(ESCAPE_BITS)? as i64;
             let high = raw << (64 - ESCAPE_BITS) >> (64 - ESCAPE_BITS);
@@ -104,20 +188,6 @@ impl GaussianCode {
             symbol as i64 - HIGH_MAX
         };
         Some((high << self.low_bits) + low)
-    }
-
-    fn read_symbol(&self, input: &mut BitReader<'_>) -> Option<usize> {
-        let (mut word, mut first, mut index) = (0u64, 0u64, 0u64);
-        for count in &self.counts[1..] {
-            word = word << 1 | input.take(1)?;
-            first <<= 1;
-            if word < first + count {
-                return self.order.get((index + word - first) as usize).copied();
-            }
-            first += count;
-            index += count;
-        }
-        None
     }
 }
 
@@ -225,6 +295,16 @@ mod tests {
                 code.write(x, &mut out);
             }
             let again = out.finish();
+            // The table finds the numbers, and ends in the same bit, as reading bit by bit does.
+            let (mut one, mut other) = (BitReader::new(&bytes), BitReader::new(&bytes));
+            loop {
+                let (found, expected) = (code.read(&mut one), code.read_bits(&mut other));
+                prop_assert_eq!(found, expected);
+                prop_assert_eq!(one.position(), other.position());
+                if found.is_none() {
+                    break;
+                }
+            }
             // The last byte may hold the beginning of a number that could not be read.
             let whole = again.len().saturating_sub(1);
             prop_assert_eq!(&again[..whole], &bytes[..whole]);
@@ -244,9 +324,7 @@ mod tests {
             let code = GaussianCode::new(1 << variance_log);
             let mut out = BitWriter::default();
             out.push(0, code.low_bits);
-            for bit in (0..code.lengths[ESCAPE]).rev() {
-                out.push(code.words[ESCAPE] >> bit & 1, 1);
-            }
+            code.high.write(ESCAPE, &mut out);
             out.push(high as u64 & ((1 << ESCAPE_BITS) - 1), ESCAPE_BITS);
             let bytes = out.finish();
             let read = code.read(&mut BitReader::new(&bytes));

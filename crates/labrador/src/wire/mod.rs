@@ -13,6 +13,7 @@ use gauss::GaussianCode;
 use crate::error::Reject;
 use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
 use crate::schedule::Schedule;
+use crate::sis::Profile;
 use crate::transcript::Transcript;
 
 /// The first bytes of every proof: the format and its version.
@@ -27,26 +28,32 @@ pub const PROOF_BYTES_MAX: usize = 1 << 20;
 const ELEMENT_BYTES: usize = DEGREE * RESIDUE_BYTES;
 
 /// The header of a proof.
-fn header(front_end: u8, schedule: &Schedule) -> [u8; HEADER_BYTES] {
+fn header(front_end: u8, profile: Profile) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     out[..MAGIC.len()].copy_from_slice(&MAGIC);
     out[MAGIC.len()] = front_end;
-    out[MAGIC.len() + 1] = schedule.profile.id();
+    out[MAGIC.len() + 1] = profile.id();
     out
+}
+
+/// Checks what can be seen without any parameters: the header, and that there are no more bytes than any
+/// proof has.
+pub(crate) fn check_header(front_end: u8, profile: Profile, bytes: &[u8]) -> Result<(), Reject> {
+    if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
+        return Err(Reject::Length { bytes: bytes.len() });
+    }
+    let expected = header(front_end, profile);
+    match (0..HEADER_BYTES).find(|&i| bytes[i] != expected[i]) {
+        Some(offset) => Err(Reject::Header { offset }),
+        None => Ok(()),
+    }
 }
 
 /// Checks what can be seen without the statement: the header, and that there are bytes enough.
 pub(crate) fn check_frame(front_end: u8, schedule: &Schedule, bytes: &[u8]) -> Result<(), Reject> {
-    let length = Reject::Length { bytes: bytes.len() };
-    if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
-        return Err(length);
-    }
-    let expected = header(front_end, schedule);
-    if let Some(offset) = (0..HEADER_BYTES).find(|&i| bytes[i] != expected[i]) {
-        return Err(Reject::Header { offset });
-    }
+    check_header(front_end, schedule.profile, bytes)?;
     if (bytes.len() as u64) < schedule.least_bytes() {
-        return Err(length);
+        return Err(Reject::Length { bytes: bytes.len() });
     }
     Ok(())
 }
@@ -54,7 +61,7 @@ pub(crate) fn check_frame(front_end: u8, schedule: &Schedule, bytes: &[u8]) -> R
 /// The transcript of a proof before the statement is absorbed.
 pub(crate) fn transcript(front_end: u8, schedule: &Schedule) -> Transcript {
     let mut transcript = Transcript::new("alphorn/labrador/v1");
-    transcript.absorb("header", &header(front_end, schedule));
+    transcript.absorb("header", &header(front_end, schedule.profile));
     transcript.absorb("schedule", &schedule.encode());
     transcript
 }
@@ -70,7 +77,7 @@ impl Sender {
     pub(crate) fn new(transcript: Transcript, front_end: u8, schedule: &Schedule) -> Self {
         Self {
             transcript,
-            bytes: header(front_end, schedule).to_vec(),
+            bytes: header(front_end, schedule.profile).to_vec(),
         }
     }
 
