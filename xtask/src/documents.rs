@@ -205,12 +205,13 @@ fn bash(place: &Place<'_>, folder: &Path, script: &str) -> anyhow::Result<(bool,
     for name in ["XDG_CACHE_HOME", "XDG_STATE_HOME"] {
         command.env_remove(name);
     }
-    // What cargo tells the programs that it runs is of this one: build scripts would run again for it.
+    // What cargo tells the programs that it runs is of this one: build scripts would run again for it. And a
+    // command of a document has no options but those that stand there.
     for (name, _) in std::env::vars_os() {
-        let is_of_cargo = ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        let is_of_others = ["CARGO_PKG_", "CARGO_MANIFEST_", "ALPHORN_"]
             .iter()
             .any(|prefix| name.to_string_lossy().starts_with(prefix));
-        if is_of_cargo {
+        if is_of_others {
             command.env_remove(name);
         }
     }

@@ -164,7 +164,7 @@ fn numbers_by_hand<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
 }
 
 /// Words of a document that are names of commits, with their lines: seven to twelve digits of hex, a letter and
-/// a number among them, behind the word `commit` in the same line.
+/// a number among them, behind the word `commit` in the same line, or in a column of that name.
 fn named_commits(text: &str) -> Vec<Line<'_>> {
     let is_commit = |word: &&str| {
         let is_hex = |sign: char| sign.is_ascii_digit() || ('a'..='f').contains(&sign);
@@ -174,9 +174,16 @@ fn named_commits(text: &str) -> Vec<Line<'_>> {
             && word.contains(|sign: char| sign.is_ascii_lowercase())
     };
     let mut found = Vec::new();
+    let mut column = None;
     for (number, line) in (1..).zip(text.lines()) {
-        let behind = line.split_once("commit").map_or("", |(_, behind)| behind);
-        let words = behind.split(|sign: char| !sign.is_ascii_alphanumeric());
+        let cells = || line.split('|').map(str::trim);
+        column = match line.starts_with('|') {
+            true => column.or_else(|| cells().position(|cell| cell == "commit")),
+            false => None,
+        };
+        let behind = line.split_once("commit").map(|(_, behind)| behind);
+        let there = behind.or_else(|| cells().nth(column?)).unwrap_or_default();
+        let words = there.split(|sign: char| !sign.is_ascii_alphanumeric());
         found.extend(words.filter(is_commit).map(|word| (number, word)));
     }
     found
@@ -237,7 +244,7 @@ pub(crate) fn strangers(root: &Path, tree: &Tree) -> anyhow::Result<Vec<String>>
 mod tests {
     use super::*;
 
-    const RESULT: &str = r#"{"kind": "measured", "commit": "abc", "ours_s": 0.0123, "peer_s": 0.0246,
+    const RESULT: &str = r#"{"kind": "measured", "commit": "abc", "ours_s": 0.0123, "peer_s": 0.0246, "none": 0,
         "cases": [{"op": "sign", "s": 2e-4}, {"op": "verify", "s": 1.0, "kind": "modelled"},
         {"s": 5e-3, "set": {"protocol.strategy": "\"rs\""}}],
         "sweep": [{"set": {"a.b": "\"x\""}, "seed": 1, "ms": 8100, "slot": {"ns": 1500}, "fits": true},
@@ -307,6 +314,8 @@ mod tests {
                 "{one#/ours_s <= /targets#/ours_s:verdict}",
                 "missed by 23 %",
             ),
+            ("{one#/none <= one#/none:verdict}", "met"),
+            ("{one#/ours_s <= one#/none:verdict}", "missed"),
             ("{/targets#/ours_s:time}", "10.0 ms"),
         ] {
             assert_eq!(
@@ -381,6 +390,15 @@ mod tests {
             ("{zero#/ours_s:time}", "results/box/zero.json"),
             ("{one#/ours_s:weeks}", "weeks"),
             ("{one#/cases[op=hash]/s:time}", "op=hash"),
+            ("{one#/cases[op=*]/s:time}", "measured and modelled"),
+            (
+                "{one#/sweep[a.b=x,seed=2]/slot/ns <= /targets#/ours_s:verdict}",
+                "no verdict",
+            ),
+            (
+                "{/targets#/ours_s <= one#/sweep[a.b=x,seed=2]/slot/ns:verdict}",
+                "no verdict",
+            ),
         ] {
             let errors = filled(template).1;
             assert!(errors.len() == 1 && errors[0].contains(text), "{errors:?}");
@@ -391,6 +409,9 @@ mod tests {
     fn documents_name_commits_of_the_history() {
         let text = "at commit 81c49c1, and aa9c728\nabc1234 alone\nsee commit 12345678 or commit deadbeef\n";
         assert_eq!(named_commits(text), [(1, "81c49c1"), (1, "aa9c728")]);
+        let table = "| run | commit | figure |\n|---|---|---|\n| abc1234 | 81c49c1 | abc1234 |\n\n| run | at |\n\
+                     |---|---|\n| x | abc1234 |\n";
+        assert_eq!(named_commits(table), [(3, "81c49c1")]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! When a process that serves is to end, and what of an unfinished command goes with it.
 
 use crate::error::Result;
+use anyhow::Context;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The exit code of what was interrupted.
@@ -25,16 +26,72 @@ async fn stdin_ended() {
 }
 
 async fn signalled() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
+    match Signals::listen() {
+        Ok(mut signals) => {
+            signals.next().await;
+        }
+        // Then a signal ends the process, as it does where nobody listens.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Ctrl-C and SIGTERM.
+#[cfg(unix)]
+struct Signals([tokio::signal::unix::Signal; 2]);
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
-            return;
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+        let [interrupt, terminate] = kinds.map(signal);
+        Ok(Signals([interrupt?, terminate?]))
+    }
+
+    /// Waits for the next one; false if none can come any more.
+    async fn next(&mut self) -> bool {
+        let [interrupt, terminate] = &mut self.0;
+        tokio::select! {
+            one = interrupt.recv() => one.is_some(),
+            one = terminate.recv() => one.is_some(),
         }
     }
-    let _ = interrupt.await;
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) -> bool {
+        tokio::signal::ctrl_c().await.is_ok()
+    }
+}
+
+/// From now on does something at each Ctrl-C and SIGTERM, in a thread of its own.
+///
+/// # Errors
+/// If the system does not say when one comes, or gives no thread.
+pub(crate) fn at_signals(mut act: impl FnMut() + Send + 'static) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut signals = {
+        let _guard = runtime.enter();
+        Signals::listen().context("signals")?
+    };
+    let listen = async move {
+        while signals.next().await {
+            act();
+        }
+    };
+    let thread = std::thread::Builder::new().name("signals".into());
+    thread.spawn(move || runtime.block_on(listen))?;
+    Ok(())
 }
 
 /// From now on Ctrl-C and SIGTERM empty what is held, as temporary files, and end the process: at once, but
@@ -45,12 +102,8 @@ async fn signalled() {
 pub(crate) fn empty_when_signalled<T: Default + Send + 'static>(
     held: &Arc<Mutex<T>>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let held = Arc::downgrade(held);
-    let end = async move {
-        signalled().await;
+    at_signals(move || {
         let held = held.upgrade();
         // The lock is kept until the end, so that nothing comes after.
         let mut held = held
@@ -60,8 +113,5 @@ pub(crate) fn empty_when_signalled<T: Default + Send + 'static>(
             **held = T::default();
         }
         std::process::exit(INTERRUPTED.into());
-    };
-    let thread = std::thread::Builder::new().name("signals".into());
-    thread.spawn(move || runtime.block_on(end))?;
-    Ok(())
+    })
 }

@@ -349,6 +349,10 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
         ("explore --committees 513", "--committees"),
         ("explore --scheme bls,bls", "--scheme: entry 2"),
         (
+            "explore --scheme bls --committees 0,2,1",
+            "--committees (0 is 1): entry 3 of the list is entry 1",
+        ),
+        (
             "explore --transport gossip,rs,gossip",
             "--transport: entry 3",
         ),

@@ -502,6 +502,43 @@ fn keystores_of_falcon_and_xmss_that_are_not_the_nodes_are_refused() {
     }
 }
 
+/// While a node waits for the password of its keystores, its process writes no core file, now or later.
+#[cfg(target_os = "linux")]
+#[test]
+fn core_files_are_off_before_keystores_are_open() {
+    let bench = Bench::new();
+    with_keystores(&bench, "bls", "--nodes 1 --genesis-time 4000000000");
+    for rehearsal in ["", " --dry-run"] {
+        let keys = format!("--keystores keys --password-file -{rehearsal}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args(node("node-0", &keys).split(' '))
+            .current_dir(bench.path("."))
+            .env("ALPHORN_STATE_DIR", bench.path(&bench.state))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let limits = format!("/proc/{}/limits", child.id());
+        let until = Instant::now() + Duration::from_secs(60);
+        let is_off = || {
+            let limits = fs::read_to_string(&limits).unwrap();
+            let mut lines = limits.lines();
+            let core = lines.find_map(|line| line.strip_prefix("Max core file size"));
+            let words: Vec<&str> = core.unwrap().split_whitespace().take(2).collect();
+            words == ["0", "0"]
+        };
+        while !is_off() && Instant::now() < until {
+            assert!(child.try_wait().unwrap().is_none(), "it waits for nothing");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let off = is_off();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(off, "{keys}");
+    }
+}
+
 /// Lists that no network can be made of.
 #[test]
 fn public_keys_of_another_kind_are_refused() {

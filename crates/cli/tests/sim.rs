@@ -381,10 +381,23 @@ fn sweeps_are_planned_sharded_resumed_and_merged() {
         .join("manifest.json");
     let marked = fs::read_to_string(&one)
         .unwrap()
-        .replace("\"verdict\": \"\"", "\"verdict\": \"kept\"");
+        .replace("\"verdict\": \"\"", "\"verdict\": \"kept\"")
+        .replace("\"dirty\": true", "\"dirty\": false");
     fs::write(&one, &marked).unwrap();
     json(at, &["run", "two.toml", "--out", "whole"]);
     assert_eq!(fs::read_to_string(&one).unwrap(), marked);
+    // But for one of a program with uncommitted changes, which may be another one, and one that did not end.
+    let mut stopped: Value = serde_json::from_str(&marked).unwrap();
+    stopped["figures"] = Value::Null;
+    for not_done in [
+        marked.replace("\"dirty\": false", "\"dirty\": true"),
+        stopped.to_string(),
+    ] {
+        fs::write(&one, &not_done).unwrap();
+        json(at, &["run", "two.toml", "--out", "whole"]);
+        let again = fs::read_to_string(&one).unwrap();
+        assert!(again.contains("\"verdict\": \"\""), "{again}");
+    }
     let (_, errors) = ends(at, 2, &["run", "--plan", "plan.jsonl", "--index", "4"]);
     assert!(errors.contains("4 runs, from 0"), "{errors}");
     ends(at, 2, &["run", "--plan", "plan.jsonl", "--shard", "2/2"]);

@@ -67,7 +67,7 @@ impl Results {
             return Err(format!("{name}: a run of {path} failed"));
         }
         let mut values = Vec::new();
-        let mut kind = String::new();
+        let mut kind: Option<&str> = None;
         let mut others = 0.0_f64;
         for run in runs {
             let share = run.pointer("/load/others").and_then(Value::as_f64);
@@ -82,12 +82,17 @@ impl Results {
                 let of = if is_own { Some("measured") } else { of };
                 let of =
                     of.ok_or_else(|| format!("{name}: {path} does not say what kind it is"))?;
-                of.clone_into(&mut kind);
+                match kind.replace(of) {
+                    Some(other) if other != of => {
+                        return Err(format!("{name}: {path} has it {other} and {of}"));
+                    }
+                    _ => {}
+                }
             }
         }
         Ok(Found {
             values,
-            kind,
+            kind: kind.unwrap_or_default().to_owned(),
             others,
         })
     }

@@ -235,9 +235,14 @@ fn ratios(left: &[f64], right: &[f64]) -> Vec<f64> {
 
 /// How a number stands to its target.
 fn verdict(left: &[f64], right: &[f64], format: &str, inside: &str) -> Result<String, String> {
-    match median(left) / median(right) {
+    let (left, right) = (median(left), median(right));
+    match left / right {
         _ if format != "verdict" => Err(format!("{inside}: {format} is no verdict")),
-        over if over <= 1.0 => Ok("met".to_owned()),
+        _ if !left.is_finite() || !right.is_finite() => Err(format!(
+            "{inside}: one side never came, so there is no verdict"
+        )),
+        _ if left <= right => Ok("met".to_owned()),
+        over if !over.is_finite() => Ok("missed".to_owned()),
         over if over < 2.0 => Ok(format!("missed by {:.0} %", (over - 1.0) * 100.0)),
         over => Ok(format!("missed by {over:.1} times")),
     }

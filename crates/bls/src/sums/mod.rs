@@ -28,7 +28,6 @@ use core::fmt;
 
 use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::blst_ffi::points::g1;
 use crate::kernel::with_multiplier;
 #[cfg(target_arch = "x86_64")]
 use crate::vector::Multiplier;

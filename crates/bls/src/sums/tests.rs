@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::blst_ffi::curve::{Affine, CurveField, G2Affine};
 use crate::blst_ffi::field::{Field, Fp2};
-use crate::blst_ffi::points::g2;
+use crate::blst_ffi::points::{g1, g2};
 use crate::kernel::KERNELS;
 use segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
 

@@ -3,14 +3,14 @@
 
 use alphorn_node::telemetry::{Arrival, Summary};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How messages of a kind came to all nodes but their own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spread {
-    /// Messages.
+    /// Messages, and the slots of the first and the last of them.
     messages: usize,
+    slots: [u64; 2],
     /// Bytes of each: the median, and the most.
     bytes_p50: u64,
     bytes_max: u64,
@@ -38,33 +38,71 @@ fn name(arrival: &Arrival) -> Name<'_> {
     (kind, *slot, *source, *index)
 }
 
-/// By kind, of the messages of some slots.
-pub(super) fn spreads(nodes: &[Summary], slots: &Range<u64>) -> BTreeMap<String, Spread> {
-    let known: Vec<BTreeMap<Name<'_>, &Arrival>> = nodes
-        .iter()
-        .map(|node| node.arrivals.iter().map(|one| (name(one), one)).collect())
-        .collect();
-    let mut by_kind: BTreeMap<String, (Vec<u64>, Vec<f64>, usize)> = BTreeMap::new();
+/// What a node says in its last life of what came to it.
+struct Receiver<'a> {
+    arrivals: BTreeMap<Name<'a>, &'a Arrival>,
+    /// The first slot whose messages are lacking if they are not there: it took part in it from the
+    /// beginning, and has forgotten none of them.
+    since: u64,
+}
+
+impl<'a> Receiver<'a> {
+    fn new(node: &'a Summary) -> Self {
+        let mut slots: Vec<u64> = node.arrivals.iter().map(|one| one.slot).collect();
+        slots.sort_unstable();
+        let forgotten = slots.len().checked_sub(Arrival::REMEMBERED_MAX);
+        let whole = forgotten.map_or(0, |at| slots[at] + 1);
+        Receiver {
+            arrivals: node.arrivals.iter().map(|one| (name(one), one)).collect(),
+            since: node.first_slot.max(whole),
+        }
+    }
+}
+
+/// What became of the messages of a kind.
+#[derive(Default)]
+struct Sent {
+    bytes: Vec<u64>,
+    slots: BTreeSet<u64>,
+    times: Vec<f64>,
+    lacking: usize,
+}
+
+/// By kind, of the messages of some slots that a node remembers which made them, and another one that was to
+/// receive them.
+pub(super) fn spreads(nodes: &[Summary], slots: &BTreeSet<u64>) -> BTreeMap<String, Spread> {
+    let receivers: Vec<Receiver<'_>> = nodes.iter().map(Receiver::new).collect();
+    let mut by_kind: BTreeMap<String, Sent> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate() {
         let own = node.arrivals.iter().filter(|one| one.is_own);
         for own in own.filter(|one| slots.contains(&one.slot)) {
-            let (bytes, times, lacking) = by_kind.entry(own.kind.clone()).or_default();
-            bytes.push(own.bytes);
-            let others = known.iter().enumerate().filter(|(other, _)| *other != at);
-            for (_, known) in others {
-                match known.get(&name(own)) {
-                    Some(came) => times.push(came.at_ns.saturating_sub(own.at_ns) as f64 / 1e6),
-                    None => *lacking += 1,
+            let others = receivers.iter().enumerate();
+            let others = others.filter(|(other, one)| *other != at && one.since <= own.slot);
+            let mut others = others.peekable();
+            if others.peek().is_none() {
+                continue;
+            }
+            let sent = by_kind.entry(own.kind.clone()).or_default();
+            sent.bytes.push(own.bytes);
+            sent.slots.insert(own.slot);
+            for (_, receiver) in others {
+                match receiver.arrivals.get(&name(own)) {
+                    Some(came) => {
+                        let ns = came.at_ns.saturating_sub(own.at_ns);
+                        sent.times.push(ns as f64 / 1e6);
+                    }
+                    None => sent.lacking += 1,
                 }
             }
         }
     }
-    let spread = |(kind, (bytes, times, lacking))| (kind, Spread::of(bytes, times, lacking));
+    let spread = |(kind, sent)| (kind, Spread::of(sent));
     by_kind.into_iter().map(spread).collect()
 }
 
 impl Spread {
-    fn of(mut bytes: Vec<u64>, mut times: Vec<f64>, lacking: usize) -> Self {
+    fn of(sent: Sent) -> Self {
+        let (mut bytes, mut times) = (sent.bytes, sent.times);
         bytes.sort_unstable();
         times.sort_by(f64::total_cmp);
         // The least time within which so many of a hundred came.
@@ -74,10 +112,11 @@ impl Spread {
         };
         Spread {
             messages: bytes.len(),
+            slots: [sent.slots.first(), sent.slots.last()].map(|slot| slot.copied().unwrap_or(0)),
             bytes_p50: bytes.get(bytes.len() / 2).copied().unwrap_or(0),
             bytes_max: bytes.last().copied().unwrap_or(0),
             came: times.len(),
-            lacking,
+            lacking: sent.lacking,
             p50_ms: within(50),
             p95_ms: within(95),
             p99_ms: within(99),
@@ -88,9 +127,11 @@ impl Spread {
     /// A line for people.
     pub(super) fn line(&self, kind: &str) -> String {
         format!(
-            "{} {kind}s of {:.1} kB (median; most {:.1}) came to other nodes {:.1} / {:.1} / {:.1} ms \
-             (median / 99 % / last) after their publication, {} are lacking\n",
+            "{} {kind}s of slots {} to {}, of {:.1} kB (median; most {:.1}), came to other nodes \
+             {:.1} / {:.1} / {:.1} ms (median / 99 % / last) after their publication, {} are lacking\n",
             self.messages,
+            self.slots[0],
+            self.slots[1],
             self.bytes_p50 as f64 / 1e3,
             self.bytes_max as f64 / 1e3,
             self.p50_ms,
@@ -104,6 +145,10 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn slots(range: std::ops::Range<u64>) -> BTreeSet<u64> {
+        range.collect()
+    }
 
     fn node(arrivals: &[(u64, u32, u64)]) -> Summary {
         let arrival = |&(slot, source, at_ms): &(u64, u32, u64)| Arrival {
@@ -130,9 +175,10 @@ mod tests {
         ];
         nodes[0].arrivals[0].is_own = true;
         nodes[1].arrivals[1].is_own = true;
-        let all = spreads(&nodes, &(2..4));
+        let all = spreads(&nodes, &slots(2..4));
         let expected = Spread {
             messages: 2,
+            slots: [2, 3],
             bytes_p50: 3_000,
             bytes_max: 3_000,
             came: 3,
@@ -143,7 +189,32 @@ mod tests {
             max_ms: 50.0,
         };
         assert_eq!(all, [("block".to_owned(), expected)].into());
-        assert_eq!(spreads(&nodes, &(3..4))["block"].lacking, 1);
-        assert!(spreads(&nodes, &(4..9)).is_empty());
+        assert_eq!(spreads(&nodes, &slots(3..4))["block"].lacking, 1);
+        assert!(spreads(&nodes, &slots(4..9)).is_empty());
+    }
+
+    #[test]
+    fn a_node_lacks_nothing_of_before_its_start_or_that_it_forgot() {
+        let own = |arrivals: &[(u64, u32, u64)]| {
+            let mut node = node(arrivals);
+            node.arrivals.iter_mut().for_each(|one| one.is_own = true);
+            node
+        };
+        let sender = own(&[(2, 0, 100), (3, 0, 200), (4, 0, 300), (5, 0, 400)]);
+        // One that was killed and signs again from slot 4 on.
+        let restarted = Summary {
+            first_slot: 4,
+            ..node(&[(5, 0, 410)])
+        };
+        let lives = [sender.clone(), restarted];
+        let block = &spreads(&lives, &slots(2..9))["block"];
+        assert_eq!((block.messages, block.came, block.lacking), (2, 1, 1));
+        assert_eq!(block.slots, [4, 5]);
+        // One that remembers as much as it can: slot 3 and what was before may be forgotten.
+        let many =
+            (0..Arrival::REMEMBERED_MAX as u32).map(|at| (3 + u64::from(at / 500), 9 + at, 1));
+        let lives = [sender, node(&many.collect::<Vec<_>>())];
+        let block = &spreads(&lives, &slots(2..9))["block"];
+        assert_eq!((block.messages, block.lacking, block.slots), (2, 2, [4, 5]));
     }
 }

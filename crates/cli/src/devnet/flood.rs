@@ -339,6 +339,7 @@ fn forged(honest: &VoteMsg, before: &Vote, count: u64) -> VoteMsg {
 }
 
 /// A flood that is over.
+#[derive(Clone, Copy)]
 pub(super) struct Ended {
     flooders: usize,
     sent: Sent,
@@ -372,16 +373,16 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn new(suffered: Suffered, schedule: &Schedule, told: &Told) -> Self {
+    pub(super) fn new(suffered: &Suffered, schedule: &Schedule, told: &Told) -> Self {
         let last = || told.lives.iter().filter_map(|lives| lives.last());
         let mean = |slots: &Range<u64>| {
             let shares: Vec<f64> = last().map(|node| share(node, slots.clone())).collect();
             shares.iter().sum::<f64>() / shares.len().max(1) as f64
         };
-        let nodes = last().zip(suffered.during).zip(suffered.after);
+        let nodes = last().zip(&suffered.during).zip(&suffered.after);
         let nodes = nodes.map(|((node, during), after)| Memory {
             name: node.name.clone(),
-            during,
+            during: *during,
             after: after.most,
             bound: node.memory_bound_bytes,
         });
@@ -567,7 +568,7 @@ mod tests {
                 during,
                 after,
             };
-            Cost::new(suffered, &schedule, &told)
+            Cost::new(&suffered, &schedule, &told)
         };
         assert!(cost(1_050, 150, 99, 1).check().is_ok());
         assert!(cost(1_051, 150, 99, 1).check().is_err());

@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::report::note;
-use crate::stop::INTERRUPTED;
-use anyhow::Context;
+use crate::stop::{INTERRUPTED, at_signals};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,24 +22,13 @@ impl Interrupt {
     pub(super) fn listen() -> Result<Self> {
         let interrupt = Interrupt::default();
         let flag = interrupt.0.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let mut signals = {
-            let _guard = runtime.enter();
-            Signals::listen().context("signals")?
-        };
-        let listen = async move {
-            while signals.next().await {
-                if flag.swap(true, Ordering::Relaxed) {
-                    note("alphorn: interrupted again: files stay where they are");
-                    std::process::exit(INTERRUPTED.into());
-                }
-                note("alphorn: interrupted: the nodes end now");
+        at_signals(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                note("alphorn: interrupted again: files stay where they are");
+                std::process::exit(INTERRUPTED.into());
             }
-        };
-        let thread = std::thread::Builder::new().name("signals".into());
-        thread.spawn(move || runtime.block_on(listen))?;
+            note("alphorn: interrupted: the nodes end now");
+        })?;
         Ok(interrupt)
     }
 
@@ -58,42 +46,6 @@ impl Interrupt {
             }
             std::thread::sleep(left.min(LOOK));
         }
-    }
-}
-
-#[cfg(unix)]
-struct Signals([tokio::signal::unix::Signal; 2]);
-
-#[cfg(unix)]
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
-        let [interrupt, terminate] = kinds.map(signal);
-        Ok(Signals([interrupt?, terminate?]))
-    }
-
-    /// Waits for the next one; false if none can come any more.
-    async fn next(&mut self) -> bool {
-        let [interrupt, terminate] = &mut self.0;
-        tokio::select! {
-            one = interrupt.recv() => one.is_some(),
-            one = terminate.recv() => one.is_some(),
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Signals)
-    }
-
-    async fn next(&mut self) -> bool {
-        tokio::signal::ctrl_c().await.is_ok()
     }
 }
 

@@ -23,12 +23,14 @@ use crate::node::network::NetworkOptions;
 use crate::node::scheme;
 use crate::options::{Common, distinct};
 use crate::report::{Report, note};
+use crate::stop::INTERRUPTED;
+use alphorn_node::telemetry::Summary;
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::WireFormat;
 use anyhow::{Context, anyhow};
 use folder::{Folder, Member, adopt, prepare};
 use interrupt::Interrupt;
-use process::{Happened, Running};
+use process::{Happened, Running, Told};
 use progress::Progress;
 use resident::watch_until;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -47,8 +49,10 @@ const READY_S: u64 = 15;
 const TAIL_SLOTS: u64 = 2;
 /// Most nodes of a devnet.
 const NODES_MAX: u16 = 64;
-/// Most slots of a devnet.
+/// Most slots of a devnet. Their figures, which it collects while it runs, take some 100 bytes a slot and node.
 const SLOTS_MAX: u64 = 100_000;
+/// Slots between two looks at the figures of all nodes: two of them may fail before a slot is forgotten.
+const LOOK_SLOTS: u64 = Summary::JUDGED_MAX as u64 / 4;
 
 /// A network of real processes on this machine: are all duties done, and how fast
 #[derive(clap::Args, Debug)]
@@ -86,8 +90,9 @@ the second half of that time no node may take half as much again as another. Of 
 least 99 % of those before the flood must be in blocks.
 
 Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that
-cost too much, 2 usage, 3 a node did not start, 5 nodes disagree on a finalised block or finality
-stands still, 6 a node did not end, 130 interrupted.")]
+cost too much, 2 usage, 3 a node did not start or ended early, 4 a node did not answer or left no
+figures, 5 nodes disagree on a finalised block or finality stands still, 6 a node did not end, 130
+interrupted.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -311,15 +316,67 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(warning) = &plan.warning {
         note(&format!("warning: {warning}"));
     }
-    let extra = extra(args, count);
-    let mut running = Running::start(&folder.path, &nodes, &extra, args.record, interrupt)?;
+    let drawn = (faults, flood.as_ref());
+    let ended = live(args, &mut plan, &folder.path, &nodes, drawn, interrupt);
+    let ended = ended.map_err(while_it_ran);
+    let checked = ended.and_then(|ended| {
+        let verdict = judge::Verdict::new(&plan, &ended, args.allow_missed, busy.since());
+        let cost = |(schedule, suffered)| flood::Cost::new(suffered, schedule, &ended.told);
+        let flooded = flood.as_ref().zip(ended.flooded.as_ref()).map(cost);
+        tell(args, &report, &plan, &verdict, flooded.as_ref())
+    });
+    leave(folder, &checked);
+    checked
+}
+
+/// Leaves the folder for who looks for what went wrong, if something did; an interruption is nothing wrong.
+fn leave(folder: Folder, ended: &Result<()>) {
+    match ended {
+        Ok(()) => {}
+        Err(Error::Exit(INTERRUPTED, _)) if folder.is_temporary() => {
+            note("the temporary folder is removed; --keep or --dir leave one");
+        }
+        Err(_) => {
+            let kept = folder.keep();
+            note(&format!("logs and files are kept in {}", kept.display()));
+        }
+    }
+}
+
+/// A failure while the nodes run, which is no wrong usage whatever it is.
+fn while_it_ran(error: Error) -> Error {
+    match error {
+        Error::Usage(_) => end(4, error.to_string()),
+        other => other,
+    }
+}
+
+/// How the nodes lived.
+struct Ended {
+    told: Told,
+    happened: Vec<Happened>,
+    flooded: Option<flood::Suffered>,
+}
+
+/// Starts the nodes, does to them what is to be done, and ends them.
+fn live(
+    args: &Args,
+    plan: &mut Plan,
+    folder: &Path,
+    nodes: &[Member],
+    (faults, flood): (Vec<faults::Fault>, Option<&flood::Schedule>),
+    interrupt: Interrupt,
+) -> Result<Ended> {
+    let extra = extra(args, u16::try_from(nodes.len())?);
+    let look_every = Duration::from_millis(LOOK_SLOTS * plan.timing.slot_ms());
+    let mut running = Running::start(folder, nodes, &extra, args.record, look_every, interrupt)?;
     running.wait_ready(plan.at(READY_S * 1_000))?;
-    let progress = || Progress::start(args.common.sink(), &plan, &nodes);
+    let progress = || Progress::start(args.common.sink(), plan, nodes);
     let progress = (!args.quiet).then(progress).transpose()?;
-    let happened = suffer(faults, &plan, &mut running)?;
-    let flooded = match &flood {
+    let happened = suffer(faults, plan, &mut running)?;
+    let flooded = match flood {
         None => None,
-        Some(schedule) => suffer_flood(args, schedule, &plan, &nodes, &mut running)?,
+        Some(schedule) => suffer_flood(args, schedule, plan, nodes, &mut running)?,
     };
     running.wait_until(plan.end())?;
     if running.is_interrupted() {
@@ -328,37 +385,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(progress) = progress {
         progress.end();
     }
-    let told = running.end()?;
-    let cost = |(schedule, suffered)| flood::Cost::new(suffered, schedule, &told);
-    let flooded = flood.as_ref().zip(flooded).map(cost);
-    let verdict = judge::Verdict::new(&plan, &told, happened, busy.since());
+    Ok(Ended {
+        told: running.end()?,
+        happened,
+        flooded,
+    })
+}
+
+/// Says and reports what became of the duties.
+///
+/// # Errors
+/// If something is not as it should be.
+fn tell(
+    args: &Args,
+    report: &Report,
+    plan: &Plan,
+    verdict: &judge::Verdict<'_>,
+    flooded: Option<&flood::Cost>,
+) -> Result<()> {
+    let sink = args.common.sink();
     sink.say(&verdict.table());
-    if let Some(cost) = &flooded {
+    if let Some(cost) = flooded {
         sink.say(&cost.table());
     }
     let machine = Machine::here(args.common.threads()?, Default::default());
-    let config = config(args, &plan, nodes.len());
+    let config = config(args, plan, verdict.nodes());
     let mut fields = verdict.fields();
-    fields.extend(
-        flooded
-            .iter()
-            .map(|cost| ("flood".to_owned(), cost.fields())),
-    );
+    fields.extend(flooded.map(|cost| ("flood".to_owned(), cost.fields())));
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
-    let checked = verdict.check(args.allow_missed);
-    let checked = checked.and_then(|()| flooded.as_ref().map_or(Ok(()), flood::Cost::check));
-    if checked.is_err() {
-        match plan.is_cut && folder.is_temporary() {
-            true => note("the temporary folder is removed; --keep or --dir leave one"),
-            false => {
-                let kept = folder.keep();
-                note(&format!("logs and files are kept in {}", kept.display()));
-            }
-        }
-    }
-    checked
+    verdict.check()?;
+    flooded.map_or(Ok(()), flood::Cost::check)
 }
-
 /// What was asked for, for the report.
 fn config(args: &Args, plan: &Plan, nodes: usize) -> serde_json::Value {
     let faults = args.faults.iter().map(|kind| kind.name());

@@ -11,7 +11,7 @@ use alphorn_node::sign_log::{self, Signed};
 use alphorn_node::telemetry::Summary;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,8 @@ struct Process {
     started: Instant,
     /// What it said of itself before it was ended and started again.
     past: Vec<Summary>,
+    /// What it last said of itself since its start, with all slots of that time.
+    seen: Summary,
 }
 
 /// What is known of the nodes at the end.
@@ -66,9 +68,18 @@ pub(super) struct Told {
     pub(super) rights: BTreeMap<Signed, u64>,
 }
 
+/// The newest summary of a life, with the slots that an earlier one of it had and that the node forgot since.
+fn with_all_slots(mut newest: Summary, earlier: &Summary) -> Summary {
+    newest.take_slots(earlier);
+    newest
+}
+
 /// The processes that run. Dropping it kills them.
 pub(super) struct Running {
     processes: Vec<Process>,
+    /// Time between two looks at their figures, and when the next one is due.
+    look_every: Duration,
+    look_at: Instant,
     /// Ends each wait.
     interrupt: Interrupt,
 }
@@ -104,6 +115,15 @@ fn spawn(
     };
     let recorded = record.then(|| home.join(format!("inputs-{life}.record")));
     let mut command = Command::new(std::env::current_exe()?);
+    // What the environment says to one node, as its port, is not for all of these. The folders of this
+    // program are for whatever it starts.
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        let is_folder = ["ALPHORN_STATE_DIR", "ALPHORN_CACHE_DIR"].contains(&&*name);
+        if name.starts_with("ALPHORN_") && !is_folder {
+            command.env_remove(&variable);
+        }
+    }
     // Ctrl-C on a terminal is for the parent, which ends its nodes in order.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -121,7 +141,7 @@ fn spawn(
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn();
-    Ok(child.with_context(|| format!("starting {name}"))?)
+    child.map_err(|error| end(3, format!("{name} does not start: {error}")))
 }
 
 /// Where a node lists its rights to sign, since its start number `life`.
@@ -144,6 +164,7 @@ impl Process {
             options,
             record,
             past: Vec::new(),
+            seen: Summary::default(),
         })
     }
 
@@ -231,9 +252,23 @@ impl Process {
         Ok(self.started.elapsed().as_secs_f64() * 1e3)
     }
 
+    /// Asks it for its figures before it forgets the oldest slots. One that does not answer is asked again
+    /// next time; slots that nobody could ask for are not judged.
+    fn look(&mut self) {
+        if let Ok(summary) = self.running_summary() {
+            self.seen = with_all_slots(summary, &self.seen);
+        }
+    }
+
+    /// Keeps what it says of itself as that of a life that ends.
+    fn end_life(&mut self, summary: Summary) {
+        let seen = std::mem::take(&mut self.seen);
+        self.past.push(with_all_slots(summary, &seen));
+    }
+
     fn kill(&mut self) -> Result<()> {
         let summary = self.running_summary()?;
-        self.past.push(summary);
+        self.end_life(summary);
         self.child.kill()?;
         self.wait_end().map(drop)
     }
@@ -245,21 +280,24 @@ impl Process {
         self.wait_orderly_end()?;
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
         let summary = self.last_summary()?;
-        self.past.push(summary);
+        self.end_life(summary);
         Ok(took_ms)
     }
 
-    /// Kills what it started, as soon as it is there, and gives how many.
+    /// Kills what it started, as soon as it is there, and gives how many that were: each counts once, though
+    /// it stays in the tables for a while.
     fn kill_provers(&self, for_ms: u64, interrupt: &Interrupt) -> u64 {
         let until = Instant::now() + Duration::from_millis(for_ms);
-        let mut killed = 0;
+        let mut killed = BTreeSet::new();
         while Instant::now() < until && !interrupt.is_set() {
-            for child in children(self.child.id()) {
-                killed += u64::from(kill(child));
-            }
+            killed.extend(
+                children(self.child.id())
+                    .into_iter()
+                    .filter(|child| kill(*child)),
+            );
             std::thread::sleep(LOOK_CLOSELY);
         }
-        killed
+        killed.len() as u64
     }
 
     /// Stands still half of the time.
@@ -275,7 +313,7 @@ impl Process {
     }
 }
 
-/// The processes that another one started, from the tables of Linux.
+/// The processes that another one started and that have not ended, from the tables of Linux.
 #[cfg(target_os = "linux")]
 fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -283,11 +321,19 @@ fn children(parent: u32) -> Vec<u32> {
     let numbers = processes.filter_map(|entry| number(entry.file_name().to_str()?));
     let of_parent = |child: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        // After the name, which may hold anything but ends with the last bracket: state, parent.
-        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        rest.split_whitespace().nth(1).and_then(number) == Some(parent)
+        living_of(&stat) == Some(parent)
     };
     numbers.filter(of_parent).collect()
+}
+
+/// The parent of a process by its line of figures; none of one that has ended, whoever waits for it.
+#[cfg(target_os = "linux")]
+fn living_of(stat: &str) -> Option<u32> {
+    // After the name, which may hold anything but ends with the last bracket: state, parent.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut rest = rest.split_whitespace();
+    let is_living = !matches!(rest.next()?, "Z" | "X");
+    rest.next()?.parse().ok().filter(|_| is_living)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -333,16 +379,20 @@ fn signal(_: &Child, _: Signal) -> Result<()> {
 }
 
 impl Running {
-    /// Starts a process for each node, with more options. An interruption ends each wait.
+    /// Starts a process for each node, with more options. Their figures are looked at every `look_every`.
+    /// An interruption ends each wait.
     pub(super) fn start(
         folder: &Path,
         members: &[Member],
         extra: &[String],
         record: bool,
+        look_every: Duration,
         interrupt: Interrupt,
     ) -> Result<Self> {
         let mut running = Running {
             processes: Vec::new(),
+            look_every,
+            look_at: Instant::now() + look_every,
             interrupt,
         };
         for member in members {
@@ -407,6 +457,10 @@ impl Running {
     pub(super) fn wait_until(&mut self, at: SystemTime) -> Result<()> {
         while !self.interrupt.is_set() {
             self.check()?;
+            if Instant::now() >= self.look_at {
+                self.look_at = Instant::now() + self.look_every;
+                self.processes.iter_mut().for_each(Process::look);
+            }
             let Ok(left) = at.duration_since(SystemTime::now()) else {
                 break;
             };
@@ -463,7 +517,7 @@ impl Running {
     }
 
     /// Blocks or unblocks all connections between nodes of one side and all others.
-    fn cut(&self, side: &std::collections::BTreeSet<usize>, what: &str) -> Result<()> {
+    fn cut(&self, side: &BTreeSet<usize>, what: &str) -> Result<()> {
         for (i, process) in self.processes.iter().enumerate() {
             let api = process.api()?;
             for (j, other) in self.processes.iter().enumerate() {
@@ -492,10 +546,67 @@ impl Running {
                 let counted = sign_log::count(&path, &mut told.rights);
                 counted.with_context(|| path.display().to_string())?;
             }
-            let mut lives = std::mem::take(&mut process.past);
-            lives.push(process.last_summary()?);
-            told.lives.push(lives);
+            let summary = process.last_summary()?;
+            process.end_life(summary);
+            told.lives.push(std::mem::take(&mut process.past));
         }
         Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_slots_of_a_long_life_are_known() {
+        let (all, step) = (10_000, super::super::LOOK_SLOTS);
+        let remembered = |newest: u64| {
+            let oldest = newest.saturating_sub(Summary::JUDGED_MAX as u64 - 1);
+            let slots = || oldest..=newest;
+            Summary {
+                missed: slots().map(|slot| (slot, slot % 2)).collect(),
+                credited: slots().map(|slot| (slot, 9)).collect(),
+                two_thirds_ms: slots().map(|slot| (slot, 0.5)).collect(),
+                judged_slots: newest,
+                ..Summary::default()
+            }
+        };
+        let looks = (step..all).step_by(step as usize).chain([all]);
+        // A node that does not answer twice forgets nothing.
+        let heard = looks.enumerate();
+        let heard = heard.filter(|(at, newest)| at % 3 == 2 || *newest == all);
+        let seen = heard.fold(Summary::default(), |seen, (_, newest)| {
+            with_all_slots(remembered(newest), &seen)
+        });
+        assert_eq!(seen.judged_slots, all);
+        assert_eq!(seen.missed.len() as u64, all + 1);
+        assert_eq!(seen.missed.values().sum::<u64>(), all / 2);
+        assert_eq!(seen.credited.len(), seen.missed.len());
+        assert_eq!(seen.two_thirds_ms.len(), seen.missed.len());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_that_has_ended_is_none() {
+        assert_eq!(living_of("17 (a) Z) b) S 4 17 17 0 -1"), Some(4));
+        for ended in [
+            "17 (alphorn) Z 4 17",
+            "17 (alphorn) X 4 17",
+            "17 (alphorn) S",
+            "",
+        ] {
+            assert_eq!(living_of(ended), None, "{ended}");
+        }
+        let me = std::process::id();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(children(me).contains(&child.id()));
+        child.kill().unwrap();
+        let until = Instant::now() + END;
+        while children(me).contains(&child.id()) {
+            assert!(Instant::now() < until, "one that nobody waited for counts");
+            std::thread::sleep(LOOK_CLOSELY);
+        }
+        child.wait().unwrap();
     }
 }

@@ -230,6 +230,8 @@ pub(crate) fn run(command: &NodeCommand) -> Result<()> {
 }
 
 fn begin(args: &Args) -> Result<()> {
+    // Before any keystore is opened, in a rehearsal as well.
+    guard::no_core_dumps(args.keys.keystores.is_some());
     let network = NetworkFile::read(&args.genesis)?;
     let nodes = read_nodes(&args.genesis, &network)?;
     let own = nodes.iter().find(|node| node.name == args.node_id);

@@ -93,7 +93,6 @@ pub(super) fn run(
     parts: Parts,
 ) -> Result<()> {
     guard::data_folder(&args.data_dir)?;
-    guard::no_core_dumps(args.keys.keystores.is_some());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -50,11 +50,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Error::Check(why)
     })?;
     let get = |path: &str| -> Result<Value> {
-        let text = api.get(path)?;
-        Ok(serde_json::from_str(&text).with_context(|| format!("http://{address}{path}"))?)
+        let read = |text: String| Ok(serde_json::from_str(&text)?);
+        let answer = api.get(path).and_then(read);
+        answer.map_err(|error| Error::Check(format!("http://{address}{path}: {error:#}")))
     };
-    let summary: Summary = serde_json::from_value(get("/alphorn/v0/summary")?)
-        .with_context(|| format!("http://{address}: a summary of another version"))?;
+    let summary = serde_json::from_value(get("/alphorn/v0/summary")?);
+    let summary: Summary = summary.map_err(|error| {
+        let what = "a summary of another version";
+        Error::Check(format!("http://{address}: {what}: {error}"))
+    })?;
     check_name(name.as_deref(), &summary.name, address)?;
     let peers = get("/alphorn/v0/peers")?;
     let sink = args.common.sink();

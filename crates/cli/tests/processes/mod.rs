@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 /// No test waits longer for anything.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A variable of the environment that all of a family inherit.
-const MARK: &str = "ALPHORN_TEST_FAMILY";
+/// A variable of the environment that all of a family inherit; a devnet hands no `ALPHORN_..` on.
+const MARK: &str = "TEST_FAMILY_OF_ALPHORN";
 
 /// Processes with one mark.
 pub(crate) struct Family {

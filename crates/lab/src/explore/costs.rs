@@ -5,7 +5,7 @@ use crate::input;
 use crate::options::Common;
 use crate::proof::{PresetName, proofs};
 use alphorn_bls::Bls;
-use alphorn_falcon::{Collections, Falcon};
+use alphorn_falcon::{Collections, Falcon, Flavour};
 use alphorn_scheme::model::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
 };
@@ -71,7 +71,8 @@ pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
         }
         "falcon" => {
             let kernel = common.kernel_of(&alphorn_labrador::KERNELS)?;
-            let scheme = Falcon::new(Collections::Proofs, kernel);
+            // A validator signs once in a slot and role, with Falcon as with XMSS: no salt has to be sent.
+            let scheme = Falcon::new(Collections::Proofs, kernel).with_flavour(Flavour::Slot);
             of(&scheme, kernel.name(), None)
         }
         "xmss" => {

@@ -20,7 +20,7 @@ use alphorn_scheme::model::CostTable;
 use alphorn_types::Layout;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use costs::Costs;
-use network::{Profile, Transport};
+use network::{Network, Profile, Transport};
 use point::{Ground, Outcome, Point, Topology, travel};
 use rayon::prelude::*;
 use serde_json::{Map, json};
@@ -28,6 +28,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+/// Connections of a node in the network on which blocks travel.
+const BLOCK_DEGREE: u32 = 40;
 /// Points of a sweep at most.
 const POINTS_MAX: usize = 10_000;
 
@@ -245,14 +247,13 @@ fn ground(args: &Args) -> Result<Ground> {
     })
 }
 
-/// Refuses points that are there twice.
+/// Refuses points that are there twice; of committees `points` does, once it knows how many 0 is.
 fn check_lists(args: &Args) -> Result<()> {
     distinct("--scheme", &args.scheme)?;
     distinct("--costs", &args.costs)?;
     distinct("--topology", &args.topology)?;
     distinct("--profile", &args.profile)?;
     distinct("--transport", &args.transport)?;
-    distinct("--committees", &args.committees)?;
     distinct("--collectors", &args.collectors)?;
     distinct("--adversary", &args.adversary)
 }
@@ -282,11 +283,14 @@ fn committees(tables: &[Costs], validators: u32) -> Result<u16> {
 /// All combinations, in the order of the options.
 fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<Point<'a>>> {
     let fewest = committees(tables, validators)?;
+    let given = args.committees.iter();
+    let given: Vec<u16> = given.map(|&n| if n == 0 { fewest } else { n }).collect();
+    distinct(&format!("--committees (0 is {fewest})"), &given)?;
     let mut points = Vec::new();
     for costs in tables {
         for &profile in &args.profile {
             for &topology in &args.topology {
-                for (at, &committees) in args.committees.iter().enumerate() {
+                for (at, &committees) in given.iter().enumerate() {
                     // The committees of today are given, and a tree has none.
                     if matches!(topology, Topology::Today | Topology::Tree) && at > 0 {
                         continue;
@@ -296,7 +300,6 @@ fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<P
                         _ => &costs.table,
                     };
                     for &collectors in &args.collectors {
-                        let committees = if committees == 0 { fewest } else { committees };
                         points.extend(args.adversary.iter().map(|&adversary_pct| {
                             let numbers = (committees, collectors);
                             Point::new(costs, (topology, profile), numbers, adversary_pct)
@@ -344,11 +347,17 @@ fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<
 /// The slot of a point, and its block by each transport.
 fn row<'a>(args: &Args, ground: &Ground, point: Point<'a>) -> Result<Row<'a>> {
     let outcome = point.slot(ground)?;
+    // Blocks are compared on one network, whatever the topology of the votes.
+    let network = Network {
+        profile: point.profile,
+        degree: BLOCK_DEGREE,
+        adversary_pct: 0,
+    };
     let mut travel_s = Vec::new();
     for &transport in &args.transport {
         travel_s.push(match &outcome {
             Ok(slot) if slot.block_bytes > 0 => {
-                travel(ground, point.profile, transport, slot.block_bytes)?.t99_s
+                travel(ground, network, transport, slot.block_bytes)?.t99_s
             }
             _ => None,
         });

@@ -68,3 +68,29 @@ impl Transport {
         }
     }
 }
+
+/// The network of a run: its graph, links and processors, and who sends nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub(super) profile: Profile,
+    /// Connections of a node.
+    pub(super) degree: u32,
+    /// Nodes that send nothing of what they should, in percent.
+    pub(super) adversary_pct: u32,
+}
+
+impl Network {
+    /// The tables of a scenario, but for its nodes.
+    pub(super) fn toml(&self) -> String {
+        let fault = match self.adversary_pct {
+            0 => String::new(),
+            pct => format!("[[fault]]\nkind = \"withhold\"\nshare_pct = {pct}\nfactor_pct = 100\n"),
+        };
+        format!(
+            "[graph]\nkind = \"permutations\"\ndegree = {}\n\
+             [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n{}{fault}",
+            self.degree,
+            self.profile.toml(),
+        )
+    }
+}

@@ -2,7 +2,7 @@
 //! does in the simulator, and how its block travels.
 
 use super::costs::merges_cells;
-use super::network::{Profile, Transport};
+use super::network::{Network, Profile, Transport};
 use crate::error::Result;
 use crate::proof::{PresetName, proofs};
 use crate::sim::presets;
@@ -23,6 +23,9 @@ use anyhow::{Context, anyhow};
 const CODE_COSTS: &str = "costs/codes-sapphire-rapids.json";
 /// The name under which a scenario finds the costs of its scheme.
 const COSTS: &str = "costs.json";
+
+/// Connections of a node in the network of a point.
+const DEGREE: u32 = 16;
 
 /// Slots in an epoch of today's chain: each validator votes in one of them.
 const EPOCH_SLOTS: u32 = 32;
@@ -312,20 +315,22 @@ impl<'a> Point<'a> {
         ))
     }
 
+    /// The network of its slot.
+    fn network(&self) -> Network {
+        Network {
+            profile: self.profile,
+            degree: DEGREE,
+            adversary_pct: self.adversary_pct,
+        }
+    }
+
     /// The scenario of its slot.
     fn scenario(&self, ground: &Ground) -> Result<Scenario> {
-        let fault = match self.adversary_pct {
-            0 => String::new(),
-            pct => format!("[[fault]]\nkind = \"withhold\"\nshare_pct = {pct}\nfactor_pct = 100\n"),
-        };
         let text = format!(
-            "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n\
-             [graph]\nkind = \"permutations\"\ndegree = 16\n\
-             [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
-             {}{}\
-             [compute]\ncosts = \"{COSTS}\"\n{fault}",
+            "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n{}{}\
+             [compute]\ncosts = \"{COSTS}\"\n",
             ground.nodes,
-            self.profile.toml(),
+            self.network().toml(),
             self.protocol(ground)?,
         );
         let mut scenario = Scenario::parse(&text, &[])?;
@@ -348,7 +353,7 @@ impl<'a> Point<'a> {
     }
 
     /// A slot of the tree: from the begin of the vote phase to the root, and from there to everybody by
-    /// a mesh. Nobody waits for a phase after the votes.
+    /// a mesh of the same network. Nobody waits for a phase after the votes.
     fn tree_slot(&self, ground: &Ground, scenario: &Scenario, tree: &Tree) -> Result<Outcome> {
         let run = match tree::run(scenario, tree, ground.seed, &mut ()) {
             Ok(run) => run,
@@ -360,7 +365,7 @@ impl<'a> Point<'a> {
         let bytes = run.root.as_ref().map_or(0, |(_, piece)| piece.bytes);
         let spread = match bytes {
             0 => None,
-            bytes => Some(travel(ground, self.profile, Transport::Gossip, bytes)?),
+            bytes => Some(travel(ground, self.network(), Transport::Gossip, bytes)?),
         };
         let at_root_s = run.root.as_ref().map(|(ns, _)| vote_s + *ns as f64 / 1e9);
         let spread_s = spread.as_ref().and_then(|spread| spread.t99_s);
@@ -428,10 +433,10 @@ pub(super) struct Travel {
     sent_p99: u64,
 }
 
-/// How a block of so many bytes reaches everybody, alone on the network.
+/// How a payload of so many bytes reaches everybody, alone on a network.
 pub(super) fn travel(
     ground: &Ground,
-    profile: Profile,
+    network: Network,
     transport: Transport,
     bytes: u64,
 ) -> Result<Travel> {
@@ -440,13 +445,10 @@ pub(super) fn travel(
         coded => format!("kind = \"broadcast\"\nstrategy = \"{}\"\n", coded.name()),
     };
     let text = format!(
-        "name = \"travel\"\nschema = 1\n[sim]\nnodes = {}\n\
-         [graph]\nkind = \"permutations\"\ndegree = 40\n\
-         [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
-         {}[protocol]\n{protocol}[traffic]\nbytes = {bytes}\n\
+        "name = \"travel\"\nschema = 1\n[sim]\nnodes = {}\n{}[protocol]\n{protocol}[traffic]\nbytes = {bytes}\n\
          [compute]\ncode_costs = \"{CODE_COSTS}\"\n",
         ground.nodes,
-        profile.toml(),
+        network.toml(),
     );
     let mut scenario = Scenario::parse(&text, &[])?;
     let costs = presets::file(CODE_COSTS).context("the costs of codes")?;
@@ -458,4 +460,42 @@ pub(super) fn travel(
         sent_p50: summary.bytes_up_p50,
         sent_p99: summary.bytes_up_p99,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_nodes_and_few_connections_slow_the_mesh_of_a_tree_as_that_of_horn() {
+        let text = presets::file("costs/bls-formula.json").unwrap();
+        let costs: CostTable = serde_json::from_str(text).unwrap();
+        let ground = Ground {
+            validators: 512,
+            nodes: 60,
+            slots: Vec::new(),
+            participation_ppm: 1_000_000,
+            seed: 1,
+        };
+        for adversary_pct in [0, 10] {
+            let names = (Topology::Tree, Profile::Mixed);
+            let point = Point::new(&costs, names, (1, 4), adversary_pct);
+            let slot = point.slot(&ground).unwrap().unwrap();
+            let mesh = |degree, adversary_pct| {
+                let network = Network {
+                    profile: Profile::Mixed,
+                    degree,
+                    adversary_pct,
+                };
+                let travel = travel(&ground, network, Transport::Gossip, slot.block_bytes);
+                travel.unwrap().t99_s.unwrap()
+            };
+            let took = slot.everywhere_s.unwrap() - slot.two_thirds_s.unwrap();
+            assert!(
+                (took - mesh(16, adversary_pct)).abs() < 1e-9,
+                "{adversary_pct}"
+            );
+            assert_ne!(mesh(16, adversary_pct), mesh(40, 0));
+        }
+    }
 }

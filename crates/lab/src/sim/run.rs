@@ -41,7 +41,8 @@ pub(super) struct Args {
     /// Memory for all runs together in megabytes; four fifths of the machine's by default
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     memory_mb: Option<u64>,
-    /// Folder for manifest, tables, trace and report; runs that it has already are not done again
+    /// Folder for manifest, tables, trace and report; runs that ended in it are not done again, but for those
+    /// of a program with uncommitted changes
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write the figures as one JSON object, - for standard output

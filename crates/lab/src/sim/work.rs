@@ -259,7 +259,7 @@ fn kept_or_run(
     if let Some(target) = &target
         && work.resumes
         && let Some(manifest) = folder::finished(target)
-        && manifest.id == item.id
+        && is_of(&manifest, item)
     {
         return Ok(Ran {
             manifest,
@@ -282,6 +282,12 @@ fn kept_or_run(
         (ran.outcome, ran.told) = (None, None);
     }
     Ok(ran)
+}
+
+/// Whether a run is that of an item, and need not be done again: it came to its end, and the commit in its
+/// identity is all of the program that did it. Another program with uncommitted changes has the same identity.
+fn is_of(manifest: &Manifest, item: &Item) -> bool {
+    manifest.id == item.id && manifest.figures.is_some() && !manifest.host.dirty
 }
 
 /// Writes the folder of a run. One that could not go on does not take the place of one that ended.
@@ -382,6 +388,32 @@ mod tests {
              (--set sim.nodes=N has fewer nodes)"
         );
         assert_eq!(too_large(estimated, estimated), None);
+    }
+
+    #[test]
+    fn what_did_not_end_or_is_of_another_program_is_done_again() {
+        let text = PRESETS.first().unwrap().text;
+        let scenario = Scenario::parse(text, &[]).unwrap();
+        let item = &Plan::of(&scenario, "abc").unwrap().items[0];
+        let done = Manifest {
+            id: item.id.clone(),
+            figures: Some(Figures::default()),
+            ..Manifest::default()
+        };
+        assert!(is_of(&done, item));
+        let stopped = Manifest {
+            figures: None,
+            ..done.clone()
+        };
+        let mut dirty = done.clone();
+        dirty.host.dirty = true;
+        let other = Manifest {
+            id: String::new(),
+            ..done
+        };
+        for not in [stopped, dirty, other] {
+            assert!(!is_of(&not, item), "{not:?}");
+        }
     }
 
     /// Peaks of runs, in bytes: the first two are those of `results/`.

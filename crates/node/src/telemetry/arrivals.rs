@@ -8,8 +8,6 @@ use alphorn_types::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Messages that are remembered of each verdict; the oldest slots go first.
-const ARRIVALS_MAX: usize = 1_024;
 /// Messages that wait for their verdict; the oldest are forgotten first.
 const WAITING_MAX: usize = 8_192;
 
@@ -30,6 +28,11 @@ pub struct Arrival {
     pub is_own: bool,
     /// When it was published, or arrived first: nanoseconds since 1970 by the clock of the node.
     pub at_ns: u64,
+}
+
+impl Arrival {
+    /// Messages that are remembered of each verdict; the oldest slots go first.
+    pub const REMEMBERED_MAX: usize = 1_024;
 }
 
 /// Which message: slot, kind, source, index.
@@ -112,7 +115,7 @@ impl Arrivals {
 
 fn keep(arrivals: &mut BTreeMap<Name, Arrival>, arrival: Arrival) {
     arrivals.entry(name(&arrival)).or_insert(arrival);
-    if arrivals.len() > ARRIVALS_MAX {
+    if arrivals.len() > Arrival::REMEMBERED_MAX {
         arrivals.pop_first();
     }
 }
@@ -178,14 +181,14 @@ mod tests {
         let mut arrivals = arrivals();
         arrivals.received(Time::from_nanos(1), Topic::Block, &block(5), Token(1));
         arrivals.verdict(Token(1), Verdict::Accept);
-        for forged in 0..3 * ARRIVALS_MAX as u64 {
+        for forged in 0..3 * Arrival::REMEMBERED_MAX as u64 {
             let token = Token(10 + forged);
             let data = block(1_000_000 + forged);
             arrivals.received(Time::from_nanos(2), Topic::Block, &data, token);
             arrivals.verdict(token, Verdict::Ignore);
         }
         let all = of_slots(&arrivals);
-        assert_eq!((all[0], all.len()), ((5, 1), 1 + ARRIVALS_MAX));
+        assert_eq!((all[0], all.len()), ((5, 1), 1 + Arrival::REMEMBERED_MAX));
         for unanswered in 0..2 * WAITING_MAX as u64 {
             let token = Token(100_000 + unanswered);
             arrivals.received(Time::from_nanos(3), Topic::Block, &block(6), token);

@@ -149,7 +149,7 @@ pub struct Summary {
     pub unprepared_slots: u64,
     /// By kind: propose, vote, aggregate, collect.
     pub duties: BTreeMap<String, DutyCounts>,
-    /// By judged slot: validators whose vote the chain credits.
+    /// By judged slot, the last [`Summary::JUDGED_MAX`] of them: validators whose vote the chain credits.
     pub credited: BTreeMap<u64, u64>,
     /// By judged slot: local duties that were missed.
     pub missed: BTreeMap<u64, u64>,
@@ -254,6 +254,17 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Slots that a summary has one by one. A node makes it several times a second, so that it forgets what
+    /// is older: whoever wants all slots of a long run asks before, and calls [`Summary::take_slots`].
+    pub const JUDGED_MAX: usize = 4_096;
+
+    /// Takes up the slots, one by one, of another summary of the same node.
+    pub fn take_slots(&mut self, other: &Summary) {
+        self.credited.extend(&other.credited);
+        self.missed.extend(&other.missed);
+        self.two_thirds_ms.extend(&other.two_thirds_ms);
+    }
+
     pub(crate) fn new(engine: &Engine, ports: &Ports, standing: Standing) -> Self {
         let horn = engine.horn();
         let chain = horn.chain();

@@ -4,15 +4,13 @@
 use super::buckets_table::RATIO;
 use super::event::Event;
 use super::jobs::InFlight;
+use super::summary::Summary;
 use crate::engine::{Judged, Stranger, Tally};
 use crate::lanes::Ended;
 use alphorn_scheme::Outcome;
 use alphorn_types::Time;
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Slots whose coverage is remembered one by one.
-const SLOTS_MAX: usize = 4_096;
 
 /// A turn above this stalls the loop and is counted.
 const STALL_NS: u64 = 5_000_000;
@@ -107,7 +105,7 @@ impl Duties {
         self.collect.add(judged.collect);
         self.slots += 1;
         self.unprepared += u64::from(!judged.prepared);
-        if self.recent.len() >= SLOTS_MAX {
+        if self.recent.len() >= Summary::JUDGED_MAX {
             self.recent.pop_front();
         }
         self.recent.push_back(judged);
@@ -171,7 +169,7 @@ impl Totals {
                 false => self.blocks_fetched += count,
             },
             Event::TwoThirds { slot, ms, .. } => {
-                if self.two_thirds_ms.len() >= SLOTS_MAX {
+                if self.two_thirds_ms.len() >= Summary::JUDGED_MAX {
                     self.two_thirds_ms.pop_front();
                 }
                 self.two_thirds_ms.push_back((slot.0, ms));
