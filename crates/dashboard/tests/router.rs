@@ -322,7 +322,7 @@ fn the_synthetic_trace_adds_up() {
     assert_eq!(expected["records"], records.len());
     assert_eq!(
         (&expected["aggregates"], &expected["slots"]),
-        (&(20 * 128).into(), &19.into())
+        (&(20 * 128).into(), &20.into())
     );
     assert_eq!(expected["finality"]["head"], 19);
 }
