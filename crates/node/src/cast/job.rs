@@ -33,7 +33,7 @@ impl<C: Coding> Asked<C> {
     /// Makes it a job, if it needs one.
     pub(super) fn begin(self, now: Time, cast: &Cast<C>) -> Begun<C> {
         let Asked { job, expires, work } = self;
-        let (subject, class) = (subject(&work), work.class());
+        let (subject, class) = (work.subject(), work.class());
         let work = match *work {
             broadcast::Work::Sign { subject, root } => {
                 let item = SignItem {
@@ -94,17 +94,6 @@ impl<C: Coding> Asked<C> {
             hard: expires,
             work,
         })
-    }
-}
-
-/// What a job of the machine is about.
-fn subject<C: Coding>(work: &broadcast::Work<C>) -> Subject {
-    match work {
-        broadcast::Work::Commit { subject, .. } | broadcast::Work::Sign { subject, .. } => *subject,
-        broadcast::Work::VerifyHeader { announce, .. } => announce.header.subject,
-        broadcast::Work::VerifyPieces { header, .. }
-        | broadcast::Work::Recode { header, .. }
-        | broadcast::Work::Decode { header, .. } => header.subject,
     }
 }
 

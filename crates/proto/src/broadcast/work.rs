@@ -100,6 +100,17 @@ pub struct CodeSize {
 }
 
 impl<C: Coding> Work<C> {
+    /// What it is about.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Work::Commit { subject, .. } | Work::Sign { subject, .. } => *subject,
+            Work::VerifyHeader { announce, .. } => announce.header.subject,
+            Work::VerifyPieces { header, .. }
+            | Work::Recode { header, .. }
+            | Work::Decode { header, .. } => header.subject,
+        }
+    }
+
     /// The name in traces and metrics.
     pub fn name(&self) -> &'static str {
         match self {

@@ -87,13 +87,7 @@ pub(crate) struct CodedWork<C: Coding> {
 impl<C: Coding> CodedWork<C> {
     /// What it is about.
     pub(crate) fn subject(&self) -> Subject {
-        match &*self.work {
-            Work::Commit { subject, .. } | Work::Sign { subject, .. } => *subject,
-            Work::VerifyHeader { announce, .. } => announce.header.subject,
-            Work::VerifyPieces { header, .. }
-            | Work::Recode { header, .. }
-            | Work::Decode { header, .. } => header.subject,
-        }
+        self.work.subject()
     }
 }
 

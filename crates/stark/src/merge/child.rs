@@ -128,9 +128,8 @@ pub(super) fn record<'a>(
     // is one claim of the parent (`words` of the verifier).
     let bitfield = bitfield(&mut recorder, &words);
     // Below a merge the claims on columns bind the bits; below a bundle, which states them of each child, this.
-    let told_bitfield = given.digest(at.bitfield());
     let bound = given.inputs[at.bound()];
-    let digests = [bitfield, told_bitfield];
+    let digests = [bitfield, given.digest(at.bitfield())];
     assert_same(&mut recorder, bound, digests, VerifyError::Bitfield)?;
     let entry = entry(&mut recorder, setting, &given, bitfield);
     let outputs = match &told.header {
