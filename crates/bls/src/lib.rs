@@ -70,7 +70,9 @@
 //! | all validators' keys, and their cache file | [`Registry`], [`load_key_cache`], [`write_key_cache`] |
 //! | keys that everyone knows, for tests and devnets | [`InteropKey`], [`VartimeInteropSigner`] |
 //! | the scheme as the protocol sees it | [`Bls`] |
-//! | what it all rests on | [`lecture`]; how points are added | [`lecture_sums`]; how numbers are multiplied | [`lecture_products`] |
+//! | what it all rests on | [`lecture`] |
+//! | how points are added | [`lecture_sums`] |
+//! | how numbers are multiplied | [`lecture_products`] |
 //!
 //! # Secrets and time
 //!

@@ -1,9 +1,8 @@
 //! Serves one page over one trace format, live or replayed.
 //!
 //! [`router`] gives the routes of the page, to be mounted under a path of its own, for instance
-//! `Router::new().nest_service("/dashboard", router(source))`:
-//!
-//! (`nest` would not find it with a slash at the end of the path.)
+//! `Router::new().nest_service("/dashboard", router(source))`
+//! (`nest` would not find it with a slash at the end of the path):
 //!
 //! | route | what it gives |
 //! |---|---|
