@@ -3,7 +3,7 @@ use std::path::Path;
 
 fn result(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../results/xeon-2")
+        .join("../../results/epyc-zen4-2")
         .join(name);
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
