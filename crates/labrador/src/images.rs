@@ -43,6 +43,54 @@ pub struct Group {
     pub pieces: usize,
     /// The bound.
     pub norm_sq: u128,
+    /// Bits of the lower digits of the images.
+    pub(crate) base: u32,
+    /// The bound of the squared norm of the digits.
+    pub(crate) digits_norm_sq: u128,
+}
+
+impl Group {
+    /// So many pieces of `blocks` blocks each. The base is the one with which the least is extracted from what
+    /// the digits add to the norm.
+    fn new(pieces: usize, norm_sq: u128, blocks: usize) -> Self {
+        let of_base = |base| Self {
+            pieces,
+            norm_sq,
+            base,
+            digits_norm_sq: digits_norm_sq(norm_sq, pieces * blocks * ROWS, base),
+        };
+        let harm = |group: &Self| {
+            let all = group.norm_sq + group.digits_norm_sq;
+            group.extracted_norm_sq().saturating_mul(all)
+        };
+        let least = BASES.map(of_base).min_by_key(harm);
+        least.unwrap_or_else(|| of_base(*BASES.end()))
+    }
+
+    /// The squared norm of the pieces that the verifier may rely on: `||y||^2 / 28` of each block, and of `y`
+    /// what the second projection guarantees.
+    fn extracted_norm_sq(&self) -> u128 {
+        self.extracted_images_norm_sq() / LEMMA_FACTOR + 1
+    }
+
+    /// The same of the images.
+    fn extracted_images_norm_sq(&self) -> u128 {
+        let digits = self.extracted_digits_norm_sq();
+        digits.saturating_mul(1 + (1 << (2 * self.base)))
+    }
+
+    /// The same of the digits.
+    fn extracted_digits_norm_sq(&self) -> u128 {
+        IMAGE_FACTOR * self.digits_norm_sq / LEMMA_FACTOR + 1
+    }
+}
+
+/// The bound of the squared norm of the digits of so many numbers, which an honest prover meets by trying: upper
+/// ones have that of the images over `4^b`, lower ones are uniform or shorter.
+fn digits_norm_sq(norm_sq: u128, numbers: usize, base: u32) -> u128 {
+    let lower = (1 << (2 * base)) / 10 + 1;
+    let upper = (IMAGE_FACTOR * norm_sq) >> (2 * base);
+    upper + numbers as u128 * lower
 }
 
 /// The pieces of a level under the block projection, group by group, and where their images lie.
@@ -55,6 +103,16 @@ pub struct Images {
 }
 
 impl Images {
+    /// Of pieces of this rank: how many each group has, and its bound of their squared norm.
+    pub(crate) fn new(rank: usize, groups: &[(usize, u128)]) -> Self {
+        let blocks = rank.div_ceil(BLOCK);
+        let group = |&(pieces, norm_sq): &(usize, u128)| Group::new(pieces, norm_sq, blocks);
+        Self {
+            rank,
+            groups: groups.iter().map(group).collect(),
+        }
+    }
+
     /// Pieces under the projection; behind them are those of the images.
     #[must_use]
     pub fn pieces(&self) -> usize {
@@ -94,57 +152,28 @@ impl Images {
         before * each..(before + self.groups[group].pieces) * each
     }
 
-    /// Bits of the lower digits of a group's images: those with which the least is extracted from what
-    /// they add to the norm.
-    pub(crate) fn base(&self, group: usize) -> u32 {
-        let harm = |base: u32| {
-            let digits = self.digits_norm_sq_in(group, base);
-            let all = self.groups[group].norm_sq + digits;
-            extracted_norm_sq(digits, base).saturating_mul(all)
-        };
-        BASES.min_by_key(|&base| harm(base)).unwrap_or(*BASES.end())
-    }
-
-    /// The bound of the squared norm of a group's digits, which an honest prover meets by trying: upper
-    /// ones have that of the images over `4^b`, lower ones are uniform or shorter.
-    fn digits_norm_sq_in(&self, group: usize, base: u32) -> u128 {
-        let count = (self.blocks_of(group).len() * ROWS) as u128;
-        let lower = (1 << (2 * base)) / 10 + 1;
-        let upper = (IMAGE_FACTOR * self.groups[group].norm_sq) >> (2 * base);
-        upper + count * lower
-    }
-
-    /// The same with the base of the group.
-    pub(crate) fn digits_norm_sq(&self, group: usize) -> u128 {
-        self.digits_norm_sq_in(group, self.base(group))
-    }
-
     /// What the digits add to the squared norm of the witness.
     pub(crate) fn added_norm_sq(&self) -> u128 {
-        let groups = 0..self.groups.len();
-        groups.map(|group| self.digits_norm_sq(group)).sum()
+        self.groups.iter().map(|group| group.digits_norm_sq).sum()
     }
 
-    /// The squared norm of a group's pieces that the verifier may rely on: `||y||^2 / 28` of each
-    /// block, and of `y` what the second projection guarantees.
+    /// The squared norm of a group's pieces that the verifier may rely on.
     #[must_use]
     pub fn extracted_norm_sq(&self, group: usize) -> u128 {
-        extracted_norm_sq(self.digits_norm_sq(group), self.base(group))
+        self.groups[group].extracted_norm_sq()
     }
 
     /// The same of all pieces and of the digits.
     pub(crate) fn extracted_all_norm_sq(&self) -> u128 {
-        let both = |g| self.extracted_norm_sq(g) + extracted_digits_norm_sq(self.digits_norm_sq(g));
-        (0..self.groups.len()).map(both).sum()
+        let both = |g: &Group| g.extracted_norm_sq() + g.extracted_digits_norm_sq();
+        self.groups.iter().map(both).sum()
     }
 
     /// Whether the modular projection lemma holds for images and digits.
     pub(crate) fn are_legal(&self) -> bool {
         let max = (u128::from(Q) / 125).pow(2);
-        (0..self.groups.len()).all(|group| {
-            let digits = extracted_digits_norm_sq(self.digits_norm_sq(group));
-            images_norm_sq(digits, self.base(group)) <= max
-        })
+        let mut groups = self.groups.iter();
+        groups.all(|group| group.extracted_images_norm_sq() <= max)
     }
 
     /// The first and the number of the elements of a group among those of a digit.
@@ -157,7 +186,7 @@ impl Images {
     pub(crate) fn write_digits(&self, images: &[[i64; ROWS]], s: &mut [Small]) -> Option<()> {
         let (start, count) = (self.start(), self.elements());
         for group in 0..self.groups.len() {
-            let base = self.base(group);
+            let base = self.groups[group].base;
             let elements = images[self.blocks_of(group)].iter();
             let elements = elements.flat_map(|image| image.as_chunks::<DEGREE>().0);
             for (index, element) in (self.span(group).0..).zip(elements) {
@@ -179,7 +208,7 @@ impl Images {
     pub(crate) fn are_short(&self, s: &[Small]) -> bool {
         (0..self.groups.len()).all(|group| {
             let [low, high] = self.digits(group, s);
-            norm_sq(low) + norm_sq(high) <= self.digits_norm_sq(group)
+            norm_sq(low) + norm_sq(high) <= self.groups[group].digits_norm_sq
         })
     }
 
@@ -203,21 +232,6 @@ impl Images {
             out.extend(group.norm_sq.to_le_bytes());
         }
     }
-}
-
-/// What a projection guarantees of digits of at most this squared norm.
-fn extracted_digits_norm_sq(digits: u128) -> u128 {
-    IMAGE_FACTOR * digits / LEMMA_FACTOR + 1
-}
-
-/// What such digits allow of the squared norm of images.
-fn images_norm_sq(digits: u128, base: u32) -> u128 {
-    digits.saturating_mul(1 + (1 << (2 * base)))
-}
-
-/// What images guarantee of the pieces, where their digits have at most this squared norm.
-fn extracted_norm_sq(digits: u128, base: u32) -> u128 {
-    images_norm_sq(extracted_digits_norm_sq(digits), base) / LEMMA_FACTOR + 1
 }
 
 /// What was sent to show that a witness is short.
@@ -370,7 +384,7 @@ impl ShownLifts {
         let mut out = vec![Ntt::zero(); 2 * count];
         for (digit, out) in out.chunks_exact_mut(count).enumerate() {
             for (group, (matrix, _)) in groups.iter().enumerate() {
-                let ((first, each), base) = (images.span(group), images.base(group));
+                let ((first, each), base) = (images.span(group), images.groups[group].base);
                 let weights = &of_groups[group];
                 exec.try_fill(&mut out[first..first + each], CHUNK, |task, out| {
                     let start = first + task * CHUNK;
@@ -414,7 +428,7 @@ impl ShownLifts {
         let lifts = exec.try_map(LIFTS, |l| {
             let mut out = vec![Rq::ZERO; 2 * count];
             for (group, columns) in columns.iter().enumerate() {
-                let ((first, each), base) = (images.span(group), images.base(group));
+                let ((first, each), base) = (images.span(group), images.groups[group].base);
                 for index in 0..each {
                     let image = self.image_weights(images, l, first + index);
                     let (low, high) = (first + index, count + first + index);
@@ -547,11 +561,7 @@ mod tests {
                     Small(std::array::from_fn(|i| (wide[i] % size) as i16))
                 })
                 .collect();
-            let groups = vec![Group {
-                pieces,
-                norm_sq: norm_sq(&s),
-            }];
-            let images = Images { rank, groups };
+            let images = Images::new(rank, &[(pieces, norm_sq(&s))]);
             Self { images, s }
         }
 
@@ -572,8 +582,14 @@ mod tests {
     /// The numbers of the argument: with others it would be another one, and all bounds would move with them.
     #[test]
     fn an_image_is_accepted_up_to_160_times_and_shows_a_28th() {
-        assert_eq!(extracted_digits_norm_sq(28_000), 160_001);
-        assert_eq!(extracted_norm_sq(28_000, 3), 160_001 * 65 / 28 + 1);
+        let group = Group {
+            pieces: 1,
+            norm_sq: 1,
+            base: 3,
+            digits_norm_sq: 28_000,
+        };
+        assert_eq!(group.extracted_digits_norm_sq(), 160_001);
+        assert_eq!(group.extracted_norm_sq(), 160_001 * 65 / 28 + 1);
         assert_eq!(IMAGE_FACTOR, 160);
     }
 
@@ -604,7 +620,7 @@ mod tests {
                 short += u32::from(images.are_short(&s));
                 let p = images.project(0, &matrix("digits"), &s, exec);
                 let p = crate::projection::image_norm_sq(&p.expect("never stopped"));
-                shown += u32::from(p <= IMAGE_FACTOR * images.digits_norm_sq(0));
+                shown += u32::from(p <= IMAGE_FACTOR * images.groups[0].digits_norm_sq);
             }
             assert!(
                 short >= 14 && shown >= 14,
@@ -623,7 +639,7 @@ mod tests {
         let honest = world.under(&Projection::new(Seed::of_name("blocks")), exec);
         let [low, high] = images.digits(0, &honest).map(<[Small]>::len);
         // What 28 in place of 160 leaves, and a little.
-        let factor = (extracted_digits_norm_sq(images.digits_norm_sq(0)) * 9 / 8).isqrt();
+        let factor = (images.groups[0].extracted_digits_norm_sq() * 9 / 8).isqrt();
         for digit in [0, low] {
             let mut s = honest.clone();
             let start = images.start();
@@ -635,7 +651,7 @@ mod tests {
                 let p = images.project(0, &matrix, &s, exec).expect("never stopped");
                 let p = crate::projection::image_norm_sq(&p);
                 assert!(
-                    p > IMAGE_FACTOR * images.digits_norm_sq(0),
+                    p > IMAGE_FACTOR * images.groups[0].digits_norm_sq,
                     "{digit} {nonce}"
                 );
             }

@@ -146,7 +146,7 @@ impl Prover<'_> {
         let groups = (0..images.groups.len()).map(|group| {
             let project =
                 |matrix: &Projection, exec: Exec<'_>| images.project(group, matrix, s, exec);
-            self.send_projection(images.digits_norm_sq(group), IMAGE_FACTOR, project)
+            self.send_projection(images.groups[group].digits_norm_sq, IMAGE_FACTOR, project)
         });
         let groups = groups.collect::<Result<_, _>>()?;
         Ok(Shown::Blocks(images.clone(), matrix, groups))

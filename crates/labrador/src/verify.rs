@@ -75,8 +75,8 @@ impl Verifier<'_> {
             let (matrix, image) = self.receive_projection(bound, PROJECTION_FACTOR)?;
             return Ok(Shown::Dense(matrix, Box::new(image)));
         };
-        let groups = (0..images.groups.len())
-            .map(|group| self.receive_projection(images.digits_norm_sq(group), IMAGE_FACTOR));
+        let groups = (images.groups.iter())
+            .map(|group| self.receive_projection(group.digits_norm_sq, IMAGE_FACTOR));
         let groups = groups.collect::<Result<_, _>>()?;
         Ok(Shown::Blocks(images.clone(), matrix, groups))
     }

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::aggregate::AggregateError;
+use crate::budget::{errors, log2_sum};
 use crate::codec::{encode_key, encode_signature};
 use crate::plain::verify;
 use crate::ring::Polys;
-use crate::{DEGREE, MODULUS, NORM_SQ_MAX, SALT_BYTES};
+use crate::{DEGREE, MODULUS, NORM_SQ_MAX, Preset, SALT_BYTES};
 use alphorn_labrador::KERNELS;
 use std::sync::{Barrier, LazyLock};
 
@@ -471,7 +472,8 @@ fn aggregators_that_are_used_stay() {
     );
 }
 
-/// The shared keys are long enough for every committee, and no proof is shorter than the least.
+/// The shared keys are long enough for every committee, no proof is shorter than the least, and the errors of
+/// one add up to less than the lecture says.
 #[test]
 fn constants_hold_for_every_committee() {
     let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
@@ -481,13 +483,16 @@ fn constants_hold_for_every_committee() {
         .chain([6143, 6144, COMMITTEE_MAX as usize]);
     for n in sizes {
         for profile in Profile::ALL {
-            let schedule = crate::Preset::default().schedule(n, profile);
-            let schedule = schedule.expect("legal");
-            let (inner, outer) = schedule.key_lengths();
-            assert!(inner <= KEY_LENGTHS.0, "{n}: {inner}");
-            assert!(outer <= KEY_LENGTHS.1, "{n}: {outer}");
-            let least = schedule.least_bytes();
-            assert!(least >= PROOF_BYTES_MIN as u64, "{n}: {least}");
+            for preset in Preset::ALL {
+                let schedule = preset.schedule(n, profile).expect("legal");
+                let (inner, outer) = schedule.key_lengths();
+                assert!(inner <= KEY_LENGTHS.0, "{n}: {inner}");
+                assert!(outer <= KEY_LENGTHS.1, "{n}: {outer}");
+                let least = schedule.least_bytes();
+                assert!(least >= PROOF_BYTES_MIN as u64, "{n}: {least}");
+                let sum = log2_sum(&errors(&schedule));
+                assert!(sum < -121.0, "{n}: 2^{sum}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where everything lies in the first witness, and the bounds that follow.
 
 use crate::error::StatementError;
-use crate::images::{Group, Images};
+use crate::images::Images;
 use crate::ring::{DEGREE, Q};
 use crate::schedule::PublicBounds;
 use crate::sis::Profile;
@@ -153,16 +153,11 @@ impl Layout {
     pub(crate) fn images(&self) -> Images {
         let columns = self.columns as u128;
         let norms = [u128::from(self.norm_sq), u128::from(QUOTIENT_NORM_SQ)];
-        let groups = self.group_pieces().into_iter().zip(norms);
-        Images {
-            rank: self.rank(),
-            groups: groups
-                .map(|(pieces, norm_sq)| Group {
-                    pieces,
-                    norm_sq: (columns * norm_sq).max(1),
-                })
-                .collect(),
-        }
+        let groups = std::array::from_fn::<_, 2, _>(|group| {
+            let norm_sq = columns * norms[group];
+            (self.group_pieces()[group], norm_sq.max(1))
+        });
+        Images::new(self.rank(), &groups)
     }
 
     /// Families of linear forms: three of scalars for each row of a piece, three of blocks, one for

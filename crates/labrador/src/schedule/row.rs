@@ -1,8 +1,7 @@
 //! One row of a schedule and the conditions under which it is sound.
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
-use crate::images::{Group, Images};
-use crate::key::ROWS_MAX;
+use crate::images::Images;
 use crate::projection::image_variance;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
@@ -151,17 +150,12 @@ pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
 }
 
 impl Input {
-    /// The rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`. None
-    /// if more than `most` are needed.
-    fn rows_inner(&self, profile: Profile, z_sq: u128, most: usize) -> Option<usize> {
+    /// The rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`. None if
+    /// there are none.
+    fn rows_inner(&self, profile: Profile, z_sq: u128) -> Option<usize> {
         let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
-        // More rows bind longer vectors: most numbers that are too small end here, without a root.
-        if profile.rows_for(first)? > most {
-            return None;
-        }
         let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * self.extracted;
-        let rows = profile.rows_for(first.max(second.saturating_mul(second)))?;
-        (rows <= most).then_some(rows)
+        profile.rows_for(first.max(second.saturating_mul(second)))
     }
 
     /// The expected square of a coefficient of `<s_i, s_j>`.
@@ -209,8 +203,10 @@ impl Level {
             kappa: 0,
             kappa_outer: 0,
         };
-        for kappa in 1..=ROWS_MAX {
-            level.kappa = kappa;
+        // More rows make the output longer, which needs no fewer: the least number that is enough is that from
+        // which this does not move on.
+        level.kappa = 1;
+        loop {
             let (energy, variance) = level.output(input);
             level.norm_sq_out = with_margin(energy, input.cut.rank);
             if !norm_is_legal(level.norm_sq_out) {
@@ -221,12 +217,13 @@ impl Level {
                 false => with_slack(level.norm_sq_out),
             };
             let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
-            if input.rows_inner(profile, z_sq, kappa).is_some() {
+            let rows = input.rows_inner(profile, z_sq)?;
+            if rows <= level.kappa {
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
                 return Some((level, energy, variance));
             }
+            level.kappa = rows;
         }
-        None
     }
 
     /// The expected squared norm of `(z_0, z_1, v)` and the largest expected square of a
@@ -302,14 +299,7 @@ impl Level {
     ) -> (Cut, Option<Images>) {
         let rank = (self.cut.rank.div_ceil(z_pieces)).max(self.digits().div_ceil(v_pieces_max));
         let mut pieces = 2 * z_pieces + self.digits().div_ceil(rank);
-        let group = Group {
-            pieces,
-            norm_sq: self.norm_sq_out,
-        };
-        let images = blocks.then(|| Images {
-            rank,
-            groups: vec![group],
-        });
+        let images = blocks.then(|| Images::new(rank, &[(pieces, self.norm_sq_out)]));
         pieces += images.as_ref().map_or(0, Images::image_pieces);
         let cut = Cut {
             z_pieces,
@@ -324,8 +314,8 @@ impl Level {
     #[must_use]
     pub fn projection_variances(&self) -> Vec<u128> {
         match &self.images {
-            Some(images) => (0..images.groups.len())
-                .map(|group| image_variance(images.digits_norm_sq(group)))
+            Some(images) => (images.groups.iter())
+                .map(|group| image_variance(group.digits_norm_sq))
                 .collect(),
             None => vec![image_variance(self.norm_sq)],
         }
@@ -364,10 +354,19 @@ fn garbage_digits(input: &Input, base: u32) -> usize {
     bits.div_ceil(base).max(fitting) as usize
 }
 
+/// What was asked last for the rows of a tail, and the answer: ways to cut one output differ in few norms.
+pub(super) type KnownRows = Option<((u128, u128), Option<usize>)>;
+
 impl Tail {
     /// The tail for this input. None if no number of rows makes it sound.
-    pub(super) fn plan(input: &Input, profile: Profile) -> Option<Self> {
+    pub(super) fn plan(input: &Input, profile: Profile, known: &mut KnownRows) -> Option<Self> {
         let norm_sq_out = with_margin(CHALLENGE_NORM_SQ * input.energy, input.cut.rank);
+        let asked = (norm_sq_out, input.extracted);
+        let rows = || input.rows_inner(profile, norm_sq_out);
+        let kappa = match known {
+            Some((before, rows)) if *before == asked => *rows,
+            _ => known.insert((asked, rows())).1,
+        };
         Some(Self {
             cut: input.cut,
             norm_sq: input.norm_sq,
@@ -375,7 +374,7 @@ impl Tail {
             z_variance: input.z_variance(),
             g_variance: input.garbage_variance(),
             quadratic: input.quadratic,
-            kappa: input.rows_inner(profile, norm_sq_out, ROWS_MAX)?,
+            kappa: kappa?,
         })
     }
 

@@ -84,7 +84,9 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
                     });
                 }
             }
-            extend(node, bounds, &mut next);
+            if depth < LEVELS_MAX {
+                extend(node, bounds, &mut next);
+            }
         }
         next.sort_by_key(|node| node.bytes + node.estimate);
         next.truncate(WIDTH);
@@ -94,10 +96,11 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
 }
 
 fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
+    let mut known = None;
     (inputs.iter())
         .filter(|input| input.images.is_none())
         .filter_map(|input| {
-            let tail = Tail::plan(input, bounds.profile)?;
+            let tail = Tail::plan(input, bounds.profile, &mut known)?;
             let bytes = tail_bytes(&tail);
             Some((tail, bytes))
         })

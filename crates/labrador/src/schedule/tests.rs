@@ -14,33 +14,77 @@ fn bounds(pieces: usize, rank: usize, norm_sq: u128) -> PublicBounds {
     }
 }
 
+/// What a projection guarantees of a dense witness, over the bound that is shown.
+const DENSE: f64 = 128.0 / 30.0;
+
+/// The same of a witness that the next level puts under blocks.
+const BLOCKS: f64 = 36.0;
+
+/// Of images the bound of each group's digits, restated, and what is guaranteed of the pieces and of all
+/// together.
+fn check_images(images: &Images) -> (u128, Vec<f64>, f64) {
+    let (mut digits, mut pieces, mut all) = (0, Vec::new(), 0.0);
+    for group in &images.groups {
+        let power = 4u128.pow(group.base);
+        let numbers = 256 * group.pieces * images.rank.div_ceil(1024);
+        let bound = 160 * group.norm_sq / power + numbers as u128 * (power / 10 + 1);
+        assert_eq!(group.digits_norm_sq, bound, "{images:?}");
+        let of_digits = 160.0 / 28.0 * bound as f64;
+        let of_images = (1.0 + power as f64) * of_digits;
+        assert!(of_images.sqrt() <= crate::ring::Q as f64 / 125.0);
+        digits += bound;
+        pieces.push(of_images / 28.0);
+        all += of_images / 28.0 + of_digits;
+    }
+    (digits, pieces, all)
+}
+
 /// Every number of a level restated from the specification, not from the search.
 fn check_conditions(schedule: &Schedule, bounds: &PublicBounds) {
-    let mut norm_sq = bounds.norm_sq as f64;
-    let slack = 128.0 / 30.0;
-    for level in &schedule.levels {
-        assert_eq!(level.norm_sq as f64, norm_sq);
-        let out = level.norm_sq_out as f64;
-        let z = (slack * out * (1.0 + 4f64.powi(level.z_base as i32))).sqrt();
-        let s = (slack * norm_sq).sqrt();
-        let inner = (128.0 * z).max(2.0 * z + 64.0 * s);
+    let mut out = bounds.norm_sq;
+    for (index, level) in schedule.levels.iter().enumerate() {
+        let mut s = DENSE * level.norm_sq as f64;
+        let mut digits = 0;
+        if let Some(images) = &level.images {
+            let pieces;
+            (digits, pieces, s) = check_images(images);
+            if index > 0 {
+                assert_eq!(images.groups[0].norm_sq, out, "{level:?}");
+                assert!(pieces[0] <= BLOCKS * out as f64, "{level:?}");
+            }
+        }
+        // The bounds of a statement have the digits of its images already.
+        let shown = if index > 0 { out + digits } else { out };
+        assert_eq!(level.norm_sq, shown, "{level:?}");
+        out = level.norm_sq_out;
+        let next = schedule.levels.get(index + 1);
+        let has_blocks = next.is_some_and(|level| level.images.is_some());
+        let slack = if has_blocks { BLOCKS } else { DENSE };
+        let of_out = slack * out as f64;
+        let z = (of_out * (1.0 + 4f64.powi(level.z_base as i32))).sqrt();
+        let inner = (128.0 * z).max(2.0 * z + 64.0 * s.sqrt());
         assert!(binds(schedule.profile, level.kappa, inner), "{level:?}");
-        assert!(binds(
-            schedule.profile,
-            level.kappa_outer,
-            2.0 * (slack * out).sqrt()
-        ));
-        assert!((slack * out).sqrt() < crate::ring::Q as f64 / 125.0);
+        let outer = 2.0 * of_out.sqrt();
+        assert!(
+            binds(schedule.profile, level.kappa_outer, outer),
+            "{level:?}"
+        );
+        assert!(2.0 * DENSE * (out as f64) < crate::ring::Q as f64);
         assert!(level.t_digits as u32 * level.t_base >= 48);
         assert!(48 - (level.t_digits as u32 - 1) * level.t_base <= 15);
-        // The top digit of garbage fits 16 bits for every witness within the norm.
-        let top = level.g_base * (level.g_digits as u32 - 1) + 15;
-        assert!(2f64.powi(top as i32) > norm_sq, "{level:?}");
-        norm_sq = out;
+        assert_eq!(level.g_digits > 0, bounds.quadratic);
+        if bounds.quadratic {
+            // The top digit of garbage fits 16 bits for every witness within the norm.
+            let top = level.g_base * (level.g_digits as u32 - 1) + 15;
+            assert!(2f64.powi(top as i32) > level.norm_sq as f64, "{level:?}");
+        }
     }
     let tail = &schedule.tail;
-    assert_eq!(tail.norm_sq as f64, norm_sq);
-    let (z, s) = ((tail.norm_sq_out as f64).sqrt(), (slack * norm_sq).sqrt());
+    assert_eq!(tail.norm_sq, out);
+    let (z, s) = (
+        (tail.norm_sq_out as f64).sqrt(),
+        (DENSE * out as f64).sqrt(),
+    );
     assert!(binds(
         schedule.profile,
         tail.kappa,
@@ -62,6 +106,26 @@ fn every_row_of_many_schedules_meets_its_conditions() {
             let schedule = Schedule::derive(&bounds).expect("short enough");
             check_conditions(&schedule, &bounds);
             assert_eq!(schedule, Schedule::derive(&bounds).expect("the same again"));
+        }
+    }
+}
+
+/// The same of the schedules of Falcon-512: with images, without quadratic equations, and with blocks in up to
+/// two levels behind the first, more than the presets have for few columns.
+#[test]
+fn every_row_of_the_schedules_of_columns_meets_its_conditions() {
+    let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
+    let many = (1..200).step_by(9).chain((200..20_000).step_by(601));
+    for columns in many.chain(edges).chain([6143, 6144, 20_000]) {
+        for profile in Profile::ALL {
+            for blocks in 0..=2 {
+                let bounds = crate::Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
+                let bounds = bounds.expect("within limits");
+                let schedule = Schedule::derive(&bounds).expect("short enough");
+                let with_images = schedule.levels.iter().filter(|l| l.images.is_some());
+                assert_eq!(with_images.count(), 1 + blocks, "{columns}");
+                check_conditions(&schedule, &bounds);
+            }
         }
     }
 }

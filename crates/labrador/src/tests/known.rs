@@ -42,6 +42,25 @@ fn schedules_are_frozen() {
     );
 }
 
+/// Those of Falcon-512, whose levels have images.
+#[test]
+fn schedules_of_columns_are_frozen() {
+    let digests = [(100, 0), (600, 1), (10_000, 2)].map(|(columns, blocks)| {
+        let profile = Profile::Core128;
+        let bounds = crate::Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
+        let schedule = Schedule::derive(&bounds.expect("within limits"));
+        digest(&schedule.expect("short enough").encode())
+    });
+    assert_eq!(
+        digests,
+        [
+            "3e7b221410ac387080dc05fc6dfaf987bb2408b6ff6d058939f0b2f1f785a3f1",
+            "dd3713ed8cb06df203aee9af983b60fd1c40e17eee71aae42f61618e7cd86d2c",
+            "65e8ca161134959c567f05309645949fe95c588f4271b6d57313adacd373a59b",
+        ]
+    );
+}
+
 #[test]
 fn challenges_are_frozen() {
     let coefficients: Vec<u8> = (0..20)

@@ -14,9 +14,9 @@ fn long_digits_of_each_group_are_rejected() {
     let images = layout.images();
     assert_eq!(images.groups.len(), 2);
     for group in 0..images.groups.len() {
-        let ((first, _), base) = (images.span(group), images.base(group));
+        let ((first, _), base) = (images.span(group), images.groups[group].base);
         // Of one number the lower digit takes what the upper one gives, three times the bound in all.
-        let each = (3 * images.digits_norm_sq(group) / DEGREE as u128).isqrt();
+        let each = (3 * images.groups[group].digits_norm_sq / DEGREE as u128).isqrt();
         let moved = (each >> base) as i16 + 1;
         let mut liar = Liar {
             lie: |level: usize, step: Step<'_>| {
