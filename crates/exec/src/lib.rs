@@ -14,6 +14,8 @@
 //! joined in their order: so neither kernel nor threads change a result.
 #![deny(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod exec;
 mod instructions;
 pub mod keccak;
@@ -25,6 +27,8 @@ mod stop;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(target_arch = "x86_64")]
+pub use avx2::rounding_to_nearest;
 pub use exec::Exec;
 pub use instructions::{
     Avx2, Avx2Fma, Avx512Dq, Avx512Ifma, Avx512Vaes, Avx512Vbmi2, Avx512Vnni, Backend,

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let (header, anchor) = (&source.header, &source.anchors[0]);
             let mut rng = ChaCha20Rng::seed_from_u64(run);
             let mut drawn = || code.draw(&source.basket, 0, Law::Fresh, &mut rng);
-            let first = timed(recode, &mut drawn).ok_or("a source has all chunks")?;
+            let first = drawn().ok_or("a source has all chunks")?;
             let pieces: Vec<_> = std::iter::from_fn(drawn).take(CHUNKS.into()).collect();
             let mut weights = Weights::new(&[0; 32], &Id([0; 32]), run);
             timed(verify_one, || {
@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for piece in pieces {
                 code.accept(&mut basket, piece);
             }
+            timed(recode, || code.draw(&basket, 0, Law::Fresh, &mut rng));
             // Rows of small coefficients may depend on one another: then nothing is decoded.
             let decoded = match code.is_full(&basket) {
                 true => Some(timed(decode, || code.decode(header, &basket))?.0),

@@ -10,7 +10,7 @@ use crate::scalar::Scalar;
 
 /// Bytes that a coefficient may take on the wire.
 pub(crate) const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
-/// Above this width a small row would be no shorter than worth it: the relay draws full scalars.
+/// Above this width a small row would be no shorter than worth it.
 const SMALL_WIDTH_MAX: u8 = 8;
 
 /// How large coefficients are.
@@ -44,7 +44,7 @@ pub enum Law {
 
 /// The least allowed width that fits every coefficient.
 pub(crate) fn width_of(row: &Row) -> u8 {
-    let bytes = row.iter().map(Scalar::bits).max().unwrap_or(0).div_ceil(8);
+    let bytes = row.bits().div_ceil(8);
     // A scalar has at most 253 bits, so 32 bytes always fit.
     WIDTHS
         .into_iter()
@@ -84,23 +84,24 @@ pub(crate) fn decode(bytes: &[u8], width: u8) -> Result<Row, PieceError> {
     }
 }
 
-fn draw(len: usize, mode: Mode, rng: &mut (impl Rng + ?Sized)) -> Vec<Scalar> {
+/// Draws until not all are zero.
+fn not_zero(mut draw: impl FnMut() -> Vec<Scalar>) -> Vec<Scalar> {
     loop {
-        let factors: Vec<Scalar> = match mode {
-            Mode::Full => (0..len).map(|_| Scalar::random(rng)).collect(),
-            Mode::Small => {
-                let mut bytes = vec![0; len];
-                rng.fill_bytes(&mut bytes);
-                bytes
-                    .into_iter()
-                    .map(|byte| Scalar::from(u64::from(byte)))
-                    .collect()
-            }
-        };
+        let factors = draw();
         if factors.iter().any(|factor| !factor.is_zero()) {
             return factors;
         }
     }
+}
+
+/// Integers of eight bits.
+fn draw_small(len: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<Scalar> {
+    not_zero(|| {
+        let mut bytes = vec![0; len];
+        rng.fill_bytes(&mut bytes);
+        let scalar = |byte| Scalar::from(u64::from(byte));
+        bytes.into_iter().map(scalar).collect()
+    })
 }
 
 /// Coefficients over the source chunks, drawn by one who holds them all.
@@ -110,27 +111,28 @@ pub(crate) fn draw_source(
     law: Law,
     rng: &mut (impl Rng + ?Sized),
 ) -> Vec<Scalar> {
-    if mode == Mode::Full || law == Law::Fresh {
-        return draw(chunks, mode, rng);
-    }
-    loop {
-        let outer = draw(3, Mode::Small, rng);
-        let mut sum = vec![Scalar::ZERO; chunks];
-        for factor in outer {
-            for (total, inner) in sum.iter_mut().zip(draw(chunks, Mode::Small, rng)) {
-                *total = *total + factor * inner;
+    match (mode, law) {
+        (Mode::Full, _) => not_zero(|| (0..chunks).map(|_| Scalar::random(rng)).collect()),
+        (Mode::Small, Law::Fresh) => draw_small(chunks, rng),
+        (Mode::Small, Law::Blend) => not_zero(|| {
+            let outer = draw_small(3, rng);
+            let mut sum = vec![Scalar::ZERO; chunks];
+            for factor in outer {
+                for (total, inner) in sum.iter_mut().zip(draw_small(chunks, rng)) {
+                    *total = *total + factor * inner;
+                }
             }
-        }
-        if sum.iter().any(|total| !total.is_zero()) {
-            return sum;
-        }
+            sum
+        }),
     }
 }
 
 /// Factors over the accepted rows of a relay, and the row that they give.
 ///
 /// In small mode a relay of rank one forwards its row unchanged: its span is a line, and a factor
-/// would only lengthen the row.
+/// would only lengthen the row. Long rows are left out while they are fewer than the others, so that one
+/// neighbour who sends a multiple of a good chunk by a random scalar does not make all rows behind it
+/// long. The factors are short where the row is long anyway: they are found in fewer limbs.
 pub(crate) fn draw_relay(
     rows: &[&Row],
     mode: Mode,
@@ -138,17 +140,28 @@ pub(crate) fn draw_relay(
     rng: &mut (impl Rng + ?Sized),
 ) -> (Vec<Scalar>, Row) {
     if mode == Mode::Small {
-        let factors = if rows.len() == 1 {
-            vec![Scalar::ONE]
-        } else {
-            draw(rows.len(), mode, rng)
-        };
-        let row = backend.combine(&factors, rows);
-        if rows.len() == 1 || width_of(&row) <= SMALL_WIDTH_MAX {
-            return (factors, row);
+        let taken = |row: &&Row| rows.len() == 1 || width_of(row) <= SMALL_WIDTH_MAX;
+        let taken: Vec<bool> = rows.iter().map(taken).collect();
+        let count = taken.iter().filter(|taken| **taken).count();
+        if 2 * count >= rows.len() {
+            let mut drawn = match count {
+                1 => vec![Scalar::ONE],
+                _ => draw_small(count, rng),
+            }
+            .into_iter();
+            let factor = |taken: bool| taken.then(|| drawn.next()).flatten();
+            let factors: Vec<Scalar> = taken
+                .into_iter()
+                .map(factor)
+                .map(Option::unwrap_or_default)
+                .collect();
+            let row = backend.combine(&factors, rows);
+            if count == 1 || width_of(&row) <= SMALL_WIDTH_MAX {
+                return (factors, row);
+            }
         }
     }
-    let factors = draw(rows.len(), Mode::Full, rng);
+    let factors = not_zero(|| rows.iter().map(|_| Scalar::random_short(rng)).collect());
     let row = backend.combine(&factors, rows);
     (factors, row)
 }
@@ -214,6 +227,35 @@ mod tests {
         assert_eq!(width_of(&row), 32);
         let (factors, same) = draw_relay(&[&rows[0]], Mode::Small, backend, &mut rng);
         assert_eq!((factors.as_slice(), &same), (&[Scalar::ONE][..], &rows[0]));
+    }
+
+    /// A neighbour who multiplies a good row by a random scalar makes none long but its own.
+    #[test]
+    fn long_rows_are_left_out_while_they_are_the_fewer() {
+        let mut rng = ChaCha20Rng::seed_from_u64(9);
+        let backend = Backend::Portable;
+        let fresh = draw_source(10, Mode::Small, Law::Fresh, &mut rng);
+        let mut rows: Vec<Row> = (0..10)
+            .map(|_| Row::from_scalars(&draw_source(10, Mode::Small, Law::Fresh, &mut rng)))
+            .collect();
+        let factor = Scalar::random(&mut rng);
+        let long: Vec<Scalar> = fresh.into_iter().map(|x| factor * x).collect();
+        let long = Row::from_scalars(&long);
+        for count in 1..10 {
+            rows[10 - count] = long.clone();
+            let refs: Vec<&Row> = rows.iter().collect();
+            for _ in 0..10 {
+                let (factors, row) = draw_relay(&refs, Mode::Small, backend, &mut rng);
+                assert_eq!(factors.len(), 10);
+                assert_eq!(backend.combine(&factors, &refs), row);
+                let is_long = width_of(&row) > SMALL_WIDTH_MAX;
+                assert_eq!(is_long, count > 5, "{count} long rows");
+                let takes_long = factors[10 - count..].iter().any(|x| !x.is_zero());
+                assert_eq!(takes_long, is_long);
+            }
+        }
+        let (factors, same) = draw_relay(&[&long], Mode::Small, backend, &mut rng);
+        assert_eq!((factors.as_slice(), &same), (&[Scalar::ONE][..], &long));
     }
 
     #[test]

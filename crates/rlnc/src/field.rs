@@ -27,6 +27,14 @@ pub(crate) const D2: Fe = Fe([
     0x6738cc7407977,
     0x2406d9dc56dff,
 ]);
+/// 4d.
+pub(crate) const D4: Fe = Fe([
+    0x537284d65e2b2,
+    0x6a0a0ec55baf5,
+    0x79e89800700a4,
+    0x4e7198e80f2ee,
+    0x480db3b8adbff,
+]);
 /// The even square root of -1 (RFC 9496, section 4.1).
 pub(crate) const SQRT_M1: Fe = Fe([
     0x61b274a0ea0b0,
@@ -47,6 +55,8 @@ pub(crate) const INVSQRT_A_MINUS_D: Fe = Fe([
 impl Fe {
     pub(crate) const ZERO: Fe = Fe([0; 5]);
     pub(crate) const ONE: Fe = Fe([1, 0, 0, 0, 0]);
+    /// 1/2.
+    pub(crate) const HALF: Fe = Fe([MASK - 8, MASK, MASK, MASK, MASK >> 1]);
 
     /// Reads 255 bits; the highest bit of the last byte is ignored.
     pub(crate) fn from_bytes(bytes: &[u8; 32]) -> Fe {
@@ -300,6 +310,8 @@ mod tests {
         let left = D.mul(Fe([121_666, 0, 0, 0, 0]));
         assert!(left.vartime_eq(Fe([121_665, 0, 0, 0, 0]).neg()));
         assert!(D.add(D).vartime_eq(D2));
+        assert!(D2.add(D2).vartime_eq(D4));
+        assert!(Fe::HALF.add(Fe::HALF).vartime_eq(Fe::ONE));
         let a_minus_d = Fe::ONE.neg().sub(D);
         assert!(
             INVSQRT_A_MINUS_D

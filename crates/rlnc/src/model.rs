@@ -1,5 +1,12 @@
 //! Spans modulo 65521, the largest prime below 2^16: rows without data, for simulations.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+#[cfg(target_arch = "x86_64")]
+use alphorn_exec::Avx2;
+use std::slice::ChunksExact;
+
 /// The modulus, 2^16 - 15.
 pub(crate) const MODULUS: u32 = 65_521;
 
@@ -32,9 +39,11 @@ fn inverse(value: u32) -> u32 {
 
 /// Dimensions of a span, at most.
 pub(crate) const WIDTH_MAX: usize = 64;
+/// Elements of a span's row begin and end at multiples of this many, so that vectors hold whole ones.
+const LANES: usize = 16;
 
 /// Sums of products that are not reduced yet: their lower and upper halves by themselves, which takes two
-/// multiplications of words, as every x86-64 does eight of at once.
+/// multiplications of words, as every x86-64 does eight of at once, and most sixteen.
 #[derive(Clone, Copy)]
 struct Sums {
     low: [u32; WIDTH_MAX],
@@ -57,28 +66,38 @@ impl Sums {
         }
     }
 
-    /// An element below the modulus: at most 15·64·65535 + 65·65535 < 2^26 are reduced.
+    /// An element that is not reduced yet: at most 15·64·65535 + 65·65535 < 2^26.
     #[inline(always)]
-    fn element(&self, i: usize) -> u16 {
-        reduce(self.low[i] + 15 * self.high[i]) as u16
+    fn element(&self, i: usize) -> u32 {
+        self.low[i] + 15 * self.high[i]
     }
 }
 
 /// Σ factors[i] · rows[i], for at most 64 rows of at most 64 elements.
-pub(crate) fn combine<'a>(factors: &[u16], rows: impl Iterator<Item = &'a [u16]>) -> [u16; 64] {
+pub(crate) fn combine(factors: &[u16], rows: ChunksExact<'_, u16>) -> [u16; WIDTH_MAX] {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(witness) = Avx2::detect() {
+        return avx2::combine(witness, factors, rows);
+    }
+    combine_here(factors, rows)
+}
+
+#[inline(always)]
+fn combine_here(factors: &[u16], rows: ChunksExact<'_, u16>) -> [u16; WIDTH_MAX] {
     let mut sums = Sums::ZERO;
     for (&factor, row) in factors.iter().zip(rows) {
         sums.add(0, factor, row);
     }
-    std::array::from_fn(|i| sums.element(i))
+    std::array::from_fn(|i| reduce(sums.element(i)) as u16)
 }
 
 /// A span in row echelon form: one flat block, so that copying it is one move of memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     width: usize,
-    /// Row p, if present, has its first nonzero element, 1, at p.
+    /// Row p, if present, has its first nonzero element, 1, at p. Zeros are behind each row.
     rows: Vec<u16>,
+    row_len: usize,
     present: u64,
 }
 
@@ -86,9 +105,11 @@ impl Span {
     /// The zero space in up to 64 dimensions.
     pub(crate) fn new(width: usize) -> Span {
         assert!(width <= WIDTH_MAX, "{width} dimensions, limit 64");
+        let row_len = width.next_multiple_of(LANES);
         Span {
             width,
-            rows: vec![0; width * width],
+            rows: vec![0; width * row_len],
+            row_len,
             present: 0,
         }
     }
@@ -112,42 +133,62 @@ impl Span {
     /// Whether the row is outside the span of the rows with these pivots: of all that this one had at some
     /// time.
     pub(crate) fn was_innovative(&self, pivots: u64, row: &[u16]) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(witness) = Avx2::detect() {
+            return avx2::was_innovative(witness, self, pivots, row);
+        }
         self.reduced(pivots, row).is_some()
     }
 
     /// Adds the row if it is outside the span; says whether it was.
     pub(crate) fn insert(&mut self, row: &[u16]) -> bool {
-        let Some((pivot, reduced)) = self.reduced(self.present, row) else {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(witness) = Avx2::detect() {
+            return avx2::insert(witness, self, row);
+        }
+        self.insert_here(row)
+    }
+
+    #[inline(always)]
+    fn insert_here(&mut self, row: &[u16]) -> bool {
+        let Some((pivot, element, left)) = self.reduced(self.present, row) else {
             return false;
         };
-        let factor = inverse(reduced.element(pivot).into());
-        let from = pivot * self.width;
-        for (i, slot) in self.rows[from..from + self.width].iter_mut().enumerate() {
-            *slot = reduce(u32::from(reduced.element(i)) * factor) as u16;
+        let factor = inverse(element);
+        let own = &mut self.rows[pivot * self.row_len..][..self.row_len];
+        for (i, slot) in own.iter_mut().enumerate() {
+            *slot = reduce(reduce(left.element(i)) * factor) as u16;
         }
         self.present |= 1 << pivot;
         true
     }
 
-    /// What the rows with these pivots leave of the row, and where it begins; `None` if nothing is left.
-    fn reduced(&self, pivots: u64, row: &[u16]) -> Option<(usize, Sums)> {
+    /// What the rows with these pivots leave of the row, where it begins and with which element; `None` if
+    /// nothing is left.
+    #[inline(always)]
+    fn reduced(&self, pivots: u64, row: &[u16]) -> Option<(usize, u32, Sums)> {
         let mut left = Sums::ZERO;
         for (slot, &element) in left.low.iter_mut().zip(row) {
             *slot = u32::from(element);
         }
+        let mut element = left.low[0];
         for column in 0..self.width {
-            let element = left.element(column);
-            if element == 0 {
-                (left.low[column], left.high[column]) = (0, 0);
-                continue;
+            // The next element is found beside the sums, which are a longer way; behind the last there is none.
+            let next = (column + 1) % WIDTH_MAX;
+            let mut sum = left.element(next);
+            if element != 0 {
+                if pivots >> column & 1 == 0 {
+                    return Some((column, element, left));
+                }
+                // A row begins at its pivot, and has zeros before it.
+                let own = &self.rows[column * self.row_len..][..self.row_len];
+                let factor = MODULUS - element;
+                let product = factor * own.get(next).map_or(0, |&own| u32::from(own));
+                sum += (product >> 16) * 15 + (product & 0xffff);
+                let from = column & !(LANES - 1);
+                left.add(from, factor as u16, &own[from..]);
             }
-            if pivots >> column & 1 == 0 {
-                return Some((column, left));
-            }
-            // A row begins at its pivot.
-            let own = &self.rows[column * self.width + column..(column + 1) * self.width];
-            left.add(column, (MODULUS - u32::from(element)) as u16, own);
-            (left.low[column], left.high[column]) = (0, 0);
+            element = reduce(sum);
         }
         None
     }
@@ -168,13 +209,62 @@ mod tests {
         for value in (1..MODULUS).step_by(97) {
             assert_eq!(reduce(value * inverse(value)), 1);
         }
-        let rows: [&[u16]; 2] = [&[1, 65_520], &[2, 65_520]];
-        let combined = combine(&[65_520, 3], rows.into_iter());
-        assert_eq!(combined[..3], [5, 65_519, 0]);
+        let combined = |factors: &[u16], rows: &[u16]| {
+            let rows = rows.chunks_exact(rows.len() / factors.len());
+            let combined = combine(factors, rows.clone());
+            assert_eq!(combine_here(factors, rows), combined);
+            combined
+        };
+        let sum = combined(&[65_520, 3], &[1, 65_520, 2, 65_520]);
+        assert_eq!(sum[..3], [5, 65_519, 0]);
         // The largest sums that there are.
-        let most = [[65_520_u16; WIDTH_MAX]; WIDTH_MAX];
-        let rows = most.iter().map(|row| row.as_slice());
-        assert_eq!(combine(&[65_520; WIDTH_MAX], rows), [64; WIDTH_MAX]);
+        let most = [65_520_u16; WIDTH_MAX * WIDTH_MAX];
+        assert_eq!(combined(&[65_520; WIDTH_MAX], &most), [64; WIDTH_MAX]);
+    }
+
+    #[test]
+    fn rows_of_every_width_are_those_of_plain_elimination() {
+        let mut random = 1_u64;
+        let mut draw = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
+            // Zeros and the largest element are as likely as all others.
+            match random >> 62 {
+                0 => 0,
+                1 => 65_520,
+                _ => (random >> 40) as u32 % MODULUS,
+            }
+        };
+        for width in [1, 2, 15, 16, 17, 33, 48, 63, 64] {
+            let (mut span, mut here) = (Span::new(width), Span::new(width));
+            let mut rows: Vec<Option<Vec<u32>>> = vec![None; width];
+            for _ in 0..2 * width {
+                let mut left: Vec<u32> = (0..width).map(|_| draw()).collect();
+                let row: Vec<u16> = left.iter().map(|&element| element as u16).collect();
+                let mut is_new = false;
+                for column in 0..width {
+                    if let Some(own) = &rows[column] {
+                        let factor = MODULUS - left[column];
+                        for (left, &own) in left.iter_mut().zip(own) {
+                            *left = (*left + reduce(reduce(factor) * own)) % MODULUS;
+                        }
+                    } else if left[column] != 0 {
+                        let factor = inverse(left[column]);
+                        let scaled = left.iter().map(|&element| reduce(element * factor));
+                        rows[column] = Some(scaled.collect());
+                        is_new = true;
+                        break;
+                    }
+                }
+                assert_eq!(span.was_innovative(span.pivots(), &row), is_new);
+                assert_eq!(span.insert(&row), is_new, "{width}");
+                assert_eq!(here.insert_here(&row), is_new, "{width}");
+            }
+            assert_eq!(span.rows, here.rows);
+            for (own, row) in span.rows.chunks(span.row_len).zip(rows) {
+                let row = row.unwrap_or_default();
+                assert!(own.iter().take(row.len()).map(|&x| u32::from(x)).eq(row));
+            }
+        }
     }
 
     #[test]

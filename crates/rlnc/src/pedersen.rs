@@ -19,19 +19,16 @@ use crate::point::{Point, weigh};
 use crate::row::Row;
 use crate::scalar::Scalar;
 
-/// Up to here generators have tables of 8-bit windows (16 KiB each), above of 6-bit windows (4 KiB).
-const ELEMENTS_WIDE_MAX: u32 = 1024;
+/// Up to so many generators have tables of 8-bit windows (16 KiB each), more of 6-bit windows (4 KiB).
+const ELEMENTS_WIDE_MAX: usize = 2048;
 
 /// The generators with their tables of multiples, shared by all broadcasts.
 ///
-/// Memory: 16 KiB a generator for the first 1,024 and, only if more are asked for, 4 KiB for each of
-/// all of them.
+/// Memory: 16 KiB a generator for up to 2,048 of them, 4 KiB for more; never above 32 MiB.
 #[derive(Clone, Debug)]
 pub struct Generators {
     backend: Backend,
-    elements_max: u32,
-    wide: Arc<Table>,
-    narrow: Option<Arc<Table>>,
+    table: Arc<Table>,
 }
 
 impl Generators {
@@ -48,36 +45,25 @@ impl Generators {
     }
 
     fn from_points(backend: Backend, points: &[Point]) -> Generators {
-        let wide = points.len().min(ELEMENTS_WIDE_MAX as usize);
-        let narrow = (points.len() > wide).then(|| Arc::new(Table::new(Window::Bits6, points)));
+        let window = if points.len() <= ELEMENTS_WIDE_MAX {
+            Window::Bits8
+        } else {
+            Window::Bits6
+        };
         Generators {
             backend,
-            elements_max: points.len() as u32,
-            wide: Arc::new(Table::new(Window::Bits8, &points[..wide])),
-            narrow,
+            table: Arc::new(Table::new(window, points)),
         }
     }
 
     /// The most elements that a chunk may have here.
     pub(crate) fn elements_max(&self) -> u32 {
-        self.elements_max
+        self.table.len() as u32
     }
 
     /// The kernels in use.
     pub(crate) fn backend(&self) -> Backend {
         self.backend
-    }
-
-    /// The table for rows of `elements`; panics if there are not enough generators.
-    fn table(&self, elements: usize) -> &Table {
-        assert!(
-            elements <= self.elements_max as usize,
-            "more elements than generators"
-        );
-        match &self.narrow {
-            Some(narrow) if elements > self.wide.len() => narrow,
-            _ => &self.wide,
-        }
     }
 
     /// The commitment Σ_j v_j·G_j to each row, as 32-byte encodings. Rows of one length.
@@ -93,16 +79,13 @@ impl Generators {
     }
 
     fn sums(&self, rows: &[&Row]) -> Vec<Point> {
-        rows.first().map_or_else(Vec::new, |first| {
-            self.backend.multiply(self.table(first.len()), rows)
-        })
+        self.backend.multiply(&self.table, rows)
     }
 
     /// Σ_j data[j]·G_j - Σ_i coefficients[i]·C_i: zero in the group iff the row is valid.
     fn defect(&self, commitments: &Commitments, coefficients: &Row, data: &Row) -> Point {
-        let table = self.table(data.len());
         let mut terms = Vec::new();
-        for (table, row) in [(table, data), (&*commitments.negated, coefficients)] {
+        for (table, row) in [(&self.table, data), (&commitments.negated, coefficients)] {
             let digits = [Digits::new(table.window, row)];
             terms.extend(
                 self.backend

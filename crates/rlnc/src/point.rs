@@ -3,7 +3,7 @@
 //!
 //! The addition law is complete: it has no exceptional case, so no formula here looks at its input.
 
-use crate::field::{D, D2, Fe, INVSQRT_A_MINUS_D, SQRT_M1};
+use crate::field::{D, D2, D4, Fe, INVSQRT_A_MINUS_D, SQRT_M1};
 
 /// (X : Y : Z : T) with x = X/Z, y = Y/Z, xy = T/Z; all limbs reduced.
 #[derive(Clone, Copy, Debug)]
@@ -14,12 +14,13 @@ pub(crate) struct Point {
     pub(crate) t: Fe,
 }
 
-/// An affine point prepared for mixed addition: y+x, y-x, 2dxy, all canonical.
+/// An affine point prepared for mixed addition: (y+x)/2, (y-x)/2, dxy, all canonical. A sum with it comes
+/// out as a quarter of the usual coordinates, which are the same point, and 2z need not be computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Niels {
-    pub(crate) y_plus_x: Fe,
-    pub(crate) y_minus_x: Fe,
-    pub(crate) xy2d: Fe,
+    pub(crate) plus: Fe,
+    pub(crate) minus: Fe,
+    pub(crate) dxy: Fe,
 }
 
 impl Point {
@@ -120,10 +121,10 @@ impl Point {
     /// Adds an affine point: seven multiplications.
     #[inline(always)]
     pub(crate) fn add_niels(&self, other: &Niels) -> Point {
-        let a = self.y.minus(self.x).mul(other.y_minus_x);
-        let b = self.y.add(self.x).mul(other.y_plus_x);
-        let c = self.t.mul(other.xy2d);
-        Point::from_efgh(a, b, c, self.z.add(self.z))
+        let a = self.y.minus(self.x).mul(other.minus);
+        let b = self.y.add(self.x).mul(other.plus);
+        let c = self.t.mul(other.dxy);
+        Point::from_efgh(a, b, c, self.z)
     }
 
     #[inline(always)]
@@ -155,14 +156,15 @@ impl Point {
 
     /// The affine form of many points with one inversion.
     pub(crate) fn to_niels_batch(points: &[Point]) -> Vec<Niels> {
-        let mut inverses: Vec<Fe> = points.iter().map(|p| p.z).collect();
+        let mut inverses: Vec<Fe> = points.iter().map(|p| p.z.add(p.z)).collect();
         Fe::invert_batch(&mut inverses);
         let affine = |(p, inverse): (&Point, Fe)| {
+            // Halves of x and y.
             let (x, y) = (p.x.mul(inverse), p.y.mul(inverse));
             Niels {
-                y_plus_x: y.add(x).canonical(),
-                y_minus_x: y.sub(x).canonical(),
-                xy2d: x.mul(y).mul(D2).canonical(),
+                plus: y.add(x).canonical(),
+                minus: y.sub(x).canonical(),
+                dxy: x.mul(y).mul(D4).canonical(),
             }
         };
         points.iter().zip(inverses).map(affine).collect()
@@ -171,17 +173,17 @@ impl Point {
 
 impl Niels {
     pub(crate) const IDENTITY: Niels = Niels {
-        y_plus_x: Fe::ONE,
-        y_minus_x: Fe::ONE,
-        xy2d: Fe::ZERO,
+        plus: Fe::HALF,
+        minus: Fe::HALF,
+        dxy: Fe::ZERO,
     };
 
     #[inline(always)]
     pub(crate) fn neg(&self) -> Niels {
         Niels {
-            y_plus_x: self.y_minus_x,
-            y_minus_x: self.y_plus_x,
-            xy2d: self.xy2d.neg(),
+            plus: self.minus,
+            minus: self.plus,
+            dxy: self.dxy.neg(),
         }
     }
 }

@@ -143,6 +143,18 @@ impl Row {
         self.len == 0
     }
 
+    /// The number of bits of the longest element; 0 for 0.
+    pub(crate) fn bits(&self) -> u32 {
+        let mut any = [0; 5];
+        for block in &self.blocks {
+            for (any, limb) in any.iter_mut().zip(block.limbs) {
+                *any |= limb.into_iter().fold(0, |any, lane| any | lane);
+            }
+        }
+        let highest = any.iter().rposition(|&limb| limb != 0);
+        highest.map_or(0, |i| 52 * i as u32 + 64 - any[i].leading_zeros())
+    }
+
     /// Whether all elements are 0.
     pub(crate) fn is_zero(&self) -> bool {
         self.blocks.iter().all(|block| *block == Block::ZERO)
@@ -209,6 +221,17 @@ mod tests {
         row.set(2, Scalar([0, 0, 0, 1 << 56]));
         assert_eq!(row.write_payload(&mut Vec::new()), Err(2));
         assert!(!row.is_zero() && Row::zero(3).is_zero());
+    }
+
+    #[test]
+    fn bit_lengths() {
+        let bits = |scalar| Row::from_scalars(&[Scalar::ZERO, scalar, Scalar::ZERO]).bits();
+        assert_eq!(bits(Scalar::ZERO), 0);
+        assert_eq!(bits(Scalar::from(255_u64)), 8);
+        for place in 0..128 {
+            assert_eq!(bits(Scalar::from(1_u128 << place)), place + 1);
+        }
+        assert_eq!(bits(-Scalar::ONE), 253);
     }
 
     #[test]

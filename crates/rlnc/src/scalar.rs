@@ -20,6 +20,14 @@ const R2: Scalar = Scalar([
     0xceec_73d2_17f5_be65,
     0x0399_411b_7c30_9a3d,
 ]);
+/// 2^360 modulo ℓ: a Montgomery product with it is a multiplication by 2^104.
+#[cfg(target_arch = "x86_64")]
+const R_104: Scalar = Scalar([
+    0x5812_631a_5cf5_d3ed,
+    0xb7a0_29de_a2f7_9cd6,
+    0x8632_9a7e_d9ce_5a30,
+    0x0fff_feb2_1062_15d0,
+]);
 /// 2^516 modulo ℓ: a Montgomery product with it is a multiplication by 2^260.
 #[cfg(target_arch = "x86_64")]
 const R_260: Scalar = Scalar([
@@ -83,20 +91,27 @@ impl Scalar {
         }
     }
 
+    /// A factor for which a kernel may take few limbs: r / 2^104, r uniform below 2^96.
+    pub(crate) fn random_short<R: Rng + ?Sized>(rng: &mut R) -> Scalar {
+        let mut bytes = [0; 16];
+        rng.fill_bytes(&mut bytes[..12]);
+        Scalar::from(u128::from_le_bytes(bytes)).montgomery_mul(power_of_two(256 - 104))
+    }
+
     /// Whether this is 0.
     pub fn is_zero(self) -> bool {
         self.0 == [0; 4]
     }
 
-    /// The number of bits of the canonical representative; 0 for 0.
-    pub(crate) fn bits(self) -> u32 {
-        let highest = self.0.iter().rposition(|&limb| limb != 0);
-        highest.map_or(0, |i| 64 * i as u32 + 64 - self.0[i].leading_zeros())
-    }
-
     /// self · 2^256 modulo ℓ: the form in which the portable row kernel takes its few factors.
     pub(crate) fn times_2_256(self) -> Scalar {
         self.montgomery_mul(R2)
+    }
+
+    /// self · 2^104 modulo ℓ: the form in which the AVX-512 row kernel takes short factors.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn times_2_104(self) -> Scalar {
+        self.montgomery_mul(R_104)
     }
 
     /// self · 2^260 modulo ℓ: the form in which the AVX-512 row kernel takes its few factors.
@@ -366,10 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn bit_lengths() {
-        assert_eq!(Scalar::ZERO.bits(), 0);
-        assert_eq!(Scalar::from(255_u64).bits(), 8);
-        assert_eq!(Scalar::from(1_u128 << 64).bits(), 65);
-        assert_eq!((-Scalar::ONE).bits(), 253);
+    fn short_factors_are_over_a_power_of_two() {
+        let power = (0..104).fold(Scalar::ONE, |x, _| x + x);
+        let mut rng = ChaCha20Rng::seed_from_u64(15);
+        for _ in 0..50 {
+            let short = Scalar::random_short(&mut rng) * power;
+            assert!(short.0[1] >> 32 == 0 && short.0[2..] == [0, 0]);
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use alphorn_exec::Avx2Fma;
+use alphorn_exec::{Avx2Fma, rounding_to_nearest};
 
 use super::doubles::{self, Doubles};
 use super::{Fe, LANES, LIMB_BITS, LIMBS, Line, MASK, Multiplier, Routine, Vector};
@@ -61,7 +61,7 @@ impl Vector for Avx2Doubles {
             routine.run()
         }
         // SAFETY: `self` holds a witness of these instruction sets.
-        unsafe { enter(routine) }
+        rounding_to_nearest(|| unsafe { enter(routine) })
     }
 
     #[inline(always)]
@@ -212,5 +212,27 @@ impl Multiplier for Avx2Doubles {
     #[inline(always)]
     fn take_multiple(self, limbs: [__m256i; LIMBS]) -> [__m256i; LIMBS] {
         doubles::take_multiple(self, limbs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Products, with_each_multiplier};
+
+    #[test]
+    fn products_equal_blst_on_a_thread_that_rounds_up() {
+        let round = |control: u32| {
+            // SAFETY: the control is the default one but for the rounding; what runs under it is the code
+            // under test.
+            unsafe {
+                core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack));
+            }
+        };
+        let thread = std::thread::spawn(move || {
+            round(0x5f80);
+            with_each_multiplier!(m => m.run(Products(m, 4)));
+            round(0x1f80);
+        });
+        thread.join().expect("products are right");
     }
 }

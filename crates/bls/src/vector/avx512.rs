@@ -4,7 +4,7 @@
 use core::arch::x86_64::*;
 use core::fmt;
 
-use alphorn_exec::{Avx512Dq, Avx512Ifma};
+use alphorn_exec::{Avx512Dq, Avx512Ifma, rounding_to_nearest};
 
 use super::doubles::{self, Doubles};
 use super::{
@@ -59,7 +59,7 @@ impl<W: Witness> Vector for Avx512<W> {
             routine.run()
         }
         // SAFETY: `self` holds a witness of these instruction sets.
-        unsafe { enter(routine) }
+        rounding_to_nearest(|| unsafe { enter(routine) })
     }
 
     #[inline(always)]

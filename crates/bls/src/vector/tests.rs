@@ -65,7 +65,7 @@ fn lanes<M: Multiplier>(fe: &Fe<M>) -> [[u64; LIMBS]; LANES] {
     fe.scatter().map(|line| line.0)
 }
 
-struct Products<M>(M, usize);
+pub(super) struct Products<M>(pub(super) M, pub(super) usize);
 
 impl<M: Multiplier> Routine for Products<M> {
     type Output = ();

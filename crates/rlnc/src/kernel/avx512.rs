@@ -6,9 +6,10 @@
 //! | value | bound |
 //! |---|---|
 //! | carried limb (a factor) | < 2^51 + 2^17 < 2^52 |
-//! | limb of a raw product | < 2^60.2 |
-//! | sum or biased difference of raw products | < 2^62.3 |
-//! | column of a linear combination | 10·64·2^52 < 2^61.4, and < 2^61.5 while it is reduced |
+//! | limb of a raw product | < 267·2^52 < 2^60.1 |
+//! | limb of a biased one: 608 p are added | between 608·(2^51 - 19) and 1142·2^51 < 2^61.2 |
+//! | biased product plus or minus another one | from 0 to 1676·2^51 < 2^61.8 |
+//! | column of a linear combination | 9·64·2^52 < 2^61.2, and < 2^61.3 while it is reduced |
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -58,8 +59,8 @@ impl Lanes for Avx512Ifma {
         // SAFETY: `self` is a witness of more than the instruction needs; the pointers come from a
         // reference, and a prefetch reads nothing.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(row.0.as_ptr().cast());
-            _mm_prefetch::<_MM_HINT_T0>(row.0[8..].as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(row.0[0].as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
         }
     }
 
@@ -80,7 +81,7 @@ pub(super) fn combine(_: Avx512Ifma, factors: &[&[Scalar]], rows: &[&Row], out: 
 /// Eight field elements, limb by limb.
 type Fe8 = [__m512i; 5];
 
-/// Eight sums: y-x, y+x and t carried, z raw. 2x and 2y follow from the first two.
+/// Eight sums: y-x, y+x and t carried, z a biased product. 2x and 2y follow from the first two.
 #[derive(Clone, Copy)]
 pub(super) struct Sum8 {
     y_minus_x: Fe8,
@@ -105,16 +106,13 @@ fn add(a: &Fe8, b: &Fe8) -> Fe8 {
     out
 }
 
-/// a - b + 2^10·p, for raw products: no limb of 2^10·p is below 2^60.9, so none gets negative.
+/// a - b for a biased product and one that is not: no limb gets negative.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn sub(a: &Fe8, b: &Fe8) -> Fe8 {
-    const BIAS_LOW: i64 = ((1 << 51) - 19) << 10;
-    const BIAS: i64 = ((1 << 51) - 1) << 10;
     let mut out = *a;
-    for (i, (limb, other)) in out.iter_mut().zip(b).enumerate() {
-        let bias = _mm512_set1_epi64(if i == 0 { BIAS_LOW } else { BIAS });
-        *limb = _mm512_sub_epi64(_mm512_add_epi64(*limb, bias), *other);
+    for (limb, other) in out.iter_mut().zip(b) {
+        *limb = _mm512_sub_epi64(*limb, *other);
     }
     out
 }
@@ -135,53 +133,57 @@ fn carry(a: &Fe8) -> Fe8 {
     ]
 }
 
-/// The raw product of carried values.
+/// What [`mul`] adds: nothing, or enough that no limb is below one of a product without it.
+const RAW: u64 = 0;
+const BIASED: u64 = 16;
+
+/// The product of carried values, with 38·BIAS·p added.
 ///
 /// Column k of the product is lo_k + 2·hi_(k-1), because the radix is 2^51 and the split is at bit 52.
-/// The columns from 5 up come first; x_k = column 5+k counts 19-fold in column k, and enters there as
-/// the start values x_k of lo_k and 9·x_k of hi_(k-1). x < 14·2^52, so a column is below 279·2^52.
+/// The columns from 5 up come first; x_k = column 5+k counts 19-fold in column k: halves hi_(k-1) are added
+/// to 9·x_k, all of it is doubled, and x_k and lo_k are added. But for the bias, x_k < (14 - 3k)·2^52, so no
+/// column is above 267·2^52.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn mul(a: &Fe8, b: &Fe8) -> Fe8 {
-    let zero = _mm512_setzero_si512();
-    let mut lo = [zero; 9];
-    let mut hi = [zero; 9];
-    for i in 0..5 {
-        for j in 0..5 {
-            if i + j >= 5 {
-                lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], a[i], b[j]);
-            }
-            if i + j >= 4 {
-                hi[i + j] = _mm512_madd52hi_epu64(hi[i + j], a[i], b[j]);
-            }
-        }
-    }
-    let mut start = [zero; 5];
+fn mul<const BIAS: u64>(a: &Fe8, b: &Fe8) -> Fe8 {
+    let mut column = [_mm512_setzero_si512(); 10];
     for k in 0..5 {
-        let x = _mm512_add_epi64(hi[4 + k], hi[4 + k]);
-        let x = if k < 4 {
-            _mm512_add_epi64(x, lo[5 + k])
-        } else {
-            x
-        };
-        lo[k] = x;
-        start[k] = _mm512_add_epi64(x, _mm512_slli_epi64::<3>(x));
+        let limb = (1 << 51) - if k == 0 { 19 } else { 1 };
+        column[5 + k] = _mm512_set1_epi64((BIAS * limb) as i64);
     }
     for i in 0..5 {
-        for j in 0..5 {
-            if i + j < 5 {
-                lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], a[i], b[j]);
-            }
-            if i + j < 4 {
-                start[i + j + 1] = _mm512_madd52hi_epu64(start[i + j + 1], a[i], b[j]);
-            }
+        for j in 4 - i..5 {
+            column[i + j + 1] = _mm512_madd52hi_epu64(column[i + j + 1], a[i], b[j]);
         }
     }
-    let mut out = [zero; 5];
-    for k in 0..5 {
-        out[k] = _mm512_add_epi64(lo[k], _mm512_add_epi64(start[k], start[k]));
+    for x in &mut column[5..] {
+        *x = _mm512_add_epi64(*x, *x);
     }
-    out
+    for i in 1..5 {
+        for j in 5 - i..5 {
+            column[i + j] = _mm512_madd52lo_epu64(column[i + j], a[i], b[j]);
+        }
+    }
+    for k in 0..5 {
+        let x = column[5 + k];
+        column[k] = _mm512_add_epi64(x, _mm512_slli_epi64::<3>(x));
+    }
+    for i in 0..4 {
+        for j in 0..4 - i {
+            column[i + j + 1] = _mm512_madd52hi_epu64(column[i + j + 1], a[i], b[j]);
+        }
+    }
+    for k in 0..5 {
+        let twice = _mm512_add_epi64(column[k], column[k]);
+        column[k] = _mm512_add_epi64(twice, column[5 + k]);
+    }
+    for i in 0..5 {
+        for j in 0..5 - i {
+            column[i + j] = _mm512_madd52lo_epu64(column[i + j], a[i], b[j]);
+        }
+    }
+    let [c0, c1, c2, c3, c4, ..] = column;
+    [c0, c1, c2, c3, c4]
 }
 
 impl Sum8 {
@@ -192,6 +194,7 @@ impl Sum8 {
         Sum8 {
             y_minus_x: one,
             y_plus_x: one,
+            // Needs no bias: what is subtracted from it is a product with 0.
             z: one,
             t: zero,
         }
@@ -201,18 +204,17 @@ impl Sum8 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn add(&mut self, row: &NielsRows) {
-        let a = mul(&self.y_minus_x, &row.y_minus_x);
-        let b = mul(&self.y_plus_x, &row.y_plus_x);
-        let c = mul(&self.t, &row.xy2d);
-        let d = add(&self.z, &self.z);
+        let a = mul::<RAW>(&self.y_minus_x, &row.minus);
+        let b = mul::<BIASED>(&self.y_plus_x, &row.plus);
+        let c = mul::<RAW>(&self.t, &row.dxy);
         let e = carry(&sub(&b, &a));
         let h = carry(&add(&b, &a));
-        let f = carry(&sub(&d, &c));
-        let g = carry(&add(&d, &c));
-        let x = mul(&e, &f);
-        let y = mul(&g, &h);
-        self.z = mul(&f, &g);
-        self.t = carry(&mul(&e, &h));
+        let f = carry(&sub(&self.z, &c));
+        let g = carry(&add(&self.z, &c));
+        let x = mul::<RAW>(&e, &f);
+        let y = mul::<BIASED>(&g, &h);
+        self.z = mul::<BIASED>(&f, &g);
+        self.t = carry(&mul::<RAW>(&e, &h));
         self.y_minus_x = carry(&sub(&y, &x));
         self.y_plus_x = carry(&add(&y, &x));
     }
@@ -221,8 +223,9 @@ impl Sum8 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn points(&self) -> [Point; LANES] {
+        let z = carry(&self.z);
         let [minus, plus, z, t] =
-            [&self.y_minus_x, &self.y_plus_x, &self.z, &self.t].map(|value| elements(value));
+            [&self.y_minus_x, &self.y_plus_x, &z, &self.t].map(|value| elements(value));
         std::array::from_fn(|lane| lanes::point(minus[lane], plus[lane], z[lane], t[lane]))
     }
 }
@@ -245,16 +248,16 @@ fn store(vector: __m512i) -> [u64; LANES] {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn load(words: &[u64; LANES]) -> __m512i {
+fn load(words: &[u64; 8]) -> __m512i {
     // SAFETY: `words` is 64 readable bytes; the load needs no alignment.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
 /// The rows that eight digits select, signs applied.
 struct NielsRows {
-    y_plus_x: Fe8,
-    y_minus_x: Fe8,
-    xy2d: Fe8,
+    plus: Fe8,
+    minus: Fe8,
+    dxy: Fe8,
 }
 
 impl NielsRows {
@@ -262,63 +265,49 @@ impl NielsRows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn select(rows: &[&TableRow; LANES], digits: &[i8; LANES]) -> NielsRows {
-        let low = rows.map(|row| load(row.0.first_chunk().expect("sixteen words")));
-        let high = rows.map(|row| load(row.0.last_chunk().expect("sixteen words")));
-        let low = transpose(&low);
-        let high = transpose(&high);
+        let lines: [[&[u64; 8]; 2]; LANES] =
+            std::array::from_fn(|lane| rows[lane].lines(digits[lane] < 0));
+        let [p0, p1, p2, p3] = transpose(&lines.map(|[line, _]| line), 0);
+        let [p4, t0, t1, t2] = transpose(&lines.map(|[line, _]| line), 4);
+        let [m0, m1, m2, m3] = transpose(&lines.map(|[_, line]| line), 0);
+        let [m4, u0, u1, u2] = transpose(&lines.map(|[_, line]| line), 4);
         let negative = (0..LANES).fold(0, |mask, lane| mask | u8::from(digits[lane] < 0) << lane);
-        let plus = [low[0], low[1], low[2], low[3], low[4]];
-        let minus = [low[5], low[6], low[7], high[0], high[1]];
-        let mut rows = NielsRows {
-            y_plus_x: plus,
-            y_minus_x: minus,
-            xy2d: [high[2], high[3], high[4], high[5], high[6]],
-        };
-        for i in 0..5 {
-            rows.y_plus_x[i] = _mm512_mask_blend_epi64(negative, plus[i], minus[i]);
-            rows.y_minus_x[i] = _mm512_mask_blend_epi64(negative, minus[i], plus[i]);
+        let mut dxy = [t0, t1, t2, u0, u1];
+        for (i, (limb, other)) in dxy.iter_mut().zip([u0, u1, u2, t0, t1]).enumerate() {
             // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
-            let twice_p = _mm512_set1_epi64(if i == 0 {
-                (1 << 52) - 38
-            } else {
-                (1 << 52) - 2
-            });
-            let t = rows.xy2d[i];
-            rows.xy2d[i] = _mm512_mask_sub_epi64(t, negative, twice_p, t);
+            let twice_p = _mm512_set1_epi64((1 << 52) - if i == 0 { 38 } else { 2 });
+            *limb = _mm512_mask_sub_epi64(*limb, negative, twice_p, other);
         }
-        rows
+        NielsRows {
+            plus: [p0, p1, p2, p3, p4],
+            minus: [m0, m1, m2, m3, m4],
+            dxy,
+        }
     }
 }
 
-/// Word w of vector v becomes word v of vector w.
+/// Words `first` to `first + 3` of eight lines: word w of line v becomes word v of vector w.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn transpose(v: &[__m512i; 8]) -> [__m512i; 8] {
-    let pair = |i: usize| {
-        let (a, b) = (v[2 * i], v[2 * i + 1]);
-        (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
+fn transpose(lines: &[&[u64; 8]; LANES], first: usize) -> [__m512i; 4] {
+    let four = |line: usize| {
+        let words: &[u64; 4] = lines[line][first..].first_chunk().expect("eight words");
+        // SAFETY: `words` is 32 readable bytes; the load needs no alignment.
+        unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
     };
-    // Even and odd words of two vectors each: (e0 e2 e4 e6) as 128-bit pairs.
-    let [(e0, o0), (e1, o1), (e2, o2), (e3, o3)] = [pair(0), pair(1), pair(2), pair(3)];
-    let quad = |a: __m512i, b: __m512i, c: __m512i, d: __m512i| {
-        let (ab_low, ab_high) = (
-            _mm512_shuffle_i64x2::<0x88>(a, b),
-            _mm512_shuffle_i64x2::<0xdd>(a, b),
-        );
-        let (cd_low, cd_high) = (
-            _mm512_shuffle_i64x2::<0x88>(c, d),
-            _mm512_shuffle_i64x2::<0xdd>(c, d),
-        );
-        [
-            _mm512_shuffle_i64x2::<0x88>(ab_low, cd_low),
-            _mm512_shuffle_i64x2::<0x88>(ab_high, cd_high),
-            _mm512_shuffle_i64x2::<0xdd>(ab_low, cd_low),
-            _mm512_shuffle_i64x2::<0xdd>(ab_high, cd_high),
-        ]
+    let two = |low: usize, high: usize| {
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(low)), four(high))
     };
-    let [w0, w2, w4, w6] = quad(e0, e1, e2, e3);
-    let [w1, w3, w5, w7] = quad(o0, o1, o2, o3);
-    [w0, w1, w2, w3, w4, w5, w6, w7]
+    let (a, b, c, d) = (two(0, 2), two(1, 3), two(4, 6), two(5, 7));
+    // Words 0 and 2, or 1 and 3, of lines 0 to 3, and of lines 4 to 7, in pairs of lines.
+    let [ab_even, ab_odd] = [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)];
+    let [cd_even, cd_odd] = [_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d)];
+    [
+        _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
+        _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
+        _mm512_shuffle_i64x2::<0xdd>(ab_even, cd_even),
+        _mm512_shuffle_i64x2::<0xdd>(ab_odd, cd_odd),
+    ]
 }
 
 /// ℓ in limbs of 52 bits; limb 3 is zero.
@@ -334,31 +323,59 @@ const ORDER_NEG_INVERSE52: i64 = 0x0005_1da3_1254_7e1b;
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
-    let raise = |factor: &Scalar| {
+    let limbs = |factor: Scalar| {
         let mut block = Block::ZERO;
-        block.set(0, factor.times_2_260().0);
+        block.set(0, factor.0);
         block.limbs.map(|limb| limb[0])
     };
-    let raised: Vec<Vec<[u64; 5]>> = factors
+    let short = |factor: &Scalar| {
+        let limbs = limbs(factor.times_2_104());
+        (limbs[1] < 1 << (96 - 52) && limbs[2..] == [0; 3]).then_some(limbs)
+    };
+    let full = |factor: &Scalar| limbs(factor.times_2_260());
+    let short: Option<Vec<Vec<_>>> = factors
         .iter()
-        .map(|list| list.iter().map(raise).collect())
+        .map(|list| list.iter().map(short).collect())
         .collect();
+    match short {
+        Some(short) => sums::<2>(&short, rows, out),
+        None => {
+            let full: Vec<Vec<_>> = factors
+                .iter()
+                .map(|list| list.iter().map(full).collect())
+                .collect();
+            sums::<5>(&full, rows, out);
+        }
+    }
+}
+
+/// The sums with factors of `LIMBS` limbs, divided by 2^(52·LIMBS).
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn sums<const LIMBS: usize>(factors: &[Vec<[u64; 5]>], rows: &[&Row], out: &mut [Row]) {
+    let zero = _mm512_setzero_si512();
     let blocks = out.first().map_or(0, |row| row.blocks.len());
     for block in 0..blocks {
-        for (factors, out) in raised.iter().zip(&mut *out) {
-            let mut columns = [_mm512_setzero_si512(); 10];
+        for (factors, out) in factors.iter().zip(&mut *out) {
+            // Apart, so that no addition waits for the one before.
+            let (mut lo, mut hi) = ([zero; 9], [zero; 9]);
             for (factor, row) in factors.iter().zip(rows) {
                 let limbs = &row.blocks[block].limbs;
                 for i in 0..5 {
                     let x = load(&limbs[i]);
-                    for j in 0..5 {
+                    for j in 0..LIMBS {
                         let a = _mm512_set1_epi64(factor[j] as i64);
-                        columns[i + j] = _mm512_madd52lo_epu64(columns[i + j], x, a);
-                        columns[i + j + 1] = _mm512_madd52hi_epu64(columns[i + j + 1], x, a);
+                        lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], x, a);
+                        hi[i + j] = _mm512_madd52hi_epu64(hi[i + j], x, a);
                     }
                 }
             }
-            let reduced = reduce(columns);
+            let mut columns = [zero; 10];
+            columns[..9].copy_from_slice(&lo);
+            for (column, hi) in columns[1..].iter_mut().zip(hi) {
+                *column = _mm512_add_epi64(*column, hi);
+            }
+            let reduced = reduce::<LIMBS>(columns);
             for (limb, value) in out.blocks[block].limbs.iter_mut().zip(reduced) {
                 *limb = store(value);
             }
@@ -366,17 +383,18 @@ fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     }
 }
 
-/// columns / 2^260 modulo ℓ, canonical.
+/// columns / 2^(52·LIMBS) modulo ℓ, canonical.
 ///
-/// The value is below 64·ℓ², so the quotient is below 64·ℓ²/2^260 + ℓ < 1.3ℓ: one subtraction.
+/// The value is below 64·ℓ², so the quotient is below 64·ℓ²/2^260 + ℓ < 1.3ℓ: one subtraction. With two limbs
+/// the factors are below 2^96, the quotient below 64·2^96·ℓ/2^104 + ℓ = 1.25ℓ.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn reduce(mut c: [__m512i; 10]) -> [__m512i; 5] {
+fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
     let zero = _mm512_setzero_si512();
     let mask = _mm512_set1_epi64((1 << 52) - 1);
     let order = ORDER52.map(|limb| _mm512_set1_epi64(limb));
     let inverse = _mm512_set1_epi64(ORDER_NEG_INVERSE52);
-    for i in 0..5 {
+    for i in 0..LIMBS {
         let q = _mm512_madd52lo_epu64(zero, c[i], inverse);
         for j in [0, 1, 2, 4] {
             c[i + j] = _mm512_madd52lo_epu64(c[i + j], q, order[j]);
@@ -385,7 +403,7 @@ fn reduce(mut c: [__m512i; 10]) -> [__m512i; 5] {
         // The low 52 bits of this column are zero now.
         c[i + 1] = _mm512_add_epi64(c[i + 1], _mm512_srli_epi64::<52>(c[i]));
     }
-    let mut value = [c[5], c[6], c[7], c[8], c[9]];
+    let mut value: [__m512i; 5] = std::array::from_fn(|k| c[LIMBS + k]);
     for i in 0..4 {
         value[i + 1] = _mm512_add_epi64(value[i + 1], _mm512_srli_epi64::<52>(value[i]));
         value[i] = _mm512_and_si512(value[i], mask);
@@ -415,17 +433,18 @@ mod tests {
 
     /// The operations on lanes that all hold the same values.
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn operations(a: [u64; 5], b: [u64; 5]) -> [[Fe; LANES]; 3] {
+    fn operations(a: [u64; 5], b: [u64; 5]) -> [[Fe; LANES]; 4] {
         let (a, b) = (splat(a), splat(b));
-        let product = mul(&a, &b);
-        let difference = carry(&sub(&product, &mul(&b, &b)));
-        let sum = carry(&add(&product, &add(&product, &product)));
-        [elements(&product), elements(&difference), elements(&sum)]
+        let (product, biased) = (mul::<RAW>(&a, &b), mul::<BIASED>(&a, &b));
+        let difference = carry(&sub(&biased, &mul::<RAW>(&b, &b)));
+        let sum = carry(&add(&biased, &product));
+        [product, biased, difference, sum].map(|value| elements(&value))
     }
 
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn reduced(columns: [u64; 10]) -> [[u64; LANES]; 5] {
-        reduce(columns.map(|column| _mm512_set1_epi64(column as i64))).map(|limb| store(limb))
+    fn reduced<const LIMBS: usize>(columns: [u64; 10]) -> [[u64; LANES]; 5] {
+        let columns = columns.map(|column| _mm512_set1_epi64(column as i64));
+        reduce::<LIMBS>(columns).map(|limb| store(limb))
     }
 
     /// Trap 20: all limbs at the greatest value that a factor may have.
@@ -439,22 +458,27 @@ mod tests {
         for a in [top, uneven, [0; 5], [1, 0, 0, 0, 0]] {
             for b in [top, uneven, [0; 5], [(1 << 51) - 20, 0, 0, 0, 7]] {
                 // SAFETY: `detected` found the instructions.
-                let [product, difference, sum] = unsafe { operations(a, b) };
+                let [product, biased, difference, sum] = unsafe { operations(a, b) };
                 let expected = Fe(a).mul(Fe(b));
                 let less = expected.sub(Fe(b).square());
                 for lane in 0..LANES {
-                    assert!(product[lane].0.iter().all(|&limb| limb < 1 << 61));
+                    assert!(product[lane].0.iter().all(|&limb| limb <= 267 << 52));
                     assert!(product[lane].carried().vartime_eq(expected));
+                    let least = 608 * ((1 << 51) - 19);
+                    let within = |limb: &u64| (least..=1142 << 51).contains(limb);
+                    assert!(biased[lane].0.iter().all(within) && least > 267 << 52);
+                    assert!(biased[lane].carried().vartime_eq(expected));
                     assert!(difference[lane].0.iter().all(|&limb| limb < 1 << 52));
                     assert!(difference[lane].vartime_eq(less));
                     assert!(sum[lane].0.iter().all(|&limb| limb < 1 << 52));
-                    assert!(sum[lane].vartime_eq(expected.add(expected).add(expected)));
+                    assert!(sum[lane].vartime_eq(expected.add(expected)));
                 }
             }
         }
     }
 
-    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get.
+    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get, by ℓ-1 and by
+    /// the greatest factor of two limbs.
     #[test]
     fn trap_20_reduction_at_the_column_bounds() {
         if !detected(InstructionSet::Avx512Ifma) {
@@ -462,26 +486,35 @@ mod tests {
         }
         let mut limbs = ORDER52.map(|limb| limb as u64);
         limbs[0] -= 1;
-        let mut columns = [0_u64; 10];
-        for i in 0..5 {
-            for j in 0..5 {
-                let product = u128::from(limbs[i]) * u128::from(limbs[j]);
-                columns[i + j] += 64 * (product as u64 & ((1 << 52) - 1));
-                columns[i + j + 1] += 64 * ((product >> 52) as u64);
+        let columns = |factor: [u64; 5]| {
+            let mut columns = [0_u64; 10];
+            for i in 0..5 {
+                for j in 0..5 {
+                    let product = u128::from(limbs[i]) * u128::from(factor[j]);
+                    columns[i + j] += 64 * (product as u64 & ((1 << 52) - 1));
+                    columns[i + j + 1] += 64 * ((product >> 52) as u64);
+                }
             }
-        }
+            columns
+        };
+        let short = [(1 << 52) - 1, (1 << 44) - 1, 0, 0, 0];
         // SAFETY: `detected` found the instructions.
-        let found = unsafe { reduced(columns) };
-        // (-1)·(-1)·64 / 2^260.
-        let power = (0..260).fold(Scalar::ONE, |x, _| x + x);
-        let expected = Scalar::from(64_u64) * power.vartime_invert();
-        let mut block = Block::ZERO;
-        block.set(0, expected.0);
-        for lane in 0..LANES {
-            assert_eq!(
-                found.map(|limb| limb[lane]),
-                block.limbs.map(|limb| limb[0])
-            );
+        let found = unsafe { [reduced::<5>(columns(limbs)), reduced::<2>(columns(short))] };
+        // (-1)·(-1)·64 / 2^260 and (-1)·(2^96-1)·64 / 2^104.
+        let over = |bits| {
+            let power = (0..bits).fold(Scalar::ONE, |x, _| x + x);
+            Scalar::from(64_u64) * power.vartime_invert()
+        };
+        let expected = [over(260), -(over(104) * Scalar::from((1_u128 << 96) - 1))];
+        for (found, expected) in found.into_iter().zip(expected) {
+            let mut block = Block::ZERO;
+            block.set(0, expected.0);
+            for lane in 0..LANES {
+                assert_eq!(
+                    found.map(|limb| limb[lane]),
+                    block.limbs.map(|limb| limb[0])
+                );
+            }
         }
     }
 }

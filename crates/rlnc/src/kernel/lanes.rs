@@ -34,43 +34,39 @@ pub(super) fn accumulate<L: Lanes>(
 ) {
     /// Generators ahead of the current one whose rows are fetched into the cache.
     const AHEAD: usize = 2;
-    /// Vectors that fetch rows: a few touch most of a generator's table for all others.
-    const FETCHING: usize = 3;
+    /// Vectors that are summed at once: the sums of more would not stay in the first-level cache.
+    const TOGETHER: usize = 4;
     let groups = table.window.groups();
     let rows_per_point = table.window.rows_per_point();
     let identity = table.identity();
-    let scalars = vectors.iter().map(Digits::len).max().unwrap_or(0);
-    let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
-    for j in 0..scalars {
-        let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
-        let later = table
-            .rows
-            .get((j + AHEAD) * rows_per_point..)
-            .unwrap_or_default();
-        for (t, (vector, sums8)) in vectors
-            .iter()
-            .zip(sums8.chunks_exact_mut(groups))
-            .enumerate()
-        {
-            if j >= vector.len() {
-                continue;
-            }
-            for (group, sum) in sums8.iter_mut().enumerate() {
-                if t < FETCHING
-                    && let Some(digits) = vector.digits.get((j + AHEAD) * groups + group)
-                {
-                    fetch(lanes, later, digits);
+    for (vectors, sums) in vectors.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
+        let scalars = vectors.iter().map(Digits::len).max().unwrap_or(0);
+        let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
+        for j in 0..scalars {
+            let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
+            let later = table
+                .rows
+                .get((j + AHEAD) * rows_per_point..)
+                .unwrap_or_default();
+            for (vector, sums8) in vectors.iter().zip(sums8.chunks_exact_mut(groups)) {
+                if j >= vector.len() {
+                    continue;
                 }
-                let digits = &vector.digits[j * groups + group];
-                if *digits != [0; LANES] {
-                    lanes.add(sum, &select(rows, identity, digits), digits);
+                for (group, sum) in sums8.iter_mut().enumerate() {
+                    if let Some(digits) = vector.digits.get((j + AHEAD) * groups + group) {
+                        fetch(lanes, later, digits);
+                    }
+                    let digits = &vector.digits[j * groups + group];
+                    if *digits != [0; LANES] {
+                        lanes.add(sum, &select(rows, identity, digits), digits);
+                    }
                 }
             }
         }
-    }
-    for (sums8, sums) in sums8.chunks_exact(groups).zip(sums) {
-        for (sum, points) in sums8.iter().zip(sums.chunks_exact_mut(LANES)) {
-            points.copy_from_slice(&lanes.points(sum));
+        for (sums8, sums) in sums8.chunks_exact(groups).zip(sums) {
+            for (sum, points) in sums8.iter().zip(sums.chunks_exact_mut(LANES)) {
+                points.copy_from_slice(&lanes.points(sum));
+            }
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The oracle: both kernels in plain Rust with 64-bit limbs.
 
-use crate::field::Fe;
 use crate::kernel::table::{Digits, Table, TableRow};
-use crate::point::{Niels, Point};
+use crate::point::Point;
 use crate::row::{LANES, Row};
 use crate::scalar::{Scalar, montgomery_reduce, multiply_add};
 
@@ -25,10 +24,10 @@ pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Poin
             let digits = vector.digits[j * groups..(j + 1) * groups].as_flattened();
             for (&digit, sum) in digits.iter().zip(sums) {
                 if digit > 0 {
-                    *sum = sum.add_niels(&niels(&rows[digit as usize - 1]));
+                    *sum = sum.add_niels(&rows[digit as usize - 1].niels());
                 } else if digit < 0 {
                     let row = &rows[usize::from(digit.unsigned_abs()) - 1];
-                    *sum = sum.add_niels(&niels(row).neg());
+                    *sum = sum.add_niels(&row.niels().neg());
                 }
             }
         }
@@ -41,19 +40,9 @@ pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Poin
 #[inline(always)]
 fn touch(rows: &[TableRow], digits: &[i8]) -> u64 {
     digits.iter().fold(0, |touched, digit| {
-        let row = &rows[usize::from(digit.unsigned_abs()).saturating_sub(1)].0;
-        touched ^ row[0] ^ row[8]
+        let lines = &rows[usize::from(digit.unsigned_abs()).saturating_sub(1)].0;
+        touched ^ lines[0][0] ^ lines[1][0]
     })
-}
-
-#[inline(always)]
-fn niels(row: &TableRow) -> Niels {
-    let w = &row.0;
-    Niels {
-        y_plus_x: Fe([w[0], w[1], w[2], w[3], w[4]]),
-        y_minus_x: Fe([w[5], w[6], w[7], w[8], w[9]]),
-        xy2d: Fe([w[10], w[11], w[12], w[13], w[14]]),
-    }
 }
 
 /// See [`super::Backend::combine_into`].

@@ -4,6 +4,7 @@
 //! (the last digit is not negative). Windows are numbered i = groups·lane + group, so that the eight
 //! lanes of one group are eight windows *of the same scalar*: all their rows lie in one small table.
 
+use crate::field::Fe;
 use crate::point::{Niels, Point};
 use crate::row::{LANES, Row};
 use crate::scalar::Scalar;
@@ -13,7 +14,7 @@ use crate::scalar::Scalar;
 pub(crate) enum Window {
     /// 8 rows of a point: for the few points of one broadcast.
     Bits4,
-    /// 32 rows of a point: for more than 1,024 generators.
+    /// 32 rows of a point: for more than 2,048 generators.
     Bits6,
     /// 128 rows of a point: 16 KiB, which stay in the first-level cache.
     Bits8,
@@ -63,18 +64,45 @@ impl Window {
     }
 }
 
-/// One affine point as the kernels load it: y+x, y-x, 2dxy in five limbs each, and one unused word.
+/// One affine point as the kernels load it, in two lines of the cache: (y+x)/2 and the lower three limbs
+/// of dxy, (y-x)/2 and the upper two. A kernel that adds its negative takes the lines the other way round.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
-pub(crate) struct TableRow(pub(crate) [u64; 16]);
+pub(crate) struct TableRow(pub(crate) [[u64; 8]; 2]);
 
 impl TableRow {
     fn new(niels: &Niels) -> TableRow {
-        let mut words = [0; 16];
-        words[..5].copy_from_slice(&niels.y_plus_x.0);
-        words[5..10].copy_from_slice(&niels.y_minus_x.0);
-        words[10..15].copy_from_slice(&niels.xy2d.0);
-        TableRow(words)
+        let ([p0, p1, p2, p3, p4], [m0, m1, m2, m3, m4]) = (niels.plus.0, niels.minus.0);
+        let [t0, t1, t2, t3, t4] = niels.dxy.0;
+        TableRow([
+            [p0, p1, p2, p3, p4, t0, t1, t2],
+            [m0, m1, m2, m3, m4, t3, t4, 0],
+        ])
+    }
+
+    #[inline(always)]
+    pub(crate) fn niels(&self) -> Niels {
+        let [
+            [p0, p1, p2, p3, p4, t0, t1, t2],
+            [m0, m1, m2, m3, m4, t3, t4, _],
+        ] = self.0;
+        Niels {
+            plus: Fe([p0, p1, p2, p3, p4]),
+            minus: Fe([m0, m1, m2, m3, m4]),
+            dxy: Fe([t0, t1, t2, t3, t4]),
+        }
+    }
+
+    /// The lines of the row, or of its negative but for the sign of dxy.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn lines(&self, negative: bool) -> [&[u64; 8]; 2] {
+        let [first, second] = &self.0;
+        if negative {
+            [second, first]
+        } else {
+            [first, second]
+        }
     }
 }
 
@@ -134,11 +162,12 @@ pub(crate) struct Digits {
 
 impl Digits {
     pub(crate) fn new(window: Window, row: &Row) -> Digits {
-        let offset = window.offset();
-        let mut digits = vec![[0; LANES]; row.len() * window.groups()];
-        for (scalar, out) in row.iter().zip(digits.chunks_exact_mut(window.groups())) {
-            recode(window, &offset, scalar, out);
-        }
+        // Each a constant where it is inlined: otherwise every digit costs divisions.
+        let digits = match window {
+            Window::Bits4 => recode_all(Window::Bits4, row),
+            Window::Bits6 => recode_all(Window::Bits6, row),
+            Window::Bits8 => recode_all(Window::Bits8, row),
+        };
         Digits { window, digits }
     }
 
@@ -146,6 +175,16 @@ impl Digits {
     pub(crate) fn len(&self) -> usize {
         self.digits.len() / self.window.groups()
     }
+}
+
+#[inline(always)]
+fn recode_all(window: Window, row: &Row) -> Vec<[i8; LANES]> {
+    let offset = window.offset();
+    let mut digits = vec![[0; LANES]; row.len() * window.groups()];
+    for (scalar, out) in row.iter().zip(digits.chunks_exact_mut(window.groups())) {
+        recode(window, &offset, scalar, out);
+    }
+    digits
 }
 
 #[inline(always)]

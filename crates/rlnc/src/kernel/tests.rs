@@ -147,6 +147,7 @@ fn trap_20_combinations_at_the_limb_bounds() {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let top = -Scalar::ONE;
     let largest = Row::from_scalars(&[top; 17]);
+    let over_2_104 = (0..104).fold(Scalar::ONE, |x, _| x + x).vartime_invert();
     for backend in kernels() {
         for count in [1, 2, 10, 63, ROWS_MAX] {
             // (-1)·(-1) summed `count` times is `count`.
@@ -155,6 +156,18 @@ fn trap_20_combinations_at_the_limb_bounds() {
                 sum.iter().all(|x| x == Scalar::from(count as u64)),
                 "{backend} {count}"
             );
+        }
+        // The greatest of the short factors, alone and with one that is not short.
+        let short = Scalar::from((1_u128 << 96) - 1) * over_2_104;
+        for count in [1, 2, 10, 63, ROWS_MAX] {
+            let mut factors = vec![short; count];
+            let rows = vec![&largest; count];
+            let expected = -(Scalar::from(count as u64) * short);
+            let sum = backend.combine(&factors, &rows);
+            assert!(sum.iter().all(|x| x == expected), "{backend} {count}");
+            factors[count - 1] = over_2_104 + short;
+            let sum = backend.combine(&factors, &rows);
+            assert!(sum.iter().all(|x| x == expected - over_2_104), "{backend}");
         }
         // Limbs that are all ones, in rows and in factors.
         let edges = edge_scalars();
@@ -195,11 +208,17 @@ fn combinations_agree_with_the_oracle() {
         (10, 380, 10),
         (64, 1000, 2),
         (5, 30, 64),
+        (10, 380, 1),
     ] {
         let rows: Vec<Row> = (0..count).map(|_| random_row(len, &mut rng)).collect();
         let rows: Vec<&Row> = rows.iter().collect();
+        // A relay's factors, of few limbs where there is one result.
+        let factor: fn(&mut ChaCha20Rng) -> Scalar = match outputs {
+            1 => Scalar::random_short,
+            _ => Scalar::random,
+        };
         let factors: Vec<Vec<Scalar>> = (0..outputs)
-            .map(|_| (0..count).map(|_| Scalar::random(&mut rng)).collect())
+            .map(|_| (0..count).map(|_| factor(&mut rng)).collect())
             .collect();
         let factors: Vec<&[Scalar]> = factors.iter().map(Vec::as_slice).collect();
         let mut oracle = vec![Row::zero(len); outputs];

@@ -11,7 +11,7 @@
 //! | product of two limbs | < 2^101 + 2^65: [`halves`] takes 2^102 |
 //! | low half, high half | ≤ 2^50, < 2^50 + 2^15 |
 //! | limb of a raw product | < 172·(2^50 + 2^15) < 2^57.5 |
-//! | sum or difference of raw products, one of them doubled | < 2^59.1 |
+//! | sum or difference of raw products | < 2^58.5 |
 //! | limb that is carried | < 2^60 |
 //! | column of a linear combination | ≤ 64·9·2^50 < 2^59.2, and < 2^59.3 while it is reduced |
 #![allow(unsafe_code)]
@@ -76,8 +76,8 @@ impl Lanes for Avx2Fma {
         // SAFETY: `self` is a witness of more than the instruction needs; the pointers come from a
         // reference, and a prefetch reads nothing.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(row.0.as_ptr().cast());
-            _mm_prefetch::<_MM_HINT_T0>(row.0[8..].as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(row.0[0].as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
         }
     }
 
@@ -286,14 +286,13 @@ impl Sum4 {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn add(&mut self, row: &NielsRows) {
-        let a = mul(&self.y_minus_x, &row.y_minus_x);
-        let b = mul(&self.y_plus_x, &row.y_plus_x);
-        let c = mul(&self.t, &row.xy2d);
-        let d = add(&self.z, &self.z);
+        let a = mul(&self.y_minus_x, &row.minus);
+        let b = mul(&self.y_plus_x, &row.plus);
+        let c = mul(&self.t, &row.dxy);
         let e = carry::<0>(&sub(&b, &a));
         let h = carry::<2>(&add(&b, &a));
-        let f = carry::<1>(&sub(&d, &c));
-        let g = carry::<3>(&add(&d, &c));
+        let f = carry::<0>(&sub(&self.z, &c));
+        let g = carry::<2>(&add(&self.z, &c));
         let x = mul(&e, &f);
         let y = mul(&g, &h);
         self.z = mul(&f, &g);
@@ -342,9 +341,9 @@ fn store(out: &mut [u64; WIDTH], words: __m256i) {
 
 /// Four rows of a table, signs applied.
 struct NielsRows {
-    y_plus_x: Factor,
-    y_minus_x: Factor,
-    xy2d: Factor,
+    plus: Factor,
+    minus: Factor,
+    dxy: Factor,
 }
 
 impl NielsRows {
@@ -352,37 +351,35 @@ impl NielsRows {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn select(rows: &[&TableRow; WIDTH], digits: &[i8; WIDTH]) -> NielsRows {
+        let lines: [[&[u64; 8]; 2]; WIDTH] =
+            std::array::from_fn(|lane| rows[lane].lines(digits[lane] < 0));
+        let [p0, p1, p2, p3] = transpose(&lines.map(|[line, _]| line), 0);
+        let [p4, t0, t1, t2] = transpose(&lines.map(|[line, _]| line), 4);
+        let [m0, m1, m2, m3] = transpose(&lines.map(|[_, line]| line), 0);
+        let [m4, u0, u1, u2] = transpose(&lines.map(|[_, line]| line), 4);
         // The sign of each word is that of the digit.
         let digits = _mm_cvtsi32_si128(i32::from_le_bytes(digits.map(|digit| digit as u8)));
         let negative = _mm256_castsi256_pd(_mm256_cvtepi8_epi64(digits));
-        let w0 = transpose(rows, 0);
-        let w4 = transpose(rows, 4);
-        let w8 = transpose(rows, 8);
-        let w12 = transpose(rows, 12);
-        let factor = |words: [__m256i; 5]| words.map(|word| double(word, 0));
-        let plus = factor([w0[0], w0[1], w0[2], w0[3], w4[0]]);
-        let minus = factor([w4[1], w4[2], w4[3], w8[0], w8[1]]);
-        let xy2d = factor([w8[2], w8[3], w12[0], w12[1], w12[2]]);
         let sign = _mm256_and_pd(negative, _mm256_set1_pd(-0.0));
-        let mut out = NielsRows {
-            y_plus_x: plus,
-            y_minus_x: minus,
-            xy2d: xy2d.map(|limb| _mm256_xor_pd(limb, sign)),
-        };
-        for i in 0..5 {
-            out.y_plus_x[i] = _mm256_blendv_pd(plus[i], minus[i], negative);
-            out.y_minus_x[i] = _mm256_blendv_pd(minus[i], plus[i], negative);
+        let factor = |words: [__m256i; 5]| words.map(|word| double(word, 0));
+        let (mut dxy, other) = (factor([t0, t1, t2, u0, u1]), factor([u0, u1, u2, t0, t1]));
+        for (limb, other) in dxy.iter_mut().zip(other) {
+            *limb = _mm256_xor_pd(_mm256_blendv_pd(*limb, other, negative), sign);
         }
-        out
+        NielsRows {
+            plus: factor([p0, p1, p2, p3, p4]),
+            minus: factor([m0, m1, m2, m3, m4]),
+            dxy,
+        }
     }
 }
 
-/// Words `first` to `first + 3` of four rows: word w of row v becomes word v of register w.
+/// Words `first` to `first + 3` of four lines: word w of line v becomes word v of register w.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn transpose(rows: &[&TableRow; WIDTH], first: usize) -> [__m256i; 4] {
-    let pair = |row: usize, word: usize| {
-        let words: &[u64; 2] = rows[row].0[word..].first_chunk().expect("sixteen words");
+fn transpose(lines: &[&[u64; 8]; WIDTH], first: usize) -> [__m256i; 4] {
+    let pair = |line: usize, word: usize| {
+        let words: &[u64; 2] = lines[line][word..].first_chunk().expect("eight words");
         // SAFETY: `words` is 16 readable bytes; the load needs no alignment.
         unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
     };
@@ -484,17 +481,14 @@ mod tests {
 
     /// Both orders of product, and the sums and differences of two products that an addition has.
     #[target_feature(enable = "avx2,fma")]
-    fn operations(a: &[[i64; 5]; WIDTH], b: &[[i64; 5]; WIDTH]) -> [[[i64; 5]; WIDTH]; 6] {
+    fn operations(a: &[[i64; 5]; WIDTH], b: &[[i64; 5]; WIDTH]) -> [[[i64; 5]; WIDTH]; 4] {
         let (a, b) = (factor(a), factor(b));
         let (product, square) = (mul(&a, &b), mul(&a, &a));
-        let twice = add(&product, &product);
         [
             carry::<1>(&product),
             carry::<1>(&mul(&b, &a)),
             carry::<2>(&add(&square, &product)),
             carry::<0>(&sub(&square, &product)),
-            carry::<1>(&sub(&twice, &square)),
-            carry::<3>(&add(&twice, &square)),
         ]
         .map(|value| limbs(&value))
     }
@@ -542,14 +536,7 @@ mod tests {
                 for lane in 0..WIDTH {
                     let (a, b) = (value(other[lane]), value(lanes[lane]));
                     let (product, square) = (a.mul(b), a.square());
-                    let expected = [
-                        product,
-                        product,
-                        square.add(product),
-                        square.sub(product),
-                        product.add(product).sub(square),
-                        product.add(product).add(square),
-                    ];
+                    let expected = [product, product, square.add(product), square.sub(product)];
                     for (found, expected) in found.iter().zip(expected) {
                         assert!(found[lane].iter().all(|limb| limb.abs() <= CARRIED));
                         assert!(value(found[lane]).vartime_eq(expected));
