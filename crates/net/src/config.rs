@@ -98,7 +98,7 @@ pub struct Gossip {
 /// How much of anything may exist at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections in all; one for each peer.
+    /// Connections in all, one for each peer; [`PEERS_MAX`] at most.
     pub peers_max: u32,
     /// Connections that others made.
     pub peers_in_max: u32,
@@ -192,6 +192,8 @@ pub struct Config {
 
 /// The most that [`Limits::tokens_max`] may be.
 pub const TOKENS_LIMIT: usize = 1 << 20;
+/// Most connections that [`Limits::peers_max`] allows.
+pub const PEERS_MAX: u32 = 1024;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -1,6 +1,7 @@
-//! What a driver may ask of a network. Nothing here blocks.
+//! What a driver may ask of a network. Nothing here blocks but the wait for its end.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
@@ -14,6 +15,9 @@ use crate::outbox::{Bounds, Command, Outbox, Publication};
 use crate::requests::{Asked, Asking, Question, Ticket};
 use crate::status::{Counters, Status};
 use alphorn_types::{TopicError, TopicName};
+
+/// How often the wait for the end looks.
+const END_POLL: Duration = Duration::from_millis(2);
 
 /// Which publications give way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,6 +309,16 @@ impl Handle {
     /// Ends the network: connections close, and [`Events::recv`] returns none when all is read.
     pub fn shutdown(&self) {
         self.shared.outbox.shut();
+    }
+
+    /// Ends the network and waits until it has stopped, at most so long, also where nobody reads its events
+    /// any more. It blocks.
+    pub fn end(&self, patience: Duration) {
+        self.shutdown();
+        let until = Instant::now() + patience;
+        while !self.shared.inbox.is_closed() && Instant::now() < until {
+            std::thread::sleep(END_POLL);
+        }
     }
 
     fn command(&self, command: Command) -> Result<(), Refused> {

@@ -197,21 +197,25 @@ pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, redb::Error> {
 }
 
 /// Makes an empty file, which takes its name when it is whole: what is left where the power fails
-/// while redb writes its first pages does not open any more.
+/// while redb writes its first pages does not open any more. Where another process was faster, its file
+/// stays: it holds that one open.
 fn make(path: &Path) -> Result<(), DatabaseError> {
-    let new = path.with_extension("new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    drop(Database::create(&new)?);
-    let sync = |path: &Path| File::open(path)?.sync_all();
-    sync(&new).map_err(failed)?;
-    fs::rename(&new, path).map_err(failed)?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    sync(folder.unwrap_or(Path::new("."))).map_err(failed)
+    let folder = folder.unwrap_or(Path::new("."));
+    let new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    drop(Database::create(new.path())?);
+    new.as_file().sync_all().map_err(failed)?;
+    match new.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed(error.error));
+        }
+        _ => {}
+    }
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed)
 }
 
 fn failed(error: io::Error) -> DatabaseError {
@@ -226,8 +230,6 @@ mod tests {
     fn a_file_takes_its_name_when_it_is_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.redb");
-        // As an earlier start left it that lost power.
-        fs::write(folder.path().join("a.new"), [0; 4_096]).unwrap();
         drop(DataFile::create(&path, 1 << 20).unwrap());
         let names = fs::read_dir(folder.path()).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
@@ -253,6 +255,33 @@ mod tests {
         use redb::ReadableDatabase;
         let txn = database.begin_read()?;
         Ok(txn.open_table(TABLE)?.get(key)?.is_some())
+    }
+
+    /// Two nodes that begin in one folder for the first time: one holds the file at that name, the other one
+    /// none.
+    #[test]
+    fn of_two_first_starts_one_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..40 {
+            let path = folder.path().join(format!("{round}.redb"));
+            let both = std::sync::Barrier::new(2);
+            let begin = |key| {
+                both.wait();
+                let begun = DataFile::create(&path, 1 << 20).ok()?;
+                begun.run(|database, _| put(database, key)).unwrap();
+                Some((begun, key))
+            };
+            let begun = std::thread::scope(|scope| {
+                let starts = [1, 2].map(|key| scope.spawn(move || begin(key)));
+                starts.map(|start| start.join().unwrap())
+            });
+            let mut begun: Vec<(DataFile, u64)> = begun.into_iter().flatten().collect();
+            assert_eq!(begun.len(), 1, "round {round}");
+            let (begun, key) = begun.remove(0);
+            drop(begun);
+            let there = DataFile::create(&path, 1 << 20).unwrap();
+            assert!(there.run(|database, _| has(database, key)).unwrap());
+        }
     }
 
     #[test]

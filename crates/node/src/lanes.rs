@@ -1,6 +1,8 @@
 //! Who runs the jobs of a node, as its loop sees it.
 
 mod child;
+#[cfg(test)]
+mod crashers;
 mod pool;
 
 use crate::engine::Spawn;

@@ -51,7 +51,7 @@ const SUMMARY_NS: u64 = 250_000_000;
 const TURN_MAX: usize = 64;
 /// How long a node waits for its network to end. A process that ends while its network still dials is ended by a signal:
 /// the cryptography of QUIC (aws-lc) aborts once the process has begun to take down what it locks.
-const NETWORK_END: Duration = Duration::from_secs(2);
+pub const NETWORK_END: Duration = Duration::from_secs(2);
 
 /// What an operator may ask of a running node.
 #[derive(Debug)]

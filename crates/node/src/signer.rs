@@ -1,7 +1,8 @@
 //! The signer: a thread that admits signatures and may wait for the disk, so that the loop never does.
 //!
 //! A job that signs passes here on its way to the lanes. If the rights of its slot are durable it
-//! goes on with them, once; if not, it ends refused and nothing is signed.
+//! goes on with them, once; if not, it ends refused and nothing is signed. A stop waits behind nothing:
+//! the thread looks for one before each request.
 
 use crate::engine::{Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
@@ -12,7 +13,7 @@ use alphorn_scheme::{VoteGuard, Work};
 use alphorn_types::Slot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,17 +26,32 @@ const BEHIND_MAX: usize = 1_024;
 /// A commit that takes longer is slow: marks are reserved about this long before their slot begins.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// How long a failed reservation rests before it is tried again.
+/// How long a commit that failed rests before it is tried again, whatever comes meanwhile.
 const RETRY: Duration = Duration::from_millis(250);
 
 enum Request {
     Reserve(Slot),
     /// Votes of local keys that the marks do not know of.
     Raise(Box<Shown>),
-    /// Sign nothing any more: another process has the key.
-    End(Stranger),
     Sign(Box<Spawn>),
+    /// Look for a stop, and for what is to be tried again.
+    Look,
     Stop,
+}
+
+/// For whom another process signed, until the thread has seen it.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Option<Stranger>>>);
+
+impl Heard {
+    fn put(&self, stranger: Stranger) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stranger);
+    }
+
+    fn take(&self) -> Option<Stranger> {
+        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.take()
+    }
 }
 
 /// What the signer counts.
@@ -58,6 +74,7 @@ pub(crate) struct SignerCounters {
 /// The loop's side of the signer.
 pub(crate) struct Signer {
     requests: SyncSender<Request>,
+    heard: Heard,
     refused: Mutex<Option<Receiver<Ended>>>,
     counters: Arc<SignerCounters>,
     thread: Option<JoinHandle<()>>,
@@ -79,14 +96,17 @@ impl Signer {
         let (requests, inbox) = sync_channel(QUEUE_MAX);
         let (ended, refused) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(SignerCounters::default());
+        let heard = Heard::default();
         let clerk = Clerk {
             store,
             lanes,
+            heard: heard.clone(),
             counters: counters.clone(),
             log,
             clock_ms: Box::new(clock_ms),
             ended,
             wake: Box::new(wake),
+            again_at: None,
             retry: None,
             unstopped: None,
             behind: Vec::new(),
@@ -100,6 +120,7 @@ impl Signer {
             })?;
         Ok(Signer {
             requests,
+            heard,
             refused: Mutex::new(Some(refused)),
             counters,
             thread: Some(thread),
@@ -116,18 +137,18 @@ impl Signer {
     /// Raises the marks of keys whose votes the network shows. It comes before whatever is handed in
     /// later, and if there is no room nothing is signed any more: a mark that is behind is no guard.
     pub(crate) fn raise(&self, shown: Shown) {
-        self.must_send(Request::Raise(Box::new(shown)));
-    }
-
-    /// Signs nothing from now on, nor after the next start.
-    pub(crate) fn stop_for(&self, stranger: Stranger) {
-        self.must_send(Request::End(stranger));
-    }
-
-    fn must_send(&self, request: Request) {
-        if self.requests.try_send(request).is_err() {
+        let raise = Request::Raise(Box::new(shown));
+        if self.requests.try_send(raise).is_err() {
             self.counters.ended.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Signs nothing from now on, not what waits already either, nor after the next start: another process
+    /// has the key.
+    pub(crate) fn stop_for(&self, stranger: Stranger) {
+        self.heard.put(stranger);
+        // One that is busy looks before its next request.
+        let _ = self.requests.try_send(Request::Look);
     }
 
     /// Whether it can sign: not after its thread has ended.
@@ -190,6 +211,9 @@ struct Clerk {
     clock_ms: Box<dyn Fn() -> u64 + Send>,
     ended: SyncSender<Ended>,
     wake: Box<dyn Fn() + Send>,
+    heard: Heard,
+    /// When what failed is tried again.
+    again_at: Option<Instant>,
     /// The newest slot whose reservation failed.
     retry: Option<Slot>,
     /// A stop that is not durable yet: without it the next start would sign again.
@@ -201,20 +225,26 @@ struct Clerk {
 impl Clerk {
     fn run(mut self, inbox: &Receiver<Request>) {
         loop {
-            let again = self.unstopped.map(Request::End);
-            let again = again.or(self.retry.map(Request::Reserve));
-            let request = match again {
+            let request = match self.again_at {
                 None => inbox.recv().ok(),
-                Some(again) => match inbox.recv_timeout(RETRY) {
-                    Ok(request) => Some(request),
-                    Err(RecvTimeoutError::Timeout) => Some(again),
-                    Err(RecvTimeoutError::Disconnected) => None,
-                },
+                Some(at) => {
+                    match inbox.recv_timeout(at.saturating_duration_since(Instant::now())) {
+                        Ok(request) => Some(request),
+                        Err(RecvTimeoutError::Timeout) => Some(Request::Look),
+                        Err(RecvTimeoutError::Disconnected) => None,
+                    }
+                }
             };
+            if let Some(stranger) = self.heard.take() {
+                self.stop(stranger);
+            }
+            if self.again_at.is_some_and(|at| at <= Instant::now()) {
+                self.try_again();
+            }
             match request {
+                Some(Request::Look) => {}
                 Some(Request::Reserve(slot)) => self.reserve(slot),
                 Some(Request::Raise(shown)) => self.raise(*shown),
-                Some(Request::End(stranger)) => self.stop(stranger),
                 Some(Request::Sign(spawn)) => self.sign(*spawn),
                 Some(Request::Stop) | None => {
                     // The last chance to remember it.
@@ -227,11 +257,21 @@ impl Clerk {
         }
     }
 
+    fn try_again(&mut self) {
+        self.again_at = None;
+        if let Some(stranger) = self.unstopped {
+            self.stop(stranger);
+        }
+        if let Some(slot) = self.retry {
+            self.reserve(slot);
+        }
+    }
+
     /// A stop that cannot be written now is written later; in this process nothing is signed all the same.
     fn stop(&mut self, stranger: Stranger) {
         let stopped = self.store.stop(stranger.validator, stranger.slot);
-        self.note(stopped.is_ok());
         self.unstopped = stopped.is_err().then_some(stranger);
+        self.note(stopped.is_ok());
     }
 
     fn reserve(&mut self, slot: Slot) {
@@ -270,10 +310,14 @@ impl Clerk {
     }
 
     /// Notes whether a commit succeeded.
-    fn note(&self, is_durable: bool) {
-        self.counters.broken.store(!is_durable, Ordering::Relaxed);
+    fn note(&mut self, is_durable: bool) {
+        let is_broken = !is_durable || self.unstopped.is_some();
+        self.counters.broken.store(is_broken, Ordering::Relaxed);
         let failed = u64::from(!is_durable);
         self.counters.failed.fetch_add(failed, Ordering::Relaxed);
+        if !is_durable {
+            self.again_at.get_or_insert(Instant::now() + RETRY);
+        }
     }
 
     fn sign(&mut self, spawn: Spawn) {
@@ -443,12 +487,15 @@ mod tests {
         signer.shutdown();
     }
 
-    /// A disk that takes long for each sync, and fails while it is full.
+    /// A disk that takes long for each sync, waits while it is stalled, and fails while it is full.
     #[derive(Clone, Debug, Default)]
     struct Poor {
         memory: Arc<InMemoryBackend>,
         sync_ms: Arc<AtomicU64>,
-        full: Arc<std::sync::atomic::AtomicBool>,
+        stalled: Arc<AtomicBool>,
+        full: Arc<AtomicBool>,
+        /// Syncs that have begun, and those that have succeeded.
+        syncs: [Arc<AtomicU64>; 2],
     }
 
     impl redb::StorageBackend for Poor {
@@ -465,11 +512,17 @@ mod tests {
         }
 
         fn sync_data(&self) -> std::io::Result<()> {
+            self.syncs[0].fetch_add(1, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(self.sync_ms.load(Ordering::Relaxed)));
-            match self.full.load(Ordering::Relaxed) {
-                true => Err(std::io::ErrorKind::StorageFull.into()),
-                false => self.memory.sync_data(),
+            while self.stalled.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
             }
+            if self.full.load(Ordering::Relaxed) {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            self.memory.sync_data()?;
+            self.syncs[1].fetch_add(1, Ordering::Relaxed);
+            Ok(())
         }
 
         fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
@@ -486,43 +539,74 @@ mod tests {
         }
     }
 
-    /// A disk that is full when another process is noticed, and has room later: the next start knows of it.
+    const STRANGER: Stranger = Stranger {
+        validator: Validator(0),
+        slot: Slot(7),
+    };
+
+    /// A signer over a disk, and what reached the lanes.
+    fn over(disk: &Poor) -> (Signer, Arc<Kept>) {
+        let disk = disk.clone();
+        let marks = Arc::new(store(move || disk.clone()));
+        let lanes = Arc::new(Kept::default());
+        let signer = Signer::start(marks, lanes.clone(), None, || 0, || ());
+        (signer.unwrap(), lanes)
+    }
+
+    /// The next start knows of the stop.
+    fn check_stopped(disk: Poor) {
+        let stopped = store(move || disk.clone()).stopped().unwrap();
+        assert_eq!(stopped, Some((STRANGER.validator, STRANGER.slot)));
+    }
+
+    #[test]
+    fn a_stop_overtakes_the_jobs_that_wait_for_a_disk_that_is_stalled() {
+        let disk = Poor::default();
+        let (mut signer, lanes) = over(&disk);
+        disk.stalled.store(true, Ordering::Relaxed);
+        let begun = || disk.syncs[0].load(Ordering::Relaxed);
+        let before = begun();
+        signer.reserve(Slot(0));
+        soon("the marks are written", || begun() > before);
+        let jobs = (1..).take_while(|job| signer.sign(sign(*job, 0)).is_ok());
+        assert_eq!(jobs.count(), QUEUE_MAX);
+        signer.stop_for(STRANGER);
+        disk.stalled.store(false, Ordering::Relaxed);
+        signer.shutdown();
+        assert!(lanes.0.lock().unwrap().is_empty(), "it was signed");
+        check_stopped(disk);
+    }
+
+    /// A disk that is full when another process is noticed, and has room later.
     #[test]
     fn a_stop_that_finds_a_full_disk_is_written_when_there_is_room() {
-        let disk = Poor::default();
-        let full = disk.full.clone();
-        let same = disk.clone();
-        let marks = store(move || disk.clone());
-        let signer = Signer::start(
-            Arc::new(marks),
-            Arc::new(Kept::default()),
-            None,
-            || 0,
-            || (),
-        );
-        let mut signer = signer.unwrap();
-        let is_broken = || signer.counters().broken.load(Ordering::Relaxed);
-        full.store(true, Ordering::Relaxed);
-        signer.stop_for(Stranger {
-            validator: Validator(0),
-            slot: Slot(7),
-        });
-        soon("the failure is told", is_broken);
-        full.store(false, Ordering::Relaxed);
-        soon("it is written", || !is_broken());
-        signer.shutdown();
-        let next = store(move || same.clone());
-        assert_eq!(next.stopped().unwrap(), Some((Validator(0), Slot(7))));
+        for is_busy in [false, true] {
+            let disk = Poor::default();
+            let (mut signer, _) = over(&disk);
+            disk.full.store(true, Ordering::Relaxed);
+            signer.stop_for(STRANGER);
+            let is_broken = |signer: &Signer| signer.counters().broken.load(Ordering::Relaxed);
+            soon("the failure is told", || is_broken(&signer));
+            let written = || disk.syncs[1].load(Ordering::Relaxed);
+            let before = written();
+            disk.full.store(false, Ordering::Relaxed);
+            soon("it is written", || {
+                if is_busy {
+                    signer.reserve(Slot(9));
+                }
+                written() > before
+            });
+            soon("that is told", || !is_broken(&signer));
+            signer.shutdown();
+            check_stopped(disk);
+        }
     }
 
     #[test]
     fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed_until_there_is_room() {
         let disk = Poor::default();
-        let (sync_ms, full) = (disk.sync_ms.clone(), disk.full.clone());
-        let marks = store(move || disk.clone());
-        let lanes = Arc::new(Kept::default());
-        let signer = Signer::start(Arc::new(marks), lanes.clone(), None, || 0, || ());
-        let mut signer = signer.unwrap();
+        let (sync_ms, full) = (&disk.sync_ms, &disk.full);
+        let (mut signer, lanes) = over(&disk);
         sync_ms.store(1_000, Ordering::Relaxed);
         let began = Instant::now();
         signer.reserve(Slot(0));

@@ -69,8 +69,6 @@ const BLOCKS_PATIENCE_NS: u64 = 2_000_000_000;
 /// Most questions that are open, with those that are overdue: more than an address has connections. As many
 /// more to configured peers.
 const OPEN_MAX: usize = 8;
-/// Most peers that are remembered; more than a node has connections.
-const PEERS_MAX: usize = 256;
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +191,7 @@ struct Open {
     is_overdue: bool,
 }
 
-/// Whom a node asks, and what for.
+/// Whom a node asks, and what for. The network bounds how many peers there are.
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     peers: BTreeSet<Peer>,
@@ -236,14 +234,12 @@ pub(crate) enum Answer {
 impl Sync {
     /// A peer is connected; `is_own` if the node was configured with it.
     pub(crate) fn peer_up(&mut self, peer: Peer, is_own: bool) {
-        if self.peers.len() < PEERS_MAX {
-            self.peers.insert(peer);
-            if is_own {
-                self.own.insert(peer);
-            }
-            self.fresh.insert(peer);
-            self.asked.remove(&peer);
+        self.peers.insert(peer);
+        if is_own {
+            self.own.insert(peer);
         }
+        self.fresh.insert(peer);
+        self.asked.remove(&peer);
     }
 
     /// A peer is gone, and with it the question to it.

@@ -13,8 +13,6 @@
 use alphorn_proto::Peer;
 use std::collections::BTreeMap;
 
-/// Most peers that are remembered; more than a node has connections.
-const PEERS_MAX: usize = 256;
 /// How long a node that heard no configured peer yet waits for the answer of one that came.
 pub(crate) const ANSWER_NS: u64 = 2_000_000_000;
 /// Peers that it takes to say that it is another time.
@@ -39,7 +37,7 @@ struct Voice {
     said: Option<Said>,
 }
 
-/// What the connected peers said.
+/// What the connected peers said; the network bounds how many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Voices {
     peers: BTreeMap<Peer, Voice>,
@@ -48,17 +46,15 @@ pub(crate) struct Voices {
 impl Voices {
     /// A peer is connected.
     pub(crate) fn peer_up(&mut self, peer: Peer, is_own: bool, since_ns: u64) {
-        if self.peers.len() < PEERS_MAX {
-            let said = None;
-            self.peers.insert(
-                peer,
-                Voice {
-                    is_own,
-                    since_ns,
-                    said,
-                },
-            );
-        }
+        let said = None;
+        self.peers.insert(
+            peer,
+            Voice {
+                is_own,
+                since_ns,
+                said,
+            },
+        );
     }
 
     /// A peer is gone, and what it said with it.
@@ -185,7 +181,8 @@ mod tests {
 
     #[test]
     fn strangers_have_no_say_while_an_own_peer_speaks() {
-        let mut crowd = vec![(false, 1_000_000); 200];
+        // As many as there may be before it.
+        let mut crowd = vec![(false, 1_000_000); alphorn_net::PEERS_MAX as usize - 1];
         assert!(voices(&crowd).are_ahead(), "whom else to believe");
         crowd.push((true, 0));
         let voices = voices(&crowd);

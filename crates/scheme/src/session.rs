@@ -95,7 +95,8 @@ impl Group {
 pub enum Outcome<T> {
     /// The result.
     Done(T),
-    /// Inputs are bad; their indices, ascending.
+    /// Inputs are bad, or end whoever runs them; their indices, ascending. Of the others nothing is said:
+    /// they need not have been looked at.
     Invalid(Vec<usize>),
     /// It could not be run; the reason.
     Refused(String),

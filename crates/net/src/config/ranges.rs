@@ -2,7 +2,7 @@
 
 use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 
-use super::{Config, KIB, MIB, TOKENS_LIMIT};
+use super::{Config, KIB, MIB, PEERS_MAX, TOKENS_LIMIT};
 use crate::frame::CHUNK_BYTES_LIMIT;
 use alphorn_types::Kind;
 
@@ -81,7 +81,7 @@ impl Config {
         let process_bytes = limits.process_bytes_max as u64;
         let peers = limits.peers_max.into();
         vec![
-            ("peers_max", peers, 1, 1024),
+            ("peers_max", peers, 1, PEERS_MAX.into()),
             ("peers_in_max", limits.peers_in_max.into(), 0, peers),
             ("pending_in_max", limits.pending_in_max.into(), 1, 1024),
             ("pending_out_max", limits.pending_out_max.into(), 1, 1024),

@@ -111,6 +111,16 @@ async fn a_machine_that_restarts_is_dialled_again() {
     b.up(&a.handle).await;
 }
 
+/// As where a program ends because something else of it does not begin.
+#[tokio::test]
+async fn the_end_is_waited_for_where_nobody_reads_events() {
+    let mut a = Machine::start(config(&keys(1)[0]));
+    let address = a.address().await.socket();
+    drop(a.events);
+    a.handle.end(Duration::from_secs(20));
+    std::net::UdpSocket::bind(address).expect("its port is free");
+}
+
 /// What a machine that was killed leaves behind: a connection that its peer believes in.
 #[tokio::test]
 async fn a_machine_that_comes_again_takes_its_own_place() {

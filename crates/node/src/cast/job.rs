@@ -117,8 +117,6 @@ pub(super) fn product<C: Coding>(outcome: Outcome<Product>) -> Option<broadcast:
             let is_valid = verdicts.first()?.is_valid();
             Some(broadcast::Product::Header(is_valid))
         }
-        // Only a header is a job with inputs that can be bad.
-        Outcome::Invalid(bad) if !bad.is_empty() => Some(broadcast::Product::Header(false)),
         _ => None,
     }
 }

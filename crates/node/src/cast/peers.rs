@@ -127,6 +127,14 @@ mod tests {
         assert!(peers.link(Peer(2)).is_none());
     }
 
+    /// Or whoever came first could keep the others out.
+    #[test]
+    fn every_connection_has_a_number() {
+        let mut peers = Peers::new(alphorn_proto::broadcast::Config::default().peers_max);
+        let all = u64::from(alphorn_net::PEERS_MAX);
+        assert!((0..all).all(|peer| peers.up(Peer(peer)) == Some(Peer(peer))));
+    }
+
     #[test]
     fn every_piece_leaves_once_whatever_became_of_it() {
         let mut peers = Peers::new(1);

@@ -407,10 +407,11 @@ fn a_stranger_that_owes_blocks_keeps_no_other_from_being_asked() {
     assert_eq!((next.peer, next.name), (Peer(2), STATUS));
 }
 
-/// However many strangers owe an answer, a configured peer is asked when it comes.
+/// However many strangers are there and owe an answer, a configured peer is asked when it comes.
 #[test]
 fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
-    let mut sync = among(2 * OPEN_MAX as u64);
+    let last = u64::from(alphorn_net::PEERS_MAX);
+    let mut sync = among(last - 1);
     let mut now_ns = 0;
     for _ in 0..4 * OPEN_MAX {
         if let Some(asked) = sync.poll(now_ns, HERE) {
@@ -420,12 +421,12 @@ fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
         now_ns += PATIENCE_NS;
     }
     assert_eq!(sync.open.len(), OPEN_MAX, "no room");
-    sync.peer_up(Peer(100), true);
+    sync.peer_up(Peer(last), true);
     let asked = sync.poll(now_ns, HERE).unwrap();
-    assert_eq!((asked.peer, asked.name), (Peer(100), STATUS));
+    assert_eq!((asked.peer, asked.name), (Peer(last), STATUS));
     assert_eq!(sync.poll(now_ns, HERE), None);
     // They have a bound of their own.
-    (200..300).for_each(|peer| sync.peer_up(Peer(peer), true));
+    (last + 1..last + 100).for_each(|peer| sync.peer_up(Peer(peer), true));
     while sync.poll(now_ns, HERE).is_some() {}
     assert_eq!(sync.open.len(), 2 * OPEN_MAX);
 }

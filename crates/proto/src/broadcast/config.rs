@@ -144,7 +144,7 @@ impl Default for Config {
             reference_uplink_bps: 50_000_000,
             reference_latency_ns: 70_000_000,
             source_privacy: SourcePrivacy::Blend,
-            peers_max: 256,
+            peers_max: PEERS_MAX,
             places: 100,
             live_max: 64,
             live_subject_max: 2,

@@ -208,6 +208,9 @@ pub(super) struct Live<C: Coding> {
     pub(super) need_cursor: u32,
     /// Bursts that wait go at that time.
     pub(super) burst_at: Time,
+    /// Decoding is tried again at that time, and how often it was begun.
+    pub(super) decode_at: Time,
+    pub(super) decodes: u8,
     /// RANK is due at that time.
     pub(super) rank_at: Time,
     /// No RANK before that time.
@@ -284,6 +287,8 @@ impl<C: Coding> Live<C> {
             need_rounds: 0,
             need_cursor: 0,
             burst_at: Time::MAX,
+            decode_at: Time::MAX,
+            decodes: 0,
             rank_at: Time::MAX,
             rank_after: now,
             coy: false,
@@ -377,5 +382,6 @@ impl<C: Coding> Live<C> {
             .min(self.need_at)
             .min(self.rank_at)
             .min(self.burst_at)
+            .min(self.decode_at)
     }
 }

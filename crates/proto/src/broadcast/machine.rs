@@ -29,6 +29,8 @@ use std::sync::Arc;
 /// Closed broadcasts that are remembered, in multiples of `live_max`, so that a late piece is no
 /// orphan and an old header opens nothing.
 const CLOSED_PER_LIVE: usize = 4;
+/// Jobs of one decoding or one header at most: a job may be lost where a machine is busy.
+const TRIES_MAX: u8 = 4;
 /// No peer: of a piece whose sender is gone.
 const NOBODY: PeerIndex = PeerIndex::MAX;
 
@@ -472,6 +474,9 @@ impl<C: Coding> Broadcast<C> {
             }
             if self.live[index].need_at <= now {
                 self.ask(now, index);
+            }
+            if self.live[index].decode_at <= now {
+                self.decode_payload(index);
             }
         }
     }

@@ -18,8 +18,8 @@ struct Orphan<C: Coding> {
     from: PeerIndex,
     at: Time,
     message: Message<C>,
-    /// Its sender was asked for the header, or another.
-    asked: bool,
+    /// Since when its sender might be asked for the header; none if it was.
+    unasked: Option<Time>,
 }
 
 /// Two bounded lists: pieces and anchors, which go after a time, and short notes, which go when
@@ -55,7 +55,7 @@ impl<C: Coding> Orphans<C> {
             from,
             at,
             message,
-            asked: true,
+            unasked: None,
         };
         if usize::from(*held) < NOTES_PEER_MAX {
             *held += 1;
@@ -68,11 +68,14 @@ impl<C: Coding> Orphans<C> {
 
     /// Keeps a piece.
     pub(super) fn keep(&mut self, from: PeerIndex, at: Time, message: Message<C>) {
+        let same = |other: &Orphan<C>| other.from == from && other.message.id() == message.id();
+        let mut same = self.pieces.iter().filter(|other| same(other));
+        let is_asked = same.any(|other| other.unasked.is_none());
         self.pieces.push_back(Orphan {
             from,
             at,
             message,
-            asked: false,
+            unasked: (!is_asked).then_some(at),
         });
     }
 
@@ -140,27 +143,44 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// Senders and broadcasts of the pieces that came `after_ns` ago or earlier, each named once.
-    pub(super) fn unasked(&mut self, now: Time, after_ns: u64) -> Vec<(PeerIndex, Id)> {
-        let mut due = Vec::new();
+    /// Whom to ask for which header: of each broadcast whose pieces have waited for `after_ns` one
+    /// sender, and another one after as much again. Nobody is asked twice, and nobody where the header
+    /// is `announced`.
+    pub(super) fn unasked(
+        &mut self,
+        now: Time,
+        after_ns: u64,
+        announced: impl Fn(&Id) -> bool,
+    ) -> Vec<(PeerIndex, Id)> {
+        let mut due: Vec<(PeerIndex, Id)> = Vec::new();
         for orphan in &mut self.pieces {
-            if orphan.at.saturating_add_ns(after_ns) > now {
-                break;
-            }
-            if !std::mem::replace(&mut orphan.asked, true) {
-                due.push((orphan.from, orphan.message.id()));
-            }
+            let Some(since) = orphan.unasked else {
+                continue;
+            };
+            let id = orphan.message.id();
+            let asked = due.iter().find(|(_, other)| *other == id);
+            orphan.unasked = match asked {
+                Some((peer, _)) if *peer == orphan.from => None,
+                Some(_) => Some(now),
+                None if since.saturating_add_ns(after_ns) > now => Some(since),
+                None if announced(&id) => Some(now),
+                None => {
+                    due.push((orphan.from, id));
+                    None
+                }
+            };
         }
         due
     }
 
     /// When the oldest piece has to go, or a header has to be asked for.
     pub(super) fn due(&self, ttl_ns: u64, after_ns: u64) -> Time {
-        let after = |orphan: Option<&Orphan<C>>, wait_ns| {
-            orphan.map_or(Time::MAX, |orphan| orphan.at.saturating_add_ns(wait_ns))
+        let after = |since: Option<Time>, wait_ns| {
+            since.map_or(Time::MAX, |since| since.saturating_add_ns(wait_ns))
         };
-        let unasked = self.pieces.iter().find(|orphan| !orphan.asked);
-        after(self.pieces.front(), ttl_ns).min(after(unasked, after_ns))
+        let oldest = self.pieces.front().map(|orphan| orphan.at);
+        let unasked = self.pieces.iter().filter_map(|orphan| orphan.unasked).min();
+        after(oldest, ttl_ns).min(after(unasked, after_ns))
     }
 
     /// How many messages wait.

@@ -16,6 +16,7 @@ use super::gate;
 use super::local::Hosted;
 use super::machine::Horn;
 use super::ranks::Ranks;
+use super::state::SlotState;
 use super::task::Purpose;
 use crate::chain::Weights;
 use crate::job::AssignJob;
@@ -477,6 +478,17 @@ impl Horn {
         }
         if !self.epochs.prepared(table) {
             return;
+        }
+        if let Some(committees) = self.epochs.of(epoch, &mix) {
+            let epoch_slots = self.config.epoch_slots;
+            let of_it = |state: &&mut Box<SlotState>| {
+                state.slot.epoch(epoch_slots) == epoch && state.committees.mix == mix
+            };
+            // Their table was gone, and has another name now.
+            for state in self.slots.values_mut().filter(of_it) {
+                state.epoch = table;
+                state.committees = committees.clone();
+            }
         }
         self.gate(gate::Input::Prepared { mix });
         // A phase may have begun while nothing was ready.

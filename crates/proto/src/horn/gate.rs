@@ -30,9 +30,10 @@ mod block_job;
 mod blocks;
 mod closed;
 mod lot;
+mod verdicts;
 mod votes;
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
+use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Cell, Epoch, Slot, Time, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -57,6 +58,7 @@ use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use block_job::BlockJob;
 use blocks::Blocks;
 use closed::Closed;
+use verdicts::failed_claims;
 use votes::{take_own_vote, verify_votes};
 
 pub(super) use aggregates::room as aggregates_room;
@@ -147,13 +149,14 @@ pub(super) enum Stage {
     Evidence,
 }
 
-/// A verification job of the gate.
+/// A verification job of the gate. `tries` counts those of the same messages, this one included.
 pub(super) enum Job {
     /// Votes of a cell.
     Votes {
         slot: Slot,
         cell: Cell,
         votes: Vec<WaitingVote>,
+        tries: u8,
     },
     /// Aggregates that waited together.
     Aggregates {
@@ -161,9 +164,13 @@ pub(super) enum Job {
         epoch: Epoch,
         stage: Stage,
         aggregates: Vec<Waiting>,
+        tries: u8,
     },
     /// The proposers' signatures of blocks.
-    Proposers { blocks: Vec<WaitingBlock> },
+    Proposers {
+        blocks: Vec<WaitingBlock>,
+        tries: u8,
+    },
     /// The entries of a block, those of one of its epochs.
     Block(BlockJob),
 }
@@ -177,7 +184,7 @@ impl Job {
         match self {
             Self::Votes { votes, .. } => sum(votes),
             Self::Aggregates { aggregates, .. } => sum(aggregates),
-            Self::Proposers { blocks } => sum(blocks),
+            Self::Proposers { blocks, .. } => sum(blocks),
             // The block is counted where it waits for the end of all its jobs.
             Self::Block(_) => 0,
         }
@@ -247,33 +254,6 @@ impl Verified {
     fn prune(&mut self, now: Slot) {
         forget_before(&mut self.by_slot, &now.saturating_sub(VERIFIED_SLOTS));
         self.count = self.by_slot.values().map(Vec::len).sum();
-    }
-}
-
-/// The claim of each message that does not hold, or none; nothing if the job has no verdicts.
-/// A worker that found bad inputs by itself names no claim: then it is the last one.
-fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<usize>>> {
-    match outcome {
-        // A list of another length says nothing of any message: the job counts as not run, and
-        // nobody is blamed.
-        Outcome::Done(Product::Verdicts(verdicts)) if verdicts.len() == items => {
-            let claim = |verdict| match verdict {
-                scheme::Verdict::Valid => None,
-                scheme::Verdict::Invalid { claim } => Some(claim),
-            };
-            Some(verdicts.into_iter().map(claim).collect())
-        }
-        Outcome::Invalid(bad) => {
-            let mut claims = vec![None; items];
-            for i in bad {
-                // The worker split the batch until single items failed; which claim of an item it
-                // was is not known, and the last one blames the envelope or evidence, not the
-                // selection.
-                *claims.get_mut(i)? = Some(usize::MAX);
-            }
-            Some(claims)
-        }
-        _ => None,
     }
 }
 
@@ -381,7 +361,7 @@ impl Gate {
         }
         if slot > lent.chain.finalised().slot {
             let block = state.block.take();
-            self.closed.close(slot, block, state.has_false_block);
+            self.closed.close(slot, block, state.false_blocks);
         }
     }
 
@@ -449,17 +429,21 @@ impl Gate {
     }
 
     fn finished(&mut self, lent: &mut Lent<'_>, job: Job, outcome: Outcome<Product>) {
+        if let Outcome::Invalid(named) = &outcome {
+            return self.verify_rest(lent, job, named);
+        }
         match job {
-            Job::Votes { slot, cell, votes } => {
-                self.votes_verified(lent, slot, cell, votes, outcome);
-            }
+            Job::Votes {
+                slot, cell, votes, ..
+            } => self.votes_verified(lent, slot, cell, votes, outcome),
             Job::Aggregates {
                 queue,
                 epoch,
                 stage,
                 aggregates,
+                ..
             } => self.aggregates_verified(lent, queue, epoch, stage, aggregates, outcome),
-            Job::Proposers { blocks } => self.proposers_verified(lent, blocks, outcome),
+            Job::Proposers { blocks, .. } => self.proposers_verified(lent, blocks, outcome),
             Job::Block(job) => self.block_verified(lent, job, outcome),
         }
     }

@@ -13,6 +13,7 @@ use super::deadlines::TOLERANCE_NS;
 use super::gate::{BLOCKS_ROOM, ClosedSlots, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
 use super::local::Hosted;
 use super::machine::Horn;
+use super::pool::KEPT_OLD;
 use super::proposer::BLOCK_FIXED_BYTES;
 use super::state::{MESSAGE_BYTES, SHARED_BYTES, SlotState, accepted_bytes, bits_bytes};
 use super::task::Purpose;
@@ -97,8 +98,9 @@ impl Config {
         }
         let committees = u64::from(layout.committees());
         let open = slots * committees * taken(top) * accepted_max(&format, top);
-        let for_blocks =
-            committees * (slots * taken(top) + 2 * INCLUSION_SLOTS) * decoded_max(&format, top);
+        let for_blocks = committees
+            * (slots * taken(top) + KEPT_OLD as u64 * INCLUSION_SLOTS)
+            * decoded_max(&format, top);
         // A frozen view of the votes has sets of its own.
         let views = 1 + u64::from(self.fork_choice.rule().freezes());
         let waiting_vote =

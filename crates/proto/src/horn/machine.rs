@@ -224,7 +224,7 @@ impl Horn {
         self.close_roles(slot);
         if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
             state.block = before.block;
-            state.has_false_block = before.has_false_block;
+            state.false_blocks = before.false_blocks;
         }
     }
 

@@ -10,8 +10,12 @@ use crate::chain::INCLUSION_SLOTS;
 use crate::maps::forget_before;
 use crate::wire::Entry;
 
-/// Collections kept of a committee once its slot is no longer the current or the previous one.
-const KEPT_OLD: usize = 2;
+/// Votes of a committee whose collections are kept once its slot is no longer the current or the
+/// previous one, and collections of each.
+const VOTES_OLD: usize = 2;
+const KEPT_OF_VOTE: usize = 2;
+/// Collections kept of a committee then.
+pub(super) const KEPT_OLD: usize = VOTES_OLD * KEPT_OF_VOTE;
 /// Slots of which all accepted collections are kept.
 const KEPT_ALL_SLOTS: u64 = 2;
 
@@ -30,7 +34,7 @@ impl Kept {
 }
 
 /// Accepted collections by slot and committee: at most those that the gate takes of a slot for two
-/// slots, two of a committee until no block can include them, and a budget of bytes for all.
+/// slots, [`KEPT_OLD`] of a committee until no block can include them, and a budget of bytes for all.
 #[derive(Default)]
 pub(super) struct Pool {
     by_group: BTreeMap<(Slot, u16), Vec<Kept>>,
@@ -82,13 +86,13 @@ impl Pool {
         true
     }
 
-    /// Of slots before the previous one, the best two collections of a committee stay; of slots
-    /// that no block can include any more, none. `gain` is the weight that an entry adds to a set.
+    /// Of slots before the previous one, the best two collections of a committee's two heaviest votes
+    /// stay; of slots that no block can include any more, none. `gain` is the weight that an entry adds to a set.
     pub(super) fn prune(&mut self, now: Slot, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
         let oldest = now.saturating_sub(INCLUSION_SLOTS);
         forget_before(&mut self.by_group, &(oldest, 0));
         for (&(slot, _), row) in &mut self.by_group {
-            if slot.0 + KEPT_ALL_SLOTS <= now.0 && row.len() > KEPT_OLD {
+            if slot.0 + KEPT_ALL_SLOTS <= now.0 && row.len() > KEPT_OF_VOTE {
                 keep_best(row, gain);
             }
         }
@@ -105,24 +109,31 @@ impl Pool {
     }
 }
 
-/// Keeps the heaviest collection, and the one that adds most to it; the first of equal
-/// ones.
+/// Keeps of the heaviest votes the heaviest collection and the one that adds most to it; the first of
+/// equal ones. They are of one vote: what another vote's adds must not displace what completes this one.
 fn keep_best(row: &mut Vec<Kept>, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
-    let mut covered = row
-        .first()
-        .map(|kept| Bitfield::new(kept.claimed.signers.len()));
-    let mut best = Vec::with_capacity(KEPT_OLD);
-    while let Some(covered) = covered.as_mut().filter(|_| best.len() < KEPT_OLD) {
-        let most =
-            (0..row.len()).max_by_key(|&i| (gain(&row[i].claimed.entry, covered), Reverse(i)));
-        let Some(most) = most else {
-            break;
+    let mut left = std::mem::take(row);
+    for _ in 0..VOTES_OLD {
+        let heaviest = (0..left.len()).max_by_key(|&i| (left[i].weight, Reverse(i)));
+        let Some(heaviest) = heaviest.map(|i| &left[i].claimed) else {
+            return;
         };
-        let kept = row.remove(most);
-        covered.union_with(&kept.claimed.signers);
-        best.push(kept);
+        let vote = heaviest.entry.vote;
+        let mut covered = Bitfield::new(heaviest.signers.len());
+        let is_of_it = |kept: &Kept| kept.claimed.entry.vote == vote;
+        let (mut same, others) = left.into_iter().partition::<Vec<_>, _>(is_of_it);
+        left = others;
+        for _ in 0..KEPT_OF_VOTE {
+            let most = (0..same.len())
+                .max_by_key(|&i| (gain(&same[i].claimed.entry, &covered), Reverse(i)));
+            let Some(most) = most else {
+                break;
+            };
+            let kept = same.remove(most);
+            covered.union_with(&kept.claimed.signers);
+            row.push(kept);
+        }
     }
-    *row = best;
 }
 
 #[cfg(test)]
@@ -134,10 +145,15 @@ mod tests {
     use std::ops::Range;
 
     fn kept(slot: u64, signers: Range<usize>) -> Kept {
+        kept_for(0, slot, signers)
+    }
+
+    fn kept_for(head: u8, slot: u64, signers: Range<usize>) -> Kept {
         let mut bits = Bitfield::new(64);
         bits.set_range(signers);
         let vote = Vote {
             slot: Slot(slot),
+            head: [head; 32],
             ..Vote::default()
         };
         let evidence = Evidence {
@@ -189,6 +205,26 @@ mod tests {
         pool.prune(Slot(38), &added);
         assert!(ranges(&pool).is_empty());
         assert_eq!(pool.bytes, 0);
+    }
+
+    /// Votes of a minority take nothing from what completes those of most.
+    #[test]
+    fn old_slots_keep_what_completes_the_heaviest_vote() {
+        let mut pool = Pool::default();
+        for (head, signers) in [
+            (0, 0..25),
+            (0, 25..30),
+            (1, 30..40),
+            (1, 31..42),
+            (2, 42..46),
+        ] {
+            assert_eq!(pool.insert(kept_for(head, 5, signers), u64::MAX), 0);
+        }
+        pool.prune(Slot(7), &added);
+        assert_eq!(
+            ranges(&pool),
+            [(5, 0, 25), (5, 25, 5), (5, 31, 11), (5, 30, 10)]
+        );
     }
 
     #[test]

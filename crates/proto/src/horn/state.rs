@@ -123,8 +123,8 @@ pub(super) struct SlotState {
     /// An aggregate of somebody who serves came; it may wait in batches of many slots.
     pub(super) has_aggregates: bool,
     pub(super) block: Option<Proposal>,
-    /// The proposer signed a block whose evidence does not hold.
-    pub(super) has_false_block: bool,
+    /// Blocks that the proposer signed and whose evidence does not hold.
+    pub(super) false_blocks: u32,
     pub(super) votes_seen: u64,
     pub(super) votes_accepted: u64,
 }
@@ -156,7 +156,7 @@ impl SlotState {
             making: vec![Making::default(); usize::from(layout.committees())],
             has_aggregates: false,
             block: None,
-            has_false_block: false,
+            false_blocks: 0,
             votes_seen: 0,
             votes_accepted: 0,
             committees,

@@ -8,7 +8,7 @@ use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Entry, HEADER_BYTES, Header, Root, Topic};
 use alphorn_proto::{Token, Verdict};
 use alphorn_scheme::{BRANCH_EPOCH, BRANCHES_MAX};
-use alphorn_types::{Assignment, Epoch, Layout, Slot};
+use alphorn_types::{Assignment, Epoch, Layout, Slot, Validator};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -197,6 +197,39 @@ fn one_proposer_displaces_no_keys_of_a_branch_that_is_ready() {
     let honest = world.offer(1, block);
     assert_eq!(world.verdict(honest, 0), Some(Verdict::Accept));
     assert_eq!(world.drawn.get(), 1 + OLD.count());
+}
+
+/// The table of the epoch in force is gone, and made again under another name: what comes of the slot that
+/// is open is verified by it.
+#[test]
+fn a_slot_goes_on_when_its_keys_are_made_again() {
+    let layout = Layout::new(40, 1, 2).unwrap();
+    let (mut config, info) = config(SUMS, layout);
+    config.selection = Selection::Rank;
+    let mut net = Net::new(SUMS, &config, &info, vec![Local::observer(&layout)]);
+    let clock = *net.nodes[0].horn.clock();
+    net.run_until(clock.slot_start(Slot(1)));
+    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap();
+    let forge = Forge::new(SUMS, &config, &info, assignment);
+    let judge = |net: &mut Net, voter: u32| {
+        let horn = &net.nodes[0].horn;
+        let vote = horn.chain().vote(Slot(1), &horn.head()).unwrap();
+        let (topic, data) = forge.vote(Validator(voter), vote);
+        net.offer(0, topic, data);
+        net.run_until(net.now);
+        net.verdict(0, net.last_token())
+    };
+    assert_eq!(judge(&mut net, 0), Some(Verdict::Accept));
+    for epoch in 2..=4 {
+        let members = (0..layout.validators()).collect();
+        let other = Assignment::new(Epoch(epoch), layout, members).unwrap();
+        net.insert_table(0, other);
+    }
+    assert!(!net.has_table(0, Epoch(0)));
+    assert_eq!(judge(&mut net, 1), Some(Verdict::Ignore), "it is lost");
+    net.run_until(clock.phase_start(Slot(1), Phase::Vote));
+    assert!(net.has_table(0, BRANCH_EPOCH));
+    assert_eq!(judge(&mut net, 2), Some(Verdict::Accept));
 }
 
 /// Should a table be gone nevertheless, its committees are drawn again for the next block.

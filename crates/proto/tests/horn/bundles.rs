@@ -309,7 +309,7 @@ fn entries_that_no_block_can_include_cost_no_job() {
 }
 
 /// A proposer who signs many blocks of false evidence has one verified, two if they come at once; and
-/// others only if somebody votes on them.
+/// others only if as many peers bring votes on them.
 #[test]
 fn who_signs_a_false_block_is_believed_only_with_others() {
     let mut watch = Watch::new();
@@ -348,11 +348,14 @@ fn who_signs_a_false_block_is_believed_only_with_others() {
         },
     };
     let (topic, data) = watch.forge.vote(watch.forge.member(0, 3), vote);
-    assert_eq!(
-        watch.net.offer(0, topic, data),
-        None,
-        "it waits for the block"
-    );
+    // As many peers as there were false blocks.
+    for peer in [1, 2] {
+        let waits = watch.net.offer_from(peer, 0, topic, data.clone());
+        assert_eq!(waits, None, "it waits for the block");
+        if peer == 1 {
+            assert_eq!(watch.judge(truth.clone()).0, Verdict::Ignore);
+        }
+    }
     let cost = BTreeMap::from([
         ("duty_verify", 1),
         ("verify_bundle", 1),

@@ -11,6 +11,7 @@ mod griefing;
 mod interleavings;
 mod late;
 mod levels;
+mod named;
 mod net;
 mod overlap;
 mod random;

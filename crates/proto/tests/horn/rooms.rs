@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// A machine that hosts nobody, in which everybody else serves, at a phase of a slot without
 /// blocks before it.
-fn observer(layout: (u32, u16, u16), slot: u64, change: impl Fn(&mut Config)) -> (Net, Forge) {
+pub fn observer(layout: (u32, u16, u16), slot: u64, change: impl Fn(&mut Config)) -> (Net, Forge) {
     let layout = Layout::new(layout.0, layout.1, layout.2).unwrap();
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
@@ -29,13 +29,13 @@ fn observer(layout: (u32, u16, u16), slot: u64, change: impl Fn(&mut Config)) ->
 }
 
 /// The vote of a slot for the head of the machine.
-fn vote(net: &Net, slot: u64) -> Vote {
+pub fn vote(net: &Net, slot: u64) -> Vote {
     let horn = &net.nodes[0].horn;
     horn.chain().vote(Slot(slot), &horn.head()).unwrap()
 }
 
 /// Hands in a message from a peer, and returns its token.
-fn offer(net: &mut Net, peer: usize, (topic, data): (Topic, Vec<u8>)) -> Token {
+pub fn offer(net: &mut Net, peer: usize, (topic, data): (Topic, Vec<u8>)) -> Token {
     net.offer_from(peer, 0, topic, data);
     net.last_token()
 }
@@ -65,7 +65,7 @@ fn invented(peer: usize) -> Root {
 }
 
 /// A vote that nobody signed.
-fn unsigned(forge: &Forge, voter: u32, vote: Vote) -> (Topic, Vec<u8>) {
+pub fn unsigned(forge: &Forge, voter: u32, vote: Vote) -> (Topic, Vec<u8>) {
     let validator = Validator(voter);
     let cell = forge.assignment.cell_of(validator).unwrap();
     let message = VoteMsg {

@@ -119,6 +119,51 @@ fn a_proposer_is_judged_alike_when_its_slot_is_over() {
     assert_eq!(net.nodes[0].evidence.len(), 2);
 }
 
+/// Any peer can send a vote for any block that nobody signed. It does not have another false block of a
+/// proposer verified; those that many peers speak of are, so that no proposer cuts a machine off.
+#[test]
+fn a_garbage_vote_has_no_false_block_verified() {
+    let (mut net, forge) = machine(false, |_| ());
+    let (clock, genesis) = (*net.nodes[0].horn.clock(), net.nodes[0].horn.head());
+    net.run_until(clock.phase_start(Slot(2), Phase::Vote));
+    let verified = verifications(&mut net);
+    let before = net.nodes[0].horn.chain().vote(Slot(1), &genesis).unwrap();
+    let truth = forge.committee_evidence(0, &before, &[0, 1], 1);
+    let block = |evidence: Evidence| {
+        let entry = Entry {
+            vote: before,
+            committee: 0,
+            evidence,
+        };
+        forge.block(Slot(2), genesis, vec![entry])
+    };
+    let speak = |net: &mut Net, peer: usize, voter: u32, head: Root| {
+        let mut vote = net.nodes[0].horn.chain().vote(Slot(2), &genesis).unwrap();
+        (vote.head, vote.target.root) = (head, head);
+        let (topic, mut data) = forge.vote(Validator(voter), vote);
+        *data.last_mut().unwrap() ^= 1;
+        assert_eq!(net.offer_from(peer, 0, topic, data), None, "it waits");
+    };
+    for number in 0..20 {
+        let signers = Bitfield::ones(3 + number as usize);
+        let mut support = Bitfield::new(N as usize);
+        signers.iter_ones().for_each(|at| support.set(at));
+        let false_one = block(overstate(
+            &truth,
+            alphorn_types::Support::from_bits(support),
+        ));
+        speak(&mut net, 1, number, false_one.header.root());
+        judge(&mut net, forge.encode_block(&false_one));
+    }
+    assert!(verified.get() <= 4, "{} false blocks", verified.get());
+    let true_one = block(truth);
+    let data = forge.encode_block(&true_one);
+    speak(&mut net, 1, 20, true_one.header.root());
+    assert_eq!(judge(&mut net, data.clone()), Some(Verdict::Ignore));
+    speak(&mut net, 2, 20, true_one.header.root());
+    assert_eq!(judge(&mut net, data), Some(Verdict::Accept));
+}
+
 /// The votes that are possible in slot 2: for the last block, for the one before it, for genesis.
 fn three_votes(net: &mut Net) -> [Vote; 3] {
     let genesis = net.nodes[0].horn.head();

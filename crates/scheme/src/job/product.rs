@@ -76,13 +76,15 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Product, DecodeError> {
     Ok(product)
 }
 
-/// SHA-256 of what an input claims; the statement it stands under is part of it.
+/// SHA-256 of what an input claims; the statement it stands under is part of it, and the key table by
+/// which it is judged.
 pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
     let mut w = Writer::with_capacity(256);
     match work {
         Work::Verify(job) => {
             let item = job.items.get(index)?;
             w.u8(0);
+            w.u64(job.epoch.0);
             item.claims
                 .iter()
                 .for_each(|claim| put_claim(&mut w, claim));
@@ -90,6 +92,7 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
         Work::Aggregate(job) => {
             let (position, signature) = job.votes.get(index)?;
             w.u8(1);
+            w.u64(job.epoch.0);
             put_statement(&mut w, &job.statement);
             w.u32(*position);
             w.bytes_u32_prefixed(signature);
@@ -97,6 +100,7 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
         Work::Combine(job) => {
             let part = job.parts.get(index)?;
             w.u8(2);
+            w.u64(job.epoch.0);
             put_statement(&mut w, &job.statement);
             put_part(&mut w, part);
         }
@@ -115,8 +119,8 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AggregateJob, Evidence, Layer, Statement};
-    use alphorn_types::{Bitfield, Epoch, Slot, Support};
+    use crate::{AggregateJob, Claim, Evidence, Item, Layer, Op, Role, Statement, VerifyJob};
+    use alphorn_types::{Bitfield, Epoch, Slot, Support, Validator};
     use std::sync::Arc;
 
     fn evidence_of(signers: usize) -> Product {
@@ -177,5 +181,31 @@ mod tests {
         assert_ne!(input_digest(&one, 0), input_digest(&one, 1));
         assert_ne!(input_digest(&two, 0), input_digest(&other, 0));
         assert_eq!(input_digest(&two, 1), None);
+        let in_epoch = |epoch| {
+            let claim = Claim::One {
+                validator: Validator(1),
+                role: Role::Vote,
+                slot: Slot(1),
+                message: [1; 32],
+                signature: vec![5; 8].into(),
+            };
+            let votes = Work::Verify(VerifyJob {
+                op: Op::VerifyVotes,
+                epoch: Epoch(epoch),
+                items: vec![Item {
+                    claims: vec![claim],
+                }],
+            });
+            let aggregate = match job(1, &[5]) {
+                Work::Aggregate(job) => Work::Aggregate(AggregateJob {
+                    epoch: Epoch(epoch),
+                    ..job
+                }),
+                other => other,
+            };
+            [votes, aggregate].map(|work| input_digest(&work, 0))
+        };
+        let [before, after] = [0, 1].map(in_epoch);
+        assert!(before.iter().zip(&after).all(|(one, other)| one != other));
     }
 }

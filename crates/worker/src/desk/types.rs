@@ -195,7 +195,8 @@ pub struct Finished<O> {
     pub late: bool,
     /// Inputs at the end that were cut off, to be submitted again.
     pub leftover: u32,
-    /// The invalid inputs are no bad signatures: they end whoever runs them.
+    /// The invalid inputs are no bad signatures: they end whoever runs them, and no other input was
+    /// looked at.
     pub crasher: bool,
     /// Where its time went.
     pub timing: Timing,

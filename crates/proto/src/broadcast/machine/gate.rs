@@ -1,6 +1,6 @@
 //! Headers: duty before signature, signature before anything else.
 
-use super::{Broadcast, NOBODY, Task};
+use super::{Broadcast, NOBODY, TRIES_MAX, Task};
 use crate::broadcast::live::{Live, PeerIndex};
 use crate::broadcast::message::{Announce, Message, rides_along};
 use crate::broadcast::reject::Reject;
@@ -29,6 +29,8 @@ struct Candidate<C: Coding> {
     /// The commitments: they hang on the id, not on the signature, so they are read once.
     anchor: Option<C::Anchor>,
     verifying: bool,
+    /// Verifications that were lost.
+    lost: u8,
 }
 
 /// The headers that wait.
@@ -100,6 +102,7 @@ impl<C: Coding> Broadcast<C> {
                 anchor: announce.anchor.clone(),
                 announces: vec![(from, announce)],
                 verifying: false,
+                lost: 0,
             }),
         }
         peer.headers += 1;
@@ -177,15 +180,19 @@ impl<C: Coding> Broadcast<C> {
             let candidate = self.gate.candidates.swap_remove(at);
             self.admit(now, candidate);
         } else {
+            let is_judged = matches!(product, Some(Product::Header(_)));
             let candidate = &mut self.gate.candidates[at];
             candidate.verifying = false;
-            let (from, _) = candidate.announces.swap_remove(0);
-            if candidate.announces.is_empty() {
-                self.gate.candidates.swap_remove(at);
-            }
-            self.release_header(from);
-            if from != NOBODY && matches!(product, Some(Product::Header(false))) {
-                self.refuse(from, Reject::BadAuth);
+            candidate.lost = candidate.lost.saturating_add(u8::from(!is_judged));
+            if is_judged || candidate.lost >= TRIES_MAX {
+                let (from, _) = candidate.announces.swap_remove(0);
+                if candidate.announces.is_empty() {
+                    self.gate.candidates.swap_remove(at);
+                }
+                self.release_header(from);
+                if from != NOBODY && is_judged {
+                    self.refuse(from, Reject::BadAuth);
+                }
             }
         }
         self.verify_headers(now);
@@ -280,16 +287,12 @@ impl<C: Coding> Broadcast<C> {
         });
     }
 
-    /// Asks for the headers that pieces have waited for too long: one sender of each.
+    /// Asks for the headers that pieces have waited for too long: one sender of each, then the next.
     pub(super) fn ask_for_headers(&mut self, now: Time) {
         let gate = &self.gate;
-        let due = self.orphans.unasked(now, self.config.header_after_ns);
-        let mut asked: Vec<Id> = Vec::new();
-        for (from, id) in due {
-            if asked.contains(&id) || gate.header(&id).is_some() {
-                continue;
-            }
-            asked.push(id);
+        let announced = |id: &Id| gate.header(id).is_some();
+        let after_ns = self.config.header_after_ns;
+        for (from, id) in self.orphans.unasked(now, after_ns, announced) {
             self.out.push_back(Output::Send {
                 peer: Peer(from.into()),
                 message: Message::Ask { id },

@@ -1,7 +1,7 @@
 //! Pieces: from cheap to dear, and nothing unverified goes further.
 
 use super::peers::is_useless;
-use super::{Broadcast, NOBODY, Task};
+use super::{Broadcast, NOBODY, TRIES_MAX, Task};
 use crate::broadcast::config::Config;
 use crate::broadcast::live::{Link, Live, NEED_SLACK, PeerIndex, Phase, Waiting};
 use crate::broadcast::reject::Reject;
@@ -335,12 +335,20 @@ impl<C: Coding> Broadcast<C> {
         for link in &mut live.links {
             link.unverified = 0;
         }
+        let id = live.id;
+        self.progress(id, Step::Full);
+        self.decode_payload(index);
+    }
+
+    pub(super) fn decode_payload(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        live.decode_at = Time::MAX;
+        live.decodes += 1;
         let (id, expires) = (live.id, live.expires);
         let work = Work::Decode {
             header: live.header.clone(),
             basket: live.basket.clone(),
         };
-        self.progress(id, Step::Full);
         self.spawn(expires, Task::Decode { id }, work);
     }
 
@@ -373,8 +381,14 @@ impl<C: Coding> Broadcast<C> {
                 self.out
                     .push_back(Output::InvalidSource(Box::new(convicted)));
             }
-            // The job was lost. The pieces are here and served; the payload is not delivered.
-            _ => self.refused.add(Reject::LateResult),
+            // The job was lost. The pieces are here and served, and nobody sends them again.
+            _ => {
+                self.refused.add(Reject::LateResult);
+                if live.decodes < TRIES_MAX {
+                    live.decode_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
+                    self.due_changed = true;
+                }
+            }
         }
     }
 }

@@ -54,6 +54,9 @@ enum Event<C: Coding> {
 /// What a node does to what it sends: false = it does not send it.
 pub(super) type Tamper<C> = Box<dyn FnMut(usize, &mut Message<C>) -> bool>;
 
+/// Whether a job is lost.
+pub(super) type Loses<C> = Box<dyn FnMut(&Work<C>) -> bool>;
+
 /// What a source makes of its payload instead.
 pub(super) type Forge<C> = Box<dyn FnOnce(Published<C>) -> Published<C>>;
 
@@ -87,6 +90,8 @@ pub(super) struct Net<C: Coding> {
     pub(super) reports: Vec<(usize, usize, Reject)>,
     pub(super) bytes_sent: u64,
     pub(super) lost_one_in: Option<u32>,
+    /// Whether a job is lost.
+    pub(super) loses: Option<Loses<C>>,
     /// Pieces of the first to the second take so many nanoseconds to leave, and no uplink.
     pub(super) slow: Option<(usize, usize, u64)>,
     rng: ChaCha20Rng,
@@ -141,6 +146,7 @@ impl<C: Coding> Net<C> {
             reports: Vec::new(),
             bytes_sent: 0,
             lost_one_in: None,
+            loses: None,
             slow: None,
             rng,
             in_bytes: false,
@@ -293,6 +299,8 @@ impl<C: Coding> Net<C> {
             }
             (product, _) => product,
         };
+        let is_lost = self.loses.as_mut().is_some_and(|loses| loses(work));
+        let product = product.filter(|_| !is_lost);
         let done = self.now.saturating_add_ns(JOB_NS);
         self.at(done, node, Event::Input(Input::Finished { job, product }));
     }

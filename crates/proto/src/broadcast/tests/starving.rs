@@ -2,7 +2,7 @@
 
 use super::attacks::{POLICY, accepted, message, piece, published, star, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Message, Policy, Reject};
+use crate::broadcast::{Message, Policy, Reject, Work};
 use crate::rlnc::{Coding, Id, Model16};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -50,6 +50,68 @@ fn trap_17_pieces_that_wait_for_a_header_are_not_crowded_out() {
     // What nobody announces goes, and its senders have their room back.
     net.run_ms(600);
     assert_eq!(net.nodes[0].waiting_count(), 0);
+}
+
+/// The first peer that has pieces is asked for their header and does not answer; the next one is asked
+/// then, each once.
+#[test]
+fn a_silent_peer_has_the_next_one_asked_for_a_header() {
+    let mut net = star(3);
+    let published = published(&net.code, SUBJECT, 10_000);
+    let announce = net.announce(&published);
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let record = asked.clone();
+    net.tamper[0] = Some(Box::new(move |to, message| {
+        if matches!(message, Message::Ask { .. }) {
+            record.borrow_mut().push(to);
+        }
+        false
+    }));
+    for (peer, seed) in [(1, 0), (1, 1), (2, 2), (2, 3), (3, 4)] {
+        let piece = piece(&net, &published, seed);
+        let message = message(&net, announce.id, &published, piece);
+        net.receive(0, peer, message);
+    }
+    net.run_ms(49);
+    assert!(asked.borrow().is_empty());
+    net.run_ms(2);
+    assert_eq!(*asked.borrow(), [1]);
+    let late = message(&net, announce.id, &published, piece(&net, &published, 5));
+    net.receive(0, 1, late);
+    net.run_ms(50);
+    assert_eq!(*asked.borrow(), [1, 2]);
+    net.receive(0, 2, Message::Header(announce));
+    net.run_ms(200);
+    assert_eq!(*asked.borrow(), [1, 2]);
+    assert_eq!(net.nodes[0].live_count(), 1);
+}
+
+/// A job is lost twice or always.
+#[test]
+fn lost_jobs_are_run_again_a_few_times() {
+    for (name, lost) in [("header", 2), ("decode", 2), ("header", 99), ("decode", 99)] {
+        let mut net = Net::new(Model16::new(1 << 20), config(POLICY), 2, 1, 1);
+        let runs = Rc::new(RefCell::new(0));
+        let count = runs.clone();
+        net.loses = Some(Box::new(move |work| {
+            let is_it = match work {
+                Work::VerifyHeader { .. } => name == "header",
+                Work::Decode { .. } => name == "decode",
+                _ => false,
+            };
+            *count.borrow_mut() += u32::from(is_it);
+            is_it && *count.borrow() <= lost
+        }));
+        net.publish(0, payload(10_000));
+        net.run_ms(2_000);
+        let (delivered, runs) = (net.delivered(&[0; 10_000]), *runs.borrow());
+        match lost {
+            2 => assert_eq!((delivered, runs), (1, 3), "{name}"),
+            // A header that was given up is asked for once more.
+            _ => assert!(delivered == 0 && (4..=8).contains(&runs), "{name}: {runs}"),
+        }
+        assert_eq!(net.reports, []);
+    }
 }
 
 /// Whom a node has asked for pieces.

@@ -123,8 +123,6 @@ impl Gatehouse {
     }
 
     fn end(&mut self, which: usize, way: usize) {
-        // Who names bad inputs names all of them, which a script cannot.
-        let way = if way % 8 == 2 { 1 } else { way };
         if let Some((Purpose::Gate(job), outcome)) = self.stage.end(which, way) {
             self.handle(Input::Finished { job, outcome });
         }
@@ -465,4 +463,51 @@ pub fn gate(data: &[u8]) -> bool {
         .verdicts
         .values()
         .any(|verdict| *verdict == Verdict::Accept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::horn::epochs::Committees;
+    use crate::horn::state::SlotState;
+    use std::sync::Arc;
+
+    /// The slot begins anew under such committees.
+    fn begin_anew(house: &mut Gatehouse, committees: Arc<Committees>) {
+        let stage = &mut house.stage;
+        let state = SlotState::new(SLOT, committees, 4, &mut stage.fx);
+        stage.slots.insert(SLOT, Box::new(state));
+    }
+
+    /// Evidence that was verified by committees under which its vote was not cast proves nothing of it: a
+    /// block that has it is verified.
+    #[test]
+    fn evidence_by_the_committees_of_another_branch_is_not_remembered() {
+        // By rank, and everybody serves.
+        let mut house = Gatehouse::new(1);
+        house.stage.config.levels[1].publishers = VALIDATORS as u16;
+        let collection = house.collection(&mut Script(&[0, 0, 0, 0xff]));
+        let (topic, data) = collection.expect("true evidence");
+        house.message(0, topic, data);
+        house.handle(Input::Verify);
+        house.end(0, 7);
+        assert_eq!(house.stage.jobs.len(), 1, "its evidence is verified");
+        let own = house.stage.slots[&SLOT].committees.clone();
+        let (assignment, weights) = (own.assignment.clone(), own.weights.clone());
+        let other = Committees::new(own.seed, [9; 32], assignment, weights, &house.stage.local);
+        begin_anew(&mut house, Arc::new(other));
+        house.end(0, 7);
+        assert_eq!(house.verdicts[&Token(0)], Verdict::Ignore);
+        begin_anew(&mut house, own);
+        let next = house.stage.clock.slot_start(SLOT.next());
+        house.pass(next.since_ns(house.stage.now) / 1_000_000);
+        let block = house.block(&mut Script(&[4, 0, 0, 0, 0xff]));
+        let (topic, data) = block.expect("the same evidence");
+        house.message(1, topic, data);
+        house.handle(Input::Verify);
+        house.end(0, 7);
+        assert_eq!(house.stage.jobs.len(), 1, "its evidence is verified again");
+        house.end(0, 7);
+        assert_eq!(house.verdicts[&Token(1)], Verdict::Accept);
+    }
 }

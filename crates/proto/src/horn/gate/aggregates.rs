@@ -128,17 +128,18 @@ impl Gate {
         }
         if let Some(epoch) = epoch.filter(|_| !aggregates.is_empty()) {
             aggregates.sort_by_key(|waiting| waiting.message.unit);
-            self.spawn_aggregates(lent, queue, epoch, Stage::Sender, aggregates);
+            self.spawn_aggregates(lent, queue, epoch, Stage::Sender, aggregates, 1);
         }
     }
 
-    fn spawn_aggregates(
+    pub(super) fn spawn_aggregates(
         &mut self,
         lent: &mut Lent<'_>,
         queue: Queue,
         epoch: Epoch,
         stage: Stage,
         aggregates: Vec<Waiting>,
+        tries: u8,
     ) {
         // Of the newest slot, so that the end of an older one does not cancel what is of many slots.
         let state = match queue {
@@ -180,6 +181,7 @@ impl Gate {
             epoch,
             stage,
             aggregates,
+            tries,
         };
         lent.fx.spawn(request, Purpose::Gate(job));
     }
@@ -207,7 +209,7 @@ impl Gate {
             self.take_aggregate(lent, waiting);
         }
         match left.is_empty() {
-            false => self.spawn_aggregates(lent, queue, epoch, Stage::Evidence, left),
+            false => self.spawn_aggregates(lent, queue, epoch, Stage::Evidence, left, 1),
             true => self.aggregates_ended(lent, queue),
         }
     }
@@ -227,17 +229,19 @@ impl Gate {
         let slot = waiting.ballot.vote.slot;
         let kind = lent.format.kind(unit.level);
         let collection = collection(lent, &waiting).cloned();
-        if let Some(claimed) = &collection {
-            // It was verified, or made by a job that did.
-            self.verified.insert(claimed);
-        }
         let mix = lent.mix_of(&waiting.ballot.vote);
         let taken = match lent.slots.get_mut(&slot) {
             // It was verified by the committees of another branch.
             Some(state) if mix.is_some_and(|mix| mix != state.committees.mix) => {
                 Err(Reject::UnknownBlock)
             }
-            Some(state) => keep(state, lent.config, lent.format, lent.fx, waiting),
+            Some(state) => {
+                if let Some(claimed) = &collection {
+                    // It was verified, or made by a job that did.
+                    self.verified.insert(claimed);
+                }
+                keep(state, lent.config, lent.format, lent.fx, waiting)
+            }
             None => Err(Reject::TooOld),
         };
         if let Err(reason) = taken {

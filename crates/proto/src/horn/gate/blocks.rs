@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use super::block_job::{BlockJob, Checks, spawn_block_job};
 use super::closed::Place;
-use super::{
-    Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
-};
+use super::verdicts::failed_claims;
+use super::{Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window};
 use crate::contract::Peer;
 use crate::horn::batch::Batch;
 use crate::horn::deadlines::window_end;
@@ -38,7 +37,7 @@ const RUNNING_PER_PROPOSAL_MAX: usize = 2;
 
 /// A block that waits for the verification of its proposer's signature, and then of its entries.
 pub(in crate::horn) struct WaitingBlock {
-    origin: Origin,
+    pub(super) origin: Origin,
     pub(in crate::horn) block: Arc<Received<Block>>,
     pub(super) root: Root,
 }
@@ -160,14 +159,21 @@ impl Gate {
     }
 
     /// Check 7: a further block of an equivocator, or of who signed false evidence, is taken only if
-    /// others build or vote on it.
+    /// others build or vote on it: as many peers as there were false ones. What they sent is not verified,
+    /// so one peer must not have a false block looked at again and again; and a block that the network
+    /// went on with is taken however many there were.
     fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
-        let standing = match lent.slots.get(&header.slot) {
-            Some(state) if state.has_false_block => Err(Reject::Duplicate),
-            Some(state) => state.admit_block(root).map(|_| ()),
-            None => self.closed.admit(header.slot, root),
+        let slot = header.slot;
+        let (standing, false_blocks) = match lent.slots.get(&slot) {
+            Some(state) if state.false_blocks > 0 => (Err(Reject::Duplicate), state.false_blocks),
+            Some(state) => (state.admit_block(root).map(|_| ()), 0),
+            None => (
+                self.closed.admit(slot, root),
+                self.closed.false_blocks(slot),
+            ),
         };
-        standing.or_else(|reason| match self.lot.awaits(root) {
+        let enough = false_blocks.max(1) as usize;
+        standing.or_else(|reason| match self.lot.speakers(root) >= enough {
             true => Ok(()),
             false => Err(reason),
         })
@@ -191,18 +197,24 @@ impl Gate {
 
     /// Verifies the signatures of the proposers of all blocks that wait, in one job.
     pub(super) fn verify_proposers(&mut self, lent: &mut Lent<'_>) {
+        let blocks = self.blocks.batch.take(ITEMS_PER_JOB_MAX, |_| true);
+        if !blocks.is_empty() {
+            self.spawn_proposers(lent, blocks, 1);
+        }
+    }
+
+    pub(super) fn spawn_proposers(
+        &mut self,
+        lent: &mut Lent<'_>,
+        blocks: Vec<WaitingBlock>,
+        tries: u8,
+    ) {
         // Every key table knows every proposer. The session is that of the newest slot, so that the
         // end of an older one does not cancel the job.
         let (Some(epoch), Some(state)) = (lent.epochs.table(), lent.slots.values().next_back())
         else {
-            let waiting = self.blocks.batch.give_up(|_| true);
-            waiting.iter().for_each(|gone| lent.fx.ignore(gone.origin));
-            return;
+            return self.proposers_verified(lent, blocks, Outcome::Cancelled);
         };
-        let blocks = self.blocks.batch.take(ITEMS_PER_JOB_MAX, |_| true);
-        if blocks.is_empty() {
-            return;
-        }
         let signature = |waiting: &WaitingBlock| Claim::One {
             validator: waiting.block.header.proposer,
             role: Role::Block,
@@ -230,7 +242,7 @@ impl Gate {
             work: Work::Verify(job),
         };
         lent.fx
-            .spawn(request, Purpose::Gate(Job::Proposers { blocks }));
+            .spawn(request, Purpose::Gate(Job::Proposers { blocks, tries }));
     }
 
     pub(super) fn proposers_verified(
@@ -415,8 +427,8 @@ impl Gate {
     /// The proposer of a slot signed a block whose evidence does not hold.
     fn note_false(&mut self, lent: &mut Lent<'_>, slot: Slot) {
         match lent.slots.get_mut(&slot) {
-            Some(state) => state.has_false_block = true,
-            None if slot > lent.chain.finalised().slot => self.closed.note_false(slot),
+            Some(state) => state.false_blocks += 1,
+            None if slot > lent.chain.finalised().slot => self.closed.note_false(slot, 1),
             None => {}
         }
     }

@@ -34,7 +34,7 @@ struct Past {
     /// Of the first block.
     root: Option<Root>,
     equivocated: bool,
-    has_false_block: bool,
+    false_blocks: u32,
 }
 
 /// The proposers of slots that are over but not final.
@@ -58,9 +58,9 @@ impl Closed {
     }
 
     /// A slot is over: what it knew of its proposer is remembered.
-    pub(super) fn close(&mut self, slot: Slot, block: Option<Proposal>, has_false_block: bool) {
-        if has_false_block {
-            self.note_false(slot);
+    pub(super) fn close(&mut self, slot: Slot, block: Option<Proposal>, false_blocks: u32) {
+        if false_blocks > 0 {
+            self.note_false(slot, false_blocks);
         }
         if let Some(first) = block {
             self.note(slot, first.view.root, &first.data);
@@ -78,7 +78,7 @@ impl Closed {
     pub(super) fn admit(&self, slot: Slot, root: &Root) -> Result<(), Reject> {
         match self.slots.get(&slot) {
             Some(past) if past.root.as_ref() == Some(root) => Ok(()),
-            Some(past) if past.equivocated || past.has_false_block => Err(Reject::Duplicate),
+            Some(past) if past.equivocated || past.false_blocks > 0 => Err(Reject::Duplicate),
             _ => Ok(()),
         }
     }
@@ -100,10 +100,16 @@ impl Closed {
         Ok(place)
     }
 
-    /// The proposer signed a block whose evidence does not hold.
-    pub(super) fn note_false(&mut self, slot: Slot) {
-        self.past(slot).has_false_block = true;
+    /// The proposer signed blocks whose evidence does not hold.
+    pub(super) fn note_false(&mut self, slot: Slot, blocks: u32) {
+        let past = self.past(slot);
+        past.false_blocks = past.false_blocks.saturating_add(blocks);
         self.make_room();
+    }
+
+    /// How many such blocks the proposer signed.
+    pub(super) fn false_blocks(&self, slot: Slot) -> u32 {
+        self.slots.get(&slot).map_or(0, |past| past.false_blocks)
     }
 
     /// Forgets what is final, and all before.
@@ -186,7 +192,8 @@ mod tests {
         assert_eq!(admits(&closed, 3), Err(Reject::Duplicate));
         assert_eq!(take(&mut closed, 4, 3), Err(Reject::Duplicate));
         assert_eq!(closed.admit(Slot(5), &[3; 32]), Ok(()));
-        closed.note_false(Slot(5));
+        closed.note_false(Slot(5), 1);
+        assert_eq!(closed.false_blocks(Slot(5)), 1);
         assert_eq!(closed.admit(Slot(5), &[3; 32]), Err(Reject::Duplicate));
         closed.prune(Slot(4));
         assert_eq!(admits(&closed, 3), Ok(()));

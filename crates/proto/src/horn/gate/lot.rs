@@ -188,9 +188,10 @@ impl Lot {
         self.queue.bytes()
     }
 
-    /// Whether a message waits for a block.
-    pub(super) fn awaits(&self, block: &Root) -> bool {
-        self.speakers.contains_key(&Awaited::Block(*block))
+    /// How many peers sent messages that wait for a block.
+    pub(super) fn speakers(&self, block: &Root) -> usize {
+        let speakers = self.speakers.get(&Awaited::Block(*block));
+        speakers.map_or(0, Vec::len)
     }
 
     /// Whether a block is waited for.

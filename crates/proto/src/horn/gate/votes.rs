@@ -5,7 +5,8 @@ use alphorn_types::{Cell, Slot, Validator};
 use std::sync::Arc;
 
 use super::lot::{Seat, with_seat};
-use super::{Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, admit_ballot, failed_claims};
+use super::verdicts::failed_claims;
+use super::{Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, admit_ballot};
 use crate::horn::ballot::Ballot;
 use crate::horn::cell_votes::{FirstVote, WaitingVote};
 use crate::horn::deadlines::window_end;
@@ -123,9 +124,22 @@ pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
         return;
     };
     let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true);
-    if votes.is_empty() {
-        return;
+    if !votes.is_empty() {
+        spawn_votes(lent, slot, cell, votes, 1);
     }
+}
+
+/// Has votes of a slot that is there verified.
+pub(super) fn spawn_votes(
+    lent: &mut Lent<'_>,
+    slot: Slot,
+    cell: Cell,
+    votes: Vec<WaitingVote>,
+    tries: u8,
+) {
+    let Some(state) = lent.slots.get(&slot) else {
+        return;
+    };
     let members = state.committees.assignment.cell_members(cell);
     let claim = |vote: &WaitingVote| Claim::One {
         validator: Validator(members[vote.position as usize]),
@@ -153,7 +167,12 @@ pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
         hard: window_end(lent.clock, slot),
         work: Work::Verify(job),
     };
-    let job = Job::Votes { slot, cell, votes };
+    let job = Job::Votes {
+        slot,
+        cell,
+        votes,
+        tries,
+    };
     lent.fx.spawn(request, Purpose::Gate(job));
 }
 

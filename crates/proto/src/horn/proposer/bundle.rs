@@ -95,7 +95,7 @@ impl Proposer {
                     self.bundle = Some(made);
                 }
             }
-            Outcome::Invalid(bad) if !bad.is_empty() => {
+            Outcome::Invalid(bad) if bad.iter().any(|i| *i < collections.len()) => {
                 shared.fx.counters.jobs_failed += 1;
                 for claimed in bad.iter().filter_map(|i| collections.get(*i)) {
                     self.pool.remove(claimed);

@@ -1,0 +1,292 @@
+//! Votes that end whoever verifies them, at the roles over a real worker.
+
+use super::{Lanes, Pool};
+use crate::engine::Spawn;
+use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
+use alphorn_proto::slot::Phase;
+use alphorn_proto::wire::{Topic, VoteMsg, digest};
+use alphorn_proto::{Input, Output, Peer, Protocol, Token, Verdict};
+use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners};
+use alphorn_scheme::{
+    Abilities, Bytes, Claim, Cost, Ctx, Env, Evidence, EvidenceLength, Layer, Op, Part,
+    Reservation, Role, Scheme, SchemeError, SignItem, Signatures, Sizes, Statement,
+};
+use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
+use alphorn_worker::WorkerConfig;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const VALIDATORS: u32 = 8;
+const SLOT: Slot = Slot(1);
+/// The first byte of a signature at which the verifier panics.
+const DEADLY: u8 = 0xee;
+
+/// The model, whose verifier does not survive one kind of signature.
+struct Fragile(Model);
+
+impl Scheme for Fragile {
+    type Registry = ModelRegistry;
+    type Keys = ModelKeys;
+    type Signers = ModelSigners;
+    type Prepared = Vec<bool>;
+    type Scratch = ();
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.0.abilities()
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.0.sizes()
+    }
+
+    fn evidence_length(&self, layer: Layer, n: u32) -> EvidenceLength {
+        self.0.evidence_length(layer, n)
+    }
+
+    fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
+        self.0.cost(op, n, m)
+    }
+
+    fn portable(&self) -> Self {
+        Fragile(self.0.portable())
+    }
+
+    fn keys(
+        &self,
+        registry: &Arc<ModelRegistry>,
+        assignment: &Arc<Assignment>,
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Result<ModelKeys, SchemeError> {
+        self.0.keys(registry, assignment, ctx)
+    }
+
+    fn assignment<'k>(&self, keys: &'k ModelKeys) -> &'k Assignment {
+        self.0.assignment(keys)
+    }
+
+    fn sign(
+        &self,
+        signers: &ModelSigners,
+        slot: Slot,
+        items: &[SignItem],
+        permits: Vec<Reservation>,
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Result<Signatures, SchemeError> {
+        self.0.sign(signers, slot, items, permits, ctx)
+    }
+
+    fn prepare(
+        &self,
+        keys: &ModelKeys,
+        claims: &[Claim],
+        secret: &[u8; 32],
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Vec<bool> {
+        let deadly =
+            |claim: &Claim| matches!(claim, Claim::One { signature, .. } if signature[0] == DEADLY);
+        assert!(!claims.iter().any(deadly), "a deadly signature");
+        self.0.prepare(keys, claims, secret, ctx)
+    }
+
+    fn check(&self, keys: &ModelKeys, prepared: &Vec<bool>, range: Range<usize>) -> bool {
+        self.0.check(keys, prepared, range)
+    }
+
+    fn locate(
+        &self,
+        keys: &ModelKeys,
+        prepared: &Vec<bool>,
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Option<Vec<usize>> {
+        self.0.locate(keys, prepared, ctx)
+    }
+
+    fn aggregate<B: AsRef<[u8]>>(
+        &self,
+        keys: &ModelKeys,
+        statement: &Statement,
+        votes: &[(u32, B)],
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Result<Evidence, SchemeError> {
+        self.0.aggregate(keys, statement, votes, ctx)
+    }
+
+    fn combine(
+        &self,
+        keys: &ModelKeys,
+        statement: &Statement,
+        parts: &[Part],
+        multiplicity_max: u8,
+        ctx: &mut Ctx<'_, ()>,
+    ) -> Result<Evidence, SchemeError> {
+        self.0
+            .combine(keys, statement, parts, multiplicity_max, ctx)
+    }
+}
+
+/// The roles of a machine that hosts nobody, over lanes.
+struct Machine {
+    horn: Horn,
+    pool: Pool,
+    now: Time,
+    running: usize,
+    verdicts: BTreeMap<Token, Verdict>,
+    reported: Vec<Peer>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let model = Model::new(CostTable::example()).unwrap();
+        let layout = Layout::new(VALIDATORS, 1, 1).unwrap();
+        let info = SchemeInfo::of(&model, &layout);
+        let config = Config::new(layout, &info);
+        let registry = Arc::new(ModelRegistry {
+            validators: VALIDATORS,
+        });
+        let env = Env::new(Arc::new(Fragile(model)), registry, [1; 32]);
+        Machine {
+            horn: Horn::new(config, info, Local::observer(&layout)).unwrap(),
+            pool: Pool::start(env, WorkerConfig::default(), || ()).unwrap(),
+            now: Time::ZERO,
+            running: 0,
+            verdicts: BTreeMap::new(),
+            reported: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.pool.keep_time(self.now);
+        self.horn.handle(self.now, input);
+        while let Some(output) = self.horn.poll_output() {
+            match output {
+                Output::Spawn {
+                    job,
+                    session,
+                    group,
+                    class,
+                    soft,
+                    hard,
+                    work,
+                } => {
+                    let spawn = Spawn {
+                        job,
+                        session,
+                        group,
+                        class,
+                        soft,
+                        hard,
+                        work,
+                    };
+                    self.pool.submit(spawn).expect("there is room");
+                    self.running += 1;
+                }
+                Output::Verdict { token, verdict } => {
+                    self.verdicts.insert(token, verdict);
+                }
+                Output::Report { peer, .. } => self.reported.push(peer),
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes to a time, and does all that is due there.
+    fn run_to(&mut self, time: Time) {
+        self.now = time;
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(ended) = self.pool.poll() {
+                self.running -= 1;
+                let (job, outcome) = (ended.job, ended.outcome);
+                self.handle(Input::Finished { job, outcome });
+            } else if self.horn.next_deadline().is_some_and(|at| at <= self.now) {
+                self.handle(Input::Deadline);
+            } else if self.running == 0 {
+                return;
+            } else {
+                assert!(Instant::now() < until, "a job does not end");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Hands in the vote of a validator from the peer of its number, under such a signature.
+    fn offer(&mut self, token: u64, voter: u32, signed: impl FnOnce(Bytes) -> Bytes) {
+        let (horn, validator) = (&self.horn, Validator(voter));
+        let vote = horn.chain().vote(SLOT, &horn.head()).unwrap();
+        let message = digest::vote_message(horn.config().network(), &vote);
+        let item = SignItem::new(validator, Role::Vote, message);
+        let permit = Reservation::issue(SLOT, &item);
+        let signers = ModelSigners {
+            validators: VALIDATORS,
+        };
+        let model = Model::new(CostTable::example()).unwrap();
+        let signature = model.sign(
+            &signers,
+            SLOT,
+            &[item],
+            vec![permit],
+            &mut Ctx::single(&mut ()),
+        );
+        let signature = signed(signature.unwrap().iter().next().unwrap().into());
+        let cell = horn.assignment(Epoch(0)).unwrap().cell_of(validator);
+        let topic = Topic::Vote {
+            cell: cell.unwrap(),
+        };
+        let message = VoteMsg {
+            vote,
+            validator,
+            signature,
+        };
+        let data = message.encode(horn.format()).into();
+        self.handle(Input::Message {
+            from: Peer(voter.into()),
+            topic,
+            token: Token(token),
+            data,
+        });
+    }
+}
+
+/// The same with another first byte.
+fn spoilt(signature: Bytes, first: u8) -> Bytes {
+    let mut bytes = signature.to_vec();
+    bytes[0] = first;
+    bytes.into()
+}
+
+/// A vote that ends its verifier stands among a forged one and an honest one: the first time, when it is
+/// searched for, and when it is known.
+#[test]
+fn a_vote_that_ends_its_verifier_has_no_forged_one_accepted() {
+    let mut machine = Machine::new();
+    let clock = *machine.horn.clock();
+    machine.run_to(clock.slot_start(Slot(0)));
+    machine.run_to(clock.phase_start(SLOT, Phase::Vote));
+    for (round, [forged, honest]) in (1..).zip([[0, 2], [3, 4]]) {
+        let token = |of: u64| 10 * round + of;
+        machine.offer(token(0), forged, |right| spoilt(right.clone(), !right[0]));
+        machine.offer(token(1), 1, |right| spoilt(right, DEADLY));
+        machine.offer(token(2), honest, |right| right);
+        machine.run_to(machine.now);
+        let verdicts = [0, 1, 2].map(|of| machine.verdicts[&Token(token(of))]);
+        let expected = [Verdict::Reject, Verdict::Ignore, Verdict::Accept];
+        assert_eq!(verdicts, expected, "round {round}");
+        let reported = machine.reported.pop().map(|peer| peer.0);
+        assert_eq!(reported, Some(forged.into()));
+        assert!(
+            machine.reported.is_empty(),
+            "nobody is blamed for the crash"
+        );
+        let status = machine.pool.status();
+        assert_eq!((status.counts.crashes, status.quarantined), (3, 1));
+        let view = machine.horn.view(SLOT).unwrap();
+        assert_eq!(view.votes_accepted, round);
+    }
+    machine.pool.shutdown();
+}
