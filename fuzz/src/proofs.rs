@@ -7,7 +7,7 @@ use alphorn_exec::Exec;
 use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
 use alphorn_stark::Fp;
 use alphorn_stark::chains::{Chains, Parameters};
-use alphorn_stark::proof::{SuccinctProof, succinct_elements};
+use alphorn_stark::proof::{Statements, SuccinctProof, succinct_elements};
 use alphorn_types::{Bitfield, Coding, Support, support_code};
 use alphorn_xmss::{
     Claimed, PRESETS, Preset, ProofPart, ProofRegistry, Proofs, PublicKey, Purpose, SecretKey, Set,

@@ -79,7 +79,8 @@ pub struct Key {
 impl Key {
     /// Makes the key of a secret seed, active for the indices `start..end`: slots of a key for votes,
     /// eight times the slot of a key for duties. Its time grows with the range. `watch` hears no steps
-    /// and may stop it.
+    /// and may stop it. One seed is one key, of one purpose and one range: never make one for votes and
+    /// one for duties from the same seed, they would use one index twice.
     ///
     /// # Errors
     /// [`Code::Argument`] for a seed of another length, an empty range or one beyond the set's lifetime;
@@ -120,7 +121,8 @@ impl Key {
         Ok(Key::of(context, key))
     }
 
-    /// The key of its two files, as [`Key::secret_file`] and [`Key::tree_file`] give them.
+    /// The key of its two files, as [`Key::secret_file`] and [`Key::tree_file`] give them. A tree file that
+    /// was changed gives another public key: compare it with the one that is known.
     ///
     /// # Errors
     /// [`Code::Decode`].

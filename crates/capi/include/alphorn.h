@@ -418,7 +418,9 @@ size_t alphorn_xmss_signature_bytes(uint32_t set);
 size_t alphorn_xmss_public_key_bytes(uint32_t set);
 
 // Makes the key of a secret seed for the one-time indices start to end - 1; its time grows with their
-// number. `watch` may end it. Free it with alphorn_xmss_key_free.
+// number. `watch` may end it. One seed is one key, of one purpose and one range: never make one for votes
+// and one for duties from the same seed, they would use one index twice. Free it with
+// alphorn_xmss_key_free.
 //
 // # Safety
 // `context`: a handle. `seed`: 32 bytes. `watch`: NULL, or one that stays as it is. `error`: NULL, or
@@ -444,7 +446,8 @@ struct alphorn_xmss_key *alphorn_xmss_key_interop(const struct alphorn_context *
                                                   uint64_t end,
                                                   struct alphorn_error *error);
 
-// The key of its two files, as alphorn_xmss_key_secret_file and alphorn_xmss_key_tree_file give them.
+// The key of its two files, as alphorn_xmss_key_secret_file and alphorn_xmss_key_tree_file give them. A
+// tree file that was changed gives another public key: compare it with the one that is known.
 //
 // # Safety
 // `context`: a handle. `secret`: `secret_len` bytes. `tree`: `tree_len` bytes. `error`: NULL, or room for

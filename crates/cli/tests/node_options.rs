@@ -193,6 +193,20 @@ fn a_network_that_this_machine_cannot_carry_is_not_begun() {
     ended.expect(2, " validators, slots of ");
 }
 
+/// Its network dials by then, and must have ended before the process does.
+#[test]
+fn a_node_whose_port_is_taken_ends_with_its_code_every_time() {
+    let bench = network();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for option in ["--api-port", "--api-port 0 --metrics-port"] {
+        let line = format!("{NODE} --genesis net --gossipsub-port 0 {option} {port}");
+        for _ in 0..8 {
+            bench.run(&line).expect(3, "takes another port");
+        }
+    }
+}
+
 #[test]
 fn the_status_of_a_node_that_is_not_there_is_an_error() {
     let bench = Bench::new();

@@ -95,3 +95,13 @@ fn marks_that_are_gone_or_damaged_are_refused_and_blocks_are_made_anew() {
         .run(NODE)
         .expect(2, "it was set back or is another file");
 }
+
+/// As on a disk without room: the node did its duties all the same.
+#[test]
+fn a_node_whose_figures_cannot_be_written_ends_well() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = network();
+    fs::create_dir_all(bench.path("data/summary.json")).unwrap();
+    fs::set_permissions(bench.path("data"), PermissionsExt::from_mode(0o700)).unwrap();
+    bench.run(NODE).expect(0, "cannot write data/summary.json");
+}

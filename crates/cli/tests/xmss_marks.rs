@@ -114,8 +114,12 @@ fn no_floor_goes_below_what_either_mark_says() {
     import(&bench, "moved.json", " --floor 50").expect(0, "moved.json");
     bench.state = "third-state".to_owned();
     import(&bench, KEY, " --force").expect(2, "give --floor SLOT");
-    import(&bench, KEY, " --force --floor 3").expect(0, KEY);
-    sign(&bench, KEY, 49, OTHER).expect(1, "the first free slot is 50");
+    for floor in [3, 50] {
+        let floor = format!(" --force --floor {floor}");
+        import(&bench, KEY, &floor).expect(1, "the key moved elsewhere");
+    }
+    import(&bench, KEY, " --force --floor 51").expect(0, KEY);
+    sign(&bench, KEY, 50, OTHER).expect(1, "the first free slot is 51");
 }
 
 /// The key goes on at its old place if the new one cannot be written.

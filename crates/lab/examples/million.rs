@@ -5,7 +5,10 @@ use anyhow::Context;
 use serde_json::Value;
 
 fn read(name: &str) -> anyhow::Result<Value> {
-    let path = format!("{}/../../results/epyc-zen4-2/{name}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../results/epyc-zen4-2/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let text = std::fs::read_to_string(&path).with_context(|| path)?;
     Ok(serde_json::from_str(&text)?)
 }

@@ -49,7 +49,9 @@ class Key:
     ) -> Key:
         """The key of a secret seed of 32 bytes; its time grows with the range.
 
-        `slots` are one-time indices: slots, or with `duties` eight times the slot and the duty.
+        `slots` are one-time indices: slots, or with `duties` eight times the slot and the duty. One seed is one
+        key, of one purpose and one range: never make one for votes and one for duties from the same seed, they
+        would use one index twice.
         """
         active = _active(slots)
         native = _native.Key.generate(context_or_default(context), set, duties, one(seed), active)
@@ -70,7 +72,10 @@ class Key:
 
     @classmethod
     def from_files(cls, secret: Bytes, tree: Bytes, context: _native.Context | None = None) -> Key:
-        """The key of its two files' content."""
+        """The key of its two files' content.
+
+        A tree file that was changed gives another public key: compare it with the one that is known.
+        """
         return cls(_native.Key.from_files(context_or_default(context), one(secret), one(tree)))
 
     def secret_file(self) -> bytes:

@@ -88,7 +88,7 @@ pub(crate) struct Net<M> {
     pub(crate) series: Vec<Sent>,
     /// What classes carry and compute; those of nodes are the bandwidths that they begin with.
     pub(crate) loads: Loads,
-    /// A flight or message found no place: the run cannot go on.
+    /// A message found no place: the run cannot go on.
     pub(crate) full: bool,
     /// All nodes that are down.
     pub(crate) down: Arc<BTreeSet<u32>>,
@@ -155,7 +155,7 @@ impl<M: Clone> Net<M> {
             loads: Loads::new(rate.clone(), rates.len()),
             hot: Numbered::new(first, nodes.map(hot).collect()),
             tally: Numbered::new(first, vec![Tally::default(); count]),
-            flights: Flights::new(ARG_MAX),
+            flights: Flights::default(),
             messages: Slab::default(),
             outgoing: (0..spans).map(|_| Vec::new()).collect(),
             outgoing_ns: u64::MAX,
@@ -227,10 +227,7 @@ impl<M: Clone> Net<M> {
             self.balance.dropped += bytes;
             return self.forget(queue, now, from, &flight);
         }
-        let Some(index) = self.flights.insert(flight) else {
-            self.full = true;
-            return;
-        };
+        let index = self.flights.insert(flight);
         tally.queue_bytes += bytes;
         tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
         if self.connections.is_empty() {

@@ -2,8 +2,8 @@
 //!
 //! Validators are cut into leaves in their order. At each position of the tree stand some nodes, drawn by
 //! the seed, which all do the same. A validator gives its vote to the nodes of its leaf. These verify the
-//! votes in batches, make one aggregate and give it to the nodes above, who verify the first aggregate of
-//! each child, wait a little for the missing ones, make one of all, and so on. The run ends when the first
+//! votes in batches, make one aggregate, sign it and give it to the nodes above, who verify the signature of its sender and
+//! the first aggregate of each child, wait a little for the missing ones, make one of all, and so on. The run ends when the first
 //! honest node at the root has finished; how the result reaches everybody is not part of it.
 //!
 //! What the pieces of a position become is the scheme's ability, as its table of costs says it: where

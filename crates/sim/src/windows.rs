@@ -35,6 +35,8 @@ const NUMBER_BITS: u32 = u16::BITS;
 
 /// Windows of the ring; what is later waits in a map.
 const RING: u64 = 1 << 12;
+/// Windows, from the one opened last on, whose events are parted by block as they are scheduled.
+const NEAR: u64 = 4;
 /// A block with fewer events than one for so many nodes is sorted by node: there is too little to count.
 const NODES_AN_EVENT: usize = 8;
 /// Blocks of nodes into which the events of a window are parted first, at most: each grows where it was written
@@ -55,7 +57,7 @@ pub(crate) struct Departure {
 }
 
 /// Something that happens at a node: 32 bytes, half a cache line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub(crate) struct Event {
     /// Virtual time.
@@ -119,12 +121,6 @@ impl Event {
     }
 }
 
-/// The block of an event's node.
-#[inline]
-fn block_of(event: &Event, nodes: &Range<u32>, block_bits: u32) -> usize {
-    ((event.node - nodes.start) >> block_bits) as usize
-}
-
 impl PartialOrd for Event {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
@@ -152,22 +148,24 @@ pub(crate) struct Windows {
     window: u64,
     /// When the open window ends; 0 while none is open.
     end_ns: u64,
-    /// The events of the open window that are no longer in the ring, by block, from the block `block` on.
-    blocks: Vec<u32>,
+    blocks: usize,
+    /// Events of near windows, by the remainder of the window and by block. Of the open one they are those that
+    /// are no longer in the ring, from the block `block` on; of a later one those scheduled since it was near.
+    near: Vec<u32>,
     block: usize,
-    /// Those of the block whose turn it is, as they were scheduled, and their places by node.
+    /// Those of the block whose turn it is, by node.
     events: Vec<Event>,
-    order: Vec<u32>,
-    /// Where in `order` the events of each node of the block end; of each that has some, where these are few.
+    /// Where those of each node of the block end; of each that has some, where these are few.
     ends: Vec<u32>,
     /// The next node of the block, and where its events begin.
     next_node: usize,
     next_at: usize,
-    /// The events of the node whose turn it is, in their order, read from `at`.
-    turn: Vec<Event>,
-    at: usize,
+    /// The node whose turn it is, and where its events begin.
     node: u32,
-    keys: Vec<u64>,
+    first: usize,
+    /// The places of its events from there in their order, read from `at`.
+    turn: Vec<u64>,
+    at: usize,
     /// What the node scheduled for this window, in order: most of it comes last.
     own: VecDeque<Event>,
     pool: Pool,
@@ -188,22 +186,23 @@ impl Windows {
         let bits = bits.min(tests::BITS_MAX.get());
         let block_nodes = nodes.len().div_ceil(BLOCKS_MAX).max(BLOCK_NODES_MIN);
         let block_nodes = block_nodes.next_power_of_two();
+        let blocks = nodes.len().div_ceil(block_nodes);
         Windows {
             bits,
             block_bits: block_nodes.ilog2(),
             window: 0,
             end_ns: 0,
-            blocks: vec![NONE; nodes.len().div_ceil(block_nodes)],
+            blocks,
+            near: vec![NONE; NEAR as usize * blocks],
             block: 0,
             events: Vec::new(),
-            order: Vec::new(),
             ends: Vec::new(),
             next_node: 0,
             next_at: 0,
+            node: u32::MAX,
+            first: 0,
             turn: Vec::new(),
             at: 0,
-            node: u32::MAX,
-            keys: Vec::new(),
             own: VecDeque::new(),
             pool: Pool::default(),
             ring: vec![NONE; RING as usize],
@@ -279,13 +278,30 @@ impl Windows {
     #[inline]
     fn place(&mut self, event: Event) {
         let window = event.time_ns >> self.bits;
-        if window - self.window < RING {
-            let slot = (window % RING) as usize;
-            self.pool.push(&mut self.ring[slot], event);
-            self.used[slot / 64] |= 1 << (slot % 64);
-        } else {
-            self.later.entry(window).or_default().push(event);
-        }
+        let slot = (window % RING) as usize;
+        let bucket = match window - self.window {
+            // Not of the window opened last: what comes in its rest is apart from what comes before.
+            1..NEAR => {
+                let near = self.near_of(window).start + self.block_of(event.node);
+                &mut self.near[near]
+            }
+            ..RING => &mut self.ring[slot],
+            _ => return self.later.entry(window).or_default().push(event),
+        };
+        self.pool.push(bucket, event);
+        self.used[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Where the blocks of a near window are.
+    #[inline]
+    fn near_of(&self, window: u64) -> Range<usize> {
+        let start = (window % NEAR) as usize * self.blocks;
+        start..start + self.blocks
+    }
+
+    #[inline]
+    fn block_of(&self, node: u32) -> usize {
+        ((node - self.nodes.start) >> self.block_bits) as usize
     }
 
     /// Opens a window up to `until_ns`; false if nothing happens in it by then. No earlier window has events.
@@ -299,22 +315,20 @@ impl Windows {
         }
         self.window = window;
         let last_ns = (window << self.bits) | ((1 << self.bits) - 1);
-        self.end_ns = until_ns;
         if until_ns > last_ns {
             self.end_ns = last_ns + 1;
             self.part(window);
         } else {
+            self.end_ns = until_ns;
             self.drain(window);
             self.put_back(until_ns);
+            let near = self.near_of(window);
             for event in std::mem::take(&mut self.drained) {
-                self.pool.push(
-                    &mut self.blocks[block_of(&event, &self.nodes, self.block_bits)],
-                    event,
-                );
+                let block = self.block_of(event.node);
+                self.pool.push(&mut self.near[near.start + block], event);
             }
         }
         self.block = 0;
-        self.events.clear();
         self.ends.clear();
         (self.next_node, self.next_at) = (0, 0);
         let any = self.begin_node();
@@ -324,29 +338,31 @@ impl Windows {
         any
     }
 
-    /// Takes all events of a window.
+    /// Takes all events of a window: the first one that has any.
     fn drain(&mut self, window: u64) {
         let slot = (window % RING) as usize;
-        self.drained.clear();
-        self.pool.drain(&mut self.ring[slot], &mut self.drained);
         self.used[slot / 64] &= !(1 << (slot % 64));
+        self.drained.clear();
+        let near = self.near_of(window);
+        for bucket in self.near[near].iter_mut().chain([&mut self.ring[slot]]) {
+            self.pool.drain(bucket, &mut self.drained);
+        }
         if let Some(mut later) = self.later.remove(&window) {
             self.drained.append(&mut later);
         }
     }
 
-    /// Parts the events of a window by blocks of nodes.
+    /// Parts the events of a window by blocks of nodes, but those that are.
     fn part(&mut self, window: u64) {
         let slot = (window % RING) as usize;
         self.used[slot / 64] &= !(1 << (slot % 64));
-        let (nodes, bits) = (self.nodes.clone(), self.block_bits);
-        let of = |event: &Event| block_of(event, &nodes, bits);
-        match &mut *self.blocks {
-            [one] => *one = std::mem::replace(&mut self.ring[slot], NONE),
-            blocks => self.pool.part(&mut self.ring[slot], blocks, of),
-        }
+        let (first, bits) = (self.nodes.start, self.block_bits);
+        let of = |event: &Event| ((event.node - first) >> bits) as usize;
+        let near = self.near_of(window);
+        let blocks = &mut self.near[near];
+        self.pool.part(&mut self.ring[slot], blocks, of);
         for event in self.later.remove(&window).into_iter().flatten() {
-            self.pool.push(&mut self.blocks[of(&event)], event);
+            self.pool.push(&mut blocks[of(&event)], event);
         }
     }
 
@@ -365,58 +381,57 @@ impl Windows {
 
     /// Turns to the next block of the window that has events, and finds out whose they are; false if there is none.
     fn begin_block(&mut self) -> bool {
-        let rest = self.blocks[self.block..].iter();
-        let Some(skipped) = rest.clone().position(|&bucket| bucket != NONE) else {
+        let blocks = self.near_of(self.window);
+        let mut rest = self.near[blocks.clone()][self.block..].iter();
+        let Some(skipped) = rest.position(|&bucket| bucket != NONE) else {
             return false;
         };
         self.block += skipped;
-        self.events.clear();
-        self.pool
-            .drain(&mut self.blocks[self.block], &mut self.events);
+        let bucket = blocks.start + self.block;
         let first = self.nodes.start + ((self.block as u32) << self.block_bits);
         let nodes = (self.nodes.end - first).min(1 << self.block_bits) as usize;
-        self.order.clear();
         self.ends.clear();
-        match self.events.len() < nodes / NODES_AN_EVENT {
-            true => self.order_few(),
-            false => self.order_by_count(first, nodes),
+        let enough = (nodes / NODES_AN_EVENT) as u64;
+        match self.pool.count(self.near[bucket], enough) < enough {
+            true => self.order_few(bucket),
+            false => self.order_by_count(bucket, first, nodes),
         }
         self.block += 1;
         (self.next_node, self.next_at) = (0, 0);
         true
     }
 
-    /// Orders the events of the block by node, of which most have none.
-    fn order_few(&mut self) {
-        let events = &self.events;
-        let node = |place: &u32| events[*place as usize].node;
-        self.order.extend(0..events.len() as u32);
-        self.order.sort_unstable_by_key(node);
-        let of_one_node = self.order.chunk_by(|a, b| node(a) == node(b));
+    /// Takes the events of the block by node, of which most have none.
+    fn order_few(&mut self, bucket: usize) {
+        self.events.clear();
+        self.pool.drain(&mut self.near[bucket], &mut self.events);
+        self.events.sort_unstable_by_key(|event| event.node);
+        let of_one_node = self.events.chunk_by(|a, b| a.node == b.node);
         let mut end = 0;
-        self.ends.extend(of_one_node.map(|places| {
-            end += places.len() as u32;
+        self.ends.extend(of_one_node.map(|events| {
+            end += events.len() as u32;
             end
         }));
     }
 
-    /// Orders the events of the block by node, counting them.
-    fn order_by_count(&mut self, first: u32, nodes: usize) {
+    /// Takes the events of the block by node, counting them.
+    fn order_by_count(&mut self, bucket: usize, first: u32, nodes: usize) {
         self.ends.resize(nodes, 0);
-        for event in &self.events {
-            self.ends[(event.node - first) as usize] += 1;
-        }
+        let bucket = &mut self.near[bucket];
+        let of_block = self.pool.chunks(*bucket).flatten();
+        of_block.for_each(|event| self.ends[(event.node - first) as usize] += 1);
         let mut before = 0;
         for end in &mut self.ends {
             before += std::mem::replace(end, before);
         }
         // Each begin becomes an end as places are filled.
-        self.order.resize(self.events.len(), 0);
-        for (place, event) in (0..).zip(&self.events) {
+        self.events.resize(before as usize, Event::default());
+        self.pool.chunks(*bucket).flatten().for_each(|event| {
             let end = &mut self.ends[(event.node - first) as usize];
-            self.order[*end as usize] = place;
+            self.events[*end as usize] = *event;
             *end += 1;
-        }
+        });
+        self.pool.free(bucket);
     }
 
     /// Turns to the next node of the window; false if there is none.
@@ -433,9 +448,8 @@ impl Windows {
             self.next_node += skipped;
             let end = self.ends[self.next_node] as usize;
             (self.next_node, self.next_at) = (self.next_node + 1, end);
-            self.at = 0;
             self.fill_turn(begin..end);
-            self.node = self.turn[0].node;
+            (self.node, self.first, self.at) = (self.events[begin].node, begin, 0);
             return true;
         }
     }
@@ -443,42 +457,46 @@ impl Windows {
     /// Brings the events of a node into their order.
     fn fill_turn(&mut self, places: Range<usize>) {
         self.turn.clear();
-        let order = &self.order[places];
-        let event = |&place: &u32| self.events[place as usize];
+        let events = &mut self.events[places];
         let rank_bits = u64::BITS - PLACE_BITS - self.bits.min(u64::BITS - PLACE_BITS);
         let (begin_ns, mut rank_max) = (self.window << self.bits, 0);
-        self.keys.clear();
-        if order.len() > 2 && order.len() <= 1 << PLACE_BITS && rank_bits > 0 {
+        if events.len() > 2 && events.len() <= 1 << PLACE_BITS && rank_bits > 0 {
             // Time, rank and place in one number: sorting these is without a branch.
-            let key = |(place, index): (u64, &u32)| {
-                let event = &self.events[*index as usize];
+            let key = |(place, event): (u64, &Event)| {
                 let (rank, offset_ns) = (event.rank(), event.time_ns - begin_ns);
                 rank_max |= rank;
                 (offset_ns << rank_bits | rank) << PLACE_BITS | place
             };
-            self.keys.extend((0..).zip(order).map(key));
+            self.turn.extend((0..).zip(&*events).map(key));
         }
-        let is_same = |pair: &[u64]| pair[0] >> PLACE_BITS == pair[1] >> PLACE_BITS;
-        if !self.keys.is_empty() && rank_max >> rank_bits == 0 {
-            self.keys.sort_unstable();
-            if !self.keys.windows(2).any(is_same) {
-                let place = |key: &u64| (key & ((1 << PLACE_BITS) - 1)) as usize;
-                let events = self.keys.iter().map(|key| event(&order[place(key)]));
-                return self.turn.extend(events);
+        if !self.turn.is_empty() && rank_max >> rank_bits == 0 {
+            self.turn.sort_unstable();
+            let is_same = |pair: &[u64]| pair[0] >> PLACE_BITS == pair[1] >> PLACE_BITS;
+            if !self.turn.windows(2).any(is_same) {
+                let places = self.turn.iter_mut();
+                return places.for_each(|key| *key &= (1 << PLACE_BITS) - 1);
             }
         }
-        self.turn.extend(order.iter().map(event));
-        self.turn.sort_unstable();
+        self.turn.clear();
+        events.sort_unstable();
+        self.turn.extend(0..events.len() as u64);
+    }
+
+    /// The next event of the turn.
+    #[inline(always)]
+    fn of_turn(&self) -> Option<&Event> {
+        let place = *self.turn.get(self.at)? as usize;
+        self.events.get(self.first + place)
     }
 
     /// The next event of the open window; none, and the window is closed, if nothing is left in it.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         loop {
-            let event = match self.turn.get(self.at) {
-                Some(event) if self.own.front().is_none_or(|own| event < own) => {
+            let event = match self.of_turn().copied() {
+                Some(event) if self.own.front().is_none_or(|own| event < *own) => {
                     self.at += 1;
-                    *event
+                    event
                 }
                 _ => match self.own.pop_front() {
                     Some(own) => own,
@@ -513,7 +531,7 @@ impl Windows {
     #[inline]
     pub(crate) fn comes_next(&self, time_ns: u64) -> bool {
         let own = self.own.front();
-        let other = self.turn.get(self.at);
+        let other = self.of_turn();
         time_ns < self.end_ns
             && own.is_none_or(|own| time_ns < own.time_ns)
             && other.is_none_or(|other| time_ns < other.time_ns)
@@ -566,12 +584,14 @@ impl Windows {
         later
     }
 
-    /// How many events wait in a window that is not open: once they are `enough`, no further ones are counted.
+    /// How many events wait in a window that is not open, before which none has events: once they are `enough`, no further ones are counted.
     pub(crate) fn waiting(&self, window: u64, enough: u64) -> u64 {
         let later = self.later.get(&window).map_or(0, Vec::len) as u64;
         let in_ring = window.wrapping_sub(self.window) < RING;
-        let bucket = self.ring[(window % RING) as usize];
-        let bucket = if in_ring { bucket } else { NONE };
-        later + self.pool.count(bucket, enough.saturating_sub(later))
+        let in_ring = in_ring.then(|| &self.ring[(window % RING) as usize]);
+        let buckets = self.near[self.near_of(window)].iter().chain(in_ring);
+        buckets.fold(later, |count, bucket| {
+            count + self.pool.count(*bucket, enough.saturating_sub(count))
+        })
     }
 }

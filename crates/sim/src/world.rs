@@ -138,6 +138,8 @@ pub struct World<R: Role, W = ()> {
     restart: change::Restart<R>,
     witness: W,
     limits: Limits,
+    /// Of what is on its way, at the end of a window.
+    on_the_way_max: u32,
     now_ns: u64,
     /// The last window had enough events to share.
     is_busy: bool,
@@ -173,6 +175,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             restart: change::Restart::default(),
             witness,
             limits: config.limits,
+            on_the_way_max: ARG_MAX,
             now_ns: 0,
             is_busy: true,
             told: trace::Told::default(),
@@ -256,12 +259,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         self.spans.iter().map(|span| &span.net)
     }
 
-    /// Messages and receipts on the way.
-    #[cfg(test)]
-    pub(crate) fn flights_count(&self) -> usize {
-        self.nets().map(|net| net.flights.len()).sum()
-    }
-
     /// Messages and bytes sent, in bins of 10 ms by kind: `(bin, kind, messages, bytes)`.
     pub fn series(&self) -> impl Iterator<Item = (u64, usize, u64, u64)> {
         let kinds = R::Message::KINDS.len();
@@ -314,9 +311,11 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     pub fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
         let until_ns = until.as_nanos();
         let last = self.events().saturating_add(events);
-        let last = last.min(self.limits.events_max);
+        // One more than may be shows that there are too many.
+        let last = last.min(self.limits.events_max.saturating_add(1));
         let most_ns = until_ns.min(self.limits.sim_time_max_ns);
         loop {
+            self.check_bounds()?;
             if !self.is_open() {
                 if self.witness.is_done() {
                     return Ok(Pause::Done);
@@ -324,24 +323,40 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 if self.is_quiet() {
                     return Ok(Pause::Quiet);
                 }
-                if self.events() >= last {
-                    return self.at_last();
-                }
+            }
+            if self.events() >= last {
+                return Ok(Pause::Events);
             }
             if !self.advance(most_ns, last) {
                 return self.at_end(until_ns);
             }
-            if self.nets().any(|net| net.full) {
-                return Err(WorldError::Flights {
-                    max: ARG_MAX,
-                    at_ns: self.now_ns,
-                });
+            if !self.is_open() {
+                self.close();
             }
-            if self.is_open() {
-                return self.at_last();
-            }
-            self.close();
         }
+    }
+
+    /// Whether the run may go on: the same for any number of threads.
+    fn check_bounds(&self) -> Result<(), WorldError> {
+        let (max, at_ns) = (self.limits.events_max, self.now_ns);
+        if self.events() > max {
+            return Err(WorldError::Events { max, at_ns });
+        }
+        let max = self.on_the_way_max;
+        let too_many = !self.is_open() && self.on_the_way() > max as usize;
+        match too_many || self.nets().any(|net| net.full) {
+            true => Err(WorldError::Flights { max, at_ns }),
+            false => Ok(()),
+        }
+    }
+
+    /// What waits in uplinks, or happens later: no fewer than there are messages.
+    pub(crate) fn on_the_way(&self) -> usize {
+        let waiting = self.spans.iter().map(|span| {
+            let outgoing: usize = span.net.outgoing.iter().map(Vec::len).sum();
+            span.net.flights.len() + outgoing + span.queue.len()
+        });
+        waiting.sum()
     }
 
     /// Whether a window is open: one thread can stop in it.
@@ -464,15 +479,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 value_ns,
                 max_ns: self.limits.sim_time_max_ns,
             }),
-        }
-    }
-
-    fn at_last(&self) -> Result<Pause, WorldError> {
-        let max = self.limits.events_max;
-        let at_ns = self.now_ns;
-        match self.events() < max {
-            true => Ok(Pause::Events),
-            false => Err(WorldError::Events { max, at_ns }),
         }
     }
 }

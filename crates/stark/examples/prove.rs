@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use alphorn_exec::{Backend, Exec, Watch};
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
-use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
+use alphorn_stark::proof::{Registry, Statements, prove_succinct, verify_succinct};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
 use alphorn_stark::{Fp, KERNELS, Permutations};

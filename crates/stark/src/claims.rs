@@ -98,20 +98,13 @@ impl<E> Ledger<E> {
 
     /// Enters a claim.
     pub(crate) fn enter(&mut self, claim: Claim<E>) {
+        debug_assert!(!claim.parts.is_empty(), "{:?} of nothing", claim.name);
         self.0.push(claim);
     }
 
     /// All claims, for who opens them together.
     pub(crate) fn all(self) -> Vec<Claim<E>> {
         self.0
-    }
-
-    /// Gives each claim to `open`, until one is refused.
-    ///
-    /// # Errors
-    /// The first error of `open`.
-    pub(crate) fn open<R>(self, open: impl FnMut(Claim<E>) -> Result<(), R>) -> Result<(), R> {
-        self.0.into_iter().try_for_each(open)
     }
 }
 

@@ -3,8 +3,6 @@
 use alphorn_exec::Stopped;
 use thiserror::Error;
 
-use crate::claims::Claimed;
-
 /// Why a verifier refuses: one variant for each check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerifyError {
@@ -33,9 +31,9 @@ pub enum VerifyError {
         want: usize,
     },
     /// There are not as many public values, or elements of the message, as the relation has.
-    #[error("{got} public values and elements of the message, the relation has {want}")]
+    #[error("{got} public values or elements of the message, the relation has {want}")]
     Publics {
-        /// Public values and elements that are there.
+        /// Public values or elements that are there.
         got: usize,
         /// Those of the relation.
         want: usize,
@@ -119,6 +117,12 @@ pub enum VerifyError {
         /// The number of the relation.
         want: u32,
     },
+    /// The committee is no field element.
+    #[error("committee {got}, which must be below p")]
+    Committee {
+        /// The committee.
+        got: u32,
+    },
     /// A merge of no children, or of more than there is room for.
     #[error("a merge of {got} proofs: 1 to {max} are possible")]
     ChildCount {
@@ -136,9 +140,6 @@ pub enum VerifyError {
     /// The bitfield has another value than the proof says.
     #[error("the bitfield has another value than the proof says")]
     Bitfield,
-    /// What the proof shows is not what it committed to.
-    #[error("what the proof shows is not what it committed to")]
-    Commitment,
     /// A proof of work was not done.
     #[error("a proof of work was not done")]
     Pow,
@@ -151,9 +152,6 @@ pub enum VerifyError {
     /// The claims on what is committed do not hold for the last polynomial.
     #[error("the claims on what is committed do not hold")]
     Weights,
-    /// A claim on what is committed is false.
-    #[error("the claim {0:?} on what is committed is false")]
-    Claim(Claimed),
 }
 
 /// Why a prover refuses.

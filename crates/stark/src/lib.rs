@@ -10,7 +10,7 @@
 //! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
 //! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
 //! | [`whir`] | the polynomial commitment |
-//! | [`proof`] | prover and verifier of a relation, over the polynomial commitment or over a transparent one; bytes |
+//! | [`proof`] | prover and verifier of a relation; bytes |
 //! | `circuit`, [`merge`] | a verifier as rows and permutations; proofs that proofs hold |
 //! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
 //! | [`security`] | the error of each step in bits, computed from the sizes |

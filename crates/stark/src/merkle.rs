@@ -7,7 +7,6 @@ use alphorn_exec::Exec;
 use crate::arith::DIGEST;
 use crate::field::Fp;
 use crate::poseidon::Permutations;
-use crate::transcript::tag;
 
 pub use opened::Opened;
 pub(crate) use opened::{Sent, Shown, nodes_max};
@@ -61,33 +60,34 @@ pub(crate) fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> 
     blocks.into_iter().fold(first, crate::arith::compress)
 }
 
-/// The root over the rows of slices: leaf x is the digest of the x-th element of each slice.
-///
-/// # Panics
-/// If slices differ in length, or the length is no power of two.
-pub(crate) fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
-    let rows = slices.first().map_or(1, Vec::len);
-    assert!(
-        slices.iter().all(|slice| slice.len() == rows),
-        "equal slices"
-    );
-    let mut start = [Fp::ZERO; DIGEST];
-    start[..3].copy_from_slice(&[tag(b"leaf"), Fp::new(slices.len() as u32), Fp::new(oracle)]);
-    let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
-    let mut leaves = vec![first; rows];
-    for eight in slices.chunks(DIGEST) {
-        let block = |x: usize| std::array::from_fn(|i| eight.get(i).map_or(Fp::ZERO, |s| s[x]));
-        leaves = compress_all(exec, rows, |x| (leaves[x], block(x)));
-    }
-    root(exec, leaves)
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::arith::compress;
     use crate::kernel::KERNELS;
+    use crate::transcript::tag;
     use alphorn_exec::Backend;
+
+    /// The root over the rows of slices: leaf x is the digest of the x-th element of each slice.
+    ///
+    /// # Panics
+    /// If slices differ in length, or the length is no power of two.
+    pub(crate) fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
+        let rows = slices.first().map_or(1, Vec::len);
+        assert!(
+            slices.iter().all(|slice| slice.len() == rows),
+            "equal slices"
+        );
+        let mut start = [Fp::ZERO; DIGEST];
+        start[..3].copy_from_slice(&[tag(b"leaf"), Fp::new(slices.len() as u32), Fp::new(oracle)]);
+        let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
+        let mut leaves = vec![first; rows];
+        for eight in slices.chunks(DIGEST) {
+            let block = |x: usize| std::array::from_fn(|i| eight.get(i).map_or(Fp::ZERO, |s| s[x]));
+            leaves = compress_all(exec, rows, |x| (leaves[x], block(x)));
+        }
+        root(exec, leaves)
+    }
 
     fn numbered(i: usize) -> Digest {
         std::array::from_fn(|k| Fp::new((8 * i + k) as u32))

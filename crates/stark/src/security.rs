@@ -196,7 +196,7 @@ fn claims(relation: &Relation) -> usize {
     1 + 2 + 2 + 3 * relation.parts(0).len()
 }
 
-/// The table of a relation over the transparent commitment.
+/// The table of the arguments of a relation, without the polynomial commitment.
 pub fn table(relation: &Relation) -> Table {
     let shape = relation.shape;
     let Cube {
@@ -275,6 +275,7 @@ mod tests {
     use crate::chains::lean::{LeanChains, LeanParameters};
     use crate::chains::{Chains, Parameters};
     use crate::field::P;
+    use crate::proof::Statements;
     use crate::relation::Shape;
 
     #[test]

@@ -7,6 +7,7 @@
 //! would keep all others of the committee out.
 
 pub(crate) mod block;
+mod room;
 
 use alphorn_exec::Exec;
 use alphorn_scheme::{Evidence, Layer, Part, Role, SchemeError, Statement, list};
@@ -16,7 +17,8 @@ use crate::key::one_time_index;
 use crate::proof::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
-use alphorn_stark::merge::MERGE_LEVELS;
+use alphorn_stark::merge::{MERGE_LEVELS, merge_level};
+use room::{Piece, with_room};
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they are twice what two threads of a Zen 4 core took for 512,
@@ -127,10 +129,9 @@ impl Place<'_> {
         match *tag {
             list::TAG_PROOF => self.is_last || signers <= proofs.mergeable_max(),
             list::TAG_PROOFS => self.is_last,
-            list::TAG_MERGE if self.unit.level > 1 => match proofs.merge_shape(proof) {
-                Ok(Some(shape)) => shape.level <= self.merges_max,
-                _ => false,
-            },
+            list::TAG_MERGE if self.unit.level > 1 => {
+                merge_level(proof).is_some_and(|level| level <= self.merges_max)
+            }
             _ => false,
         }
     }
@@ -254,16 +255,9 @@ fn prove_signed(
     proofs.merge_evidence(exec, registry, slot, message, &pieces)
 }
 
-/// A proof that is to be merged.
-struct Piece<'a> {
-    signers: Bitfield,
-    bytes: &'a [u8],
-    /// What a failure names: its number among the parts; none for what was proved of lists here.
-    part: Option<usize>,
-}
-
 /// The merge of proofs of the statement, numbered, and of what is proved beside them. A single proof is
-/// verified and stays as it is. If merges have no room for all, those with fewest signers are left out.
+/// verified and stays as it is. If merges have no room for all, those are left out whose signers are most in
+/// others ([`with_room`]).
 pub(crate) fn merge(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -280,26 +274,27 @@ pub(crate) fn merge(
     let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(proved.len() + 1);
     for (i, part) in proved {
         let signers = place.signers(part.offset as usize, &part.evidence.support);
-        pieces.push(Piece {
-            signers: signers.ok_or(SchemeError::Malformed(*i))?,
-            bytes: &part.evidence.bytes,
-            part: Some(*i),
-        });
+        let signers = signers.ok_or(SchemeError::Malformed(*i))?;
+        pieces.push(piece(
+            proofs,
+            &place,
+            signers,
+            &part.evidence.bytes,
+            Some(*i),
+        ));
     }
     if let Some(listed) = &listed {
-        pieces.push(Piece {
-            signers: listed
-                .support
-                .place(place.registry.len(), place.offset)
-                .signers(),
-            bytes: &listed.bytes,
-            part: None,
-        });
+        let support = listed.support.place(place.registry.len(), place.offset);
+        pieces.push(piece(
+            proofs,
+            &place,
+            support.signers(),
+            &listed.bytes,
+            None,
+        ));
     }
-    while !has_room(proofs, &place, &pieces) {
-        let fewest = (0..pieces.len()).min_by_key(|&i| (pieces[i].signers.count_ones(), i));
-        pieces.remove(fewest.unwrap_or_default());
-    }
+    let fits = |level: u32, parts: u64| level + merge_levels(proofs, parts) <= place.merges_max;
+    let pieces = with_room(exec, pieces, &fits)?;
     let mut signers = Bitfield::new(place.registry.len());
     for piece in &pieces {
         signers.union_with(&piece.signers);
@@ -323,22 +318,24 @@ pub(crate) fn merge(
     })
 }
 
-/// Whether pieces merge to evidence that its unit takes; one needs no merge.
-fn has_room(proofs: &Proofs, place: &Place<'_>, pieces: &[Piece<'_>]) -> bool {
-    if pieces.len() < 2 {
-        return true;
+fn piece<'a>(
+    proofs: &Proofs,
+    place: &Place<'_>,
+    signers: Bitfield,
+    bytes: &'a [u8],
+    part: Option<usize>,
+) -> Piece<'a> {
+    // A piece that is no proof is named when it is merged.
+    let parts = proofs.evidence_parts(&signers, bytes).unwrap_or_default();
+    let levels = parts.iter().filter_map(|part| merge_level(part.proof));
+    Piece {
+        // Of as many levels as that nothing is merged any more, whatever else a header says.
+        level: levels.max().unwrap_or_default().min(place.merges_max),
+        parts: parts.len().max(1),
+        signers,
+        bytes,
+        part,
     }
-    let (mut count, mut highest) = (0, 0);
-    for piece in pieces {
-        // Whoever made a piece that is no proof is named when it is verified.
-        let parts = proofs.evidence_parts(&piece.signers, piece.bytes);
-        for part in parts.unwrap_or_default() {
-            let shape = proofs.merge_shape(part.proof).ok().flatten();
-            highest = highest.max(shape.map_or(0, |shape| shape.level));
-            count += 1;
-        }
-    }
-    highest + merge_levels(proofs, count) <= place.merges_max
 }
 
 /// A piece that needs no merge, if it holds.
@@ -369,14 +366,9 @@ fn merged(
     pieces: &[Piece<'_>],
 ) -> Result<Vec<u8>, SchemeError> {
     // Evidence of many signers is several proofs, each of which is a part of the merge.
-    let parts_of = |piece: &Piece<'_>| {
-        let parts = proofs.evidence_parts(&piece.signers, piece.bytes);
-        parts.map_or(1, |parts| parts.len())
-    };
-    let counts = pieces.iter().map(parts_of);
     let piece_of: Vec<usize> = (0..)
-        .zip(counts)
-        .flat_map(|(i, count)| std::iter::repeat_n(i, count))
+        .zip(pieces)
+        .flat_map(|(i, piece)| std::iter::repeat_n(i, piece.parts))
         .collect();
     let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|p| (&p.signers, p.bytes)).collect();
     let (registry, message) = (place.registry, &statement.message);

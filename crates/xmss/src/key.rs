@@ -147,7 +147,9 @@ pub(crate) fn check_range(set: Set, active: &Range<u64>) -> Result<(), KeyError>
 
 impl SecretKey {
     /// Makes the key of a seed, active for a range of indices; its time grows with the range.
-    /// `progress` is told how many indices are done.
+    /// `progress` is told how many indices are done. One seed is one key, of one purpose and one range: another
+    /// range has another public key over the same one-time keys, and a vote and a duty of one seed would use
+    /// one index twice.
     ///
     /// # Errors
     /// [`KeyError`].

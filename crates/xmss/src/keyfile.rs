@@ -81,7 +81,8 @@ impl SecretKey {
         Zeroizing::new(seal(out))
     }
 
-    /// The key of its two files.
+    /// The key of its two files. The tree file says what the root is: compare the public key with one that
+    /// is known.
     ///
     /// # Errors
     /// [`KeyFileError`].

@@ -31,7 +31,8 @@ enum Duties {
 }
 
 impl Registry {
-    /// A registry of one vote key and one duty key for each validator.
+    /// A registry of one vote key and one duty key for each validator. No key may be there twice: keys have
+    /// no proof of possession, and a copy of another's would be credited with its votes.
     ///
     /// # Panics
     /// If there are not as many of one as of the other.

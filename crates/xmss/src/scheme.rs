@@ -17,6 +17,7 @@ use alphorn_scheme::{
     Statement,
     list::{self, Verdicts},
 };
+use alphorn_stark::security::Table;
 use alphorn_types::{Assignment, Layout, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
@@ -68,7 +69,7 @@ impl Xmss {
     /// a vote. A cell has at most [`Proofs::mergeable_max`] validators.
     ///
     /// # Panics
-    /// If proofs of this set and preset do not merge: only the set `compact` under the preset `fast` does.
+    /// If proofs under this preset do not merge: only those under the preset `fast` do.
     pub fn with_proofs_of_cells(proofs: Proofs, backend: Backend) -> Xmss {
         assert!(
             collection::merges_cells(&proofs),
@@ -165,7 +166,9 @@ impl Xmss {
                 proven: format!("a verdict is exact: {list}"),
             };
         };
-        let bits = proofs.security().least_bits();
+        let tables = [Some(proofs.security()), proofs.merge_security()];
+        let bits = tables.iter().flatten().map(Table::least_bits);
+        let bits = bits.fold(f64::INFINITY, f64::min);
         Security {
             // The least of all rounds, rounded down.
             classical_bits: classical_bits.min(bits as u32),

@@ -8,7 +8,7 @@
 //! process.
 //!
 //! A mark beside a key's file travels with it: it can be linked, copied, or put back from a backup.
-//! So there is a second one in a folder of the user, under the digest of the public key, with a lock
+//! So there is a second one in a folder of the user, under the name of the key ([`KeyName`]), with a lock
 //! of its own. It is written after the first, so a crash leaves it behind and never before; a first
 //! one that lies behind it was not the last that was written, and gives out nothing.
 
@@ -98,31 +98,19 @@ impl Held {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder).map_err(named)?;
         let folder = folder.canonicalize().map_err(named)?;
-        let digits = key.0.map(|byte| format!("{byte:02x}"));
-        Held::of(folder.join(format!("{}.mark", digits.concat())))
+        Held::of(folder.join(file_name(&key.name)))
     }
 
-    fn read(&self, key: KeyName) -> Result<Marks, WatermarkError> {
-        let bytes = std::fs::read(&self.path).map_err(|error| io_error(&self.path, error))?;
-        let marks = Marks::from_bytes(&bytes).and_then(|marks| match marks.belong_to(key) {
-            true => Ok(marks),
-            false => Err(MarksError::OtherKey),
-        });
-        marks.map_err(|error| WatermarkError::Damaged {
-            path: self.path.clone(),
-            error,
-        })
-    }
-
-    /// The marks if there are any.
+    /// The marks of a file in the user's folder, if there are any.
     fn find(&self, key: KeyName) -> Result<Option<Marks>, WatermarkError> {
-        match self.read(key) {
-            Ok(marks) => Ok(Some(marks)),
-            Err(WatermarkError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
-                Ok(None)
+        let before = self.path.with_file_name(file_name(&key.before));
+        for path in [&self.path, &before] {
+            match read(path, key) {
+                Err(WatermarkError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {}
+                found => return found.map(Some),
             }
-            Err(error) => Err(error),
         }
+        Ok(None)
     }
 
     /// Whoever removed the lock let another process in, whose marks must not be replaced by older
@@ -137,12 +125,27 @@ impl Held {
     }
 }
 
+/// The file of a key in the user's folder.
+fn file_name(name: &[u8; 32]) -> String {
+    let digits = name.map(|byte| format!("{byte:02x}"));
+    format!("{}.mark", digits.concat())
+}
+
+fn read(path: &Path, key: KeyName) -> Result<Marks, WatermarkError> {
+    let bytes = std::fs::read(path).map_err(|error| io_error(path, error))?;
+    let marks = Marks::from_bytes(&bytes).and_then(|marks| marks.renamed(key));
+    marks.map_err(|error| WatermarkError::Damaged {
+        path: path.to_owned(),
+        error,
+    })
+}
+
 /// Begins the mark of a key in the user's folder, or raises it: the key signs nothing below `floor`
-/// and nothing below what is known, also if it moved, unless the mark is damaged. Returns the floor that
-/// holds.
+/// and nothing below what is known, unless the mark is damaged. Returns the floor that holds.
 ///
 /// # Errors
-/// [`WatermarkError`].
+/// [`WatermarkError`]; [`WatermarkError::Behind`] for a key that moved, unless `floor` is above the slot at
+/// which it did: where it signed since then is not known here.
 pub fn raise_floor(
     state: &Path,
     key: impl Into<KeyName>,
@@ -155,6 +158,14 @@ pub fn raise_floor(
         found => found?,
     };
     let marks = known.unwrap_or_else(|| Marks::new(key, floor));
+    if marks.are_spent() && floor <= marks.floor_known() {
+        return Err(WatermarkError::Behind {
+            path: held.path.clone(),
+            next: floor,
+            state: held.path,
+            known: marks.floor(),
+        });
+    }
     let floor = marks.floor_known().max(floor);
     held.write(&marks.raised_to(floor))?;
     Ok(floor)
@@ -210,7 +221,7 @@ impl FileWatermark {
         let key = key.into();
         let resolved = path.canonicalize().map_err(|error| io_error(path, error))?;
         let held = Held::of(resolved)?;
-        let mut marks = held.read(key)?;
+        let mut marks = read(&held.path, key)?;
         let mut files = vec![held];
         // A mark that is spent says all there is to say; the key may have another place here.
         if let Some(folder) = state.filter(|_| !marks.are_spent()) {

@@ -87,7 +87,9 @@ pub extern "C" fn alphorn_xmss_public_key_bytes(set: u32) -> usize {
 }
 
 /// Makes the key of a secret seed for the one-time indices start to end - 1; its time grows with their
-/// number. `watch` may end it. Free it with alphorn_xmss_key_free.
+/// number. `watch` may end it. One seed is one key, of one purpose and one range: never make one for votes
+/// and one for duties from the same seed, they would use one index twice. Free it with
+/// alphorn_xmss_key_free.
 ///
 /// # Safety
 /// `context`: a handle. `seed`: 32 bytes. `watch`: NULL, or one that stays as it is. `error`: NULL, or
@@ -143,7 +145,8 @@ pub unsafe extern "C" fn alphorn_xmss_key_interop(
     unsafe { object(error, run) }
 }
 
-/// The key of its two files, as alphorn_xmss_key_secret_file and alphorn_xmss_key_tree_file give them.
+/// The key of its two files, as alphorn_xmss_key_secret_file and alphorn_xmss_key_tree_file give them. A
+/// tree file that was changed gives another public key: compare it with the one that is known.
 ///
 /// # Safety
 /// `context`: a handle. `secret`: `secret_len` bytes. `tree`: `tree_len` bytes. `error`: NULL, or room for

@@ -103,7 +103,7 @@ fn new_mark(key: &impl Marked, mark: &Path, floor: Option<u64>) -> Result<Option
     }
     let mut floor = key.first_slot();
     if let Some(state) = state_of(key)? {
-        floor = raise_floor(&state, public, floor)?;
+        floor = raise_floor(&state, public, floor).map_err(explained)?;
     }
     Ok(Some(Marks::new(public, floor)))
 }
@@ -131,7 +131,10 @@ pub(super) fn hand_over(key: &impl Marked, held: Option<FileWatermark>, floor: u
     }
     match moves {
         true => Ok(floor),
-        false => Ok(raise_floor(&state_folder()?, key.name(), Slot(floor))?.0),
+        false => {
+            let raised = raise_floor(&state_folder()?, key.name(), Slot(floor));
+            Ok(raised.map_err(explained)?.0)
+        }
     }
 }
 
@@ -231,6 +234,18 @@ pub(super) fn hold(
     // not enough, since it may be an older copy.
     let known = floor.and_then(|_| read_marks(&mark));
     let known = known.filter(|marks| marks.belong_to(key.name()));
+    // Where it moved to it signed from its floor on.
+    if let (Some(marks), Some(next)) = (&known, floor.map(Slot))
+        && marks.floor() == Slot(u64::MAX)
+        && next <= marks.floor_known()
+    {
+        return Err(explained(Behind {
+            path: mark.clone(),
+            next,
+            state: mark,
+            known: marks.floor(),
+        }));
+    }
     Ok((known.map(|marks| marks.floor_known().0), None))
 }
 
@@ -241,7 +256,9 @@ fn explained(error: WatermarkError) -> Error {
     match error {
         WatermarkError::Behind { path, known, .. } if known == Slot(u64::MAX) => {
             let path = path.display();
-            Error::Check(format!("{path}: the key moved elsewhere, it signs no more"))
+            Error::Check(format!(
+                "{path}: the key moved elsewhere, it signs no more; {FLOOR}"
+            ))
         }
         WatermarkError::Behind {
             path, next, known, ..

@@ -5,7 +5,7 @@ use crate::overwrite::holds_key;
 use crate::report::{folder_of, not_beside};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeSet;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -103,7 +103,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Moves all files to their places. If one place was taken meanwhile, none is kept.
+    /// Moves all files to their places, and has their names reach the disk. If one place was taken
+    /// meanwhile, none is kept.
     pub(super) fn commit(self) -> Result<()> {
         let mut placed: Vec<PathBuf> = Vec::new();
         let mut files = locked(&self.files);
@@ -126,8 +127,16 @@ impl Staged {
             }
             placed.push(path);
         }
-        Ok(())
+        let folders: BTreeSet<&Path> = placed.iter().map(|path| folder_of(path)).collect();
+        folders.into_iter().try_for_each(sync)
     }
+}
+
+/// Has the names in a folder reach the disk.
+fn sync(folder: &Path) -> Result<()> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.with_context(|| format!("cannot sync the folder {}", folder.display()))?;
+    Ok(())
 }
 
 fn locked<T>(files: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -136,10 +145,39 @@ fn locked<T>(files: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Creates a folder for keys, open to its owner alone, unless it is there.
 pub(super) fn create_folder(folder: &Path) -> Result<()> {
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let new: Vec<&Path> = folder.ancestors().take_while(is_new).collect();
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    Ok(())
+    new.into_iter().map(folder_of).try_for_each(sync)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that nobody may open can take names, and says nothing of whether they are on the disk.
+    #[test]
+    fn names_that_do_not_reach_the_disk_are_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("keys");
+        create_folder(&folder).unwrap();
+        let set = |mode| std::fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        let mut staged = Staged::new(false);
+        for name in ["a", "b"] {
+            staged
+                .add(&folder.join(name), Access::Private, b"key")
+                .unwrap();
+        }
+        set(0o300);
+        // For root it is open all the same.
+        let is_root = File::open(&folder).is_ok();
+        let done = staged.commit();
+        set(0o700);
+        assert_eq!(done.is_ok(), is_root);
+        assert_eq!(std::fs::read(folder.join("b")).unwrap(), b"key");
+    }
 }

@@ -195,7 +195,17 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn no_core_is_written() {
-        no_core_dumps(false);
+        use rustix::process::{DumpableBehavior, dumpable_behavior, set_dumpable_behavior};
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
+        for (has_secrets, expected) in [
+            (false, DumpableBehavior::Dumpable),
+            (true, DumpableBehavior::NotDumpable),
+        ] {
+            no_core_dumps(has_secrets);
+            assert_eq!(dumpable_behavior().unwrap(), expected);
+        }
+        // For who looks at the other tests of this process.
+        set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
         let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = limits
             .lines()

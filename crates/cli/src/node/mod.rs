@@ -92,7 +92,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Transports::Quic)]
     transport: Transports,
     /// Connections to peers at most; what they may send bounds the memory of the node
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(alphorn_net::PEERS_MAX)))]
     peers_max: u32,
     /// More nodes to dial than nodes.yaml has: addresses as there, node records (enr:...), or YAML files
     /// with a list of either

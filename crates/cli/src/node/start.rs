@@ -164,6 +164,7 @@ async fn live(
     net_config.limits.process_bytes_max = process_bytes_max(memory.values());
     let record = record(&net_config, own, now.now_ms)?;
     let (net, events) = alphorn_net::start(net_config).map_err(in_use)?;
+    let _ending = Ending(net.clone());
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {
@@ -219,13 +220,25 @@ async fn live(
     finish(args, &last)
 }
 
-/// Leaves the last figures of a node, and no word of where it was: another process may listen there.
+/// Has the process wait for the end of its network, however its start ends; see `NETWORK_END`.
+struct Ending(alphorn_net::Handle);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end(run::NETWORK_END);
+    }
+}
+
+/// Leaves the last figures of a node, and no word of where it was: another process may listen there. A
+/// node that did its duties has ended well, also where the disk has no room for the figures.
 fn finish(args: &Args, last: &Summary) -> Result<()> {
     // The figures come all the same if it is gone already.
     let _ = std::fs::remove_file(args.data_dir.join("ready.json"));
     let last = last.with_memory();
     let text = serde_json::to_string_pretty(&last)?;
-    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
+    if let Err(error) = write_whole(&args.data_dir.join("summary.json"), text.as_bytes()) {
+        warn!("{error}");
+    }
     info!("{}", lines::last(&last));
     args.common.sink().write(&serde_json::to_value(last)?)
 }

@@ -174,7 +174,7 @@ async fn upload(
     let asked = query(asked)?;
     let (format, bytes, room) = body(&service, &who, &headers, content).await?;
     let making = service.clone();
-    let made = aside(&service, move || {
+    let made = aside(&service.decoders, move || {
         let made = registry_of(&making, format, bytes, asked).map_err(bad);
         drop(room);
         made
@@ -253,7 +253,7 @@ async fn submit(
     let wait_ms = schedule.wait_ms;
     let (format, bytes, room) = body(&service, &who, &headers, content).await?;
     let taking = service.clone();
-    let taken = aside(&service, move || {
+    let taken = aside(&service.decoders, move || {
         let work = work_of(&taking, &who, kind, format, &bytes, schedule.kept).map_err(bad)?;
         let job = Job {
             work,

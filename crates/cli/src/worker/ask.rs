@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of what an error says at most: it may quote what was sent, which is as long as a body may be.
 const MESSAGE_BYTES_MAX: usize = 1 << 10;
@@ -135,14 +135,18 @@ pub(super) async fn body(
     Ok((format, bytes, room))
 }
 
-/// Runs what takes some milliseconds or more away from the thread that serves.
+/// Runs what takes some milliseconds or more away from the thread that serves, as many at a time as there
+/// are `decoders`: one goes on, and keeps its turn, where its client hangs up.
 pub(super) async fn aside<T: Send + 'static>(
-    service: &Service,
+    decoders: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
-    let turn = service.decoders.acquire().await;
-    let done = tokio::task::spawn_blocking(work).await;
-    drop(turn);
+    let turn = decoders.clone().acquire_owned().await;
+    let done = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    });
+    let done = done.await;
     // A panic ends there.
     done.unwrap_or_else(|_| {
         let why = "the request could not be read".to_owned();
@@ -153,4 +157,44 @@ pub(super) async fn aside<T: Send + 'static>(
 pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
     let query = query.map_err(|error| bad(error.body_text()))?;
     Ok(query.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// Or whoever hangs up and asks again has any number of bodies decoded at a time.
+    #[test]
+    fn work_whose_client_hung_up_keeps_its_turn() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let decoders = Arc::new(Semaphore::new(2));
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let is_open = Arc::new(AtomicBool::new(false));
+        let work = || {
+            let (running, most, is_open) = (running.clone(), most.clone(), is_open.clone());
+            move || {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                while !is_open.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            }
+        };
+        runtime.block_on(async {
+            for _ in 0..8 {
+                let hung_up = Duration::from_millis(20);
+                let asked = tokio::time::timeout(hung_up, aside(&decoders, work()));
+                assert!(asked.await.is_err());
+            }
+            is_open.store(true, Ordering::SeqCst);
+            assert!(aside(&decoders, work()).await.is_ok());
+        });
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
 }

@@ -127,7 +127,7 @@ pub(super) struct Service {
     pub(super) backend: Backend,
     pub(super) limits: Limits,
     pub(super) instance: u64,
-    pub(super) decoders: Semaphore,
+    pub(super) decoders: Arc<Semaphore>,
     /// The places of those who read events.
     pub(super) readers: Clients,
     pub(super) begin: Instant,
@@ -173,7 +173,7 @@ impl Service {
             backend: parts.backend,
             limits,
             instance: parts.instance,
-            decoders: Semaphore::new(DECODERS),
+            decoders: Arc::new(Semaphore::new(DECODERS)),
             readers: Clients::new(),
             begin: Instant::now(),
         });

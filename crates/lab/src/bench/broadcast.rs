@@ -108,25 +108,24 @@ struct Shape {
 
 impl Shape {
     fn of(args: &Args) -> Shape {
-        let (payload_bytes, cut) = match args.bytes {
-            None => {
-                let chunks = args.chunks.unwrap_or(CHUNKS);
-                let elements = args.elements.unwrap_or(ELEMENTS);
-                let bytes = u32::from(chunks) * elements * ELEMENT_PAYLOAD_BYTES;
-                (bytes as usize, Cut::rlnc(chunks))
-            }
-            Some(bytes) => {
-                let auto = Cut::auto(Strategy::Rlnc, bytes as usize);
-                let chunks = args.chunks.unwrap_or(auto.chunks);
-                let generation = u32::from(chunks) * ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
-                let generations = u16::try_from(bytes.div_ceil(generation)).unwrap_or(u16::MAX);
-                let cut = Cut {
-                    chunks,
-                    shards_total: 0,
-                    generations,
-                };
-                (bytes as usize, cut)
-            }
+        if let Some(bytes) = args.bytes {
+            let bytes = bytes as usize;
+            let auto = Cut::auto(Strategy::Rlnc, bytes);
+            return Shape::of_chunks(bytes, args.chunks.unwrap_or(auto.chunks));
+        }
+        let chunks = args.chunks.unwrap_or(CHUNKS);
+        let elements = args.elements.unwrap_or(ELEMENTS);
+        let bytes = u32::from(chunks) * elements * ELEMENT_PAYLOAD_BYTES;
+        Shape::cut(bytes as usize, Cut::rlnc(chunks))
+    }
+
+    /// A payload in generations of so many chunks, as few as it takes.
+    fn of_chunks(payload_bytes: usize, chunks: u16) -> Shape {
+        let generation = u32::from(chunks) * ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
+        let generations = payload_bytes.div_ceil(generation as usize);
+        let cut = Cut {
+            generations: u16::try_from(generations).unwrap_or(u16::MAX),
+            ..Cut::rlnc(chunks)
         };
         Shape::cut(payload_bytes, cut)
     }

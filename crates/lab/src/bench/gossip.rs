@@ -12,7 +12,6 @@ use crate::machine::{Machine, cores};
 use crate::options::distinct;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_scheme::Op;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::run::run as simulate;
 use alphorn_sim::scenario::Scenario;
@@ -129,9 +128,7 @@ impl Plan {
         let line = |(a, b): &(u32, u32)| format!("{a} {b}\n");
         let edges = self.edges.iter().map(line).collect();
         scenario.inputs.insert("edges".to_owned(), edges);
-        let mut costs = CostTable::example();
-        let validations = costs.ops.iter_mut().filter(|row| row.op == Op::DutyVerify);
-        validations.for_each(|row| row.ns = row.n * self.validation.as_nanos() as u64);
+        let costs = CostTable::example().verifying(self.validation.as_nanos() as u64);
         let costs = serde_json::to_string(&costs)?;
         scenario.inputs.insert("costs".to_owned(), costs);
         Ok(scenario)
@@ -169,8 +166,10 @@ impl Arrivals {
         let ms = |delay: &Duration| delay.as_secs_f64() * 1e3;
         let mut all: Vec<f64> = self.delays.iter().flatten().map(ms).collect();
         all.sort_by(f64::total_cmp);
-        let delay_ms = ms(&plan.delay);
-        let hops: f64 = all.iter().map(|at| (at / delay_ms).floor()).sum();
+        // All nodes on the way but the last one have validated it.
+        let (delay_ms, validation_ms) = (ms(&plan.delay), ms(&plan.validation));
+        let hops_of = |at: &f64| ((at + validation_ms) / (delay_ms + validation_ms)).floor();
+        let hops: f64 = all.iter().map(hops_of).sum();
         let last = |delays: &Vec<Duration>| delays.iter().max().map_or(f64::NAN, ms);
         Figures {
             delivered: all.len() as f64 / expected,
@@ -302,4 +301,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "networks": args.networks,
     });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn validation_on_the_way_is_no_hop() {
+        let plan = Plan {
+            validation: Duration::from_millis(10),
+            ..Plan::draw(8, 8, Duration::from_millis(10), 1)
+        };
+        // A millisecond of other things comes to each.
+        let at = |hops: u64| Duration::from_millis(hops * 10 + (hops - 1) * 10 + 1);
+        let arrivals = Arrivals {
+            delays: vec![[1, 2, 2, 3, 3, 3, 4].map(at).to_vec()],
+            copies: 0,
+        };
+        let hops = arrivals.figures(&plan).hops;
+        assert!((hops - 18.0 / 7.0).abs() < 1e-9, "{hops}");
+    }
 }

@@ -21,7 +21,7 @@ use alphorn_types::Layout;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use costs::Costs;
 use network::{Network, Profile, Transport};
-use point::{Ground, Outcome, Point, Topology, travel};
+use point::{Ground, Outcome, Point, Topology};
 use rayon::prelude::*;
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
@@ -356,8 +356,9 @@ fn row<'a>(args: &Args, ground: &Ground, point: Point<'a>) -> Result<Row<'a>> {
     let mut travel_s = Vec::new();
     for &transport in &args.transport {
         travel_s.push(match &outcome {
-            Ok(slot) if slot.block_bytes > 0 => {
-                travel(ground, network, transport, slot.block_bytes)?.t99_s
+            Ok(slot) if slot.block.bytes > 0 => {
+                let travel = point.travel(ground, network, transport, slot.block)?;
+                travel.t99_s
             }
             _ => None,
         });

@@ -238,7 +238,7 @@ fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
                 text::bytes(slot.sent_p99)
             ),
             text::seconds(slot.cpu_p99_s),
-            text::bytes(slot.block_bytes),
+            text::bytes(slot.block.bytes),
         ]),
         Err(_) => cells.extend(["-"; 6].map(str::to_owned)),
     }
@@ -359,7 +359,7 @@ pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -
                 slot.sent_p50.to_string(),
                 slot.sent_p99.to_string(),
                 slot.cpu_p99_s.to_string(),
-                slot.block_bytes.to_string(),
+                slot.block.bytes.to_string(),
             ]),
             Err(_) => fields.extend([const { String::new() }; 8]),
         }
@@ -395,7 +395,7 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) 
                 "sent_p50_bytes": slot.sent_p50,
                 "sent_p99_bytes": slot.sent_p99,
                 "cpu_p99_s": slot.cpu_p99_s,
-                "block_bytes": slot.block_bytes,
+                "block_bytes": slot.block.bytes,
                 "unfinished": slot.unfinished,
                 "events": slot.events,
                 "slot_s": slot.slot_s,

@@ -9,6 +9,7 @@ use crate::sim::presets;
 use alphorn_exec::Backend;
 use alphorn_proto::horn::Preset;
 use alphorn_proto::slot::{Phase, Timing};
+use alphorn_scheme::Op;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::report::Loads;
 use alphorn_sim::run::run;
@@ -20,7 +21,7 @@ use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
 
 /// Costs of codes, which come with the program.
-const CODE_COSTS: &str = "costs/codes-sapphire-rapids.json";
+const CODE_COSTS: &str = "costs/codes.json";
 /// The name under which a scenario finds the costs of its scheme.
 const COSTS: &str = "costs.json";
 
@@ -118,12 +119,12 @@ pub(super) struct Slot {
     pub(super) sent_p99: u64,
     /// Core time of the node that 99 % do not exceed.
     pub(super) cpu_p99_s: f64,
-    pub(super) block_bytes: u64,
+    pub(super) block: Carried,
     /// Duties that were not done by the end.
     pub(super) unfinished: u64,
     pub(super) events: u64,
     pub(super) slot_s: f64,
-    /// What nodes carry and compute, by class and by phase.
+    /// What nodes carry and compute, by class and by phase; of a tree none, which has no phases.
     pub(super) loads: Loads,
     /// The longest message of votes and of evidence of each level; of a tree none.
     pub(super) longest: Vec<u64>,
@@ -347,7 +348,7 @@ impl<'a> Point<'a> {
         };
         match &scenario.protocol {
             Protocol::Tree(tree) => self.tree_slot(ground, &scenario, tree),
-            Protocol::Horn(horn) => horn_slot(ground, self.timing(ground), &scenario, horn),
+            Protocol::Horn(horn) => self.horn_slot(ground, &scenario, horn),
             other => Err(anyhow!("a point runs {}", other.name()).into()),
         }
     }
@@ -362,17 +363,20 @@ impl<'a> Point<'a> {
         let timing = self.timing(ground);
         let vote_s = timing.offset_ms(Phase::Vote) as f64 / 1e3;
         let [votes, counted] = run.votes;
-        let bytes = run.root.as_ref().map_or(0, |(_, piece)| piece.bytes);
-        let spread = match bytes {
+        let block = Carried {
+            bytes: run.root.as_ref().map_or(0, |(_, piece)| piece.bytes),
+            verify_ns: run.verify_ns,
+        };
+        let spread = match block.bytes {
             0 => None,
-            bytes => Some(travel(ground, self.network(), Transport::Gossip, bytes)?),
+            _ => Some(self.travel(ground, self.network(), Transport::Gossip, block)?),
         };
         let at_root_s = run.root.as_ref().map(|(ns, _)| vote_s + *ns as f64 / 1e9);
         let spread_s = spread.as_ref().and_then(|spread| spread.t99_s);
         let has = |share: u64| counted * 100 >= votes * share;
         let summary = run.outcome.summary();
-        // Who sends most up the tree is not who sends most in the mesh: sums are upper bounds.
-        let sent = |tree: u64, mesh: fn(&Travel) -> u64| tree + spread.as_ref().map_or(0, mesh);
+        // Who does most up the tree is not who does most in the mesh: sums are upper bounds.
+        let sum = |tree: u64, mesh: fn(&Travel) -> u64| tree + spread.as_ref().map_or(0, mesh);
         Ok(Ok(Slot {
             votes,
             counted,
@@ -381,47 +385,109 @@ impl<'a> Point<'a> {
                 .zip(spread_s)
                 .map(|(root, mesh)| root + mesh)
                 .filter(|_| has(COUNTED_PCT)),
-            sent_p50: sent(summary.bytes_up_p50, |spread| spread.sent_p50),
-            sent_p99: sent(summary.bytes_up_p99, |spread| spread.sent_p99),
-            cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
-            block_bytes: bytes,
+            sent_p50: sum(summary.bytes_up_p50, |spread| spread.sent_p50),
+            sent_p99: sum(summary.bytes_up_p99, |spread| spread.sent_p99),
+            cpu_p99_s: sum(summary.cpu_ns_p99, |spread| spread.cpu_ns_p99) as f64 / 1e9,
+            block,
             unfinished: 0,
             events: run.outcome.events,
             slot_s: timing.slot_ms() as f64 / 1e3,
-            loads: run.outcome.loads,
+            loads: Loads::default(),
             longest: Vec::new(),
         }))
     }
+
+    fn horn_slot(&self, ground: &Ground, scenario: &Scenario, protocol: &Horn) -> Result<Outcome> {
+        let run = match horn::run(scenario, protocol, ground.seed, &mut ()) {
+            Ok(run) => run,
+            Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
+            Err(impossible) => return Ok(Err(impossible.to_string())),
+        };
+        let summary = run.outcome.summary();
+        let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+        let counted = run.votes[4];
+        Ok(Ok(Slot {
+            votes: run.votes[0],
+            counted,
+            two_thirds_s: seconds(run.at_proposer.at_ns[0]),
+            everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
+            sent_p50: summary.bytes_up_p50,
+            sent_p99: summary.bytes_up_p99,
+            cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
+            block: Carried {
+                bytes: run.block.1,
+                verify_ns: self.block_verify_ns(counted),
+            },
+            unfinished: run.unfinished,
+            events: run.outcome.events,
+            slot_s: self.timing(ground).slot_ms() as f64 / 1e3,
+            loads: run.outcome.loads,
+            longest: run.longest,
+        }))
+    }
+
+    /// What a node verifies of a block with so many votes before it passes it on: the signature of its
+    /// proposer, and one proof of all if it has that. Other evidence was verified when the collections came.
+    fn block_verify_ns(&self, votes: u64) -> u64 {
+        let signature_ns = self.costs.cost(Op::DutyVerify, 1, 0).ns;
+        let committees = self.committees().unwrap_or(1).into();
+        match self.merges() && self.costs.abilities.bundle_max.is_some() {
+            true => {
+                let bundle = self.costs.bundle_cost(Op::VerifyBundle, committees, votes);
+                signature_ns.saturating_add(bundle.ns)
+            }
+            false => signature_ns,
+        }
+    }
+
+    /// How a block, or the aggregate of a tree's root, reaches everybody, alone on a network.
+    pub(super) fn travel(
+        &self,
+        ground: &Ground,
+        network: Network,
+        transport: Transport,
+        carried: Carried,
+    ) -> Result<Travel> {
+        // A mesh verifies what it has before it passes it on, pieces go on with the signature of their header.
+        let (protocol, costs) = match transport {
+            Transport::Gossip => (
+                "kind = \"gossip\"\n".to_owned(),
+                self.costs.clone().verifying(carried.verify_ns),
+            ),
+            coded => (
+                format!("kind = \"broadcast\"\nstrategy = \"{}\"\n", coded.name()),
+                self.costs.clone(),
+            ),
+        };
+        let text = format!(
+            "name = \"travel\"\nschema = 1\n[sim]\nnodes = {}\n{}[protocol]\n{protocol}[traffic]\nbytes = {}\n\
+             [compute]\ncosts = \"{COSTS}\"\ncode_costs = \"{CODE_COSTS}\"\n",
+            ground.nodes,
+            network.toml(),
+            carried.bytes,
+        );
+        let mut scenario = Scenario::parse(&text, &[])?;
+        let codes = presets::file(CODE_COSTS).context("the costs of codes")?;
+        scenario.inputs.insert(CODE_COSTS.into(), codes.into());
+        let costs = serde_json::to_string(&costs)?;
+        scenario.inputs.insert(COSTS.into(), costs);
+        let outcome = run(&scenario, ground.seed, &mut ())?;
+        let summary = outcome.summary();
+        Ok(Travel {
+            t99_s: summary.t99_ns.map(|ns| ns as f64 / 1e9),
+            sent_p50: summary.bytes_up_p50,
+            sent_p99: summary.bytes_up_p99,
+            cpu_ns_p99: summary.cpu_ns_p99,
+        })
+    }
 }
 
-fn horn_slot(
-    ground: &Ground,
-    timing: Timing,
-    scenario: &Scenario,
-    protocol: &Horn,
-) -> Result<Outcome> {
-    let run = match horn::run(scenario, protocol, ground.seed, &mut ()) {
-        Ok(run) => run,
-        Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
-        Err(impossible) => return Ok(Err(impossible.to_string())),
-    };
-    let summary = run.outcome.summary();
-    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-    Ok(Ok(Slot {
-        votes: run.votes[0],
-        counted: run.votes[4],
-        two_thirds_s: seconds(run.at_proposer.at_ns[0]),
-        everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
-        sent_p50: summary.bytes_up_p50,
-        sent_p99: summary.bytes_up_p99,
-        cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
-        block_bytes: run.block.1,
-        unfinished: run.unfinished,
-        events: run.outcome.events,
-        slot_s: timing.slot_ms() as f64 / 1e3,
-        loads: run.outcome.loads,
-        longest: run.longest,
-    }))
+/// What travels to everybody.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Carried {
+    pub(super) bytes: u64,
+    /// What a node verifies before it passes it on whole, in nanoseconds of a core.
+    verify_ns: u64,
 }
 
 /// How a payload reaches everybody.
@@ -431,71 +497,103 @@ pub(super) struct Travel {
     pub(super) t99_s: Option<f64>,
     sent_p50: u64,
     sent_p99: u64,
-}
-
-/// How a payload of so many bytes reaches everybody, alone on a network.
-pub(super) fn travel(
-    ground: &Ground,
-    network: Network,
-    transport: Transport,
-    bytes: u64,
-) -> Result<Travel> {
-    let protocol = match transport {
-        Transport::Gossip => "kind = \"gossip\"\n".to_owned(),
-        coded => format!("kind = \"broadcast\"\nstrategy = \"{}\"\n", coded.name()),
-    };
-    let text = format!(
-        "name = \"travel\"\nschema = 1\n[sim]\nnodes = {}\n{}[protocol]\n{protocol}[traffic]\nbytes = {bytes}\n\
-         [compute]\ncode_costs = \"{CODE_COSTS}\"\n",
-        ground.nodes,
-        network.toml(),
-    );
-    let mut scenario = Scenario::parse(&text, &[])?;
-    let costs = presets::file(CODE_COSTS).context("the costs of codes")?;
-    scenario.inputs.insert(CODE_COSTS.into(), costs.into());
-    let outcome = run(&scenario, ground.seed, &mut ())?;
-    let summary = outcome.summary();
-    Ok(Travel {
-        t99_s: summary.t99_ns.map(|ns| ns as f64 / 1e9),
-        sent_p50: summary.bytes_up_p50,
-        sent_p99: summary.bytes_up_p99,
-    })
+    cpu_ns_p99: u64,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_scheme::model::OpCost;
 
-    #[test]
-    fn silent_nodes_and_few_connections_slow_the_mesh_of_a_tree_as_that_of_horn() {
+    fn table() -> CostTable {
         let text = presets::file("costs/bls-formula.json").unwrap();
-        let costs: CostTable = serde_json::from_str(text).unwrap();
-        let ground = Ground {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn ground() -> Ground {
+        Ground {
             validators: 512,
             nodes: 60,
             slots: Vec::new(),
             participation_ppm: 1_000_000,
             seed: 1,
-        };
+        }
+    }
+
+    fn tree(costs: &CostTable, profile: Profile, adversary_pct: u32) -> (Point<'_>, Slot) {
+        let names = (Topology::Tree, profile);
+        let point = Point::new(costs, names, (1, 4), adversary_pct);
+        (point, point.slot(&ground()).unwrap().unwrap())
+    }
+
+    /// Seconds from the root to everybody.
+    fn spread_s(slot: &Slot) -> f64 {
+        slot.everywhere_s.unwrap() - slot.two_thirds_s.unwrap()
+    }
+
+    #[test]
+    fn silent_nodes_and_few_connections_slow_the_mesh_of_a_tree_as_that_of_horn() {
+        let costs = table();
         for adversary_pct in [0, 10] {
-            let names = (Topology::Tree, Profile::Mixed);
-            let point = Point::new(&costs, names, (1, 4), adversary_pct);
-            let slot = point.slot(&ground).unwrap().unwrap();
+            let (point, slot) = tree(&costs, Profile::Mixed, adversary_pct);
             let mesh = |degree, adversary_pct| {
                 let network = Network {
                     profile: Profile::Mixed,
                     degree,
                     adversary_pct,
                 };
-                let travel = travel(&ground, network, Transport::Gossip, slot.block_bytes);
+                let travel = point.travel(&ground(), network, Transport::Gossip, slot.block);
                 travel.unwrap().t99_s.unwrap()
             };
-            let took = slot.everywhere_s.unwrap() - slot.two_thirds_s.unwrap();
             assert!(
-                (took - mesh(16, adversary_pct)).abs() < 1e-9,
+                (spread_s(&slot) - mesh(16, adversary_pct)).abs() < 1e-9,
                 "{adversary_pct}"
             );
             assert_ne!(mesh(16, adversary_pct), mesh(40, 0));
         }
+    }
+
+    #[test]
+    fn a_mesh_verifies_at_every_hop_what_it_carries() {
+        let (costs, mut dear) = (table(), table());
+        let verifies =
+            |row: &&mut OpCost| matches!(row.op, Op::VerifyAggregates | Op::VerifyCollections);
+        for row in dear.ops.iter_mut().filter(verifies) {
+            row.ns *= 100;
+        }
+        let [cheap, slow] = [&costs, &dear].map(|costs| tree(costs, Profile::Full, 0).1);
+        let verify_s = |slot: &Slot| slot.block.verify_ns as f64 / 1e9;
+        let more_s = verify_s(&slow) - verify_s(&cheap);
+        assert!(more_s > 0.1, "{more_s}");
+        let later_s = spread_s(&slow) - spread_s(&cheap);
+        // Two hops at least; four cores share a verification.
+        assert!(later_s >= 2.0 * more_s / 4.0, "{later_s} s for {more_s} s");
+        // Everybody verifies it once, whatever else a node does.
+        assert!(slow.cpu_p99_s >= cheap.cpu_p99_s + more_s);
+    }
+
+    #[test]
+    fn blocks_are_verified_before_a_mesh_passes_them_on() {
+        let (costs, mut dear) = (table(), table());
+        for row in dear.ops.iter_mut().filter(|row| row.op == Op::DutyVerify) {
+            row.ns *= 100;
+        }
+        let network = Network {
+            profile: Profile::Full,
+            degree: 16,
+            adversary_pct: 0,
+        };
+        let t99_s = |costs: &CostTable| {
+            let point = Point::new(costs, (Topology::Horn, Profile::Full), (1, 4), 0);
+            let block = Carried {
+                bytes: 20_000,
+                verify_ns: point.block_verify_ns(512),
+            };
+            let travel = point.travel(&ground(), network, Transport::Gossip, block);
+            travel.unwrap().t99_s.unwrap()
+        };
+        // 93 ms at each of two hops at least; four cores share them.
+        let later_s = t99_s(&dear) - t99_s(&costs);
+        assert!(later_s > 0.046, "{later_s}");
     }
 }

@@ -65,8 +65,8 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../scenarios/costs/bls-formula.json"),
     ),
     (
-        "costs/codes-sapphire-rapids.json",
-        include_str!("../../scenarios/costs/codes-sapphire-rapids.json"),
+        "costs/codes.json",
+        include_str!("../../scenarios/costs/codes.json"),
     ),
     (
         "costs/xmss-cells.json",
@@ -88,8 +88,30 @@ pub(crate) fn file(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_scheme::model::{CodeOp, CodeTable};
     use alphorn_sim::scenario::Scenario;
     use alphorn_sim::sweep::Plan;
+
+    #[test]
+    fn codes_cost_something_at_every_size() {
+        let codes = CodeTable::from_json(file("costs/codes.json").unwrap()).unwrap();
+        for op in CodeOp::ALL {
+            for n in [1, 2, 10, 33, 64] {
+                for m in [1000, 20_000, 240_000, 30_000_000] {
+                    assert!(codes.cost(op, n, m).ns > 0, "{} {n} {m}", op.name());
+                }
+            }
+        }
+        let ns = |op, n, m| codes.cost(op, n, m).ns;
+        for m in [20_000, 240_000, 1_000_000] {
+            // A fourth of the rows is less work, and as many shards are as many hashes and paths.
+            assert!(ns(CodeOp::RlncRecode, 16, m) < ns(CodeOp::RlncRecode, 64, m));
+            assert!(ns(CodeOp::RsVerify, 64, m) > 20 * ns(CodeOp::RsVerify, 1, m));
+        }
+        // A hundredth of the least payload takes a hundredth at least.
+        let commit = |m| ns(CodeOp::RlncCommit, 64, m);
+        assert!(commit(1188) * 100 >= commit(118_750));
+    }
 
     #[test]
     fn every_preset_is_a_scenario_of_its_name_with_all_its_files() {

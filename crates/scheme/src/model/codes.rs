@@ -3,11 +3,13 @@
 //! A code has no keys, signatures or evidence, so its table is one of its own and not a part of a
 //! [`CostTable`](super::CostTable); the form of a row, the order and the interpolation are the same.
 
-use super::table::{FigureKind, ROWS_MAX, SCHEMA, TableError, bilinear};
+use super::rows::{self, Row};
+use super::table::{FigureKind, TableError};
 use crate::Cost;
 use serde::{Deserialize, Serialize};
 
-/// Work of a code; m is always the bytes of the payload.
+/// Work of a code; m is always the bytes of the payload. What depends on the length of a chunk whose number
+/// is not n (verification, combinations) is that of the cut of `Cut::auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeOp {
@@ -15,7 +17,7 @@ pub enum CodeOp {
     RlncCommit,
     /// Verify chunks of one broadcast in one batch; n = chunks.
     RlncVerify,
-    /// Draw one combination; n = rows combined.
+    /// Draw one combination; n = rows combined, of as many chunks as the cut has, or more if they are.
     RlncRecode,
     /// Solve for the payload and check it; n = chunks.
     RlncDecode,
@@ -51,22 +53,29 @@ impl CodeOp {
             CodeOp::RsDecode => "rs_decode",
         }
     }
+
+    /// Whether n counts what is worked on. Else it is into how many pieces the payload is cut, and more of
+    /// them may take less.
+    fn counts(self) -> bool {
+        matches!(
+            self,
+            CodeOp::RlncVerify | CodeOp::RlncRecode | CodeOp::RsVerify
+        )
+    }
 }
 
-/// Time and memory of one operation at one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CodeCost {
-    /// The operation.
-    pub op: CodeOp,
-    /// Its first size, see [`CodeOp`].
-    pub n: u64,
-    /// Bytes of the payload.
-    pub m: u64,
-    /// Nanoseconds of one core.
-    pub ns: u64,
-    /// Peak working memory in bytes.
-    pub memory_bytes: u64,
+/// Time and memory of an operation of a code; what n and m are says [`CodeOp`].
+pub type CodeCost = Row<CodeOp>;
+
+impl CodeCost {
+    /// Whether the work of this row is a part of that of the other one, or all of it.
+    pub fn is_part_of(&self, other: &CodeCost) -> bool {
+        let n = match self.op.counts() {
+            true => self.n <= other.n,
+            false => self.n == other.n,
+        };
+        self.op == other.op && n && self.m <= other.m
+    }
 }
 
 /// Costs of coding on a machine, as `bench broadcast --emit-costs` writes them.
@@ -94,65 +103,59 @@ impl CodeTable {
         Ok(table)
     }
 
-    /// Checks version, number and order of rows.
+    /// Checks version, number and order of rows; that each operation has a row for each of its n with each
+    /// of its m, and that no work takes less than a part of it.
     ///
     /// # Errors
     /// [`TableError`].
     pub fn check(&self) -> Result<(), TableError> {
-        if self.schema != SCHEMA {
-            return Err(TableError::Schema(self.schema));
+        rows::check(self.schema, &self.ops, 0)?;
+        for op in CodeOp::ALL {
+            let rows: Vec<&CodeCost> = self.ops.iter().filter(|row| row.op == op).collect();
+            let sizes = |group: &[&CodeCost]| group.iter().map(|row| row.m).collect::<Vec<u64>>();
+            let groups: Vec<Vec<u64>> = rows.chunk_by(|a, b| a.n == b.n).map(sizes).collect();
+            if groups.is_empty() || groups.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Err(TableError::Product(op.name()));
+            }
+            let takes_less = |row: &&CodeCost| {
+                let dearer =
+                    |part: &&CodeCost| part.ns > row.ns || part.memory_bytes > row.memory_bytes;
+                rows.iter().any(|part| part.is_part_of(row) && dearer(part))
+            };
+            if let Some(CodeCost { n, m, .. }) = rows.iter().copied().find(takes_less) {
+                let (op, n, m) = (op.name(), *n, *m);
+                return Err(TableError::Falls { op, n, m });
+            }
         }
-        if self.ops.len() > ROWS_MAX {
-            return Err(TableError::Rows(self.ops.len()));
-        }
-        let key = |row: &CodeCost| (row.op, row.n, row.m);
-        let disorder = |pair: &[CodeCost]| key(&pair[0]) >= key(&pair[1]);
-        match self.ops.windows(2).position(disorder) {
-            Some(i) => Err(TableError::Order(i + 1)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Cost of an operation, interpolated as in [`CostTable::cost`](super::CostTable::cost); nothing
-    /// where the table has no row of it.
+    /// Cost of an operation, interpolated as in [`CostTable::cost`](super::CostTable::cost).
     pub fn cost(&self, op: CodeOp, n: u64, m: u64) -> Cost {
-        let rows = self.ops.iter().filter(|row| row.op == op);
-        let points: Vec<(u64, u64, Cost)> = rows
-            .map(|row| {
-                let cost = Cost {
-                    ns: row.ns,
-                    memory_bytes: row.memory_bytes,
-                };
-                (row.n, row.m, cost)
-            })
-            .collect();
-        bilinear(&points, n, m)
+        rows::cost(&self.ops, op, n, m)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ROWS_MAX, SCHEMA};
 
+    /// A nanosecond for ten bytes, and as many times a fifth more as are worked on.
     fn table() -> CodeTable {
-        let row = |op, n, m, ns| CodeCost {
+        let row = |op, n, m| CodeCost {
             op,
             n,
             m,
-            ns,
+            ns: m / 10 + (n - 1) * m / 50,
             memory_bytes: m,
         };
+        let rows = |op| [(1, 1000), (1, 2000), (3, 1000), (3, 2000)].map(|(n, m)| row(op, n, m));
         CodeTable {
             schema: SCHEMA,
             machine: "none: round figures".into(),
             kind: FigureKind::Modelled,
-            ops: vec![
-                row(CodeOp::RlncVerify, 1, 1000, 100),
-                row(CodeOp::RlncVerify, 1, 2000, 200),
-                row(CodeOp::RlncVerify, 3, 1000, 120),
-                row(CodeOp::RlncVerify, 3, 2000, 240),
-                row(CodeOp::RsVerify, 1, 1000, 7),
-            ],
+            ops: CodeOp::ALL.into_iter().flat_map(rows).collect(),
         }
     }
 
@@ -160,10 +163,9 @@ mod tests {
     fn costs_lie_between_their_neighbours() {
         let table = table();
         assert_eq!(table.cost(CodeOp::RlncVerify, 1, 1500).ns, 150);
-        assert_eq!(table.cost(CodeOp::RlncVerify, 2, 1500).ns, 165);
+        assert_eq!(table.cost(CodeOp::RlncVerify, 2, 1500).ns, 180);
         assert_eq!(table.cost(CodeOp::RlncVerify, 2, 1500).memory_bytes, 1500);
-        assert_eq!(table.cost(CodeOp::RsVerify, 9, 9).ns, 7);
-        assert_eq!(table.cost(CodeOp::RsDecode, 9, 9), Cost::default());
+        assert_eq!(table.cost(CodeOp::RsVerify, 5, 1000).ns, 180);
     }
 
     #[test]
@@ -180,6 +182,44 @@ mod tests {
         assert!(error(|t| t.ops.swap(0, 3)).contains("row"));
         assert!(error(|t| t.ops.resize(ROWS_MAX + 1, t.ops[0])).contains("4097 rows"));
         assert!(CodeTable::from_json(&text.replacen("ops", "other", 1)).is_err());
+    }
+
+    /// Lines through a corner that has no row led to 0, and so did an operation without any.
+    #[test]
+    fn an_operation_has_each_n_with_each_m() {
+        for at in 0..table().ops.len() {
+            let mut holed = table();
+            let op = holed.ops.remove(at).op.name();
+            let error = holed.check().unwrap_err().to_string();
+            assert!(error.contains(&format!("rows of {op} are not")), "{error}");
+        }
+        let mut without = table();
+        without.ops.retain(|row| row.op != CodeOp::RsDecode);
+        let error = without.check().unwrap_err().to_string();
+        assert!(error.contains("rows of rs_decode are not"), "{error}");
+    }
+
+    #[test]
+    fn no_work_takes_less_than_a_part_of_it() {
+        for op in CodeOp::ALL {
+            let changed = |n: u64, m: u64, ns: u64| {
+                let mut table = table();
+                let mut rows = table.ops.iter_mut();
+                let row = rows.find(|row| (row.op, row.n, row.m) == (op, n, m));
+                row.unwrap().ns = ns;
+                table.check().map_err(|error| error.to_string())
+            };
+            let name = op.name();
+            let falls = |n, m| {
+                Err(format!(
+                    "cost table: {name} of n = {n}, m = {m} takes less than a part of it"
+                ))
+            };
+            assert_eq!(changed(1, 2000, 99), falls(1, 2000));
+            // More chunks of the same payload may take less, more chunks to verify cannot.
+            let fewer = if op.counts() { falls(3, 1000) } else { Ok(()) };
+            assert_eq!(changed(3, 1000, 90), fewer);
+        }
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 mod bundle;
 mod codes;
+mod rows;
 mod scheme;
 mod table;
 
 pub use codes::{CodeCost, CodeOp, CodeTable};
+pub use rows::{ROWS_MAX, Row};
 pub use scheme::{Model, ModelKeys, ModelRegistry, ModelSigners};
 pub use table::{
-    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, ROWS_MAX, SCHEMA, TableError, TableSizes,
+    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableError, TableSizes,
 };

@@ -1,13 +1,12 @@
 //! Cost tables: what each operation of a scheme takes, and how many bytes it makes.
 
+use super::rows::{self, ROWS_MAX, Row, interpolate};
 use crate::{Abilities, Cost, Form, Layer, Op, Overlap, Security};
 use alphorn_types::MULTIPLICITY_LIMIT;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON format.
 pub const SCHEMA: u32 = 1;
-/// Rows of a table at most.
-pub const ROWS_MAX: usize = 4096;
 
 /// Where a figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,21 +20,8 @@ pub enum FigureKind {
     Cited,
 }
 
-/// Time and memory of one operation at one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OpCost {
-    /// The operation.
-    pub op: Op,
-    /// Its first size: items.
-    pub n: u64,
-    /// Its second size, see [`Op`].
-    pub m: u64,
-    /// Nanoseconds of one core.
-    pub ns: u64,
-    /// Peak working memory in bytes.
-    pub memory_bytes: u64,
-}
+/// Time and memory of an operation of a scheme; what n and m are says [`Op`].
+pub type OpCost = Row<Op>;
 
 /// Bytes of evidence at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +97,19 @@ pub enum TableError {
     /// Rows out of order or twice.
     #[error("cost table: row {0} is not above the row before it in (op, n, m)")]
     Order(usize),
+    /// Rows of an operation that are not every n with every m.
+    #[error("cost table: the rows of {0} are not each of its n with each of its m")]
+    Product(&'static str),
+    /// More work takes less.
+    #[error("cost table: {op} of n = {n}, m = {m} takes less than a part of it")]
+    Falls {
+        /// The operation.
+        op: &'static str,
+        /// The first size.
+        n: u64,
+        /// The second.
+        m: u64,
+    },
     /// A layer has no evidence size.
     #[error("cost table has no evidence bytes for layer {0:?}")]
     NoEvidence(Layer),
@@ -211,21 +210,7 @@ impl CostTable {
     /// # Errors
     /// [`TableError`].
     pub fn check(&self) -> Result<(), TableError> {
-        if self.schema != SCHEMA {
-            return Err(TableError::Schema(self.schema));
-        }
-        let rows = self.ops.len() + self.sizes.evidence.len();
-        if rows > ROWS_MAX {
-            return Err(TableError::Rows(rows));
-        }
-        let key = |row: &OpCost| (row.op, row.n, row.m);
-        if let Some(i) = self
-            .ops
-            .windows(2)
-            .position(|pair| key(&pair[0]) >= key(&pair[1]))
-        {
-            return Err(TableError::Order(i + 1));
-        }
+        rows::check(self.schema, &self.ops, self.sizes.evidence.len())?;
         let within = |what, value: u64, min| {
             let max = OBJECT_BYTES_MAX;
             match (min..=max).contains(&value) {
@@ -268,17 +253,22 @@ impl CostTable {
 
     /// Cost of an operation, interpolated; nothing where the table has no row of it.
     pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
-        let rows = self.ops.iter().filter(|row| row.op == op);
-        let points: Vec<(u64, u64, Cost)> = rows
-            .map(|row| {
-                let cost = Cost {
-                    ns: row.ns,
-                    memory_bytes: row.memory_bytes,
-                };
-                (row.n, row.m, cost)
-            })
-            .collect();
-        bilinear(&points, n, m)
+        rows::cost(&self.ops, op, n, m)
+    }
+
+    /// The table where a duty signature takes so long to verify: what a mesh verifies before it passes
+    /// something on.
+    pub fn verifying(mut self, ns: u64) -> Self {
+        self.ops.retain(|row| row.op != Op::DutyVerify);
+        self.ops.push(OpCost {
+            op: Op::DutyVerify,
+            n: 1,
+            m: 0,
+            ns,
+            memory_bytes: 0,
+        });
+        self.ops.sort_by_key(|row| (row.op, row.n, row.m));
+        self
     }
 
     /// Bytes of a merge of collections with `n` signers in all.
@@ -299,7 +289,7 @@ impl CostTable {
 
     /// Cost of a bundle of `n` collections with `m` signers in all: where the table has no row of it,
     /// that of a merge of as many, and of its verification.
-    pub(crate) fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
+    pub fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
         if self.ops.iter().any(|row| row.op == op) {
             return self.cost(op, n, m);
         }
@@ -323,49 +313,6 @@ impl CostTable {
         line.sort_unstable();
         interpolate(&line, n).clamp(OBJECT_BYTES_MIN, OBJECT_BYTES_MAX)
     }
-}
-
-/// The value at (n, m) of points that ascend in (n, m): one line over m for each n of the points, then
-/// a line over n.
-pub(super) fn bilinear(points: &[(u64, u64, Cost)], n: u64, m: u64) -> Cost {
-    let read = |value: fn(&Cost) -> u64| {
-        let mut by_n: Vec<(u64, u64)> = Vec::new();
-        for group in points.chunk_by(|a, b| a.0 == b.0) {
-            let line: Vec<(u64, u64)> =
-                group.iter().map(|(_, m, cost)| (*m, value(cost))).collect();
-            by_n.push((group[0].0, interpolate(&line, m)));
-        }
-        interpolate(&by_n, n)
-    };
-    Cost {
-        ns: read(|cost| cost.ns),
-        memory_bytes: read(|cost| cost.memory_bytes),
-    }
-}
-
-/// Straight lines between points (ascending in x), continued beyond both ends, never below 0;
-/// a single point holds everywhere. Integers only, so every platform charges the same.
-fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
-    let (a, b) = match points {
-        [] => return 0,
-        [only] => return only.1,
-        _ => {
-            let after = points
-                .partition_point(|point| point.0 < x)
-                .clamp(1, points.len() - 1);
-            (points[after - 1], points[after])
-        }
-    };
-    let (dx, dy) = (
-        i128::from(b.0) - i128::from(a.0),
-        i128::from(b.1) - i128::from(a.1),
-    );
-    if dx == 0 {
-        return a.1;
-    }
-    let rise = dy.saturating_mul(i128::from(x) - i128::from(a.0)) / dx;
-    let y = i128::from(a.1).saturating_add(rise);
-    u64::try_from(y.max(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -425,32 +372,5 @@ mod tests {
         assert!(CostTable::from_json("{}").is_err());
         let text = serde_json::to_string(&good).unwrap();
         assert!(CostTable::from_json(&text.replacen("\"schema\"", "\"other\"", 1)).is_err());
-    }
-
-    #[test]
-    fn lines_between_points_and_beyond() {
-        assert_eq!(interpolate(&[], 5), 0);
-        assert_eq!(interpolate(&[(3, 7)], 100), 7);
-        let line = [(10, 100), (20, 200), (21, 900)];
-        assert_eq!(interpolate(&line, 10), 100);
-        assert_eq!(interpolate(&line, 15), 150);
-        assert_eq!(interpolate(&line, 20), 200);
-        assert_eq!(
-            interpolate(&line, 21),
-            900,
-            "a padding step has a point on both sides"
-        );
-        assert_eq!(interpolate(&line, 22), 1600);
-        assert_eq!(interpolate(&line, 0), 0);
-        assert_eq!(
-            interpolate(&[(0, 0), (1, u64::MAX)], u64::MAX),
-            u64::MAX,
-            "saturates"
-        );
-        assert_eq!(
-            interpolate(&[(0, 1), (1, u64::MAX)], u64::MAX),
-            u64::MAX,
-            "saturates above a value that is not 0"
-        );
     }
 }

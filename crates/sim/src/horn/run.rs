@@ -97,7 +97,7 @@ pub fn run(
     let (graph, roles) = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
-    let honest = honest(scenario, &faulty);
+    let honest = scenario.honest(&faulty);
     let place = Place {
         graph: graph.clone(),
         latency: latency.clone(),
@@ -140,17 +140,6 @@ pub fn run(
         bounds: floor.bounds(),
     };
     Ok(harvest.run(pause))
-}
-
-/// Which nodes follow the protocol, if these have the faults of the scenario.
-fn honest(scenario: &Scenario, faulty: &[Vec<u32>]) -> Vec<bool> {
-    let mut honest = vec![true; scenario.sim.nodes as usize];
-    for (fault, members) in scenario.fault.iter().zip(faulty) {
-        for node in members {
-            honest[*node as usize] &= fault.kind.is_honest();
-        }
-    }
-    honest
 }
 
 /// Has the slots of a run told: what the network does, and in full what a few nodes do.

@@ -30,36 +30,23 @@ pub(crate) struct Flight {
 }
 
 /// All that waits, by number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Flights {
     places: Vec<Flight>,
     /// Free places, not chained through them: taking one need not wait for its memory.
     free: Vec<u32>,
-    max: u32,
 }
 
 impl Flights {
-    pub(crate) fn new(max: u32) -> Self {
-        Flights {
-            places: Vec::new(),
-            free: Vec::new(),
-            max,
-        }
-    }
-
-    /// Places a flight; none if there are as many as may be.
+    /// Places a flight. A world ends long before 2^32 wait.
     #[inline]
-    pub(crate) fn insert(&mut self, flight: Flight) -> Option<u32> {
+    pub(crate) fn insert(&mut self, flight: Flight) -> u32 {
         if let Some(index) = self.free.pop() {
             self.places[index as usize] = flight;
-            return Some(index);
-        }
-        let index = self.places.len() as u32;
-        if index >= self.max {
-            return None;
+            return index;
         }
         self.places.push(flight);
-        Some(index)
+        self.places.len() as u32 - 1
     }
 
     #[inline]
@@ -69,7 +56,6 @@ impl Flights {
     }
 
     /// Flights that wait.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -229,10 +215,10 @@ mod tests {
 
     #[test]
     fn classes_come_in_order_and_anything_can_be_taken_out() {
-        let mut flights = Flights::new(100);
+        let mut flights = Flights::default();
         let mut queue = Queue::EMPTY;
         for (to, priority) in [2, 0, 1, 2, 0, 3, 1].into_iter().enumerate() {
-            let index = flights.insert(flight(priority, to as u32)).unwrap();
+            let index = flights.insert(flight(priority, to as u32));
             queue.push(&mut flights, index);
         }
         let taken = queue.take(&mut flights, NONE, |f| f.end == 3);
@@ -242,7 +228,7 @@ mod tests {
         let taken = queue.take(&mut flights, NONE, |f| f.end == 4).unwrap();
         assert_eq!(flights[taken.0].end, 1);
         flights.remove(taken.1);
-        let index = flights.insert(flight(0, 10)).unwrap();
+        let index = flights.insert(flight(0, 10));
         queue.push(&mut flights, index);
         let first = queue.pop(&mut flights).unwrap();
         queue.push_front(&mut flights, first);
@@ -252,18 +238,8 @@ mod tests {
         }
         assert_eq!(order, [1, 10, 2, 6, 0, 5]);
         assert_eq!((flights.len(), queue.is_empty()), (0, true));
-        let index = flights.insert(flight(1, 0)).unwrap();
+        let index = flights.insert(flight(1, 0));
         queue.push(&mut flights, index);
         assert_eq!(queue.head, index);
-    }
-
-    #[test]
-    fn places_are_bounded() {
-        let mut flights = Flights::new(2);
-        let a = flights.insert(flight(0, 0)).unwrap();
-        assert!(flights.insert(flight(0, 1)).is_some());
-        assert_eq!(flights.insert(flight(0, 2)), None);
-        flights.remove(a);
-        assert_eq!(flights.insert(flight(0, 2)), Some(a));
     }
 }

@@ -133,7 +133,7 @@ fn run(world: &mut World<Node, Log>) {
         assert_eq!(balance.offered, gone + waiting + flying);
         if pause == Pause::Quiet {
             assert_eq!((waiting, flying), (0, 0));
-            assert_eq!(world.flights_count(), 0);
+            assert_eq!(world.on_the_way(), 0);
             break;
         }
     }

@@ -66,14 +66,12 @@ impl Setup {
         let faulty = (0..).zip(&scenario.fault).map(members);
         let faulty: Vec<Vec<u32>> = faulty.collect::<Result<_, NoNode>>()?;
         let mut fault = vec![None; nodes as usize];
-        let mut honest = vec![true; nodes as usize];
         for (spec, members) in scenario.fault.iter().zip(&faulty) {
-            // An eclipse is what its nodes do to all others; a partition is nobody's fault.
             for &node in members {
                 fault[node as usize] = Some(spec.kind);
-                honest[node as usize] &= spec.kind.is_honest();
             }
         }
+        let honest = scenario.honest(&faulty);
         let sources = sources(scenario, seed, &class, &honest, &faulty)?;
         let regions = Latency::regions_of(&scenario.latency, seed, nodes);
         let graph = graph(&sources)?;

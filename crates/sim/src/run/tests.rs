@@ -274,7 +274,7 @@ fn faults_of_machines_harm_no_broadcast() {
 #[test]
 fn on_fast_links_pieces_need_room_to_wait() {
     let text = include_str!("../../../../scenarios/coded-devnet.toml");
-    let costs = include_str!("../../../../scenarios/costs/codes-sapphire-rapids.json");
+    let costs = include_str!("../../../../scenarios/costs/codes.json");
     let last_ns = |unverified: u32| {
         let set = [
             "protocol.strategy=rlnc",

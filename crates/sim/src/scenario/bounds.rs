@@ -3,8 +3,8 @@
 mod fault;
 mod unread;
 
-use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Way};
-use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
+use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Transport, Way};
+use super::{FaultKind, POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
 /// Most nodes of a run.
@@ -62,6 +62,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     for (i, fault) in scenario.fault.iter().enumerate() {
         fault::check(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
     }
+    speeds(scenario)?;
     expectations(scenario)?;
     unread::check(scenario)?;
     sweep(scenario)
@@ -155,6 +156,10 @@ fn link(scenario: &Scenario) -> Checked {
     )?;
     range("link.idle_reset_ms", link.idle_reset_ms, 1, TIME_MS_MAX)?;
     range("link.loss_ppm", link.loss_ppm, 0, 900_000)?;
+    if link.loss_ppm > 0 && link.transport == Transport::None {
+        let why = "of packets, which streams send again: give link.transport = \"window\"";
+        return Err(invalid("link.loss_ppm", link.loss_ppm, why));
+    }
     range("link.overhead_bytes", link.overhead_bytes, 0, 65_536)?;
     range(
         "link.node_queue_bytes_max",
@@ -168,6 +173,32 @@ fn link(scenario: &Scenario) -> Checked {
         1,
         TIME_MS_MAX,
     )
+}
+
+/// Factors of a node are multiplied in whole percents: below one, computing would be free.
+fn speeds(scenario: &Scenario) -> Checked {
+    let table = scenario.compute.factor_pct;
+    for class in &scenario.class {
+        let own = u64::from(class.cpu_factor_pct) * u64::from(table) / 100;
+        let free = |key: &str, value| {
+            let why = format!(
+                "what nodes of class {} compute would take less than 1 %",
+                class.name
+            );
+            invalid(key, value, why)
+        };
+        if table > 0 && own == 0 {
+            return Err(free("compute.factor_pct", table));
+        }
+        for (i, fault) in scenario.fault.iter().enumerate() {
+            let factor = fault.factor_pct;
+            let slow = own.saturating_mul(factor.into()) / 100;
+            if fault.kind == FaultKind::SlowCpu && own > 0 && factor > 0 && slow == 0 {
+                return Err(free(&format!("fault.{i}.factor_pct"), factor));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn classes(scenario: &Scenario) -> Checked {

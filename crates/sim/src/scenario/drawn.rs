@@ -111,6 +111,18 @@ pub(crate) fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u3
 }
 
 impl Scenario {
+    /// Which nodes follow the protocol, if these have its faults, fault by fault: an eclipse is what its
+    /// nodes do to all others, a partition is nobody's fault.
+    pub(crate) fn honest(&self, faulty: &[Vec<u32>]) -> Vec<bool> {
+        let mut honest = vec![true; self.sim.nodes as usize];
+        for (fault, nodes) in self.fault.iter().zip(faulty) {
+            for &node in nodes {
+                honest[node as usize] &= fault.kind.is_honest();
+            }
+        }
+        honest
+    }
+
     /// Index of the class of each node, as a run with this seed draws them.
     pub fn classes(&self, seed: u64) -> Vec<u16> {
         let shares = self.class.iter().map(|class| class.share_pct);

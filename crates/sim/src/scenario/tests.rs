@@ -239,6 +239,39 @@ fn what_would_be_ignored_is_refused() {
     }
 }
 
+/// Streams send again what is lost: without them a message of many packets would be gone with any of these.
+#[test]
+fn loss_is_of_packets_that_streams_send_again() {
+    let lossy = |transport: &str| {
+        let link = format!("[link]\nloss_ppm = 10000\n{transport}");
+        refused("kind = \"gossip\"", &link)
+    };
+    let why = "link.loss_ppm = 10000: of packets, which streams send again: give link.transport = \"window\"";
+    assert_eq!(lossy(""), why);
+    assert_eq!(lossy("transport = \"none\""), why);
+    assert_eq!(lossy("transport = \"window\""), "taken");
+}
+
+#[test]
+fn computing_is_free_only_where_it_is_said() {
+    let why = |class_pct: u32, table_pct: u32, slow_pct: u32| {
+        let class = "[[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\n";
+        let more = format!(
+            "{class}cpu_factor_pct = {class_pct}\n[compute]\nfactor_pct = {table_pct}\n\
+             [[fault]]\nkind = \"slow_cpu\"\nshare_pct = 10\nfactor_pct = {slow_pct}"
+        );
+        refused("kind = \"gossip\"", &more)
+    };
+    let free = "what nodes of class a compute would take less than 1 %";
+    assert_eq!(why(1, 100, 200), "taken");
+    assert_eq!(why(1, 0, 200), "taken");
+    assert_eq!(why(1, 100, 0), "taken");
+    assert_eq!(why(1, 99, 200), format!("compute.factor_pct = 99: {free}"));
+    assert_eq!(why(9, 110, 200), "taken");
+    assert_eq!(why(9, 110, 11), format!("fault.0.factor_pct = 11: {free}"));
+    assert_eq!(why(9, 110, 12), "taken");
+}
+
 #[test]
 fn keys_that_a_protocol_does_not_read_are_refused() {
     let horn = "kind = \"horn\"\nvalidators = 1000";

@@ -50,7 +50,7 @@ fn an_identity_is_of_scenario_values_seed_and_commit() {
     assert_eq!(Plan::of(&scenario, "abc").unwrap().items[0].id, base);
     assert_ne!(Plan::of(&scenario, "abd").unwrap().items[0].id, base);
     let mut other = scenario;
-    other.link.loss_ppm = 1;
+    other.link.overhead_bytes = 1;
     assert_ne!(Plan::of(&other, "abc").unwrap().items[0].id, base);
 }
 

@@ -225,7 +225,8 @@ impl TreeNode {
             post: index,
             piece: Arc::new(piece),
         };
-        self.spawn(Op::Collect, 1, cost_ns, task);
+        let sign_ns = plan.cost_ns(Op::DutySign, 1, 0);
+        self.spawn(Op::Collect, 1, cost_ns.saturating_add(sign_ns), task);
     }
 
     fn verified(&mut self, index: usize, batch: Batch) {
@@ -339,7 +340,7 @@ impl Held {
             }
             Held::Pieces { waiting, .. } => {
                 let pieces = std::mem::take(waiting);
-                let cost_ns = pieces.iter().map(|piece| plan.verify_ns(piece)).sum();
+                let cost_ns = plan.verify_ns(pieces.iter().map(AsRef::as_ref));
                 let count = pieces.len() as u32;
                 (count > 0).then_some((Batch::Pieces(pieces), count, cost_ns))
             }

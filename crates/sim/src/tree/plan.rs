@@ -113,8 +113,14 @@ impl Plan {
         self.table.cost(op, n, m).ns
     }
 
-    /// Cost of verifying a piece.
-    pub(crate) fn verify_ns(&self, piece: &Piece) -> u64 {
+    /// Cost of verifying pieces: who sent them, and what they hold.
+    pub(crate) fn verify_ns<'a>(&self, pieces: impl ExactSizeIterator<Item = &'a Piece>) -> u64 {
+        let senders_ns = self.cost_ns(Op::DutyVerify, pieces.len() as u64, 0);
+        let evidence_ns = pieces.map(|piece| self.evidence_ns(piece));
+        evidence_ns.fold(senders_ns, u64::saturating_add)
+    }
+
+    fn evidence_ns(&self, piece: &Piece) -> u64 {
         let op = match piece.level {
             0 => Op::VerifyAggregates,
             _ => Op::VerifyCollections,

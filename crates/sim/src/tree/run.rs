@@ -27,6 +27,8 @@ pub struct TreeRun {
     pub votes: [u64; 2],
     /// When the first honest node at the root had finished, and its piece; absent if none has.
     pub root: Option<(u64, Arc<Piece>)>,
+    /// What that piece takes to verify, with the signature of its sender.
+    pub verify_ns: u64,
 }
 
 /// Ends the run when the first honest node at the root has finished.
@@ -195,9 +197,11 @@ fn harvest(
         verdict: verdict(votes, root.as_ref(), plan),
         ..Outcome::counted(world, seed, &frame, classes, nodes)
     };
+    let verify_ns = |(_, piece): &(u64, Arc<Piece>)| plan.verify_ns([piece.as_ref()].into_iter());
     TreeRun {
         outcome,
         votes,
+        verify_ns: root.as_ref().map_or(0, verify_ns),
         root,
     }
 }

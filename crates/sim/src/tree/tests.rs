@@ -134,6 +134,24 @@ fn merges_have_their_own_time_and_bytes() {
     assert_eq!(listed.evidence_bytes, 4 * 150_000);
 }
 
+/// Each level signs what it sends, and each but the leaves verifies that signature.
+#[test]
+fn pieces_are_signed_by_their_senders() {
+    let plain = tree(&[]);
+    for (op, levels) in [(Op::DutySign, 3), (Op::DutyVerify, 2)] {
+        let mut dear = CostTable::example();
+        for row in dear.ops.iter_mut().filter(|row| row.op == op) {
+            row.ns += 1_000_000_000;
+        }
+        let run = tree_of(&[], &dear);
+        let later = run.root.unwrap().0 - plain.root.clone().unwrap().0;
+        // Four cores share the work at most.
+        assert!(later >= levels * 250_000_000, "{op}: {later}");
+        let verify_ns = run.verify_ns - plain.verify_ns;
+        assert_eq!(verify_ns >= 1_000_000_000, op == Op::DutyVerify);
+    }
+}
+
 #[test]
 fn what_cannot_be_is_named() {
     for (change, part) in [

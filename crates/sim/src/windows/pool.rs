@@ -60,7 +60,7 @@ impl Pool {
         if self.free == NONE {
             self.free = self.chunks.len() as u32;
             self.chunks.push(Chunk {
-                events: [Event::new(0, 0, 0, 0, 0, [0; 2]); CHUNK],
+                events: [Event::default(); CHUNK],
                 len: 0,
                 next: NONE,
             });
@@ -72,14 +72,23 @@ impl Pool {
         chunk.next = std::mem::replace(bucket, index);
     }
 
-    /// Events of a bucket; once they are `enough`, no further chunk is looked at.
-    pub(super) fn count(&self, mut bucket: u32, enough: u64) -> u64 {
-        let mut count = 0;
-        while count < enough
-            && let Some(chunk) = self.chunks.get(bucket as usize)
-        {
-            count += u64::from(chunk.len);
+    /// The events of a bucket, in no order.
+    pub(super) fn chunks(&self, mut bucket: u32) -> impl Iterator<Item = &[Event]> {
+        std::iter::from_fn(move || {
+            let chunk = self.chunks.get(bucket as usize)?;
             bucket = chunk.next;
+            Some(&chunk.events[..chunk.len as usize])
+        })
+    }
+
+    /// How many events a bucket has; once they are `enough`, no further chunk is looked at.
+    pub(super) fn count(&self, bucket: u32, enough: u64) -> u64 {
+        let mut count = 0;
+        let mut chunks = self.chunks(bucket);
+        while count < enough
+            && let Some(chunk) = chunks.next()
+        {
+            count += chunk.len() as u64;
         }
         count
     }
@@ -106,8 +115,14 @@ impl Pool {
 
     /// Moves all events of a bucket behind others, in no order.
     pub(super) fn drain(&mut self, bucket: &mut u32, into: &mut Vec<Event>) {
+        self.chunks(*bucket)
+            .for_each(|chunk| into.extend_from_slice(chunk));
+        self.free(bucket);
+    }
+
+    /// Forgets all events of a bucket.
+    pub(super) fn free(&mut self, bucket: &mut u32) {
         while let Some(chunk) = self.chunks.get_mut(*bucket as usize) {
-            into.extend_from_slice(&chunk.events[..chunk.len as usize]);
             let next = std::mem::replace(&mut chunk.next, self.free);
             self.free = std::mem::replace(bucket, next);
         }

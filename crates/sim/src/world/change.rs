@@ -117,7 +117,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         let span = self.span_mut(node);
         span.net.hot[node].wrapped = true;
         span.wraps.entry(node).or_default().push(wrap);
-        span.settle_any(node);
+        span.settle(node);
     }
 
     /// Sets a node's clock ahead, before anything happens.
@@ -133,7 +133,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         }
         span.skew_ns[node] = ahead_ns;
         span.net.hot[node].armed_ns = u64::MAX;
-        span.settle_any(node);
+        span.settle(node);
     }
 
     /// Sets how a node begins anew: its connections, its number, and which restart of it this is.

@@ -1,4 +1,4 @@
-//! What roles want done, and the slow way of nodes with a wrapper.
+//! What roles want done, through the wrappers that a node may have.
 
 use super::seen::Sight;
 use super::span::Span;
@@ -19,9 +19,40 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     }
 }
 
+/// What stands before a node's state machine, the innermost first.
+pub(super) type Wraps<R> = Vec<Box<dyn Wrap<R>>>;
+
+/// What wrappers leave of an input, and behind `own` what they want themselves.
+#[inline]
+pub(super) fn pass<R: Role>(
+    wraps: &mut [Box<dyn Wrap<R>>],
+    now: Time,
+    input: Input<R>,
+    own: &mut Vec<Output<R>>,
+) -> Option<Input<R>> {
+    let mut wraps = wraps.iter_mut();
+    wraps.try_fold(input, |input, wrap| wrap.input(now, input, own))
+}
+
+/// What wrappers make of an output.
+#[cold]
+fn through<R: Role>(
+    wraps: &mut [Box<dyn Wrap<R>>],
+    now: Time,
+    output: Output<R>,
+) -> Vec<Output<R>> {
+    wraps.iter_mut().fold(vec![output], |before, wrap| {
+        let mut after = Vec::new();
+        for output in before {
+            wrap.output(now, output, &mut after);
+        }
+        after
+    })
+}
+
 impl<R: Role> Span<R> {
     #[inline]
-    pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
+    fn perform(&mut self, node: u32, output: Output<R>) {
         self.trace_output(node, &output);
         if self.net.hot[node].followed {
             self.follow_output(node, &output);
@@ -105,112 +136,71 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Tells a role of the jobs that ended.
+    /// Tells a role of the jobs that ended, through the wrappers.
     #[cold]
-    pub(super) fn finish_jobs(&mut self, node: u32) {
+    fn finish_jobs(&mut self, node: u32, wraps: &mut [Box<dyn Wrap<R>>]) {
         let now = self.time_at(node);
         let mut ended = std::mem::take(&mut self.done);
+        let mut own = Vec::new();
         for done in ended.drain(..) {
             self.note_end(node, &done);
             let input = finished(done);
             self.trace_input(node, &input);
-            self.roles[node].handle(now, input);
-        }
-        self.done = ended;
-    }
-
-    /// The same, through the wrappers.
-    fn finish_jobs_wrapped(&mut self, node: u32, wraps: &mut [Box<dyn Wrap<R>>]) {
-        let now = self.time_at(node);
-        let mut own = Vec::new();
-        for done in std::mem::take(&mut self.done) {
-            self.note_end(node, &done);
-            let input = finished(done);
-            self.trace_input(node, &input);
-            let mut left = Some(input);
-            for wrap in wraps.iter_mut() {
-                left = left.and_then(|input| wrap.input(now, input, &mut own));
-            }
-            if let Some(input) = left {
+            if let Some(input) = pass(wraps, now, input, &mut own) {
                 self.roles[node].handle(now, input);
             }
         }
-        for output in own {
+        self.done = ended;
+        self.perform_all(node, own);
+    }
+
+    #[cold]
+    fn perform_all(&mut self, node: u32, outputs: Vec<Output<R>>) {
+        for output in outputs {
             self.perform(node, output);
         }
     }
 
-    /// Carries out the effects of a node, whether it has a wrapper or not.
-    pub(super) fn settle_any(&mut self, node: u32) {
+    /// The wrappers of a node, which has none until it has settled.
+    #[inline]
+    pub(super) fn take_wraps(&mut self, node: u32) -> Wraps<R> {
         match self.net.hot[node].wrapped {
-            true => self.settle_wrapped(node, Vec::new()),
-            false => self.settle(node),
+            true => self.wraps.remove(&node).unwrap_or_default(),
+            false => Vec::new(),
         }
     }
 
-    /// The input goes through the wrappers, and what is left of it to the role.
-    #[cold]
-    pub(super) fn input_wrapped(&mut self, node: u32, input: Input<R>) {
-        let now = self.time_at(node);
-        let mut wraps = self.wraps.remove(&node).unwrap_or_default();
-        let mut own = Vec::new();
-        let mut left = Some(input);
-        for wrap in &mut wraps {
-            left = left.and_then(|input| wrap.input(now, input, &mut own));
-        }
-        self.wraps.insert(node, wraps);
-        if let Some(input) = left {
-            self.roles[node].handle(now, input);
-        }
-        self.settle_wrapped(node, own);
+    /// Carries out all effects of a node, then sets its timer.
+    pub(super) fn settle(&mut self, node: u32) {
+        let wraps = self.take_wraps(node);
+        self.settle_through(node, wraps, Vec::new());
     }
 
-    #[cold]
-    pub(super) fn ring_wrapped(&mut self, node: u32) {
-        let now = self.time_at(node);
-        let due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
-        let mut own = Vec::new();
-        self.trace_input(node, &Input::Deadline);
-        for wrap in self.wraps.get_mut(&node).into_iter().flatten() {
-            if due(wrap.next_deadline()) {
-                wrap.deadline(now, &mut own);
-            }
-        }
-        if due(self.roles[node].next_deadline()) {
-            self.roles[node].handle(now, Input::Deadline);
-        }
-        self.settle_wrapped(node, own);
-    }
-
-    /// What the role wants goes through the wrappers; what these want themselves, `own`, does not.
-    fn settle_wrapped(&mut self, node: u32, own: Vec<Output<R>>) {
-        let now = self.time_at(node);
-        let mut wraps = self.wraps.remove(&node).unwrap_or_default();
-        for output in own {
-            self.perform(node, output);
+    /// The same: what the role wants goes through the wrappers; what these want themselves, `own`, does not.
+    #[inline]
+    pub(super) fn settle_through(&mut self, node: u32, mut wraps: Wraps<R>, own: Vec<Output<R>>) {
+        if !own.is_empty() {
+            self.perform_all(node, own);
         }
         loop {
             while let Some(output) = self.roles[node].poll_output() {
-                let mut outputs = vec![output];
-                for wrap in &mut wraps {
-                    let before = std::mem::take(&mut outputs);
-                    for output in before {
-                        wrap.output(now, output, &mut outputs);
-                    }
-                }
-                for output in outputs {
+                if wraps.is_empty() {
                     self.perform(node, output);
+                } else {
+                    let outputs = through(&mut wraps, self.time_at(node), output);
+                    self.perform_all(node, outputs);
                 }
             }
             if self.done.is_empty() {
                 break;
             }
-            self.finish_jobs_wrapped(node, &mut wraps);
+            self.finish_jobs(node, &mut wraps);
         }
         let deadlines = wraps.iter().filter_map(|wrap| wrap.next_deadline());
-        let deadline = deadlines.chain(self.roles[node].next_deadline());
-        let deadline = deadline.min();
-        self.wraps.insert(node, wraps);
+        let deadline = deadlines.chain(self.roles[node].next_deadline()).min();
+        if !wraps.is_empty() {
+            self.wraps.insert(node, wraps);
+        }
         self.arm(node, deadline);
     }
 }

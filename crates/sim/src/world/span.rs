@@ -4,13 +4,13 @@
 //! they send each other waits until it is closed.
 
 use super::WorldConfig;
+use super::effects::{Wraps, pass};
 use super::follow::Follower;
 use super::held::Holds;
 use super::kind;
 use super::seen::{Begun, Seen};
 use super::trace::Tracer;
 use crate::charge::{Compute, Done, kind as charge};
-use crate::fault::Wrap;
 use crate::latency::fold;
 use crate::net::{Net, Next, Outgoing, PART, event as net};
 use crate::numbered::Numbered;
@@ -30,7 +30,7 @@ pub(super) struct Span<R: Role> {
     pub(super) compute: Compute<R::Work>,
     pub(super) queue: Windows,
     pub(super) commands: Slab<R::Command>,
-    pub(super) wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
+    pub(super) wraps: BTreeMap<u32, Wraps<R>>,
     /// By how much a node's clock is ahead; empty if none is.
     pub(super) skew_ns: Numbered<u64>,
     pub(super) done: Vec<Done<R::Work>>,
@@ -151,11 +151,11 @@ impl<R: Role> Span<R> {
     pub(super) fn input(&mut self, node: u32, input: Input<R>) {
         let now = self.time_at(node);
         self.trace_input(node, &input);
-        if self.net.hot[node].wrapped {
-            return self.input_wrapped(node, input);
+        let (mut wraps, mut own) = (self.take_wraps(node), Vec::new());
+        if let Some(input) = pass(&mut wraps, now, input, &mut own) {
+            self.roles[node].handle(now, input);
         }
-        self.roles[node].handle(now, input);
-        self.settle(node);
+        self.settle_through(node, wraps, own);
     }
 
     /// By how much a node's clock is ahead.
@@ -172,22 +172,6 @@ impl<R: Role> Span<R> {
     pub(super) fn time_at(&self, node: u32) -> Time {
         let skew_ns = self.ahead_ns(node);
         Time::from_nanos(self.now_ns.saturating_add(skew_ns))
-    }
-
-    /// Carries out all effects of a node, then sets its timer.
-    #[inline]
-    pub(super) fn settle(&mut self, node: u32) {
-        loop {
-            while let Some(output) = self.roles[node].poll_output() {
-                self.perform(node, output);
-            }
-            if self.done.is_empty() {
-                break;
-            }
-            self.finish_jobs(node);
-        }
-        let deadline = self.roles[node].next_deadline();
-        self.arm(node, deadline);
     }
 
     /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
@@ -255,7 +239,7 @@ impl<R: Role> Span<R> {
                 }
                 let at = self.net.at(&mut self.queue, self.now_ns, node);
                 self.compute.happen(at, what, arg, &mut self.done);
-                self.settle_any(node);
+                self.settle(node);
             }
             kind::HELD => self.send_held(node),
             kind::TIMER => {
@@ -310,13 +294,21 @@ impl<R: Role> Span<R> {
             return;
         }
         let now = self.time_at(node);
-        if self.net.hot[node].wrapped {
-            return self.ring_wrapped(node);
+        let due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        let (mut wraps, mut own) = (self.take_wraps(node), Vec::new());
+        let is_due = due(self.roles[node].next_deadline());
+        if is_due || !wraps.is_empty() {
+            self.trace_input(node, &Input::Deadline);
         }
-        match self.roles[node].next_deadline() {
-            Some(deadline) if deadline <= now => self.input(node, Input::Deadline),
-            later => self.arm(node, later),
+        for wrap in &mut wraps {
+            if due(wrap.next_deadline()) {
+                wrap.deadline(now, &mut own);
+            }
         }
+        if is_due {
+            self.roles[node].handle(now, Input::Deadline);
+        }
+        self.settle_through(node, wraps, own);
     }
 
     /// A transmission is there, as of an event of this kind.
@@ -353,11 +345,9 @@ impl<R: Role> Span<R> {
         if let Some(arrived) = &mut self.arrived {
             arrived.push(message.clone());
         }
-        let role = &mut self.roles[node];
-        if plain && role.absorb(from, message) {
-            let deadline = role.next_deadline();
+        if plain && self.roles[node].absorb(from, message) {
             self.net.messages.release(index);
-            return self.arm(node, deadline);
+            return;
         }
         let message = self.net.messages.redeem(index);
         self.net.at_hand = index;

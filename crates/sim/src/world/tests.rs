@@ -291,6 +291,39 @@ fn bounds_end_a_run() {
     assert!(matches!(error, WorldError::Time { .. }), "{error}");
 }
 
+#[test]
+fn bounds_are_those_of_the_world_whatever_the_number_of_threads() {
+    let run = |threads, change: &dyn Fn(&mut World<Mesh, Log>)| {
+        let setup = Setup {
+            threads,
+            ..Setup::default()
+        };
+        let mut world = setup.world();
+        change(&mut world);
+        world.run_until(Time::MAX, u64::MAX)
+    };
+    let of_way = |threads, max| run(threads, &|world| world.on_the_way_max = max);
+    // The least bound that a run keeps.
+    let (mut kept, mut passed) = (1 << 20, 0);
+    while kept - passed > 1 {
+        let middle = passed + (kept - passed) / 2;
+        match of_way(1, middle) {
+            Ok(_) => kept = middle,
+            Err(_) => passed = middle,
+        }
+    }
+    assert!(passed > NODES, "{passed}");
+    let events = Setup::default().run().events();
+    for threads in [1, 2, 3] {
+        assert_eq!(of_way(threads, kept), Ok(Pause::Quiet));
+        assert_eq!(of_way(threads, passed), of_way(1, passed));
+        let of_events = |max| run(threads, &|world| world.limits.events_max = max);
+        assert_eq!(of_events(events), Ok(Pause::Quiet), "{threads}");
+        let error = of_events(events - 1).unwrap_err();
+        assert!(matches!(error, WorldError::Events { .. }), "{error}");
+    }
+}
+
 /// The most that a node sent and received in a window of 10 ms of a run, in bytes. At the end of each
 /// window every byte is accounted for.
 fn busiest_windows(world: &mut World<Mesh, Log>) -> (u64, u64) {
@@ -312,7 +345,7 @@ fn busiest_windows(world: &mut World<Mesh, Log>) -> (u64, u64) {
         assert_eq!(all(|tally| tally.bytes_up), balance.started);
         assert_eq!(all(|tally| tally.bytes_down), balance.delivered);
         if pause == Ok(Pause::Quiet) {
-            assert_eq!((waiting, flying, world.flights_count()), (0, 0, 0));
+            assert_eq!((waiting, flying, world.on_the_way()), (0, 0, 0));
             break;
         }
     }

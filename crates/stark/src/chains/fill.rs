@@ -11,16 +11,11 @@ use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
 use crate::arith::DIGEST;
 use crate::error::ProveError;
 use crate::field::{Fp, P};
-use crate::relation::Relation;
 
 /// An opening of a key of the compact set.
 pub type Opening = KeyOpening<HALF, HALF, RANDOMNESS>;
 
 impl Fill<HALF, HALF, RANDOMNESS> for Chains {
-    fn relation(&self) -> &Relation {
-        Chains::relation(self)
-    }
-
     fn at(&self) -> &OpeningLayout {
         &self.at
     }
@@ -31,10 +26,6 @@ impl Fill<HALF, HALF, RANDOMNESS> for Chains {
 
     fn levels(&self) -> usize {
         self.parameters().levels
-    }
-
-    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
-        Chains::publics(self, slot, message)
     }
 
     fn randomness(&self, x: usize) -> usize {

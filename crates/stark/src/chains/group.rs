@@ -9,8 +9,7 @@ use super::opening_layout::OpeningLayout;
 use crate::error::ProveError;
 use crate::field::Fp;
 use crate::poseidon::RowTrace;
-use crate::proof::Witness;
-use crate::relation::Relation;
+use crate::proof::{Statements, Witness};
 
 /// An opening of one registry row at a slot: `D` field elements of a digest, `P` of a parameter, `R` of
 /// randomness.
@@ -60,17 +59,13 @@ pub(super) struct Filling<'a> {
 
 /// A relation of chains whose groups can be filled: it says where cells are and how it hashes, what is
 /// provided walks the chains and shares the groups out to threads.
-pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
-    fn relation(&self) -> &Relation;
-
+pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statements {
     /// Where cells and rows are.
     fn at(&self) -> &OpeningLayout;
 
     /// Chain steps of an opening, over all chains, and levels of its tree.
     fn steps(&self) -> usize;
     fn levels(&self) -> usize;
-
-    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp>;
 
     /// The cells of element x of the randomness, and of a chain's end: inputs of the sponge.
     fn randomness(&self, x: usize) -> usize;

@@ -4,11 +4,10 @@ use super::opening_layout::{OpeningLayout, Sizes};
 use super::{HALF, LIMB_DIGITS, LIMBS, RANDOMNESS, kind};
 use crate::arith::DIGEST;
 use crate::field::Fp;
-use crate::proof::{Public, Registry};
+use crate::proof::Statements;
 use crate::relation::{
     Entry, Form, ROW_CUBES, Relation, Row, Shape, Table, Tuple, UNIT_ROWS, Wire,
 };
-use crate::statement::Statement;
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +123,6 @@ impl Chains {
     /// The numbers of the set.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
-    }
-
-    /// The relation.
-    pub fn relation(&self) -> &Relation {
-        &self.relation
     }
 
     #[cfg(test)]
@@ -303,12 +297,14 @@ impl Chains {
         });
         self.relation.bus = bus;
     }
+}
 
-    /// The public values of a slot and a message.
-    ///
-    /// # Panics
-    /// If the message has not eight elements: the caller hashes it.
-    pub fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
+impl Statements for Chains {
+    fn relation(&self) -> &Relation {
+        &self.relation
+    }
+
+    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
         assert_eq!(message.len(), DIGEST, "a message is one block");
         let tweak = |kind: u32, sub: u32, index: u32| {
             let first = (kind << 26) + ((index >> 16) << 10) + sub;
@@ -325,15 +321,5 @@ impl Chains {
             values.extend([Fp::new(bit), Fp::new(1 - bit)]);
         }
         values
-    }
-
-    /// A statement as the relation sees it.
-    pub fn public<'a>(&self, statement: &'a Statement, registry: &'a Registry) -> Public<'a> {
-        Public {
-            digest: statement.digest(),
-            values: self.publics(statement.slot, &statement.message),
-            registry,
-            bitfield: &statement.bitfield,
-        }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::arith::DIGEST;
 use crate::field::{Fp, P};
 use crate::poseidon::Permutations;
-use crate::proof::{Registry, check};
+use crate::proof::{Registry, Statements, check};
 use crate::relation::Shape;
 use crate::statement::{Statement, registry_digest};
 use crate::test_random::Random;

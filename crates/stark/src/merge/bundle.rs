@@ -19,52 +19,27 @@ use crate::error::{ProveError, VerifyError};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::merkle::{Digest, chain};
-use crate::proof::Registry;
+use crate::proof::{Registry, check_registry, check_statement};
 use crate::statement::Statement;
 use crate::transcript::tag;
 use crate::whir::Preset;
 
-/// An entry of a bundle: what one of its children states.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// The statement; its level is that of no proof, and not looked at.
-    pub statement: &'a Statement,
-    /// The relation's public values for slot and message.
-    pub publics: &'a [Fp],
-}
-
 /// What a bundle lists of a child.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// The statement of a leaf or a merge.
-    Entry(Entry<'a>),
+    /// The statement of a leaf or a merge; its level is that of no proof, and not looked at.
+    Entry(&'a Statement),
     /// The entries of a bundle.
-    Bundle(&'a [Entry<'a>]),
+    Bundle(&'a [Statement]),
 }
 
 impl<'a> Item<'a> {
     /// Its entries in order.
-    pub(super) fn entries(&self) -> &[Entry<'a>] {
-        match self {
+    pub(super) fn entries(&self) -> &'a [Statement] {
+        match *self {
             Item::Entry(entry) => std::slice::from_ref(entry),
             Item::Bundle(entries) => entries,
         }
-    }
-
-    /// The digest by which a bundle of a level lists it.
-    fn digest(&self, level: u32) -> Digest {
-        match self {
-            Item::Entry(entry) => entry.listed(),
-            Item::Bundle(entries) => {
-                digest(level.saturating_sub(1), entries.iter().map(Entry::listed))
-            }
-        }
-    }
-}
-
-impl Entry<'_> {
-    fn listed(&self) -> Digest {
-        self.statement.listed_digest(self.publics)
     }
 }
 
@@ -170,12 +145,32 @@ impl Merges<'_> {
         kinds: &[ChildKind],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
         check_children(level, items, kinds)?;
-        for entry in items.iter().flat_map(Item::entries) {
-            self.check_statement(entry.statement, entry.publics)?;
-        }
+        self.check_items(items)?;
         let inputs = items.iter().map(|item| self.inputs_of_item(item, level));
-        let digest = digest(level, items.iter().map(|item| item.digest(level)));
+        let digest = digest(level, items.iter().map(|item| self.listed(item, level)));
         Ok(self.known_of(Form::Bundle, kinds, digest, inputs.collect()))
+    }
+
+    /// Demands that all entries be statements of the relation.
+    pub(super) fn check_items(&self, items: &[Item<'_>]) -> Result<(), VerifyError> {
+        let mut entries = items.iter().flat_map(Item::entries);
+        entries.try_for_each(|entry| check_statement(self.relation(), entry))
+    }
+
+    /// The digest by which bundles list an entry.
+    fn listed_entry(&self, entry: &Statement) -> Digest {
+        entry.listed_digest(&self.publics(entry))
+    }
+
+    /// The digest by which a bundle of a level lists a child.
+    fn listed(&self, item: &Item<'_>, level: u32) -> Digest {
+        match item {
+            Item::Entry(entry) => self.listed_entry(entry),
+            Item::Bundle(entries) => {
+                let listed = entries.iter().map(|entry| self.listed_entry(entry));
+                digest(level.saturating_sub(1), listed)
+            }
+        }
     }
 
     /// The inputs of a child's circuit after the constant one, below a bundle of a level.
@@ -183,17 +178,17 @@ impl Merges<'_> {
         let at = self.dimensions;
         match item {
             Item::Entry(entry) => {
-                let mut inputs = self.inputs(entry.statement, entry.publics, level);
+                let mut inputs = self.inputs(entry, level);
                 // The digest of the list only enters the transcript. That the child is a proof of this bitfield,
                 // and of no other, is said here: a bundle has no claim on its bits as merges have.
                 inputs[at.bound() - 1] = Fp::ONE;
-                let bitfield = entry.statement.bitfield_digest();
+                let bitfield = entry.bitfield_digest();
                 inputs[at.bitfield() - 1..][..DIGEST].copy_from_slice(&bitfield);
                 inputs
             }
             Item::Bundle(_) => {
                 let mut inputs = vec![Fp::ZERO; at.end()];
-                inputs[at.message().start..][..DIGEST].copy_from_slice(&item.digest(level));
+                inputs[at.message().start..][..DIGEST].copy_from_slice(&self.listed(item, level));
                 inputs[at.level()] = Fp::new(level);
                 inputs[at.key()..][..DIGEST].copy_from_slice(&self.key());
                 inputs[at.whole()] = Fp::ONE;
@@ -211,7 +206,7 @@ impl Merges<'_> {
     ) -> Result<Vec<Ext>, VerifyError> {
         let known = self.known_bundle(proof.level, items, &proof.kinds)?;
         let arith = Native::new(&proof.elements);
-        let argued = read_argued(arith, self.relation.id, preset, &known)?;
+        let argued = read_argued(arith, self.relation().id, preset, &known)?;
         let children = argued.children.into_iter();
         let left = children.flat_map(|child| [child.registry_at, vec![child.registry]].concat());
         Ok(left.collect())
@@ -231,7 +226,7 @@ impl Merges<'_> {
             // The level and what is behind it are the bundle's.
             inputs.truncate(at.level() - 1);
             let bitfield = match item {
-                Item::Entry(entry) => entry.statement.bitfield_digest(),
+                Item::Entry(entry) => entry.bitfield_digest(),
                 Item::Bundle(_) => [Fp::ZERO; DIGEST],
             };
             Listed { inputs, bitfield }
@@ -252,7 +247,7 @@ impl Merges<'_> {
             child,
             entries: match items[child] {
                 Item::Entry(_) => Vec::new(),
-                Item::Bundle(entries) => entries.iter().map(Entry::listed).collect(),
+                Item::Bundle(entries) => entries.iter().map(|e| self.listed_entry(e)).collect(),
             },
             entry,
         });
@@ -289,7 +284,7 @@ impl Merges<'_> {
             .zip(children)
             .map(|(item, proof)| {
                 let bitfield = match item {
-                    Item::Entry(entry) => &entry.statement.bitfield[..],
+                    Item::Entry(entry) => &entry.bitfield[..],
                     Item::Bundle(_) => NO_BITS,
                 };
                 let child = Child {
@@ -345,12 +340,12 @@ impl Merges<'_> {
         }
         let entries = items.iter().flat_map(Item::entries);
         for (entry, registry) in entries.zip(registries) {
-            crate::proof::check_bitfield(registry, &entry.statement.bitfield)?;
+            check_registry(self.relation(), registry, &entry.bitfield)?;
         }
         let known = self.known_bundle(proof.level, items, &proof.kinds)?;
         let numbers = self.dimensions.slice_numbers(items.len());
         let arith = Native::on(exec.backend(), &proof.elements);
-        let (arith, left) = read_bundle(arith, self.relation.id, preset, &numbers, &known)?;
+        let (arith, left) = read_bundle(arith, self.relation().id, preset, &numbers, &known)?;
         arith.finish()?;
         let values = left_of_entries(items, proof, &left)?;
         let holds = exec.map(values.len(), |i| {

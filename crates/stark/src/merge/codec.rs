@@ -31,6 +31,11 @@ pub fn is_merge(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Merge.number())
 }
 
+/// The level that the header of a merge says, whatever follows it; none if the bytes are no merge.
+pub fn merge_level(bytes: &[u8]) -> Option<u32> {
+    is_merge(bytes).then(|| bytes.get(LEVEL_AT).copied().unwrap_or_default().into())
+}
+
 /// Whether bytes are those of a bundle, by what their header says of the kind.
 pub fn is_bundle(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Bundle.number())
@@ -113,7 +118,7 @@ impl Merges<'_> {
         };
         let mut bytes = MAGIC.to_vec();
         bytes.extend([
-            self.relation.id as u8,
+            self.relation().id as u8,
             preset.id as u8,
             0,
             shape.form.number(),

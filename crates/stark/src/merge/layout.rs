@@ -123,6 +123,7 @@ impl Dimensions {
             slices,
         };
         debug_assert!(dimensions.fixed_rows() <= WORD_ROWS.start);
+        debug_assert_eq!(relation.shape.column_log2(), REGISTRY_LOG2);
         dimensions
     }
 

@@ -45,8 +45,8 @@ mod verifier;
 mod weights;
 mod wiring;
 
-pub use bundle::{BundleProof, Entry, Item};
-pub use codec::{is_bundle, is_merge};
+pub use bundle::{BundleProof, Item};
+pub use codec::{is_bundle, is_merge, merge_level};
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
@@ -55,7 +55,9 @@ use crate::extension::DEGREE;
 use crate::field::Fp;
 use crate::merkle::Digest;
 use crate::poseidon_gkr;
-use crate::proof::{PublicPoint, Registry, SuccinctProof};
+use crate::proof::{
+    PublicPoint, Registry, Statements, SuccinctProof, check_registry, check_statement,
+};
 use crate::relation::Relation;
 use crate::statement::{Statement, bitfield_words};
 use crate::whir::{self, Preset};
@@ -241,7 +243,7 @@ pub struct Child<'a> {
 /// not too long, about a statement that could have one.
 #[derive(Debug)]
 pub struct Merges<'a> {
-    relation: &'a Relation,
+    of: &'a dyn Statements,
     dimensions: Dimensions,
     wiring: OnceLock<Wiring>,
 }
@@ -260,12 +262,21 @@ fn check_tree(level: u32, got: usize) -> Result<(), VerifyError> {
 
 impl<'a> Merges<'a> {
     /// Merges of proofs of a relation.
-    pub fn new(relation: &'a Relation) -> Merges<'a> {
+    pub fn new(of: &'a dyn Statements) -> Merges<'a> {
         Merges {
-            relation,
-            dimensions: Dimensions::of(relation),
+            of,
+            dimensions: Dimensions::of(of.relation()),
             wiring: OnceLock::new(),
         }
+    }
+
+    fn relation(&self) -> &'a Relation {
+        self.of.relation()
+    }
+
+    /// The public values of a statement, which is one of the relation.
+    fn publics(&self, statement: &Statement) -> Vec<Fp> {
+        self.of.publics(statement.slot, &statement.message)
     }
 
     /// Makes the circuits if nobody did: before the first proof is waited for.
@@ -283,7 +294,7 @@ impl<'a> Merges<'a> {
 
     fn wiring(&self) -> &Wiring {
         self.wiring.get_or_init(|| {
-            let wiring = Wiring::new(&setting(self.relation), layout::LAYOUT);
+            let wiring = Wiring::new(&setting(self.relation()), layout::LAYOUT);
             for plan in &wiring.plans {
                 assert!(plan.end <= self.dimensions.cells(), "{} cells", plan.end);
             }
@@ -295,7 +306,7 @@ impl<'a> Merges<'a> {
     /// circuits: else whoever sends a header could have them made.
     pub(crate) fn key(&self) -> Digest {
         let made = self.wiring.get().map(|wiring| wiring.key);
-        let known = made.or_else(|| wiring::pinned(self.relation.id));
+        let known = made.or_else(|| wiring::pinned(self.relation().id));
         known.unwrap_or_else(|| self.wiring().key)
     }
 
@@ -323,12 +334,11 @@ impl<'a> Merges<'a> {
     fn known(
         &self,
         statement: &Statement,
-        publics: &[Fp],
         kinds: &[ChildKind],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
         check_tree(statement.level, kinds.len())?;
-        self.check_statement(statement, publics)?;
-        let inputs = self.inputs(statement, publics, statement.level);
+        check_statement(self.relation(), statement)?;
+        let inputs = self.inputs(statement, statement.level);
         let digest = statement.digest();
         Ok(self.known_of(Form::Merge, kinds, digest, vec![inputs]))
     }
@@ -358,30 +368,9 @@ impl<'a> Merges<'a> {
         }
     }
 
-    /// Whether a statement is one of this relation, over a registry of the right size, with all public
-    /// values.
-    fn check_statement(&self, statement: &Statement, publics: &[Fp]) -> Result<(), VerifyError> {
-        let (got, want) = (statement.set, self.relation.id);
-        if got != want {
-            return Err(VerifyError::Set { got, want });
-        }
-        let lengths = (publics.len(), statement.message.len());
-        if lengths != (self.relation.publics, self.relation.message) {
-            return Err(VerifyError::Publics {
-                got: lengths.0 + lengths.1,
-                want: self.relation.publics + self.relation.message,
-            });
-        }
-        let (got, want) = (statement.bitfield.len(), 1 << REGISTRY_LOG2);
-        match got == want {
-            true => Ok(()),
-            false => Err(VerifyError::StatementSize { got, want }),
-        }
-    }
-
     /// The inputs of the children's circuits after the constant one, below a proof of a level.
-    fn inputs(&self, statement: &Statement, publics: &[Fp], level: u32) -> Vec<Fp> {
-        let mut inputs = publics.to_vec();
+    fn inputs(&self, statement: &Statement, level: u32) -> Vec<Fp> {
+        let mut inputs = self.publics(statement);
         inputs.extend([
             Fp::new(statement.slot & 0xffff),
             Fp::new(statement.slot >> 16),
@@ -398,7 +387,7 @@ impl<'a> Merges<'a> {
     }
 
     /// Proves that the bits of a statement are among those of children. The statement's level must be above
-    /// theirs; its public values are those of the relation for its slot and message.
+    /// theirs.
     ///
     /// # Errors
     /// [`ProveError::Child`] for a child that is no proof of its bitfield, [`ProveError::Statement`] for a
@@ -409,11 +398,11 @@ impl<'a> Merges<'a> {
         preset: &Preset,
         registry: &Registry,
         statement: &Statement,
-        publics: &[Fp],
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
         let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
-        let known = self.known(statement, publics, &kinds)?;
+        let known = self.known(statement, &kinds)?;
+        check_registry(self.relation(), registry, &statement.bitfield)?;
         for child in children {
             if child.bitfield.len() != statement.bitfield.len() {
                 return Err(ProveError::Statement(VerifyError::StatementSize {
@@ -422,6 +411,9 @@ impl<'a> Merges<'a> {
                 }));
             }
             child.proof.check_size(self.dimensions.leaf_groups)?;
+            if let ChildProof::Entry { items, .. } = child.proof {
+                self.check_items(items)?;
+            }
             if matches!(child.proof, ChildProof::Bundle(_)) {
                 return Err(ProveError::Capacity {
                     what: "bundles as a whole in a merge",
@@ -440,7 +432,7 @@ impl<'a> Merges<'a> {
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
             return Err(ProveError::Statement(VerifyError::Children));
         }
-        let verified = self.told(statement, publics, children);
+        let verified = self.told(statement, children);
         let prover = self.prover(exec, Some(registry), known);
         let elements = prover.prove(preset, &verified, &statement.bitfield)?;
         Ok(MergeProof {
@@ -459,21 +451,21 @@ impl<'a> Merges<'a> {
         Prover {
             exec,
             wiring: self.wiring(),
-            setting: setting(self.relation),
+            setting: setting(self.relation()),
             registry,
             known,
         }
     }
 
     /// What the circuits are told of the children of a merge.
-    fn told(&self, statement: &Statement, publics: &[Fp], children: &[Child<'_>]) -> Vec<Verified> {
-        let inputs = self.inputs(statement, publics, statement.level);
+    fn told(&self, statement: &Statement, children: &[Child<'_>]) -> Vec<Verified> {
+        let inputs = self.inputs(statement, statement.level);
         let told = |child: &Child<'_>| self.told_one(inputs.clone(), child, &[]);
         children.iter().map(told).collect()
     }
 
     /// What the circuit of a child with these inputs is told; a bundle as a whole has entries.
-    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Entry<'_>]) -> Verified {
+    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Statement]) -> Verified {
         let (header, elements) = match child.proof {
             ChildProof::Leaf(proof) => {
                 let groups = proof.groups;
@@ -484,8 +476,7 @@ impl<'a> Merges<'a> {
                 (Header::Merged { level, kinds }, &proof.elements)
             }
             ChildProof::Bundle(proof) => {
-                let items: Vec<Item<'_>> =
-                    entries.iter().map(|entry| Item::Entry(*entry)).collect();
+                let items: Vec<Item<'_>> = entries.iter().map(Item::Entry).collect();
                 let bundled = self.bundled(proof, &items, None);
                 (Header::Bundled(bundled), &proof.elements)
             }
@@ -515,12 +506,11 @@ impl<'a> Merges<'a> {
         preset: &Preset,
         registry: &Registry,
         statement: &Statement,
-        publics: &[Fp],
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
         // All that needs no circuits comes first: they may not be made yet.
         check_tree(statement.level, proof.kinds.len())?;
-        self.check_statement(statement, publics)?;
+        check_statement(self.relation(), statement)?;
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
@@ -528,11 +518,11 @@ impl<'a> Merges<'a> {
         // refuses what is left over.
         let most = self.elements(preset, Form::Merge, &proof.kinds);
         check_length(&proof.elements, most)?;
-        crate::proof::check_bitfield(registry, &statement.bitfield)?;
-        let known = self.known(statement, publics, &proof.kinds)?;
+        check_registry(self.relation(), registry, &statement.bitfield)?;
+        let known = self.known(statement, &proof.kinds)?;
         let numbers = self.dimensions.slice_numbers(proof.kinds.len());
         let arith = Native::on(exec.backend(), &proof.elements);
-        let (channel, outputs) = read_merge(arith, self.relation.id, preset, &numbers, &known)?;
+        let (channel, outputs) = read_merge(arith, self.relation().id, preset, &numbers, &known)?;
         channel.arith.finish()?;
         if registry.at(exec, &outputs.registry_at) != outputs.registry {
             return Err(VerifyError::Registry);

@@ -1,9 +1,12 @@
 //! Merges of small leaves: trees, statements, and provers that lie.
 
+mod bound;
 mod bundle;
 mod lanes;
 mod lean;
+mod mutated;
 mod nested;
+mod stated;
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -28,7 +31,6 @@ struct Setup {
     statement: Statement,
     registry: Registry,
     merges: Merges<'static>,
-    publics: Vec<Fp>,
     leaves: [Leaf; 2],
     /// The merge of both leaves.
     merge: MergeProof,
@@ -44,8 +46,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let example = &*EXAMPLE;
     Setup::new(
         (&example.statement, &example.registry),
-        example.chains.relation(),
-        example.chains.publics(SLOT, &MESSAGE),
+        &example.chains,
         |members| leaf(example, members),
     )
 });
@@ -72,16 +73,13 @@ fn leaf(example: &Example, members: Range<usize>) -> Leaf {
 impl Setup {
     fn new(
         (statement, registry): (&Statement, &Registry),
-        relation: &Relation,
-        publics: Vec<Fp>,
+        of: &'static dyn Statements,
         leaf: impl Fn(Range<usize>) -> Leaf,
     ) -> Setup {
-        let relation: &'static Relation = Box::leak(Box::new(relation.clone()));
         let mut setup = Setup {
             statement: statement.clone(),
             registry: registry.clone(),
-            merges: Merges::new(relation),
-            publics,
+            merges: Merges::new(of),
             leaves: [0..4, 2..6].map(leaf),
             merge: MergeProof {
                 level: 1,
@@ -98,7 +96,7 @@ impl Setup {
 
     /// The prover of a merge of such children.
     fn prover_of(&self, statement: &Statement, kinds: &[ChildKind]) -> Prover<'_> {
-        let known = self.merges.known(statement, &self.publics, kinds);
+        let known = self.merges.known(statement, kinds);
         let registry = Some(&self.registry);
         self.merges.prover(exec(), registry, known.unwrap())
     }
@@ -113,26 +111,14 @@ impl Setup {
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
         let registry = &self.registry;
-        self.merges.prove(
-            exec(),
-            &Preset::MERGE,
-            registry,
-            statement,
-            &self.publics,
-            children,
-        )
+        self.merges
+            .prove(exec(), &Preset::MERGE, registry, statement, children)
     }
 
     fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
         let registry = &self.registry;
-        self.merges.verify(
-            exec(),
-            &Preset::MERGE,
-            registry,
-            statement,
-            &self.publics,
-            proof,
-        )
+        self.merges
+            .verify(exec(), &Preset::MERGE, registry, statement, proof)
     }
 
     /// What a prover makes of witnesses that were changed.
@@ -144,7 +130,7 @@ impl Setup {
     ) -> Result<(), VerifyError> {
         let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
         let prover = self.prover_of(statement, &kinds);
-        let mut told = self.merges.told(statement, &self.publics, children);
+        let mut told = self.merges.told(statement, children);
         let mut witness = prover.witnesses(&told).unwrap();
         lie(&mut witness, &mut told);
         let preset = &Preset::MERGE;
@@ -229,11 +215,9 @@ fn levels_ascend_from_one() {
             level,
             ..setup.merge.clone()
         };
-        let told = setup.merges.told(
-            &statement,
-            &setup.publics,
-            &[merge_child(&labelled, &below)],
-        );
+        let told = setup
+            .merges
+            .told(&statement, &[merge_child(&labelled, &below)]);
         let refused = prover.witness(&told[0]).map(|_| ());
         assert_eq!(refused, Err(VerifyError::Level), "level {level}");
     }
@@ -302,14 +286,9 @@ fn a_merge_is_of_one_statement_only() {
     let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.registry.row(i)).collect();
     rows[3][0] += Fp::ONE;
     let registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
-    let refused = setup.merges.verify(
-        exec(),
-        &Preset::MERGE,
-        &registry,
-        &statement,
-        &setup.publics,
-        &setup.merge,
-    );
+    let refused = setup
+        .merges
+        .verify(exec(), &Preset::MERGE, &registry, &statement, &setup.merge);
     assert_eq!(refused, Err(VerifyError::Registry));
 }
 
@@ -320,11 +299,11 @@ fn a_merge_states_what_its_children_prove() {
     let setup = &*SETUP;
     let children = setup.leaves.each_ref().map(leaf_child);
     let truth = setup.statement(0..6, 1);
-    let forged = |statement: &Statement, publics: &[Fp]| {
+    let forged = |statement: &Statement| {
         let kinds = [ChildKind::Leaf; 2];
-        let known = setup.merges.known(statement, publics, &kinds).unwrap();
+        let known = setup.merges.known(statement, &kinds).unwrap();
         let prover = setup.merges.prover(exec(), Some(&setup.registry), known);
-        let told = setup.merges.told(&truth, &setup.publics, &children);
+        let told = setup.merges.told(&truth, &children);
         let witness = prover.witnesses(&told).unwrap();
         let preset = &Preset::MERGE;
         let elements = prover.prove_witness(preset, witness, &told, &truth.bitfield);
@@ -334,9 +313,9 @@ fn a_merge_states_what_its_children_prove() {
             elements: elements.unwrap(),
         };
         let (merges, registry) = (&setup.merges, &setup.registry);
-        merges.verify(exec(), preset, registry, statement, publics, &proof)
+        merges.verify(exec(), preset, registry, statement, &proof)
     };
-    assert_eq!(forged(&truth, &setup.publics), Ok(()));
+    assert_eq!(forged(&truth), Ok(()));
     let lies: [fn(&mut Statement); 5] = [
         |s| s.slot ^= 1,
         |s| s.slot ^= 1 << 20,
@@ -347,16 +326,13 @@ fn a_merge_states_what_its_children_prove() {
     for (i, lie) in lies.iter().enumerate() {
         let mut statement = truth.clone();
         lie(&mut statement);
-        let refused = forged(&statement, &setup.publics);
+        let refused = forged(&statement);
         assert_eq!(refused, Err(VerifyError::Weights), "lie {i}");
     }
-    let mut publics = setup.publics.clone();
-    publics[20] += Fp::ONE;
-    assert_eq!(forged(&truth, &publics), Err(VerifyError::Weights));
     // The bits are bound by the value that the argument of the union leaves of them.
     let mut more = truth.clone();
     more.bitfield[6] = true;
-    assert_eq!(forged(&more, &setup.publics), Err(VerifyError::Bitfield));
+    assert_eq!(forged(&more), Err(VerifyError::Bitfield));
 }
 
 /// A merge of other circuits, as an older version would have made it, is refused by the digest that
@@ -366,7 +342,7 @@ fn the_circuits_are_bound() {
     let setup = &*SETUP;
     let digest = wiring::digest(&setup.merges.wiring().plans);
     assert_eq!(setup.merges.key(), digest, "the pinned digest");
-    let mut other = Merges::new(setup.merges.relation);
+    let mut other = Merges::new(setup.merges.of);
     other.make_circuits();
     let wiring = |other: &mut Merges<'static>| other.wiring.take().unwrap();
     let mut changed = wiring(&mut other);
@@ -374,37 +350,16 @@ fn the_circuits_are_bound() {
     other.wiring = changed.into();
     let statement = setup.statement(0..6, 1);
     let registry = &setup.registry;
-    let refused = other.verify(
-        exec(),
-        &Preset::MERGE,
-        registry,
-        &statement,
-        &setup.publics,
-        &setup.merge,
-    );
+    let refused = other.verify(exec(), &Preset::MERGE, registry, &statement, &setup.merge);
     assert!(refused.is_err());
     let mut changed = wiring(&mut other);
     changed.key = setup.merges.key();
     changed.change_an_entry();
     other.wiring = changed.into();
-    let refused = other.verify(
-        exec(),
-        &Preset::MERGE,
-        registry,
-        &statement,
-        &setup.publics,
-        &setup.merge,
-    );
+    let refused = other.verify(exec(), &Preset::MERGE, registry, &statement, &setup.merge);
     assert_eq!(refused, Err(VerifyError::Wiring));
     let children = setup.leaves.each_ref().map(leaf_child);
-    let proof = other.prove(
-        exec(),
-        &Preset::MERGE,
-        registry,
-        &statement,
-        &setup.publics,
-        &children,
-    );
+    let proof = other.prove(exec(), &Preset::MERGE, registry, &statement, &children);
     let refused = proof.map(|proof| setup.verify(&statement, &proof));
     assert!(!matches!(refused, Ok(Ok(()))), "{refused:?}");
 }
@@ -417,7 +372,7 @@ const SAID_AT: [usize; 3] = [8, 10, 11];
 #[test]
 fn what_is_no_merge_is_refused_without_circuits() {
     let setup = &*SETUP;
-    let merges = Merges::new(setup.merges.relation);
+    let merges = Merges::new(setup.merges.of);
     let bytes = setup.merges.to_bytes(&Preset::MERGE, &setup.merge);
     let header = bytes.len() - (setup.merge.elements.len() * 31).div_ceil(8);
     let decode = |bytes: &[u8]| merges.from_bytes(&Preset::MERGE, bytes);
@@ -433,14 +388,7 @@ fn what_is_no_merge_is_refused_without_circuits() {
     }
     let registry = &setup.registry;
     let verify = |statement: &Statement, proof: &MergeProof| {
-        merges.verify(
-            exec(),
-            &Preset::MERGE,
-            registry,
-            statement,
-            &setup.publics,
-            proof,
-        )
+        merges.verify(exec(), &Preset::MERGE, registry, statement, proof)
     };
     let statement = setup.statement(0..6, 1);
     let mut changes: Vec<(Statement, MergeProof)> = Vec::new();
@@ -586,84 +534,6 @@ fn a_witness_that_was_changed_proves_nothing() {
     assert_eq!(told, 2 * lies.len() / step);
 }
 
-/// No cell of the circuits is free: a change of any one violates a row, or enters a permutation.
-#[test]
-fn no_cell_of_a_child_is_free() {
-    let setup = &*SETUP;
-    let statement = setup.statement(0..6, 3);
-    let below = setup.statement(0..6, 1);
-    let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
-    let entries = bundle.entries();
-    let children = [
-        leaf_child(&setup.leaves[0]),
-        merge_child(&setup.merge, &below),
-        bundle.child(&entries, 2),
-    ];
-    let prover = setup.prover_of(&statement, &children.map(|child| child.proof.kind()));
-    let mut told = setup.merges.told(&statement, &setup.publics, &children);
-    // The circuit of bundles has three uses.
-    told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
-    setup.assert_no_free_cell(&prover.witnesses(&told).unwrap());
-}
-
-impl Setup {
-    /// Each cell of these witnesses' circuits is bound.
-    fn assert_no_free_cell(&self, witnesses: &[ChildWitness]) {
-        for witness in witnesses {
-            let plan = &self.merges.wiring().plans[witness.circuit];
-            println!(
-                "circuit {}: {} permutations, {} of {} cells",
-                witness.circuit,
-                plan.permuted.len(),
-                plan.end,
-                self.merges.dimensions.cells()
-            );
-            let rows = &plan.written_out();
-            let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
-            for (values, matrix) in values.iter_mut().zip(&rows.products) {
-                for entry in matrix {
-                    values[entry.row as usize] += entry.factor * witness.cells[entry.cell as usize];
-                }
-            }
-            let [a, b, c] = &values;
-            assert!(
-                (0..a.len()).all(|r| a[r] * b[r] == c[r]),
-                "an honest witness"
-            );
-            let mut bound = vec![false; plan.layout.cells];
-            for entry in rows.inputs.iter().chain(&rows.outputs) {
-                bound[entry.cell as usize] = true;
-            }
-            // For each cell and row what the cell adds to A, B and C.
-            let mut added: Vec<(u32, u32, usize, Ext)> = Vec::new();
-            for (k, matrix) in rows.products.iter().enumerate() {
-                let entries = matrix.iter().filter(|entry| !bound[entry.cell as usize]);
-                added.extend(entries.map(|entry| (entry.cell, entry.row, k, entry.factor)));
-            }
-            added.sort_by_key(|(cell, row, ..)| (*cell, *row));
-            for of_row in added.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
-                let row = of_row[0].1 as usize;
-                let mut changed = [a[row], b[row], c[row]];
-                for (_, _, k, factor) in of_row {
-                    changed[*k] += *factor * Fp::new(3);
-                }
-                if changed[0] * changed[1] != changed[2] {
-                    bound[of_row[0].0 as usize] = true;
-                }
-            }
-            let free: Vec<usize> = (layout::LAYOUT.free..plan.end)
-                .filter(|i| !bound[*i])
-                .collect();
-            assert!(
-                free.is_empty(),
-                "{} free cells: {:?}",
-                free.len(),
-                &free[..free.len().min(9)]
-            );
-        }
-    }
-}
-
 #[test]
 fn bytes_have_one_form() {
     let setup = &*SETUP;
@@ -695,86 +565,4 @@ fn bytes_have_one_form() {
             .from_bytes(preset, &[bytes.clone(), vec![0]].concat())
             .is_err()
     );
-}
-
-/// The circuits refuse what the verifiers refuse, and for the same reason: the number of mutations is the
-/// environment's MUTATIONS, or few.
-#[test]
-fn circuits_and_verifiers_agree_on_mutated_proofs() {
-    let setup = &*SETUP;
-    let count = std::env::var("MUTATIONS")
-        .ok()
-        .and_then(|count| count.parse().ok());
-    let statement = setup.statement(0..6, 3);
-    let below = setup.statement(0..6, 1);
-    let prover = setup.prover_of(&statement, &[ChildKind::Leaf]);
-    let (bundle, nested) = (&*bundle::BUNDLE, &*nested::NESTED);
-    let entries = bundle.entries();
-    let mut random = Random::new(17);
-    let mut refused = 0;
-    for i in 0..count.unwrap_or(60) {
-        let (index, delta) = (random.fp().canonical() as usize, random.fp());
-        let (circuit, native) = match i % 4 {
-            0 => {
-                let (mut leaf, bitfield) = setup.leaves[0].clone();
-                let at = index % leaf.elements.len();
-                leaf.elements[at] += delta;
-                let told = setup.merges.told(
-                    &statement,
-                    &setup.publics,
-                    &[leaf_child(&(leaf.clone(), bitfield))],
-                );
-                let circuit = prover.witness(&told[0]).map(|_| ());
-                let of_leaf = setup.statement(0..4, 0);
-                let public = EXAMPLE.chains.public(&of_leaf, &setup.registry);
-                let relation = setup.merges.relation;
-                let preset = &Preset::FAST;
-                (
-                    circuit,
-                    verify_succinct(exec(), relation, preset, &public, &leaf),
-                )
-            }
-            1 => {
-                let mut other = bundle.proof.clone();
-                let at = index % other.elements.len();
-                other.elements[at] += delta;
-                let kept = bundle::child_of(&other, &entries, 2);
-                let told = setup.merges.told(&statement, &setup.publics, &[kept]);
-                let circuit = prover.witness(&told[0]).map(|_| ());
-                (circuit, bundle.verify(&other))
-            }
-            2 => {
-                let mut other = nested.proof.clone();
-                let at = index % other.elements.len();
-                other.elements[at] += delta;
-                let circuit = prover.witness(&nested.keeps(&other, 1)).map(|_| ());
-                (circuit, nested.verify(&other))
-            }
-            _ => {
-                let mut merge = setup.merge.clone();
-                let at = index % merge.elements.len();
-                merge.elements[at] += delta;
-                let told =
-                    setup
-                        .merges
-                        .told(&statement, &setup.publics, &[merge_child(&merge, &below)]);
-                let circuit = prover.witness(&told[0]).map(|_| ());
-                (circuit, setup.verify(&below, &merge))
-            }
-        };
-        // Values of registry, bitfield and wiring are outputs of a circuit: whoever has a root
-        // looks at them.
-        let public = [
-            VerifyError::Registry,
-            VerifyError::Bitfield,
-            VerifyError::Wiring,
-        ];
-        match native {
-            Err(error) if public.contains(&error) => {}
-            native => assert_eq!(circuit, native, "mutation {i} at {index}"),
-        }
-        refused += usize::from(circuit.is_err());
-    }
-    println!("{refused} refused");
-    assert!(refused > 50);
 }

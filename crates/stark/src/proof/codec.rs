@@ -142,7 +142,7 @@ impl SuccinctProof {
 }
 
 /// Appends elements, 31 bits each, the lowest bit first; the last byte is filled with zeros.
-pub(crate) fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
+pub fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
     let (mut window, mut bits) = (0u64, 0);
     for element in elements {
         window |= u64::from(element.canonical()) << bits;
@@ -183,7 +183,10 @@ pub(crate) fn elements_bytes(count: usize) -> usize {
 }
 
 /// So many elements from as many bytes as they take.
-pub(crate) fn read_elements(body: &[u8], count: usize) -> Result<Vec<Fp>, DecodeError> {
+///
+/// # Errors
+/// [`DecodeError::NonCanonical`], [`DecodeError::Padding`].
+pub fn read_elements(body: &[u8], count: usize) -> Result<Vec<Fp>, DecodeError> {
     let mut elements = Vec::with_capacity(count);
     let (mut window, mut bits, mut rest) = (0u64, 0, body.iter());
     for index in 0..count {

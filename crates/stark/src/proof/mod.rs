@@ -2,10 +2,7 @@
 //!
 //! The prover commits to all cells, argues by the bus, the permutations and the union, and is left
 //! with [claims](crate::claims) on what it committed to. A *succinct* proof opens them by the
-//! polynomial commitment of [`crate::whir`] and goes over the wire. Over the *transparent*
-//! commitment the prover shows everything, and the verifier recomputes the root and each claim: such
-//! proofs are as long as the cells. They have the same arguments, and show what those are worth
-//! without the commitment.
+//! polynomial commitment of [`crate::whir`] and goes over the wire.
 
 mod codec;
 mod prover;
@@ -17,28 +14,26 @@ mod tests;
 mod weights;
 mod witness;
 
-pub use codec::{DecodeError, header_bytes};
-pub(crate) use codec::{MAGIC, check_header, elements_bytes, read_elements, split, write_elements};
-pub use prover::prove;
-pub use reduce::{Deferred, Known, Reduced, reduce};
+pub use codec::{DecodeError, header_bytes, read_elements, write_elements};
+pub(crate) use codec::{MAGIC, check_header, elements_bytes, split};
+pub(crate) use reduce::{Deferred, Known};
 pub use sizes::{PartSize, succinct_parts};
 pub(crate) use succinct::read_succinct;
 pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
 pub use witness::{Violation, Witness, check};
 
+use std::fmt::Debug;
+
 use alphorn_exec::Exec;
 
-#[cfg(test)]
-use crate::arith::DIGEST;
-use crate::arith::Native;
-use crate::claims::Committed;
 use crate::error::{ProveError, VerifyError};
 use crate::extension::{DEGREE, Ext};
-use crate::field::Fp;
+use crate::field::{Fp, P};
 use crate::kernel::Dispatch;
-use crate::merkle::{Digest, commit};
+use crate::merkle::Digest;
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
+use crate::statement::Statement;
 use crate::vector::Planes;
 
 /// Public rows that tuples are looked up in.
@@ -107,46 +102,80 @@ impl Registry {
     }
 }
 
-/// A statement, as a relation sees it.
+/// A statement, as a relation sees it. The relation makes it, so that no caller chooses public values.
 #[derive(Clone, Debug)]
 pub struct Public<'a> {
-    /// Binds all that follows, and what the public values are made of.
-    pub digest: Digest,
+    pub(crate) statement: &'a Statement,
+    /// The statement's digest: binds all that follows, and what the public values are made of.
+    pub(crate) digest: Digest,
     /// The public values of the relation.
-    pub values: Vec<Fp>,
-    /// The registry.
-    pub registry: &'a Registry,
-    /// For each row of the registry whether it is claimed to be used.
-    pub bitfield: &'a [bool],
+    pub(crate) values: Vec<Fp>,
+    pub(crate) registry: &'a Registry,
 }
 
-/// A proof over the transparent commitment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
-    /// Groups of instances.
-    pub groups: usize,
-    /// What the prover says, in the order of the transcript.
-    pub elements: Vec<Fp>,
-    /// What it commits to.
-    pub slices: Vec<Vec<Fp>>,
-}
+/// A relation, with the public values that slots and messages have in it.
+pub trait Statements: Debug + Sync {
+    /// The relation.
+    fn relation(&self) -> &Relation;
 
-/// Demands that a bitfield belong to the registry and claim something.
-fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), VerifyError> {
-    let rows = 1 << relation.shape.column_log2();
-    let sizes = [public.registry.rows(), public.bitfield.len()];
-    if let Some(got) = sizes.into_iter().find(|got| *got != rows) {
-        return Err(VerifyError::StatementSize { got, want: rows });
+    /// The public values of a slot and a message.
+    ///
+    /// # Panics
+    /// If the message has not as many elements as the relation's: the caller makes them.
+    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp>;
+
+    /// A statement as the relation sees it.
+    ///
+    /// # Panics
+    /// As [`Statements::publics`].
+    fn public<'a>(&self, statement: &'a Statement, registry: &'a Registry) -> Public<'a> {
+        Public {
+            digest: statement.digest(),
+            values: self.publics(statement.slot, &statement.message),
+            statement,
+            registry,
+        }
     }
-    let (got, want) = (public.registry.width(), relation.registry_width);
+}
+
+/// Demands that a statement be one of a relation.
+pub(crate) fn check_statement(
+    relation: &Relation,
+    statement: &Statement,
+) -> Result<(), VerifyError> {
+    let (got, want) = (statement.set, relation.id);
+    if got != want {
+        return Err(VerifyError::Set { got, want });
+    }
+    let (got, want) = (statement.message.len(), relation.message);
+    if got != want {
+        return Err(VerifyError::Publics { got, want });
+    }
+    let (got, want) = (statement.bitfield.len(), 1 << relation.shape.column_log2());
+    if got != want {
+        return Err(VerifyError::StatementSize { got, want });
+    }
+    // Hashed as a field element: n and n + p would be one committee.
+    match statement.committee {
+        got if got < P => Ok(()),
+        got => Err(VerifyError::Committee { got }),
+    }
+}
+
+/// Demands that a registry be one of a relation, and that a bitfield claim something and nothing beyond it.
+pub(crate) fn check_registry(
+    relation: &Relation,
+    registry: &Registry,
+    bitfield: &[bool],
+) -> Result<(), VerifyError> {
+    let (got, want) = (registry.rows(), 1 << relation.shape.column_log2());
+    if got != want {
+        return Err(VerifyError::StatementSize { got, want });
+    }
+    let (got, want) = (registry.width(), relation.registry_width);
     if got != want {
         return Err(VerifyError::RegistryWidth { got, want });
     }
-    check_bitfield(public.registry, public.bitfield)
-}
-
-/// Demands that a bitfield claim something, and nothing beyond the registry.
-pub(crate) fn check_bitfield(registry: &Registry, bitfield: &[bool]) -> Result<(), VerifyError> {
     match bitfield.iter().rposition(|bit| *bit) {
         None => Err(VerifyError::EmptySet),
         Some(last) if last >= registry.size() => Err(VerifyError::BitBeyondRegistry {
@@ -155,6 +184,16 @@ pub(crate) fn check_bitfield(registry: &Registry, bitfield: &[bool]) -> Result<(
         }),
         Some(_) => Ok(()),
     }
+}
+
+/// Demands that what is public be of a relation: another one may have made it.
+fn check_stated(relation: &Relation, public: &Public<'_>) -> Result<(), VerifyError> {
+    check_statement(relation, public.statement)?;
+    let (got, want) = (public.values.len(), relation.publics);
+    if got != want {
+        return Err(VerifyError::Publics { got, want });
+    }
+    check_registry(relation, public.registry, &public.statement.bitfield)
 }
 
 /// Coordinates of the lower part of a point of a public column.
@@ -207,51 +246,6 @@ pub(crate) fn bits(bitfield: &[bool]) -> Vec<Fp> {
     bitfield.iter().map(bit).collect()
 }
 
-/// Verifies a proof.
-///
-/// # Errors
-/// [`VerifyError`] of the first check that fails.
-pub fn verify(
-    exec: Exec<'_>,
-    relation: &Relation,
-    public: &Public<'_>,
-    proof: &Proof,
-) -> Result<(), VerifyError> {
-    check_statement(relation, public)?;
-    check_groups(relation, proof.groups)?;
-    check_lengths(relation, proof)?;
-    let known = Known {
-        digest: public.digest,
-        publics: public.values.clone(),
-        used: vec![Fp::ONE; proof.groups],
-    };
-    let arith = Native::new(&proof.elements);
-    let (reduced, arith) = reduce(arith, relation, &known)?;
-    arith.finish()?;
-    check_public(exec, public, &reduced.deferred)?;
-    if commit(exec, &proof.slices, 0) != reduced.root {
-        return Err(VerifyError::Commitment);
-    }
-    let committed = Committed {
-        shape: relation.shape,
-        slices: &proof.slices,
-    };
-    reduced.ledger.open(|claim| {
-        let parts = claim.parts.iter();
-        let sum: Ext = parts.map(|part| committed.sum(exec, part)).sum();
-        match sum == claim.value {
-            true => Ok(()),
-            false => Err(VerifyError::Claim(claim.name)),
-        }
-    })
-}
-
-/// Elements of F_p that a proof over the transparent commitment says: the root, then the arguments.
-#[cfg(test)]
-pub(crate) fn elements_said(relation: &Relation) -> usize {
-    DIGEST + elements_argued(relation)
-}
-
 /// Elements of F_p for bus, registry, sums of outputs, permutations and union.
 fn elements_argued(relation: &Relation) -> usize {
     let (bus, permutations, union) = sizes::argued(relation);
@@ -263,19 +257,6 @@ fn check_groups(relation: &Relation, got: usize) -> Result<(), VerifyError> {
     match got <= max {
         true => Ok(()),
         false => Err(VerifyError::Groups { got, max }),
-    }
-}
-
-fn check_lengths(relation: &Relation, proof: &Proof) -> Result<(), VerifyError> {
-    let want = relation.slices(proof.groups) * relation.shape.slice();
-    let got = proof.slices.iter().map(Vec::len).sum();
-    let whole = proof
-        .slices
-        .iter()
-        .all(|s| s.len() == relation.shape.slice());
-    match whole && got == want {
-        true => Ok(()),
-        false => Err(VerifyError::Length { want, got }),
     }
 }
 
@@ -292,7 +273,7 @@ fn check_public(
         }
     }
     let point = PublicPoint::new(&deferred.bitfield_at);
-    match point.value(exec, &bits(public.bitfield)) == deferred.bitfield {
+    match point.value(exec, &bits(&public.statement.bitfield)) == deferred.bitfield {
         true => Ok(()),
         false => Err(VerifyError::Bitfield),
     }

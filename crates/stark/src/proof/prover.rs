@@ -2,55 +2,22 @@
 
 use alphorn_exec::{Exec, Stopped};
 
-use super::reduce::{TRANSPARENT, native_header, parameters};
+use super::reduce::native_header;
 use super::weights::{BusWeights, Denominators, RowWeights, Setting};
-use super::witness::{Run, Witness};
-use super::{Proof, Public, PublicPoint, check_statement, column_at};
+use super::witness::Run;
+use super::{Public, PublicPoint, column_at};
 use crate::arith::{DIGEST, Native};
 use crate::claims::{Column, Committed};
-use crate::error::ProveError;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::logup::{self, Group};
-use crate::merkle::commit;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon_gkr::{self, OutputClaim};
-use crate::relation::{BUS_GROUPS_FIXED, Part, Relation};
+use crate::relation::{BUS_GROUPS_FIXED, Part};
 use crate::sumcheck::{quadratic, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector, eq_planes};
-
-/// Proves a statement.
-///
-/// The witness is not checked: from a wrong one a proof is made that the verifier refuses.
-/// [`super::check`] names what is wrong.
-///
-/// # Errors
-/// [`ProveError::Statement`] for a statement that no proof is accepted for, [`ProveError::Stopped`] if
-/// nobody waits for the proof any more.
-pub fn prove(
-    exec: Exec<'_>,
-    relation: &Relation,
-    public: &Public<'_>,
-    witness: &Witness,
-) -> Result<Proof, ProveError> {
-    check_statement(relation, public)?;
-    let run = Run::new(exec, relation, &public.values, witness)?;
-    let slices = run.slices(exec, public.bitfield)?;
-    let sides = Sides {
-        bus: &slices,
-        union: &slices,
-        committed: &slices,
-    };
-    let mut sender = Sender::new(parameters(relation, TRANSPARENT));
-    prove_sides(exec, public, &run, sides, &mut sender)?;
-    Ok(Proof {
-        groups: run.groups.len(),
-        elements: sender.finish(),
-        slices,
-    })
-}
 
 /// The slices that each argument is about: all the same, but for provers that lie.
 #[derive(Clone, Copy)]
@@ -58,19 +25,6 @@ pub(super) struct Sides<'a> {
     pub(super) bus: &'a [Vec<Fp>],
     pub(super) union: &'a [Vec<Fp>],
     pub(super) committed: &'a [Vec<Fp>],
-}
-
-/// Everything that is said over the transparent commitment, on a transcript that has only begun.
-pub(super) fn prove_sides(
-    exec: Exec<'_>,
-    public: &Public<'_>,
-    run: &Run<'_>,
-    sides: Sides<'_>,
-    sender: &mut Sender,
-) -> Result<(), Stopped> {
-    begin(sender, public, run.groups.len());
-    sender.send_base(&commit(exec, sides.committed, 0));
-    argue(exec, public, run, sides, sender)
 }
 
 /// The transcript up to the commitment.
@@ -273,7 +227,7 @@ impl Prover<'_> {
     fn union(&self, sender: &mut Sender) {
         let rows = self.setting.relation.shape.column_log2();
         let point = sender.challenges(rows);
-        let bitfield = super::bits(self.public.bitfield);
+        let bitfield = super::bits(&self.public.statement.bitfield);
         sender.send(&[PublicPoint::new(&point).value(self.exec, &bitfield)]);
         let columns = [Column::Counts, Column::Inverses];
         let mut columns = columns.map(|column| Planes::from_base(self.committed.column(column)));

@@ -19,9 +19,6 @@ pub(super) const UNION_DEGREE: usize = 2;
 /// The kind of a proof that unites instances: the only one.
 const KIND_UNION: u32 = 0;
 
-/// The preset of the transparent commitment.
-pub(super) const TRANSPARENT: u32 = 0;
-
 /// The block that a transcript begins with: the relation, and the commitment's preset.
 pub(super) fn parameters(relation: &Relation, preset: u32) -> [Fp; DIGEST] {
     let mut block = [Fp::ZERO; DIGEST];
@@ -45,7 +42,7 @@ pub(super) fn native_header(groups: usize) -> [Fp; DIGEST] {
 
 /// What the verifier knows.
 #[derive(Clone, Debug)]
-pub struct Known<B> {
+pub(crate) struct Known<B> {
     /// The digest of the statement.
     pub digest: [B; DIGEST],
     /// The public values of the relation.
@@ -58,7 +55,7 @@ pub struct Known<B> {
 /// Values of public polynomials that are left to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a public value that is not checked proves nothing"]
-pub struct Deferred<E> {
+pub(crate) struct Deferred<E> {
     /// A point of the registry's rows.
     pub registry_at: Vec<E>,
     /// The columns of the registry there.
@@ -67,38 +64,6 @@ pub struct Deferred<E> {
     pub bitfield_at: Vec<E>,
     /// The bitfield there.
     pub bitfield: E,
-}
-
-/// What is left when a proof has been read.
-#[derive(Debug)]
-#[must_use = "claims that are not opened prove nothing"]
-pub struct Reduced<A: Arith> {
-    /// The root of the commitment.
-    pub root: [A::Base; DIGEST],
-    /// The claims on what is committed.
-    pub ledger: Ledger<A::Ext>,
-    /// The public values.
-    pub deferred: Deferred<A::Ext>,
-}
-
-/// Reads a proof that instances fulfil a relation.
-///
-/// # Errors
-/// [`VerifyError`] of the first check that fails.
-pub fn reduce<A: Arith>(
-    arith: A,
-    relation: &Relation,
-    known: &Known<A::Base>,
-) -> Result<(Reduced<A>, A), VerifyError> {
-    let mut channel = begin(arith, relation, known, TRANSPARENT);
-    let root = channel.read_base(DIGEST)?;
-    let (ledger, deferred) = read_arguments(&mut channel, relation, known)?;
-    let reduced = Reduced {
-        root: std::array::from_fn(|i| root[i]),
-        ledger,
-        deferred,
-    };
-    Ok((reduced, channel.arith))
 }
 
 /// A transcript up to the commitment.

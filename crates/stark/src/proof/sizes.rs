@@ -66,7 +66,7 @@ pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Ve
 mod tests {
     use super::*;
     use crate::chains::{Chains, Parameters};
-    use crate::proof::succinct_elements;
+    use crate::proof::{Statements, succinct_elements};
 
     #[test]
     fn parts_are_all_of_a_proof() {

@@ -5,9 +5,7 @@ use alphorn_exec::{Exec, Stopped};
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
 use super::witness::{Run, Witness};
-use super::{
-    Deferred, Known, Public, check_groups, check_public, check_statement, elements_argued,
-};
+use super::{Deferred, Known, Public, check_groups, check_public, check_stated, elements_argued};
 use crate::arith::{Arith, Native};
 use crate::claims::Ledger;
 use crate::error::{ProveError, VerifyError};
@@ -34,7 +32,9 @@ pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) ->
     elements_argued(relation) + opening
 }
 
-/// Proves a statement over the commitment of a preset; see [`super::prove`].
+/// Proves a statement over the commitment of a preset.
+///
+/// The witness is not checked before: [`super::check`] names what is wrong with one.
 ///
 /// # Errors
 /// [`ProveError::Statement`] for a statement that no proof is accepted for, and mostly for a witness
@@ -47,10 +47,10 @@ pub fn prove_succinct(
     public: &Public<'_>,
     witness: &Witness,
 ) -> Result<SuccinctProof, ProveError> {
-    check_statement(relation, public)?;
+    check_stated(relation, public)?;
     exec.enter(|| {
         let run = Run::new(exec, relation, &public.values, witness)?;
-        let slices = run.slices(exec, public.bitfield)?;
+        let slices = run.slices(exec, &public.statement.bitfield)?;
         let sides = Sides {
             bus: &slices,
             union: &slices,
@@ -136,7 +136,7 @@ pub fn verify_succinct(
     public: &Public<'_>,
     proof: &SuccinctProof,
 ) -> Result<(), VerifyError> {
-    check_statement(relation, public)?;
+    check_stated(relation, public)?;
     check_groups(relation, proof.groups)?;
     let want = succinct_elements(relation, preset, proof.groups);
     if proof.elements.len() > want {

@@ -1,9 +1,13 @@
-use super::prover::{Sides, prove_sides};
-use super::reduce::{TRANSPARENT, parameters};
+use alphorn_exec::Stopped;
+
+use super::prover::Sides;
+use super::reduce::parameters;
 use super::witness::Run;
 use super::*;
+use crate::arith::{DIGEST, Native};
 use crate::chains::tests::{Example, MESSAGE, MINI, exec};
 use crate::chains::{Chains, Parameters};
+use crate::claims::{Claimed, Committed};
 use crate::kernel::KERNELS;
 use crate::transcript::{Lie, Sender};
 
@@ -11,6 +15,11 @@ mod forgery;
 mod lean;
 mod meter;
 mod succinct;
+mod transparent;
+
+use transparent::{
+    Proof, TRANSPARENT, elements_said, false_claims, prove, prove_sides, reduce, verify,
+};
 
 const SLOT: u32 = 2;
 
@@ -169,7 +178,10 @@ fn each_element_of_a_proof_counts() {
     for (slice, index) in [(0, 0), (0, 700), (1, 40), (2, 5), (7, 1023)] {
         let mut proof = honest.clone();
         proof.slices[slice][index] += Fp::ONE;
-        assert_eq!(verified(&example, &proof), Err(VerifyError::Commitment));
+        assert_eq!(
+            verified(&example, &proof),
+            Err(VerifyError::Merkle { oracle: 0 })
+        );
     }
     let lengths: [fn(&mut Proof); 6] = [
         |p| p.elements.truncate(p.elements.len() - 1),
@@ -197,7 +209,7 @@ fn each_element_of_a_proof_counts() {
 /// such proof must be refused.
 fn refuses_wrong_messages(relation: &Relation, public: &Public<'_>, witness: &Witness) {
     let run = Run::new(exec(), relation, &public.values, witness).unwrap();
-    let slices = run.slices(exec(), public.bitfield).unwrap();
+    let slices = run.slices(exec(), &public.statement.bitfield).unwrap();
     let sides = Sides {
         bus: &slices,
         union: &slices,

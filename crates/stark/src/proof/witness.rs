@@ -366,7 +366,14 @@ pub fn check(
     check_bus(&run, public)?;
     let counts = run.registry_counts();
     let unused = |(_, (bit, count)): &(usize, (&bool, &Fp))| **bit && **count == Fp::ZERO;
-    match public.bitfield.iter().zip(&counts).enumerate().find(unused) {
+    match public
+        .statement
+        .bitfield
+        .iter()
+        .zip(&counts)
+        .enumerate()
+        .find(unused)
+    {
         Some((bit, _)) => Err(Violation::Union(bit)),
         None => Ok(()),
     }

@@ -73,7 +73,7 @@ impl OracleParameters {
 /// A choice of oracles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Its number in headers; 0 is the transparent commitment.
+    /// Its number in headers; 0 is the transparent commitment of the tests.
     pub id: u32,
     /// Its name.
     pub name: &'static str,

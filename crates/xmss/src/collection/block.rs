@@ -2,7 +2,7 @@
 
 use alphorn_exec::Exec;
 use alphorn_scheme::{Bundled, Bytes, SchemeError};
-use alphorn_stark::merge::{ENTRIES_MAX, MERGE_LEVELS};
+use alphorn_stark::merge::{ENTRIES_MAX, MERGE_LEVELS, merge_level};
 use alphorn_types::Bitfield;
 
 use super::{MERGE_VERIFY_NS, Place, VERIFY_BYTES, merge_cost, unsupported};
@@ -55,8 +55,8 @@ impl Listed<'_> {
         let [part] = parts.as_slice() else {
             return None;
         };
-        let bundled = match proofs.merge_shape(part.proof).ok()? {
-            Some(shape) => shape.level <= MERGE_LEVELS,
+        let bundled = match merge_level(part.proof) {
+            Some(level) => level <= MERGE_LEVELS,
             None => self.signers.count_ones() <= proofs.mergeable_max(),
         };
         bundled.then_some(part.proof)

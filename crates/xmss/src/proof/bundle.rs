@@ -7,10 +7,9 @@
 use std::ops::Range;
 
 use alphorn_exec::{Backend, Exec};
-use alphorn_stark::Fp;
 use alphorn_stark::merge::{
-    BundleProof, CHILDREN_MAX, Child, ChildKind, ChildProof, ENTRIES_MAX, Entry, Item, LEVEL_MAX,
-    Merges, is_bundle,
+    BundleProof, CHILDREN_MAX, Child, ChildKind, ChildProof, ENTRIES_MAX, Item, LEVEL_MAX, Merges,
+    is_bundle,
 };
 use alphorn_stark::proof::Registry;
 use alphorn_stark::statement::Statement;
@@ -38,35 +37,15 @@ pub struct BundleShape {
     pub elements: usize,
 }
 
-/// An entry's statement, with the relation's values for its slot and message.
-struct Stated {
-    statement: Statement,
-    publics: Vec<Fp>,
-}
-
-impl Stated {
-    fn entry(&self) -> Entry<'_> {
-        Entry {
-            statement: &self.statement,
-            publics: &self.publics,
-        }
-    }
-}
-
-/// The entries as the proof system takes them.
-fn entries(stated: &[Stated]) -> Vec<Entry<'_>> {
-    stated.iter().map(Stated::entry).collect()
-}
-
 /// Which of so many entries a bundle of bundles has in each of its bundles; none if one bundle takes all.
 fn divided(entries: usize) -> Option<Vec<Range<usize>>> {
     (entries > CHILDREN_MAX).then(|| groups(entries).collect())
 }
 
 /// What the proof lists of entries.
-fn items<'a>(entries: &'a [Entry<'a>]) -> Vec<Item<'a>> {
+fn items(entries: &[Statement]) -> Vec<Item<'_>> {
     match divided(entries.len()) {
-        None => entries.iter().map(|entry| Item::Entry(*entry)).collect(),
+        None => entries.iter().map(Item::Entry).collect(),
         Some(groups) => {
             let groups = groups.into_iter();
             groups.map(|group| Item::Bundle(&entries[group])).collect()
@@ -122,14 +101,12 @@ impl Proofs {
         &self,
         backend: Backend,
         entries: &[BundleEntry<'_>],
-    ) -> Result<Vec<Stated>, (usize, ProofError)> {
+    ) -> Result<Vec<Statement>, (usize, ProofError)> {
         let stated = |(i, entry): (usize, &BundleEntry<'_>)| {
             let BundleEntry { registry, claimed } = entry;
             self.check_claim(registry, claimed)
                 .map_err(|error| (i, error))?;
-            let statement = self.statement(backend, registry, claimed);
-            let publics = self.chains.public(&statement, registry.rows()).values;
-            Ok(Stated { statement, publics })
+            Ok(self.statement(backend, registry, claimed))
         };
         entries.iter().enumerate().map(stated).collect()
     }
@@ -165,7 +142,7 @@ impl Proofs {
             decoded.push(self.decode_part(merges, &part).map_err(of_entry(i))?);
         }
         let children: Vec<ChildProof<'_>> = decoded.iter().map(Decoded::child).collect();
-        let proof = bundled(merges, exec, &entries(&stated), &children)?;
+        let proof = bundled(merges, exec, &stated, &children)?;
         Ok(merges.bundle_to_bytes(&Preset::MERGE, &proof))
     }
 
@@ -184,10 +161,9 @@ impl Proofs {
         let stated = stated.map_err(|(_, error)| error)?;
         let registries = entries_of.iter().map(|entry| entry.registry.rows());
         let registries: Vec<&Registry> = registries.collect();
-        let entries = entries(&stated);
         self.merges()
             .ok_or(ProofError::Unmergeable)?
-            .verify_bundle(exec, &Preset::MERGE, &items(&entries), &registries, &proof)?;
+            .verify_bundle(exec, &Preset::MERGE, &items(&stated), &registries, &proof)?;
         Ok(())
     }
 
@@ -216,21 +192,19 @@ impl Proofs {
         }
         let stated = self.stated(exec.backend(), entries_of);
         let stated = stated.map_err(|(i, error)| of_entry(i)(error))?;
-        let all = entries(&stated);
-        let Stated { statement, publics } = &stated[kept];
-        let mut statement = statement.clone();
+        let mut statement = stated[kept].clone();
         statement.level = proof.level + 1;
         let child = Child {
             bitfield: &statement.bitfield,
             proof: ChildProof::Entry {
                 proof: &proof,
-                items: &items(&all),
+                items: &items(&stated),
                 kept,
             },
         };
         let preset = &Preset::MERGE;
         let rows = wanted.registry.rows();
-        let split = merges.prove(exec, preset, rows, &statement, publics, &[child]);
+        let split = merges.prove(exec, preset, rows, &statement, &[child]);
         let split = split.map_err(|error| match error {
             alphorn_stark::ProveError::Child { error, .. } => of_entry(kept)(error.into()),
             error => error.into(),
@@ -243,7 +217,7 @@ impl Proofs {
 fn bundled(
     merges: &Merges<'_>,
     exec: Exec<'_>,
-    entries: &[Entry<'_>],
+    entries: &[Statement],
     children: &[ChildProof<'_>],
 ) -> Result<BundleProof, ProveError> {
     let level = children.iter().map(ChildProof::level).max();
@@ -255,10 +229,7 @@ fn bundled(
     let preset = &Preset::MERGE;
     let one = |range: Range<usize>| {
         let first = range.start;
-        let listed: Vec<Item<'_>> = entries[range.clone()]
-            .iter()
-            .map(|entry| Item::Entry(*entry))
-            .collect();
+        let listed: Vec<Item<'_>> = entries[range.clone()].iter().map(Item::Entry).collect();
         let made = merges.bundle(exec, preset, level, &listed, &children[range]);
         made.map_err(|error| match error {
             alphorn_stark::ProveError::Child { child, error } => {

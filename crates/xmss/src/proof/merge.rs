@@ -19,7 +19,7 @@ static PROD: LazyLock<Merges<'static>> = LazyLock::new(|| of_set(Set::Prod));
 static TEST: LazyLock<Merges<'static>> = LazyLock::new(|| of_set(Set::Test));
 
 fn of_set(set: Set) -> Merges<'static> {
-    Merges::new(SetRelation::of(set).relation())
+    Merges::new(SetRelation::of(set).statements())
 }
 
 /// A proof with the members of its registry that it says signed.
@@ -205,7 +205,6 @@ impl Proofs {
         };
         let mut statement = self.statement(exec.backend(), registry, &claimed);
         statement.level = level;
-        let publics = self.chains.public(&statement, registry.rows()).values;
         let bits = |part: &ProofPart<'_>| {
             let mut bits = vec![false; self.registry_max()];
             part.signers.iter_ones().for_each(|i| bits[i] = true);
@@ -221,14 +220,7 @@ impl Proofs {
             })
             .collect();
         let preset = &Preset::MERGE;
-        let proved = merges.prove(
-            exec,
-            preset,
-            registry.rows(),
-            &statement,
-            &publics,
-            &children,
-        );
+        let proved = merges.prove(exec, preset, registry.rows(), &statement, &children);
         let proof = proved.map_err(|error| match error {
             alphorn_stark::ProveError::Child { child, error } => ProveError::Part {
                 part: first + child,
@@ -270,15 +262,7 @@ impl Proofs {
         let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
         let mut statement = self.statement(exec.backend(), registry, claimed);
         statement.level = proof.level;
-        let publics = self.chains.public(&statement, registry.rows()).values;
-        merges.verify(
-            exec,
-            &Preset::MERGE,
-            registry.rows(),
-            &statement,
-            &publics,
-            &proof,
-        )?;
+        merges.verify(exec, &Preset::MERGE, registry.rows(), &statement, &proof)?;
         Ok(())
     }
 }

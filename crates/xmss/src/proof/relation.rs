@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use alphorn_exec::Exec;
 use alphorn_stark::chains::lean::{self, LeanChains, LeanOpening, LeanParameters};
 use alphorn_stark::chains::{Chains, HALF, Opened, Opening, Parameters};
-use alphorn_stark::proof::{Public, Registry as Rows};
+use alphorn_stark::proof::{Public, Registry as Rows, Statements};
 use alphorn_stark::relation::Relation;
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Fp, ProveError};
@@ -46,12 +46,17 @@ impl SetRelation {
         &COMPACT_WIDE
     }
 
+    /// The relation with the public values of statements.
+    pub(super) fn statements(&self) -> &dyn Statements {
+        match self {
+            SetRelation::Compact(chains) => chains,
+            SetRelation::Lean(chains) => chains,
+        }
+    }
+
     /// The relation as data.
     pub(super) fn relation(&self) -> &Relation {
-        match self {
-            SetRelation::Compact(chains) => chains.relation(),
-            SetRelation::Lean(chains) => chains.relation(),
-        }
+        self.statements().relation()
     }
 
     /// Elements of a message as it is hashed.
@@ -64,10 +69,7 @@ impl SetRelation {
 
     /// A statement as the relation sees it.
     pub(super) fn public<'a>(&self, statement: &'a Statement, registry: &'a Rows) -> Public<'a> {
-        match self {
-            SetRelation::Compact(chains) => chains.public(statement, registry),
-            SetRelation::Lean(chains) => chains.public(statement, registry),
-        }
+        self.statements().public(statement, registry)
     }
 
     /// The cells of signatures of members, and which of the signatures hold.

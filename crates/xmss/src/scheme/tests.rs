@@ -330,6 +330,14 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
     // What has no room is left out, and stays as it is.
     let third = combine(&[again(&second), again(&second)]).unwrap();
     assert_eq!(third.bytes, second.bytes);
+    // Its header says enough of it.
+    let header = Evidence {
+        bytes: second.bytes[..16].to_vec().into(),
+        ..second.clone()
+    };
+    let low = small.parts[0].clone();
+    let kept = combine(&[again(&header), low.clone()]).unwrap();
+    assert_eq!(kept.bytes, low.evidence.bytes);
     let registry = &small.keys.committees[0];
     let mut signers = small.parts[0].evidence.support.place(12, 0).signers();
     let pieces = [(&signers, &*second.bytes), (&signers, &*second.bytes)];
@@ -359,6 +367,24 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
 fn proofs_that_do_not_merge_prove_no_cells() {
     let proofs = Proofs::new(Set::Compact, Preset::SMALL);
     Xmss::with_proofs_of_cells(proofs, Backend::Portable);
+}
+
+/// Merges are taken whatever the preset, so evidence is as sure as the weaker of proof and merge.
+#[test]
+fn the_bits_are_the_least_of_proofs_and_merges() {
+    let sets = Set::ALL
+        .into_iter()
+        .flat_map(|set| [Preset::FAST, Preset::SMALL].map(|preset| (set, preset)));
+    for (set, preset) in sets {
+        let proofs = Proofs::new(set, preset);
+        let bits = [Some(proofs.security()), proofs.merge_security()]
+            .map(|table| table.unwrap().least_bits());
+        let least = bits[0].min(bits[1]);
+        let security = Xmss::with_proofs(proofs, Backend::Portable).security();
+        let said = format!("{least:.1} bits in its weakest round");
+        assert!(security.proven.contains(&said), "{set}: {bits:?}");
+        assert!(f64::from(security.classical_bits) <= least, "{set}");
+    }
 }
 
 #[test]

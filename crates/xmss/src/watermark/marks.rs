@@ -17,21 +17,34 @@ const ROLES_BEFORE: usize = 6;
 /// Bytes of the floor that a spent mark keeps.
 const FLOOR_BYTES: usize = 8;
 
-/// What names a key in its marks: SHA-256 of its encoded public key, of whatever scheme.
+/// What names a key in its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyName(pub(super) [u8; 32]);
+pub struct KeyName {
+    pub(super) name: [u8; 32],
+    /// The name up to version 0.1, SHA-256 of the encoded public key: marks under it are still read.
+    pub(super) before: [u8; 32],
+}
 
 impl KeyName {
-    /// The name of a key with this encoding.
+    /// The name of a key with this encoding, of a scheme whose secret has one public key.
     #[must_use]
     pub fn of(encoded: &[u8]) -> KeyName {
-        KeyName(Sha256::digest(encoded).into())
+        let name = Sha256::digest(encoded).into();
+        KeyName { name, before: name }
     }
 }
 
 impl From<&PublicKey> for KeyName {
+    /// Set and parameter: they follow from the seed, and its one-time keys from both. The root does not, since
+    /// it depends on the active indices and on the tree file.
     fn from(key: &PublicKey) -> KeyName {
-        KeyName::of(&key.to_bytes())
+        let encoded = key.to_bytes();
+        let parameter = &encoded[4 * key.set.params().digest..];
+        let name = Sha256::new().chain_update([key.set as u8]);
+        KeyName {
+            name: name.chain_update(parameter).finalize().into(),
+            ..KeyName::of(&encoded)
+        }
     }
 }
 
@@ -90,7 +103,7 @@ impl Marks {
             ..Mark::default()
         };
         Marks {
-            key: key.into().0,
+            key: key.into().name,
             marks: [mark; Role::ALL.len()],
         }
     }
@@ -155,7 +168,19 @@ impl Marks {
 
     /// Whether they are the marks of a key.
     pub fn belong_to(&self, key: impl Into<KeyName>) -> bool {
-        self.key == key.into().0
+        let key = key.into();
+        [key.name, key.before].contains(&self.key)
+    }
+
+    /// The same marks under the name of their key.
+    pub(super) fn renamed(self, key: KeyName) -> Result<Marks, MarksError> {
+        match self.belong_to(key) {
+            true => Ok(Marks {
+                key: key.name,
+                ..self
+            }),
+            false => Err(MarksError::OtherKey),
+        }
     }
 
     /// The content of the file.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::durable::{seal, unseal};
+use crate::key::SecretKey;
 use crate::signature::PublicKey;
 use crate::tests::compact_key;
 use alphorn_scheme::VoteGuard;
@@ -108,8 +109,7 @@ fn a_second_opener_a_second_creation_and_another_key_are_refused() {
     let (path, state) = (home.path(), home.state());
     let second = FileWatermark::create(&path, Some(&state), ME, &key(), Slot(0));
     assert!(matches!(second, Err(WatermarkError::Exists(_))));
-    let other = *compact_key(1..2).public_key();
-    let other = FileWatermark::open(&path, Some(&state), ME, &other);
+    let other = FileWatermark::open(&path, Some(&state), ME, KeyName::of(b"other"));
     let error = MarksError::OtherKey;
     assert!(matches!(other, Err(WatermarkError::Damaged { error: e, .. }) if e == error));
     fs::remove_file(&path).unwrap();
@@ -182,15 +182,16 @@ fn a_retired_store_gives_out_nothing() {
 #[test]
 fn a_floor_outlives_the_move_of_a_key() {
     type Move = fn(&FileWatermark) -> Result<(), Refused>;
-    let moves: [(Move, u64); 4] = [
-        (|store| store.retire(Slot(u64::MAX)), 7),
-        (|store| store.give_away(Slot(0)), 7),
+    // The slot that is free then, and whether the key left the user's folder.
+    let moves: [(Move, u64, bool); 4] = [
+        (|store| store.retire(Slot(u64::MAX)), 7, true),
+        (|store| store.give_away(Slot(0)), 7, true),
         // The node that takes it begins later.
-        (|store| store.give_away(Slot(41)), 41),
+        (|store| store.give_away(Slot(41)), 41, true),
         // A lower slot than is free.
-        (|store| store.retire(Slot(3)), 7),
+        (|store| store.retire(Slot(3)), 7, false),
     ];
-    for (i, (gone, next)) in moves.into_iter().enumerate() {
+    for (i, (gone, next, left)) in moves.into_iter().enumerate() {
         let home = Home::new();
         let store = home.create(0);
         assert!(vote(&store, 6, 1).is_ok());
@@ -203,17 +204,81 @@ fn a_floor_outlives_the_move_of_a_key() {
         assert_eq!(home.open().give_away(Slot(0)), Ok(()));
         let beside = Marks::from_bytes(&fs::read(home.path()).unwrap()).unwrap();
         assert_eq!(beside.floor_known(), Slot(next));
-        for floor in [0, 3] {
-            let raised = raise_floor(&home.state(), &key(), Slot(floor)).unwrap();
-            assert_eq!(raised, Slot(next), "move {i}, floor {floor}");
+        // A key that left signed from its floor on: that slot is no more free than the ones below.
+        let back = home.0.path().join("back");
+        for floor in [0, 3, next] {
+            let raised = raise_floor(&home.state(), &key(), Slot(floor));
+            if !left {
+                assert_eq!(raised.unwrap(), Slot(next), "move {i}, floor {floor}");
+                continue;
+            }
+            let made = FileWatermark::create(&back, Some(&home.state()), ME, &key(), Slot(floor));
+            let gone = Slot(u64::MAX);
+            for refused in [raised.err(), made.err()] {
+                let moved =
+                    matches!(refused, Some(WatermarkError::Behind { known, .. }) if known == gone);
+                assert!(moved, "move {i}, floor {floor}");
+            }
+            assert!(!back.exists());
         }
-        let raised = raise_floor(&home.state(), &key(), Slot(50)).unwrap();
-        assert_eq!(raised, Slot(50));
+        let raised = raise_floor(&home.state(), &key(), Slot(next + 1)).unwrap();
+        assert_eq!(raised, Slot(next + 1));
+        let raised = raise_floor(&home.state(), &key(), Slot(3)).unwrap();
+        assert_eq!(raised, Slot(next + 1));
     }
     // All slots given out is no floor that a spent mark keeps.
     let mut last = Marks::new(&key(), Slot(u64::MAX));
     last.marks.iter_mut().for_each(|mark| mark.last = [1; 32]);
     assert_eq!(last.floor_known(), Slot(u64::MAX));
+}
+
+/// A seed has one set of one-time keys, whatever public key the active indices and the tree file make of it.
+#[test]
+fn all_keys_of_one_seed_have_one_mark() {
+    let home = Home::new();
+    let create = |name: &str, key: &SecretKey| {
+        let (path, state) = (home.0.path().join(name), home.state());
+        FileWatermark::create(&path, Some(&state), ME, key.public_key(), Slot(0)).unwrap()
+    };
+    let first = compact_key(0..2);
+    let mut tree = unseal(&first.to_tree_file()).unwrap().to_vec();
+    let node = tree.len() - 4;
+    tree[node] ^= 1;
+    let secret = first.to_secret_file();
+    let patched = SecretKey::from_files(&seal(tree), &secret, alphorn_exec::Backend::Portable);
+    let keys = [first, compact_key(0..4), patched.unwrap()];
+    for (slot, key) in (0..).zip(&keys) {
+        let others = keys.iter().filter(|k| k.public_key() == key.public_key());
+        assert_eq!(others.count(), 1);
+        let store = create(&format!("key-{slot}"), key);
+        for used in 0..slot {
+            assert!(vote(&store, used, 2).is_err(), "key {slot}, slot {used}");
+        }
+        assert!(vote(&store, slot, 1).is_ok());
+    }
+    let (path, state) = (home.0.path().join("key-0"), home.state());
+    let refused = FileWatermark::open(&path, Some(&state), ME, keys[0].public_key());
+    assert!(matches!(refused, Err(WatermarkError::Behind { .. })));
+}
+
+/// Up to version 0.1 a key was named by its whole public key, in both files and in the name of the user's.
+#[test]
+fn marks_under_the_name_of_before_are_read() {
+    let home = Home::new();
+    let before = KeyName::of(&key().to_bytes());
+    let (path, state) = (home.path(), home.state());
+    drop(FileWatermark::create(&path, Some(&state), ME, before, Slot(7)).unwrap());
+    let store = home.open();
+    assert!(vote(&store, 6, 1).is_err());
+    assert!(vote(&store, 7, 1).is_ok());
+    drop(store);
+    assert_eq!(home.open().slot_next(VOTE), Some(Slot(8)));
+    let refused = FileWatermark::open(&path, Some(&state), ME, before);
+    assert!(matches!(refused, Err(WatermarkError::Damaged { .. })));
+    // The user's mark alone is found, too.
+    let home = Home::new();
+    raise_floor(&home.state(), before, Slot(9)).unwrap();
+    assert_eq!(home.create(3).floor(), Some(Slot(9)));
 }
 
 /// Whichever of both marks cannot be written. A slot that the first has is used up.

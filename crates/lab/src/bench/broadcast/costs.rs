@@ -5,12 +5,20 @@ use super::ristretto::Bench;
 use super::{Shape, rs};
 use crate::machine::Machine;
 use alphorn_exec::Backend;
-use alphorn_rlnc::{Cut, Strategy};
+use alphorn_rlnc::{Cut, SHARD_BYTES_MAX, Strategy};
 use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind, SCHEMA};
 use anyhow::{Context, Result};
 
 /// Payloads of the grid in bytes: a small block, a megabyte, the most that a slot may carry by default.
 const PAYLOADS: [usize; 3] = [118_750, 1_000_000, 16_000_000];
+/// Chunks of a generation, to the most that there may be; those of the policy are among them.
+const CHUNKS: [u16; 4] = [8, 16, 32, 64];
+/// Rows of a combination.
+const ROWS: [u16; 4] = [1, 8, 32, 64];
+/// Data shards, to the most that there may be.
+const SHARDS: [u16; 3] = [16, 64, 256];
+/// Chunks or shards that are verified in one call.
+const BATCHES: [usize; 3] = [1, 10, 64];
 
 /// Measures the grid with one kernel and writes it as JSON.
 pub(super) fn table(backend: Backend, machine: &Machine, seed: u64) -> Result<String> {
@@ -20,6 +28,7 @@ pub(super) fn table(backend: Backend, machine: &Machine, seed: u64) -> Result<St
         ops.extend(reed_solomon(bytes, seed)?);
     }
     ops.sort_by_key(|row| (row.op, row.n, row.m));
+    level(&mut ops);
     let table = CodeTable {
         schema: SCHEMA,
         machine: machine.line(),
@@ -28,6 +37,16 @@ pub(super) fn table(backend: Backend, machine: &Machine, seed: u64) -> Result<St
     };
     table.check().context("this program's own cost table")?;
     Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
+
+/// No work takes less than a part of it, whatever the noise of times that are nearly alike.
+fn level(ops: &mut [CodeCost]) {
+    for at in 0..ops.len() {
+        let (before, rest) = ops.split_at_mut(at);
+        let row = &mut rest[0];
+        let parts = before.iter().filter(|part| part.is_part_of(row));
+        row.ns = parts.map(|part| part.ns).max().unwrap_or(0).max(row.ns);
+    }
 }
 
 /// One row; a code holds the payload, its chunks, and what it works on: about three times the bytes.
@@ -42,38 +61,65 @@ fn row(op: CodeOp, n: usize, bytes: usize, times: Times) -> CodeCost {
 }
 
 fn rlnc(backend: Backend, bytes: usize, seed: u64) -> Result<Vec<CodeCost>> {
-    let shape = Shape::cut(bytes, Cut::auto(Strategy::Rlnc, bytes));
-    let pieces = shape.pieces();
-    let mut bench = Bench::new(backend, &shape, seed)?;
-    let mut rows = vec![row(CodeOp::RlncCommit, pieces, bytes, bench.propose())];
-    for count in [1, 10, 64] {
-        let times = bench.verify(count, None).0;
-        rows.push(row(CodeOp::RlncVerify, count, bytes, times));
+    let auto = Cut::auto(Strategy::Rlnc, bytes).chunks;
+    let mut rows = Vec::new();
+    for chunks in CHUNKS {
+        let mut bench = Bench::new(backend, &Shape::of_chunks(bytes, chunks), seed)?;
+        let mut add = |op, n, times| rows.push(row(op, n, bytes, times));
+        add(CodeOp::RlncCommit, chunks.into(), bench.propose());
+        add(CodeOp::RlncDecode, chunks.into(), bench.decode());
+        // Chunks as long as the policy cuts them, or more of them if more are combined.
+        for held in ROWS.into_iter().filter(|held| auto.max(*held) == chunks) {
+            add(CodeOp::RlncRecode, held.into(), bench.recode(held));
+        }
+        if auto == chunks {
+            for count in BATCHES {
+                add(CodeOp::RlncVerify, count, bench.verify(count, None).0);
+            }
+        }
     }
-    let (recode, decode) = bench.recode_and_decode();
-    rows.push(row(
-        CodeOp::RlncRecode,
-        usize::from(shape.cut.chunks),
-        bytes,
-        recode,
-    ));
-    rows.push(row(CodeOp::RlncDecode, pieces, bytes, decode));
     Ok(rows)
 }
 
 fn reed_solomon(bytes: usize, seed: u64) -> Result<Vec<CodeCost>> {
-    let shape = Shape::cut(bytes, Cut::auto(Strategy::Rlnc, bytes));
-    let data = usize::from(Cut::auto(Strategy::Rs, bytes).chunks);
-    let (ops, _) = rs::ops(&shape, seed)?;
-    let named = |name: &str| {
-        ops.iter()
-            .find(|op| op.name == name)
-            .map(|op| op.times)
-            .context("an operation of Reed-Solomon is missing")
-    };
-    Ok(vec![
-        row(CodeOp::RsEncode, data, bytes, named("rs_encode")?),
-        row(CodeOp::RsVerify, 1, bytes, named("rs_verify")?),
-        row(CodeOp::RsDecode, data, bytes, named("rs_decode_checked")?),
-    ])
+    let mut rows = Vec::new();
+    for data in SHARDS {
+        // Fewer shards than may carry so much are those that may.
+        let least = bytes.div_ceil(SHARD_BYTES_MAX as usize);
+        let cut = Cut::rs(data.max(u16::try_from(least)?));
+        let bench = rs::Bench::new(bytes, cut, seed)?;
+        rows.push(row(CodeOp::RsEncode, data.into(), bytes, bench.encode()));
+        rows.push(row(CodeOp::RsDecode, data.into(), bytes, bench.decode()?));
+    }
+    let bench = rs::Bench::new(bytes, Cut::auto(Strategy::Rs, bytes), seed)?;
+    for count in BATCHES {
+        rows.push(row(CodeOp::RsVerify, count, bytes, bench.verify(count)?));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_levelled_and_cuts_are_not() {
+        let row = |op, n, m, ns| CodeCost {
+            op,
+            n,
+            m,
+            ns,
+            memory_bytes: 0,
+        };
+        let mut ops = [
+            row(CodeOp::RlncCommit, 8, 10, 90),
+            row(CodeOp::RlncCommit, 64, 10, 70),
+            row(CodeOp::RlncVerify, 1, 10, 40),
+            row(CodeOp::RlncVerify, 1, 20, 50),
+            row(CodeOp::RlncVerify, 10, 10, 39),
+            row(CodeOp::RlncVerify, 10, 20, 60),
+        ];
+        level(&mut ops);
+        assert_eq!(ops.map(|row| row.ns), [90, 70, 40, 50, 40, 60]);
+    }
 }

@@ -3,7 +3,7 @@
 use super::clock::{Times, measure};
 use super::{Shape, ristretto::BATCH};
 use alphorn_exec::Backend;
-use alphorn_rlnc::{Generators, Row, Scalar};
+use alphorn_rlnc::{Generators, Mode, Row, Scalar};
 use anyhow::{Context, Result, ensure};
 use curve25519_dalek::ristretto::{
     CompressedRistretto, RistrettoPoint, VartimeRistrettoPrecomputation,
@@ -131,7 +131,18 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
         || scalars(BATCH),
         |weights| mixed(&combined(weights, &rows)),
     );
-    let recode = measure(|| scalars(chunks), |factors| combined(factors, &pieces));
+    // Factors of the size that ours have.
+    let factors = |full: Vec<DalekScalar>| match Mode::of(shape.cut.chunks, shape.elements) {
+        Mode::Full => full,
+        Mode::Small => full
+            .iter()
+            .map(|scalar| scalar.as_bytes()[0].into())
+            .collect(),
+    };
+    let recode = measure(
+        || factors(scalars(chunks)),
+        |factors| combined(factors, &pieces),
+    );
     // Decoding is the product of an inverse with the rows; the inverse itself is small beside it.
     let decode = measure(
         || (0..chunks).map(|_| scalars(chunks)).collect::<Vec<_>>(),

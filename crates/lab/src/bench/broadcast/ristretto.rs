@@ -143,18 +143,23 @@ impl Bench {
         (times, sums)
     }
 
-    /// One combination of all rows of a generation, and the payload from a full basket.
-    pub(super) fn recode_and_decode(&mut self) -> (Times, Times) {
-        let relay = self.filled();
-        let header = &self.source.header;
+    /// One combination by a relay that holds so many rows of a generation.
+    pub(super) fn recode(&mut self, rows: u16) -> Times {
+        let relay = self.holding(rows);
         let mut rng = ChaCha20Rng::seed_from_u64(3);
-        let recode = measure(|| (), |()| self.code.draw(&relay, 0, Law::Fresh, &mut rng));
-        let decode = measure(|| (), |()| self.code.decode(header, &relay));
-        (recode, decode)
+        measure(|| (), |()| self.code.draw(&relay, 0, Law::Fresh, &mut rng))
+    }
+
+    /// The payload from a full basket.
+    pub(super) fn decode(&mut self) -> Times {
+        let full = self.holding(self.source.header.chunks);
+        let header = &self.source.header;
+        measure(|| (), |()| self.code.decode(header, &full))
     }
 
     fn linear_algebra(&mut self) -> Result<Vec<Op>> {
-        let (recode, decode) = self.recode_and_decode();
+        let recode = self.recode(self.source.header.chunks);
+        let decode = self.decode();
         let Bench {
             code,
             source,
@@ -191,12 +196,17 @@ impl Bench {
         ])
     }
 
-    /// A relay of full rank that has not decoded.
-    fn filled(&mut self) -> Basket {
-        let mut basket = self.code.basket(&self.source.header);
-        while !self.code.is_full(&basket) {
-            for piece in drawn(&self.code, &self.source, &mut self.rng) {
-                self.code.accept(&mut basket, piece);
+    /// A relay of this rank in every generation that has not decoded.
+    fn holding(&mut self, rank: u16) -> Basket {
+        let Bench {
+            code, source, rng, ..
+        } = self;
+        let mut basket = code.basket(&source.header);
+        for generation in 0..source.header.generations {
+            while code.rank(&basket, generation) < rank {
+                let drawn = code.draw(&source.basket, generation, Law::Fresh, rng);
+                let Some(piece) = drawn else { break };
+                code.accept(&mut basket, piece);
             }
         }
         basket

@@ -6,6 +6,10 @@ use crate::horn::Plan;
 
 /// What coding takes, in round figures.
 const CODE_COSTS: &str = r#"{ "schema": 1, "machine": "none: round figures", "kind": "modelled", "ops": [
+    { "op": "rlnc_commit", "n": 64, "m": 150000, "ns": 5000000, "memory_bytes": 1 },
+    { "op": "rlnc_verify", "n": 1, "m": 150000, "ns": 200000, "memory_bytes": 1 },
+    { "op": "rlnc_recode", "n": 64, "m": 150000, "ns": 10000, "memory_bytes": 1 },
+    { "op": "rlnc_decode", "n": 64, "m": 150000, "ns": 400000, "memory_bytes": 1 },
     { "op": "rs_encode", "n": 64, "m": 150000, "ns": 1000000, "memory_bytes": 1 },
     { "op": "rs_verify", "n": 1, "m": 150000, "ns": 4000, "memory_bytes": 1 },
     { "op": "rs_decode", "n": 64, "m": 150000, "ns": 2000000, "memory_bytes": 1 } ] }"#;

@@ -101,7 +101,7 @@ pub struct Link {
     pub window_bytes_max: u64,
     /// A connection idle for so long starts anew.
     pub idle_reset_ms: u64,
-    /// Packets of 1448 bytes lost, in a million.
+    /// Packets of 1448 bytes lost, in a million; with a window alone, which sends them again.
     pub loss_ppm: u32,
     /// Bytes around each message.
     pub overhead_bytes: u64,

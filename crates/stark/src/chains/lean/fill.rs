@@ -11,7 +11,6 @@ use crate::chains::opening_layout::OpeningLayout;
 use crate::error::ProveError;
 use crate::field::{Fp, P};
 use crate::poseidon::WIDTH_24;
-use crate::relation::Relation;
 
 /// An opening of a key of the lean specification.
 pub type LeanOpening = KeyOpening<DIGEST, PARAMETER, RANDOMNESS>;
@@ -22,10 +21,6 @@ fn digest(state: &[Fp; WIDTH_24], from: usize) -> [Fp; DIGEST] {
 }
 
 impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
-    fn relation(&self) -> &Relation {
-        LeanChains::relation(self)
-    }
-
     fn at(&self) -> &OpeningLayout {
         &self.at
     }
@@ -36,10 +31,6 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
 
     fn levels(&self) -> usize {
         self.parameters().levels
-    }
-
-    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
-        LeanChains::publics(self, slot, message)
     }
 
     fn randomness(&self, x: usize) -> usize {

@@ -24,7 +24,7 @@ const SPONGE_COLUMNS: usize = WIDTH_24 + WIDE_ROW_CUBES;
 #[derive(Clone, Debug)]
 pub struct LeanChains {
     parameters: LeanParameters,
-    relation: Relation,
+    pub(super) relation: Relation,
     capacity: [Fp; CAPACITY],
     /// Where cells and rows are.
     pub(crate) at: OpeningLayout,
@@ -89,11 +89,6 @@ impl LeanChains {
     /// The numbers of the set.
     pub(crate) fn parameters(&self) -> &LeanParameters {
         &self.parameters
-    }
-
-    /// The relation.
-    pub fn relation(&self) -> &Relation {
-        &self.relation
     }
 
     #[cfg(test)]

@@ -6,9 +6,8 @@ use super::{CAPACITY, DIGEST, LeanChains, MESSAGE, PARAMETER, RATE};
 use crate::chains::LIMB_DIGITS;
 use crate::field::{Fp, P};
 use crate::poseidon::{Permutations, WIDTH_24};
-use crate::proof::{Public, Registry};
-use crate::relation::Shape;
-use crate::statement::Statement;
+use crate::proof::Statements;
+use crate::relation::{Relation, Shape};
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +106,12 @@ pub(super) fn capacity(lengths: [usize; 4]) -> [Fp; CAPACITY] {
     std::array::from_fn(|i| states[0][i])
 }
 
-impl LeanChains {
-    /// The public values of a slot and a message.
-    ///
-    /// # Panics
-    /// If the message has not nine elements: the caller makes them.
-    pub(crate) fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
+impl Statements for LeanChains {
+    fn relation(&self) -> &Relation {
+        &self.relation
+    }
+
+    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
         assert_eq!(message.len(), MESSAGE, "a message is nine digits of base p");
         let [lower, _] = limbs(u128::from(slot) << 24);
         let mut values = vec![lower];
@@ -128,15 +127,5 @@ impl LeanChains {
             values.extend((0..LAST).map(|k| chain_tweak(slot, PLACES * chain + k)[1]));
         }
         values
-    }
-
-    /// A statement as the relation sees it.
-    pub fn public<'a>(&self, statement: &'a Statement, registry: &'a Registry) -> Public<'a> {
-        Public {
-            digest: statement.digest(),
-            values: self.publics(statement.slot, &statement.message),
-            registry,
-            bitfield: &statement.bitfield,
-        }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::sync::LazyLock;
 
-use super::super::bundle::{BundleProof, Entry, Item};
+use super::super::bundle::{BundleProof, Item};
 use super::super::codec::{is_bundle, is_merge};
 use super::*;
 
-/// The statement of an entry, with its public values and its registry.
+/// The statement of an entry, and its registry.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) statement: Statement,
-    pub(super) publics: Vec<Fp>,
     pub(super) registry: Registry,
 }
 
@@ -27,7 +26,6 @@ pub(super) static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| {
     let other = Example::new(Parameters::COMPACT, 2, SLOT + 1);
     let second = leaf(&other, 0..2);
     let part = |example: &Example, statement: Statement| Part {
-        publics: example.chains.publics(statement.slot, &MESSAGE),
         registry: example.registry.clone(),
         statement,
     };
@@ -51,7 +49,15 @@ pub(super) static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| {
 
 /// All parts as entries, one by one.
 pub(super) fn entries(parts: &[Part]) -> Vec<Item<'_>> {
-    parts.iter().map(|part| Item::Entry(part.entry())).collect()
+    parts
+        .iter()
+        .map(|part| Item::Entry(&part.statement))
+        .collect()
+}
+
+/// The statements of all parts.
+pub(super) fn statements(parts: &[Part]) -> Vec<Statement> {
+    parts.iter().map(|part| part.statement.clone()).collect()
 }
 
 pub(super) fn prove(
@@ -64,7 +70,7 @@ pub(super) fn prove(
         .bundle(exec(), &Preset::MERGE, level, items, children)
 }
 
-fn verify_on(parts: &[Part], proof: &BundleProof) -> Result<(), VerifyError> {
+pub(super) fn verify_on(parts: &[Part], proof: &BundleProof) -> Result<(), VerifyError> {
     verify_items(&entries(parts), parts, proof)
 }
 
@@ -86,9 +92,9 @@ pub(super) fn child_of<'a>(
     items: &'a [Item<'a>],
     kept: usize,
 ) -> Child<'a> {
-    let entries: Vec<&Entry<'a>> = items.iter().flat_map(Item::entries).collect();
+    let mut entries = items.iter().flat_map(Item::entries);
     Child {
-        bitfield: &entries[kept].statement.bitfield,
+        bitfield: &entries.nth(kept).unwrap().bitfield,
         proof: ChildProof::Entry { proof, items, kept },
     }
 }
@@ -108,13 +114,6 @@ impl Bundle {
 }
 
 impl Part {
-    pub(super) fn entry(&self) -> Entry<'_> {
-        Entry {
-            statement: &self.statement,
-            publics: &self.publics,
-        }
-    }
-
     /// The statement that keeps this part of a bundle, at a level, and its proof.
     pub(super) fn split(
         &self,
@@ -123,14 +122,10 @@ impl Part {
     ) -> (Statement, Result<MergeProof, ProveError>) {
         let mut statement = self.statement.clone();
         statement.level = level;
-        let proof = SETUP.merges.prove(
-            exec(),
-            &Preset::MERGE,
-            &self.registry,
-            &statement,
-            &self.publics,
-            &[child],
-        );
+        let proof =
+            SETUP
+                .merges
+                .prove(exec(), &Preset::MERGE, &self.registry, &statement, &[child]);
         (statement, proof)
     }
 
@@ -140,14 +135,7 @@ impl Part {
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
         let merges = &SETUP.merges;
-        merges.verify(
-            exec(),
-            &Preset::MERGE,
-            &self.registry,
-            statement,
-            &self.publics,
-            proof,
-        )
+        merges.verify(exec(), &Preset::MERGE, &self.registry, statement, proof)
     }
 }
 
@@ -184,16 +172,15 @@ fn a_bundle_is_split_and_merged_again() {
 fn a_bundle_is_of_its_entries_only() {
     let bundle = &*BUNDLE;
     let parts = || bundle.parts.clone();
-    let changes: [fn(&mut [Part; 3]); 9] = [
+    let changes: [fn(&mut [Part; 3]); 8] = [
         |parts| parts[0].statement.slot ^= 1,
         |parts| parts[1].statement.message[3] += Fp::ONE,
         |parts| parts[2].statement.committee += 1,
         |parts| parts[0].statement.registry[7] += Fp::ONE,
         |parts| parts[1].statement.bitfield[0] = false,
         |parts| parts[0].statement.bitfield[4] = true,
-        |parts| parts[0].publics[20] += Fp::ONE,
         |parts| parts.swap(0, 1),
-        |parts| parts[1].publics.truncate(100),
+        |parts| parts[1].statement.message.truncate(7),
     ];
     for (i, change) in changes.iter().enumerate() {
         let mut other = parts();
@@ -262,10 +249,7 @@ fn what_is_split_is_the_entry_that_is_kept() {
     let mut moved = bundle.parts[0].statement.clone();
     moved.slot += 2;
     let mut others = bundle.entries();
-    others[0] = Item::Entry(Entry {
-        statement: &moved,
-        publics: &bundle.parts[0].publics,
-    });
+    others[0] = Item::Entry(&moved);
     let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
     assert!(
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
@@ -273,10 +257,7 @@ fn what_is_split_is_the_entry_that_is_kept() {
     );
     // Entries of which the one that is not kept is another.
     let mut others = bundle.entries();
-    others[1] = Item::Entry(Entry {
-        statement: &moved,
-        publics: &bundle.parts[1].publics,
-    });
+    others[1] = Item::Entry(&moved);
     let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
     assert!(
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
@@ -334,7 +315,6 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
     let false_part = Part {
         statement: forged.statement.clone(),
-        publics: honest.publics.clone(),
         registry: honest.registry.clone(),
     };
     let parts = [false_part, bundle.parts[1].clone()];
@@ -345,7 +325,6 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     // A prover that reduces with the false registry, and one that takes the true one.
     let own = Part {
         statement: parts[0].statement.clone(),
-        publics: honest.publics.clone(),
         registry: forged.registry.clone(),
     };
     let wants = [
@@ -359,7 +338,7 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
         assert_eq!(parts[kept].verify(&statement, &split.unwrap()), want);
     }
     // The same in a bundle of bundles.
-    let lower: Vec<Entry<'_>> = parts.iter().map(Part::entry).collect();
+    let lower = statements(&parts);
     let items = [Item::Bundle(&lower)];
     let above = prove(2, &items, &[ChildProof::Bundle(&made)]).unwrap();
     let refused = verify_items(&items, &parts, &above);
@@ -443,13 +422,12 @@ fn an_entry_states_what_its_child_proves() {
     };
     let honest = &bundle.parts[..2];
     assert_eq!(verify_on(honest, &forged(honest)), Ok(()));
-    let lies: [fn(&mut Part); 8] = [
+    let lies: [fn(&mut Part); 7] = [
         |part| part.statement.slot ^= 1,
         |part| part.statement.slot ^= 1 << 20,
         |part| part.statement.message[3] += Fp::ONE,
         |part| part.statement.registry[7] += Fp::ONE,
         |part| part.statement.committee += 1,
-        |part| part.publics[20] += Fp::ONE,
         |part| part.statement.bitfield[3] = false,
         // Members that did not sign: four signatures would be those of all.
         |part| part.statement.bitfield[4..6].fill(true),
@@ -468,7 +446,7 @@ fn an_entry_states_what_its_child_proves() {
             other => panic!("{other}"),
         });
         assert_eq!(split.map(|_| ()), refused, "lie {i}");
-        let lower: Vec<Entry<'_>> = parts.iter().map(Part::entry).collect();
+        let lower = statements(&parts);
         let above = prove(3, &[Item::Bundle(&lower)], &[ChildProof::Bundle(&proof)]);
         let error = VerifyError::Weights;
         let child = ProveError::Child { child: 0, error };

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use super::super::bundle::{BundleProof, Entry, Item};
+use super::super::bundle::{BundleProof, Item};
 use super::bundle::child_of;
 use super::*;
 use crate::chains::lean::LeanParameters;
@@ -15,8 +15,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let example = &*EXAMPLE;
     Setup::new(
         (&example.statement, &example.registry),
-        example.chains.relation(),
-        example.chains.publics(SLOT, &SPOKEN),
+        &example.chains,
         |members| {
             let statement = statement_of(&example.statement, members.clone(), 0);
             let (chains, openings) = (&example.chains, &example.openings[members]);
@@ -53,24 +52,14 @@ impl Bundles {
 }
 
 fn with_items<T>(statements: &[Statement; 3], run: impl FnOnce(&[Item<'_>]) -> T) -> T {
-    let entries = statements.each_ref().map(|statement| Entry {
-        statement,
-        publics: &SETUP.publics,
-    });
-    run(&[Item::Bundle(&entries[..2]), Item::Entry(entries[2])])
+    run(&[Item::Bundle(&statements[..2]), Item::Entry(&statements[2])])
 }
 
 static BUNDLES: LazyLock<Bundles> = LazyLock::new(|| {
     let setup = &*SETUP;
     let statements = [0..4, 2..6, 0..6].map(|bits| setup.statement(bits, 0));
     let preset = &Preset::MERGE;
-    let entry = |statement| {
-        Item::Entry(Entry {
-            statement,
-            publics: &setup.publics,
-        })
-    };
-    let items = [entry(&statements[0]), entry(&statements[1])];
+    let items = [&statements[0], &statements[1]].map(Item::Entry);
     let leaves = setup
         .leaves
         .each_ref()
@@ -128,14 +117,9 @@ fn the_production_set_merges() {
     let mut rows: Vec<Vec<Fp>> = rows.collect();
     rows[2][12] += Fp::ONE;
     let registry = Registry::new(&rows, 13, REGISTRY_LOG2).unwrap();
-    let refused = setup.merges.verify(
-        exec(),
-        preset,
-        &registry,
-        &statement,
-        &setup.publics,
-        &proof,
-    );
+    let refused = setup
+        .merges
+        .verify(exec(), preset, &registry, &statement, &proof);
     assert_eq!(refused, Err(VerifyError::Registry));
     let most = setup.merges.leaf_groups_max();
     let too_large = SuccinctProof {
@@ -185,7 +169,7 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
         leaf_child(&setup.leaves[0]),
         merge_child(&setup.merge, &below),
     ];
-    let mut told = setup.merges.told(&statement, &setup.publics, &children);
+    let mut told = setup.merges.told(&statement, &children);
     bundles.with_items(|items| {
         let (merges, item) = (&setup.merges, &items[0]);
         let whole = Child {
@@ -194,11 +178,7 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
         };
         let inputs = merges.inputs_of_item(item, LEVELS[1]);
         told.push(merges.told_one(inputs, &whole, item.entries()));
-        let kept = merges.told(
-            &statement,
-            &setup.publics,
-            &[child_of(&bundles.proof, items, 2)],
-        );
+        let kept = merges.told(&statement, &[child_of(&bundles.proof, items, 2)]);
         told.extend(kept);
     });
     let kinds = [
@@ -225,12 +205,16 @@ fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
         let mut leaf = leaf.clone();
         let at = random.fp().canonical() as usize % leaf.elements.len();
         leaf.elements[at] += Fp::ONE;
-        let native = verify_succinct(exec(), setup.merges.relation, &Preset::FAST, &public, &leaf);
-        let told = setup.merges.told(
-            &statement,
-            &setup.publics,
-            &[leaf_child(&(leaf, bitfield.clone()))],
+        let native = verify_succinct(
+            exec(),
+            setup.merges.relation(),
+            &Preset::FAST,
+            &public,
+            &leaf,
         );
+        let told = setup
+            .merges
+            .told(&statement, &[leaf_child(&(leaf, bitfield.clone()))]);
         let circuit = prover.witness(&told[0]).map(|_| ());
         match native {
             Err(VerifyError::Registry | VerifyError::Bitfield) => {}

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::super::bundle::{BundleProof, Entry, Item};
+use super::super::bundle::{BundleProof, Item};
 use super::super::split::{Bundled, Kept};
-use super::bundle::{BUNDLE, Part, child_of, entries, prove, verify_items};
+use super::bundle::{BUNDLE, Part, child_of, entries, prove, statements, verify_items};
 use super::*;
 
 /// Two leaves in a bundle, a leaf beside it, and a merge in a bundle of its own.
@@ -58,11 +58,11 @@ fn children(lower: &[BundleProof; 2]) -> [ChildProof<'_>; 3] {
 
 /// Runs with what the bundle of these parts lists.
 pub(super) fn with_items<T>(parts: &[Part], run: impl FnOnce(&[Item<'_>]) -> T) -> T {
-    let entries: Vec<Entry<'_>> = parts.iter().map(Part::entry).collect();
+    let entries = statements(parts);
     let [first, beside, last] = ITEMS.map(|range| &entries[range]);
     run(&[
         Item::Bundle(first),
-        Item::Entry(beside[0]),
+        Item::Entry(&beside[0]),
         Item::Bundle(last),
     ])
 }
@@ -98,11 +98,8 @@ impl Nested {
         let mut statement = self.parts[kept].statement.clone();
         statement.level = LEVELS[1] + 1;
         self.with_items(|items| {
-            let told = SETUP.merges.told(
-                &statement,
-                &self.parts[kept].publics,
-                &[child_of(proof, items, kept)],
-            );
+            let kept = child_of(proof, items, kept);
+            let told = SETUP.merges.told(&statement, &[kept]);
             told[0].clone()
         })
     }
@@ -157,7 +154,7 @@ fn a_bundle_of_bundles_is_split_and_merged_again() {
 #[test]
 fn a_bundle_of_bundles_is_of_its_entries_only() {
     let nested = &*NESTED;
-    let changes: [fn(&mut [Part; 4]); 12] = [
+    let changes: [fn(&mut [Part; 4]); 11] = [
         |parts| parts[0].statement.slot ^= 1,
         |parts| parts[1].statement.message[3] += Fp::ONE,
         |parts| parts[3].statement.committee += 1,
@@ -165,11 +162,10 @@ fn a_bundle_of_bundles_is_of_its_entries_only() {
         |parts| parts[1].statement.bitfield[0] = false,
         |parts| parts[0].statement.bitfield[4] = true,
         |parts| parts[3].statement.bitfield[4] = false,
-        |parts| parts[1].publics[20] += Fp::ONE,
         |parts| parts.swap(0, 1),
         |parts| parts.swap(1, 2),
         |parts| parts.swap(0, 3),
-        |parts| parts[1].publics.truncate(100),
+        |parts| parts[1].statement.message.truncate(7),
     ];
     for (i, change) in changes.iter().enumerate() {
         let mut other = nested.parts.clone();
@@ -187,15 +183,15 @@ fn a_bundle_of_bundles_is_of_its_entries_only() {
         assert_eq!(refused, Err(VerifyError::Registry), "registry {part}");
     }
     // The same entries in other bundles, and as a list without any.
-    let entries: Vec<Entry<'_>> = nested.parts.iter().map(Part::entry).collect();
+    let entries = statements(&nested.parts);
     let of = |items: &[Item<'_>]| verify_items(items, &nested.parts, &nested.proof);
     let moved = [
         Item::Bundle(&entries[..1]),
-        Item::Entry(entries[1]),
+        Item::Entry(&entries[1]),
         Item::Bundle(&entries[2..]),
     ];
     assert!(of(&moved).is_err());
-    let listed: Vec<Item<'_>> = entries[..3].iter().map(|e| Item::Entry(*e)).collect();
+    let listed: Vec<Item<'_>> = entries[..3].iter().map(Item::Entry).collect();
     let refused = verify_items(&listed, &nested.parts[..3], &nested.proof);
     assert_eq!(refused, Err(VerifyError::Item));
     for level in [0, 1, 2, 4, LEVEL_MAX + 1] {

@@ -8,7 +8,7 @@ use super::*;
 use crate::chains::cells::CellLie;
 use crate::chains::tests::opening;
 use crate::chains::{HALF, kind};
-use crate::claims::{Claimed, Column};
+use crate::claims::Column;
 use crate::relation::{Entry, Form, ROW_CUBES};
 
 /// What is wrong, in all the cells of one group of four instances.
@@ -288,7 +288,7 @@ fn failing(
     let (_, cells) = forged(example, &[]);
     let witness = Witness::new(relation, vec![cells]).unwrap();
     let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
-    let honest = run.slices(exec(), public.bitfield).unwrap();
+    let honest = run.slices(exec(), &public.statement.bitfield).unwrap();
     let [bus, union, committed] = [bus, union, committed].map(|changes| {
         let mut slices = honest.clone();
         for (slice, index, delta) in changes {
@@ -313,23 +313,7 @@ fn failing(
     let (reduced, arith) = reduce(Native::new(&elements), relation, &known)?;
     arith.finish()?;
     check_public(exec(), &public, &reduced.deferred)?;
-    let committed = Committed {
-        shape: relation.shape,
-        slices: &committed,
-    };
-    let mut failed = Vec::new();
-    let all: Result<(), VerifyError> = reduced.ledger.open(|claim| {
-        let sum: Ext = claim
-            .parts
-            .iter()
-            .map(|part| committed.sum(exec(), part))
-            .sum();
-        if sum != claim.value {
-            failed.push((claim.name, sum - claim.value));
-        }
-        Ok(())
-    });
-    all.map(|()| failed)
+    Ok(false_claims(reduced.ledger, relation, &committed))
 }
 
 fn names(failed: Result<Vec<(Claimed, Ext)>, VerifyError>) -> Vec<Claimed> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::kernel::KERNELS;
 use crate::proof::succinct::prove_committed;
 use crate::whir::{OracleParameters, Preset};
-use alphorn_exec::{Stopped, Watch};
+use alphorn_exec::Watch;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -152,6 +152,25 @@ fn each_element_of_a_succinct_proof_counts() {
     }
 }
 
+/// Another relation, here one of fewer levels, has other public values.
+#[test]
+fn what_another_relation_makes_public_is_refused() {
+    let example = Example::new(MINI, 3, SLOT);
+    let proof = proved_succinctly(&example, exec(), &SMALL);
+    let Example { chains, .. } = &example;
+    let lower = Chains::new(Parameters { levels: 1, ..MINI });
+    let public = lower.public(&example.statement, &example.registry);
+    let relation = chains.relation();
+    let (got, want) = (lower.relation().publics, relation.publics);
+    let refused = VerifyError::Publics { got, want };
+    let said = verify_succinct(exec(), relation, &SMALL, &public, &proof);
+    assert_eq!(said, Err(refused));
+    let opened = chains.opened(exec(), SLOT, &MESSAGE, &example.openings);
+    let witness = opened.unwrap().witness;
+    let proved = prove_succinct(exec(), relation, &SMALL, &public, &witness);
+    assert_eq!(proved, Err(ProveError::Statement(refused)));
+}
+
 /// Hears of steps, counts the questions, and wants no answer after so many.
 struct Waits {
     questions: AtomicUsize,
@@ -219,7 +238,7 @@ fn cheated(
         .unwrap()
         .witness;
     let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
-    let honest = run.slices(exec(), public.bitfield).unwrap();
+    let honest = run.slices(exec(), &public.statement.bitfield).unwrap();
     let mut committed = honest.clone();
     for (slice, index) in changes {
         committed[*slice][*index] += Fp::ONE;
