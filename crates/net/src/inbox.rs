@@ -422,7 +422,7 @@ mod tests {
         let inbox = Inbox::new(16, 1000, Duration::from_secs(10));
         let mut old = message(1, Kind::Vote, 1, 50);
         let since = old.arrival.checked_sub(inbox.verdict_time);
-        old.arrival = since.expect("a machine that is up for longer");
+        old.arrival = since.expect("the clock began longer ago");
         inbox.push_message(old);
         inbox.push_message(message(1, Kind::Vote, 2, 50));
         assert_eq!(tokens(&inbox), [2]);

@@ -140,19 +140,17 @@ pub(crate) fn draw_relay(
     rng: &mut (impl Rng + ?Sized),
 ) -> (Vec<Scalar>, Row) {
     if mode == Mode::Small {
-        let taken = |row: &&Row| rows.len() == 1 || width_of(row) <= SMALL_WIDTH_MAX;
-        let taken: Vec<bool> = rows.iter().map(taken).collect();
-        let count = taken.iter().filter(|taken| **taken).count();
+        let taken = |row: &Row| rows.len() == 1 || width_of(row) <= SMALL_WIDTH_MAX;
+        let count = rows.iter().filter(|row| taken(row)).count();
         if 2 * count >= rows.len() {
-            let mut drawn = match count {
+            let drawn = match count {
                 1 => vec![Scalar::ONE],
                 _ => draw_small(count, rng),
-            }
-            .into_iter();
-            let factor = |taken: bool| taken.then(|| drawn.next()).flatten();
-            let factors: Vec<Scalar> = taken
-                .into_iter()
-                .map(factor)
+            };
+            let mut drawn = drawn.into_iter();
+            let factors: Vec<Scalar> = rows
+                .iter()
+                .map(|row| if taken(row) { drawn.next() } else { None })
                 .map(Option::unwrap_or_default)
                 .collect();
             let row = backend.combine(&factors, rows);

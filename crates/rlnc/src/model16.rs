@@ -121,6 +121,20 @@ fn body_bytes(header: &Header, width: u8) -> usize {
     real.max(CHUNK_FIXED_BYTES + 1 + 2 * chunks)
 }
 
+/// Bits of a recoding with small factors, if a relay whose rows have these bits makes one: of the rows that are
+/// not long, if those are at least half of all.
+fn small_recoding(widths: &[u8]) -> Option<u8> {
+    let short = widths.iter().filter(|&&bits| bits <= SMALL_BITS_MAX);
+    let count = short.clone().count();
+    // A factor has 8 bits, and a sum as many more as its number of terms has; one row is forwarded as it is.
+    let growth = match count {
+        1 => 0,
+        _ => 8 + count.next_power_of_two().trailing_zeros() as u8,
+    };
+    let bits = short.max()?.saturating_add(growth);
+    (2 * count >= widths.len() && bits <= SMALL_BITS_MAX).then_some(bits)
+}
+
 /// Elements of which at least one is not zero; those behind `len` are.
 fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> [u16; WIDTH_MAX] {
     let mut row = [0; WIDTH_MAX];
@@ -366,19 +380,18 @@ impl Coding for Model16 {
                 [] => return None,
                 [bits] if !full => (generation.rows[..chunks].into(), bits),
                 ref widths => {
-                    let factors = draw_row(widths.len(), rng);
-                    let vectors = generation.rows.chunks_exact(chunks);
-                    let row = combine(&factors[..widths.len()], vectors);
-                    // Growth of a recoding: 8 bits of a factor and log2 of the number of terms.
-                    let growth = 8 + widths.len().next_power_of_two().trailing_zeros() as u8;
-                    let widest = widths.iter().copied().max().unwrap_or(FULL_BITS);
-                    let bits = widest.saturating_add(growth);
-                    let bits = if full || bits > SMALL_BITS_MAX {
-                        FULL_BITS
-                    } else {
-                        bits
-                    };
-                    (row[..chunks].into(), bits)
+                    let small = if full { None } else { small_recoding(widths) };
+                    // Long rows are left out as the real code leaves them out.
+                    let taken = |bits: u8| small.is_none() || bits <= SMALL_BITS_MAX;
+                    let count = widths.iter().filter(|&&bits| taken(bits)).count();
+                    let mut drawn = draw_row(count, rng).into_iter();
+                    let factors: Vec<u16> = widths
+                        .iter()
+                        .map(|&bits| if taken(bits) { drawn.next() } else { None })
+                        .map(Option::unwrap_or_default)
+                        .collect();
+                    let row = combine(&factors, generation.rows.chunks_exact(chunks));
+                    (row[..chunks].into(), small.unwrap_or(FULL_BITS))
                 }
             }
         };

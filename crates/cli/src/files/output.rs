@@ -103,8 +103,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Moves all files to their places, and has their names reach the disk. If one place was taken
-    /// meanwhile, none is kept.
+    /// Renames all files to their final paths and syncs their folders. If one path was taken meanwhile,
+    /// none is kept.
     pub(super) fn commit(self) -> Result<()> {
         let mut placed: Vec<PathBuf> = Vec::new();
         let mut files = locked(&self.files);
@@ -132,7 +132,7 @@ impl Staged {
     }
 }
 
-/// Has the names in a folder reach the disk.
+/// Syncs a folder, so that the names in it are on the disk.
 fn sync(folder: &Path) -> Result<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.with_context(|| format!("cannot sync the folder {}", folder.display()))?;
@@ -159,7 +159,7 @@ pub(super) fn create_folder(folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A folder that nobody may open can take names, and says nothing of whether they are on the disk.
+    /// Files can be renamed into a folder without read permission, but such a folder cannot be synced.
     #[test]
     fn names_that_do_not_reach_the_disk_are_an_error() {
         let home = tempfile::tempdir().unwrap();

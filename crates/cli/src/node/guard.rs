@@ -204,7 +204,7 @@ mod tests {
             no_core_dumps(has_secrets);
             assert_eq!(dumpable_behavior().unwrap(), expected);
         }
-        // For who looks at the other tests of this process.
+        // The other tests of this process can be traced again.
         set_dumpable_behavior(DumpableBehavior::Dumpable).unwrap();
         let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = limits

@@ -165,7 +165,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
-    /// Or whoever hangs up and asks again has any number of bodies decoded at a time.
+    /// Otherwise a client that hangs up and asks again has any number of bodies decoded at a time.
     #[test]
     fn work_whose_client_hung_up_keeps_its_turn() {
         let runtime = tokio::runtime::Builder::new_current_thread()

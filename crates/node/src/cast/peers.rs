@@ -127,7 +127,7 @@ mod tests {
         assert!(peers.link(Peer(2)).is_none());
     }
 
-    /// Or whoever came first could keep the others out.
+    /// Otherwise strangers that connect first could keep configured peers out.
     #[test]
     fn every_connection_has_a_number() {
         let mut peers = Peers::new(alphorn_proto::broadcast::Config::default().peers_max);

@@ -1,4 +1,4 @@
-//! Votes that end whoever verifies them, at the roles over a real worker.
+//! Votes that crash their verifier, through the roles over a real worker.
 
 use super::{Lanes, Pool};
 use crate::engine::Spawn;
@@ -130,8 +130,8 @@ impl Scheme for Fragile {
     }
 }
 
-/// The roles of a machine that hosts nobody, over lanes.
-struct Machine {
+/// The roles of a node without validators, over lanes.
+struct Observer {
     horn: Horn,
     pool: Pool,
     now: Time,
@@ -140,7 +140,7 @@ struct Machine {
     reported: Vec<Peer>,
 }
 
-impl Machine {
+impl Observer {
     fn new() -> Self {
         let model = Model::new(CostTable::example()).unwrap();
         let layout = Layout::new(VALIDATORS, 1, 1).unwrap();
@@ -150,7 +150,7 @@ impl Machine {
             validators: VALIDATORS,
         });
         let env = Env::new(Arc::new(Fragile(model)), registry, [1; 32]);
-        Machine {
+        Observer {
             horn: Horn::new(config, info, Local::observer(&layout)).unwrap(),
             pool: Pool::start(env, WorkerConfig::default(), || ()).unwrap(),
             now: Time::ZERO,
@@ -260,33 +260,30 @@ fn spoilt(signature: Bytes, first: u8) -> Bytes {
     bytes.into()
 }
 
-/// A vote that ends its verifier stands among a forged one and an honest one: the first time, when it is
-/// searched for, and when it is known.
+/// A vote that crashes its verifier is in one batch with a forged and an honest one: at first, when the worker
+/// searches for it, and again when the worker knows it.
 #[test]
-fn a_vote_that_ends_its_verifier_has_no_forged_one_accepted() {
-    let mut machine = Machine::new();
-    let clock = *machine.horn.clock();
-    machine.run_to(clock.slot_start(Slot(0)));
-    machine.run_to(clock.phase_start(SLOT, Phase::Vote));
+fn a_vote_that_crashes_its_verifier_has_no_forged_one_accepted() {
+    let mut node = Observer::new();
+    let clock = *node.horn.clock();
+    node.run_to(clock.slot_start(Slot(0)));
+    node.run_to(clock.phase_start(SLOT, Phase::Vote));
     for (round, [forged, honest]) in (1..).zip([[0, 2], [3, 4]]) {
         let token = |of: u64| 10 * round + of;
-        machine.offer(token(0), forged, |right| spoilt(right.clone(), !right[0]));
-        machine.offer(token(1), 1, |right| spoilt(right, DEADLY));
-        machine.offer(token(2), honest, |right| right);
-        machine.run_to(machine.now);
-        let verdicts = [0, 1, 2].map(|of| machine.verdicts[&Token(token(of))]);
+        node.offer(token(0), forged, |right| spoilt(right.clone(), !right[0]));
+        node.offer(token(1), 1, |right| spoilt(right, DEADLY));
+        node.offer(token(2), honest, |right| right);
+        node.run_to(node.now);
+        let verdicts = [0, 1, 2].map(|of| node.verdicts[&Token(token(of))]);
         let expected = [Verdict::Reject, Verdict::Ignore, Verdict::Accept];
         assert_eq!(verdicts, expected, "round {round}");
-        let reported = machine.reported.pop().map(|peer| peer.0);
+        let reported = node.reported.pop().map(|peer| peer.0);
         assert_eq!(reported, Some(forged.into()));
-        assert!(
-            machine.reported.is_empty(),
-            "nobody is blamed for the crash"
-        );
-        let status = machine.pool.status();
+        assert!(node.reported.is_empty(), "nobody is blamed for the crash");
+        let status = node.pool.status();
         assert_eq!((status.counts.crashes, status.quarantined), (3, 1));
-        let view = machine.horn.view(SLOT).unwrap();
+        let view = node.horn.view(SLOT).unwrap();
         assert_eq!(view.votes_accepted, round);
     }
-    machine.pool.shutdown();
+    node.pool.shutdown();
 }

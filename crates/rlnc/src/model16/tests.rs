@@ -93,6 +93,26 @@ fn small_widths_grow_with_recoding() {
     );
 }
 
+/// As those of `draw_relay`: long rows are left out while they are the fewer.
+#[test]
+fn one_long_row_makes_no_others_long() {
+    let code = Model16::new(MAX);
+    let mut rng = ChaCha20Rng::seed_from_u64(6);
+    let source = code.publish(SUBJECT, &[1; 117_800], Cut::rlnc(64)).unwrap();
+    for (long, width) in [(0, 3), (1, 3), (5, 3), (6, 32), (10, 32)] {
+        let mut relay = code.basket(&source.header);
+        for i in 0..10 {
+            let mut piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+            if i < long {
+                piece.bits = FULL_BITS;
+            }
+            assert!(code.accept(&mut relay, piece));
+        }
+        let piece = code.draw(&relay, 0, Law::Fresh, &mut rng).unwrap();
+        assert_eq!(piece.width(), width, "{long} long rows of ten");
+    }
+}
+
 #[test]
 fn verdicts_follow_the_flag_and_sums_those_of_bisecting() {
     let code = Model16::new(MAX);

@@ -157,9 +157,6 @@ impl<M: Clone> Net<M> {
             let packets = bytes.div_ceil(PACKET_BYTES).max(1);
             let loss = probability(self.link.loss_ppm, packets);
             if loss > 0 && draw(LOSS) < loss {
-                if !self.windowed {
-                    return Way::Lost;
-                }
                 // Fast recovery takes a round trip, the loss of a tail waits for a timer.
                 let one = probability(self.link.loss_ppm, 1);
                 let tail = u128::from(draw(TAIL)) * u128::from(loss) < u128::from(one) << 64;
