@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::System;
+use crate::kernel::KERNELS;
 use crate::schedule::{PublicBounds, Schedule};
 use crate::transcript::Transcript;
 
@@ -70,6 +71,30 @@ fn challenges_are_frozen() {
     assert_eq!(
         digest(&coefficients),
         "80875e10dab7fce7508bd03e6d218fb83a376d59e947a0c1f17c067c37e14a86"
+    );
+}
+
+/// Of one piece of rows and of several, of families of forms, and with a block projection behind the first level.
+#[test]
+fn proofs_of_columns_are_frozen() {
+    let digests =
+        [(3, 128, 0), (40, 64, 0), (400, 64, 1), (1540, 64, 0)].map(|(columns, degree, blocks)| {
+            let sample = Sample::new("known", columns, degree, 40_000);
+            let relation = sample.relation();
+            let statement = super::statement(&sample, &relation, blocks);
+            let bounds = crate::FrontEnd::bounds(&statement);
+            let system = System::on(&bounds, KERNELS.measured()).expect("short enough");
+            let proof = system.prove(&statement, &sample.witness[..]);
+            digest(&proof.expect("a true statement"))
+        });
+    assert_eq!(
+        digests,
+        [
+            "547f9440a3725f93928d1264864d02b93925ae4b6c951b24b26af77d7c0eb87b",
+            "dfb243431a92dbf13594582c6496d8d329b38380a026e1123ab128447f548519",
+            "82c98b45d93e3c69578d53ce499ecb8b55520b40610ba96a8ba28d0aca33369b",
+            "93c957b1ae51bdb925b488affdf94866fb70fb3f6d6ca64ce03fdf153adb2a6b",
+        ]
     );
 }
 
