@@ -2,36 +2,54 @@
 
 use std::sync::OnceLock;
 
-use alphorn_labrador::ring::{Ntt, Rq, Small};
+use alphorn_labrador::ring::{DEGREE, Small};
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Equation, HEADER_BYTES, Kind, QuadraticTerm, Statement, System};
+use alphorn_labrador::{Columns, HEADER_BYTES, Relation, System};
 
-/// A product of two short elements, and the proof of an honest prover.
+const MODULUS: i64 = 12_289;
+
+/// Two columns under a relation, and the proof of an honest prover.
 struct World {
-    statement: Statement,
+    statement: Columns<'static>,
     system: System,
     proof: Vec<u8>,
+}
+
+fn centred(x: i64) -> i16 {
+    let half = MODULUS / 2;
+    ((x + half).rem_euclid(MODULUS) - half) as i16
+}
+
+/// `s1 + h s2`.
+fn target(h: &[i16], s: &[Small]) -> Vec<i16> {
+    let mut sums = s[0].0.map(i64::from);
+    for (i, &h) in h.iter().enumerate() {
+        for (j, &c) in s[1].0.iter().enumerate() {
+            let sign = if i + j < DEGREE { 1 } else { -1 };
+            sums[(i + j) % DEGREE] += sign * i64::from(h) * i64::from(c);
+        }
+    }
+    sums.map(centred).to_vec()
 }
 
 fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
         let short = |factor: usize| Small(core::array::from_fn(|i| (i * factor % 7) as i16 - 3));
-        let witness = [short(3), short(5)];
-        let [a, b] = witness.each_ref().map(Ntt::from_small);
-        let equation = Equation {
-            kind: Kind::Ring,
-            quadratic: vec![QuadraticTerm {
-                i: 0,
-                j: 1,
-                coefficient: Rq::constant(1),
-            }],
-            linear: Vec::new(),
-            target: a.times(&b).to_rq(),
-        };
-        let norm_sq = witness.iter().map(Small::norm_sq).sum();
-        let statement = Statement::new(2, 1, norm_sq, Profile::Core128, vec![equation])
-            .expect("the equation names what there is");
+        let witness = [short(3), short(5), short(2), short(4)];
+        // The polynomials live as long as the program.
+        let factors = [1, 2].map(|column| -> &'static [i16] {
+            let number = |k: usize| (k * k * 613 + column * 211) as i64;
+            Vec::leak((0..DEGREE).map(|k| centred(number(k))).collect())
+        });
+        let pairs = witness.chunks_exact(2);
+        let targets = factors.iter().zip(pairs).map(|(h, s)| target(h, s));
+        let targets = targets.map(|c| -> &'static [i16] { Vec::leak(c) });
+        let relation =
+            Relation::of_centred(DEGREE, MODULUS as u64, factors.to_vec(), targets.collect());
+        let relation = Box::leak(Box::new(relation.expect("centred polynomials")));
+        let statement = Columns::new(1000, Profile::Core128, 0, relation, Vec::new())
+            .expect("numbers within their limits");
         let system = System::new(&statement.bounds()).expect("the witness is short");
         let proof = system
             .prove(&statement, &witness[..])

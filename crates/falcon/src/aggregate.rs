@@ -351,7 +351,7 @@ impl Aggregator {
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
         // Before all messages are hashed: whoever sends what is no proof should not have that done.
-        self.system.check_frame::<Columns<'_>>(proof)?;
+        self.system.check_frame(proof)?;
         exec.enter(|| {
             let targets = self.targets(signed, exec)?;
             let targets = targets.iter().flatten().map(|target| &target[..]);

@@ -84,10 +84,10 @@ pub fn errors(schedule: &Schedule) -> Vec<Event> {
         event("projections of images", groups, -PROJECTION_28_LOG2),
         event("dense projections", dense, -PROJECTION_30_LOG2),
         event("amortisation", 2 * pieces, challenge),
-        // (6) and (7) of each level, or (7) alone: a false one has at most two roots.
+        // (6) of each level: a false one has at most two roots.
         event("garbage", 2 * levels.len(), challenge),
         // That of the tail comes piece by piece, and each step has a challenge of its own: the prover may hope
-        // for each of them. Its quadratic garbage is false or that is, so it adds nothing.
+        // for each of them.
         event(
             "garbage of the last level",
             2 * schedule.tail.cut.pieces,

@@ -8,11 +8,11 @@ use crate::ring::{Rq, Small};
 pub(crate) enum Step<'a> {
     /// The cut witness.
     Witness(&'a mut Vec<Small>),
-    /// The inner commitments `t` (piece by piece) and the quadratic garbage `g`.
-    Commitments(&'a mut Vec<Rq>, &'a mut Vec<Rq>),
+    /// The inner commitments `t`, piece by piece.
+    Commitments(&'a mut Vec<Rq>),
     /// The first outer commitment.
     Outer(&'a mut Vec<Rq>),
-    /// The first commitment of a front end that makes two.
+    /// The first commitment of a level that makes two.
     First(&'a mut Vec<Rq>),
     /// The digits of the images of blocks.
     Second(&'a mut [Small]),
@@ -76,7 +76,7 @@ pub(crate) enum Defence {
     Inner,
     /// Equation (5).
     Sum,
-    /// Equation (7) of all families.
+    /// Equation (6) of all families.
     Families,
 }
 

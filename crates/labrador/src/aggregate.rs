@@ -8,7 +8,7 @@
 //!
 //! Bounds: an element of a key or of `phi` has coefficients up to `2^47`. Of it are taken products
 //! with a challenge and a weight, whose coefficients count as up to 128 together, and with
-//! `1 + 2^b`, which counts as `2^19`. What digits of quadratic garbage count is reduced first. So
+//! `1 + 2^b`, which counts as `2^19`. What digits of the garbage of families count is reduced first. So
 //! all terms together are below `2^92`, and the residues hold `2^102`.
 
 use std::borrow::Cow;
@@ -25,30 +25,32 @@ use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::{Cut, Level};
 use crate::transcript::{Stream, is_left_out};
 
-/// The weights of the equations (2) to (6); (7) has weight 1, or one for each family.
-pub(crate) struct Weights {
+/// The weights of the equations (2) to (5); (6) has weight 1, or one for each family.
+struct Weights {
     first: Vec<Ntt>,
     outer: Vec<Ntt>,
     garbage: Vec<Ntt>,
     inner: Vec<Ntt>,
-    pub(crate) norm: Ntt,
     sum: Ntt,
-    /// Of (7) for each family.
+    /// Of (6) for each family.
     families: Vec<Ntt>,
 }
 
 impl Weights {
-    pub(crate) fn draw(level: &Level, first: usize, stream: &mut Stream, backend: Backend) -> Self {
+    fn draw(level: &Level, first: usize, stream: &mut Stream, backend: Backend) -> Self {
         let mut many = |count: usize| {
             let weights = many_weights(stream, count);
             backend.residues_bounded(&weights, 2)
         };
+        let (first, outer) = (many(first), many(level.kappa_outer));
+        let (garbage, inner) = (many(level.kappa_outer), many(level.kappa));
+        // Version 2 of the format draws a weight here for an equation of products that no level has.
+        many(1);
         let mut out = Self {
-            first: many(first),
-            outer: many(level.kappa_outer),
-            garbage: many(level.kappa_outer),
-            inner: many(level.kappa),
-            norm: many(1).remove(0),
+            first,
+            outer,
+            garbage,
+            inner,
             sum: many(1).remove(0),
             families: many(level.families),
         };
@@ -71,7 +73,7 @@ impl Weights {
     }
 
     /// The right sides of all equations under their weights.
-    pub(crate) fn right_side(&self, folded: &Folded<'_>, backend: Backend) -> Rq {
+    fn right_side(&self, folded: &Folded<'_>, backend: Backend) -> Rq {
         let rhs = std::slice::from_ref(&folded.rhs);
         let mut sum = Rq::ZERO;
         let openings = [
@@ -94,11 +96,9 @@ pub(crate) struct Aggregate<'a> {
     cut: Cut,
     weights: Weights,
     pairs: Vec<(usize, usize)>,
-    /// What each digit of each `g_ij` counts by equations (5) and (6); empty if there is none.
-    quadratic: Vec<Ntt>,
-    /// What each digit of each `h_(f,i)` counts by equations (5) and (7); empty without families.
+    /// What each digit of each `h_(f,i)` counts by equations (5) and (6); empty without families.
     shared: Vec<Ntt>,
-    /// The form of equation (7).
+    /// The form of equation (6).
     phi: Cow<'a, [Rq]>,
 }
 
@@ -113,26 +113,15 @@ fn constant(x: i16) -> Ntt {
 const PLACES: usize = 32;
 
 impl<'a> Aggregate<'a> {
-    pub(crate) fn new(
+    /// Draws the weights from `stream`.
+    pub(crate) fn draw(
         folded: &'a Folded<'a>,
         cut: &Cut,
-        weights: Weights,
+        stream: &mut Stream,
         exec: Exec<'_>,
     ) -> Result<Self, Stopped> {
-        let pairs: Vec<(usize, usize)> = pairs(folded.level.cut.pieces).collect();
-        let count = if folded.level.g_digits > 0 {
-            pairs.len()
-        } else {
-            0
-        };
-        let quadratic = exec.try_map(count.div_ceil(PLACES), |task| {
-            let pairs = &pairs[task * PLACES..count.min((task + 1) * PLACES)];
-            exec.backend().run(OfQuadratic {
-                folded,
-                weights: &weights,
-                pairs,
-            })
-        })?;
+        let (level, first) = (folded.level, folded.openings.u0.len());
+        let weights = Weights::draw(level, first, stream, exec.backend());
         let mut shared = Vec::new();
         let phi = match &folded.linear {
             Linear::One(phi) => Cow::Borrowed(&phi[..]),
@@ -145,11 +134,15 @@ impl<'a> Aggregate<'a> {
             folded,
             cut: *cut,
             weights,
-            quadratic: quadratic.concat(),
             shared,
             phi,
-            pairs,
+            pairs: pairs(level.cut.pieces).collect(),
         })
+    }
+
+    /// The right side of the sum of all equations.
+    pub(crate) fn right_side(&self, backend: Backend) -> Rq {
+        self.weights.right_side(self.folded, backend)
     }
 
     /// The form under a factor for each piece; pieces without one are left out.
@@ -197,41 +190,7 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// `2 c_i c_j` or `c_i^2` under the weight of (6), and `a_ij` under that of (5), times the power of
-/// each digit.
-struct OfQuadratic<'a> {
-    folded: &'a Folded<'a>,
-    weights: &'a Weights,
-    pairs: &'a [(usize, usize)],
-}
-
-impl Pass for OfQuadratic<'_> {
-    type Output = Vec<Ntt>;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Ntt> {
-        let (folded, weights) = (self.folded, self.weights);
-        let mut out = Vec::with_capacity(self.pairs.len());
-        for &(i, j) in self.pairs {
-            let product = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
-            let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
-            if i != j {
-                factor = factor.scaled(2);
-            }
-            if let Some(a) = folded.quadratic.get(&(i, j)) {
-                let product = Ntt::from_rq_in::<V>(a).times_in::<V>(&weights.sum);
-                factor.add(&product.to_rq_in::<V>());
-            }
-            for digit in 0..folded.level.g_digits as u32 {
-                let digit = shifted(&factor, folded.level.g_base * digit);
-                out.push(Ntt::from_rq_in::<V>(&digit));
-            }
-        }
-        out
-    }
-}
-
-/// `a_(f,i)` under the weight of (5) and `c_i` under that of (7), times the power of each digit.
+/// `a_(f,i)` under the weight of (5) and `c_i` under that of (6), times the power of each digit.
 fn of_families(
     folded: &Folded<'_>,
     families: &Families,
@@ -254,7 +213,7 @@ fn of_families(
     Ok(parts.concat())
 }
 
-/// What a piece of both halves of `z` has by equations (4) and (7).
+/// What a piece of both halves of `z` has by equations (4) and (6).
 struct OfResponse {
     /// The negated factor, of `phi`.
     own: Ntt,
@@ -361,22 +320,16 @@ impl Under<'_> {
         self.add_counts::<V>(of, first, sums);
     }
 
-    /// What digits of `v` from number `first` on count by equations (4) to (7).
+    /// What digits of `v` from number `first` on count by equations (4) to (6).
     #[inline(always)]
     fn add_counts<V: Vectors>(&self, of: &OfDigits, first: usize, sums: &mut [Ntt]) {
         let Aggregate {
             folded, weights, ..
         } = self.of;
         let (level, challenges): (&Level, _) = (folded.level, &folded.challenges);
-        let g_start = level.digits_outer() - level.g_digits * self.of.pairs.len();
         // What the element counts whose digits come one after another.
         let mut counts = Ntt::zero();
         for (index, sum) in (first..).zip(sums) {
-            if (g_start..level.digits_outer()).contains(&index) {
-                let quadratic = &self.of.quadratic[index - g_start];
-                sum.add_dot_in::<V>([(quadratic, &of.own)]);
-                continue;
-            }
             let linear = index.checked_sub(level.digits_outer());
             if let Some(shared) = linear.and_then(|index| self.of.shared.get(index)) {
                 sum.add_dot_in::<V>([(shared, &of.own)]);

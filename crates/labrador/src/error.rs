@@ -46,9 +46,6 @@ pub enum Reject {
     /// The last response does not open the inner commitments.
     #[error("the last response does not open the inner commitments")]
     InnerOpening,
-    /// The quadratic garbage does not belong to the last response.
-    #[error("the quadratic garbage does not belong to the last response")]
-    QuadraticGarbage,
     /// The linear garbage does not belong to the last response.
     #[error("the linear garbage does not belong to the last response")]
     LinearGarbage,
@@ -60,26 +57,6 @@ pub enum Reject {
 /// What is wrong with a statement itself.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StatementError {
-    /// An equation names a vector beyond the last.
-    #[error("equation {equation} names vector {piece} of {pieces}")]
-    Piece {
-        /// The equation.
-        equation: usize,
-        /// The vector it names.
-        piece: usize,
-        /// Vectors of the statement.
-        pieces: usize,
-    },
-    /// An equation has more coefficients for a vector than the vector has elements.
-    #[error("equation {equation} reaches element {end} of vectors of {rank}")]
-    Rank {
-        /// The equation.
-        equation: usize,
-        /// The end of the coefficients.
-        end: usize,
-        /// Elements of a vector.
-        rank: usize,
-    },
     /// There is no column, or there are too many.
     #[error("{columns} columns are not 1 to {max}")]
     Columns {
@@ -128,14 +105,6 @@ pub enum StatementError {
         /// Columns of the statement.
         columns: usize,
     },
-    /// There are more equations than a statement may have.
-    #[error("{equations} equations are more than {max}")]
-    Equations {
-        /// Equations of the statement.
-        equations: usize,
-        /// The most it may have.
-        max: usize,
-    },
 }
 
 /// Why a witness does not satisfy a statement.
@@ -151,14 +120,6 @@ pub enum Invalid {
         elements: usize,
         /// Elements that the statement asks for.
         expected: usize,
-    },
-    /// The witness is too long.
-    #[error("the squared norm {norm_sq} is above {max}")]
-    Norm {
-        /// The squared norm of the witness.
-        norm_sq: u128,
-        /// The bound of the statement.
-        max: u128,
     },
     /// A column of the witness is too long.
     #[error("the squared norm of column {column} is {norm_sq}, above {max}")]
@@ -187,12 +148,6 @@ pub enum Invalid {
         norm_sq: u128,
         /// The bound.
         max: u64,
-    },
-    /// An equation does not hold.
-    #[error("equation {equation} does not hold")]
-    Equation {
-        /// The first equation that fails.
-        equation: usize,
     },
 }
 

@@ -2,20 +2,17 @@
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
-use crate::aggregate::{Aggregate, Weights};
-use crate::form::{Equations, Form, Quadratic, shifted};
 use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::ring::{Ntt, Rq};
 use crate::schedule::{Cut, Level, Schedule};
-use crate::transcript::Stream;
 
 /// The commitment keys of a schedule.
 pub struct Keys {
     /// Commits to pieces.
     pub(crate) inner: Key,
-    /// Commits to the digits of the first part of `t`; empty if there is one commitment.
+    /// Commits to the digits of the first part of `t` where a level has two commitments to it.
     pub(crate) first: Key,
-    /// Commits to the other digits of `t` and to those of `g`.
+    /// Commits to the other digits of `t`.
     pub(crate) outer: Key,
     /// Commits to the digits of `h`.
     pub(crate) garbage: Key,
@@ -29,20 +26,15 @@ impl Keys {
     #[must_use]
     pub fn expand(schedule: &Schedule, backend: Backend) -> Self {
         let (inner, outer) = schedule.key_lengths();
-        let first = if schedule.has_first() { outer } else { 0 };
-        Self::draw(inner, first, outer, backend)
+        Self::with_lengths(inner, outer, backend)
     }
 
     /// Keys for all schedules whose [`Schedule::key_lengths`] are at most these.
     #[must_use]
     pub fn with_lengths(inner: usize, outer: usize, backend: Backend) -> Self {
-        Self::draw(inner, outer, outer, backend)
-    }
-
-    fn draw(inner: usize, first: usize, outer: usize, backend: Backend) -> Self {
         Self {
             inner: Key::expand(INNER, inner, backend),
-            first: Key::expand(FIRST, first, backend),
+            first: Key::expand(FIRST, outer, backend),
             outer: Key::expand(OUTER, outer, backend),
             garbage: Key::expand(GARBAGE, outer, backend),
             backend,
@@ -53,10 +45,9 @@ impl Keys {
     #[must_use]
     pub fn serve(&self, schedule: &Schedule) -> bool {
         let (inner, outer) = schedule.key_lengths();
-        let first = if schedule.has_first() { outer } else { 0 };
         let lengths = [
             (&self.inner, inner),
-            (&self.first, first),
+            (&self.first, outer),
             (&self.outer, outer),
             (&self.garbage, outer),
         ];
@@ -65,28 +56,24 @@ impl Keys {
 }
 
 /// What is public after a level: its commitments, challenges and amortised form. The witness is
-/// `z_0, z_1` of the level's rank, then `v`, the digits of `t`, `g` and `h`:
+/// `z_0, z_1` of the level's rank, then `v`, the digits of `t` and `h`:
 ///
 /// 1. the squared norm of all is at most `norm_sq_out`;
-/// 2. `B1 (t digits | g digits) = u1`, or `B0 (first t digits) = u0` and
-///    `B1 (other t digits | g digits) = u1`;
+/// 2. `B1 (t digits) = u1`, or `B0 (first t digits) = u0` and `B1 (other t digits) = u1`;
 /// 3. `B2 (h digits) = u2`;
 /// 4. `A z = sum c_i t_i`;
-/// 5. `sum a_ij g_ij + sum h_ii = b`;
-/// 6. `<z, z> = sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`, if any equation is quadratic;
-/// 7. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
+/// 5. `sum h_ii = b`;
+/// 6. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
 ///
 /// Where all pieces share families of forms, `phi_i = sum_f a_(f,i) psi_f`, the garbage is
-/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and in place of (7) there is
+/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and in place of (6) there is
 /// `<psi_f, z> = sum c_i h_(f,i)` for every family.
-pub struct Folded<'a> {
+pub(crate) struct Folded<'a> {
     pub(crate) level: &'a Level,
     pub(crate) keys: &'a Keys,
     /// `c_1 .. c_r`.
     pub(crate) challenges: Vec<Ntt>,
     pub(crate) linear: Linear,
-    /// `a_ij`.
-    pub(crate) quadratic: Quadratic,
     /// `b`.
     pub(crate) rhs: Rq,
     pub(crate) openings: Openings,
@@ -114,7 +101,7 @@ pub(crate) trait Combine: Sync {
     fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped>;
 }
 
-/// The commitments to the digits of `t` and `g`.
+/// The commitments to the digits of `t`.
 pub(crate) struct Openings {
     /// Empty if `u1` opens all digits of `t`.
     pub(crate) u0: Vec<Rq>,
@@ -139,48 +126,9 @@ impl Folded<'_> {
         2 * self.level.cut.rank + self.level.digits()
     }
 
-    /// Equation (6) on the pieces of `z = z_0 + 2^base z_1`.
-    fn add_norm(&self, cut: &Cut, weight: &Ntt, form: &mut Form) {
-        let mut square = Rq::ZERO;
-        square.sub(&weight.to_rq());
-        let base = self.level.z_base;
-        let mixed = shifted(&square, base + 1);
-        let upper = shifted(&square, 2 * base);
-        for low in 0..cut.z_pieces {
-            let high = cut.z_pieces + low;
-            form.add_quadratic(low, low, &square);
-            form.add_quadratic(low, high, &mixed);
-            form.add_quadratic(high, high, &upper);
-        }
-    }
-}
-
-impl Equations for Folded<'_> {
-    fn aggregate<'a>(
-        &'a self,
-        cut: &Cut,
-        stream: &mut Stream,
-        form: &mut Form,
-        exec: Exec<'_>,
-    ) -> Result<Option<Aggregate<'a>>, Stopped> {
-        let backend = exec.backend();
-        let weights = Weights::draw(self.level, self.openings.u0.len(), stream, backend);
-        if self.level.g_digits > 0 {
-            self.add_norm(cut, &weights.norm, form);
-        }
-        form.rhs.add(&weights.right_side(self, backend));
-        Ok(Some(Aggregate::new(self, cut, weights, exec)?))
-    }
-
-    fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
-
-    fn has_linear_form(&self) -> bool {
-        false
-    }
-
-    /// The places behind the halves of `z` and behind `v`. If they could be chosen freely, the
-    /// sum (6) would run over them and any norm could be forged.
-    fn padding(&self, cut: &Cut) -> Vec<usize> {
+    /// The elements of the cut witness that must be zero: those behind the halves of `z` and behind `v`.
+    /// No equation of the relation runs over them, so each has one of its own.
+    pub(crate) fn padding(&self, cut: &Cut) -> Vec<usize> {
         let rank = self.level.cut.rank;
         let mut used = vec![false; cut.pieces * cut.rank];
         for index in 0..self.length() {

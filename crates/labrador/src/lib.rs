@@ -1,4 +1,4 @@
-//! Proves that short vectors satisfy linear and quadratic equations, in a few tens of kilobytes.
+//! Proves that short polynomials satisfy linear relations and exact bounds of their norms, in a few tens of kilobytes.
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
 
@@ -18,7 +18,6 @@ pub mod kernel;
 mod key;
 mod lanes;
 mod pieces;
-mod principal;
 pub mod projection;
 mod prove;
 mod remaining;
@@ -40,11 +39,8 @@ mod tests;
 
 pub use columns::{Columns, Relation};
 pub use error::{Invalid, ProveError, Reject, StatementError};
-pub use folded::{Folded, Keys};
+pub use folded::Keys;
 pub use images::{Group, Images};
 pub use kernel::{Dispatch, KERNELS, Pass, Vector, Vectors};
-pub use principal::{Equation, Kind, LinearTerm, QuadraticTerm, Statement};
-pub use prove::Prover;
-pub use system::{FrontEnd, System};
-pub use verify::Verifier;
+pub use system::System;
 pub use wire::{HEADER_BYTES, MAGIC, PROOF_BYTES_MAX};

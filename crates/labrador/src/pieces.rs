@@ -156,21 +156,6 @@ impl<'a> Pieces<'a> {
         Ok(sum.elements(exec.backend()))
     }
 
-    /// `<s_i, s_j>` for all pairs of pieces, upper triangle by rows.
-    pub(crate) fn squares(&self, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
-        let sum = self.sum(
-            exec,
-            || Matrix::triangle(self.pieces),
-            |sum, [tile, _], places| {
-                let count = places.len();
-                self.read(tile, 0..self.pieces, places, exec);
-                let place = |i, k| tile.at(i, k);
-                sum.add(count, place, place, exec.backend());
-            },
-        )?;
-        Ok(sum.elements(exec.backend()))
-    }
-
     /// `<phi_i, s_j>` for all pieces of both.
     pub(crate) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Matrix, Stopped> {
         self.sum(

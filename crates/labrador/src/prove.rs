@@ -4,11 +4,12 @@ use alphorn_exec::{Exec, Stopped};
 
 #[cfg(test)]
 use crate::adversary::Tamper;
+use crate::aggregate::Aggregate;
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Linear, Openings, place};
-use crate::form::{Equations, Form, Garbage, lifts, pairs, weights_of_padding};
+use crate::form::{Form, pairs, right_side, weighted, weights_of_padding};
 use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
@@ -35,7 +36,7 @@ macro_rules! lie_at {
 pub(crate) use lie_at;
 
 /// What runs through all levels.
-pub struct Prover<'a> {
+pub(crate) struct Prover<'a> {
     pub(crate) sender: Sender,
     /// Who lies for a test.
     #[cfg(test)]
@@ -47,10 +48,9 @@ pub struct Prover<'a> {
 
 /// What a level sent before its equations are put together.
 pub(crate) struct Committed {
-    /// The digits of `t` and `g`.
+    /// The digits of `t`.
     pub(crate) v: Vec<Small>,
     pub(crate) openings: Openings,
-    pub(crate) g: Garbage,
 }
 
 /// Challenge `index` of a level, given its transcript after the last message before it.
@@ -162,39 +162,39 @@ impl Prover<'_> {
         values
     }
 
-    /// From the commitments of a level to its one remaining equation.
+    /// From the commitments of a level to its one remaining equation: the sum of its lifts and of the equations
+    /// of the relation `before`, those of padding among them, each with a short weight of the transcript.
     fn aggregate(
         &mut self,
-        equations: &dyn Equations,
+        before: &Folded<'_>,
         cut: &Cut,
         shown: Shown,
         pieces: &Pieces<'_>,
-        g: &Garbage,
     ) -> Result<Form, ProveError> {
-        self.step_of_level("lifts", "later: lifts")?;
-        let transcript = &self.sender.transcript;
-        let padding = shown.without_digits(equations.padding(cut));
-        let shown = ShownLifts::draw(shown, transcript);
-        let mut forms = lifts(equations, cut, &shown, transcript, self.exec)?;
-        let phis = forms.each_ref().map(|form| &form.phi[..]);
-        let mut values = pieces.evaluate(0, &phis, self.exec)?;
-        for (value, form) in values.iter_mut().zip(&forms) {
-            value.add(&form.quadratic_value(g));
-        }
-        let constants = forms.each_ref().map(|form| form.rhs.coefficients()[0]);
+        self.step("later: lifts")?;
+        let exec = self.exec;
+        let padding = shown.without_digits(before.padding(cut));
+        let shown = ShownLifts::draw(shown, &self.sender.transcript);
+        let lifts = shown.forms(cut.pieces * cut.rank, exec)?;
+        let lifts = lifts.each_ref().map(|phi| &phi[..]);
+        let values = pieces.evaluate(0, &lifts, exec)?;
+        let constants = std::array::from_fn(|l| shown.constant(l));
         let values = self.send_lifts(values, &constants);
-        for (form, value) in forms.iter_mut().zip(values) {
-            form.rhs = value;
+        self.step("later: one equation")?;
+        let mut stream = self.sender.transcript.seed("weights", 0).stream();
+        let weights = draw_weights(&mut stream);
+        let mut form = Form {
+            phi: weighted(&weights, lifts, exec)?,
+            rhs: right_side(&weights, &values),
+        };
+        let aggregate = Aggregate::draw(before, cut, &mut stream, exec)?;
+        aggregate.add_to(&mut form.phi, exec)?;
+        form.rhs.add(&aggregate.right_side(exec.backend()));
+        let weights = weights_of_padding(padding.len(), &mut stream);
+        for (&place, weight) in padding.iter().zip(&weights) {
+            form.phi[place].add(&Rq::from_small(weight));
         }
-        self.step_of_level("one equation", "later: one equation")?;
-        Ok(combine(
-            &self.sender.transcript,
-            equations,
-            cut,
-            &forms,
-            &padding,
-            self.exec,
-        )?)
+        Ok(form)
     }
 
     /// Draws block projections until the images are short enough, and writes those behind the
@@ -244,14 +244,8 @@ impl Prover<'_> {
         self.step_of_level("second commitment", "later: commitments")?;
         let pieces = Pieces::short(cut, s);
         t = pieces.commit(&keys.inner, level.kappa, first..cut.pieces, exec)?;
-        let mut g = if level.g_digits > 0 {
-            pieces.squares(exec)?
-        } else {
-            Vec::new()
-        };
-        lie_at!(self, Commitments(&mut t, &mut g));
+        lie_at!(self, Commitments(&mut t));
         v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
-        v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
         let own = &v[first_digits..];
         let mut u1 = keys.outer.commit(level.kappa_outer, own, exec)?;
         lie_at!(self, Outer(&mut u1));
@@ -263,40 +257,38 @@ impl Prover<'_> {
                 first_digits,
                 u1,
             },
-            g: garbage_or_zero(cut, g),
         };
         Ok((committed, matrix))
     }
 
-    /// One level: from equations and a cut witness to the relation of the next.
+    /// A level behind the first one: from a relation and its cut witness to the relation of the next.
     pub(crate) fn level<'k>(
         &mut self,
         keys: &'k Keys,
         level: &'k Level,
-        equations: &dyn Equations,
+        before: &Folded<'_>,
         mut s: Vec<Small>,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
         let (cut, exec) = (&level.cut, self.exec);
         let (committed, matrix) = self.commit(keys, level, &mut s)?;
-        self.step_of_level("projection", "later: projections")?;
+        self.step("later: projections")?;
         let shown = self.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
-        let Committed { mut v, openings, g } = committed;
+        let Committed { mut v, openings } = committed;
         let pieces = Pieces::short(cut, &s);
-        let form = self.aggregate(equations, cut, shown, &pieces, &g)?;
-        self.step_of_level("linear garbage", "later: garbage")?;
+        let form = self.aggregate(before, cut, shown, &pieces)?;
+        self.step("later: garbage")?;
         let phi = Pieces::wide(cut, &form.phi);
         let products = phi.products(&pieces, exec)?;
         let h = cross_sums(cut, |i, j| products.get(i, j).to_rq());
         let (u2, h) = self.send_garbage(keys, level, h)?;
         v.extend(h);
-        self.step_of_level("response", "later: responses")?;
+        self.step("later: responses")?;
         let (challenges, witness) = self.respond(level, &pieces, v)?;
         let folded = Folded {
             level,
             keys,
             linear: Linear::One(phi.amortise(&challenges, exec)?),
             challenges,
-            quadratic: form.quadratic,
             rhs: form.rhs,
             openings,
             u2,
@@ -363,7 +355,7 @@ impl Prover<'_> {
         &mut self,
         keys: &Keys,
         tail: &Tail,
-        equations: &dyn Equations,
+        before: &Folded<'_>,
         mut s: Vec<Small>,
     ) -> Result<(), ProveError> {
         let cut = &tail.cut;
@@ -372,18 +364,12 @@ impl Prover<'_> {
         self.step("last level")?;
         let pieces = Pieces::short(cut, &s);
         let mut t = pieces.commit(&keys.inner, tail.kappa, 0..cut.pieces, exec)?;
-        let mut g = if tail.quadratic {
-            pieces.squares(exec)?
-        } else {
-            Vec::new()
-        };
-        lie_at!(self, Commitments(&mut t, &mut g));
+        lie_at!(self, Commitments(&mut t));
         self.sender.elements("t", &t);
-        let flat: Vec<i64> = g.iter().flat_map(Rq::centred).collect();
-        self.sender.gaussian("g", &flat, tail.g_variance);
-        let g = garbage_or_zero(cut, g);
+        // Version 2 of the format has a field for products of pieces, and nothing in it.
+        self.sender.elements("g", &[]);
         let shown = self.show(None, None, &s, tail.norm_sq)?;
-        let form = self.aggregate(equations, cut, shown, &pieces, &g)?;
+        let form = self.aggregate(before, cut, shown, &pieces)?;
         self.step("last level")?;
         let phi = exec.backend().transforms(&form.phi);
         self.respond_in_clear(tail, &phi, &exec.backend().residues(&s))
@@ -453,14 +439,6 @@ pub(crate) fn cross_sums(cut: &Cut, x: impl Fn(usize, usize) -> Rq) -> Vec<Rq> {
     pairs(cut.pieces).map(sum).collect()
 }
 
-fn garbage_or_zero(cut: &Cut, g: Vec<Rq>) -> Garbage {
-    if g.is_empty() {
-        Garbage::new(cut.pieces, vec![Rq::ZERO; cut.pairs()])
-    } else {
-        Garbage::new(cut.pieces, g)
-    }
-}
-
 /// The witness of a level, with zeros behind its halves of `z` and behind `v`, and where its images
 /// will lie.
 pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Small> {
@@ -474,27 +452,4 @@ pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Sm
 /// The weights of the lifts.
 pub(crate) fn draw_weights(stream: &mut Stream) -> [Ntt; LIFTS] {
     std::array::from_fn(|_| Ntt::from_small_bounded(&weight(stream), 2))
-}
-
-/// The one equation that remains of a level: its lifts and its equations in `R_Q`, those of padding
-/// among them, each with a short weight of the transcript.
-pub(crate) fn combine(
-    transcript: &Transcript,
-    equations: &dyn Equations,
-    cut: &Cut,
-    lifts: &[Form; LIFTS],
-    padding: &[usize],
-    exec: Exec<'_>,
-) -> Result<Form, Stopped> {
-    let mut stream = transcript.seed("weights", 0).stream();
-    let weights = draw_weights(&mut stream);
-    let mut form = Form::weighted(&weights, lifts, exec)?;
-    if let Some(aggregate) = equations.aggregate(cut, &mut stream, &mut form, exec)? {
-        aggregate.add_to(&mut form.phi, exec)?;
-    }
-    let weights = weights_of_padding(padding.len(), &mut stream);
-    for (&place, weight) in padding.iter().zip(&weights) {
-        form.phi[place].add(&Rq::from_small(weight));
-    }
-    Ok(form)
 }

@@ -6,78 +6,15 @@ use std::ops::Range;
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::aggregate::Aggregate;
-use crate::form::{Equations, Form, Quadratic, weights_of_padding};
+use crate::folded::Folded;
+use crate::form::{right_side, weights_of_padding};
 use crate::images::{BLOCK, Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Lifts, Projection, SignWeights};
 use crate::prove::draw_weights;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
-use crate::transcript::Transcript;
-
-/// The lifts of a level, each without what shows that the witness is short.
-pub(crate) struct Lifted {
-    shown: ShownLifts,
-    pub(crate) forms: [Form; LIFTS],
-    /// The places that must be zero.
-    padding: Vec<usize>,
-}
-
-impl Lifted {
-    /// The same lifts as [`crate::form::lifts`].
-    pub(crate) fn new(
-        equations: &dyn Equations,
-        cut: &Cut,
-        shown: Shown,
-        transcript: &Transcript,
-    ) -> Self {
-        let padding = shown.without_digits(equations.padding(cut));
-        let shown = ShownLifts::draw(shown, transcript);
-        let elements = if equations.has_linear_form() {
-            cut.pieces * cut.rank
-        } else {
-            0
-        };
-        let forms = std::array::from_fn(|l| {
-            let mut form = Form {
-                quadratic: Quadratic::new(),
-                phi: vec![Rq::ZERO; elements],
-                rhs: Rq::ZERO,
-            };
-            let mut stream = transcript.seed("lift equations", l as u64).stream();
-            form.rhs.set_constant(shown.constant(l));
-            equations.lift(cut, &mut stream, &mut form);
-            form
-        });
-        Self {
-            shown,
-            forms,
-            padding,
-        }
-    }
-
-    /// The same equation as [`crate::prove::combine`].
-    pub(crate) fn combine<'a>(
-        self,
-        transcript: &Transcript,
-        equations: &'a dyn Equations,
-        cut: &Cut,
-        exec: Exec<'_>,
-    ) -> Result<Remaining<'a>, Stopped> {
-        let mut stream = transcript.seed("weights", 0).stream();
-        let weights = draw_weights(&mut stream);
-        let mut form = Form::weighted(&weights, &self.forms, exec)?;
-        let aggregate = equations.aggregate(cut, &mut stream, &mut form, exec)?;
-        let of_padding = weights_of_padding(self.padding.len(), &mut stream);
-        Ok(Remaining {
-            shown: self.shown,
-            weights,
-            padding: self.padding.into_iter().zip(of_padding).collect(),
-            aggregate,
-            form,
-        })
-    }
-}
+use crate::transcript::Stream;
 
 /// The one equation, its linear form in parts.
 pub(crate) struct Remaining<'a> {
@@ -87,15 +24,39 @@ pub(crate) struct Remaining<'a> {
     /// The places that must be zero in order, and their weights.
     padding: Vec<(usize, Small)>,
     /// The relation of the level before.
-    aggregate: Option<Aggregate<'a>>,
-    /// The rest; `form.phi` is empty if it is zero.
-    pub(crate) form: Form,
+    aggregate: Aggregate<'a>,
+    pub(crate) rhs: Rq,
 }
 
 /// Places of a task.
 const PLACES: usize = 32;
 
-impl Remaining<'_> {
+impl<'a> Remaining<'a> {
+    /// The sum of the lifts, which have these values, of the equations of the relation `before` and of those of
+    /// padding, each with a short weight of the stream.
+    pub(crate) fn draw(
+        before: &'a Folded<'a>,
+        cut: &Cut,
+        shown: ShownLifts,
+        values: &[Rq],
+        padding: Vec<usize>,
+        stream: &mut Stream,
+        exec: Exec<'_>,
+    ) -> Result<Self, Stopped> {
+        let weights = draw_weights(stream);
+        let aggregate = Aggregate::draw(before, cut, stream, exec)?;
+        let mut rhs = right_side(&weights, values);
+        rhs.add(&aggregate.right_side(exec.backend()));
+        let of_padding = weights_of_padding(padding.len(), stream);
+        Ok(Self {
+            shown,
+            weights,
+            padding: padding.into_iter().zip(of_padding).collect(),
+            aggregate,
+            rhs,
+        })
+    }
+
     /// `sum c_i phi_i` over all pieces.
     pub(crate) fn amortise(
         &self,
@@ -110,7 +71,7 @@ impl Remaining<'_> {
         };
         let factors: Vec<Lifts> = challenges.iter().map(of_piece).collect();
         let all: Vec<Option<Ntt>> = challenges.iter().cloned().map(Some).collect();
-        let aggregate = (self.aggregate.as_ref()).map(|a| a.under(&all, backend));
+        let aggregate = self.aggregate.under(&all, backend);
         let columns = Columns::new(&self.shown, &factors, exec)?;
         let digits = match &self.shown.shown {
             Shown::Blocks(images, ..) => {
@@ -125,13 +86,11 @@ impl Remaining<'_> {
             let places = first..first + out.len();
             let mut sums = vec![Ntt::zero(); out.len()];
             columns.add(cut, places.clone(), &mut sums, backend);
-            if let Some(aggregate) = &aggregate {
-                aggregate.add(places.clone(), &mut sums, backend);
-            }
+            aggregate.add(places.clone(), &mut sums, backend);
             for (piece, challenge) in challenges.iter().enumerate() {
                 let start = piece * cut.rank + first;
                 let places = start..start + places.len();
-                backend.run(AddRest(self, places, challenge, &mut sums));
+                backend.run(AddPadding(self, places, challenge, &mut sums));
             }
             for piece in digits.chunks(cut.rank) {
                 let piece = piece.get(first..).unwrap_or_default();
@@ -157,26 +116,20 @@ impl Pass for AddEach<'_> {
     }
 }
 
-/// Adds what the equations add that are no relation of a level, and the weights of padding, at some places
-/// under a challenge.
-struct AddRest<'a>(&'a Remaining<'a>, Range<usize>, &'a Ntt, &'a mut [Ntt]);
+/// Adds the weights of padding at some places under a challenge.
+struct AddPadding<'a>(&'a Remaining<'a>, Range<usize>, &'a Ntt, &'a mut [Ntt]);
 
-impl Pass for AddRest<'_> {
+impl Pass for AddPadding<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(remaining, places, challenge, sums) = self;
-        let (padding, phi) = (&remaining.padding, &remaining.form.phi);
+        let padding = &remaining.padding;
         let behind = |index: usize| padding.partition_point(|(place, _)| *place < index);
         for (index, weight) in &padding[behind(places.start)..behind(places.end)] {
             let weight = Ntt::from_small_in::<V>(weight, 2);
             sums[index - places.start].add_dot_in::<V>([(&weight, challenge)]);
-        }
-        if !phi.is_empty() {
-            for (x, sum) in phi[places].iter().zip(sums) {
-                sum.add_dot_in::<V>([(&Ntt::from_rq_in::<V>(x), challenge)]);
-            }
         }
     }
 }

@@ -26,9 +26,8 @@ pub struct PublicBounds {
     pub rank: usize,
     /// The bound of the squared norm of all vectors together.
     pub norm_sq: u128,
-    /// The block projection of the first level, whose images are the last of the vectors. None if
-    /// there is one dense projection of everything.
-    pub images: Option<Images>,
+    /// The block projection of the first level, whose images are the last of the vectors.
+    pub images: Images,
     /// Families of linear forms that all vectors share; 0 if each vector has a form of its own.
     pub families: usize,
     /// Bytes of further messages of the first level.
@@ -36,8 +35,6 @@ pub struct PublicBounds {
     /// Levels from the second on with a block projection: faster to verify than a dense one, and
     /// longer.
     pub block_levels: usize,
-    /// Whether any equation has a quadratic term.
-    pub quadratic: bool,
     /// How hard breaking a commitment must be.
     pub profile: Profile,
 }
@@ -112,11 +109,6 @@ impl Schedule {
     #[must_use]
     pub fn least_bytes(&self) -> u64 {
         search::least_bytes(self)
-    }
-
-    /// Whether any level has a commitment before the last of its pieces exist.
-    pub(crate) fn has_first(&self) -> bool {
-        self.levels.iter().any(|level| level.images.is_some())
     }
 
     /// Every number of the schedule, for the transcript.

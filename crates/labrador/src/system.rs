@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use alphorn_exec::{Backend, Exec};
 
-use crate::error::{Invalid, ProveError, Reject};
-use crate::folded::{Folded, Keys};
-use crate::principal::Statement;
+use crate::columns::Columns;
+use crate::error::{ProveError, Reject};
+use crate::folded::Keys;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
 use crate::schedule::{Level, ParamError, PublicBounds, Schedule};
@@ -14,91 +14,6 @@ use crate::sis::Profile;
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
 use crate::wire::{Receiver, Sender, check_frame, check_header, transcript};
-
-/// A language of statements and the first level that reduces one to the relation that all later
-/// levels share.
-///
-/// The methods take the prover or verifier with its transcript at the first level; [`Folded`] is
-/// what they leave to the recursion. A front end decides its own messages.
-pub trait FrontEnd: Sync {
-    /// What is secret.
-    type Witness: ?Sized;
-
-    /// The byte on the wire; a different one for every front end.
-    const ID: u8;
-
-    /// What decides the parameters, from public data only.
-    fn bounds(&self) -> PublicBounds;
-
-    /// Absorbs all of the statement.
-    fn absorb(&self, transcript: &mut Transcript);
-
-    /// Checks a witness plainly.
-    ///
-    /// # Errors
-    /// The first thing that does not hold, or that `exec` is stopped.
-    fn check(&self, witness: &Self::Witness, exec: Exec<'_>) -> Result<(), Invalid>;
-
-    /// The first level of the prover: the relation and its witness `(z_0 | z_1 | v)`.
-    ///
-    /// # Errors
-    /// If a predicted size is exceeded in every attempt.
-    fn prove<'k>(
-        &self,
-        prover: &mut Prover<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-        witness: &Self::Witness,
-    ) -> Result<(Folded<'k>, Vec<Small>), ProveError>;
-
-    /// The first level of the verifier.
-    ///
-    /// # Errors
-    /// If a message is malformed or a check of this level fails.
-    fn reduce<'k>(
-        &self,
-        verifier: &mut Verifier<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-    ) -> Result<Folded<'k>, Reject>;
-}
-
-impl FrontEnd for Statement {
-    type Witness = [Small];
-
-    const ID: u8 = 0;
-
-    fn bounds(&self) -> PublicBounds {
-        Statement::bounds(self)
-    }
-
-    fn absorb(&self, transcript: &mut Transcript) {
-        Statement::absorb(self, transcript);
-    }
-
-    fn check(&self, witness: &[Small], _: Exec<'_>) -> Result<(), Invalid> {
-        Statement::check(self, witness)
-    }
-
-    fn prove<'k>(
-        &self,
-        prover: &mut Prover<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-        witness: &[Small],
-    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        prover.level(keys, level, self, witness.to_vec())
-    }
-
-    fn reduce<'k>(
-        &self,
-        verifier: &mut Verifier<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-    ) -> Result<Folded<'k>, Reject> {
-        verifier.level(keys, level, self)
-    }
-}
 
 /// Parameters and keys for all statements with the same bounds.
 pub struct System {
@@ -155,7 +70,8 @@ impl System {
         &self.keys
     }
 
-    /// Proves a statement. The witness is checked first: there is no proof of a false statement.
+    /// Proves a statement. The witness, `s1` and `s2` of the columns one after another, is checked first: there is
+    /// no proof of a false statement.
     ///
     /// # Errors
     /// If the witness does not satisfy the statement, or a predicted size is exceeded in every
@@ -163,12 +79,8 @@ impl System {
     ///
     /// # Panics
     /// If the system was made for other bounds.
-    pub fn prove<F: FrontEnd>(
-        &self,
-        front_end: &F,
-        witness: &F::Witness,
-    ) -> Result<Vec<u8>, ProveError> {
-        self.prove_on(front_end, witness, self.serial())
+    pub fn prove(&self, statement: &Columns<'_>, witness: &[Small]) -> Result<Vec<u8>, ProveError> {
+        self.prove_on(statement, witness, self.serial())
     }
 
     /// Proves as [`System::prove`] does, on kernel and threads of `exec`, whose number does not change
@@ -179,15 +91,15 @@ impl System {
     ///
     /// # Panics
     /// As [`System::prove`].
-    pub(crate) fn prove_on<F: FrontEnd>(
+    pub(crate) fn prove_on(
         &self,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
         exec: Exec<'_>,
     ) -> Result<Vec<u8>, ProveError> {
         exec.step("witness check")?;
-        front_end.check(witness, exec)?;
-        self.prove_unchecked_on(front_end, witness, exec)
+        statement.check(witness, exec)?;
+        self.prove_unchecked_on(statement, witness, exec)
     }
 
     /// Proves as `System::prove_on` does, without looking at the witness: of one that is wrong there is no
@@ -198,110 +110,110 @@ impl System {
     ///
     /// # Panics
     /// If the system was made for other bounds.
-    pub fn prove_unchecked_on<F: FrontEnd>(
+    pub fn prove_unchecked_on(
         &self,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
         exec: Exec<'_>,
     ) -> Result<Vec<u8>, ProveError> {
         let prover = Prover {
-            sender: Sender::new(self.start(front_end), F::ID, &self.schedule),
+            sender: Sender::new(self.start(statement), Columns::ID, &self.schedule),
             #[cfg(test)]
             tamper: &mut crate::adversary::Honest,
             exec,
             number: 1,
         };
-        self.prove_by(prover, front_end, witness)
+        self.prove_by(prover, statement, witness)
     }
 
     /// The same by a prover that lies.
     #[cfg(test)]
-    pub(crate) fn prove_with<F: FrontEnd>(
+    pub(crate) fn prove_with(
         &self,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
         tamper: &mut dyn crate::adversary::Tamper,
     ) -> Result<Vec<u8>, ProveError> {
-        self.prove_without(front_end, witness, tamper, None)
+        self.prove_without(statement, witness, tamper, None)
     }
 
     /// The same where a defence is left out.
     #[cfg(test)]
-    pub(crate) fn prove_without<F: FrontEnd>(
+    pub(crate) fn prove_without(
         &self,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
         tamper: &mut dyn crate::adversary::Tamper,
         without: Option<crate::adversary::Defence>,
     ) -> Result<Vec<u8>, ProveError> {
-        let mut transcript = self.start(front_end);
+        let mut transcript = self.start(statement);
         transcript.watched.without = without;
         let prover = Prover {
-            sender: Sender::new(transcript, F::ID, &self.schedule),
+            sender: Sender::new(transcript, Columns::ID, &self.schedule),
             tamper,
             exec: self.serial(),
             number: 1,
         };
-        self.prove_by(prover, front_end, witness)
+        self.prove_by(prover, statement, witness)
     }
 
     /// Verifies where a defence is left out.
     #[cfg(test)]
-    pub(crate) fn verify_without<F: FrontEnd>(
+    pub(crate) fn verify_without(
         &self,
-        front_end: &F,
+        statement: &Columns<'_>,
         proof: &[u8],
         without: Option<crate::adversary::Defence>,
     ) -> Result<(), Reject> {
-        let mut transcript = self.start(front_end);
+        let mut transcript = self.start(statement);
         transcript.watched.without = without;
-        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
-        self.run(front_end, receiver, self.serial())
+        let receiver = Receiver::new(transcript, Columns::ID, &self.schedule, proof)?;
+        self.run(statement, receiver, self.serial())
     }
 
     /// Proves, and what was absorbed and drawn.
     #[cfg(test)]
-    pub(crate) fn prove_and_log<F: FrontEnd>(
+    pub(crate) fn prove_and_log(
         &self,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
     ) -> (Result<Vec<u8>, ProveError>, crate::transcript::Log) {
-        let transcript = self.start(front_end);
+        let transcript = self.start(statement);
         let log = transcript.watched.log.clone();
         let prover = Prover {
-            sender: Sender::new(transcript, F::ID, &self.schedule),
+            sender: Sender::new(transcript, Columns::ID, &self.schedule),
             tamper: &mut crate::adversary::Honest,
             exec: self.serial(),
             number: 1,
         };
-        let proof = self.prove_by(prover, front_end, witness);
+        let proof = self.prove_by(prover, statement, witness);
         let log = log.lock().expect("nothing panicked").clone();
         (proof, log)
     }
 
     /// Verifies, and what was absorbed and drawn.
     #[cfg(test)]
-    pub(crate) fn verify_and_log<F: FrontEnd>(
+    pub(crate) fn verify_and_log(
         &self,
-        front_end: &F,
+        statement: &Columns<'_>,
         proof: &[u8],
     ) -> (Result<(), Reject>, crate::transcript::Log) {
-        let transcript = self.start(front_end);
+        let transcript = self.start(statement);
         let log = transcript.watched.log.clone();
-        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof);
-        let verdict = receiver.and_then(|receiver| self.run(front_end, receiver, self.serial()));
+        let receiver = Receiver::new(transcript, Columns::ID, &self.schedule, proof);
+        let verdict = receiver.and_then(|receiver| self.run(statement, receiver, self.serial()));
         let log = log.lock().expect("nothing panicked").clone();
         (verdict, log)
     }
 
-    fn prove_by<F: FrontEnd>(
+    fn prove_by(
         &self,
         mut prover: Prover<'_>,
-        front_end: &F,
-        witness: &F::Witness,
+        statement: &Columns<'_>,
+        witness: &[Small],
     ) -> Result<Vec<u8>, ProveError> {
         let (first, later) = self.levels();
-        let (mut folded, mut s) = front_end.prove(&mut prover, &self.keys, first, witness)?;
+        let (mut folded, mut s) = statement.prove(&mut prover, &self.keys, first, witness)?;
         for level in later {
             prover.number += 1;
             let cut = cut_witness(&level.cut, folded.level.cut.rank, s);
@@ -313,22 +225,22 @@ impl System {
         Ok(prover.sender.finish())
     }
 
-    /// Rejects what no system has as a proof of a front end, by its header and by
+    /// Rejects what no system has as a proof, by its header and by
     /// [`crate::PROOF_BYTES_MAX`]: for callers who have yet to derive their parameters.
     ///
     /// # Errors
     /// [`Reject::Header`] or [`Reject::Length`].
-    pub fn check_header<F: FrontEnd>(profile: Profile, proof: &[u8]) -> Result<(), Reject> {
-        check_header(F::ID, profile, proof)
+    pub fn check_header(profile: Profile, proof: &[u8]) -> Result<(), Reject> {
+        check_header(Columns::ID, profile, proof)
     }
 
-    /// Rejects what no statement of a front end has as its proof, by header and length alone: for callers who
+    /// Rejects what no statement has as its proof, by header and length alone: for callers who
     /// have work to do before they know their statement.
     ///
     /// # Errors
     /// [`Reject::Header`] or [`Reject::Length`].
-    pub fn check_frame<F: FrontEnd>(&self, proof: &[u8]) -> Result<(), Reject> {
-        check_frame(F::ID, &self.schedule, proof)
+    pub fn check_frame(&self, proof: &[u8]) -> Result<(), Reject> {
+        check_frame(Columns::ID, &self.schedule, proof)
     }
 
     /// Verifies a proof of a statement.
@@ -338,8 +250,8 @@ impl System {
     ///
     /// # Panics
     /// If the system was made for other bounds.
-    pub fn verify<F: FrontEnd>(&self, front_end: &F, proof: &[u8]) -> Result<(), Reject> {
-        self.verify_on(front_end, proof, self.serial())
+    pub fn verify(&self, statement: &Columns<'_>, proof: &[u8]) -> Result<(), Reject> {
+        self.verify_on(statement, proof, self.serial())
     }
 
     /// Verifies as [`System::verify`] does, on kernel and threads of `exec`.
@@ -349,29 +261,36 @@ impl System {
     ///
     /// # Panics
     /// As [`System::verify`].
-    pub fn verify_on<F: FrontEnd>(
+    pub fn verify_on(
         &self,
-        front_end: &F,
+        statement: &Columns<'_>,
         proof: &[u8],
         exec: Exec<'_>,
     ) -> Result<(), Reject> {
-        let transcript = self.start(front_end);
-        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
-        self.run(front_end, receiver, exec)
+        let transcript = self.start(statement);
+        let receiver = Receiver::new(transcript, Columns::ID, &self.schedule, proof)?;
+        self.run(statement, receiver, exec)
     }
 
     /// Verifies without one check: an attack must pass here, or its test shows nothing.
     #[cfg(test)]
-    pub(crate) fn verify_weakly<F: FrontEnd>(
+    pub(crate) fn verify_weakly(
         &self,
-        front_end: &F,
+        statement: &Columns<'_>,
         proof: &[u8],
         without: Reject,
     ) -> Result<(), Reject> {
-        let transcript = self.start(front_end);
-        let mut receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
+        let transcript = self.start(statement);
+        let mut receiver = Receiver::new(transcript, Columns::ID, &self.schedule, proof)?;
         receiver.weak = Some(without);
-        self.run(front_end, receiver, self.serial())
+        self.run(statement, receiver, self.serial())
+    }
+
+    /// Divides the bound of the witness of a level, counted from 1, which both sides then absorb.
+    #[cfg(test)]
+    pub(crate) fn shorten_witness(&mut self, level: usize, divisor: u128) {
+        let level = self.schedule.levels.get_mut(level - 1);
+        *level.map_or(&mut self.schedule.tail.norm_sq, |level| &mut level.norm_sq) /= divisor;
     }
 
     /// Divides the bound of the last response, which both sides then absorb.
@@ -380,16 +299,16 @@ impl System {
         self.schedule.tail.norm_sq_out /= divisor;
     }
 
-    fn run<F: FrontEnd>(
+    fn run(
         &self,
-        front_end: &F,
+        statement: &Columns<'_>,
         receiver: Receiver<'_>,
         exec: Exec<'_>,
     ) -> Result<(), Reject> {
         exec.enter(|| {
             let mut verifier = Verifier { receiver, exec };
             let (first, later) = self.levels();
-            let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
+            let mut folded = statement.reduce(&mut verifier, &self.keys, first)?;
             for level in later {
                 folded = verifier.level(&self.keys, level, &folded)?;
             }
@@ -408,14 +327,14 @@ impl System {
         split.expect("every schedule has a first level")
     }
 
-    pub(crate) fn start<F: FrontEnd>(&self, front_end: &F) -> Transcript {
+    pub(crate) fn start(&self, statement: &Columns<'_>) -> Transcript {
         assert_eq!(
             self.bounds,
-            front_end.bounds(),
+            statement.bounds(),
             "a system has one set of bounds"
         );
-        let mut transcript = transcript(F::ID, &self.schedule);
-        front_end.absorb(&mut transcript);
+        let mut transcript = transcript(Columns::ID, &self.schedule);
+        statement.absorb(&mut transcript);
         transcript
     }
 }

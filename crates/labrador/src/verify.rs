@@ -1,16 +1,15 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
-use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_exec::Exec;
 
 use crate::challenge::CHALLENGE_NORM_SQ;
 use crate::error::Reject;
 use crate::folded::{Folded, Keys, Linear, Openings};
-use crate::form::{Equations, Form, Garbage, pairs};
-use crate::images::{IMAGE_FACTOR, Images, Shown};
+use crate::images::{IMAGE_FACTOR, Images, Shown, ShownLifts};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
-use crate::remaining::{Lifted, Remaining};
+use crate::remaining::Remaining;
 use crate::ring::{DEGREE, Ntt, Rq, Transforms};
 use crate::schedule::{Cut, Level, Tail};
 use crate::wire::Receiver;
@@ -23,7 +22,7 @@ const RESPONSE_MAX: u64 = 1 << 32;
 const _: () = assert!((CHALLENGE_NORM_SQ << 45) * 7 / 4 < (RESPONSE_MAX as u128).pow(2));
 
 /// What runs through all levels.
-pub struct Verifier<'a> {
+pub(crate) struct Verifier<'a> {
     pub(crate) receiver: Receiver<'a>,
     pub(crate) exec: Exec<'a>,
 }
@@ -31,7 +30,6 @@ pub struct Verifier<'a> {
 /// What the tail received before its equation is checked.
 struct Response {
     t: Vec<Ntt>,
-    g: Garbage,
     /// The garbage of each piece: that with the pieces before, and its own.
     h: Vec<(Rq, Rq)>,
     challenges: Vec<Ntt>,
@@ -39,12 +37,6 @@ struct Response {
 }
 
 impl Verifier<'_> {
-    /// Begins a step of a level: the first one has names of its own.
-    fn step_of_level(&self, first: &'static str, later: &'static str) -> Result<(), Stopped> {
-        let first_level = self.receiver.level == 1;
-        self.exec.step(if first_level { first } else { later })
-    }
-
     /// An image of at most `factor` times the bound, and its matrix.
     fn receive_projection(
         &mut self,
@@ -84,27 +76,21 @@ impl Verifier<'_> {
     /// From the commitments of a level to its one remaining equation.
     fn aggregate<'e>(
         &mut self,
-        equations: &'e dyn Equations,
+        before: &'e Folded<'e>,
         cut: &Cut,
         shown: Shown,
     ) -> Result<Remaining<'e>, Reject> {
-        self.step_of_level("lifts", "later: lifts")?;
-        let transcript = &self.receiver.transcript;
-        let mut lifted = Lifted::new(equations, cut, shown, transcript);
-        self.receive_lifts(&mut lifted.forms)?;
-        self.step_of_level("one equation", "later: one equation")?;
-        let transcript = &self.receiver.transcript;
-        Ok(lifted.combine(transcript, equations, cut, self.exec)?)
-    }
-
-    /// The right sides of the lifts, whose constants are known.
-    fn receive_lifts(&mut self, forms: &mut [Form; LIFTS]) -> Result<(), Reject> {
-        let constants: [u64; LIFTS] = std::array::from_fn(|l| forms[l].rhs.coefficients()[0]);
-        let values = (self.receiver).elements_with_constants("lifts", &constants)?;
-        for (form, value) in forms.iter_mut().zip(values) {
-            form.rhs = value;
-        }
-        Ok(())
+        self.exec.step("later: lifts")?;
+        let padding = shown.without_digits(before.padding(cut));
+        let receiver = &mut self.receiver;
+        let shown = ShownLifts::draw(shown, &receiver.transcript);
+        let constants: [u64; LIFTS] = std::array::from_fn(|l| shown.constant(l));
+        let values = receiver.elements_with_constants("lifts", &constants)?;
+        self.exec.step("later: one equation")?;
+        let mut stream = self.receiver.transcript.seed("weights", 0).stream();
+        let remaining =
+            Remaining::draw(before, cut, shown, &values, padding, &mut stream, self.exec);
+        Ok(remaining?)
     }
 
     /// The commitments of a level, and the matrix of its block projection.
@@ -140,16 +126,16 @@ impl Verifier<'_> {
         Ok((u2, challenges))
     }
 
-    /// One level: from equations to the relation of the next.
+    /// A level behind the first one: from a relation to that of the next.
     pub(crate) fn level<'k>(
         &mut self,
         keys: &'k Keys,
         level: &'k Level,
-        equations: &dyn Equations,
+        before: &Folded<'_>,
     ) -> Result<Folded<'k>, Reject> {
         let (openings, matrix) = self.commitments(level)?;
         let shown = self.shown(level.images.as_ref(), matrix, level.norm_sq)?;
-        let remaining = self.aggregate(equations, &level.cut, shown)?;
+        let remaining = self.aggregate(before, &level.cut, shown)?;
         let (u2, challenges) = self.garbage_and_challenges(level)?;
         self.exec.step("later: responses")?;
         let phi = remaining.amortise(&level.cut, &challenges, self.exec)?;
@@ -158,8 +144,7 @@ impl Verifier<'_> {
             keys,
             linear: Linear::One(phi),
             challenges,
-            quadratic: remaining.form.quadratic,
-            rhs: remaining.form.rhs,
+            rhs: remaining.rhs,
             openings,
             u2,
         })
@@ -170,26 +155,18 @@ impl Verifier<'_> {
         &mut self,
         keys: &Keys,
         tail: &Tail,
-        equations: &dyn Equations,
+        before: &Folded<'_>,
     ) -> Result<(), Reject> {
         let cut = &tail.cut;
         let t = self.receiver.elements("t", tail.kappa * cut.pieces)?;
-        let pairs = if tail.quadratic { cut.pairs() } else { 0 };
-        let flat = self
-            .receiver
-            .gaussian("g", pairs * DEGREE, tail.g_variance)?;
-        let g = if tail.quadratic {
-            polynomials(&flat).map(|g| Rq::from_integers(&g)).collect()
-        } else {
-            vec![Rq::ZERO; cut.pairs()]
-        };
+        // The empty field of `Prover::tail`.
+        self.receiver.elements("g", 0)?;
         let shown = self.shown(None, None, tail.norm_sq)?;
-        let remaining = self.aggregate(equations, cut, shown)?;
+        let remaining = self.aggregate(before, cut, shown)?;
         self.exec.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
             t: self.exec.backend().transforms(&t),
-            g: Garbage::new(cut.pieces, g),
             h,
             challenges,
             z,
@@ -237,7 +214,6 @@ impl Verifier<'_> {
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
-        let form = &remaining.form;
         let (exec, backend) = (self.exec, self.exec.backend());
         let one = Cut {
             z_pieces: 0,
@@ -251,12 +227,6 @@ impl Verifier<'_> {
             *left == backend.element(&backend.dot(c.iter().zip(column)))
         });
         self.receiver.require(opens, Reject::InnerOpening)?;
-        if tail.quadratic {
-            let left = backend.element(&backend.dot(z.iter().zip(z)));
-            let right = double_sum(c, &response.g, backend);
-            self.receiver
-                .require(left == right, Reject::QuadraticGarbage)?;
-        }
         let phi = remaining.amortise(cut, c, exec)?;
         let phi = backend.transforms(&phi);
         let left = backend.element(&backend.dot(phi.iter().zip(z)));
@@ -269,26 +239,13 @@ impl Verifier<'_> {
         }
         self.receiver
             .require(left == right, Reject::LinearGarbage)?;
-        let mut sum = form.quadratic_value(&response.g);
+        let mut sum = Rq::ZERO;
         for (_, own) in &response.h {
             sum.add(own);
         }
-        self.receiver.require(sum == form.rhs, Reject::Equations)
+        self.receiver
+            .require(sum == remaining.rhs, Reject::Equations)
     }
-}
-
-/// `sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`.
-fn double_sum(challenges: &[Ntt], g: &Garbage, backend: Backend) -> Rq {
-    let mut sum = Rq::ZERO;
-    for ((i, j), element) in pairs(challenges.len()).zip(&g.elements) {
-        let product = backend.product(&challenges[i], &challenges[j]);
-        let term = backend.element(&backend.product(&backend.transform(element), &product));
-        sum.add(&term);
-        if i != j {
-            sum.add(&term);
-        }
-    }
-    sum
 }
 
 fn polynomials(flat: &[i64]) -> impl Iterator<Item = [i64; DEGREE]> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use alphorn_exec::Exec;
-use alphorn_labrador::{Columns, Invalid, Keys, ProveError, System};
+use alphorn_labrador::{Invalid, Keys, ProveError, System};
 use alphorn_scheme::{Evidence, Part, SchemeError, Statement, list};
 use alphorn_types::Support;
 
@@ -117,7 +117,7 @@ impl Falcon {
             return false;
         };
         // Before parameters are derived: whoever sends what is no proof should not have that done.
-        let header = System::check_header::<Columns<'_>>(self.profile, proof);
+        let header = System::check_header(self.profile, proof);
         if header.is_err() || !(PROOF_BYTES_MIN..=PROOF_BYTES_MAX).contains(&proof.len()) {
             return false;
         }

@@ -109,7 +109,6 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
             "f": 2,
             "b": level.z_base,
             "fu": level.t_digits,
-            "fg": level.g_digits,
             "families": level.families,
             "blocks": level.images.is_some(),
             "projection_variances": variances(&level.projection_variances()),
@@ -144,7 +143,6 @@ fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
             level.kappa_outer.to_string(),
             level.z_base.to_string(),
             level.t_digits.to_string(),
-            level.g_digits.to_string(),
             level.digits().to_string(),
             log(level.norm_sq),
         ]);
@@ -159,7 +157,6 @@ fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
         "-".into(),
         "-".into(),
         "-".into(),
-        "-".into(),
         log(tail.norm_sq),
     ]);
     let header = [
@@ -170,7 +167,6 @@ fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
         "kappa1",
         "b",
         "fu",
-        "fg",
         "m",
         "log2 norm",
     ];

@@ -218,10 +218,9 @@ impl Layout {
             } else {
                 0
             },
-            images: Some(images),
+            images,
             front_bytes: self.sumcheck_bytes(),
             block_levels,
-            quadratic: false,
             profile,
         }
     }

@@ -8,15 +8,13 @@ use super::relation::Relation;
 use super::{sumcheck, tables, witness};
 use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys, Linear};
-use crate::form::Quadratic;
+use crate::form::right_side;
 use crate::images::ShownLifts;
 use crate::pieces::Pieces;
-use crate::projection::LIFTS;
 use crate::prove::{Committed, Prover, cross_sums, lie_at};
 use crate::ring::{Ntt, Rq, Small, Transforms, norm_sq};
 use crate::schedule::{Level, PublicBounds};
 use crate::sis::Profile;
-use crate::system::FrontEnd;
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
 
@@ -31,6 +29,9 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
+    /// The byte of the front end on the wire. Smaller ones were of front ends that are gone.
+    pub(crate) const ID: u8 = 5;
+
     /// A statement. `context` is absorbed before anything is drawn: it must bind the polynomials of
     /// the relation. The more levels have a block projection, the faster is verification, and the
     /// longer the proof.
@@ -68,6 +69,145 @@ impl<'a> Columns<'a> {
         block_levels: usize,
     ) -> Result<PublicBounds, StatementError> {
         Ok(Layout::new(columns, degree, norm_sq)?.bounds(profile, block_levels))
+    }
+
+    /// What decides the parameters: of other statements with the same numbers too.
+    #[must_use]
+    pub fn bounds(&self) -> PublicBounds {
+        self.layout.bounds(self.profile, self.block_levels)
+    }
+
+    /// Absorbs all of the statement.
+    pub(crate) fn absorb(&self, transcript: &mut Transcript) {
+        let layout = &self.layout;
+        let numbers = [
+            layout.columns as u64,
+            layout.extension as u64,
+            layout.norm_sq,
+            self.relation.modulus(),
+        ];
+        let data: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        transcript.absorb("statement", &data);
+        transcript.absorb("context", &self.context);
+    }
+
+    /// Checks a witness plainly: `s1` and `s2` of the columns one after another.
+    ///
+    /// # Errors
+    /// The first thing that does not hold, or that `exec` is stopped.
+    pub(crate) fn check(&self, columns: &[Small], exec: Exec<'_>) -> Result<(), Invalid> {
+        let layout = &self.layout;
+        let expected = layout.columns * 2 * layout.extension;
+        if columns.len() != expected {
+            let elements = columns.len();
+            return Err(Invalid::Shape { elements, expected });
+        }
+        for (column, elements) in columns.chunks_exact(2 * layout.extension).enumerate() {
+            let norm_sq = norm_sq(elements);
+            if norm_sq > u128::from(layout.norm_sq) {
+                return Err(Invalid::Column {
+                    column,
+                    norm_sq,
+                    max: layout.norm_sq,
+                });
+            }
+        }
+        witness::check(layout, self.relation, columns, exec)
+    }
+
+    /// The first level of the prover: the relation that is left and its witness `(z_0 | z_1 | v)`.
+    ///
+    /// # Errors
+    /// If quotients of columns are too long, or a predicted size is exceeded in every attempt.
+    pub(crate) fn prove<'k>(
+        &self,
+        prover: &mut Prover<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+        columns: &[Small],
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
+        let (layout, exec) = (&self.layout, prover.exec);
+        prover.step("slack and quotients")?;
+        let mut s = witness::rows(layout, self.relation, columns, exec)?;
+        let (committed, matrix) = prover.commit(keys, level, &mut s)?;
+        let Committed { mut v, openings } = committed;
+        prover.step("projection")?;
+        let shown = prover.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
+        let mut others: Option<Vec<Small>> = None;
+        lie_at!(prover, Rows(&s, &mut others));
+        let rows = others.as_deref().unwrap_or(&s);
+        let (point, value) = tables::prove(layout, self.relation, rows, prover)?;
+        prover.step("lifts")?;
+        let transcript = &prover.sender.transcript;
+        let lifts = ShownLifts::draw(shown, transcript);
+        let opening = Opening::draw(layout, lifts, point, value, transcript, exec)?;
+        let pieces = Pieces::short(&level.cut, &s);
+        let mut products = opening.products(&pieces, exec)?;
+        let values = opening.values(&products, &pieces, exec)?;
+        let values = prover.send_lifts(values, &opening.constants);
+        let mut stream = prover.sender.transcript.seed("weights", 0).stream();
+        prover.step("linear garbage")?;
+        let Weighted {
+            shared,
+            coefficients,
+            weights,
+        } = opening.weighted(&mut stream, exec)?;
+        products.extend(shared.image_products(&pieces, exec)?);
+        let h = self.garbage(level, &coefficients, products, exec);
+        let (u2, h) = prover.send_garbage(keys, level, h)?;
+        v.extend(h);
+        prover.step("response")?;
+        let (challenges, witness) = prover.respond(level, &pieces, v)?;
+        drop(s);
+        prover.step("amortised form")?;
+        let folded = Folded {
+            level,
+            keys,
+            linear: self.linear(shared, coefficients, &challenges, exec)?,
+            challenges,
+            rhs: right_side(&weights, &values),
+            openings,
+            u2,
+        };
+        Ok((folded, witness))
+    }
+
+    /// The first level of the verifier.
+    ///
+    /// # Errors
+    /// If a message is malformed or a check of this level fails.
+    pub(crate) fn reduce<'k>(
+        &self,
+        verifier: &mut Verifier<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+    ) -> Result<Folded<'k>, Reject> {
+        let (layout, exec) = (&self.layout, verifier.exec);
+        let (openings, matrix) = verifier.commitments(level)?;
+        let shown = verifier.shown(level.images.as_ref(), matrix, level.norm_sq)?;
+        let (point, value) = sumcheck::verify(layout, self.relation, verifier)?;
+        exec.step("lifts")?;
+        let receiver = &mut verifier.receiver;
+        let lifts = ShownLifts::draw(shown, &receiver.transcript);
+        let opening = Opening::draw(layout, lifts, point, value, &receiver.transcript, exec)?;
+        let values = receiver.elements_with_constants("lifts", &opening.constants)?;
+        let mut stream = receiver.transcript.seed("weights", 0).stream();
+        let (u2, challenges) = verifier.garbage_and_challenges(level)?;
+        exec.step("amortised form")?;
+        let Weighted {
+            shared,
+            coefficients,
+            weights,
+        } = opening.weighted(&mut stream, exec)?;
+        Ok(Folded {
+            level,
+            keys,
+            linear: self.linear(shared, coefficients, &challenges, exec)?,
+            challenges,
+            rhs: right_side(&weights, &values),
+            openings,
+            u2,
+        })
     }
 
     /// The linear garbage: inner products of families, or of pairs of pieces.
@@ -108,147 +248,6 @@ impl<'a> Columns<'a> {
             Linear::Families(shared.families(coefficients))
         } else {
             Linear::One(shared.amortised(&coefficients, challenges, exec)?)
-        })
-    }
-}
-
-/// The right side of the one equation.
-fn right_side(weights: &[Ntt; LIFTS], values: &[Rq]) -> Rq {
-    let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
-    Ntt::dot(weights.iter().zip(&values)).to_rq()
-}
-
-impl FrontEnd for Columns<'_> {
-    /// `s1` and `s2` of the columns one after another.
-    type Witness = [Small];
-
-    const ID: u8 = 5;
-
-    fn bounds(&self) -> PublicBounds {
-        self.layout.bounds(self.profile, self.block_levels)
-    }
-
-    fn absorb(&self, transcript: &mut Transcript) {
-        let layout = &self.layout;
-        let numbers = [
-            layout.columns as u64,
-            layout.extension as u64,
-            layout.norm_sq,
-            self.relation.modulus(),
-        ];
-        let data: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        transcript.absorb("statement", &data);
-        transcript.absorb("context", &self.context);
-    }
-
-    fn check(&self, columns: &[Small], exec: Exec<'_>) -> Result<(), Invalid> {
-        let layout = &self.layout;
-        let expected = layout.columns * 2 * layout.extension;
-        if columns.len() != expected {
-            let elements = columns.len();
-            return Err(Invalid::Shape { elements, expected });
-        }
-        for (column, elements) in columns.chunks_exact(2 * layout.extension).enumerate() {
-            let norm_sq = norm_sq(elements);
-            if norm_sq > u128::from(layout.norm_sq) {
-                return Err(Invalid::Column {
-                    column,
-                    norm_sq,
-                    max: layout.norm_sq,
-                });
-            }
-        }
-        witness::check(layout, self.relation, columns, exec)
-    }
-
-    fn prove<'k>(
-        &self,
-        prover: &mut Prover<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-        columns: &[Small],
-    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (layout, exec) = (&self.layout, prover.exec);
-        prover.step("slack and quotients")?;
-        let mut s = witness::rows(layout, self.relation, columns, exec)?;
-        let (committed, matrix) = prover.commit(keys, level, &mut s)?;
-        let Committed {
-            mut v, openings, ..
-        } = committed;
-        prover.step("projection")?;
-        let shown = prover.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
-        let mut others: Option<Vec<Small>> = None;
-        lie_at!(prover, Rows(&s, &mut others));
-        let rows = others.as_deref().unwrap_or(&s);
-        let (point, value) = tables::prove(layout, self.relation, rows, prover)?;
-        prover.step("lifts")?;
-        let transcript = &prover.sender.transcript;
-        let lifts = ShownLifts::draw(shown, transcript);
-        let opening = Opening::draw(layout, lifts, point, value, transcript, exec)?;
-        let pieces = Pieces::short(&level.cut, &s);
-        let mut products = opening.products(&pieces, exec)?;
-        let values = opening.values(&products, &pieces, exec)?;
-        let values = prover.send_lifts(values, &opening.constants);
-        let mut stream = prover.sender.transcript.seed("weights", 0).stream();
-        prover.step("linear garbage")?;
-        let Weighted {
-            shared,
-            coefficients,
-            weights,
-        } = opening.weighted(&mut stream, exec)?;
-        products.extend(shared.image_products(&pieces, exec)?);
-        let h = self.garbage(level, &coefficients, products, exec);
-        let (u2, h) = prover.send_garbage(keys, level, h)?;
-        v.extend(h);
-        prover.step("response")?;
-        let (challenges, witness) = prover.respond(level, &pieces, v)?;
-        drop(s);
-        prover.step("amortised form")?;
-        let folded = Folded {
-            level,
-            keys,
-            linear: self.linear(shared, coefficients, &challenges, exec)?,
-            challenges,
-            quadratic: Quadratic::new(),
-            rhs: right_side(&weights, &values),
-            openings,
-            u2,
-        };
-        Ok((folded, witness))
-    }
-
-    fn reduce<'k>(
-        &self,
-        verifier: &mut Verifier<'_>,
-        keys: &'k Keys,
-        level: &'k Level,
-    ) -> Result<Folded<'k>, Reject> {
-        let (layout, exec) = (&self.layout, verifier.exec);
-        let (openings, matrix) = verifier.commitments(level)?;
-        let shown = verifier.shown(level.images.as_ref(), matrix, level.norm_sq)?;
-        let (point, value) = sumcheck::verify(layout, self.relation, verifier)?;
-        exec.step("lifts")?;
-        let receiver = &mut verifier.receiver;
-        let lifts = ShownLifts::draw(shown, &receiver.transcript);
-        let opening = Opening::draw(layout, lifts, point, value, &receiver.transcript, exec)?;
-        let values = receiver.elements_with_constants("lifts", &opening.constants)?;
-        let mut stream = receiver.transcript.seed("weights", 0).stream();
-        let (u2, challenges) = verifier.garbage_and_challenges(level)?;
-        exec.step("amortised form")?;
-        let Weighted {
-            shared,
-            coefficients,
-            weights,
-        } = opening.weighted(&mut stream, exec)?;
-        Ok(Folded {
-            level,
-            keys,
-            linear: self.linear(shared, coefficients, &challenges, exec)?,
-            challenges,
-            quadratic: Quadratic::new(),
-            rhs: right_side(&weights, &values),
-            openings,
-            u2,
         })
     }
 }

@@ -5,7 +5,7 @@ use crate::adversary::{Defence, Honest, Liar, Step};
 use crate::kernel::KERNELS;
 use crate::ring::{DEGREE, Rq, Small};
 use crate::tests::{Sample, statement};
-use crate::{FrontEnd, Images, Invalid, ProveError, Reject, StatementError, System};
+use crate::{Images, Invalid, ProveError, Reject, StatementError, System};
 
 mod blocks;
 mod formats;
@@ -69,16 +69,20 @@ fn proofs_of_many_shapes_verify() {
     }
 }
 
-/// Witnesses at the edges: all energy in one coefficient, none at all, the same in all columns.
+/// Witnesses at the edges: all energy in one coefficient, none at all, the same in all columns, one embedding of
+/// the ring alone in every element.
 #[test]
 fn no_honest_witness_fails_whatever_its_shape() {
     let mut one = Small::ZERO;
     one.0[63] = 100;
     let comb = Small([8; DEGREE]);
+    let cosine = |k: usize| (12.0 * (std::f64::consts::PI * k as f64 / 64.0).cos()) as i16;
+    let embedding = Small(std::array::from_fn(cosine));
     for column in [
         [one, Small::ZERO],
         [Small::ZERO, Small::ZERO],
         [comb.clone(), comb],
+        [embedding.clone(), embedding],
     ] {
         for columns in [1, 20] {
             let mut sample = Sample::new("edges", columns, DEGREE, 10_000);
@@ -313,7 +317,7 @@ fn attacks() -> Vec<Attack> {
         attack(
             Defence::Inner,
             |_, _, step| {
-                if let Step::Commitments(t, _) = step {
+                if let Step::Commitments(t) = step {
                     add_one(t);
                 }
             },

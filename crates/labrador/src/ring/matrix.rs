@@ -18,7 +18,6 @@ pub(crate) const DEPTH: usize = PRODUCTS_MAX;
 pub(crate) struct Matrix {
     rows: usize,
     columns: usize,
-    triangle: bool,
     /// For each line of a polynomial that of all sums, row by row.
     sums: Vec<Line>,
     /// Of the coefficients of all sums.
@@ -89,17 +88,8 @@ impl Matrix {
         Self {
             rows,
             columns,
-            triangle: false,
             sums: vec![Line::ZERO; rows * columns * LINES],
             bound: Bound::ZERO,
-        }
-    }
-
-    /// A matrix of which only the columns from the row's own on are needed.
-    pub(crate) fn triangle(rows: usize) -> Self {
-        Self {
-            triangle: true,
-            ..Self::zero(rows, rows)
         }
     }
 
@@ -179,7 +169,6 @@ impl Matrix {
             pairs: a.terms.div_ceil(2),
             rows: self.rows,
             columns: self.columns,
-            triangle: self.triangle,
         }));
     }
 
@@ -194,12 +183,9 @@ impl Matrix {
         Ntt::of_rows(self.sum(i * self.columns + j), self.bound)
     }
 
-    /// All sums, row by row; of a triangle those that are needed.
+    /// All sums, row by row.
     pub(crate) fn elements(&self, backend: Backend) -> Vec<Rq> {
-        let places = (0..self.rows).flat_map(|i| {
-            let first = if self.triangle { i } else { 0 };
-            (first..self.columns).map(move |j| (i, j))
-        });
+        let places = (0..self.rows).flat_map(|i| (0..self.columns).map(move |j| (i, j)));
         let sums: Vec<Ntt> = places.map(|(i, j)| self.get(i, j)).collect();
         backend.elements(&sums)
     }
@@ -280,13 +266,6 @@ mod tests {
                 let every = (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
                 let expect: Vec<Rq> = every.map(|(i, j)| expected(i, j)).collect();
                 assert_eq!(twice.elements(backend), expect);
-                if rows == columns {
-                    let mut upper = Matrix::triangle(rows);
-                    upper.add(terms, left, right, backend);
-                    let every = (0..rows).flat_map(|i| (i..rows).map(move |j| (i, j)));
-                    let expect: Vec<Rq> = every.map(|(i, j)| expected(i, j)).collect();
-                    assert_eq!(upper.elements(backend), expect);
-                }
             }
         }
     }

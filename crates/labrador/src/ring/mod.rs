@@ -41,17 +41,6 @@ impl Small {
             .map(|&c| u128::from(i32::from(c).unsigned_abs().pow(2)))
             .sum()
     }
-
-    /// `X -> X^-1`. None if a coefficient is `i16::MIN`, whose negative has no place.
-    #[must_use]
-    pub fn sigma(&self) -> Option<Self> {
-        let mut out = Self::ZERO;
-        out.0[0] = self.0[0];
-        for k in 1..DEGREE {
-            out.0[DEGREE - k] = self.0[k].checked_neg()?;
-        }
-        Some(out)
-    }
 }
 
 /// The sum of the squared norms of a vector.

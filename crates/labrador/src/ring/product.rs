@@ -59,8 +59,6 @@ pub(super) struct Product<'a> {
     pub(super) pairs: usize,
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// Whether only the columns from the row's own on are needed; the others are arbitrary.
-    pub(super) triangle: bool,
 }
 
 impl Product<'_> {
@@ -77,9 +75,8 @@ impl Product<'_> {
             for at in (0..LINE).step_by(<V::Wide as Vector>::LANES) {
                 let mut row = 0;
                 while row < rows {
-                    let first = if self.triangle { row } else { 0 };
-                    let (a, b) = (&a[row * pairs..], &b[first * pairs..]);
-                    let out = &mut out[row * columns + first..];
+                    let a = &a[row * pairs..];
+                    let out = &mut out[row * columns..];
                     if row + 4 <= rows {
                         add_rows::<V::Wide, 4>(out, columns, a, b, pairs, at);
                         row += 4;

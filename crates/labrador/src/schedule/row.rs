@@ -44,10 +44,9 @@ pub(super) struct Input {
     pub(super) families: usize,
     /// The squared norm that is expected of an honest witness; at the first level the bound.
     pub(super) energy: u128,
-    /// The largest expected square of a coefficient. None at the first level, whose witness may
-    /// have any distribution within its norm.
-    pub(super) variance: Option<u128>,
-    pub(super) quadratic: bool,
+    /// The largest expected square of a coefficient; at the first level, whose witness may have any
+    /// distribution within its norm, the bound.
+    pub(super) variance: u128,
 }
 
 /// The parameters of one level that is followed by another one or by the tail.
@@ -69,10 +68,6 @@ pub struct Level {
     pub t_digits: usize,
     /// Bits of a digit of an element of `R_Q`.
     pub t_base: u32,
-    /// Digits of a quadratic garbage element; 0 if no equation is quadratic.
-    pub g_digits: usize,
-    /// Bits of a digit of a quadratic garbage element.
-    pub g_base: u32,
     /// Rows of the inner commitment.
     pub kappa: usize,
     /// Rows of the outer commitments.
@@ -90,10 +85,9 @@ pub struct Tail {
     pub norm_sq_out: u128,
     /// The expected square of a coefficient of `z`.
     pub z_variance: u128,
-    /// The expected square of a coefficient of quadratic garbage.
-    pub g_variance: u128,
-    /// Whether quadratic garbage is sent.
-    pub quadratic: bool,
+    /// The expected square of a coefficient of `<s_i, s_j>`. No such product is sent, but version 2 of the format
+    /// absorbs the number.
+    product_variance: u128,
     /// Rows of the inner commitment.
     pub kappa: usize,
 }
@@ -158,16 +152,6 @@ impl Input {
         profile.rows_for(first.max(second.saturating_mul(second)))
     }
 
-    /// The expected square of a coefficient of `<s_i, s_j>`.
-    fn garbage_variance(&self) -> u128 {
-        match self.variance {
-            Some(v) => 2 * self.cut.coefficients() * v * v + 1,
-            // By Cauchy and Schwarz no coefficient exceeds the norm; its square may be too large
-            // a prediction for a code, so a tenth of the bound stands for the deviation.
-            None => (self.norm_sq / 10).pow(2) + 1,
-        }
-    }
-
     /// The expected square of a coefficient of `z`, rounded up.
     pub(super) fn z_variance(&self) -> u128 {
         (CHALLENGE_NORM_SQ * self.energy) / self.cut.coefficients() + 1
@@ -185,10 +169,6 @@ impl Level {
     ) -> Option<(Self, u128, u128)> {
         let t_digits = (48 + z_base / 2) / z_base;
         let t_base = 48u32.div_ceil(t_digits);
-        let (g_digits, g_base) = match input.quadratic {
-            true => (garbage_digits(input, z_base), z_base),
-            false => (0, z_base),
-        };
         let mut level = Self {
             cut: input.cut,
             norm_sq: input.norm_sq,
@@ -198,8 +178,6 @@ impl Level {
             z_base,
             t_digits: t_digits as usize,
             t_base,
-            g_digits,
-            g_base,
             kappa: 0,
             kappa_outer: 0,
         };
@@ -235,31 +213,12 @@ impl Level {
         let high = input.z_variance() * 12 / (1 << (2 * self.z_base)) + 1;
         let digit = uniform_twelfths(self.t_base);
         let top = uniform_twelfths(48 - (self.t_digits as u32 - 1) * self.t_base);
-        let pairs = input.cut.pairs() as u128;
         let garbage = garbage_elements(&input.cut, input.families);
         let elements = (self.kappa * input.cut.pieces + garbage) as u128;
         let wide = elements * degree * ((self.t_digits as u128 - 1) * digit + top);
-        let mut twelfths = coefficients * (low + high) + wide;
-        let mut largest = low.max(high).max(digit).max(top);
-        if self.g_digits > 0 {
-            let (lower, rest) = self.garbage_twelfths(input);
-            twelfths += pairs * degree * ((self.g_digits as u128 - 1) * lower + rest);
-            largest = largest.max(lower).max(rest);
-        }
+        let twelfths = coefficients * (low + high) + wide;
+        let largest = low.max(high).max(digit).max(top);
         (twelfths / 12 + 1, largest / 12 + 1)
-    }
-
-    /// The expected squares of a lower and of the top digit of garbage, in twelfths. The witness
-    /// of the first level is anybody's choice, so there all digits count as extreme.
-    fn garbage_twelfths(&self, input: &Input) -> (u128, u128) {
-        let shift = 2 * self.g_base * (self.g_digits as u32 - 1);
-        match input.variance {
-            Some(_) => {
-                let top = 12 * (input.garbage_variance() >> shift) + 13;
-                (uniform_twelfths(self.g_base), top)
-            }
-            None => (12 << (2 * self.g_base - 2), 12 << (2 * self.g_base)),
-        }
     }
 
     /// The squared norm that the next level guarantees of the output if it has a block projection.
@@ -267,7 +226,7 @@ impl Level {
         with_slack_of_blocks(self.norm_sq_out)
     }
 
-    /// Ring elements of `v`: the digits of `t`, `g` and `h`.
+    /// Ring elements of `v`: the digits of `t` and `h`.
     #[must_use]
     pub fn digits(&self) -> usize {
         self.digits_outer() + self.t_digits * self.garbage()
@@ -283,10 +242,10 @@ impl Level {
         self.images.as_ref().map_or(0, Images::pieces)
     }
 
-    /// Digits of `t` and `g`, the part under the first outer commitment.
+    /// Digits of `t`.
     #[must_use]
     pub(crate) fn digits_outer(&self) -> usize {
-        self.t_digits * self.kappa * self.cut.pieces + self.g_digits * self.cut.pairs()
+        self.t_digits * self.kappa * self.cut.pieces
     }
 
     /// How the next level may divide the output: each half of `z` into `z_pieces`, and a rank
@@ -325,14 +284,17 @@ impl Level {
         encode_cut(&self.cut, out);
         out.extend(self.norm_sq.to_le_bytes());
         out.extend(self.norm_sq_out.to_le_bytes());
+        // Version 2 of the format also has digits of inner products of pieces, of which there are none, and their
+        // base, that of `z`.
+        let product_digits = 0;
         let small = [
             self.t_digits,
-            self.g_digits,
+            product_digits,
             self.kappa,
             self.kappa_outer,
             self.z_base as usize,
             self.t_base as usize,
-            self.g_base as usize,
+            self.z_base as usize,
         ];
         out.extend(small.map(|x| x as u8));
         if let Some(images) = &self.images {
@@ -340,18 +302,6 @@ impl Level {
             out.extend((self.families as u64).to_le_bytes());
         }
     }
-}
-
-/// Digits of a garbage element: enough that the top digit fits 16 bits for every witness within
-/// the norm, and that it is no longer than the others for an expected one.
-fn garbage_digits(input: &Input, base: u32) -> usize {
-    let bits_of = |x: u128| 128 - x.leading_zeros();
-    let bits = match input.variance {
-        Some(_) => bits_of(input.garbage_variance()).div_ceil(2) + 2,
-        None => bits_of(input.norm_sq) + 1,
-    };
-    let fitting = bits_of(input.norm_sq).saturating_sub(14).div_ceil(base) + 1;
-    bits.div_ceil(base).max(fitting) as usize
 }
 
 /// What was asked last for the rows of a tail, and the answer: ways to cut one output differ in few norms.
@@ -372,8 +322,7 @@ impl Tail {
             norm_sq: input.norm_sq,
             norm_sq_out,
             z_variance: input.z_variance(),
-            g_variance: input.garbage_variance(),
-            quadratic: input.quadratic,
+            product_variance: 2 * input.cut.coefficients() * input.variance.pow(2) + 1,
             kappa: kappa?,
         })
     }
@@ -390,11 +339,13 @@ impl Tail {
             self.norm_sq,
             self.norm_sq_out,
             self.z_variance,
-            self.g_variance,
+            self.product_variance,
         ] {
             out.extend(wide.to_le_bytes());
         }
-        out.extend([u8::from(self.quadratic), self.kappa as u8]);
+        // Version 2 of the format says here whether products of pieces are sent.
+        let has_products = 0;
+        out.extend([has_products, self.kappa as u8]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The search for the schedule with the least predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
-use super::row::{Input, Level, Tail, extracted_norm, norm_is_legal};
+use super::row::{Input, Level, Tail, extracted_norm};
 use super::{Cut, PublicBounds, Schedule};
 use crate::images::Images;
 use crate::projection::{LIFTS, ROWS};
@@ -40,11 +40,7 @@ struct Node {
 
 /// The best schedule. None if there is none.
 pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
-    let legal = match &bounds.images {
-        Some(images) => images.are_legal(),
-        None => norm_is_legal(bounds.norm_sq),
-    };
-    if !legal {
+    if !bounds.images.are_legal() {
         return None;
     }
     let first = Input {
@@ -54,12 +50,11 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
             rank: bounds.rank,
         },
         norm_sq: bounds.norm_sq.max(1),
-        extracted: extracted_norm(bounds.norm_sq.max(1), bounds.images.as_ref()),
-        images: bounds.images.clone(),
+        extracted: extracted_norm(0, Some(&bounds.images)),
+        images: Some(bounds.images.clone()),
         families: bounds.families,
         energy: bounds.norm_sq.max(1),
-        variance: None,
-        quadratic: bounds.quadratic,
+        variance: bounds.norm_sq.max(1),
     };
     let mut best: Option<Schedule> = None;
     let mut beam = vec![Node {
@@ -71,9 +66,8 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     for depth in 0..=LEVELS_MAX {
         let mut next = Vec::new();
         for node in &beam {
-            // The first row belongs to the front end, which leaves its relation to a second one.
-            let end = best_tail(&node.inputs, bounds).filter(|_| depth > 0);
-            if let Some((tail, bytes)) = end {
+            // Not before the first row, which has blocks: it leaves its relation to a second one.
+            if let Some((tail, bytes)) = best_tail(&node.inputs, bounds) {
                 let total = node.bytes + bytes;
                 if best.as_ref().is_none_or(|b| total < b.bytes) {
                     best = Some(Schedule {
@@ -140,8 +134,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                             energy: energy + added,
                             images,
                             families: 0,
-                            variance: Some(variance),
-                            quadratic: input.quadratic,
+                            variance,
                         }
                     })
                     .collect()
@@ -224,13 +217,7 @@ fn level_bytes(level: &Level) -> u64 {
 }
 
 fn tail_bytes(tail: &Tail) -> u64 {
-    let garbage = if tail.quadratic {
-        gaussian_bytes(DEGREE * tail.cut.pairs(), tail.g_variance)
-    } else {
-        0
-    };
     tail_elements_bytes(tail)
-        + garbage
         + gaussian_bytes(ROWS, tail.projection_variance())
         + 2
         + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)

@@ -1,17 +1,10 @@
 use super::*;
+use crate::Columns;
 
-fn bounds(pieces: usize, rank: usize, norm_sq: u128) -> PublicBounds {
-    PublicBounds {
-        pieces,
-        rank,
-        norm_sq,
-        images: None,
-        families: 0,
-        front_bytes: 0,
-        block_levels: 0,
-        quadratic: true,
-        profile: Profile::Core128,
-    }
+/// Of columns of polynomials of any degree and norm.
+fn bounds(columns: usize, degree: usize, norm_sq: u64, block_levels: usize) -> PublicBounds {
+    let bounds = Columns::bounds_for(columns, degree, norm_sq, Profile::Core128, block_levels);
+    bounds.expect("within limits")
 }
 
 /// What a projection guarantees of a dense witness, over the bound that is shown.
@@ -72,12 +65,6 @@ fn check_conditions(schedule: &Schedule, bounds: &PublicBounds) {
         assert!(2.0 * DENSE * (out as f64) < crate::ring::Q as f64);
         assert!(level.t_digits as u32 * level.t_base >= 48);
         assert!(48 - (level.t_digits as u32 - 1) * level.t_base <= 15);
-        assert_eq!(level.g_digits > 0, bounds.quadratic);
-        if bounds.quadratic {
-            // The top digit of garbage fits 16 bits for every witness within the norm.
-            let top = level.g_base * (level.g_digits as u32 - 1) + 15;
-            assert!(2f64.powi(top as i32) > level.norm_sq as f64, "{level:?}");
-        }
     }
     let tail = &schedule.tail;
     assert_eq!(tail.norm_sq, out);
@@ -100,9 +87,16 @@ fn binds(profile: Profile, rows: usize, norm: f64) -> bool {
 
 #[test]
 fn every_row_of_many_schedules_meets_its_conditions() {
-    for (pieces, rank) in [(1, 1), (1, 16), (3, 17), (8, 64), (38, 300), (38, 10_000)] {
-        for log in [4, 12, 20, 30, 39] {
-            let bounds = bounds(pieces, rank, 1 << log);
+    for (columns, degree) in [
+        (1, 64),
+        (20, 1024),
+        (300, 64),
+        (900, 128),
+        (8000, 256),
+        (20_480, 64),
+    ] {
+        for log in [0, 10, 19, 28] {
+            let bounds = bounds(columns, degree, 1 << log, log % 2);
             let schedule = Schedule::derive(&bounds).expect("short enough");
             check_conditions(&schedule, &bounds);
             assert_eq!(schedule, Schedule::derive(&bounds).expect("the same again"));
@@ -110,8 +104,8 @@ fn every_row_of_many_schedules_meets_its_conditions() {
     }
 }
 
-/// The same of the schedules of Falcon-512: with images, without quadratic equations, and with blocks in up to
-/// two levels behind the first, more than the presets have for few columns.
+/// The same of the schedules of Falcon-512, with blocks in up to two levels behind the first, more than the presets
+/// have for few columns.
 #[test]
 fn every_row_of_the_schedules_of_columns_meets_its_conditions() {
     let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
@@ -119,7 +113,7 @@ fn every_row_of_the_schedules_of_columns_meets_its_conditions() {
     for columns in many.chain(edges).chain([6143, 6144, 20_000]) {
         for profile in Profile::ALL {
             for blocks in 0..=2 {
-                let bounds = crate::Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
+                let bounds = Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
                 let bounds = bounds.expect("within limits");
                 let schedule = Schedule::derive(&bounds).expect("short enough");
                 let with_images = schedule.levels.iter().filter(|l| l.images.is_some());
@@ -132,7 +126,7 @@ fn every_row_of_the_schedules_of_columns_meets_its_conditions() {
 
 #[test]
 fn cuts_hold_the_whole_output() {
-    let schedule = Schedule::derive(&bounds(38, 10_000, 1 << 38)).expect("short enough");
+    let schedule = Schedule::derive(&bounds(10_000, 512, 1 << 25, 0)).expect("short enough");
     assert!(schedule.levels.len() >= 3, "{}", schedule.levels.len());
     let cuts = schedule.levels[1..].iter().map(|l| l.cut);
     for (before, cut) in schedule.levels.iter().zip(cuts.chain([schedule.tail.cut])) {
@@ -141,26 +135,42 @@ fn cuts_hold_the_whole_output() {
     }
 }
 
+/// Beyond what columns can have.
 #[test]
 fn statements_beyond_the_limits_are_refused_by_name() {
-    let refuse = |pieces, rank, norm_sq| Schedule::derive(&bounds(pieces, rank, norm_sq)).err();
-    assert_eq!(refuse(0, 4, 9), Some(ParamError::Pieces { pieces: 0 }));
+    let legal = bounds(2, 64, 9, 0);
+    let refuse = |pieces, rank| {
+        let bounds = PublicBounds {
+            pieces,
+            rank,
+            ..legal.clone()
+        };
+        Schedule::derive(&bounds).err()
+    };
+    assert_eq!(refuse(0, 4), Some(ParamError::Pieces { pieces: 0 }));
     let pieces = PIECES_MAX + 1;
-    assert_eq!(refuse(pieces, 4, 9), Some(ParamError::Pieces { pieces }));
-    assert_eq!(refuse(2, 0, 9), Some(ParamError::Elements { elements: 0 }));
+    assert_eq!(refuse(pieces, 4), Some(ParamError::Pieces { pieces }));
+    assert_eq!(refuse(2, 0), Some(ParamError::Elements { elements: 0 }));
     let elements = 2 * ELEMENTS_MAX;
     assert_eq!(
-        refuse(2, ELEMENTS_MAX, 9),
+        refuse(2, ELEMENTS_MAX),
         Some(ParamError::Elements { elements })
     );
-    for norm_sq in [1 << 46, u128::MAX] {
-        assert_eq!(refuse(2, 4, norm_sq), Some(ParamError::Norm { norm_sq }));
-    }
+    let norm_sq = 1 << 86;
+    let long = PublicBounds {
+        norm_sq,
+        images: Images::new(4, &[(2, norm_sq)]),
+        ..legal
+    };
+    assert_eq!(
+        Schedule::derive(&long).err(),
+        Some(ParamError::Norm { norm_sq })
+    );
 }
 
 #[test]
 fn the_weaker_profile_is_smaller() {
-    let strong = bounds(38, 2000, 1 << 36);
+    let strong = bounds(2000, 512, 1 << 25, 0);
     let weak = PublicBounds {
         profile: Profile::Falcon,
         ..strong.clone()

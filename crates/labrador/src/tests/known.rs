@@ -1,10 +1,8 @@
-//! Frozen answers: parameters, challenges and a whole proof. A kernel, a thread or another machine
+//! Frozen answers: parameters, challenges and whole proofs. A kernel, a thread or another machine
 //! must not change a byte; a change here is a change of the format and of its version.
 
 use super::*;
-use crate::System;
-use crate::kernel::KERNELS;
-use crate::schedule::{PublicBounds, Schedule};
+use crate::schedule::Schedule;
 use crate::transcript::Transcript;
 
 fn digest(data: &[u8]) -> String {
@@ -17,38 +15,12 @@ fn digest(data: &[u8]) -> String {
         .collect()
 }
 
+/// Those of Falcon-512.
 #[test]
 fn schedules_are_frozen() {
-    let digests = [(2, 8, 1 << 12), (38, 10_000, 1 << 38)].map(|(pieces, rank, norm_sq)| {
-        let bounds = PublicBounds {
-            pieces,
-            rank,
-            norm_sq,
-            images: None,
-            families: 0,
-            front_bytes: 0,
-            block_levels: 0,
-            quadratic: true,
-            profile: Profile::Core128,
-        };
-        let schedule = Schedule::derive(&bounds).expect("short enough");
-        digest(&schedule.encode())
-    });
-    assert_eq!(
-        digests,
-        [
-            "eac68c8c714f5f2dd05ecf6ec33a15c1c5bf27c9d2a851390d3c65a0c95780f6",
-            "f2e1d5d57b6333a6924c10b5dc23fe29360aa3f9f221e713620b400af3b6695a",
-        ]
-    );
-}
-
-/// Those of Falcon-512, whose levels have images.
-#[test]
-fn schedules_of_columns_are_frozen() {
     let digests = [(100, 0), (600, 1), (10_000, 2)].map(|(columns, blocks)| {
         let profile = Profile::Core128;
-        let bounds = crate::Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
+        let bounds = Columns::bounds_for(columns, 512, 34_034_726, profile, blocks);
         let schedule = Schedule::derive(&bounds.expect("within limits"));
         digest(&schedule.expect("short enough").encode())
     });
@@ -76,15 +48,15 @@ fn challenges_are_frozen() {
 
 /// Of one piece of rows and of several, of families of forms, and with a block projection behind the first level.
 #[test]
-fn proofs_of_columns_are_frozen() {
+fn proofs_are_frozen() {
     let digests =
         [(3, 128, 0), (40, 64, 0), (400, 64, 1), (1540, 64, 0)].map(|(columns, degree, blocks)| {
             let sample = Sample::new("known", columns, degree, 40_000);
             let relation = sample.relation();
-            let statement = super::statement(&sample, &relation, blocks);
-            let bounds = crate::FrontEnd::bounds(&statement);
+            let statement = statement(&sample, &relation, blocks);
+            let bounds = statement.bounds();
             let system = System::on(&bounds, KERNELS.measured()).expect("short enough");
-            let proof = system.prove(&statement, &sample.witness[..]);
+            let proof = system.prove(&statement, &sample.witness);
             digest(&proof.expect("a true statement"))
         });
     assert_eq!(
@@ -95,18 +67,5 @@ fn proofs_of_columns_are_frozen() {
             "82c98b45d93e3c69578d53ce499ecb8b55520b40610ba96a8ba28d0aca33369b",
             "93c957b1ae51bdb925b488affdf94866fb70fb3f6d6ca64ce03fdf153adb2a6b",
         ]
-    );
-}
-
-#[test]
-fn proofs_are_frozen() {
-    let (statement, witness) = sample("known", 2, 8, 4);
-    let system = System::new(&statement.bounds()).expect("short enough");
-    let proof = system
-        .prove(&statement, &witness[..])
-        .expect("a true statement");
-    assert_eq!(
-        digest(&proof),
-        "2abdbe5b6cbbf74c15ab1302607ab8584735a39653726ff50da2778436d2e774"
     );
 }

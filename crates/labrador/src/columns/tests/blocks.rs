@@ -57,6 +57,10 @@ fn defences_of_blocks_stop_their_attacks_at_the_second_level_too() {
         Defence::Projections,
         Defence::Padding,
         Defence::First,
+        Defence::Outer,
+        Defence::Garbage,
+        Defence::Inner,
+        Defence::Sum,
     ];
     for attack in attacks() {
         if defences.contains(&attack.defence) {

@@ -49,10 +49,11 @@ impl Expected {
         self.absorb("value");
     }
 
-    fn lifts(&mut self, has_blocks: bool) {
+    /// The first level has an equation of the opened value.
+    fn lifts(&mut self, has_blocks: bool, is_first: bool) {
         self.draw("lift projection");
-        for label in ["lift blocks", "lift equations"] {
-            if has_blocks || label == "lift equations" {
+        for (label, is_drawn) in [("lift blocks", has_blocks), ("lift equations", is_first)] {
+            if is_drawn {
                 (0..LIFTS).for_each(|_| self.draw(label));
             }
         }
@@ -71,7 +72,7 @@ impl Expected {
         self.absorb("t");
         self.absorb("g");
         self.shown(1);
-        self.lifts(false);
+        self.lifts(false, false);
         self.absorb("challenge nonce");
         for _ in 0..pieces {
             self.absorb("h");
@@ -96,7 +97,7 @@ impl Expected {
             if index == 0 {
                 out.sumcheck(rounds);
             }
-            out.lifts(level.images.is_some());
+            out.lifts(level.images.is_some(), index == 0);
             out.challenges(level.cut.pieces);
         }
         out.tail(schedule.tail.cut.pieces);
