@@ -228,7 +228,7 @@ fn drive<C: Coding>(code: C, script: &[u8], is_valid: fn(&C::Piece) -> bool) -> 
                 let product = finish(node.code(), &work, *action % 12 == 6);
                 Input::Finished { job, product }
             }
-            _ => match node.decode(bytes) {
+            _ => match node.decode(peer, bytes) {
                 Ok(message) => Input::Message {
                     from: peer,
                     message,

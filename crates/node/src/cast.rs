@@ -227,7 +227,7 @@ impl<C: Coding> Broadcasts for Cast<C> {
             self.counts.frames_dropped += 1;
             return;
         };
-        let input = match self.machine.decode(data) {
+        let input = match self.machine.decode(from, data) {
             // Where commitments travel beside a header, the duty is looked up before they are read.
             Ok(Message::Header(_)) | Err(Reject::NotScheduled)
                 if link.unscheduled >= UNSCHEDULED_MAX =>

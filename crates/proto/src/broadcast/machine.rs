@@ -16,6 +16,7 @@ use super::place::{self, Place};
 use super::reject::{Refused, Reject};
 use super::work::{Product, Work};
 use super::{Input, Output, Priority, Step, Unpublished};
+use crate::Peer;
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
 use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::Time;
@@ -235,13 +236,21 @@ impl<C: Coding> Broadcast<C> {
         (due != Time::MAX).then_some(due)
     }
 
-    /// Reads bytes of a peer, for [`Input::Message`].
+    /// Reads bytes of a peer, for [`Input::Message`], as far as the peer may have them read: points are
+    /// dear to decode, so its budget is looked at before. To be handed in before the next is read.
     ///
     /// # Errors
     ///
-    /// Why they are no message, for [`Input::Malformed`].
-    pub fn decode(&self, bytes: &[u8]) -> Result<Message<C>, Reject> {
-        Message::decode(bytes, &self.code, &self.config.limits, self)
+    /// Why they are no message, or not one of this peer now, for [`Input::Malformed`].
+    pub fn decode(&self, from: Peer, bytes: &[u8]) -> Result<Message<C>, Reject> {
+        let Some(peer) = self.heard(from) else {
+            return Err(Reject::Stranger);
+        };
+        let known = KnownTo {
+            machine: self,
+            peer,
+        };
+        Message::decode(bytes, &self.code, &self.config.limits, &known)
     }
 
     /// The bytes of a message; none if its broadcast is over.
@@ -357,7 +366,7 @@ impl<C: Coding> Broadcast<C> {
             Message::Commits {
                 generation, anchor, ..
             } => self.on_commits(index, from, generation, anchor),
-            Message::Unread(unread) => match unread.read(&self.code, &live.header) {
+            Message::Unread(unread) => match unread.read(&self.code, self) {
                 Ok(message) => self.on_message(now, from, message),
                 Err(reason) => self.refuse(from, reason),
             },
@@ -538,7 +547,44 @@ impl<C: Coding> Known for Broadcast<C> {
         flow.is_some_and(|flow| flow.anchor.is_some())
     }
 
+    fn is_verified(&self, id: &Id) -> bool {
+        self.find(id).is_some()
+    }
+
     fn admits(&self, header: &Header) -> Result<(), Reject> {
         self.check_header(header)
+    }
+}
+
+/// What a machine knows, for reading what one of its peers sent.
+struct KnownTo<'a, C: Coding> {
+    machine: &'a Broadcast<C>,
+    peer: PeerIndex,
+}
+
+impl<C: Coding> Known for KnownTo<'_, C> {
+    fn header(&self, id: &Id) -> Option<&Header> {
+        self.machine.header(id)
+    }
+
+    fn has_anchor(&self, id: &Id, generation: u16) -> bool {
+        self.machine.has_anchor(id, generation)
+    }
+
+    fn is_verified(&self, id: &Id) -> bool {
+        self.machine.is_verified(id)
+    }
+
+    fn admits(&self, header: &Header) -> Result<(), Reject> {
+        let machine = self.machine;
+        // Anybody can send again what is over, and nobody verifies it another time.
+        if machine
+            .closed
+            .contains(&header.id(&machine.config.limits.network_id))
+        {
+            return Err(Reject::Expired);
+        }
+        machine.check_header(header)?;
+        machine.check_budget(self.peer)
     }
 }

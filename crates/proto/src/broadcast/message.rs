@@ -185,7 +185,13 @@ pub trait Known {
         false
     }
 
-    /// Whether a new header may be worth the decoding of its commitments.
+    /// Whether the authenticator of a known header was verified: the commitments of others wait unread.
+    fn is_verified(&self, _id: &Id) -> bool {
+        true
+    }
+
+    /// Whether a new header may be worth the decoding of its commitments, and its sender may have them
+    /// decoded.
     ///
     /// # Errors
     ///

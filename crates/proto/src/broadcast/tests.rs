@@ -5,6 +5,7 @@ mod delivery;
 mod headers;
 mod net;
 mod places;
+mod points;
 mod privacy;
 mod rejoin;
 mod slow;

@@ -127,6 +127,15 @@ impl<C: Coding> Broadcast<C> {
         self.check_room(header)
     }
 
+    /// Whether a peer may have one more new header wait. Each has no more points than the policy cuts a
+    /// payload into, so this bounds the points that are decoded for it before a signature is verified.
+    pub(super) fn check_budget(&self, peer: PeerIndex) -> Result<(), Reject> {
+        if self.peers[usize::from(peer)].headers >= HEADERS_PEER_MAX {
+            return Err(Reject::BudgetExceeded);
+        }
+        Ok(())
+    }
+
     /// Whether a subject may have one more header, and its first one finds room: a second one is
     /// evidence, of which nothing else is kept.
     fn check_room(&self, header: &Header) -> Result<(), Reject> {

@@ -9,16 +9,22 @@ use crate::broadcast::reject::{Blame, Reject};
 use crate::rlnc::Coding;
 
 impl<C: Coding> Broadcast<C> {
+    /// The index of a peer that is connected and not banned.
+    #[inline]
+    pub(super) fn heard(&self, peer: Peer) -> Option<PeerIndex> {
+        let index = usize::try_from(peer.0).ok()?;
+        let state = self.peers.get(index)?;
+        (state.up && !state.banned).then_some(peer.0 as PeerIndex)
+    }
+
+    /// The same, and counts what comes of nobody.
     #[inline]
     pub(super) fn peer_index(&mut self, peer: Peer) -> Option<PeerIndex> {
-        let index = usize::try_from(peer.0).ok();
-        match index.and_then(|index| self.peers.get(index)) {
-            Some(state) if state.up && !state.banned => Some(peer.0 as PeerIndex),
-            _ => {
-                self.refused.add(Reject::Stranger);
-                None
-            }
+        let index = self.heard(peer);
+        if index.is_none() {
+            self.refused.add(Reject::Stranger);
         }
+        index
     }
 
     /// Counts a refused message and holds it against its sender.

@@ -48,11 +48,12 @@ impl<C: Coding> Message<C> {
             });
         }
         match known.header(&id) {
-            Some(header) => {
+            // Points come after the signature: they would be decoded for whoever makes up a header.
+            Some(header) if tag != TAG_COMMITS || known.is_verified(&id) => {
                 let here = |generation| known.has_anchor(&id, generation);
                 decode_body(tag, id, reader, code, header, here)
             }
-            None => Ok(Message::Unread(Arc::new(Unread {
+            _ => Ok(Message::Unread(Arc::new(Unread {
                 id,
                 bytes: bytes.into(),
             }))),
@@ -65,15 +66,21 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// Why the bytes are no message of that broadcast.
-    pub fn read<C: Coding>(&self, code: &C, header: &Header) -> Result<Message<C>, Reject> {
+    /// Why the bytes are no message of a broadcast that is known.
+    pub fn read<C: Coding>(
+        &self,
+        code: &C,
+        known: &(impl Known + ?Sized),
+    ) -> Result<Message<C>, Reject> {
         let mut reader = Reader::new(&self.bytes);
         let tag = reader.u8().map_err(|_| Reject::Malformed)?;
         let id = Id(reader.array().map_err(|_| Reject::BadLength)?);
         if id != self.id {
             return Err(Reject::Malformed);
         }
-        decode_body(tag, id, reader, code, header, |_| false)
+        let header = known.header(&id).ok_or(Reject::UnknownId)?;
+        let here = |generation| known.has_anchor(&id, generation);
+        decode_body(tag, id, reader, code, header, here)
     }
 }
 

@@ -44,7 +44,12 @@ pub(super) fn star(peers: usize) -> Net<Model16> {
 }
 
 pub(super) fn star_of(peers: usize, config: Config) -> Net<Model16> {
-    let mut net = Net::new(model(), config, peers + 1, 2, 1);
+    star_in(model(), peers, config)
+}
+
+/// The same in any code.
+pub(super) fn star_in<C: Coding>(code: C, peers: usize, config: Config) -> Net<C> {
+    let mut net = Net::new(code, config, peers + 1, 2, 1);
     net.links = vec![vec![0]; peers + 1];
     net.links[0] = (1..=peers).collect();
     for peer in 0..peers as u64 {
@@ -155,7 +160,7 @@ fn trap_04_malformed_bytes_are_found_before_verification() {
         let value = if reason == Reject::ZeroRow { 0 } else { 0xff };
         bytes[at + fill.start..at + fill.end].fill(value);
         let from = net.peer_of(0, 1);
-        let input = match net.nodes[0].decode(&bytes) {
+        let input = match net.nodes[0].decode(Peer(0), &bytes) {
             Ok(message) => Input::Message { from, message },
             Err(reason) => Input::Malformed { from, reason },
         };
@@ -378,7 +383,7 @@ fn trap_17_commitments_that_are_here_are_not_read_again() {
     net.run_ms(1);
     let anchor = published.anchors[1];
     let bytes = Message::commits(&net.code, header, id, 1, anchor).encode(&net.code, header);
-    let is_read = |net: &Net<Model16>| match net.nodes[0].decode(&bytes) {
+    let is_read = |net: &Net<Model16>| match net.nodes[0].decode(Peer(0), &bytes) {
         Ok(Message::Commits {
             anchor, wire_bytes, ..
         }) => {
@@ -389,7 +394,7 @@ fn trap_17_commitments_that_are_here_are_not_read_again() {
     };
     for (from, is_first) in [(1, true), (2, false), (1, false)] {
         assert_eq!(is_read(&net), is_first);
-        let message = net.nodes[0].decode(&bytes).unwrap();
+        let message = net.nodes[0].decode(Peer(0), &bytes).unwrap();
         net.receive(0, from, message);
     }
     assert_eq!(net.reports, []);

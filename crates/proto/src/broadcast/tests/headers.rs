@@ -2,6 +2,7 @@
 
 use super::attacks::{POLICY, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
+use crate::Peer;
 use crate::broadcast::{Announce, Config, Message, Reject};
 use crate::rlnc::{Coding, Cut, Id, Model16, ModelRs, Subject};
 use std::sync::Arc;
@@ -13,7 +14,10 @@ fn is_refused<C: Coding>(code: C, cut: Cut) {
     let message = Message::Header(net.announce(&published));
     let bytes = message.encode(&net.code, &published.header);
     if net.code.anchors(&published.header) == 1 {
-        assert_eq!(net.nodes[0].decode(&bytes).err(), Some(Reject::BadLength));
+        assert_eq!(
+            net.nodes[0].decode(Peer(0), &bytes).err(),
+            Some(Reject::BadLength)
+        );
     }
     net.receive(0, 1, message);
     net.run_ms(1);
@@ -134,7 +138,7 @@ fn third_headers_are_not_verified() {
         if round >= 20 {
             net.run_ms(1);
             // Nor are its commitments read.
-            let read = net.nodes[0].decode(&bytes).err();
+            let read = net.nodes[0].decode(Peer(0), &bytes).err();
             assert_eq!(read, Some(Reject::Equivocation));
         }
     }

@@ -272,7 +272,7 @@ impl<C: Coding> Net<C> {
         if self.in_bytes {
             let encoded = self.nodes[node].encode(&message).expect("it is alive");
             assert_eq!(encoded.len() as u64, message.wire_bytes());
-            let input = match self.nodes[to].decode(&encoded) {
+            let input = match self.nodes[to].decode(from, &encoded) {
                 Ok(message) => Input::Message { from, message },
                 Err(reason) => Input::Malformed { from, reason },
             };

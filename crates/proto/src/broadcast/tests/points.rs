@@ -1,0 +1,113 @@
+//! Commitments are points, which are dear to decode: for nobody more than its budget, and for nothing
+//! that could not be used.
+
+use super::attacks::{POLICY, accepted, published, star, star_of};
+use super::net::{Net, SUBJECT, config, payload};
+use crate::Peer;
+use crate::broadcast::{Announce, Input, Message, Policy, Reject};
+use crate::rlnc::{Coding, Model16, Subject};
+use std::sync::Arc;
+
+/// What a node finds in the bytes of a neighbour, which it then takes: whether it decoded points.
+fn reads_points(net: &mut Net<Model16>, from: usize, bytes: &[u8]) -> Result<bool, Reject> {
+    let from = net.peer_of(0, from);
+    let read = net.nodes[0].decode(from, bytes);
+    let points = match &read {
+        Ok(Message::Header(announce)) => Ok(announce.anchor.is_some()),
+        Ok(Message::Commits { anchor, .. }) => Ok(anchor.is_some()),
+        Ok(_) => Ok(false),
+        Err(reason) => Err(*reason),
+    };
+    let input = match read {
+        Ok(message) => Input::Message { from, message },
+        Err(reason) => Input::Malformed { from, reason },
+    };
+    net.input(0, input);
+    points
+}
+
+/// The bytes of a header for a duty with this index; made up, nobody signed it.
+fn header(net: &Net<Model16>, index: u32, is_signed: bool) -> Vec<u8> {
+    let subject = Subject { index, ..SUBJECT };
+    let published = published(&net.code, subject, 10_000);
+    let signed = net.announce(&published);
+    let message = match is_signed {
+        true => Message::Header(signed),
+        false => {
+            let (header, auth) = (signed.header.clone(), vec![0; 96].into());
+            let made_up = Announce::new(&net.code, signed.id, header, auth, signed.anchor);
+            Message::Header(Arc::new(made_up))
+        }
+    };
+    message.encode(&net.code, &published.header)
+}
+
+/// A peer makes up headers faster than signatures are verified: those that would not wait are not
+/// read, none is once it is banned, and other peers have their own budget.
+#[test]
+fn points_are_decoded_within_the_budget_of_their_sender() {
+    let mut net = star(2);
+    let mut read = 0;
+    for index in 0..100 {
+        let bytes = header(&net, index, false);
+        match reads_points(&mut net, 1, &bytes) {
+            Ok(points) => read += usize::from(points),
+            Err(reason) => assert_eq!(reason, Reject::BudgetExceeded),
+        }
+    }
+    assert_eq!(read, 8);
+    let honest = header(&net, 200, true);
+    assert_eq!(reads_points(&mut net, 2, &honest), Ok(true));
+    net.run_ms(1);
+    assert!(net.reports.contains(&(0, 1, Reject::BadAuth)));
+    assert_eq!(net.nodes[0].live_count(), 1);
+    let bytes = header(&net, 100, false);
+    assert_eq!(reads_points(&mut net, 1, &bytes), Err(Reject::Stranger));
+}
+
+/// The header of a broadcast that is over can be sent again by anybody, as often as it likes.
+#[test]
+fn points_of_what_is_over_are_not_decoded() {
+    let mut net = star(1);
+    accepted(&mut net, 1);
+    net.run_ms(25_000);
+    assert_eq!(net.nodes[0].live_count(), 0);
+    let bytes = header(&net, SUBJECT.index, true);
+    for _ in 0..10 {
+        assert_eq!(reads_points(&mut net, 1, &bytes), Err(Reject::Expired));
+    }
+    assert_eq!(net.reports, []);
+}
+
+/// Commitments of a header that is not verified yet wait as they came, and are read once it is.
+#[test]
+fn points_come_after_the_signature() {
+    let policy = Policy {
+        chunk_bytes_max: 700,
+        ..POLICY
+    };
+    let mut net = star_of(2, config(policy));
+    let cut = policy.cut(net.code.strategy(), 10_000);
+    let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
+    let announce = net.announce(&published);
+    let (id, header) = (announce.id, &published.header);
+    let bytes = |generation: u16| {
+        let anchor = published.anchors[usize::from(generation)];
+        Message::commits(&net.code, header, id, generation, anchor).encode(&net.code, header)
+    };
+    let commits = [bytes(0), bytes(1)];
+    net.receive(0, 1, Message::Header(announce));
+    for _ in 0..100 {
+        assert_eq!(reads_points(&mut net, 1, &commits[1]), Ok(false));
+    }
+    net.run_ms(1);
+    assert_eq!(net.nodes[0].live_count(), 1);
+    // Those that waited are here, the others are read when they come.
+    assert_eq!(reads_points(&mut net, 2, &commits[1]), Ok(false));
+    assert_eq!(reads_points(&mut net, 2, &commits[0]), Ok(true));
+    assert_eq!(
+        net.nodes[0].decode(Peer(1), &commits[0]).map(|_| ()),
+        Ok(())
+    );
+    assert_eq!(net.reports, []);
+}
