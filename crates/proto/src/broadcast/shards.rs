@@ -68,6 +68,20 @@ impl ShardSet {
         &self.words
     }
 
+    /// Writes the shards that are not in the set. Bits beyond the last one stay zero, or they would count
+    /// as shards.
+    pub(super) fn write_others(&self, bits: &mut [u64]) {
+        for (word, &here) in bits.iter_mut().zip(&*self.words) {
+            *word = !here;
+        }
+        let beyond = usize::from(self.total) % WORD_BITS;
+        if beyond != 0
+            && let Some(last) = bits.last_mut()
+        {
+            *last &= (1 << beyond) - 1;
+        }
+    }
+
     pub(super) fn wire_bytes(&self) -> usize {
         usize::from(self.total).div_ceil(8)
     }
@@ -143,6 +157,10 @@ mod tests {
             assert_eq!(listed.len(), set.len());
             assert!(listed.iter().all(|&index| set.contains(index)));
             assert!(!set.contains(0) && !set.contains(total));
+            let mut others = vec![0; words(total)];
+            set.write_others(&mut others);
+            assert_eq!(count(&others) + set.len(), usize::from(total));
+            assert!(members(&others).all(|index| index < total && !set.contains(index)));
         }
     }
 

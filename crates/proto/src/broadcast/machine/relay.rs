@@ -215,9 +215,7 @@ impl<C: Coding> Broadcast<C> {
             }
             (Want::Shards(set), Strategy::Rs) if set.total() == live.header.shards_total => {
                 // What it does not want it has; so a lost shard is sent again.
-                for (word, &wanted) in live.shards_of(from).iter_mut().zip(set.as_words()) {
-                    *word = !wanted;
-                }
+                set.write_others(live.shards_of(from));
                 let has = live.header.shards_total - set.len() as u16;
                 needed.saturating_sub(has)
             }

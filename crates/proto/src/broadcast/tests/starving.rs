@@ -1,9 +1,11 @@
 //! Peers that fill what others need room in, or that are asked and do not answer.
 
-use super::attacks::{POLICY, accepted, message, piece, published, star, star_of};
+use super::attacks::{POLICY, accepted, message, piece, published, star, star_in, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Message, Policy, Reject, Work};
-use crate::rlnc::{Coding, Id, Model16};
+use crate::broadcast::{Config, Message, Policy, Ranks, Reject, ShardSet, Want, Work};
+use crate::rlnc::{Coding, Id, Law, Model16, ModelRs};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -211,4 +213,43 @@ fn trap_11_copies_do_not_take_the_room_of_others() {
     let expected = [2, 3].map(|liar| (0, liar, Reject::InvalidChunk));
     assert_eq!(net.reports, expected);
     assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [2]);
+}
+
+/// A peer says which shards it wants, of fewer than fill a word of the set, and then that it has one: it
+/// has no more than that, and is sent what comes.
+#[test]
+fn who_asked_for_shards_is_still_sent_some() {
+    let config = Config {
+        need_generations_max: 0,
+        ..config(POLICY)
+    };
+    let mut net = star_in(ModelRs::new(1 << 20), 2, config);
+    let published = published(&net.code, SUBJECT, 10_000);
+    let total = published.header.shards_total;
+    assert_eq!((published.header.chunks, total), (8, 32));
+    let announce = net.announce(&published);
+    let id = announce.id;
+    net.receive(0, 1, Message::Header(announce));
+    net.run_ms(1);
+    let want = Want::Shards(ShardSet::new(total, 1..total));
+    let need = Message::Need {
+        id,
+        generation: 0,
+        want,
+    };
+    net.receive(0, 2, need);
+    let ranks = Ranks::Shards(ShardSet::new(total, 0..1));
+    net.receive(0, 2, Message::Rank { id, ranks });
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    for shard in 1..4 {
+        let piece = net
+            .code
+            .draw(&published.basket, shard, Law::Fresh, &mut rng);
+        let piece = Message::piece(&net.code, &published.header, id, piece.unwrap());
+        net.receive(0, 1, piece);
+        net.run_ms(1);
+    }
+    let stats = net.nodes[0].stats(&id).unwrap();
+    assert_eq!((stats.innovative, stats.answered), (3, 0));
+    assert!(stats.sent > 0, "nothing is sent to it");
 }
