@@ -149,6 +149,46 @@ fn keeps<C: Coding>(code: C) -> u64 {
     most
 }
 
+/// The most that a node keeps of headers that wait to be verified: every peer makes up as many as may wait
+/// of it, and all of them bring one with an authenticator of their own.
+fn keeps_of_headers<C: Coding>(code: C, memory_bytes_max: u64) -> u64 {
+    let config = Config {
+        payload_bytes_max: 4 << 20,
+        memory_bytes_max,
+        ..Config::default()
+    };
+    let auth_bytes = usize::from(config.limits.header_auth_bytes_max);
+    let payload: Vec<u8> = vec![7; PAYLOAD_BYTES];
+    let policy = config.policy_for(PAYLOAD_BYTES as u32);
+    let cut = policy.cut(code.strategy(), PAYLOAD_BYTES);
+    let source = code.publish(SUBJECT, &payload, cut).unwrap();
+    let along = (code.anchors(&source.header) == 1).then(|| source.anchors[0].clone());
+    let bytes = |index: u64, peer: u64| {
+        let mut header = source.header.clone();
+        header.subject.index = index as u32;
+        let auth = vec![peer as u8; auth_bytes].into();
+        let id = header.id(&[0; 32]);
+        let announce = Announce::new(&code, id, header.clone(), auth, along.clone());
+        Message::Header(Arc::new(announce)).encode(&code, &header)
+    };
+    let mut sink = Sink::new(code.clone(), config);
+    for index in 0..8 {
+        for peer in 0..PEERS {
+            for bytes in [bytes(PEERS * index + peer + 1, peer), bytes(0, peer)] {
+                let from = Peer(peer);
+                if let Ok(message) = sink.machine.decode(from, &bytes) {
+                    sink.handle(Input::Message { from, message });
+                }
+            }
+            assert!(sink.machine.memory_bytes() <= memory_bytes_max);
+        }
+    }
+    let (strategy, most, room) = (source.header.strategy, sink.most, sink.room);
+    println!("{strategy:?}: {most} bytes kept of headers, {room} left");
+    assert!(room >= 0, "{strategy:?}: {} bytes too many", -room);
+    most
+}
+
 /// One test alone: the allocator counts for the whole process.
 #[test]
 fn what_is_kept_of_a_broadcast_is_what_is_said() {
@@ -156,5 +196,10 @@ fn what_is_kept_of_a_broadcast_is_what_is_said() {
     // Above two payloads: the worst is met, and not far below what is said.
     assert!(keeps(Rs::new(max)) > 2 * PAYLOAD_BYTES as u64);
     let generators = Generators::new(KERNELS.measured(), 2_048);
-    assert!(keeps(Ristretto::new(generators, max)) > 2 * PAYLOAD_BYTES as u64);
+    let ristretto = Ristretto::new(generators, max);
+    assert!(keeps(ristretto.clone()) > 2 * PAYLOAD_BYTES as u64);
+    // Headers count too, and have a part of the bound that they do not exceed.
+    assert!(keeps_of_headers(Rs::new(max), 4 << 30) > 400_000);
+    assert!(keeps_of_headers(ristretto.clone(), 4 << 30) > 8_000_000);
+    assert!(keeps_of_headers(ristretto, 64 << 20) < (4 << 20) + BESIDE_BYTES);
 }

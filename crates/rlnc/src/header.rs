@@ -323,6 +323,14 @@ impl Header {
         }
     }
 
+    /// Bytes that the commitments of one generation take in memory, with their tables; nothing for shards.
+    pub fn anchor_memory_bytes(&self) -> u64 {
+        match self.strategy {
+            Strategy::Rlnc => PIECE_BYTES + u64::from(self.chunks) * COMMITMENT_BYTES as u64,
+            Strategy::Rs => 0,
+        }
+    }
+
     fn check_counts(&self) -> Result<(), HeaderError> {
         let (chunks, total) = (u32::from(self.chunks), u32::from(self.shards_total));
         match self.strategy {

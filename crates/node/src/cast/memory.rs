@@ -10,7 +10,7 @@ const FRAME_BYTES: u64 = 320 << 10;
 /// and the least length of such a job allow, each with the rows of a generation.
 const DRAWN_FROM_BYTES: u64 = 17 * (64 * 128 * 40);
 
-/// Most bytes that broadcasts hold: those alive, pieces that wait for their header, and a payload on its
+/// Most bytes that broadcasts hold: those alive, headers and pieces that wait for their header, and a payload on its
 /// way in and out. The generators of the random linear code are there when the node is ready.
 pub fn memory_max(horn: &Horn, code: &Code) -> u64 {
     let config = cast::config(horn);

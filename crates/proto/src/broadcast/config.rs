@@ -16,6 +16,8 @@ pub const AUTH_BYTES_MAX: u16 = 32 << 10;
 
 /// Payloads of memory that a machine must have at least: the cuts of [`Policy`] take up to eleven.
 const PAYLOADS_PER_BROADCAST: u64 = 16;
+/// Of its memory one part in so many is for headers that wait.
+const GATE_PART: u64 = 16;
 
 /// A piece is late after so many times what the uplink takes at most until it has left: others share
 /// it, and bytes of a piece are not all that is sent.
@@ -85,8 +87,9 @@ pub struct Config {
     pub live_max: u16,
     /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
     pub live_subject_max: u8,
-    /// Bytes that all live broadcasts may take: one that could not have all that may be kept of it,
-    /// even if others give way, is not taken.
+    /// Bytes that all live broadcasts and the headers that wait may take. A sixteenth is for the latter:
+    /// where they are more, the newest of the peer that has most gives way. The rest is for broadcasts: one
+    /// that could not have all that may be kept of it, even if others give way, is not taken.
     pub memory_bytes_max: u64,
     /// Messages without header that wait, of one peer and of all, at most.
     pub orphans_peer_max: u8,
@@ -282,6 +285,16 @@ impl Config {
     pub(super) fn in_flight_bytes_max(&self) -> u64 {
         let bits = u128::from(self.uplink_bps) * u128::from(self.sends_in_flight_ns);
         u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that headers may take which wait to be verified.
+    pub(super) fn gate_bytes_max(&self) -> u64 {
+        self.memory_bytes_max / GATE_PART
+    }
+
+    /// Bytes that live broadcasts may take.
+    pub(super) fn live_bytes_max(&self) -> u64 {
+        self.memory_bytes_max - self.gate_bytes_max()
     }
 
     /// Nanoseconds after which so many bytes on the way to a peer are late.

@@ -246,10 +246,7 @@ impl<C: Coding> Broadcast<C> {
         let Some(peer) = self.heard(from) else {
             return Err(Reject::Stranger);
         };
-        let known = KnownTo {
-            machine: self,
-            peer,
-        };
+        let known = KnownTo { node: self, peer };
         Message::decode(bytes, &self.code, &self.config.limits, &known)
     }
 
@@ -302,10 +299,13 @@ impl<C: Coding> Broadcast<C> {
         self.live.len()
     }
 
-    /// The most bytes that is kept of the broadcasts that are alive, whatever peers send.
+    /// The most bytes that is kept of the broadcasts that are alive and of headers that wait, whatever
+    /// peers send.
     pub fn memory_bytes(&self) -> u64 {
         let kept = self.live.iter().filter(|live| !live.convicted);
-        kept.map(|live| memory_bytes(&live.header)).sum()
+        let live: u64 = kept.map(|live| memory_bytes(&live.header)).sum();
+        let auth_bytes_max = self.config.limits.header_auth_bytes_max;
+        live + self.gate.memory_bytes(auth_bytes_max)
     }
 
     /// Headers and messages without header that wait.
@@ -556,35 +556,35 @@ impl<C: Coding> Known for Broadcast<C> {
     }
 }
 
-/// What a machine knows, for reading what one of its peers sent.
+/// What a node knows, for reading what one of its peers sent.
 struct KnownTo<'a, C: Coding> {
-    machine: &'a Broadcast<C>,
+    node: &'a Broadcast<C>,
     peer: PeerIndex,
 }
 
 impl<C: Coding> Known for KnownTo<'_, C> {
     fn header(&self, id: &Id) -> Option<&Header> {
-        self.machine.header(id)
+        self.node.header(id)
     }
 
     fn has_anchor(&self, id: &Id, generation: u16) -> bool {
-        self.machine.has_anchor(id, generation)
+        self.node.has_anchor(id, generation)
     }
 
     fn is_verified(&self, id: &Id) -> bool {
-        self.machine.is_verified(id)
+        self.node.is_verified(id)
     }
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {
-        let machine = self.machine;
+        let node = self.node;
         // Anybody can send again what is over, and nobody verifies it another time.
-        if machine
+        if node
             .closed
-            .contains(&header.id(&machine.config.limits.network_id))
+            .contains(&header.id(&node.config.limits.network_id))
         {
             return Err(Reject::Expired);
         }
-        machine.check_header(header)?;
-        machine.check_budget(self.peer)
+        node.check_header(header)?;
+        node.check_budget(self.peer)
     }
 }

@@ -9,7 +9,7 @@ use crate::broadcast::{Output, Priority, Step};
 use crate::rlnc::{Coding, Cut, Header, Id};
 use crate::{Evidence, Peer};
 use alphorn_types::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Headers of one peer that wait, at most. One of them is verified at a time, so a peer that forges
@@ -18,6 +18,8 @@ const HEADERS_PEER_MAX: u8 = 8;
 /// The same with headers that another peer announced before. There is no bound on the peers that announce one header:
 /// those that forge its authenticator would keep the honest ones out.
 const ANNOUNCES_PEER_MAX: u8 = 64;
+/// Bytes of a header that waits, without its authenticator and its commitments.
+const ANNOUNCE_BYTES: u64 = 512;
 
 /// A header that is not verified yet.
 #[derive(Debug)]
@@ -31,6 +33,22 @@ struct Candidate<C: Coding> {
     verifying: bool,
     /// Verifications that were lost.
     lost: u8,
+}
+
+impl<C: Coding> Candidate<C> {
+    /// Bytes that are kept of what the peer at this index brought: the commitments are the first one's.
+    fn bytes_of(&self, at: usize, each: u64) -> u64 {
+        let anchor = match (at, &self.anchor) {
+            (0, Some(_)) => self.announces[0].1.header.anchor_memory_bytes(),
+            _ => 0,
+        };
+        each + anchor
+    }
+
+    fn bytes(&self, each: u64) -> u64 {
+        let others = self.announces.len().saturating_sub(1) as u64;
+        self.bytes_of(0, each) + others * each
+    }
 }
 
 /// The headers that wait.
@@ -57,11 +75,50 @@ impl<C: Coding> Gate<C> {
         candidate.announces.first().map(|(_, first)| &first.header)
     }
 
+    /// The most bytes that is kept of all, with authenticators of so many bytes.
+    pub(super) fn memory_bytes(&self, auth_bytes_max: u16) -> u64 {
+        let each = announce_bytes(auth_bytes_max);
+        let candidates = self.candidates.iter();
+        candidates.map(|waiting| waiting.bytes(each)).sum()
+    }
+
+    /// Drops a header if more than `max` bytes are kept, and says whose: the newest of the peer that has
+    /// most. What is being verified stays, so there is always one.
+    fn shed(&mut self, auth_bytes_max: u16, max: u64) -> Option<PeerIndex> {
+        if self.memory_bytes(auth_bytes_max) <= max {
+            return None;
+        }
+        let each = announce_bytes(auth_bytes_max);
+        // Bytes of each peer, and where its newest one is that may go.
+        let mut peers: BTreeMap<PeerIndex, (u64, Option<(usize, usize)>)> = BTreeMap::new();
+        for (index, candidate) in self.candidates.iter().enumerate() {
+            for (at, (peer, _)) in candidate.announces.iter().enumerate() {
+                let (bytes, newest) = peers.entry(*peer).or_default();
+                *bytes += candidate.bytes_of(at, each);
+                if at > 0 || !candidate.verifying {
+                    *newest = Some((index, at));
+                }
+            }
+        }
+        let peers = peers.into_values();
+        let movable = peers.filter_map(|(bytes, newest)| Some((bytes, newest?)));
+        let (_, (index, at)) = movable.max()?;
+        let (peer, _) = self.candidates[index].announces.remove(at);
+        if self.candidates[index].announces.is_empty() {
+            self.candidates.remove(index);
+        }
+        Some(peer)
+    }
+
     /// Senders of the headers that are being verified.
     fn busy(&self) -> BTreeSet<PeerIndex> {
         let verifying = self.candidates.iter().filter(|waiting| waiting.verifying);
         verifying.map(|waiting| waiting.announces[0].0).collect()
     }
+}
+
+fn announce_bytes(auth_bytes_max: u16) -> u64 {
+    ANNOUNCE_BYTES + u64::from(auth_bytes_max)
 }
 
 impl<C: Coding> Broadcast<C> {
@@ -106,7 +163,14 @@ impl<C: Coding> Broadcast<C> {
             }),
         }
         peer.headers += 1;
+        // First, so that what comes first is not dropped where there is room for one alone.
         self.verify_headers(now);
+        let auth_bytes_max = self.config.limits.header_auth_bytes_max;
+        let max = self.config.gate_bytes_max();
+        while let Some(from) = self.gate.shed(auth_bytes_max, max) {
+            self.release_header(from);
+            self.refused.add(Reject::BudgetExceeded);
+        }
     }
 
     /// Whether a header may begin a broadcast, as far as it shows before its signature is verified.

@@ -122,7 +122,7 @@ impl<C: Coding> Broadcast<C> {
             let stays: Vec<&Live<C>> = self.live.iter().filter(stays).collect();
             let bytes: u64 = stays.iter().map(|live| memory_bytes(&live.header)).sum();
             let is_full = stays.len() >= usize::from(self.config.live_max);
-            if !is_full && bytes + memory_bytes(header) <= self.config.memory_bytes_max {
+            if !is_full && bytes + memory_bytes(header) <= self.config.live_bytes_max() {
                 return Some(going);
             }
             going.push(heaviest(&stays, header, own, is_full)?);

@@ -4,7 +4,7 @@
 use super::attacks::{POLICY, accepted, published, star, star_of};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
-use crate::broadcast::{Announce, Input, Message, Policy, Reject};
+use crate::broadcast::{Announce, Config, Input, Limits, Message, Policy, Reject};
 use crate::rlnc::{Coding, Model16, Subject};
 use std::sync::Arc;
 
@@ -110,4 +110,44 @@ fn points_come_after_the_signature() {
         Ok(())
     );
     assert_eq!(net.reports, []);
+}
+
+/// Peers that fill the memory of headers that wait have their own dropped, not those of a peer that
+/// brought few, and what waits counts as what is alive does.
+#[test]
+fn headers_that_wait_take_a_part_of_the_memory() {
+    const FLOODERS: usize = 5;
+    let memory_bytes_max = 16 << 20;
+    let config = Config {
+        memory_bytes_max,
+        limits: Limits {
+            header_auth_bytes_max: 32 << 10,
+            ..config(POLICY).limits
+        },
+        ..config(POLICY)
+    };
+    let mut net = star_of(FLOODERS + 1, config);
+    let mut bring = |peer: usize, index: usize, is_signed: bool| {
+        let bytes = header(&net, index as u32, is_signed);
+        let read = reads_points(&mut net, peer, &bytes);
+        assert!(matches!(read, Ok(true)), "{read:?}");
+        let kept = net.nodes[0].memory_bytes();
+        assert!(kept <= memory_bytes_max / 16, "{kept} bytes");
+    };
+    let honest = FLOODERS + 1;
+    for index in 0..2 {
+        bring(honest, index, true);
+    }
+    // Eight of each would be 1.3 MB.
+    for index in 0..6 {
+        for peer in 1..=FLOODERS {
+            bring(peer, 100 + 10 * peer + index, false);
+        }
+    }
+    let dropped = net.refused(Reject::BudgetExceeded);
+    assert!(dropped > 0, "{dropped} dropped");
+    assert!(net.nodes[0].memory_bytes() > 900_000);
+    net.run_ms(5);
+    assert_eq!(net.nodes[0].live_count(), 2);
+    assert_eq!(net.nodes[0].waiting_count(), 0);
 }
