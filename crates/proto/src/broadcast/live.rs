@@ -35,6 +35,8 @@ pub(super) enum Phase {
 pub(super) struct Link {
     /// It knows the header: it was sent it, or spoke of the broadcast.
     pub(super) header: bool,
+    /// It spoke of the broadcast.
+    pub(super) carries: bool,
     /// It needs nothing more.
     pub(super) done: bool,
     /// Its pieces are not taken any more: nearly none added anything.

@@ -4,6 +4,7 @@ mod gate;
 mod peers;
 mod rejoin;
 mod relay;
+mod room;
 mod send;
 mod sink;
 mod source;
@@ -356,7 +357,8 @@ impl<C: Coding> Broadcast<C> {
     /// A message of a broadcast that is alive, and neither a header nor a piece.
     fn on_control(&mut self, now: Time, index: usize, from: PeerIndex, message: Message<C>) {
         let live = &mut self.live[index];
-        live.link(from).header = true;
+        let link = live.link(from);
+        (link.header, link.carries) = (true, true);
         match message {
             Message::Done { .. } => self.on_done(index, from),
             Message::Rank { ranks, .. } => self.on_rank(index, from, &ranks),
@@ -552,7 +554,7 @@ impl<C: Coding> Known for Broadcast<C> {
     }
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {
-        self.check_header(header)
+        self.check_header(header, NOBODY)
     }
 }
 
@@ -584,7 +586,7 @@ impl<C: Coding> Known for KnownTo<'_, C> {
         {
             return Err(Reject::Expired);
         }
-        node.check_header(header)?;
+        node.check_header(header, self.peer)?;
         node.check_budget(self.peer)
     }
 }

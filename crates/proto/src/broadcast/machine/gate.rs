@@ -125,7 +125,8 @@ impl<C: Coding> Broadcast<C> {
     pub(super) fn on_header(&mut self, now: Time, from: PeerIndex, announce: Arc<Announce<C>>) {
         let id = announce.id;
         if let Some(index) = self.find(&id) {
-            self.live[index].link(from).header = true;
+            let link = self.live[index].link(from);
+            (link.header, link.carries) = (true, true);
             return;
         }
         if self.closed.contains(&id) {
@@ -134,7 +135,7 @@ impl<C: Coding> Broadcast<C> {
         if announce.header.strategy != self.code.strategy() {
             return self.refuse(from, Reject::Malformed);
         }
-        if let Err(reason) = self.check_header(&announce.header) {
+        if let Err(reason) = self.check_header(&announce.header, from) {
             return self.refuse(from, reason);
         }
         let peer = &mut self.peers[usize::from(from)];
@@ -174,7 +175,7 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// Whether a header may begin a broadcast, as far as it shows before its signature is verified.
-    pub(super) fn check_header(&self, header: &Header) -> Result<(), Reject> {
+    pub(super) fn check_header(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
         if !self.schedule.is_scheduled(&header.subject) {
             return Err(Reject::NotScheduled);
         }
@@ -188,7 +189,7 @@ impl<C: Coding> Broadcast<C> {
         if policy.cut(header.strategy, header.len as usize) != cut {
             return Err(Reject::BadLength);
         }
-        self.check_room(header)
+        self.check_room(header, from)
     }
 
     /// Whether a peer may have one more new header wait. Each has no more points than the policy cuts a
@@ -202,13 +203,13 @@ impl<C: Coding> Broadcast<C> {
 
     /// Whether a subject may have one more header, and its first one finds room: a second one is
     /// evidence, of which nothing else is kept.
-    fn check_room(&self, header: &Header) -> Result<(), Reject> {
+    fn check_room(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
         let same = |live: &&Live<C>| live.header.subject == header.subject;
         let count = self.live.iter().filter(same).count();
         if count >= usize::from(self.config.live_subject_max) {
             return Err(Reject::Equivocation);
         }
-        if count == 0 && self.giving_way(header, false).is_none() {
+        if count == 0 && self.giving_way(header, Some(from)).is_none() {
             return Err(Reject::LiveFull);
         }
         Ok(())
@@ -225,7 +226,8 @@ impl<C: Coding> Broadcast<C> {
                 at += 1;
                 continue;
             };
-            if let Err(reason) = self.check_room(&candidate.announces[first].1.header) {
+            let (from, announce) = &candidate.announces[first];
+            if let Err(reason) = self.check_room(&announce.header, *from) {
                 let candidate = self.gate.candidates.remove(at);
                 self.release_headers(&candidate);
                 self.refused.add(reason);
@@ -288,7 +290,8 @@ impl<C: Coding> Broadcast<C> {
         self.release_headers(&candidate);
         let announce = self.with_anchor(&candidate);
         let subject = announce.header.subject;
-        if let Err(reason) = self.check_room(&announce.header) {
+        let (from, _) = candidate.announces[0];
+        if let Err(reason) = self.check_room(&announce.header, from) {
             return self.refused.add(reason);
         }
         let same = |live: &Live<C>| live.header.subject == subject;
@@ -301,7 +304,7 @@ impl<C: Coding> Broadcast<C> {
             // Second headers take no room, so there are no more of them than of first ones.
             live.expires = self.live[first].expires;
         } else {
-            if let Some(going) = self.giving_way(&live.header, false) {
+            if let Some(going) = self.giving_way(&live.header, Some(from)) {
                 self.make_room(&going);
             }
             live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
@@ -309,7 +312,8 @@ impl<C: Coding> Broadcast<C> {
         }
         for (peer, _) in &candidate.announces {
             if *peer != NOBODY {
-                live.link(*peer).header = true;
+                let link = live.link(*peer);
+                (link.header, link.carries) = (true, true);
             }
         }
         let id = live.id;

@@ -24,7 +24,7 @@ impl<C: Coding> Broadcast<C> {
         }
         live.stats.received = live.stats.received.saturating_add(1);
         let link = live.link(from);
-        link.header = true;
+        (link.header, link.carries) = (true, true);
         link.received = link.received.saturating_add(1);
         let share = live.share(from, generation);
         share.rank = share.rank.max(rank.min(needed));

@@ -2,16 +2,13 @@
 
 use super::{Broadcast, Task, below};
 use crate::broadcast::config::SourcePrivacy;
-use crate::broadcast::live::{Live, Phase, memory_bytes};
+use crate::broadcast::live::{Live, Phase};
 use crate::broadcast::message::{Announce, rides_along};
-use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Output, Step, Unpublished};
-use crate::rlnc::{Coding, Header, Id, Published, Subject};
+use crate::rlnc::{Coding, Id, Published, Subject};
 use alphorn_scheme::Bytes;
 use alphorn_types::Time;
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<C: Coding> Broadcast<C> {
@@ -85,7 +82,7 @@ impl<C: Coding> Broadcast<C> {
         if self.find(&id).is_some() {
             return self.unpublished(subject, Unpublished::Twice);
         }
-        let Some(going) = self.giving_way(&header, true) else {
+        let Some(going) = self.giving_way(&header, None) else {
             return self.unpublished(subject, Unpublished::LiveFull);
         };
         self.make_room(&going);
@@ -109,35 +106,6 @@ impl<C: Coding> Broadcast<C> {
         self.progress(id, Step::Header);
         self.begin_sending(self.live.len() - 1);
         self.adopt(now, &id);
-    }
-
-    /// The subjects whose broadcasts give way to one more, which is `own` or a peer's; none if it
-    /// finds no room.
-    pub(super) fn giving_way(&self, header: &Header, own: bool) -> Option<Vec<Subject>> {
-        let mut going: Vec<Subject> = Vec::new();
-        loop {
-            let stays = |live: &&Live<C>| {
-                !live.convicted && (live.own || !going.contains(&live.header.subject))
-            };
-            let stays: Vec<&Live<C>> = self.live.iter().filter(stays).collect();
-            let bytes: u64 = stays.iter().map(|live| memory_bytes(&live.header)).sum();
-            let is_full = stays.len() >= usize::from(self.config.live_max);
-            if !is_full && bytes + memory_bytes(header) <= self.config.live_bytes_max() {
-                return Some(going);
-            }
-            going.push(heaviest(&stays, header, own, is_full)?);
-        }
-    }
-
-    /// Ends what gives way, with the second headers of its subjects.
-    pub(super) fn make_room(&mut self, going: &[Subject]) {
-        for index in (0..self.live.len()).rev() {
-            let live = &self.live[index];
-            if !live.own && going.contains(&live.header.subject) {
-                self.refused.add(Reject::LiveFull);
-                self.close(index);
-            }
-        }
     }
 
     pub(super) fn insert(&mut self, live: Live<C>) {
@@ -189,39 +157,6 @@ impl<C: Coding> Broadcast<C> {
             self.wake = true;
         }
     }
-}
-
-/// What gives way first of those that are alive: of the greatest kind, and of the source that has most
-/// of it, the newest. It gives way to a lesser kind, to an own one, and to a source that has less
-/// even with one more.
-fn heaviest<C: Coding>(
-    stays: &[&Live<C>],
-    header: &Header,
-    own: bool,
-    by_count: bool,
-) -> Option<Subject> {
-    let load = |header: &Header| match by_count {
-        true => 1,
-        false => memory_bytes(header),
-    };
-    let source = |header: &Header| (header.subject.kind, header.subject.source);
-    let mut loads: BTreeMap<(u8, u32), u64> = BTreeMap::new();
-    let others = || stays.iter().filter(|live| !live.own);
-    for live in others() {
-        *loads.entry(source(&live.header)).or_default() += load(&live.header);
-    }
-    let (first, most) = loads
-        .iter()
-        .max_by_key(|((kind, _), load)| (*kind, **load))?;
-    let with_it = loads.get(&source(header)).unwrap_or(&0) + load(header);
-    let gives_way = match first.0.cmp(&header.subject.kind) {
-        Ordering::Greater => true,
-        Ordering::Equal => own || *most > with_it,
-        Ordering::Less => false,
-    };
-    let of_it = others().filter(|live| source(&live.header) == *first);
-    let newest = of_it.max_by_key(|live| live.expires)?;
-    gives_way.then_some(newest.header.subject)
 }
 
 impl<C: Coding> Live<C> {

@@ -3,8 +3,9 @@
 use super::attacks::{POLICY, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
-use crate::broadcast::{Announce, Config, Message, Reject};
+use crate::broadcast::{Announce, Config, Input, Message, Ranks, Reject};
 use crate::rlnc::{Coding, Cut, Id, Model16, ModelRs, Subject};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A header of the payload in this cut, in bytes and as the simulator has it: it opens nothing.
@@ -48,9 +49,13 @@ fn payloads_are_cut_by_the_policy_of_the_network() {
 
 /// Peer 1 brings a valid header of a payload of so many bytes, which is verified.
 fn receive(net: &mut Net<Model16>, subject: Subject, len: usize) -> Id {
+    receive_from(net, 1, subject, len)
+}
+
+fn receive_from(net: &mut Net<Model16>, peer: usize, subject: Subject, len: usize) -> Id {
     let announce = net.announce(&published(&net.code, subject, len));
     let id = announce.id;
-    net.receive(0, 1, Message::Header(announce));
+    net.receive(0, peer, Message::Header(announce));
     net.run_ms(1);
     id
 }
@@ -122,6 +127,79 @@ fn the_source_that_has_most_gives_way() {
     assert_eq!(live_of(&net, &[again]), 0);
     assert_eq!(net.seen[0].headers_verified, 64 + 32);
     assert_eq!(net.reports, []);
+}
+
+/// Peers each bring headers of sources that have one broadcast each, and all of `carriers` speak of all
+/// that they bring.
+fn bring(net: &mut Net<Model16>, carriers: &[usize], sources: Range<u32>) -> Vec<Id> {
+    let brought = sources.map(|source| {
+        let first = carriers[source as usize % carriers.len()];
+        let id = receive_from(net, first, collection(source, 0), 1_000);
+        for &peer in carriers {
+            net.receive(
+                0,
+                peer,
+                Message::Rank {
+                    id,
+                    ranks: Ranks::One(0),
+                },
+            );
+        }
+        id
+    });
+    brought.collect()
+}
+
+/// A node with so many peers on which every source has every duty.
+fn node_of(peers: usize) -> Net<Model16> {
+    let mut net = star_of(peers, config(POLICY));
+    net.nodes[0].set_schedule(Arc::new(|_: &Subject| true));
+    net
+}
+
+/// Two peers open as many broadcasts as may be alive, each of another source, and carry each other's. Who
+/// comes after them has as much room as one of them, and keeps it.
+#[test]
+fn sources_of_few_peers_keep_out_no_other() {
+    let mut net = node_of(4);
+    let flood = bring(&mut net, &[1, 2], 0..64);
+    assert_eq!(live_of(&net, &flood), 64);
+    let honest = bring(&mut net, &[3], 100..101);
+    assert_eq!(live_of(&net, &honest), 1);
+    let more = bring(&mut net, &[3], 101..140);
+    let live = live_of(&net, &more);
+    assert_eq!(live, 20);
+    // No more of them come back, nor are they verified.
+    let verified = net.seen[0].headers_verified;
+    bring(&mut net, &[1, 2], 200..300);
+    assert_eq!(live_of(&net, &honest) + live_of(&net, &more), 1 + live);
+    assert_eq!(net.seen[0].headers_verified, verified);
+    // The block comes in as before.
+    let block = receive_from(&mut net, 4, SUBJECT, 1_000);
+    assert_eq!(live_of(&net, &[block]), 1);
+    assert_eq!(net.reports, []);
+}
+
+/// What many peers carry weighs little for each: a peer that comes with sources of its own pushes out no
+/// more than its part.
+#[test]
+fn a_fresh_peer_takes_no_more_than_its_part() {
+    let honest: Vec<usize> = (1..=10).collect();
+    let mut net = node_of(11);
+    let carried = bring(&mut net, &honest, 0..64);
+    assert_eq!(live_of(&net, &carried), 64);
+    let taken = bring(&mut net, &[11], 100..200);
+    assert_eq!((live_of(&net, &carried), live_of(&net, &taken)), (59, 5));
+}
+
+/// What a peer opened before it left gives way to what somebody carries.
+#[test]
+fn what_nobody_carries_gives_way() {
+    let mut net = node_of(2);
+    let left = bring(&mut net, &[1], 0..64);
+    net.input(0, Input::PeerDown { peer: Peer(0) });
+    let honest = bring(&mut net, &[2], 100..164);
+    assert_eq!((live_of(&net, &left), live_of(&net, &honest)), (0, 64));
 }
 
 /// A source signs header after header for one duty: no more are verified than are of use, but for
