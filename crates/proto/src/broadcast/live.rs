@@ -39,7 +39,7 @@ pub(super) struct Link {
     pub(super) carries: bool,
     /// It needs nothing more.
     pub(super) done: bool,
-    /// Its pieces are not taken any more: nearly none added anything.
+    /// Its pieces are not taken any more: more of them added nothing than an honest peer sends.
     pub(super) demoted: bool,
     /// It was told the rank here, so that it could know what adds nothing.
     pub(super) told: bool,

@@ -67,7 +67,7 @@ pub enum Reject {
     /// The result of a job whose broadcast is over.
     #[error("the result of a job whose broadcast is over")]
     LateResult,
-    /// Far too many of its pieces were dependent although it knew the rank here.
+    /// More of its pieces were dependent than an honest peer pushes and was asked for.
     #[error("it keeps sending what adds nothing")]
     Useless,
 }

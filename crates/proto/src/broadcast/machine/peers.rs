@@ -132,9 +132,25 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// Whether a peer has sent so much for nothing that no more is taken once it is told the rank.
+/// Whether a peer has sent so much for nothing that it should know the rank here.
 pub(super) fn is_useless(link: &Link) -> bool {
     const RECEIVED_MIN: u16 = 10;
     let judged = link.innovative.saturating_add(link.dependent);
     judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
+}
+
+impl<C: Coding> Live<C> {
+    /// Whether a peer sent more that added nothing than an honest one can. It cannot know what is here: if
+    /// both were fed by the same, all that it has may add nothing. But it pushes no more pieces of a
+    /// generation than its rank, and shards that are here at most once each; beyond it sends what it was
+    /// asked for.
+    pub(super) fn sends_for_nothing(&mut self, peer: PeerIndex) -> bool {
+        let dependent = u32::from(self.link(peer).dependent);
+        let pushed = u32::from(self.needed()) * u32::from(self.header.generations);
+        let generations = 0..self.header.generations;
+        let asked: u32 = generations
+            .map(|generation| u32::from(self.share(peer, generation).asked))
+            .sum();
+        dependent > pushed + asked
+    }
 }

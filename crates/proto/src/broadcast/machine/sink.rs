@@ -77,11 +77,11 @@ impl<C: Coding> Broadcast<C> {
                 let link = live.link(from);
                 link.dependent = link.dependent.saturating_add(1);
                 if !is_useless(link) {
-                } else if link.told {
-                    link.demoted = true;
-                    self.refuse(from, Reject::Useless);
-                } else {
+                } else if !link.told {
                     self.tell_rank(index, from);
+                } else if live.sends_for_nothing(from) {
+                    live.link(from).demoted = true;
+                    self.refuse(from, Reject::Useless);
                 }
             }
             Standing::Innovative => {

@@ -253,3 +253,46 @@ fn who_asked_for_shards_is_still_sent_some() {
     assert_eq!((stats.innovative, stats.answered), (3, 0));
     assert!(stats.sent > 0, "nothing is sent to it");
 }
+
+/// Two honest peers have the same pieces, as where one relay fed both, and both push all of them. The one
+/// that comes later sends nothing new and cannot know it: it is not to blame, and is heard when it has more.
+#[test]
+fn who_was_fed_by_the_same_is_not_to_blame() {
+    const FED: u16 = 12;
+    let policy = Policy {
+        chunks: 32,
+        ..POLICY
+    };
+    let mut net = star_of(2, config(policy));
+    let cut = policy.cut(net.code.strategy(), 40_000);
+    let published = net.code.publish(SUBJECT, &payload(40_000), cut).unwrap();
+    let announce = net.announce(&published);
+    let (id, header) = (announce.id, &published.header);
+    net.receive(0, 1, Message::Header(announce));
+    net.run_ms(1);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let mut fed = net.code.basket(header);
+    while net.code.rank(&fed, 0) < FED {
+        let drawn = net.code.draw(&published.basket, 0, Law::Fresh, &mut rng);
+        net.code.accept(&mut fed, drawn.unwrap());
+    }
+    let mut push = |net: &mut Net<Model16>, peer, basket: &_, count| {
+        for _ in 0..count {
+            let mut piece = net.code.draw(basket, 0, Law::Fresh, &mut rng).unwrap();
+            let rank = net.code.rank(basket, 0);
+            net.code.set_hop_and_rank(&mut piece, 3, rank);
+            let piece = Message::piece(&net.code, header, id, piece);
+            net.receive(0, peer, piece);
+            net.run_ms(1);
+        }
+    };
+    push(&mut net, 1, &fed, FED);
+    push(&mut net, 2, &fed, FED);
+    assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [FED]);
+    assert_eq!(net.refused(Reject::Dependent), u32::from(FED));
+    assert_eq!(net.reports, []);
+    push(&mut net, 2, &published.basket, 32 - FED);
+    net.run_ms(5);
+    assert_eq!(net.seen[0].delivered.len(), 1);
+    assert_eq!(net.reports, []);
+}
