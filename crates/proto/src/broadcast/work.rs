@@ -124,8 +124,12 @@ impl<C: Coding> Work<C> {
     pub fn class(&self) -> Class {
         match self {
             Work::Commit { .. } | Work::Sign { .. } => Class::Duty,
-            Work::VerifyHeader { .. } | Work::VerifyPieces { .. } => Class::Verdict,
-            Work::Recode { .. } | Work::Decode { .. } => Class::Current,
+            // The verdict on the payload waits for the decoding: as work of the slot, it would wait behind
+            // the making of aggregates and, after its phase, behind everything.
+            Work::VerifyHeader { .. } | Work::VerifyPieces { .. } | Work::Decode { .. } => {
+                Class::Verdict
+            }
+            Work::Recode { .. } => Class::Current,
         }
     }
 

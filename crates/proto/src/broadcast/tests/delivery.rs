@@ -3,11 +3,15 @@
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
 use crate::broadcast::{
-    CHUNK_BYTES_MAX, Config, Input, Policy, Reject, SourcePrivacy, Unpublished,
+    CHUNK_BYTES_MAX, Config, Input, Policy, Reject, SourcePrivacy, Unpublished, Work,
 };
 use crate::rlnc::{Coding, Generators, Model16, Ristretto, Rs, Subject};
 use alphorn_exec::Backend;
+use alphorn_scheme::Class;
 use alphorn_types::Time;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const POLICY: Policy = Policy {
     chunks: 8,
@@ -254,4 +258,31 @@ fn many_subjects_share_the_links() {
         assert_eq!(seen.delivered.len(), 6 - own, "node {node}");
     }
     assert_eq!(net.reports, []);
+}
+
+/// The protocol's verdict on a payload waits for all that comes before it is delivered: none of it waits
+/// behind the making of aggregates, which peers can make as much as there is.
+#[test]
+fn what_a_verdict_waits_for_comes_before_work_of_the_slot() {
+    fn classes<C: Coding>(code: C) -> BTreeMap<&'static str, Class> {
+        let mut net = Net::new(code, config(POLICY), 10, 5, 3);
+        let seen: Rc<RefCell<BTreeMap<&str, Class>>> = Rc::default();
+        let classes = seen.clone();
+        net.loses = Some(Box::new(move |work| {
+            if !matches!(work, Work::Recode { .. }) {
+                classes.borrow_mut().insert(work.name(), work.class());
+            }
+            false
+        }));
+        net.publish(0, payload(20_000));
+        net.run_ms(3_000);
+        assert!(net.seen[1..].iter().all(|seen| seen.delivered.len() == 1));
+        seen.take()
+    }
+    let rlnc = classes(Model16::new(1 << 20));
+    let rs = classes(Rs::new(1 << 20));
+    assert!(rlnc.contains_key("rlnc_decode") && rs.contains_key("rs_decode"));
+    for (name, class) in rlnc.into_iter().chain(rs) {
+        assert!(class <= Class::Verdict, "{name} is {}", class.name());
+    }
 }
