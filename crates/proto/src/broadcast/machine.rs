@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Closed broadcasts that are remembered, in multiples of `live_max`, so that a late piece is no
-/// orphan and an old header opens nothing.
+/// orphan, and that neither an old header nor another one of its subject opens anything.
 const CLOSED_PER_LIVE: usize = 4;
 /// Jobs of one decoding or one header at most: a job may be lost where a machine is busy.
 const TRIES_MAX: u8 = 4;
@@ -121,7 +121,7 @@ pub struct Broadcast<C: Coding> {
     jobs_begun: u64,
     gate: Gate<C>,
     orphans: Orphans<C>,
-    closed: VecDeque<Id>,
+    closed: VecDeque<(Id, Subject)>,
     refused: Refused,
     out: VecDeque<Output<C>>,
     /// The time of the last input.
@@ -379,7 +379,7 @@ impl<C: Coding> Broadcast<C> {
 
     /// Keeps a message until its header comes, if it may still come and there is room.
     fn orphan(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
-        if self.closed.contains(&message.id()) {
+        if self.is_closed(&message.id()) {
             return self.refused.add(Reject::Expired);
         }
         let peer = &mut self.peers[usize::from(from)];
@@ -509,10 +509,7 @@ impl<C: Coding> Broadcast<C> {
     fn close(&mut self, index: usize) {
         self.ids.swap_remove(index);
         let live = self.live.swap_remove(index);
-        if self.closed.len() >= CLOSED_PER_LIVE * usize::from(self.config.live_max) {
-            self.closed.pop_front();
-        }
-        self.closed.push_back(live.id);
+        self.remember(live.id, live.header.subject);
         self.progress(live.id, Step::Expired);
         self.due_changed = true;
     }
@@ -578,15 +575,7 @@ impl<C: Coding> Known for KnownTo<'_, C> {
     }
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {
-        let node = self.node;
-        // Anybody can send again what is over, and nobody verifies it another time.
-        if node
-            .closed
-            .contains(&header.id(&node.config.limits.network_id))
-        {
-            return Err(Reject::Expired);
-        }
-        node.check_header(header, self.peer)?;
-        node.check_budget(self.peer)
+        self.node.check_header(header, self.peer)?;
+        self.node.check_budget(self.peer)
     }
 }

@@ -129,9 +129,6 @@ impl<C: Coding> Broadcast<C> {
             (link.header, link.carries) = (true, true);
             return;
         }
-        if self.closed.contains(&id) {
-            return self.refused.add(Reject::Expired);
-        }
         if announce.header.strategy != self.code.strategy() {
             return self.refuse(from, Reject::Malformed);
         }
@@ -176,6 +173,8 @@ impl<C: Coding> Broadcast<C> {
 
     /// Whether a header may begin a broadcast, as far as it shows before its signature is verified.
     pub(super) fn check_header(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
+        // First: anybody can send again what is over, and its duty may be over too.
+        self.check_open(header)?;
         if !self.schedule.is_scheduled(&header.subject) {
             return Err(Reject::NotScheduled);
         }
@@ -204,6 +203,7 @@ impl<C: Coding> Broadcast<C> {
     /// Whether a subject may have one more header, and its first one finds room: a second one is
     /// evidence, of which nothing else is kept.
     fn check_room(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
+        self.check_open(header)?;
         let same = |live: &&Live<C>| live.header.subject == header.subject;
         let count = self.live.iter().filter(same).count();
         if count >= usize::from(self.config.live_subject_max) {

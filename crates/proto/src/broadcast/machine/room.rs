@@ -1,10 +1,10 @@
 //! Which broadcasts find room, and which give way to them: by kind, then by source, then by the peers that
 //! carry them, never by who came first.
 
-use super::{Broadcast, NOBODY};
+use super::{Broadcast, CLOSED_PER_LIVE, NOBODY};
 use crate::broadcast::live::{Live, PeerIndex, memory_bytes};
 use crate::broadcast::reject::Reject;
-use crate::rlnc::{Coding, Header, Subject};
+use crate::rlnc::{Coding, Header, Id, Subject};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
@@ -47,6 +47,41 @@ impl<C: Coding> Broadcast<C> {
                 self.refused.add(Reject::LiveFull);
                 self.close(index);
             }
+        }
+    }
+}
+
+/// What is over.
+impl<C: Coding> Broadcast<C> {
+    /// Remembers a broadcast that is over. Where they are too many, the oldest of the source that has most
+    /// is forgotten: else one source could have that of another forgotten and opened again.
+    pub(super) fn remember(&mut self, id: Id, subject: Subject) {
+        if self.closed.len() >= CLOSED_PER_LIVE * usize::from(self.config.live_max) {
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            for (_, subject) in &self.closed {
+                *counts.entry(subject.source).or_default() += 1;
+            }
+            let most = counts.values().max().copied();
+            let is_of_most =
+                |(_, subject): &(Id, Subject)| counts.get(&subject.source) == most.as_ref();
+            let oldest = self.closed.iter().position(is_of_most);
+            self.closed.remove(oldest.unwrap_or(0));
+        }
+        self.closed.push_back((id, subject));
+    }
+
+    /// Whether a broadcast is over.
+    pub(super) fn is_closed(&self, id: &Id) -> bool {
+        self.closed.iter().any(|(closed, _)| closed == id)
+    }
+
+    /// Whether no broadcast of a header's subject is over. No honest source signs a second header, and with
+    /// one after the other it would hold its room as long as its duty lasts.
+    pub(super) fn check_open(&self, header: &Header) -> Result<(), Reject> {
+        let is_over = |(_, subject): &(Id, Subject)| *subject == header.subject;
+        match self.closed.iter().any(is_over) {
+            true => Err(Reject::Expired),
+            false => Ok(()),
         }
     }
 }

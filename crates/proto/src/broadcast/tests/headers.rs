@@ -202,6 +202,48 @@ fn what_nobody_carries_gives_way() {
     assert_eq!((live_of(&net, &left), live_of(&net, &honest)), (0, 64));
 }
 
+/// A source with many duties opens broadcast after broadcast and lets them end: what another source sent
+/// is remembered all the same, and its old header opens nothing.
+#[test]
+fn what_is_over_is_not_forgotten_for_one_source() {
+    let config = Config {
+        live_max: 4,
+        ..config(POLICY)
+    };
+    let mut net = star_of(2, config);
+    let honest = receive_from(&mut net, 1, collection(3, 0), 1_000);
+    net.run_ms(25_000);
+    for round in 0..8 {
+        let opened: Vec<Id> = (0..4)
+            .map(|index| receive_from(&mut net, 2, collection(0, 4 * round + index), 1_000))
+            .collect();
+        assert_eq!(live_of(&net, &opened), 4);
+        net.run_ms(25_000);
+        assert_eq!(net.nodes[0].live_count(), 0);
+    }
+    let verified = net.seen[0].headers_verified;
+    let again = receive_from(&mut net, 2, collection(3, 0), 1_000);
+    assert_eq!((again, live_of(&net, &[again])), (honest, 0));
+    assert_eq!(net.seen[0].headers_verified, verified);
+    assert_eq!(net.refused(Reject::Expired), 1);
+}
+
+/// A source whose broadcast is over signs another header for the same duty: it opens nothing.
+#[test]
+fn no_other_header_opens_what_is_over() {
+    let mut net = star_of(1, config(POLICY));
+    receive(&mut net, SUBJECT, 1_000);
+    net.run_ms(25_000);
+    assert_eq!(net.nodes[0].live_count(), 0);
+    for len in [1_001, 1_002] {
+        receive(&mut net, SUBJECT, len);
+        assert_eq!(net.nodes[0].live_count() + net.nodes[0].waiting_count(), 0);
+    }
+    assert_eq!(net.seen[0].headers_verified, 1);
+    assert_eq!(net.refused(Reject::Expired), 2);
+    assert_eq!(net.reports, []);
+}
+
 /// A source signs header after header for one duty: no more are verified than are of use, but for
 /// those that peers brought at the same time.
 #[test]
