@@ -41,7 +41,10 @@ impl<F: Fn(&Subject) -> bool + Send + Sync> Schedule for F {
 ///
 /// It protects against one curious neighbour that reads fields. It does not protect against
 /// neighbours that compare what they got (a relay of rank one shows them equal rows, the source
-/// different ones), against timing, or against whoever sees all links.
+/// different ones), against timing, or against whoever sees all links. Nor against one that lies: the source
+/// says that it needs nothing when the first peer does, and a relay only when it is complete. Before as
+/// many pieces have left as are needed such a claim is false for sure and changes nothing; one after that
+/// makes a source speak earlier than a relay would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePrivacy {
     /// Nothing: true hop and rank.

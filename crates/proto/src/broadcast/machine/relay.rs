@@ -170,7 +170,11 @@ impl<C: Coding> Broadcast<C> {
                 id: live.id,
             });
         }
-        if std::mem::take(&mut live.coy) {
+        // Nobody has everything before so many pieces were sent. Who says so nevertheless wants to see who
+        // answers, and a relay would not.
+        let needed = u32::from(live.needed()) * u32::from(live.header.generations);
+        if live.coy && live.stats.sent >= needed {
+            live.coy = false;
             self.send_done(index);
         }
     }

@@ -1,9 +1,12 @@
 //! What the first piece from a neighbour tells of it.
 
+use super::attacks::star_of;
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{CHUNK_BYTES_MAX, Config, Message, Policy, SourcePrivacy};
+use crate::broadcast::{CHUNK_BYTES_MAX, Config, Input, Message, Policy, SourcePrivacy};
 use crate::rlnc::{Coding, Model16};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 const POLICY: Policy = Policy {
     chunks: 32,
@@ -92,4 +95,33 @@ fn trap_19_blended_first_pieces_are_those_of_relays() {
         by_relays > by_sources,
         "{by_sources} by sources, {by_relays} by relays"
     );
+}
+
+/// A neighbour says that it has everything before it can: a source that hides says nothing then, as a
+/// relay would, and the neighbour is sent nothing more. The first that can have everything has it say so.
+#[test]
+fn a_false_done_does_not_have_the_source_answer() {
+    let mut net = star_of(3, config(POLICY));
+    let said: Rc<RefCell<Vec<usize>>> = Rc::default();
+    let heard = said.clone();
+    net.tamper[0] = Some(Box::new(move |to, message| {
+        if matches!(message, Message::Done { .. }) {
+            heard.borrow_mut().push(to);
+        }
+        false
+    }));
+    let (subject, payload) = (SUBJECT, payload(50_000));
+    net.input(0, Input::Publish { subject, payload });
+    // Committed and signed, and the first pieces are on their way.
+    net.run_until(net.now.saturating_add_ns(400_000));
+    let id = net.nodes[0].live_ids().next().expect("it is signed");
+    let sent = net.nodes[0].stats(&id).unwrap().sent;
+    assert!((1..32).contains(&sent), "{sent} pieces");
+    net.receive(0, 1, Message::Done { id });
+    net.run_ms(1);
+    assert!(said.borrow().is_empty());
+    net.run_ms(200);
+    assert!(net.nodes[0].stats(&id).unwrap().sent >= 32);
+    net.receive(0, 2, Message::Done { id });
+    assert_eq!(*said.borrow(), [3]);
 }
