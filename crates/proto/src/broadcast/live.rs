@@ -41,6 +41,9 @@ pub(super) struct Link {
     pub(super) done: bool,
     /// Its pieces are not taken any more: more of them added nothing than an honest peer sends.
     pub(super) demoted: bool,
+    /// Its pieces are not taken until it is asked for some: so far nearly none added anything, which is no
+    /// fault of it.
+    pub(super) muted: bool,
     /// It was told the rank here, so that it could know what adds nothing.
     pub(super) told: bool,
     /// It sent a piece although everything was here.

@@ -296,9 +296,9 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The peers to ask: those that gave most of what they were asked for, of these those that are
-    /// done, then those of the highest rank, in turn among equals. What a peer says of itself costs
-    /// it nothing, so one of several has sent something new, if any peer has.
+    /// The peers to ask: before others those that are heard, of these those that gave most of what they were
+    /// asked for, of these those that are done, then those of the highest rank, in turn among equals. What a
+    /// peer says of itself costs it nothing, so one of several has sent something new, if any peer has.
     fn best_sources(&mut self, index: usize, generation: u16, missing: u16) -> Vec<PeerIndex> {
         let live = &mut self.live[index];
         let count = live.order.len();
@@ -313,7 +313,8 @@ impl<C: Coding> Broadcast<C> {
             let share = live.share(peer, generation);
             let lacking = share.asked.saturating_sub(share.innovative);
             let claims = Reverse((link.done, share.rank));
-            known.push((lacking, claims, step, peer, link.innovative > 0));
+            // Those that had nothing new so far come last, and are heard again once they are asked.
+            known.push((link.muted, lacking, claims, step, peer, link.innovative > 0));
         }
         known.sort_unstable();
         let asked = usize::from(self.config.need_peers);
@@ -323,10 +324,11 @@ impl<C: Coding> Broadcast<C> {
         }
         known.truncate(asked);
         // The next round begins behind those asked now.
-        let last = known.iter().map(|(_, _, step, ..)| step + 1).max();
+        let last = known.iter().map(|(_, _, _, step, ..)| step + 1).max();
         live.need_cursor = last.map_or(0, |step| ((from + step) % count.max(1)) as u32);
-        let peers: Vec<PeerIndex> = known.into_iter().map(|(_, _, _, peer, _)| peer).collect();
+        let peers: Vec<PeerIndex> = known.into_iter().map(|(.., peer, _)| peer).collect();
         for &peer in &peers {
+            live.link(peer).muted = false;
             let share = live.share(peer, generation);
             share.asked = share.asked.saturating_add(missing);
         }

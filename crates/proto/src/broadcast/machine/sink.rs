@@ -37,7 +37,10 @@ impl<C: Coding> Broadcast<C> {
         // Pushed and asked-for pieces of an honest peer, and as many again that crossed.
         let received_max = 4 * u32::from(needed) * u32::from(live.header.generations);
         let Link {
-            received, demoted, ..
+            received,
+            demoted,
+            muted,
+            ..
         } = *live.link(from);
         if u32::from(received) > received_max {
             if std::mem::replace(&mut live.link(from).reported, true) {
@@ -54,7 +57,7 @@ impl<C: Coding> Broadcast<C> {
             }
             return self.refused.add(Reject::GenerationFull);
         }
-        if demoted {
+        if demoted || muted {
             return self.refused.add(Reject::Useless);
         }
         if live.flows[usize::from(generation)].anchor.is_none() {
@@ -82,6 +85,8 @@ impl<C: Coding> Broadcast<C> {
                 } else if live.sends_for_nothing(from) {
                     live.link(from).demoted = true;
                     self.refuse(from, Reject::Useless);
+                } else {
+                    live.link(from).muted = true;
                 }
             }
             Standing::Innovative => {
