@@ -20,8 +20,8 @@ pub(crate) enum Step<'a> {
     Rows(&'a [Small], &'a mut Option<Vec<Small>>),
     /// The polynomial of a round of the sumcheck, or the value at its end.
     Round(&'a mut Vec<F>),
-    /// The image under the projection.
-    Projection(&'a mut [i64; ROWS]),
+    /// The images of all parts under the projection.
+    Projection(&'a mut [[i64; ROWS]]),
     /// The lifts.
     Lifts(&'a mut [Rq]),
     /// The linear garbage.
@@ -64,6 +64,8 @@ pub(crate) enum Defence {
     Images,
     /// The lifts of the projections of images.
     Projections,
+    /// The scalars of the parts of a dense projection, which are 1 then.
+    Parts,
     /// The equations of padding.
     Padding,
     /// Equation (2) of a relation, for the first commitment.

@@ -1,9 +1,10 @@
 //! How a level shows that its witness is short: by the image of everything under one dense
 //! projection, or by committed images of blocks and a projection of those.
 //!
-//! A dense projection costs the verifier a product of all its 256 rows with every element. Under
-//! blocks of 1024 places that share one matrix `J` it costs that for a thousand elements and for the
-//! images, and a factor `160^2 / 28^2` of the norm in place of `128 / 30`. (The committed
+//! A dense projection costs the verifier a product of all its 256 rows with every element, or, where two
+//! [`Parts`] of the witness share one matrix and have an image each, with half of them. Under blocks that
+//! share one matrix `J` it costs that for the places of a block and for the images, and a factor
+//! `160^2 / 28^2` of the norm in place of `128 / 30`. (The committed
 //! block-diagonal projection is that of RoKoko; the second projection, in clear, is LaBRADOR's.)
 //!
 //! A **group** is a run of pieces with one bound of the norm. Its images `y` lie behind the pieces as
@@ -15,16 +16,17 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::digits::decompose;
 use crate::projection::{
-    LIFTS, Lifts, NO_LIFTS, Projection, ROWS, SignWeights, Weights, weigh, weights,
+    LIFTS, Lifts, NO_LIFTS, Projection, ROWS, SignWeights, Weights, image_variance, weigh, weights,
 };
 use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
+use crate::schedule::Cut;
 use crate::transcript::{Transcript, is_left_out};
-
-/// Places under one copy of the block projection.
-pub(crate) const BLOCK: usize = 1024;
 
 /// Bits that the lower digits of images may have.
 const BASES: std::ops::RangeInclusive<u32> = 3..=10;
+
+/// Blocks of a piece are at most this many.
+const BLOCKS_MAX: usize = 32;
 
 /// Ring elements of one digit of an image.
 const QUARTERS: usize = ROWS / DEGREE;
@@ -98,19 +100,38 @@ fn digits_norm_sq(norm_sq: u128, numbers: usize, base: u32) -> u128 {
 pub struct Images {
     /// Ring elements of a piece.
     pub rank: usize,
+    /// Places under one copy of the matrix.
+    block: usize,
     /// All groups.
     pub groups: Vec<Group>,
+}
+
+/// The length of blocks with which a verifier makes the fewest columns of signs: those of a block, and those
+/// of both digits of the images of all blocks.
+fn best_block(rank: usize, pieces: usize) -> usize {
+    let columns = |blocks: &usize| rank.div_ceil(*blocks) + 2 * QUARTERS * pieces * blocks;
+    let blocks = (1..=BLOCKS_MAX.min(rank)).min_by_key(columns);
+    rank.div_ceil(blocks.unwrap_or(1))
 }
 
 impl Images {
     /// Of pieces of this rank: how many each group has, and its bound of their squared norm.
     pub(crate) fn new(rank: usize, groups: &[(usize, u128)]) -> Self {
-        let blocks = rank.div_ceil(BLOCK);
+        let pieces = groups.iter().map(|(pieces, _)| pieces).sum();
+        let block = best_block(rank, pieces);
+        let blocks = rank.div_ceil(block);
         let group = |&(pieces, norm_sq): &(usize, u128)| Group::new(pieces, norm_sq, blocks);
         Self {
             rank,
+            block,
             groups: groups.iter().map(group).collect(),
         }
+    }
+
+    /// Places of a block; of the last one of a piece there may be fewer.
+    #[must_use]
+    pub fn block(&self) -> usize {
+        self.block
     }
 
     /// Pieces under the projection; behind them are those of the images.
@@ -121,7 +142,7 @@ impl Images {
 
     /// Blocks of a piece.
     pub(crate) fn piece_blocks(&self) -> usize {
-        self.rank.div_ceil(BLOCK)
+        self.rank.div_ceil(self.block)
     }
 
     /// Blocks of all pieces.
@@ -219,14 +240,15 @@ impl Images {
         matrix: &Projection,
         s: &[Small],
         exec: Exec<'_>,
-    ) -> Result<[i64; ROWS], Stopped> {
+    ) -> Result<Vec<[i64; ROWS]>, Stopped> {
         let [low, high] = self.digits(group, s);
         let one = matrix.project_from(0, low, exec)?;
         let two = matrix.project_from(low.len(), high, exec)?;
-        Ok(std::array::from_fn(|i| one[i] + two[i]))
+        Ok(vec![std::array::from_fn(|i| one[i] + two[i])])
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend((self.block as u64).to_le_bytes());
         for group in &self.groups {
             out.extend((group.pieces as u64).to_le_bytes());
             out.extend(group.norm_sq.to_le_bytes());
@@ -234,10 +256,43 @@ impl Images {
     }
 }
 
+/// A witness under a dense projection, in parts of whole pieces that share one matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Pieces of a part; of the last one there may be fewer.
+    pub pieces: usize,
+    /// How many parts, each with an image of its own.
+    pub count: usize,
+}
+
+impl Parts {
+    /// So many pieces in at most so many parts.
+    pub(crate) fn of(pieces: usize, count_max: usize) -> Self {
+        let each = pieces.div_ceil(count_max.max(1)).max(1);
+        Self {
+            pieces: each,
+            count: pieces.div_ceil(each),
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.pieces, self.count] {
+            out.extend((number as u64).to_le_bytes());
+        }
+    }
+
+    /// The expected square of a number of the images of a witness of at most this squared norm, if no part
+    /// has more of it than another.
+    #[must_use]
+    pub fn image_variance(&self, norm_sq: u128) -> u128 {
+        image_variance(norm_sq) / self.count as u128 + 1
+    }
+}
+
 /// What was sent to show that a witness is short.
 pub(crate) enum Shown {
-    /// The image of everything.
-    Dense(Projection, Box<[i64; ROWS]>),
+    /// The images of all parts under a matrix.
+    Dense(Parts, Projection, Vec<[i64; ROWS]>),
     /// Images of blocks under a matrix, and for each group a matrix and the image of its digits.
     Blocks(Images, Projection, Vec<(Projection, [i64; ROWS])>),
 }
@@ -255,7 +310,7 @@ struct BlockLift {
 ///
 /// | equation | weights |
 /// |---|---|
-/// | `p = M s` | a scalar a row of `M` |
+/// | `p_i = M s_i` for every part | a scalar a part, 1 for the first, and one a row of `M` |
 /// | `y_(p,b) = J s_(p,b)` for every block | a scalar a piece, one a block within and one a row of `J` |
 /// | `p = Pi (y_0; y_1)` for every group | a scalar a row of `Pi` |
 ///
@@ -265,6 +320,8 @@ pub(crate) struct ShownLifts {
     pub(crate) shown: Shown,
     /// For the rows of `M` or of `J`.
     pub(crate) rows: [Weights; LIFTS],
+    /// For the parts of a dense projection, lift by lift.
+    parts: Vec<Vec<u64>>,
     blocks: Vec<BlockLift>,
 }
 
@@ -282,9 +339,18 @@ impl Shown {
 impl ShownLifts {
     pub(crate) fn draw(shown: Shown, transcript: &Transcript) -> Self {
         let rows = weights(&mut transcript.seed("lift projection", 0).stream());
-        let mut blocks = Vec::new();
-        if let Shown::Blocks(images, ..) = &shown {
-            for l in 0..LIFTS {
+        let (mut parts, mut blocks) = (Vec::new(), Vec::new());
+        for l in 0..LIFTS {
+            if let Shown::Dense(all, ..) = &shown {
+                let mut stream = transcript.seed("lift parts", l as u64).stream();
+                let mut scalars: Vec<u64> = (0..all.count).map(|_| stream.residue()).collect();
+                scalars[0] = 1;
+                if is_left_out!(transcript, Parts) {
+                    scalars.fill(1);
+                }
+                parts.push(scalars);
+            }
+            if let Shown::Blocks(images, ..) = &shown {
                 let mut stream = transcript.seed("lift blocks", l as u64).stream();
                 let groups = images.groups.iter().map(|_| weights(&mut stream)[0]);
                 let groups = groups.collect();
@@ -306,6 +372,7 @@ impl ShownLifts {
         Self {
             shown,
             rows,
+            parts,
             blocks,
         }
     }
@@ -313,11 +380,18 @@ impl ShownLifts {
     /// The constant coefficient of a lift.
     pub(crate) fn constant(&self, lift: usize) -> u64 {
         match &self.shown {
-            Shown::Dense(_, image) => weigh(&self.rows[lift], image),
+            Shown::Dense(_, _, images) => (images.iter().zip(&self.parts[lift]))
+                .map(|(image, &scalar)| mul_mod(scalar, weigh(&self.rows[lift], image)))
+                .fold(0, add_mod),
             Shown::Blocks(_, _, groups) => (groups.iter().zip(&self.blocks[lift].groups))
                 .map(|((_, image), weights)| weigh(weights, image))
                 .fold(0, add_mod),
         }
+    }
+
+    /// The scalar of a part of a dense projection.
+    pub(crate) fn of_part(&self, lift: usize, part: usize) -> u64 {
+        self.parts[lift][part]
     }
 
     /// The scalar of a piece under blocks, which counts negatively.
@@ -335,7 +409,7 @@ impl ShownLifts {
         match &self.shown {
             Shown::Dense(..) => Ok([const { Vec::new() }; LIFTS]),
             Shown::Blocks(images, matrix, _) => {
-                collapse(matrix, BLOCK.min(images.rank), &self.rows, exec)
+                collapse(matrix, images.block, &self.rows, exec)
             }
         }
     }
@@ -346,7 +420,7 @@ impl ShownLifts {
             return Ok(Vec::new());
         };
         let rows = SignWeights::new(&self.rows, exec.backend());
-        let mut out = vec![NO_LIFTS; BLOCK.min(images.rank)];
+        let mut out = vec![NO_LIFTS; images.block];
         exec.try_fill(&mut out, CHUNK, |task, out| {
             matrix.collapse_residues(task * CHUNK, &rows, out, exec.backend());
         })?;
@@ -467,14 +541,21 @@ impl ShownLifts {
         element.sigma()
     }
 
-    /// The forms of all lifts over the whole cut witness of so many elements.
-    pub(crate) fn forms(
-        &self,
-        elements: usize,
-        exec: Exec<'_>,
-    ) -> Result<[Vec<Rq>; LIFTS], Stopped> {
+    /// The forms of all lifts over the whole cut witness.
+    pub(crate) fn forms(&self, cut: &Cut, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
+        let elements = cut.pieces * cut.rank;
         let images = match &self.shown {
-            Shown::Dense(matrix, _) => return collapse(matrix, elements, &self.rows, exec),
+            Shown::Dense(parts, matrix, _) => {
+                let each = parts.pieces * cut.rank;
+                let mut forms = collapse(matrix, each, &self.rows, exec)?;
+                for (l, form) in forms.iter_mut().enumerate() {
+                    for index in each..elements {
+                        let scalar = self.of_part(l, index / each);
+                        form.push(form[index % each].scaled(scalar));
+                    }
+                }
+                return Ok(forms);
+            }
             Shown::Blocks(images, ..) => images,
         };
         let (columns, digits) = (self.columns(exec)?, self.of_images(exec)?);
@@ -483,14 +564,36 @@ impl ShownLifts {
             exec.try_fill(&mut out[..images.start()], CHUNK, |task, out| {
                 for (index, out) in (task * CHUNK..).zip(out) {
                     let (piece, place) = (index / images.rank, index % images.rank);
-                    let block = self.of_block(l, place / BLOCK);
+                    let block = self.of_block(l, place / images.block);
                     let scalar = mul_mod(self.of_piece(l, piece), block);
-                    out.sub(&columns[place % BLOCK].scaled(scalar));
+                    out.sub(&columns[place % images.block].scaled(scalar));
                 }
             })?;
             out[images.start()..][..digits[l].len()].clone_from_slice(&digits[l]);
         }
         Ok(out)
+    }
+
+    /// `A_l sum_i e_i c_(i,p)` for each piece `p` of a part and each lift, over the pieces `(i, p)` of all
+    /// parts, where `factors` has `A_l c` for each piece: the multiples of the columns of `M`.
+    pub(crate) fn of_parts(
+        &self,
+        parts: Parts,
+        factors: &[Lifts],
+        backend: Backend,
+    ) -> Vec<Lifts> {
+        let of_piece = |piece: usize| -> Lifts {
+            std::array::from_fn(|l| {
+                let mut sum = Rq::ZERO;
+                let of_parts = factors[piece..].iter().step_by(parts.pieces);
+                for (part, factors) in of_parts.enumerate() {
+                    let factor = backend.element(&factors[l]);
+                    sum.add(&factor.scaled(self.of_part(l, part)));
+                }
+                backend.transform(&sum)
+            })
+        };
+        (0..parts.pieces).map(of_piece).collect()
     }
 
     /// `- A_l sum_p c_p e_(p,b)` for each block of a piece and each lift, where `factors` has
@@ -568,7 +671,7 @@ mod tests {
         /// The witness with the digits of its images under a matrix.
         fn under(&self, matrix: &Projection, exec: Exec<'_>) -> Vec<Small> {
             let Self { images, s } = self;
-            let blocks = matrix.project_blocks(s, images.rank, BLOCK, exec);
+            let blocks = matrix.project_blocks(s, images.rank, images.block, exec);
             let blocks = blocks.expect("never stopped");
             let mut s = s.clone();
             let all = images.pieces() + images.image_pieces();

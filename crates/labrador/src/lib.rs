@@ -40,7 +40,7 @@ mod tests;
 pub use columns::{Columns, Relation};
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::Keys;
-pub use images::{Group, Images};
+pub use images::{Group, Images, Parts};
 pub use kernel::{Dispatch, KERNELS, Pass, Vector, Vectors};
 pub use system::System;
 pub use wire::{HEADER_BYTES, MAGIC, PROOF_BYTES_MAX};

@@ -75,17 +75,8 @@ impl Projection {
     #[must_use]
     #[cfg(test)]
     pub(crate) fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
-        let image = self.project_on(vector, Exec::new(backend, None));
+        let image = self.project_from(0, vector, Exec::new(backend, None));
         image.expect("nothing stops the calling thread")
-    }
-
-    /// The same on threads.
-    pub(crate) fn project_on(
-        &self,
-        vector: &[Small],
-        exec: Exec<'_>,
-    ) -> Result<[i64; ROWS], Stopped> {
-        self.project_from(0, vector, exec)
     }
 
     /// The product of the matrix from the columns of ring element `first` on and `vector`.
@@ -111,6 +102,18 @@ impl Projection {
         let pieces = vector.chunks(rank).flat_map(|piece| piece.chunks(block));
         let blocks: Vec<&[Small]> = pieces.collect();
         self.project_all(0, &blocks, exec)
+    }
+
+    /// The images of the parts of a vector, each of so many elements but the last one, all under the first
+    /// columns of the matrix.
+    pub(crate) fn project_parts(
+        &self,
+        vector: &[Small],
+        each: usize,
+        exec: Exec<'_>,
+    ) -> Result<Vec<[i64; ROWS]>, Stopped> {
+        let parts: Vec<&[Small]> = vector.chunks(each).collect();
+        self.project_all(0, &parts, exec)
     }
 
     fn project_all(
@@ -396,11 +399,10 @@ pub(crate) fn image_variance(norm_sq: u128) -> u128 {
     norm_sq / 2
 }
 
-/// The squared norm of an image.
+/// The squared norm of images.
 #[must_use]
-pub(crate) fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
-    image
-        .iter()
+pub(crate) fn image_norm_sq(images: &[[i64; ROWS]]) -> u128 {
+    (images.as_flattened().iter())
         .map(|&x| u128::from(x.unsigned_abs()).pow(2))
         .sum()
 }
@@ -521,7 +523,7 @@ mod tests {
         for i in 0..8 {
             let projection = Projection::new(Seed::of_name(&format!("projection {i}")));
             let ratio =
-                image_norm_sq(&projection.project(&vector, Backend::Portable)) as f64 / norm;
+                image_norm_sq(&[projection.project(&vector, Backend::Portable)]) as f64 / norm;
             // 128 with a standard deviation of 11.
             assert!((70.0..190.0).contains(&ratio), "ratio {ratio}");
         }

@@ -10,7 +10,7 @@ use crate::digits::decompose;
 use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Linear, Openings, place};
 use crate::form::{Form, pairs, right_side, weighted, weights_of_padding};
-use crate::images::{BLOCK, IMAGE_FACTOR, Images, Shown, ShownLifts};
+use crate::images::{IMAGE_FACTOR, Images, Parts, Shown, ShownLifts};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, norm_sq};
@@ -108,48 +108,65 @@ impl Prover<'_> {
         Ok(out)
     }
 
-    /// Sends the first image of a matrix that is at most `factor` times the bound: the images are
+    /// Sends the first images under a matrix that are at most `factor` times the bound: the images are
     /// those that `project` computes.
     fn send_projection(
         &mut self,
         bound: u128,
         factor: u128,
-        project: impl Fn(&Projection, Exec<'_>) -> Result<[i64; ROWS], Stopped>,
-    ) -> Result<(Projection, [i64; ROWS]), ProveError> {
+        variance: u128,
+        project: impl Fn(&Projection, Exec<'_>) -> Result<Vec<[i64; ROWS]>, Stopped>,
+    ) -> Result<(Projection, Vec<[i64; ROWS]>), ProveError> {
         for nonce in 0..=u8::MAX {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let mut image = project(&projection, self.exec)?;
-            lie_at!(self, Projection(&mut image));
-            if image_norm_sq(&image) <= factor * bound || self.is_forced() {
+            let mut images = project(&projection, self.exec)?;
+            lie_at!(self, Projection(&mut images));
+            if image_norm_sq(&images) <= factor * bound || self.is_forced() {
                 self.sender.byte("projection nonce", nonce);
-                (self.sender).gaussian("projection", &image, image_variance(bound));
-                return Ok((projection, image));
+                (self.sender).gaussian("projection", images.as_flattened(), variance);
+                return Ok((projection, images));
             }
         }
         Err(self.margin("the projection"))
     }
 
-    /// Shows that a witness is short, blocks by their images under `matrix`.
+    /// Shows that the witness of a level is short: by images of its blocks under `matrix`, if it has any.
     pub(crate) fn show(
         &mut self,
-        images: Option<&Images>,
+        level: &Level,
         matrix: Option<Projection>,
         s: &[Small],
-        bound: u128,
     ) -> Result<Shown, ProveError> {
-        let (Some(images), Some(matrix)) = (images, matrix) else {
-            let dense = |matrix: &Projection, exec: Exec<'_>| matrix.project_on(s, exec);
-            let (matrix, image) = self.send_projection(bound, PROJECTION_FACTOR, dense)?;
-            return Ok(Shown::Dense(matrix, Box::new(image)));
+        let (Some(images), Some(matrix)) = (&level.images, matrix) else {
+            return self.show_parts(&level.cut, level.parts, s, level.norm_sq);
         };
         let groups = (0..images.groups.len()).map(|group| {
             let project =
                 |matrix: &Projection, exec: Exec<'_>| images.project(group, matrix, s, exec);
-            self.send_projection(images.groups[group].digits_norm_sq, IMAGE_FACTOR, project)
+            let bound = images.groups[group].digits_norm_sq;
+            let sent = self.send_projection(bound, IMAGE_FACTOR, image_variance(bound), project);
+            sent.map(|(matrix, image)| (matrix, image[0]))
         });
         let groups = groups.collect::<Result<_, _>>()?;
         Ok(Shown::Blocks(images.clone(), matrix, groups))
+    }
+
+    /// Shows that a witness of at most this squared norm is short by the images of its parts.
+    fn show_parts(
+        &mut self,
+        cut: &Cut,
+        parts: Parts,
+        s: &[Small],
+        norm_sq: u128,
+    ) -> Result<Shown, ProveError> {
+        let each = parts.pieces * cut.rank;
+        let project =
+            |matrix: &Projection, exec: Exec<'_>| matrix.project_parts(s, each, exec);
+        let variance = parts.image_variance(norm_sq);
+        let (matrix, images) =
+            self.send_projection(norm_sq, PROJECTION_FACTOR, variance, project)?;
+        Ok(Shown::Dense(parts, matrix, images))
     }
 
     /// Sends the values of the lifts, whose constants are known already, and returns them.
@@ -204,7 +221,7 @@ impl Prover<'_> {
         for nonce in 0..=u8::MAX {
             let matrix = Projection::new(before.seed("blocks", u64::from(nonce)));
             let pieces = &s[..images.start()];
-            let blocks = matrix.project_blocks(pieces, images.rank, BLOCK, self.exec)?;
+            let blocks = matrix.project_blocks(pieces, images.rank, images.block(), self.exec)?;
             if images.write_digits(&blocks, s).is_none() {
                 continue;
             }
@@ -272,7 +289,7 @@ impl Prover<'_> {
         let (cut, exec) = (&level.cut, self.exec);
         let (committed, matrix) = self.commit(keys, level, &mut s)?;
         self.step("later: projections")?;
-        let shown = self.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
+        let shown = self.show(level, matrix, &s)?;
         let Committed { mut v, openings } = committed;
         let pieces = Pieces::short(cut, &s);
         let form = self.aggregate(before, cut, shown, &pieces)?;
@@ -368,7 +385,7 @@ impl Prover<'_> {
         self.sender.elements("t", &t);
         // Version 2 of the format has a field for products of pieces, and nothing in it.
         self.sender.elements("g", &[]);
-        let shown = self.show(None, None, &s, tail.norm_sq)?;
+        let shown = self.show_parts(cut, tail.parts, &s, tail.norm_sq)?;
         let form = self.aggregate(before, cut, shown, &pieces)?;
         self.step("last level")?;
         let phi = exec.backend().transforms(&form.phi);

@@ -8,7 +8,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 use crate::aggregate::Aggregate;
 use crate::folded::Folded;
 use crate::form::{right_side, weights_of_padding};
-use crate::images::{BLOCK, Shown, ShownLifts};
+use crate::images::{Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Lifts, Projection, SignWeights};
 use crate::prove::draw_weights;
@@ -85,7 +85,7 @@ impl<'a> Remaining<'a> {
             let first = task * PLACES;
             let places = first..first + out.len();
             let mut sums = vec![Ntt::zero(); out.len()];
-            columns.add(cut, places.clone(), &mut sums, backend);
+            let rest = columns.add(cut, places.clone(), &mut sums, backend);
             aggregate.add(places.clone(), &mut sums, backend);
             for (piece, challenge) in challenges.iter().enumerate() {
                 let start = piece * cut.rank + first;
@@ -97,6 +97,11 @@ impl<'a> Remaining<'a> {
                 backend.run(AddEach(&mut sums, piece));
             }
             out.clone_from_slice(&backend.elements(&sums));
+            for rest in &rest {
+                for (out, more) in out.iter_mut().zip(rest) {
+                    out.add(more);
+                }
+            }
         })?;
         Ok(out)
     }
@@ -136,17 +141,27 @@ impl Pass for AddPadding<'_> {
 
 /// The columns of the projection of a level under the factors of all pieces.
 enum Columns<'a> {
-    /// Of a dense one, made where they are added.
-    Dense(&'a Projection, SignWeights, &'a [Lifts]),
-    /// The columns of `J`, and their multiples for each block.
+    /// Of a dense one, made where they are added. The multiples are those of the pieces of a part, under the
+    /// sums over all parts; each list fits one sum of residues.
+    Dense(&'a Projection, SignWeights, Vec<Vec<Lifts>>),
+    /// The columns of `J`, as many as a block has places, and their multiples for each block.
     Blocks(Vec<Lifts>, Vec<Lifts>),
 }
 
 impl<'a> Columns<'a> {
     fn new(shown: &'a ShownLifts, factors: &'a [Lifts], exec: Exec<'_>) -> Result<Self, Stopped> {
         Ok(match &shown.shown {
-            Shown::Dense(matrix, _) => {
+            Shown::Dense(parts, matrix, _) => {
                 let rows = SignWeights::new(&shown.rows, exec.backend());
+                // Multiples are short if there is one part, and residues else: of their products with the
+                // columns three are the largest sum there is.
+                let factors = match parts.count {
+                    1 => vec![factors.to_vec()],
+                    _ => {
+                        let of_parts = shown.of_parts(*parts, factors, exec.backend());
+                        of_parts.into_iter().map(|lifts| vec![lifts]).collect()
+                    }
+                };
                 Self::Dense(matrix, rows, factors)
             }
             Shown::Blocks(images, ..) => {
@@ -156,16 +171,34 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Adds their sums at some places.
-    fn add(&self, cut: &Cut, places: Range<usize>, sums: &mut [Ntt], backend: Backend) {
+    /// Adds their sums at some places, as far as they fit the sums; what does not is returned.
+    fn add(
+        &self,
+        cut: &Cut,
+        places: Range<usize>,
+        sums: &mut [Ntt],
+        backend: Backend,
+    ) -> Vec<Vec<Rq>> {
         match self {
             Self::Dense(matrix, rows, factors) => {
-                let first = (places.start..).step_by(cut.rank);
-                let runs: Vec<(usize, &Lifts)> = first.zip(*factors).collect();
-                matrix.add_collapsed(&runs, rows, sums, backend);
+                let mut first = (places.start..).step_by(cut.rank);
+                let mut rest = Vec::new();
+                for (index, factors) in factors.iter().enumerate() {
+                    let runs = factors.iter().zip(first.by_ref());
+                    let runs: Vec<(usize, &Lifts)> = runs.map(|(of, first)| (first, of)).collect();
+                    if index == 0 {
+                        matrix.add_collapsed(&runs, rows, sums, backend);
+                    } else {
+                        let mut sums = vec![Ntt::zero(); sums.len()];
+                        matrix.add_collapsed(&runs, rows, &mut sums, backend);
+                        rest.push(backend.elements(&sums));
+                    }
+                }
+                rest
             }
             Self::Blocks(columns, factors) => {
                 backend.run(AddBlocks(sums, places, columns, factors));
+                Vec::new()
             }
         }
     }
@@ -180,8 +213,9 @@ impl Pass for AddBlocks<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(sums, places, columns, factors) = self;
+        let block = columns.len();
         for (place, sum) in places.zip(sums) {
-            let (columns, factors) = (&columns[place % BLOCK], &factors[place / BLOCK]);
+            let (columns, factors) = (&columns[place % block], &factors[place / block]);
             sum.add_dot_in::<V>(columns.iter().zip(factors));
         }
     }

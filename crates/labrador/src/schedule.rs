@@ -32,11 +32,28 @@ pub struct PublicBounds {
     pub families: usize,
     /// Bytes of further messages of the first level.
     pub front_bytes: u64,
-    /// Levels from the second on with a block projection: faster to verify than a dense one, and
-    /// longer.
-    pub block_levels: usize,
+    /// How levels show that their witnesses are short.
+    pub projections: Projections,
     /// How hard breaking a commitment must be.
     pub profile: Profile,
+}
+
+/// What makes a proof faster to verify, and longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Projections {
+    /// Levels from the second on with a block projection in place of a dense one.
+    pub block_levels: usize,
+    /// Parts into which a dense projection divides a witness, at most: a verifier makes a column of the
+    /// matrix once for all of them, and each has an image of its own.
+    pub parts: usize,
+}
+
+impl Projections {
+    /// Those of the smallest proofs.
+    pub const SMALLEST: Self = Self {
+        block_levels: 0,
+        parts: 1,
+    };
 }
 
 /// Why there are no parameters for a statement.

@@ -5,7 +5,7 @@ use alphorn_exec::Exec;
 use crate::challenge::CHALLENGE_NORM_SQ;
 use crate::error::Reject;
 use crate::folded::{Folded, Keys, Linear, Openings};
-use crate::images::{IMAGE_FACTOR, Images, Shown, ShownLifts};
+use crate::images::{IMAGE_FACTOR, Parts, Shown, ShownLifts};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, image_variance};
 use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
@@ -37,40 +37,51 @@ struct Response {
 }
 
 impl Verifier<'_> {
-    /// An image of at most `factor` times the bound, and its matrix.
+    /// Images that are together at most `factor` times the bound, and their matrix.
     fn receive_projection(
         &mut self,
+        count: usize,
         bound: u128,
         factor: u128,
-    ) -> Result<(Projection, [i64; ROWS]), Reject> {
+        variance: u128,
+    ) -> Result<(Projection, Vec<[i64; ROWS]>), Reject> {
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
         let before = receiver.transcript.clone();
         let nonce = receiver.byte("projection nonce")?;
         let projection = Projection::new(before.seed("projection", u64::from(nonce)));
-        let image = receiver.gaussian("projection", ROWS, image_variance(bound))?;
-        let image: [i64; ROWS] = image.try_into().map_err(|_| Reject::NormBound)?;
+        let numbers = receiver.gaussian("projection", count * ROWS, variance)?;
+        let images = numbers.as_chunks().0.to_vec();
         let level = receiver.level;
-        let short = image_norm_sq(&image) <= factor * bound;
+        let short = image_norm_sq(&images) <= factor * bound;
         receiver.require(short, Reject::ProjectionLong { level })?;
-        Ok((projection, image))
+        Ok((projection, images))
     }
 
-    /// What shows that the witness is short.
+    /// What shows that the witness of a level is short.
     pub(crate) fn shown(
         &mut self,
-        images: Option<&Images>,
+        level: &Level,
         matrix: Option<Projection>,
-        bound: u128,
     ) -> Result<Shown, Reject> {
-        let (Some(images), Some(matrix)) = (images, matrix) else {
-            let (matrix, image) = self.receive_projection(bound, PROJECTION_FACTOR)?;
-            return Ok(Shown::Dense(matrix, Box::new(image)));
+        let (Some(images), Some(matrix)) = (&level.images, matrix) else {
+            return self.shown_parts(level.parts, level.norm_sq);
         };
-        let groups = (images.groups.iter())
-            .map(|group| self.receive_projection(group.digits_norm_sq, IMAGE_FACTOR));
+        let groups = images.groups.iter().map(|group| {
+            let bound = group.digits_norm_sq;
+            let received = self.receive_projection(1, bound, IMAGE_FACTOR, image_variance(bound));
+            received.map(|(matrix, image)| (matrix, image[0]))
+        });
         let groups = groups.collect::<Result<_, _>>()?;
         Ok(Shown::Blocks(images.clone(), matrix, groups))
+    }
+
+    /// The same of a witness in parts.
+    fn shown_parts(&mut self, parts: Parts, norm_sq: u128) -> Result<Shown, Reject> {
+        let variance = parts.image_variance(norm_sq);
+        let (matrix, images) =
+            self.receive_projection(parts.count, norm_sq, PROJECTION_FACTOR, variance)?;
+        Ok(Shown::Dense(parts, matrix, images))
     }
 
     /// From the commitments of a level to its one remaining equation.
@@ -134,7 +145,7 @@ impl Verifier<'_> {
         before: &Folded<'_>,
     ) -> Result<Folded<'k>, Reject> {
         let (openings, matrix) = self.commitments(level)?;
-        let shown = self.shown(level.images.as_ref(), matrix, level.norm_sq)?;
+        let shown = self.shown(level, matrix)?;
         let remaining = self.aggregate(before, &level.cut, shown)?;
         let (u2, challenges) = self.garbage_and_challenges(level)?;
         self.exec.step("later: responses")?;
@@ -161,7 +172,7 @@ impl Verifier<'_> {
         let t = self.receiver.elements("t", tail.kappa * cut.pieces)?;
         // The empty field of `Prover::tail`.
         self.receiver.elements("g", 0)?;
-        let shown = self.shown(None, None, tail.norm_sq)?;
+        let shown = self.shown_parts(tail.parts, tail.norm_sq)?;
         let remaining = self.aggregate(before, cut, shown)?;
         self.exec.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;

@@ -3,7 +3,7 @@
 use crate::error::StatementError;
 use crate::images::Images;
 use crate::ring::{DEGREE, Q};
-use crate::schedule::PublicBounds;
+use crate::schedule::{Projections, PublicBounds};
 use crate::sis::Profile;
 
 /// Columns of a statement are at most this many.
@@ -206,7 +206,7 @@ impl Layout {
         18 * (rounds as u64 + 1)
     }
 
-    pub(crate) fn bounds(&self, profile: Profile, block_levels: usize) -> PublicBounds {
+    pub(crate) fn bounds(&self, profile: Profile, projections: Projections) -> PublicBounds {
         let images = self.images();
         let norms: u128 = images.groups.iter().map(|group| group.norm_sq).sum();
         PublicBounds {
@@ -220,7 +220,7 @@ impl Layout {
             },
             images,
             front_bytes: self.sumcheck_bytes(),
-            block_levels,
+            projections,
             profile,
         }
     }

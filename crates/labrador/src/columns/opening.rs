@@ -21,7 +21,7 @@ use super::sumcheck::Point;
 use crate::field::{COORDINATES, F, eq_table, fold};
 use crate::folded::{Combine, Families};
 use crate::form::weights_of_padding;
-use crate::images::{BLOCK, Images, ShownLifts};
+use crate::images::{Images, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Lifts};
@@ -150,8 +150,8 @@ impl Opening {
                 for (chunk, out) in out.chunks_mut(PLACES).enumerate() {
                     let place = |k: usize| {
                         let k = chunk * PLACES + k;
-                        let block = self.shown.of_block(l, k / BLOCK);
-                        (block, &self.blocks[k % BLOCK][l])
+                        let block = self.shown.of_block(l, k / self.images.block());
+                        (block, &self.blocks[k % self.images.block()][l])
                     };
                     let scalars: Vec<u64> = (0..out.len()).map(|k| place(k).0).collect();
                     let constants = Ntt::constants(&scalars, backend);
@@ -372,7 +372,8 @@ impl Pass for AddFamilies<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let (shared, opening) = (self.shared, &self.shared.opening);
-        let (rank, count) = (opening.images.rank, opening.columns[0].len());
+        let (rank, block) = (opening.images.rank, opening.images.block());
+        let count = opening.columns[0].len();
         let mut values = Vec::with_capacity(COORDINATES * self.sums.len());
         for place in self.first..self.first + self.sums.len() {
             for column in &opening.columns {
@@ -387,8 +388,8 @@ impl Pass for AddFamilies<'_> {
                 constant.set_constant(row);
             }
             let scalars = &self.scalars[COORDINATES * (place / count)..];
-            let columns = &opening.blocks[place % BLOCK];
-            let of_columns = columns.iter().zip(&self.blocks[place / BLOCK]);
+            let columns = &opening.blocks[place % block];
+            let of_columns = columns.iter().zip(&self.blocks[place / block]);
             // Three products of residues and residues are the largest sum there is: all that is added to
             // it is below 2^96.
             sum.add_dot_in::<V>(constants.iter().zip(scalars).chain(of_columns));

@@ -13,7 +13,7 @@ use crate::images::ShownLifts;
 use crate::pieces::Pieces;
 use crate::prove::{Committed, Prover, cross_sums, lie_at};
 use crate::ring::{Ntt, Rq, Small, Transforms, norm_sq};
-use crate::schedule::{Level, PublicBounds};
+use crate::schedule::{Level, Projections, PublicBounds};
 use crate::sis::Profile;
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
@@ -23,7 +23,7 @@ use crate::verify::Verifier;
 pub struct Columns<'a> {
     layout: Layout,
     profile: Profile,
-    block_levels: usize,
+    projections: Projections,
     relation: &'a Relation<'a>,
     context: Vec<u8>,
 }
@@ -33,15 +33,14 @@ impl<'a> Columns<'a> {
     pub(crate) const ID: u8 = 5;
 
     /// A statement. `context` is absorbed before anything is drawn: it must bind the polynomials of
-    /// the relation. The more levels have a block projection, the faster is verification, and the
-    /// longer the proof.
+    /// the relation.
     ///
     /// # Errors
     /// If a number is beyond its limit, or norms or the relation might wrap around the modulus.
     pub fn new(
         norm_sq: u64,
         profile: Profile,
-        block_levels: usize,
+        projections: Projections,
         relation: &'a Relation<'a>,
         context: Vec<u8>,
     ) -> Result<Self, StatementError> {
@@ -50,7 +49,7 @@ impl<'a> Columns<'a> {
         Ok(Self {
             layout,
             profile,
-            block_levels,
+            projections,
             relation,
             context,
         })
@@ -66,9 +65,9 @@ impl<'a> Columns<'a> {
         degree: usize,
         norm_sq: u64,
         profile: Profile,
-        block_levels: usize,
+        projections: Projections,
     ) -> Result<PublicBounds, StatementError> {
-        Ok(Layout::new(columns, degree, norm_sq)?.bounds(profile, block_levels))
+        Ok(Layout::new(columns, degree, norm_sq)?.bounds(profile, projections))
     }
 
     /// What decides the parameters: of other statements with the same numbers too.

@@ -1,7 +1,7 @@
 //! One row of a schedule and the conditions under which it is sound.
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
-use crate::images::Images;
+use crate::images::{Images, Parts};
 use crate::projection::image_variance;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
@@ -40,6 +40,8 @@ pub(super) struct Input {
     pub(super) extracted: u128,
     /// The block projection; none if there is a dense one.
     pub(super) images: Option<Images>,
+    /// The parts of a dense one.
+    pub(super) parts: Parts,
     /// Families of linear forms; 0 if each piece has its own.
     pub(super) families: usize,
     /// The squared norm that is expected of an honest witness; at the first level the bound.
@@ -58,6 +60,8 @@ pub struct Level {
     pub norm_sq: u128,
     /// The block projection, if there is no dense one. The last pieces are those of its images.
     pub images: Option<Images>,
+    /// The parts of the dense projection, if there is one.
+    pub parts: Parts,
     /// Families of linear forms that all pieces share; 0 if each piece has a form of its own.
     pub families: usize,
     /// The bound of the squared norm of the witness it produces.
@@ -81,6 +85,8 @@ pub struct Tail {
     pub cut: Cut,
     /// The bound of the squared norm of its witness.
     pub norm_sq: u128,
+    /// The parts of its projection.
+    pub parts: Parts,
     /// The bound of the squared norm of `z`.
     pub norm_sq_out: u128,
     /// The expected square of a coefficient of `z`.
@@ -133,7 +139,7 @@ fn with_slack_of_blocks(norm_sq: u128) -> u128 {
 }
 
 /// See [`with_slack_of_blocks`].
-const SLACK_OF_BLOCKS: u128 = 36;
+const SLACK_OF_BLOCKS: u128 = 38;
 
 /// Elements of linear garbage of a level with such pieces.
 pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
@@ -173,6 +179,7 @@ impl Level {
             cut: input.cut,
             norm_sq: input.norm_sq,
             images: input.images.clone(),
+            parts: input.parts,
             families: input.families,
             norm_sq_out: 0,
             z_base,
@@ -268,15 +275,15 @@ impl Level {
         (cut, images)
     }
 
-    /// The expected square of a number of each image that is sent, in their order: the one of a dense
-    /// projection, or one for each group of pieces under blocks.
+    /// The expected square of a number of each projection that is sent, in their order: the dense one, or
+    /// one for each group of pieces under blocks.
     #[must_use]
     pub fn projection_variances(&self) -> Vec<u128> {
         match &self.images {
             Some(images) => (images.groups.iter())
                 .map(|group| image_variance(group.digits_norm_sq))
                 .collect(),
-            None => vec![image_variance(self.norm_sq)],
+            None => vec![self.parts.image_variance(self.norm_sq)],
         }
     }
 
@@ -300,6 +307,8 @@ impl Level {
         if let Some(images) = &self.images {
             images.encode(out);
             out.extend((self.families as u64).to_le_bytes());
+        } else {
+            self.parts.encode(out);
         }
     }
 }
@@ -320,6 +329,7 @@ impl Tail {
         Some(Self {
             cut: input.cut,
             norm_sq: input.norm_sq,
+            parts: input.parts,
             norm_sq_out,
             z_variance: input.z_variance(),
             product_variance: 2 * input.cut.coefficients() * input.variance.pow(2) + 1,
@@ -327,10 +337,10 @@ impl Tail {
         })
     }
 
-    /// The expected square of a number of the image that is sent.
+    /// The expected square of a number of the images that are sent.
     #[must_use]
     pub fn projection_variance(&self) -> u128 {
-        image_variance(self.norm_sq)
+        self.parts.image_variance(self.norm_sq)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -346,6 +356,7 @@ impl Tail {
         // Version 2 of the format says here whether products of pieces are sent.
         let has_products = 0;
         out.extend([has_products, self.kappa as u8]);
+        self.parts.encode(out);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::row::{Input, Level, Tail, extracted_norm};
 use super::{Cut, PublicBounds, Schedule};
-use crate::images::Images;
+use crate::images::{Images, Parts};
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
 use crate::wire::HEADER_BYTES;
@@ -52,6 +52,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
         norm_sq: bounds.norm_sq.max(1),
         extracted: extracted_norm(0, Some(&bounds.images)),
         images: Some(bounds.images.clone()),
+        parts: Parts::of(bounds.pieces, bounds.projections.parts),
         families: bounds.families,
         energy: bounds.norm_sq.max(1),
         variance: bounds.norm_sq.max(1),
@@ -103,7 +104,7 @@ fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
 
 fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
     // Levels behind the first one, from the second on, that have block projections.
-    let blocks = node.levels.len() < bounds.block_levels;
+    let blocks = node.levels.len() < bounds.projections.block_levels;
     for input in &node.inputs {
         let balanced = balanced_base(input);
         for base in (balanced - 1).max(BASE_MIN)..=(balanced + 1).min(BASE_MAX) {
@@ -128,6 +129,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                             .as_ref()
                             .map(|images| extracted_norm(0, Some(images)));
                         Input {
+                            parts: Parts::of(cut.pieces, bounds.projections.parts),
                             cut,
                             norm_sq: level.norm_sq_out + added,
                             extracted: of_blocks.unwrap_or(dense),
@@ -210,7 +212,8 @@ pub(super) fn least_bytes(schedule: &Schedule) -> u64 {
 }
 
 fn level_bytes(level: &Level) -> u64 {
-    let of = |variance: u128| 1 + gaussian_bytes(ROWS, variance);
+    let parts = level.images.as_ref().map_or(level.parts.count, |_| 1);
+    let of = |variance: u128| 1 + gaussian_bytes(parts * ROWS, variance);
     let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();
     projections += u64::from(level.images.is_some());
     level_elements_bytes(level) + projections + 1
@@ -218,7 +221,7 @@ fn level_bytes(level: &Level) -> u64 {
 
 fn tail_bytes(tail: &Tail) -> u64 {
     tail_elements_bytes(tail)
-        + gaussian_bytes(ROWS, tail.projection_variance())
+        + gaussian_bytes(tail.parts.count * ROWS, tail.projection_variance())
         + 2
         + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)
 }

@@ -19,7 +19,7 @@ fn check_images(images: &Images) -> (u128, Vec<f64>, f64) {
     let (mut digits, mut pieces, mut all) = (0, Vec::new(), 0.0);
     for group in &images.groups {
         let power = 4u128.pow(group.base);
-        let numbers = 256 * group.pieces * images.rank.div_ceil(1024);
+        let numbers = 256 * group.pieces * images.rank.div_ceil(images.block());
         let bound = 160 * group.norm_sq / power + numbers as u128 * (power / 10 + 1);
         assert_eq!(group.digits_norm_sq, bound, "{images:?}");
         let of_digits = 160.0 / 28.0 * bound as f64;
