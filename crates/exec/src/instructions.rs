@@ -59,9 +59,9 @@ witness! {
 }
 
 witness! {
-    /// Proof that this processor has AVX-512 F and the rounds of AES on vectors of any length (Ice Lake,
-    /// Zen 4).
-    Avx512Vaes: "avx512f" "aes" "vaes"
+    /// Proof that this processor has AVX-512 F and BW, and the rounds of AES on vectors of any length (Ice
+    /// Lake, Zen 4).
+    Avx512Vaes: "avx512f" "avx512bw" "aes" "vaes"
 }
 
 impl From<Avx2Fma> for Avx2 {

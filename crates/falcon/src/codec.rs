@@ -179,33 +179,48 @@ fn body(bytes: &[u8], expected: usize, header: u8) -> Result<&[u8], DecodeError>
 /// # Errors
 /// If the length, the header or a number is not that of a key.
 pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], DecodeError> {
-    let bytes = body(bytes, PUBLIC_KEY_BYTES, KEY_HEADER)?;
-    let mut out = [0; DEGREE];
-    // Four numbers of 14 bits are seven bytes, and the key is 128 times that.
-    for (four, bytes) in out
-        .as_chunks_mut::<4>()
-        .0
-        .iter_mut()
-        .zip(bytes.as_chunks::<7>().0)
-    {
-        let mut word = [0; 8];
-        word[..7].copy_from_slice(bytes);
-        for (i, c) in four.iter_mut().enumerate() {
-            let i = i as u32;
-            let shifted = if flavour.is_little_endian() {
-                u64::from_le_bytes(word) >> (KEY_BITS * i)
-            } else {
-                u64::from_be_bytes(word) >> (64 - KEY_BITS * (i + 1))
-            };
-            *c = shifted as u16 & ((1 << KEY_BITS) - 1);
-        }
+    let bytes = key_bytes(bytes)?;
+    let numbers = key_numbers(flavour, bytes);
+    if numbers.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
+        return Ok(numbers);
     }
-    if out.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
-        return Ok(out);
-    }
-    let index = out.iter().take_while(|&&c| c < MODULUS).count();
-    let value = out[index];
+    let index = numbers.iter().take_while(|&&c| c < MODULUS).count();
+    let value = numbers[index];
     Err(DecodeError::Residue { index, value })
+}
+
+/// The bytes of a public key, if their number and the header are those of one.
+pub(crate) fn key_bytes(bytes: &[u8]) -> Result<&[u8; PUBLIC_KEY_BYTES], DecodeError> {
+    body(bytes, PUBLIC_KEY_BYTES, KEY_HEADER)?;
+    Ok(bytes.try_into().expect("the length was compared"))
+}
+
+/// The numbers of 14 bits of a public key, whatever they are. Four are seven bytes, and the key is 128 times
+/// that; a word of eight bytes is read with the byte before them, which the header is for the first.
+#[inline(always)]
+pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [u16; DEGREE] {
+    const NUMBER: u64 = (1 << KEY_BITS) - 1;
+    let mut out = [0; DEGREE];
+    let little_endian = flavour.is_little_endian();
+    for (k, four) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let word: &[u8; 8] = bytes[7 * k..7 * k + 8].try_into().expect("eight bytes");
+        // Each number to the 16 bits that are its own.
+        let spread = if little_endian {
+            let x = u64::from_le_bytes(*word) >> 8;
+            x & NUMBER
+                | (x & NUMBER << KEY_BITS) << 2
+                | (x & NUMBER << (2 * KEY_BITS)) << 4
+                | (x & NUMBER << (3 * KEY_BITS)) << 6
+        } else {
+            let x = u64::from_be_bytes(*word);
+            x >> (3 * KEY_BITS) & NUMBER
+                | (x & NUMBER << (2 * KEY_BITS)) >> 12
+                | (x & NUMBER << KEY_BITS) << 18
+                | (x & NUMBER) << 48
+        };
+        *four = std::array::from_fn(|i| (spread >> (16 * i)) as u16);
+    }
+    out
 }
 
 /// A public key with these numbers, each below `q`.

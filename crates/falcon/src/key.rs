@@ -17,10 +17,10 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::basis::signs;
-use crate::codec::{DecodeError, decode_key};
+use crate::codec::{DecodeError, decode_key, key_bytes, key_numbers};
 use crate::hash::digests;
 use crate::ring::{LANES, Polys, centred};
-use crate::{DEGREE, Flavour, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
+use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 
 /// Bytes of an encoded secret key.
 pub const SECRET_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
@@ -140,14 +140,13 @@ impl PublicKey {
     }
 
     fn form(&self, form: KeyForm) -> &[i16; DEGREE] {
-        let alone = || forms::<SQUARE>(self.flavour, &[self.numbers()], form, Backend::Portable);
+        let alone = || forms::<SQUARE>(self.flavour, vec![self.numbers()], form, Backend::Portable);
         self.cell(form).get_or_init(|| alone().remove(0))
     }
 
     /// The numbers that the key encodes, centred.
-    fn numbers(&self) -> [i16; DEGREE] {
-        let numbers = decode_key(self.flavour, &self.parts.bytes);
-        centred(&numbers.expect("they were decoded before"))
+    fn numbers(&self) -> Box<[i16; DEGREE]> {
+        Box::new(centred(&key_numbers(self.flavour, &self.parts.bytes)))
     }
 
     /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
@@ -169,8 +168,8 @@ impl PublicKey {
             let missing = keys.iter().filter(|key| key.cell(form).get().is_none());
             let keys: Vec<&PublicKey> = missing.copied().collect();
             if let Some(first) = keys.first() {
-                let numbers: Vec<[i16; DEGREE]> = keys.iter().map(|key| key.numbers()).collect();
-                let forms = forms::<LANES>(first.flavour, &numbers, form, backend);
+                let numbers = keys.iter().map(|key| key.numbers());
+                let forms = forms::<LANES>(first.flavour, numbers.collect(), form, backend);
                 for (key, made) in keys.iter().zip(forms) {
                     key.cell(form).get_or_init(|| made);
                 }
@@ -190,11 +189,11 @@ impl PublicKey {
 #[allow(clippy::vec_box)]
 fn forms<const L: usize>(
     flavour: Flavour,
-    numbers: &[[i16; DEGREE]],
+    numbers: Vec<Box<[i16; DEGREE]>>,
     form: KeyForm,
     backend: Backend,
 ) -> Vec<Box<[i16; DEGREE]>> {
-    let mut out: Vec<Box<[i16; DEGREE]>> = numbers.iter().copied().map(Box::new).collect();
+    let mut out = numbers;
     if form != KeyForm::of(flavour) {
         backend.run(Transform::<L>(&mut out, form));
     }
@@ -230,22 +229,16 @@ fn decode_batch(
     form: KeyForm,
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let decoded: Vec<_> = keys.iter().map(|key| decode_key(flavour, key)).collect();
-    let good = keys
-        .iter()
-        .zip(&decoded)
-        .filter(|(_, decoded)| decoded.is_ok());
-    let encoded: Vec<&[u8]> = good.map(|(key, _)| *key).collect();
-    let numbers: Vec<[i16; DEGREE]> = decoded.iter().flatten().map(centred).collect();
+    let mut numbers = Vec::with_capacity(keys.len());
+    let decoded = backend.run(Decode(flavour, keys, &mut numbers));
+    let encoded: Vec<&[u8]> = (decoded.iter().flatten()).map(|key| &key[..]).collect();
     let mut digests = digests(&encoded, backend).into_iter();
-    let mut forms = forms::<LANES>(flavour, &numbers, form, backend).into_iter();
-    let complete = |(key, decoded): (&&[u8], Result<_, DecodeError>)| {
-        decoded?;
-        let mut parts = Box::new(Parts {
-            bytes: [0; PUBLIC_KEY_BYTES],
+    let mut forms = forms::<LANES>(flavour, numbers, form, backend).into_iter();
+    let complete = |decoded: Result<&[u8; PUBLIC_KEY_BYTES], DecodeError>| {
+        let parts = Box::new(Parts {
+            bytes: *decoded?,
             digest: digests.next().expect("a digest for each that decodes"),
         });
-        parts.bytes.copy_from_slice(key);
         let key = PublicKey {
             flavour,
             parts,
@@ -256,7 +249,35 @@ fn decode_batch(
         key.cell(form).get_or_init(|| made);
         Ok(key)
     };
-    keys.iter().zip(decoded).map(complete).collect()
+    decoded.into_iter().map(complete).collect()
+}
+
+/// Decodes keys: the bytes of each, and behind the numbers those of each that is one, centred. The loops are
+/// compiled for the vectors of the pass.
+struct Decode<'a, 'k>(Flavour, &'a [&'k [u8]], &'a mut Vec<Box<[i16; DEGREE]>>);
+
+impl<'k> Pass for Decode<'_, 'k> {
+    type Output = Vec<Result<&'k [u8; PUBLIC_KEY_BYTES], DecodeError>>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Self::Output {
+        let Self(flavour, keys, out) = self;
+        let mut decoded = Vec::with_capacity(keys.len());
+        for bytes in keys {
+            let mut key = key_bytes(bytes);
+            if let Ok(bytes) = key {
+                let numbers = key_numbers(flavour, bytes);
+                if numbers.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
+                    out.push(Box::new(centred(&numbers)));
+                } else {
+                    // Which number it is.
+                    key = decode_key(flavour, bytes).map(|_| bytes);
+                }
+            }
+            decoded.push(key);
+        }
+        decoded
+    }
 }
 
 impl fmt::Debug for PublicKey {

@@ -87,24 +87,27 @@ fn expand(key: &[u8; BLOCK_BYTES]) -> [__m128i; KEYS] {
 }
 
 #[inline(never)]
-#[target_feature(enable = "avx512f,aes,vaes")]
+#[target_feature(enable = "avx512f,avx512bw,aes,vaes")]
 fn enter(wide: &Wide, first: u64, out: &mut [u8]) {
     let mut keys = [_mm512_setzero_si512(); KEYS];
     for (all, &key) in keys.iter_mut().zip(&wide.keys) {
         *all = _mm512_broadcast_i32x4(key);
     }
-    let high = wide.high.swap_bytes() as i64;
-    let (mut next, mut done) = (first, 0);
+    // Counters of four blocks as numbers, and the order of bytes that makes them big endian.
+    let high = wide.high as i64;
+    let low = |k: u64| first.wrapping_add(k) as i64;
+    let mut counters = _mm512_set_epi64(low(3), high, low(2), high, low(1), high, low(0), high);
+    let four = _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0);
+    let (first, second) = (0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
+    let reversed = _mm512_broadcast_i32x4(_mm_set_epi64x(second, first));
+    let mut done = 0;
     while done < out.len() {
         let rest = &mut out[done..];
         let vectors = VECTORS.min(rest.len().div_ceil(VECTOR_BYTES));
         let mut states = [keys[0]; VECTORS];
         for state in &mut states[..vectors] {
-            let low = |k: u64| (next + k).swap_bytes() as i64;
-            let (a, b, c, d) = (low(0), low(1), low(2), low(3));
-            let counters = _mm512_set_epi64(d, high, c, high, b, high, a, high);
-            *state = _mm512_xor_si512(counters, *state);
-            next += 4;
+            *state = _mm512_xor_si512(_mm512_shuffle_epi8(counters, reversed), *state);
+            counters = _mm512_add_epi64(counters, four);
         }
         for &key in &keys[1..KEYS - 1] {
             for state in &mut states {
