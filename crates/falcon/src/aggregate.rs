@@ -1,6 +1,7 @@
 //! One proof for many signatures.
 #![doc = include_str!("LECTURE.md")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use alphorn_exec::{Backend, Exec, Stopped, keccak};
@@ -8,7 +9,7 @@ use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Projections, PublicBounds, Schedule};
 use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{
-    Columns, Invalid, Keys, ProveError, Reject, Relation, StatementError, System,
+    Columns, Invalid, Keys, ProveError, Reject, Relation, StatementError, System, Targets,
 };
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -314,7 +315,7 @@ impl Aggregator {
             .collect();
         let flavour = self.flavour(&signed)?;
         let targets = targets.iter().map(|target| &target[..]).collect();
-        let relation = relation(&signed, targets, exec)?;
+        let relation = relation(&signed, Targets::Given(targets), exec)?;
         exec.step("digest of the statement")?;
         let digest = digest(flavour, &signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
@@ -358,9 +359,15 @@ impl Aggregator {
         // Before all messages are hashed: whoever sends what is no proof should not have that done.
         self.system.check_frame(proof)?;
         exec.enter(|| {
-            let targets = self.targets(signed, exec)?;
-            let targets = targets.iter().flatten().map(|target| &target[..]);
-            let relation = relation(signed, targets.collect(), exec)?;
+            let targets = |columns: Range<usize>| {
+                let hashed = signed[columns].iter().map(|signed| Hashed {
+                    key: signed.key,
+                    salt: signed.salt,
+                    message: signed.message,
+                });
+                hash::targets(&hashed.collect::<Vec<_>>(), exec.backend()).into_flattened()
+            };
+            let relation = relation(signed, Targets::Made(&targets), exec)?;
             exec.step("digest of the statement")?;
             let digest = digest(flavour, signed, context, exec)?;
             let statement = self.statement(&relation, digest)?;
@@ -401,26 +408,6 @@ impl Aggregator {
         Ok(flavour)
     }
 
-    /// The hashed messages, centred, [`LANES`] of them after each other.
-    fn targets(
-        &self,
-        signed: &[Signed<'_>],
-        exec: Exec<'_>,
-    ) -> Result<Vec<Vec<[i16; DEGREE]>>, AggregateError> {
-        exec.step("hash to point")?;
-        let targets = exec.try_map(signed.len().div_ceil(LANES), |tile| {
-            let rest = &signed[tile * LANES..];
-            let tile = rest[..rest.len().min(LANES)].iter();
-            let hashed = tile.map(|signed| Hashed {
-                key: signed.key,
-                salt: signed.salt,
-                message: signed.message,
-            });
-            hash::targets(&hashed.collect::<Vec<_>>(), exec.backend())
-        })?;
-        Ok(targets)
-    }
-
     /// The statement of a relation. `digest` binds everything public.
     fn statement<'a>(
         &self,
@@ -435,7 +422,7 @@ impl Aggregator {
 /// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
 fn relation<'a>(
     signed: &[Signed<'a>],
-    targets: Vec<&'a [i16]>,
+    targets: Targets<'a>,
     exec: Exec<'_>,
 ) -> Result<Relation<'a>, AggregateError> {
     let keys: Vec<&PublicKey> = signed.iter().map(|s| s.key).collect();

@@ -37,7 +37,7 @@ struct Readme;
 #[cfg(test)]
 mod tests;
 
-pub use columns::{Columns, Relation};
+pub use columns::{Columns, Relation, Targets};
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::Keys;
 pub use images::{Group, Images, Parts};

@@ -14,5 +14,5 @@ mod witness;
 
 pub(crate) use layout::COLUMN_NORM_SQ_MAX;
 pub use layout::{COLUMNS_MAX, QUOTIENT_NORM_SQ};
-pub use relation::Relation;
+pub use relation::{Relation, Targets};
 pub use statement::Columns;

@@ -1,5 +1,7 @@
 //! The relation of each column, `s1 + h s2 - q v = c` in `Z[Y]/(Y^d + 1)`, and products of `h`.
 
+use std::ops::Range;
+
 use alphorn_exec::Exec;
 
 use crate::error::StatementError;
@@ -10,12 +12,22 @@ use crate::projection::two;
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 
 /// The public polynomials of all columns: `h` and `c` of each, and `q`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Relation<'a> {
     degree: usize,
     modulus: u64,
     factors: Vec<&'a [i16]>,
-    targets: Vec<&'a [i16]>,
+    targets: Targets<'a>,
+}
+
+/// The targets of all columns.
+#[derive(Clone)]
+pub enum Targets<'a> {
+    /// Of each column its own.
+    Given(Vec<&'a [i16]>),
+    /// Made where they are read, those of a range of columns after each other. A verifier reads each of them
+    /// once, so that nobody needs to hold all.
+    Made(&'a (dyn Fn(Range<usize>) -> Vec<i16> + Sync)),
 }
 
 /// Polynomials whose coefficients a task checks.
@@ -35,7 +47,7 @@ impl<'a> Relation<'a> {
         targets: Vec<&'a [i16]>,
         exec: Exec<'_>,
     ) -> Result<Self, StatementError> {
-        let out = Self::of_shape(degree, modulus, factors, targets)?;
+        let out = Self::of_shape(degree, modulus, factors, Targets::Given(targets))?;
         out.check_residues(exec)?;
         Ok(out)
     }
@@ -48,7 +60,7 @@ impl<'a> Relation<'a> {
         degree: usize,
         modulus: u64,
         factors: Vec<&'a [i16]>,
-        targets: Vec<&'a [i16]>,
+        targets: Targets<'a>,
     ) -> Result<Self, StatementError> {
         let out = Self::of_shape(degree, modulus, factors, targets)?;
         debug_assert_eq!(out.check_residues(Exec::serial()), Ok(()));
@@ -59,12 +71,16 @@ impl<'a> Relation<'a> {
         degree: usize,
         modulus: u64,
         factors: Vec<&'a [i16]>,
-        targets: Vec<&'a [i16]>,
+        targets: Targets<'a>,
     ) -> Result<Self, StatementError> {
         if modulus.is_multiple_of(2) || modulus >= 1 << 15 {
             return Err(StatementError::Modulus { modulus });
         }
-        let mut polynomials = factors.iter().chain(&targets);
+        let given: &[&[i16]] = match &targets {
+            Targets::Given(targets) => targets,
+            Targets::Made(_) => &[],
+        };
+        let mut polynomials = factors.iter().chain(given);
         if let Some(other) = polynomials.find(|p| p.len() != degree) {
             let coefficients = other.len();
             return Err(StatementError::Polynomials {
@@ -72,9 +88,9 @@ impl<'a> Relation<'a> {
                 degree,
             });
         }
-        if factors.len() != targets.len() {
+        if matches!(targets, Targets::Given(_)) && factors.len() != given.len() {
             return Err(StatementError::Polynomials {
-                coefficients: targets.len() * degree,
+                coefficients: given.len() * degree,
                 degree: factors.len() * degree,
             });
         }
@@ -86,10 +102,14 @@ impl<'a> Relation<'a> {
         })
     }
 
-    /// Whether all numbers are centred.
+    /// Whether all numbers are centred, but for those that are made.
     fn check_residues(&self, exec: Exec<'_>) -> Result<(), StatementError> {
         let half = (self.modulus / 2) as i16;
-        let all: Vec<&[i16]> = self.factors.iter().chain(&self.targets).copied().collect();
+        let given: &[&[i16]] = match &self.targets {
+            Targets::Given(targets) => targets,
+            Targets::Made(_) => &[],
+        };
+        let all: Vec<&[i16]> = self.factors.iter().chain(given).copied().collect();
         let beyond = exec.map(all.len().div_ceil(CHECKED), |task| {
             let chunk = all.chunks(CHECKED).nth(task).unwrap_or_default();
             let within = chunk.iter().position(|polynomial| {
@@ -129,9 +149,19 @@ impl<'a> Relation<'a> {
         &self.factors
     }
 
-    /// All `c`.
-    pub(crate) fn targets(&self) -> &[&'a [i16]] {
-        &self.targets
+    /// What a function makes of `c` of some columns.
+    pub(crate) fn with_targets<T>(
+        &self,
+        columns: Range<usize>,
+        use_them: impl FnOnce(&[&[i16]]) -> T,
+    ) -> T {
+        match &self.targets {
+            Targets::Given(targets) => use_them(&targets[columns]),
+            Targets::Made(make) => {
+                let made = make(columns);
+                use_them(&made.chunks_exact(self.degree).collect::<Vec<_>>())
+            }
+        }
     }
 }
 

@@ -9,6 +9,8 @@
 //! `s1 + h s2 - q v`: `u` on `s1`, `-q u` on `v`, and on `s2` the `w_i` with `<w_i, s> = <u, h_i s>`.
 //! Coefficients are bound first, then rows, then columns, each from the highest bit on.
 
+use std::ops::Range;
+
 use alphorn_exec::{Exec, Stopped};
 
 use super::layout::{COEFFICIENT_BITS, Layout};
@@ -102,17 +104,21 @@ pub(super) fn challenge(transcript: &Transcript) -> F {
     F::draw(&mut transcript.seed("round", 0).stream())
 }
 
-/// Columns of a task.
-const CHUNK: usize = 256;
+/// Columns of a task: what is made of them stays near.
+const CHUNK: usize = 64;
 
-/// `sum_i weights[i] <x_i, w>`.
-fn weighted(vectors: &[&[i16]], w: &[F], weights: &[F], exec: Exec<'_>) -> Result<F, Stopped> {
+/// `sum_i weights[i] <x_i, w>` over the vectors of the columns that have weights, each range of which
+/// `products` multiplies.
+fn weighted(
+    w: &[F],
+    weights: &[F],
+    products: impl Fn(&Limbs, Range<usize>) -> Vec<F> + Sync,
+    exec: Exec<'_>,
+) -> Result<F, Stopped> {
     let limbs = Limbs::new(w);
-    let parts = exec.try_map(vectors.len().div_ceil(CHUNK), |task| {
-        let range = task * CHUNK..vectors.len().min((task + 1) * CHUNK);
-        let values = exec
-            .backend()
-            .run(InnerProducts(&limbs, &vectors[range.clone()]));
+    let parts = exec.try_map(weights.len().div_ceil(CHUNK), |task| {
+        let range = task * CHUNK..weights.len().min((task + 1) * CHUNK);
+        let values = products(&limbs, range.clone());
         let terms = values.iter().zip(&weights[range]);
         terms.fold(F::ZERO, |sum, (&x, &w)| sum.plus(x.times(w)))
     })?;
@@ -129,7 +135,10 @@ pub(super) fn claim(
     let columns = eq_table(&drawn.tau);
     let columns = &columns[..layout.columns];
     let norms = columns.iter().fold(F::ZERO, |sum, &w| sum.plus(w));
-    let targets = weighted(relation.targets(), &drawn.u(), columns, exec)?;
+    let products = |limbs: &Limbs, range| {
+        relation.with_targets(range, |targets| exec.backend().run(InnerProducts(limbs, targets)))
+    };
+    let targets = weighted(&drawn.u(), columns, products, exec)?;
     let norms = norms.times(F::of(layout.norm_sq as i64)).times(drawn.norms);
     Ok(norms.plus(drawn.xi.times(targets)))
 }
@@ -185,7 +194,10 @@ pub(super) fn expected(
     let modulus = F::of(relation.modulus() as i64);
     let columns = eq_table(&point.column);
     let g = transposed_weights(&drawn.t, &within);
-    let products = weighted(relation.factors(), &g, &columns[..layout.columns], exec)?;
+    let of_range = |limbs: &Limbs, range: Range<usize>| {
+        exec.backend().run(InnerProducts(limbs, &relation.factors()[range]))
+    };
+    let products = weighted(&g, &columns[..layout.columns], of_range, exec)?;
     let phi = own
         .times(which[0].minus(modulus.times(which[2])))
         .plus(which[1].times(products));

@@ -49,7 +49,8 @@ fn quotients(
         factor: relation.factors()[column],
         s: &s2.iter().collect::<Vec<_>>(),
     });
-    let (target, q) = (relation.targets()[column], relation.modulus() as i64);
+    let target = relation.with_targets(column..column + 1, |targets| targets[0].to_vec());
+    let q = relation.modulus() as i64;
     let mut exact = true;
     let mut quotients = Vec::with_capacity(product.len());
     let targets = target.as_chunks::<DEGREE>().0;

@@ -13,9 +13,7 @@ pub(super) struct Steps {
 /// The part of a proof that a step of the prover belongs to.
 fn prover_part(step: &str) -> &'static str {
     match step {
-        "plain verification" | "hash to point" | "digest of the statement" | "witness check" => {
-            "admission"
-        }
+        "plain verification" | "digest of the statement" | "witness check" => "admission",
         "slack and quotients" | "first commitment" | "second commitment" => "commit",
         "images of blocks" | "projection" => "project",
         _ if step.starts_with("sumcheck: ") => "sumcheck",
@@ -28,10 +26,10 @@ fn prover_part(step: &str) -> &'static str {
 /// The part of a verification that a step belongs to.
 fn verifier_part(step: &str) -> &'static str {
     match step {
-        "hash to point" => "hash_to_point",
         "digest of the statement" => "statement_hash",
         "last level" => "final",
-        "claim of the sumcheck" | "end of the sumcheck" => "sumcheck",
+        "claim of the sumcheck" => "claim",
+        "end of the sumcheck" => "sumcheck",
         _ if step.starts_with("later: ") => "later_levels",
         _ => "level1",
     }
