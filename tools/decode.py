@@ -771,7 +771,7 @@ def read_falcon_evidence(data, given):
         return {"tag": 0, "signatures": found}
     salts = [reader.take(salt).hex() for _ in range(given["signers"] if salt else 0)]
     proof = reader.data[reader.at :]
-    need("tag", proof[:6] == b"ALPR\x02\x05", "magic, version or front end of a proof")
+    need("tag", proof[:6] == b"ALPR\x03\x05", "magic, version or front end of a proof")
     return {"tag": 1, "salts": salts, "proof": {"bytes": len(proof), "sha256": sha256(proof).hex()}}
 
 
@@ -791,7 +791,7 @@ class Window:
 def read_lattice_proof(data, given):
     reader, fields = Reader(data), []
     need("length", 7 <= len(data) <= 1 << 20, f"{len(data)} bytes")
-    need("tag", reader.take(5) == b"ALPR\x02" and reader.take(1) == b"\x05", "magic, version or front end")
+    need("tag", reader.take(5) == b"ALPR\x03" and reader.take(1) == b"\x05", "magic, version or front end")
     need("tag", reader.number(1) == {"core128": 0, "falcon": 1, "peer": 2}[given["profile"]], "profile")
 
     def note(field, numbers):
@@ -821,7 +821,7 @@ def read_lattice_proof(data, given):
         residues("u1", 64 * level["kappa1"])
         for variance in level["projection_variances"]:
             byte("projection nonce")
-            gaussian("projection", 256, variance)
+            gaussian("projection", 256 * level["parts"], variance)
         if number == 0:
             for coefficients in 6 * [2] + (5 + (given["n"] - 1).bit_length()) * [3]:
                 residues("round", 3 * coefficients)
@@ -831,7 +831,7 @@ def read_lattice_proof(data, given):
         byte("challenge nonce")
     residues("t", 64 * last["kappa"] * last["r"])
     byte("projection nonce")
-    gaussian("projection", 256, last["projection_variances"][0])
+    gaussian("projection", 256 * last["parts"], last["projection_variances"][0])
     residues("lifts", 3 * 63)
     byte("challenge nonce")
     residues("h", 64 * (2 * last["r"] - 1))

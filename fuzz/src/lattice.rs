@@ -3,10 +3,17 @@
 use std::sync::OnceLock;
 
 use alphorn_labrador::ring::{DEGREE, Small};
+use alphorn_labrador::schedule::Projections;
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Columns, HEADER_BYTES, Relation, System};
+use alphorn_labrador::{Columns, HEADER_BYTES, Relation, System, Targets};
 
 const MODULUS: i64 = 12_289;
+
+/// Those of most proofs of few signatures.
+const PROJECTIONS: Projections = Projections {
+    block_levels: 0,
+    parts: 2,
+};
 
 /// Two columns under a relation, and the proof of an honest prover.
 struct World {
@@ -45,10 +52,10 @@ fn world() -> &'static World {
         let pairs = witness.chunks_exact(2);
         let targets = factors.iter().zip(pairs).map(|(h, s)| target(h, s));
         let targets = targets.map(|c| -> &'static [i16] { Vec::leak(c) });
-        let relation =
-            Relation::of_centred(DEGREE, MODULUS as u64, factors.to_vec(), targets.collect());
+        let targets = Targets::Given(targets.collect());
+        let relation = Relation::of_centred(DEGREE, MODULUS as u64, factors.to_vec(), targets);
         let relation = Box::leak(Box::new(relation.expect("centred polynomials")));
-        let statement = Columns::new(1000, Profile::Core128, 0, relation, Vec::new())
+        let statement = Columns::new(1000, Profile::Core128, PROJECTIONS, relation, Vec::new())
             .expect("numbers within their limits");
         let system = System::new(&statement.bounds()).expect("the witness is short");
         let proof = system

@@ -359,14 +359,7 @@ impl Aggregator {
         // Before all messages are hashed: whoever sends what is no proof should not have that done.
         self.system.check_frame(proof)?;
         exec.enter(|| {
-            let targets = |columns: Range<usize>| {
-                let hashed = signed[columns].iter().map(|signed| Hashed {
-                    key: signed.key,
-                    salt: signed.salt,
-                    message: signed.message,
-                });
-                hash::targets(&hashed.collect::<Vec<_>>(), exec.backend()).into_flattened()
-            };
+            let targets = |columns: Range<usize>| targets(&signed[columns], exec.backend());
             let relation = relation(signed, Targets::Made(&targets), exec)?;
             exec.step("digest of the statement")?;
             let digest = digest(flavour, signed, context, exec)?;
@@ -417,6 +410,16 @@ impl Aggregator {
         let projections = self.preset.projections(self.signatures);
         Columns::new(NORM_SQ_MAX, self.profile, projections, relation, digest)
     }
+}
+
+/// The hashed messages, centred, after each other.
+fn targets(signed: &[Signed<'_>], backend: Backend) -> Vec<i16> {
+    let hashed = signed.iter().map(|signed| Hashed {
+        key: signed.key,
+        salt: signed.salt,
+        message: signed.message,
+    });
+    hash::targets(&hashed.collect::<Vec<_>>(), backend).into_flattened()
 }
 
 /// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.

@@ -60,7 +60,10 @@ pub fn errors(schedule: &Schedule) -> Vec<Event> {
     let images = levels.iter().filter_map(|level| level.images.as_ref());
     let blocks: usize = images.clone().map(Images::blocks).sum();
     let groups: usize = images.clone().map(|images| images.groups.len()).sum();
-    let dense = levels.len() + 1 - images.count();
+    let dense = levels.iter().filter(|level| level.images.is_none());
+    let parts = dense.clone().map(|level| level.parts.count).sum::<usize>();
+    let parts = parts + schedule.tail.parts.count;
+    let dense = dense.count() + 1;
     let pieces = levels.iter().map(|level| level.cut.pieces);
     let pieces = pieces.sum::<usize>() + schedule.tail.cut.pieces;
     let lifts = LIFTS as f64;
@@ -78,11 +81,11 @@ pub fn errors(schedule: &Schedule) -> Vec<Event> {
             with_blocks,
             lifts * (3f64.log2() - RESIDUE_LOG2),
         ),
-        event("lifts of other levels", dense, -lifts * RESIDUE_LOG2),
+        event("lifts of other levels", dense, lifts * (1.0 - RESIDUE_LOG2)),
         event("weights", levels.len() + 1, -WEIGHTS_LOG2),
         event("block projections", blocks, -PROJECTION_28_LOG2),
         event("projections of images", groups, -PROJECTION_28_LOG2),
-        event("dense projections", dense, -PROJECTION_30_LOG2),
+        event("dense projections", parts, -PROJECTION_30_LOG2),
         event("amortisation", 2 * pieces, challenge),
         // (6) of each level: a false one has at most two roots.
         event("garbage", 2 * levels.len(), challenge),

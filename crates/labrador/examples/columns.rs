@@ -5,6 +5,7 @@ use std::error::Error;
 
 use alphorn_exec::Exec;
 use alphorn_labrador::ring::{Small, norm_sq};
+use alphorn_labrador::schedule::Projections;
 use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{Columns, Relation, System};
 
@@ -52,7 +53,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let polynomials = factors.iter().chain(&targets).copied().flatten();
     let context: Vec<u8> = polynomials.flat_map(|c| c.to_le_bytes()).collect();
     let relation = Relation::new(DEGREE, MODULUS as u64, factors, targets, Exec::serial())?;
-    let statement = |bound| Columns::new(bound, Profile::Core128, 0, &relation, context.clone());
+    let smallest = Projections::SMALLEST;
+    let statement = |bound| {
+        Columns::new(
+            bound,
+            Profile::Core128,
+            smallest,
+            &relation,
+            context.clone(),
+        )
+    };
     let longest = u64::try_from(longest)?;
     let truth = statement(longest)?;
     let system = System::new(&truth.bounds())?;

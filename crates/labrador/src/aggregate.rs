@@ -44,8 +44,6 @@ impl Weights {
         };
         let (first, outer) = (many(first), many(level.kappa_outer));
         let (garbage, inner) = (many(level.kappa_outer), many(level.kappa));
-        // Version 2 of the format draws a weight here for an equation of products that no level has.
-        many(1);
         let mut out = Self {
             first,
             outer,

@@ -408,9 +408,7 @@ impl ShownLifts {
     pub(crate) fn columns(&self, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         match &self.shown {
             Shown::Dense(..) => Ok([const { Vec::new() }; LIFTS]),
-            Shown::Blocks(images, matrix, _) => {
-                collapse(matrix, images.block, &self.rows, exec)
-            }
+            Shown::Blocks(images, matrix, _) => collapse(matrix, images.block, &self.rows, exec),
         }
     }
 
@@ -576,12 +574,7 @@ impl ShownLifts {
 
     /// `A_l sum_i e_i c_(i,p)` for each piece `p` of a part and each lift, over the pieces `(i, p)` of all
     /// parts, where `factors` has `A_l c` for each piece: the multiples of the columns of `M`.
-    pub(crate) fn of_parts(
-        &self,
-        parts: Parts,
-        factors: &[Lifts],
-        backend: Backend,
-    ) -> Vec<Lifts> {
+    pub(crate) fn of_parts(&self, parts: Parts, factors: &[Lifts], backend: Backend) -> Vec<Lifts> {
         let of_piece = |piece: usize| -> Lifts {
             std::array::from_fn(|l| {
                 let mut sum = Rq::ZERO;

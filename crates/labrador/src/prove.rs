@@ -161,8 +161,7 @@ impl Prover<'_> {
         norm_sq: u128,
     ) -> Result<Shown, ProveError> {
         let each = parts.pieces * cut.rank;
-        let project =
-            |matrix: &Projection, exec: Exec<'_>| matrix.project_parts(s, each, exec);
+        let project = |matrix: &Projection, exec: Exec<'_>| matrix.project_parts(s, each, exec);
         let variance = parts.image_variance(norm_sq);
         let (matrix, images) =
             self.send_projection(norm_sq, PROJECTION_FACTOR, variance, project)?;
@@ -192,7 +191,7 @@ impl Prover<'_> {
         let exec = self.exec;
         let padding = shown.without_digits(before.padding(cut));
         let shown = ShownLifts::draw(shown, &self.sender.transcript);
-        let lifts = shown.forms(cut.pieces * cut.rank, exec)?;
+        let lifts = shown.forms(cut, exec)?;
         let lifts = lifts.each_ref().map(|phi| &phi[..]);
         let values = pieces.evaluate(0, &lifts, exec)?;
         let constants = std::array::from_fn(|l| shown.constant(l));
@@ -383,8 +382,6 @@ impl Prover<'_> {
         let mut t = pieces.commit(&keys.inner, tail.kappa, 0..cut.pieces, exec)?;
         lie_at!(self, Commitments(&mut t));
         self.sender.elements("t", &t);
-        // Version 2 of the format has a field for products of pieces, and nothing in it.
-        self.sender.elements("g", &[]);
         let shown = self.show_parts(cut, tail.parts, &s, tail.norm_sq)?;
         let form = self.aggregate(before, cut, shown, &pieces)?;
         self.step("last level")?;

@@ -10,6 +10,7 @@ use alphorn_exec::Exec;
 
 use crate::kernel::KERNELS;
 use crate::ring::{DEGREE, Rq, Small};
+use crate::schedule::Projections;
 use crate::sis::Profile;
 use crate::transcript::Seed;
 use crate::{Columns, Reject, Relation, System};
@@ -92,12 +93,26 @@ impl Sample {
     }
 }
 
+/// So many levels behind the first one with blocks, and dense projections in two parts.
+pub(crate) fn projections(block_levels: usize) -> Projections {
+    Projections {
+        block_levels,
+        parts: 2,
+    }
+}
+
 pub(crate) fn statement<'a>(
     sample: &Sample,
     relation: &'a Relation<'a>,
     blocks: usize,
 ) -> Columns<'a> {
     let context = b"context".to_vec();
-    Columns::new(sample.norm_sq, Profile::Core128, blocks, relation, context)
-        .expect("within limits")
+    Columns::new(
+        sample.norm_sq,
+        Profile::Core128,
+        projections(blocks),
+        relation,
+        context,
+    )
+    .expect("within limits")
 }

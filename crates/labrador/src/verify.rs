@@ -170,8 +170,6 @@ impl Verifier<'_> {
     ) -> Result<(), Reject> {
         let cut = &tail.cut;
         let t = self.receiver.elements("t", tail.kappa * cut.pieces)?;
-        // The empty field of `Prover::tail`.
-        self.receiver.elements("g", 0)?;
         let shown = self.shown_parts(tail.parts, tail.norm_sq)?;
         let remaining = self.aggregate(before, cut, shown)?;
         self.exec.step("last level")?;

@@ -73,7 +73,7 @@ impl<'a> Columns<'a> {
     /// What decides the parameters: of other statements with the same numbers too.
     #[must_use]
     pub fn bounds(&self) -> PublicBounds {
-        self.layout.bounds(self.profile, self.block_levels)
+        self.layout.bounds(self.profile, self.projections)
     }
 
     /// Absorbs all of the statement.
@@ -131,7 +131,7 @@ impl<'a> Columns<'a> {
         let (committed, matrix) = prover.commit(keys, level, &mut s)?;
         let Committed { mut v, openings } = committed;
         prover.step("projection")?;
-        let shown = prover.show(level.images.as_ref(), matrix, &s, level.norm_sq)?;
+        let shown = prover.show(level, matrix, &s)?;
         let mut others: Option<Vec<Small>> = None;
         lie_at!(prover, Rows(&s, &mut others));
         let rows = others.as_deref().unwrap_or(&s);
@@ -183,7 +183,7 @@ impl<'a> Columns<'a> {
     ) -> Result<Folded<'k>, Reject> {
         let (layout, exec) = (&self.layout, verifier.exec);
         let (openings, matrix) = verifier.commitments(level)?;
-        let shown = verifier.shown(level.images.as_ref(), matrix, level.norm_sq)?;
+        let shown = verifier.shown(level, matrix)?;
         let (point, value) = sumcheck::verify(layout, self.relation, verifier)?;
         exec.step("lifts")?;
         let receiver = &mut verifier.receiver;

@@ -136,7 +136,9 @@ pub(super) fn claim(
     let columns = &columns[..layout.columns];
     let norms = columns.iter().fold(F::ZERO, |sum, &w| sum.plus(w));
     let products = |limbs: &Limbs, range| {
-        relation.with_targets(range, |targets| exec.backend().run(InnerProducts(limbs, targets)))
+        relation.with_targets(range, |targets| {
+            exec.backend().run(InnerProducts(limbs, targets))
+        })
     };
     let targets = weighted(&drawn.u(), columns, products, exec)?;
     let norms = norms.times(F::of(layout.norm_sq as i64)).times(drawn.norms);
@@ -195,7 +197,8 @@ pub(super) fn expected(
     let columns = eq_table(&point.column);
     let g = transposed_weights(&drawn.t, &within);
     let of_range = |limbs: &Limbs, range: Range<usize>| {
-        exec.backend().run(InnerProducts(limbs, &relation.factors()[range]))
+        exec.backend()
+            .run(InnerProducts(limbs, &relation.factors()[range]))
     };
     let products = weighted(&g, &columns[..layout.columns], of_range, exec)?;
     let phi = own

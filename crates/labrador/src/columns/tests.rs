@@ -272,8 +272,8 @@ fn attacks() -> Vec<Attack> {
         attack(
             Defence::Projections,
             |_, _, step| {
-                if let Step::Projection(image) = step {
-                    image[0] += 1;
+                if let Step::Projection(images) = step {
+                    images[0][0] += 1;
                 }
             },
             equations.clone(),

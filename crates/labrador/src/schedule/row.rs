@@ -46,9 +46,6 @@ pub(super) struct Input {
     pub(super) families: usize,
     /// The squared norm that is expected of an honest witness; at the first level the bound.
     pub(super) energy: u128,
-    /// The largest expected square of a coefficient; at the first level, whose witness may have any
-    /// distribution within its norm, the bound.
-    pub(super) variance: u128,
 }
 
 /// The parameters of one level that is followed by another one or by the tail.
@@ -91,9 +88,6 @@ pub struct Tail {
     pub norm_sq_out: u128,
     /// The expected square of a coefficient of `z`.
     pub z_variance: u128,
-    /// The expected square of a coefficient of `<s_i, s_j>`. No such product is sent, but version 2 of the format
-    /// absorbs the number.
-    product_variance: u128,
     /// Rows of the inner commitment.
     pub kappa: usize,
 }
@@ -165,14 +159,14 @@ impl Input {
 }
 
 impl Level {
-    /// The level for this input and base of `z`, and the squared norm and largest square of a
-    /// coefficient that its honest output has. None if no numbers of rows make it sound.
+    /// The level for this input and base of `z`, and the squared norm of its honest output. None if no numbers
+    /// of rows make it sound.
     pub(super) fn plan(
         input: &Input,
         z_base: u32,
         blocks_follow: bool,
         profile: Profile,
-    ) -> Option<(Self, u128, u128)> {
+    ) -> Option<(Self, u128)> {
         let t_digits = (48 + z_base / 2) / z_base;
         let t_base = 48u32.div_ceil(t_digits);
         let mut level = Self {
@@ -192,7 +186,7 @@ impl Level {
         // which this does not move on.
         level.kappa = 1;
         loop {
-            let (energy, variance) = level.output(input);
+            let energy = level.output(input);
             level.norm_sq_out = with_margin(energy, input.cut.rank);
             if !norm_is_legal(level.norm_sq_out) {
                 return None;
@@ -205,15 +199,14 @@ impl Level {
             let rows = input.rows_inner(profile, z_sq)?;
             if rows <= level.kappa {
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
-                return Some((level, energy, variance));
+                return Some((level, energy));
             }
             level.kappa = rows;
         }
     }
 
-    /// The expected squared norm of `(z_0, z_1, v)` and the largest expected square of a
-    /// coefficient.
-    fn output(&self, input: &Input) -> (u128, u128) {
+    /// The expected squared norm of `(z_0, z_1, v)`.
+    fn output(&self, input: &Input) -> u128 {
         let coefficients = input.cut.coefficients();
         let degree = DEGREE as u128;
         let low = uniform_twelfths(self.z_base);
@@ -223,9 +216,7 @@ impl Level {
         let garbage = garbage_elements(&input.cut, input.families);
         let elements = (self.kappa * input.cut.pieces + garbage) as u128;
         let wide = elements * degree * ((self.t_digits as u128 - 1) * digit + top);
-        let twelfths = coefficients * (low + high) + wide;
-        let largest = low.max(high).max(digit).max(top);
-        (twelfths / 12 + 1, largest / 12 + 1)
+        (coefficients * (low + high) + wide) / 12 + 1
     }
 
     /// The squared norm that the next level guarantees of the output if it has a block projection.
@@ -287,21 +278,22 @@ impl Level {
         }
     }
 
+    /// Images of each projection that is sent: one for each part of a dense one.
+    #[must_use]
+    pub fn images_sent(&self) -> usize {
+        self.images.as_ref().map_or(self.parts.count, |_| 1)
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         encode_cut(&self.cut, out);
         out.extend(self.norm_sq.to_le_bytes());
         out.extend(self.norm_sq_out.to_le_bytes());
-        // Version 2 of the format also has digits of inner products of pieces, of which there are none, and their
-        // base, that of `z`.
-        let product_digits = 0;
         let small = [
             self.t_digits,
-            product_digits,
             self.kappa,
             self.kappa_outer,
             self.z_base as usize,
             self.t_base as usize,
-            self.z_base as usize,
         ];
         out.extend(small.map(|x| x as u8));
         if let Some(images) = &self.images {
@@ -332,7 +324,6 @@ impl Tail {
             parts: input.parts,
             norm_sq_out,
             z_variance: input.z_variance(),
-            product_variance: 2 * input.cut.coefficients() * input.variance.pow(2) + 1,
             kappa: kappa?,
         })
     }
@@ -345,17 +336,10 @@ impl Tail {
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         encode_cut(&self.cut, out);
-        for wide in [
-            self.norm_sq,
-            self.norm_sq_out,
-            self.z_variance,
-            self.product_variance,
-        ] {
+        for wide in [self.norm_sq, self.norm_sq_out, self.z_variance] {
             out.extend(wide.to_le_bytes());
         }
-        // Version 2 of the format says here whether products of pieces are sent.
-        let has_products = 0;
-        out.extend([has_products, self.kappa as u8]);
+        out.push(self.kappa as u8);
         self.parts.encode(out);
     }
 }

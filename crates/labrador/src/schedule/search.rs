@@ -55,7 +55,6 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
         parts: Parts::of(bounds.pieces, bounds.projections.parts),
         families: bounds.families,
         energy: bounds.norm_sq.max(1),
-        variance: bounds.norm_sq.max(1),
     };
     let mut best: Option<Schedule> = None;
     let mut beam = vec![Node {
@@ -109,7 +108,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
         let balanced = balanced_base(input);
         for base in (balanced - 1).max(BASE_MIN)..=(balanced + 1).min(BASE_MAX) {
             let planned = Level::plan(input, base, blocks, bounds.profile);
-            let Some((level, energy, variance)) = planned else {
+            let Some((level, energy)) = planned else {
                 continue;
             };
             let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
@@ -136,7 +135,6 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                             energy: energy + added,
                             images,
                             families: 0,
-                            variance,
                         }
                     })
                     .collect()
@@ -212,8 +210,8 @@ pub(super) fn least_bytes(schedule: &Schedule) -> u64 {
 }
 
 fn level_bytes(level: &Level) -> u64 {
-    let parts = level.images.as_ref().map_or(level.parts.count, |_| 1);
-    let of = |variance: u128| 1 + gaussian_bytes(parts * ROWS, variance);
+    let numbers = level.images_sent() * ROWS;
+    let of = |variance: u128| 1 + gaussian_bytes(numbers, variance);
     let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();
     projections += u64::from(level.images.is_some());
     level_elements_bytes(level) + projections + 1

@@ -136,7 +136,7 @@ fn lies_about_projections_and_lifts_are_false_equations() {
     let bench = Bench::new(&sample, &relation);
     for target in [2, bench.tail()] {
         let proof = bench.lie(|level, step| match step {
-            Step::Projection(image) if level == target => image.fill(0),
+            Step::Projection(image) if level == target => image[0].fill(0),
             _ => {}
         });
         bench.breaks_only(&proof, Reject::Equations, &format!("image {target}"));
@@ -206,4 +206,42 @@ fn padding_that_is_not_zero_is_a_false_equation() {
         behind_halves > 0 && behind_digits > 0,
         "padding of both kinds"
     );
+}
+
+/// Images of two parts that are wrong by the same, with opposite signs: their sum, which is all that counts where
+/// parts have no scalars of their own, is right.
+#[test]
+fn errors_of_two_parts_do_not_cancel() {
+    let sample = Sample::new("parts of a projection", 391, DEGREE, 40_000);
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 1);
+    let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+    let schedule = system.schedule();
+    let levels = schedule.levels.iter().zip(1..);
+    let dense = levels.filter(|(level, _)| level.images.is_none());
+    let mut targets: Vec<usize> = dense.map(|(_, number)| number).collect();
+    targets.push(schedule.levels.len() + 1);
+    assert!(
+        targets.len() > 1 && schedule.tail.parts.count == 2,
+        "{targets:?}"
+    );
+    for target in targets {
+        for without in [None, Some(Defence::Parts)] {
+            let mut liar = Liar {
+                lie: |level: usize, step: Step<'_>| match step {
+                    Step::Projection(images) if level == target => {
+                        assert_eq!(images.len(), 2);
+                        images[0][7] += 1;
+                        images[1][7] -= 1;
+                    }
+                    _ => {}
+                },
+                forces: 0,
+            };
+            let proof = system.prove_without(&statement, &sample.witness, &mut liar, without);
+            let verdict = system.verify_without(&statement, &proof.expect("a lie"), without);
+            let expected = without.map_or(Err(Reject::Equations), |_| Ok(()));
+            assert_eq!(verdict, expected, "level {target} without {without:?}");
+        }
+    }
 }

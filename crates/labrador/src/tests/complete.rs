@@ -16,7 +16,13 @@ fn proofs_of_each_profile_verify() {
     let sample = Sample::new("profiles", 20, DEGREE, 40_000);
     let relation = sample.relation();
     for profile in Profile::ALL {
-        let statement = Columns::new(40_000, profile, 0, &relation, Vec::new());
+        let statement = Columns::new(
+            40_000,
+            profile,
+            Projections::SMALLEST,
+            &relation,
+            Vec::new(),
+        );
         let statement = statement.expect("within limits");
         let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
         let proof = system.prove(&statement, &sample.witness);
@@ -88,7 +94,7 @@ fn a_proof_belongs_to_one_statement() {
         (40_001, &relation, &sample.witness, "context"),
     ] {
         let context = context.as_bytes().to_vec();
-        let statement = Columns::new(norm_sq, Profile::Core128, 0, relation, context);
+        let statement = Columns::new(norm_sq, Profile::Core128, projections(0), relation, context);
         let statement = statement.expect("within limits");
         let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
         assert_eq!(statement.check(witness, Exec::serial()), Ok(()));

@@ -17,7 +17,7 @@ use crate::sis::Profile;
 use crate::transcript::Transcript;
 
 /// The first bytes of every proof: the format and its version.
-pub const MAGIC: [u8; 5] = *b"ALPR\x02";
+pub const MAGIC: [u8; 5] = *b"ALPR\x03";
 
 /// Bytes before the first message: magic, front end, profile.
 pub const HEADER_BYTES: usize = MAGIC.len() + 2;

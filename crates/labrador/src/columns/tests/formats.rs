@@ -21,12 +21,14 @@ fn given(signatures: usize, schedule: &Schedule) -> Value {
     let level = |level: &Level| {
         json!({
             "blocks": level.images.is_some(), "kappa1": level.kappa_outer,
+            "parts": level.images_sent(),
             "projection_variances": variances(level.projection_variances()),
         })
     };
     let tail = |tail: &Tail| {
         json!({
             "r": tail.cut.pieces, "n": tail.cut.rank, "kappa": tail.kappa,
+            "parts": tail.parts.count,
             "projection_variances": variances(vec![tail.projection_variance()]),
             "z_variance": tail.z_variance.to_string(),
         })
@@ -79,10 +81,10 @@ impl Fields<'_> {
         Ok(())
     }
 
-    fn projections(&mut self, variances: &[u128]) -> Result<(), Reject> {
+    fn projections(&mut self, images: usize, variances: &[u128]) -> Result<(), Reject> {
         for &variance in variances {
             self.byte("projection nonce")?;
-            self.gaussian("projection", ROWS, variance)?;
+            self.gaussian("projection", images * ROWS, variance)?;
         }
         Ok(())
     }
@@ -108,7 +110,7 @@ impl Fields<'_> {
                 self.byte("blocks nonce")?;
             }
             self.residues("u1", outer)?;
-            self.projections(&level.projection_variances())?;
+            self.projections(level.images_sent(), &level.projection_variances())?;
             if i == 0 {
                 self.sumcheck(columns)?;
             }
@@ -118,7 +120,7 @@ impl Fields<'_> {
         }
         let tail = &schedule.tail;
         self.residues("t", tail.kappa * tail.cut.pieces * DEGREE)?;
-        self.projections(&[tail.projection_variance()])?;
+        self.projections(tail.parts.count, &[tail.projection_variance()])?;
         self.lifts()?;
         self.byte("challenge nonce")?;
         self.residues("h", (2 * tail.cut.pieces - 1) * DEGREE)?;

@@ -52,7 +52,12 @@ impl Expected {
     /// The first level has an equation of the opened value.
     fn lifts(&mut self, has_blocks: bool, is_first: bool) {
         self.draw("lift projection");
-        for (label, is_drawn) in [("lift blocks", has_blocks), ("lift equations", is_first)] {
+        let shown = if has_blocks {
+            "lift blocks"
+        } else {
+            "lift parts"
+        };
+        for (label, is_drawn) in [(shown, true), ("lift equations", is_first)] {
             if is_drawn {
                 (0..LIFTS).for_each(|_| self.draw(label));
             }
@@ -70,7 +75,6 @@ impl Expected {
     /// The garbage of each step before its challenge.
     fn tail(&mut self, pieces: usize) {
         self.absorb("t");
-        self.absorb("g");
         self.shown(1);
         self.lifts(false, false);
         self.absorb("challenge nonce");
