@@ -359,7 +359,7 @@ fn horn(horn: &Horn) -> Checked {
         return Err(invalid(
             "protocol.offsets_ms",
             value,
-            "phases end one after the other",
+            "phases begin one after the other",
         ));
     }
     if horn.slot_ms.is_some() == horn.slot.is_some() && horn.slot.is_some() {

@@ -283,7 +283,7 @@ fn keys_that_a_protocol_does_not_read_are_refused() {
         (
             &*format!("{horn}\noffsets_ms = [0, 5]"),
             "",
-            "protocol.offsets_ms = given: ends of the phases of slot_ms",
+            "protocol.offsets_ms = given: where the phases of slot_ms begin",
         ),
         ("kind = \"gossip\"", "mode = \"bytes\"", whole),
         ("kind = \"direct\"", "mode = \"bytes\"", whole),

@@ -80,7 +80,7 @@ fn whole(scenario: &Scenario) -> Checked {
 /// Ends of phases without the slot that they are of.
 fn phases(horn: &Horn) -> Checked {
     if horn.slot_ms.is_none() && !horn.offsets_ms.is_empty() {
-        let why = "ends of the phases of slot_ms, which is absent";
+        let why = "where the phases of slot_ms begin, which is absent";
         return Err(invalid("protocol.offsets_ms", "given", why));
     }
     Ok(())

@@ -231,13 +231,13 @@ pub struct Horn {
     /// `strawman`, `horn` or `horn-pq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// Name of a preset of the slot.
+    /// Name of a preset of the slot, or `custom:SLOT_MS:OFFSET_MS,..`: slot_ms and offsets_ms in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// Length of a slot, with `offsets_ms` in place of a preset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_ms: Option<u64>,
-    /// Ends of the phases from the start of the slot.
+    /// Where the phases begin from the start of the slot, 0 first, and where the last one ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offsets_ms: Vec<u64>,
     /// Slots of a run.
