@@ -547,10 +547,13 @@ impl ShownLifts {
                 let each = parts.pieces * cut.rank;
                 let mut forms = collapse(matrix, each, &self.rows, exec)?;
                 for (l, form) in forms.iter_mut().enumerate() {
-                    for index in each..elements {
-                        let scalar = self.of_part(l, index / each);
-                        form.push(form[index % each].scaled(scalar));
-                    }
+                    let first = form.clone();
+                    form.resize(elements, Rq::ZERO);
+                    exec.try_fill(&mut form[first.len()..], CHUNK, |task, out| {
+                        for (index, out) in (each + task * CHUNK..).zip(out) {
+                            *out = first[index % each].scaled(self.of_part(l, index / each));
+                        }
+                    })?;
                 }
                 return Ok(forms);
             }
@@ -639,6 +642,37 @@ fn collapse(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whole pieces, none twice and none left out, in no more parts than were asked for.
+    #[test]
+    fn parts_have_all_pieces() {
+        let of = |pieces, count_max| {
+            let parts = Parts::of(pieces, count_max);
+            (parts.pieces, parts.count)
+        };
+        let found = [(1, 2), (5, 2), (4, 3), (3, 20), (3, 0)].map(|(p, max)| of(p, max));
+        assert_eq!(found, [(1, 1), (3, 2), (2, 2), (1, 3), (3, 1)]);
+    }
+
+    /// By all numbers of blocks that there are.
+    #[test]
+    fn blocks_have_the_length_with_the_fewest_columns() {
+        for (rank, pieces) in [
+            (5000usize, 50),
+            (1250, 14),
+            (625, 8),
+            (77, 3),
+            (2, 40),
+            (1, 1),
+        ] {
+            let columns = |block: usize| block + 8 * pieces * rank.div_ceil(block);
+            let best = best_block(rank, pieces);
+            assert!(
+                (1..=rank).all(|block| columns(best) <= columns(block)),
+                "{rank} {pieces}"
+            );
+        }
+    }
     use crate::kernel::KERNELS;
     use crate::transcript::Seed;
 

@@ -399,12 +399,12 @@ pub(crate) fn image_variance(norm_sq: u128) -> u128 {
     norm_sq / 2
 }
 
-/// The squared norm of images.
+/// The squared norm of images, and the largest number there is if it is beyond: a sum that went round would take
+/// images of any length for short ones.
 #[must_use]
 pub(crate) fn image_norm_sq(images: &[[i64; ROWS]]) -> u128 {
-    (images.as_flattened().iter())
-        .map(|&x| u128::from(x.unsigned_abs()).pow(2))
-        .sum()
+    let squares = (images.as_flattened().iter()).map(|&x| u128::from(x.unsigned_abs()).pow(2));
+    squares.fold(0, u128::saturating_add)
 }
 
 /// Uniform weights of all lifts.
@@ -527,6 +527,19 @@ mod tests {
             // 128 with a standard deviation of 11.
             assert!((70.0..190.0).contains(&ratio), "ratio {ratio}");
         }
+    }
+
+    /// Of numbers as large as the code has them: 256 of their squares are 2^128.
+    #[test]
+    fn the_norm_of_long_images_does_not_go_round() {
+        let far = [[1 << 60; ROWS]; 2];
+        for count in 0..=2 {
+            let norm = image_norm_sq(&far[..count]);
+            assert_eq!(norm, if count == 0 { 0 } else { u128::MAX }, "{count}");
+        }
+        let mut one = [[0; ROWS]; 2];
+        (one[0][3], one[1][3]) = (1 << 60, -3);
+        assert_eq!(image_norm_sq(&one), (1 << 120) + 9);
     }
 
     #[test]

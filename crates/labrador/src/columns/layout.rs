@@ -24,8 +24,8 @@ pub(crate) const COEFFICIENT_BITS: usize = DEGREE.ilog2() as usize;
 
 /// The rows of a column: `s1`, `s2`, the quotients `v`, and slack, each but the last of `extension`
 /// ring elements. In the witness they are stacked in pieces of `stack` rows, first `s1`, `s2` and the
-/// slack, then from a piece of its own `v`; or each row is divided into `parts` pieces, of which part
-/// `k` has the columns `k` modulo `parts`. The images of all blocks follow.
+/// slack, then from a piece of its own `v`; or each row is divided into `divisions` pieces, of which
+/// number `k` has the columns `k` modulo `divisions`. The images of all blocks follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) columns: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Layout {
     /// The bound of the squared norm of `s1` and `s2` together.
     pub(crate) norm_sq: u64,
     pub(crate) stack: usize,
-    pub(crate) parts: usize,
+    pub(crate) divisions: usize,
 }
 
 impl Layout {
@@ -52,7 +52,7 @@ impl Layout {
         let extension = degree / DEGREE;
         // Few pieces where commitments and garbage outweigh the witness, short ones where the next
         // level would be long: thresholds from the predicted sizes for 25 rows.
-        let (stack, parts) = match columns {
+        let (stack, divisions) = match columns {
             0..8 => (2 * extension + 1, 1),
             8..32 => (extension + 1, 1),
             32..150 | 300..512 => (4, 1),
@@ -66,7 +66,7 @@ impl Layout {
             extension,
             norm_sq,
             stack: stack.min(2 * extension + 1),
-            parts,
+            divisions,
         })
     }
 
@@ -102,12 +102,12 @@ impl Layout {
 
     /// Ring elements of a piece.
     pub(crate) fn rank(&self) -> usize {
-        self.stack * self.columns.div_ceil(self.parts)
+        self.stack * self.columns.div_ceil(self.divisions)
     }
 
     /// Pieces of `s1`, `s2` and the slack, and of `v`.
     fn group_pieces(&self) -> [usize; 2] {
-        let pieces = |rows: usize| rows.div_ceil(self.stack) * self.parts;
+        let pieces = |rows: usize| rows.div_ceil(self.stack) * self.divisions;
         [pieces(2 * self.extension + 1), pieces(self.extension)]
     }
 
@@ -135,18 +135,18 @@ impl Layout {
     /// The place of a row of a column.
     pub(crate) fn place(&self, row: usize, column: usize) -> usize {
         let position = self.position(row);
-        if self.parts == 1 {
+        if self.divisions == 1 {
             return position * self.columns + column;
         }
-        let piece = position * self.parts + column % self.parts;
-        piece * self.rank() + column / self.parts
+        let piece = position * self.divisions + column % self.divisions;
+        piece * self.rank() + column / self.divisions
     }
 
     /// The row and the part in row `layer` of a piece.
     pub(crate) fn row_of(&self, piece: usize, layer: usize) -> Option<(usize, usize)> {
-        let position = piece / self.parts * self.stack + layer;
+        let position = piece / self.divisions * self.stack + layer;
         let row = self.row_at(position)?;
-        Some((row, piece % self.parts))
+        Some((row, piece % self.divisions))
     }
 
     /// The pieces under the block projection, and where their images lie.
@@ -242,9 +242,13 @@ mod tests {
                     let place = layout.place(row, column);
                     used.insert((place, row, column));
                     let (piece, within) = (place / layout.rank(), place % layout.rank());
-                    let each = layout.columns.div_ceil(layout.parts);
+                    let each = layout.columns.div_ceil(layout.divisions);
                     let found = layout.row_of(piece, within / each);
-                    assert_eq!(found, Some((row, column % layout.parts)), "{columns} {row}");
+                    assert_eq!(
+                        found,
+                        Some((row, column % layout.divisions)),
+                        "{columns} {row}"
+                    );
                     let (first, _) = (images.groups[0].pieces, images.groups[1].pieces);
                     let normed = layout.is_normed(row);
                     assert_eq!(piece < first, normed, "{columns} {row}");

@@ -73,8 +73,8 @@ impl Opening {
                 add_mod(sum, mul_mod(m, y))
             })
         });
-        let high = eq_table(&point.column[layout.parts.ilog2() as usize..]);
-        let count = layout.columns.div_ceil(layout.parts);
+        let high = eq_table(&point.column[layout.divisions.ilog2() as usize..]);
+        let count = layout.columns.div_ceil(layout.divisions);
         let columns = std::array::from_fn(|m| high[..count].iter().map(|x| x.0[m]).collect());
         let blocks = shown.residues(exec)?;
         Ok(Self {
@@ -102,7 +102,7 @@ impl Opening {
     fn factors(&self) -> Vec<Option<[F; DEGREE]>> {
         let layout = &self.layout;
         let rows = eq_table(&self.point.row);
-        let parts = eq_table(&self.point.column[..layout.parts.ilog2() as usize]);
+        let parts = eq_table(&self.point.column[..layout.divisions.ilog2() as usize]);
         let coefficients = eq_table(&self.point.coefficient);
         let places =
             (0..layout.stack).flat_map(|layer| (0..self.pieces()).map(move |piece| (layer, piece)));

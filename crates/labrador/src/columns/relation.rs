@@ -25,8 +25,8 @@ pub struct Relation<'a> {
 pub enum Targets<'a> {
     /// Of each column its own.
     Given(Vec<&'a [i16]>),
-    /// Made where they are read, those of a range of columns after each other. A verifier reads each of them
-    /// once, so that nobody needs to hold all.
+    /// Made where they are read, those of a range of columns after each other, as many as there are columns in
+    /// it and each of the degree. A verifier reads each of them once, so that nobody needs to hold all.
     Made(&'a (dyn Fn(Range<usize>) -> Vec<i16> + Sync)),
 }
 
@@ -55,7 +55,8 @@ impl<'a> Relation<'a> {
     /// The same of numbers that are centred because of how the caller made them: they are not read.
     ///
     /// # Errors
-    /// Those of [`Relation::new`] but for numbers that are not centred.
+    /// Those of [`Relation::new`] but for numbers that are not centred. Targets that are made are not looked
+    /// at.
     pub fn of_centred(
         degree: usize,
         modulus: u64,
@@ -150,6 +151,9 @@ impl<'a> Relation<'a> {
     }
 
     /// What a function makes of `c` of some columns.
+    ///
+    /// # Panics
+    /// If the caller's function does not make as many.
     pub(crate) fn with_targets<T>(
         &self,
         columns: Range<usize>,
@@ -158,7 +162,9 @@ impl<'a> Relation<'a> {
         match &self.targets {
             Targets::Given(targets) => use_them(&targets[columns]),
             Targets::Made(make) => {
+                let expected = columns.len() * self.degree;
                 let made = make(columns);
+                assert_eq!(made.len(), expected, "a target for each column");
                 use_them(&made.chunks_exact(self.degree).collect::<Vec<_>>())
             }
         }

@@ -34,7 +34,7 @@ fn every_level_satisfies_its_relation_by_definition() {
 /// Rows of which each is divided into two pieces.
 #[test]
 fn proofs_of_divided_rows_verify() {
-    let sample = Sample::new("parts", 6145, 64, 40_000);
+    let sample = Sample::new("divided rows", 6145, 64, 40_000);
     let relation = sample.relation();
     let statement = statement(&sample, &relation, 1);
     let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
@@ -175,7 +175,7 @@ fn statements_that_may_wrap_are_refused() {
         extension,
         norm_sq,
         stack: 1,
-        parts: 1,
+        divisions: 1,
     };
     let falcon = layout(layout::COLUMNS_MAX, 8, 34_034_726);
     let long = layout(1 << 24, 1, layout::COLUMN_NORM_SQ_MAX);

@@ -57,7 +57,7 @@ pub struct Level {
     pub norm_sq: u128,
     /// The block projection, if there is no dense one. The last pieces are those of its images.
     pub images: Option<Images>,
-    /// The parts of the dense projection, if there is one.
+    /// The parts of the dense projection; of no meaning if there is none.
     pub parts: Parts,
     /// Families of linear forms that all pieces share; 0 if each piece has a form of its own.
     pub families: usize,
@@ -118,9 +118,9 @@ pub(super) fn extracted_norm(norm_sq: u128, images: Option<&Images>) -> u128 {
     of_blocks.unwrap_or_else(|| with_slack(norm_sq)).isqrt() + 1
 }
 
-/// Whether an extracted witness stays below `Q / 2` in squared norm. Then no inner product of its
-/// vectors wraps around the modulus, and the condition `sqrt(128/30 betasq) <= Q / 125` of the
-/// modular projection lemma holds with much room.
+/// Whether an extracted witness stays below `Q / 2` in squared norm: the condition
+/// `sqrt(128/30 betasq) <= Q / 125` of the modular projection lemma holds with much room then, and products of
+/// the last response fit the residues.
 pub(super) fn norm_is_legal(norm_sq: u128) -> bool {
     with_slack(norm_sq) < u128::from(Q / 2)
 }

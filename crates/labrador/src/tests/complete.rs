@@ -11,6 +11,35 @@ macro_rules! proven {
     };
 }
 
+/// With as many parts as asked for, the last of them shorter, and with more than there are pieces.
+#[test]
+fn proofs_verify_in_any_number_of_parts() {
+    let sample = Sample::new("many parts", 391, DEGREE, 40_000);
+    let relation = sample.relation();
+    let mut shorter = 0;
+    for parts in [1, 2, 3, 100] {
+        let projections = Projections {
+            block_levels: 0,
+            parts,
+        };
+        let profile = Profile::Core128;
+        let statement = Columns::new(40_000, profile, projections, &relation, Vec::new());
+        let statement = statement.expect("within limits");
+        let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+        let schedule = system.schedule();
+        let levels = schedule.levels[1..]
+            .iter()
+            .map(|level| (level.cut, level.parts));
+        for (cut, parts) in levels.chain([(schedule.tail.cut, schedule.tail.parts)]) {
+            shorter += usize::from(!cut.pieces.is_multiple_of(parts.pieces));
+        }
+        let proof = system.prove(&statement, &sample.witness);
+        let verdict = system.verify(&statement, &proof.expect("a true statement"));
+        assert_eq!(verdict, Ok(()), "{parts}");
+    }
+    assert!(shorter > 0, "a part that is shorter");
+}
+
 #[test]
 fn proofs_of_each_profile_verify() {
     let sample = Sample::new("profiles", 20, DEGREE, 40_000);

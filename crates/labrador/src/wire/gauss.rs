@@ -181,7 +181,7 @@ impl GaussianCode {
             let raw = input.take(ESCAPE_BITS)? as i64;
             let high = raw << (64 - ESCAPE_BITS) >> (64 - ESCAPE_BITS);
             let far = !(-HIGH_MAX..HIGH_MAX).contains(&high);
-            // Numbers stay below 2^60, so that 256 of their squares have a sum in 128 bits.
+            // Numbers stay at most 2^60, so that their squares fit 128 bits.
             let fits = high.unsigned_abs() < 1 << 60u32.saturating_sub(self.low_bits);
             (far && fits).then_some(high)?
         } else {
