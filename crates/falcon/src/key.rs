@@ -34,16 +34,19 @@ pub struct KeyError;
 #[derive(Clone)]
 pub struct PublicKey {
     flavour: Flavour,
+    /// The form of [`Parts::numbers`].
+    made: KeyForm,
     parts: Box<Parts>,
-    values: OnceLock<Box<[i16; DEGREE]>>,
-    coefficients: OnceLock<Box<[i16; DEGREE]>>,
+    /// The other form, once it was asked for.
+    other: OnceLock<Box<[i16; DEGREE]>>,
 }
 
-/// What every key has.
+/// What every key has: less than 2 kB in one piece, as pieces are what decoding many keys takes time for.
 #[derive(Clone)]
 struct Parts {
     bytes: [u8; PUBLIC_KEY_BYTES],
     digest: [u8; 64],
+    numbers: [i16; DEGREE],
 }
 
 /// How `h` is given: 1 kB for each form of a key.
@@ -132,21 +135,16 @@ impl PublicKey {
         self.form(KeyForm::Coefficients)
     }
 
-    fn cell(&self, form: KeyForm) -> &OnceLock<Box<[i16; DEGREE]>> {
-        match form {
-            KeyForm::Values => &self.values,
-            KeyForm::Coefficients => &self.coefficients,
-        }
-    }
-
     fn form(&self, form: KeyForm) -> &[i16; DEGREE] {
-        let alone = || forms::<SQUARE>(self.flavour, vec![self.numbers()], form, Backend::Portable);
-        self.cell(form).get_or_init(|| alone().remove(0))
-    }
-
-    /// The numbers that the key encodes, centred.
-    fn numbers(&self) -> Box<[i16; DEGREE]> {
-        Box::new(centred(&key_numbers(self.flavour, &self.parts.bytes)))
+        if form == self.made {
+            return &self.parts.numbers;
+        }
+        let alone = || {
+            let mut numbers = Box::new(self.parts.numbers);
+            Backend::Portable.run(Transform::<SQUARE>(&mut [&mut numbers], form));
+            numbers
+        };
+        self.other.get_or_init(alone)
     }
 
     /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
@@ -164,16 +162,18 @@ impl PublicKey {
 
     /// The same of up to [`LANES`] keys.
     pub(crate) fn prepare_few(keys: &[&PublicKey], form: KeyForm, backend: Backend) {
-        for keys in keys.chunk_by(|one, other| one.flavour == other.flavour) {
-            let missing = keys.iter().filter(|key| key.cell(form).get().is_none());
-            let keys: Vec<&PublicKey> = missing.copied().collect();
-            if let Some(first) = keys.first() {
-                let numbers = keys.iter().map(|key| key.numbers());
-                let forms = forms::<LANES>(first.flavour, numbers.collect(), form, backend);
-                for (key, made) in keys.iter().zip(forms) {
-                    key.cell(form).get_or_init(|| made);
-                }
-            }
+        let is_missing = |key: &&&PublicKey| key.made != form && key.other.get().is_none();
+        let missing: Vec<&&PublicKey> = keys.iter().filter(is_missing).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let mut made: Vec<_> = (missing.iter())
+            .map(|key| Box::new(key.parts.numbers))
+            .collect();
+        let mut numbers: Vec<_> = made.iter_mut().map(|numbers| &mut **numbers).collect();
+        backend.run(Transform::<LANES>(&mut numbers, form));
+        for (key, made) in missing.iter().zip(made) {
+            key.other.get_or_init(|| made);
         }
     }
 
@@ -184,26 +184,10 @@ impl PublicKey {
     }
 }
 
-/// A form of up to `L` keys of a flavour with these numbers; `L` is a multiple of [`SQUARE`]. Each key
-/// keeps its own where it is made.
-#[allow(clippy::vec_box)]
-fn forms<const L: usize>(
-    flavour: Flavour,
-    numbers: Vec<Box<[i16; DEGREE]>>,
-    form: KeyForm,
-    backend: Backend,
-) -> Vec<Box<[i16; DEGREE]>> {
-    let mut out = numbers;
-    if form != KeyForm::of(flavour) {
-        backend.run(Transform::<L>(&mut out, form));
-    }
-    out
-}
+/// Brings up to `L` keys into a form from the other one; `L` is a multiple of [`SQUARE`].
+struct Transform<'a, 'k, const L: usize>(&'a mut [&'k mut [i16; DEGREE]], KeyForm);
 
-/// Brings up to `L` keys into a form from the other one.
-struct Transform<'a, const L: usize>(&'a mut [Box<[i16; DEGREE]>], KeyForm);
-
-impl<const L: usize> Pass for Transform<'_, L> {
+impl<const L: usize> Pass for Transform<'_, '_, L> {
     type Output = ();
 
     #[inline(always)]
@@ -218,7 +202,7 @@ impl<const L: usize> Pass for Transform<'_, L> {
                 polys.centre();
             }
         }
-        polys.store_all::<V>(&mut keys.iter_mut().map(|key| &mut **key).collect::<Vec<_>>());
+        polys.store_all::<V>(keys);
     }
 }
 
@@ -229,52 +213,54 @@ fn decode_batch(
     form: KeyForm,
     backend: Backend,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let mut numbers = Vec::with_capacity(keys.len());
-    let decoded = backend.run(Decode(flavour, keys, &mut numbers));
-    let encoded: Vec<&[u8]> = (decoded.iter().flatten()).map(|key| &key[..]).collect();
-    let mut digests = digests(&encoded, backend).into_iter();
-    let mut forms = forms::<LANES>(flavour, numbers, form, backend).into_iter();
-    let complete = |decoded: Result<&[u8; PUBLIC_KEY_BYTES], DecodeError>| {
-        let parts = Box::new(Parts {
-            bytes: *decoded?,
-            digest: digests.next().expect("a digest for each that decodes"),
-        });
-        let key = PublicKey {
+    let mut decoded = backend.run(Decode(flavour, keys));
+    let good = decoded.iter().flatten();
+    let encoded: Vec<&[u8]> = good.map(|parts| &parts.bytes[..]).collect();
+    let digests = digests(&encoded, backend);
+    for (parts, digest) in decoded.iter_mut().flatten().zip(digests) {
+        parts.digest = digest;
+    }
+    if form != KeyForm::of(flavour) {
+        let good = decoded.iter_mut().flatten();
+        let mut numbers: Vec<_> = good.map(|parts| &mut parts.numbers).collect();
+        backend.run(Transform::<LANES>(&mut numbers, form));
+    }
+    let complete = |parts: Result<Box<Parts>, DecodeError>| {
+        Ok(PublicKey {
             flavour,
-            parts,
-            values: OnceLock::new(),
-            coefficients: OnceLock::new(),
-        };
-        let made = forms.next().expect("a form for each that decodes");
-        key.cell(form).get_or_init(|| made);
-        Ok(key)
+            made: form,
+            parts: parts?,
+            other: OnceLock::new(),
+        })
     };
     decoded.into_iter().map(complete).collect()
 }
 
-/// Decodes keys: the bytes of each, and behind the numbers those of each that is one, centred. The loops are
+/// Decodes keys: of each that is one its bytes and numbers, centred, as yet without its digest. The loops are
 /// compiled for the vectors of the pass.
-struct Decode<'a, 'k>(Flavour, &'a [&'k [u8]], &'a mut Vec<Box<[i16; DEGREE]>>);
+struct Decode<'a, 'k>(Flavour, &'a [&'k [u8]]);
 
-impl<'k> Pass for Decode<'_, 'k> {
-    type Output = Vec<Result<&'k [u8; PUBLIC_KEY_BYTES], DecodeError>>;
+impl Pass for Decode<'_, '_> {
+    type Output = Vec<Result<Box<Parts>, DecodeError>>;
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Self::Output {
-        let Self(flavour, keys, out) = self;
+        let Self(flavour, keys) = self;
         let mut decoded = Vec::with_capacity(keys.len());
         for bytes in keys {
-            let mut key = key_bytes(bytes);
-            if let Ok(bytes) = key {
+            let parts = key_bytes(bytes).and_then(|bytes| {
                 let numbers = key_numbers(flavour, bytes);
-                if numbers.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
-                    out.push(Box::new(centred(&numbers)));
-                } else {
+                if numbers.iter().fold(0, |max, &c| c.max(max)) >= MODULUS {
                     // Which number it is.
-                    key = decode_key(flavour, bytes).map(|_| bytes);
+                    decode_key(flavour, bytes)?;
                 }
-            }
-            decoded.push(key);
+                Ok(Box::new(Parts {
+                    bytes: *bytes,
+                    digest: [0; 64],
+                    numbers: centred(&numbers),
+                }))
+            });
+            decoded.push(parts);
         }
         decoded
     }
