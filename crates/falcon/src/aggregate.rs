@@ -356,7 +356,7 @@ impl Aggregator {
         exec: Exec<'_>,
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
-        // Before all messages are hashed: whoever sends what is no proof should not have that done.
+        // Before keys and messages are hashed: that should not be done for what is no proof.
         self.system.check_frame(proof)?;
         exec.enter(|| {
             let targets = |columns: Range<usize>| targets(&signed[columns], exec.backend());

@@ -52,7 +52,7 @@ impl Event {
 }
 
 /// The errors of a proof with this schedule, for one query of the hash that replaces the verifier:
-/// whoever can ask it `2^60` times gains 60 bits. What breaking a commitment costs is another
+/// an attacker that asks it `2^60` times gains 60 bits. What breaking a commitment costs is another
 /// matter: [`alphorn_labrador::sis::Profile::bits`].
 #[must_use]
 pub fn errors(schedule: &Schedule) -> Vec<Event> {
