@@ -181,6 +181,8 @@ pub(super) struct Live<C: Coding> {
     pub(super) full: u16,
     pub(super) flows: Vec<Flow<C>>,
     pub(super) links: Vec<Link>,
+    /// Peers that spoke of it.
+    pub(super) carriers: u16,
     /// Peer by peer the generations, or empty while no peer is known.
     pub(super) shares: Vec<Share>,
     /// The peers in the order in which they are served, and how many come before this node in the
@@ -272,6 +274,7 @@ impl<C: Coding> Live<C> {
             basket: Arc::new(basket),
             full: 0,
             links: Vec::new(),
+            carriers: 0,
             shares: Vec::new(),
             order: Vec::new(),
             ranks_there: Vec::new(),
@@ -329,6 +332,16 @@ impl<C: Coding> Live<C> {
         &mut self.links[usize::from(peer)]
     }
 
+    /// The link to a peer that spoke of the broadcast.
+    #[inline]
+    pub(super) fn spoke(&mut self, peer: PeerIndex) -> &mut Link {
+        let link = self.link(peer);
+        link.header = true;
+        let is_first = !std::mem::replace(&mut link.carries, true);
+        self.carriers += u16::from(is_first);
+        &mut self.links[usize::from(peer)]
+    }
+
     #[cold]
     fn grow(&mut self, peer: PeerIndex) {
         let count = usize::from(peer) + 1;
@@ -366,7 +379,8 @@ impl<C: Coding> Live<C> {
         if usize::from(peer) >= self.links.len() {
             return;
         }
-        *self.link(peer) = Link::default();
+        let link = std::mem::take(self.link(peer));
+        self.carriers -= u16::from(link.carries);
         for generation in 0..self.header.generations {
             *self.share(peer, generation) = Share::default();
         }

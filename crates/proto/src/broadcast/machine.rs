@@ -54,6 +54,8 @@ struct PeerState {
     place: Option<Place>,
     /// Headers of it that wait for verification.
     headers: u8,
+    /// Headers of it that found no room since a broadcast ended or a peer left.
+    found_none: u16,
 }
 
 /// A job that runs, and what its result is for.
@@ -357,8 +359,7 @@ impl<C: Coding> Broadcast<C> {
     /// A message of a broadcast that is alive, and neither a header nor a piece.
     fn on_control(&mut self, now: Time, index: usize, from: PeerIndex, message: Message<C>) {
         let live = &mut self.live[index];
-        let link = live.link(from);
-        (link.header, link.carries) = (true, true);
+        live.spoke(from);
         match message {
             Message::Done { .. } => self.on_done(index, from),
             Message::Rank { ranks, .. } => self.on_rank(index, from, &ranks),
@@ -503,6 +504,7 @@ impl<C: Coding> Broadcast<C> {
             });
         }
         self.close(index);
+        self.room_may_be_found();
     }
 
     /// Ends a broadcast and frees all that it holds.

@@ -125,8 +125,7 @@ impl<C: Coding> Broadcast<C> {
     pub(super) fn on_header(&mut self, now: Time, from: PeerIndex, announce: Arc<Announce<C>>) {
         let id = announce.id;
         if let Some(index) = self.find(&id) {
-            let link = self.live[index].link(from);
-            (link.header, link.carries) = (true, true);
+            self.live[index].spoke(from);
             return;
         }
         if announce.header.strategy != self.code.strategy() {
@@ -209,10 +208,14 @@ impl<C: Coding> Broadcast<C> {
         if count >= usize::from(self.config.live_subject_max) {
             return Err(Reject::Equivocation);
         }
-        if count == 0 && self.giving_way(header, Some(from)).is_none() {
-            return Err(Reject::LiveFull);
+        if count > 0 {
+            return Ok(());
         }
-        Ok(())
+        let is_heard = !self.found_none_often(from) || self.fits_its_kind(header);
+        match is_heard && self.giving_way(header, Some(from)).is_some() {
+            true => Ok(()),
+            false => Err(Reject::LiveFull),
+        }
     }
 
     /// Begins to verify every header that may be: one at a time of each sender.
@@ -226,11 +229,11 @@ impl<C: Coding> Broadcast<C> {
                 at += 1;
                 continue;
             };
-            let (from, announce) = &candidate.announces[first];
-            if let Err(reason) = self.check_room(&announce.header, *from) {
+            let (from, ref announce) = candidate.announces[first];
+            if let Err(reason) = self.check_room(&announce.header, from) {
                 let candidate = self.gate.candidates.remove(at);
                 self.release_headers(&candidate);
-                self.refused.add(reason);
+                self.refuse(from, reason);
                 continue;
             }
             let candidate = &mut self.gate.candidates[at];
@@ -292,7 +295,7 @@ impl<C: Coding> Broadcast<C> {
         let subject = announce.header.subject;
         let (from, _) = candidate.announces[0];
         if let Err(reason) = self.check_room(&announce.header, from) {
-            return self.refused.add(reason);
+            return self.refuse(from, reason);
         }
         let same = |live: &Live<C>| live.header.subject == subject;
         let first = self.live.iter().position(same);
@@ -312,8 +315,7 @@ impl<C: Coding> Broadcast<C> {
         }
         for (peer, _) in &candidate.announces {
             if *peer != NOBODY {
-                let link = live.link(*peer);
-                (link.header, link.carries) = (true, true);
+                live.spoke(*peer);
             }
         }
         let id = live.id;

@@ -31,7 +31,14 @@ impl<C: Coding> Broadcast<C> {
     pub(super) fn refuse(&mut self, peer: PeerIndex, reason: Reject) {
         self.refused.add(reason);
         let blame = reason.blame();
-        if blame == Blame::None || peer == NOBODY || self.peers[usize::from(peer)].banned {
+        if peer == NOBODY || self.peers[usize::from(peer)].banned {
+            return;
+        }
+        if reason == Reject::LiveFull {
+            let state = &mut self.peers[usize::from(peer)];
+            state.found_none = state.found_none.saturating_add(1);
+        }
+        if blame == Blame::None {
             return;
         }
         self.out.push_back(Output::Report {
@@ -110,6 +117,7 @@ impl<C: Coding> Broadcast<C> {
             }
         }
         self.peers[index] = PeerState::default();
+        self.room_may_be_found();
         self.wake = true;
     }
 

@@ -20,22 +20,43 @@ impl<C: Coding> Broadcast<C> {
         from: Option<PeerIndex>,
     ) -> Option<Vec<Subject>> {
         let mut going: Vec<Subject> = Vec::new();
+        let mut room = Room::new(self.live.iter().filter(|live| !live.convicted), header);
         loop {
-            let stays = |live: &&Live<C>| {
-                !live.convicted && (live.own || !going.contains(&live.header.subject))
-            };
-            let stays: Vec<&Live<C>> = self.live.iter().filter(stays).collect();
-            let bytes: u64 = stays.iter().map(|live| memory_bytes(&live.header)).sum();
-            let is_full = stays.len() >= usize::from(self.config.live_max);
-            if !is_full && bytes + memory_bytes(header) <= self.config.live_bytes_max() {
+            let by_count = room.stays.len() >= usize::from(self.config.live_max);
+            if !by_count && room.bytes + memory_bytes(header) <= self.config.live_bytes_max() {
                 return Some(going);
             }
-            let room = Room {
-                stays: &stays,
-                header,
-                by_count: is_full,
-            };
-            going.push(room.heaviest(from)?);
+            room.measure(by_count);
+            let subject = room.heaviest(from)?;
+            room.remove(&subject);
+            going.push(subject);
+        }
+    }
+
+    /// Whether a header finds room if all that is of greater kinds gives way.
+    pub(super) fn fits_its_kind(&self, header: &Header) -> bool {
+        let kind = header.subject.kind;
+        let stays =
+            |live: &&Live<C>| !live.convicted && (live.own || live.header.subject.kind <= kind);
+        let (mut count, mut bytes) = (0, memory_bytes(header));
+        for live in self.live.iter().filter(stays) {
+            count += 1;
+            bytes += memory_bytes(&live.header);
+        }
+        count < self.config.live_max && bytes <= self.config.live_bytes_max()
+    }
+
+    /// Whether so many headers of a peer found no room that more are not looked at, unless room is there: to
+    /// find who has most of it is dear. An honest peer that connects sends no more than may be alive.
+    pub(super) fn found_none_often(&self, peer: PeerIndex) -> bool {
+        let state = self.peers.get(usize::from(peer));
+        state.is_some_and(|state| state.found_none >= self.config.live_max)
+    }
+
+    /// Headers that found no room may find some.
+    pub(super) fn room_may_be_found(&mut self) {
+        for state in &mut self.peers {
+            state.found_none = 0;
         }
     }
 
@@ -88,13 +109,65 @@ impl<C: Coding> Broadcast<C> {
 
 /// Those that are alive, and one more that finds no room.
 struct Room<'a, C: Coding> {
-    stays: &'a [&'a Live<C>],
+    stays: Vec<&'a Live<C>>,
+    /// Bytes of those.
+    bytes: u64,
     header: &'a Header,
     /// They are too many, and not too large.
     by_count: bool,
+    /// What each source has, and what each peer has of those of the header's kind: the latter once it is
+    /// needed, because all links are looked at for it.
+    loads: BTreeMap<(u8, u32), u64>,
+    shares: Vec<u64>,
 }
 
-impl<C: Coding> Room<'_, C> {
+impl<'a, C: Coding> Room<'a, C> {
+    fn new(stays: impl Iterator<Item = &'a Live<C>>, header: &'a Header) -> Self {
+        let stays: Vec<&Live<C>> = stays.collect();
+        Room {
+            bytes: stays.iter().map(|live| memory_bytes(&live.header)).sum(),
+            stays,
+            header,
+            by_count: false,
+            loads: BTreeMap::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// Weighs them by number or by bytes.
+    fn measure(&mut self, by_count: bool) {
+        if self.by_count == by_count && !self.loads.is_empty() {
+            return;
+        }
+        (self.by_count, self.shares) = (by_count, Vec::new());
+        let mut loads = BTreeMap::new();
+        for live in self.others() {
+            *loads.entry(source(&live.header)).or_default() += self.load(&live.header);
+        }
+        self.loads = loads;
+    }
+
+    /// Takes out what gives way, an own one excepted.
+    fn remove(&mut self, subject: &Subject) {
+        let is_it = |live: &Live<C>| !live.own && live.header.subject == *subject;
+        let Some(at) = self.stays.iter().position(|live| is_it(live)) else {
+            return;
+        };
+        let live = self.stays.remove(at);
+        self.bytes -= memory_bytes(&live.header);
+        let load = self.load(&live.header);
+        if let Some(of_source) = self.loads.get_mut(&source(&live.header)) {
+            *of_source -= load;
+        }
+        if !self.is_of_kind(live) || self.shares.is_empty() {
+            return;
+        }
+        let part = self.part(live);
+        for peer in carriers(live) {
+            self.shares[usize::from(peer)] -= part;
+        }
+    }
+
     fn load(&self, header: &Header) -> u64 {
         match self.by_count {
             true => 1,
@@ -102,65 +175,84 @@ impl<C: Coding> Room<'_, C> {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = &Live<C>> {
+    /// Each carrier's part of the load.
+    fn part(&self, live: &Live<C>) -> u64 {
+        PARTS * self.load(&live.header) / u64::from(live.carriers.max(1))
+    }
+
+    fn is_of_kind(&self, live: &Live<C>) -> bool {
+        live.header.subject.kind == self.header.subject.kind
+    }
+
+    /// What each peer has of those of the header's kind.
+    fn share(&self) -> Vec<u64> {
+        let peers = self.stays.iter().map(|live| live.links.len()).max();
+        let mut shares = vec![0; peers.unwrap_or(0)];
+        for live in self.others().filter(|live| self.is_of_kind(live)) {
+            let part = self.part(live);
+            for peer in carriers(live) {
+                shares[usize::from(peer)] += part;
+            }
+        }
+        shares
+    }
+
+    fn others(&self) -> impl Iterator<Item = &'a Live<C>> {
         self.stays.iter().copied().filter(|live| !live.own)
     }
 
     /// What gives way first: of the greatest kind, and of the source that has most of it, the newest. It
     /// gives way to a lesser kind, to an own one, and to a source that has less even with one more. Where
     /// no source has more than others, it is for the peers to share the room.
-    fn heaviest(&self, from: Option<PeerIndex>) -> Option<Subject> {
-        let mut loads: BTreeMap<(u8, u32), u64> = BTreeMap::new();
-        for live in self.others() {
-            *loads.entry(source(&live.header)).or_default() += self.load(&live.header);
-        }
-        let (first, most) = loads
+    fn heaviest(&mut self, from: Option<PeerIndex>) -> Option<Subject> {
+        let (first, most) = self
+            .loads
             .iter()
+            .filter(|(_, load)| **load > 0)
             .max_by_key(|((kind, _), load)| (*kind, **load))?;
-        let with_it = loads.get(&source(self.header)).unwrap_or(&0) + self.load(self.header);
+        let with_it = self.loads.get(&source(self.header)).unwrap_or(&0) + self.load(self.header);
         let gives_way = match first.0.cmp(&self.header.subject.kind) {
             Ordering::Greater => true,
             Ordering::Equal => from.is_none() || *most > with_it,
             Ordering::Less => return None,
         };
         if !gives_way {
-            let as_much = |live: &Live<C>| loads[&source(&live.header)] >= with_it;
-            return self.crowding(from.filter(|&peer| peer != NOBODY)?, as_much);
+            return self.crowding(from.filter(|&peer| peer != NOBODY)?, with_it);
         }
         let of_it = self.others().filter(|live| source(&live.header) == *first);
         let newest = of_it.max_by_key(|live| live.expires)?;
         Some(newest.header.subject)
     }
 
-    /// What gives way to one that `from` brings, of those of its kind that `may`: first what no peer
-    /// carries any more; then, of what the peer with the greatest share carries, what has the fewest
-    /// carriers, and the newest of it. Those that carry a broadcast share its load, so what goes through
-    /// the network weighs little, and who opens many alone has all of them counted. A share that is less
-    /// even with one more finds room: so peers have equal parts, whatever their sources are.
-    fn crowding(&self, from: PeerIndex, may: impl Fn(&Live<C>) -> bool) -> Option<Subject> {
-        let kind = self.header.subject.kind;
-        let of_kind = || {
-            self.others()
-                .filter(|live| live.header.subject.kind == kind)
-        };
-        let mut shares: BTreeMap<PeerIndex, u64> = BTreeMap::new();
-        for live in of_kind() {
-            let part = PARTS * self.load(&live.header) / carriers(live).count().max(1) as u64;
-            for peer in carriers(live) {
-                *shares.entry(peer).or_default() += part;
-            }
+    /// What gives way to one that `from` brings, of those of its kind whose source has as much as its own
+    /// would have: first what no peer carries any more; then, of what the peer with the greatest share
+    /// carries, what has the fewest carriers, and the newest of it. Those that carry a broadcast share its
+    /// load, so what goes through the network weighs little, and who opens many alone has all of them
+    /// counted. A share that is less even with one more finds room: so peers have equal parts, whatever
+    /// their sources are.
+    fn crowding(&mut self, from: PeerIndex, of_source: u64) -> Option<Subject> {
+        if self.shares.is_empty() {
+            self.shares = self.share();
         }
-        let newest = |live: &&Live<C>| (Reverse(carriers(live).count()), live.expires);
-        let may_go = || of_kind().filter(|live| may(live));
-        let mut alone = may_go().filter(|live| carriers(live).next().is_none());
-        if let Some(alone) = alone.next() {
+        let may_go = || {
+            let of_kind = self
+                .stays
+                .iter()
+                .filter(|live| !live.own && self.is_of_kind(live));
+            of_kind.filter(|live| self.loads[&source(&live.header)] >= of_source)
+        };
+        if let Some(alone) = may_go().find(|live| live.carriers == 0) {
             return Some(alone.header.subject);
         }
-        let with_it = shares.get(&from).unwrap_or(&0) + PARTS * self.load(self.header);
-        let (most, share) = shares.iter().max_by_key(|(_, share)| **share)?;
-        let carried = may_go().filter(|live| carriers(live).any(|peer| peer == *most));
-        let going = carried.max_by_key(newest)?;
-        (*share > with_it).then_some(going.header.subject)
+        let share_of = |peer: PeerIndex| self.shares.get(usize::from(peer)).copied().unwrap_or(0);
+        let with_it = share_of(from) + PARTS * self.load(self.header);
+        let (most, share) = (0..).zip(&self.shares).max_by_key(|(_, share)| **share)?;
+        if *share <= with_it {
+            return None;
+        }
+        let carried = may_go().filter(|live| carriers(live).any(|peer| peer == most));
+        let going = carried.max_by_key(|live| (Reverse(live.carriers), live.expires))?;
+        Some(going.header.subject)
     }
 }
 

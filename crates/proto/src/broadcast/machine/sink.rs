@@ -23,8 +23,7 @@ impl<C: Coding> Broadcast<C> {
             return self.refuse(from, Reject::BadLength);
         }
         live.stats.received = live.stats.received.saturating_add(1);
-        let link = live.link(from);
-        (link.header, link.carries) = (true, true);
+        let link = live.spoke(from);
         link.received = link.received.saturating_add(1);
         let share = live.share(from, generation);
         share.rank = share.rank.max(rank.min(needed));

@@ -202,6 +202,40 @@ fn what_nobody_carries_gives_way() {
     assert_eq!((live_of(&net, &left), live_of(&net, &honest)), (0, 64));
 }
 
+/// A peer sends header after header for which there is no room: to find out who has most of it is dear, so
+/// after as many as may be alive it is not looked at any more until something ends, but room that is there
+/// anyway is found.
+#[test]
+fn headers_without_room_are_looked_at_a_few_times() {
+    let mut net = node_of(3);
+    let (first, second) = (
+        bring(&mut net, &[1], 0..64),
+        bring(&mut net, &[2], 100..200),
+    );
+    assert_eq!((live_of(&net, &first), live_of(&net, &second)), (32, 32));
+    // The other carries all of it too now, so there would be room for some.
+    for &id in &second {
+        net.receive(
+            0,
+            3,
+            Message::Rank {
+                id,
+                ranks: Ranks::One(0),
+            },
+        );
+    }
+    let more = bring(&mut net, &[2], 200..210);
+    assert_eq!(live_of(&net, &more), 0);
+    let honest = bring(&mut net, &[3], 300..301);
+    assert_eq!(live_of(&net, &honest), 1);
+    let block = receive_from(&mut net, 2, SUBJECT, 1_000);
+    assert_eq!(live_of(&net, &[block]), 1);
+    net.run_ms(25_000);
+    let later = bring(&mut net, &[2], 400..500);
+    assert_eq!(live_of(&net, &later), 64);
+    assert_eq!(net.reports, []);
+}
+
 /// A source with many duties opens broadcast after broadcast and lets them end: what another source sent
 /// is remembered all the same, and its old header opens nothing.
 #[test]
