@@ -203,8 +203,12 @@ impl<C: Coding> Broadcast<C> {
             Input::Finished { job, product } => self.on_finished(now, job, product),
             Input::Deadline => self.on_deadline(now),
             Input::Malformed { from, reason } => {
-                if let Some(peer) = self.peer_index(from) {
-                    self.refuse(peer, reason);
+                match self.peer_index(from) {
+                    // All headers that are alive go to a new peer at once, which are more than may wait:
+                    // honest peers send them.
+                    Some(_) if reason == Reject::BudgetExceeded => self.refused.add(reason),
+                    Some(peer) => self.refuse(peer, reason),
+                    None => {}
                 }
             }
             Input::PeerUp { peer } => self.on_peer_up(peer),

@@ -65,6 +65,25 @@ fn points_are_decoded_within_the_budget_of_their_sender() {
     assert_eq!(reads_points(&mut net, 1, &bytes), Err(Reject::Stranger));
 }
 
+/// A peer that connects is sent all headers that are alive, more than may wait: nobody is to blame.
+#[test]
+fn many_headers_at_once_are_no_fault() {
+    let mut net = star(1);
+    for index in 0..64 {
+        let bytes = header(&net, index, true);
+        let read = reads_points(&mut net, 1, &bytes);
+        let expected = match index {
+            0..8 => Ok(true),
+            _ => Err(Reject::BudgetExceeded),
+        };
+        assert_eq!(read, expected);
+    }
+    assert_eq!(net.refused(Reject::BudgetExceeded), 56);
+    net.run_ms(5);
+    assert_eq!(net.nodes[0].live_count(), 8);
+    assert_eq!(net.reports, []);
+}
+
 /// The header of a broadcast that is over can be sent again by anybody, as often as it likes.
 #[test]
 fn points_of_what_is_over_are_not_decoded() {
