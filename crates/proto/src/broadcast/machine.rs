@@ -28,9 +28,9 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Closed broadcasts that are remembered, in multiples of `live_max`, so that a late piece is no
+/// Broadcasts that ended and are remembered, in multiples of `live_max`, so that a late piece is no
 /// orphan, and that neither an old header nor another one of its subject opens anything.
-const CLOSED_PER_LIVE: usize = 4;
+const ENDED_PER_LIVE: usize = 4;
 /// Jobs of one decoding or one header at most: a job may be lost where a machine is busy.
 const TRIES_MAX: u8 = 4;
 /// No peer: of a piece whose sender is gone.
@@ -56,6 +56,15 @@ struct PeerState {
     headers: u8,
     /// Headers of it that found no room since a broadcast ended or a peer left.
     found_none: u16,
+}
+
+/// A broadcast that ended.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    id: Id,
+    subject: Subject,
+    /// It only gave way to others, and comes back where there is room for so many bytes.
+    gave_way: Option<u64>,
 }
 
 /// A job that runs, and what its result is for.
@@ -123,7 +132,7 @@ pub struct Broadcast<C: Coding> {
     jobs_begun: u64,
     gate: Gate<C>,
     orphans: Orphans<C>,
-    closed: VecDeque<(Id, Subject)>,
+    ended: VecDeque<Ended>,
     refused: Refused,
     out: VecDeque<Output<C>>,
     /// The time of the last input.
@@ -177,7 +186,7 @@ impl<C: Coding> Broadcast<C> {
             jobs_begun: 0,
             gate: Gate::default(),
             orphans: Orphans::default(),
-            closed: VecDeque::new(),
+            ended: VecDeque::new(),
             refused: Refused::default(),
             out: VecDeque::new(),
             now: Time::ZERO,
@@ -384,8 +393,8 @@ impl<C: Coding> Broadcast<C> {
 
     /// Keeps a message until its header comes, if it may still come and there is room.
     fn orphan(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
-        if self.is_closed(&message.id()) {
-            return self.refused.add(Reject::Expired);
+        if let Err(reason) = self.may_come(&message.id()) {
+            return self.refused.add(reason);
         }
         let peer = &mut self.peers[usize::from(from)];
         if Orphans::is_note(&message) {
@@ -507,15 +516,20 @@ impl<C: Coding> Broadcast<C> {
                 header: live.announce.evidence(),
             });
         }
-        self.close(index);
+        self.close(index, None);
         self.room_may_be_found();
     }
 
-    /// Ends a broadcast and frees all that it holds.
-    fn close(&mut self, index: usize) {
+    /// Ends a broadcast and frees all that it holds; where it gave way and may come back, with the bytes
+    /// that it needs.
+    fn close(&mut self, index: usize, gave_way: Option<u64>) {
         self.ids.swap_remove(index);
         let live = self.live.swap_remove(index);
-        self.remember(live.id, live.header.subject);
+        self.remember(Ended {
+            id: live.id,
+            subject: live.header.subject,
+            gave_way,
+        });
         self.progress(live.id, Step::Expired);
         self.due_changed = true;
     }

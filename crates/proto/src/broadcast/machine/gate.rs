@@ -1,7 +1,7 @@
 //! Headers: duty before signature, signature before anything else.
 
 use super::{Broadcast, NOBODY, TRIES_MAX, Task};
-use crate::broadcast::live::{Live, PeerIndex};
+use crate::broadcast::live::{Live, PeerIndex, memory_bytes};
 use crate::broadcast::message::{Announce, Message, rides_along};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
@@ -211,7 +211,8 @@ impl<C: Coding> Broadcast<C> {
         if count > 0 {
             return Ok(());
         }
-        let is_heard = !self.found_none_often(from) || self.fits_its_kind(header);
+        let fits = || self.fits(header.subject.kind, memory_bytes(header));
+        let is_heard = !self.found_none_often(from) || fits();
         match is_heard && self.giving_way(header, Some(from)).is_some() {
             true => Ok(()),
             false => Err(Reject::LiveFull),

@@ -1,7 +1,7 @@
 //! Which broadcasts find room, and which give way to them: by kind, then by source, then by the peers that
 //! carry them, never by who came first.
 
-use super::{Broadcast, CLOSED_PER_LIVE, NOBODY};
+use super::{Broadcast, ENDED_PER_LIVE, Ended, NOBODY};
 use crate::broadcast::live::{Live, PeerIndex, memory_bytes};
 use crate::broadcast::reject::Reject;
 use crate::rlnc::{Coding, Header, Id, Subject};
@@ -33,17 +33,16 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Whether a header finds room if all that is of greater kinds gives way.
-    pub(super) fn fits_its_kind(&self, header: &Header) -> bool {
-        let kind = header.subject.kind;
+    /// Whether there is room for one more of a kind, of so many bytes, once all of greater kinds give way.
+    pub(super) fn fits(&self, kind: u8, bytes: u64) -> bool {
         let stays =
             |live: &&Live<C>| !live.convicted && (live.own || live.header.subject.kind <= kind);
-        let (mut count, mut bytes) = (0, memory_bytes(header));
+        let (mut count, mut kept) = (0, bytes);
         for live in self.live.iter().filter(stays) {
             count += 1;
-            bytes += memory_bytes(&live.header);
+            kept += memory_bytes(&live.header);
         }
-        count < self.config.live_max && bytes <= self.config.live_bytes_max()
+        count < self.config.live_max && kept <= self.config.live_bytes_max()
     }
 
     /// Whether so many headers of a peer found no room that more are not looked at, unless room is there: to
@@ -65,45 +64,58 @@ impl<C: Coding> Broadcast<C> {
         for index in (0..self.live.len()).rev() {
             let live = &self.live[index];
             if !live.own && going.contains(&live.header.subject) {
+                // What is complete, or has a second header, has nothing to come back for.
+                let may_return = !live.is_full() && !live.convicted;
+                let gave_way = may_return.then(|| memory_bytes(&live.header));
                 self.refused.add(Reject::LiveFull);
-                self.close(index);
+                self.close(index, gave_way);
             }
         }
     }
 }
 
-/// What is over.
+/// What ended.
 impl<C: Coding> Broadcast<C> {
-    /// Remembers a broadcast that is over. Where they are too many, the oldest of the source that has most
+    /// Remembers a broadcast that ended. Where they are too many, the oldest of the source that has most
     /// is forgotten: else one source could have that of another forgotten and opened again.
-    pub(super) fn remember(&mut self, id: Id, subject: Subject) {
-        if self.closed.len() >= CLOSED_PER_LIVE * usize::from(self.config.live_max) {
+    pub(super) fn remember(&mut self, ended: Ended) {
+        if self.ended.len() >= ENDED_PER_LIVE * usize::from(self.config.live_max) {
             let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-            for (_, subject) in &self.closed {
-                *counts.entry(subject.source).or_default() += 1;
+            for ended in &self.ended {
+                *counts.entry(ended.subject.source).or_default() += 1;
             }
             let most = counts.values().max().copied();
-            let is_of_most =
-                |(_, subject): &(Id, Subject)| counts.get(&subject.source) == most.as_ref();
-            let oldest = self.closed.iter().position(is_of_most);
-            self.closed.remove(oldest.unwrap_or(0));
+            let is_of_most = |ended: &Ended| counts.get(&ended.subject.source) == most.as_ref();
+            let oldest = self.ended.iter().position(is_of_most);
+            self.ended.remove(oldest.unwrap_or(0));
         }
-        self.closed.push_back((id, subject));
+        self.ended.push_back(ended);
     }
 
-    /// Whether a broadcast is over.
-    pub(super) fn is_closed(&self, id: &Id) -> bool {
-        self.closed.iter().any(|(closed, _)| closed == id)
+    /// Whether a broadcast may still come: none that is over, and none that gave way while there is no
+    /// room for it.
+    pub(super) fn may_come(&self, id: &Id) -> Result<(), Reject> {
+        self.may_open(|ended| ended.id == *id)
     }
 
-    /// Whether no broadcast of a header's subject is over. No honest source signs a second header, and with
-    /// one after the other it would hold its room as long as its duty lasts.
+    /// Whether no broadcast of a header's subject is over, nor gave way and finds no room. No honest source
+    /// signs a second header, and with one after the other it would hold its room as long as its duty lasts.
     pub(super) fn check_open(&self, header: &Header) -> Result<(), Reject> {
-        let is_over = |(_, subject): &(Id, Subject)| *subject == header.subject;
-        match self.closed.iter().any(is_over) {
-            true => Err(Reject::Expired),
-            false => Ok(()),
+        self.may_open(|ended| ended.subject == header.subject)
+    }
+
+    fn may_open(&self, is_it: impl Fn(&Ended) -> bool) -> Result<(), Reject> {
+        for ended in self.ended.iter().filter(|ended| is_it(ended)) {
+            match ended.gave_way {
+                None => return Err(Reject::Expired),
+                // Nothing of its kind gives way to it, or two headers could push each other out in turn.
+                Some(bytes) if !self.fits(ended.subject.kind, bytes) => {
+                    return Err(Reject::LiveFull);
+                }
+                Some(_) => {}
+            }
         }
+        Ok(())
     }
 }
 

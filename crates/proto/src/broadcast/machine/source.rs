@@ -109,6 +109,8 @@ impl<C: Coding> Broadcast<C> {
     }
 
     pub(super) fn insert(&mut self, live: Live<C>) {
+        // It is back.
+        self.ended.retain(|ended| ended.id != live.id);
         self.ids.push(live.id);
         self.live.push(live);
         self.due_changed = true;

@@ -202,6 +202,40 @@ fn what_nobody_carries_gives_way() {
     assert_eq!((live_of(&net, &left), live_of(&net, &honest)), (0, 64));
 }
 
+/// What gave way comes back where there is room, and not before: nothing gives way to it, so two headers do
+/// not push each other out in turn.
+#[test]
+fn what_gave_way_comes_back_into_free_room() {
+    let config = Config {
+        live_max: 1,
+        ..config(POLICY)
+    };
+    let mut net = star_of(2, config);
+    let len = 1_000;
+    let id = receive(&mut net, collection(0, 0), len);
+    let block = receive(&mut net, SUBJECT, len);
+    assert_eq!((live_of(&net, &[id]), live_of(&net, &[block])), (0, 1));
+    let verified = net.seen[0].headers_verified;
+    assert_eq!(receive_from(&mut net, 2, collection(0, 0), len), id);
+    net.receive(0, 2, Message::Done { id });
+    assert_eq!(net.nodes[0].waiting_count(), 0);
+    assert_eq!(net.refused(Reject::LiveFull), 3);
+    net.run_ms(25_000);
+    assert_eq!(net.nodes[0].live_count(), 0);
+    net.receive(0, 2, Message::Done { id });
+    assert_eq!(net.nodes[0].waiting_count(), 1);
+    receive_from(&mut net, 2, collection(0, 0), len);
+    assert_eq!(live_of(&net, &[id]), 1);
+    assert_eq!(net.seen[0].headers_verified, verified + 1);
+    // Once its own time is over it opens nothing any more, nor does the block.
+    net.run_ms(25_000);
+    receive_from(&mut net, 2, collection(0, 0), len);
+    receive_from(&mut net, 2, SUBJECT, len);
+    assert_eq!(net.nodes[0].live_count(), 0);
+    assert_eq!(net.refused(Reject::Expired), 2);
+    assert_eq!(net.reports, []);
+}
+
 /// A peer sends header after header for which there is no room: to find out who has most of it is dear, so
 /// after as many as may be alive it is not looked at any more until something ends, but room that is there
 /// anyway is found.
