@@ -236,12 +236,12 @@ impl<'a, C: Coding> Room<'a, C> {
         Some(newest.header.subject)
     }
 
-    /// What gives way to one that `from` brings, of those of its kind whose source has as much as its own
-    /// would have: first what no peer carries any more; then, of what the peer with the greatest share
-    /// carries, what has the fewest carriers, and the newest of it. Those that carry a broadcast share its
-    /// load, so what goes through the network weighs little, and who opens many alone has all of them
-    /// counted. A share that is less even with one more finds room: so peers have equal parts, whatever
-    /// their sources are.
+    /// What gives way to one that `from` brings, of those of its kind that are not complete and whose source
+    /// has as much as its own would have: first what no peer carries any more; then, of what the peer with
+    /// the greatest share carries, what no piece came of, then what has the fewest carriers, and the newest
+    /// of it. Those that carry a broadcast share its load, so what goes through the network weighs little,
+    /// and who opens many alone has all of them counted. A share that is less even with one more finds
+    /// room: so peers have equal parts, whatever their sources are.
     fn crowding(&mut self, from: PeerIndex, of_source: u64) -> Option<Subject> {
         if self.shares.is_empty() {
             self.shares = self.share();
@@ -251,7 +251,7 @@ impl<'a, C: Coding> Room<'a, C> {
                 .stays
                 .iter()
                 .filter(|live| !live.own && self.is_of_kind(live));
-            of_kind.filter(|live| self.loads[&source(&live.header)] >= of_source)
+            of_kind.filter(|live| !live.is_full() && self.loads[&source(&live.header)] >= of_source)
         };
         if let Some(alone) = may_go().find(|live| live.carriers == 0) {
             return Some(alone.header.subject);
@@ -263,7 +263,10 @@ impl<'a, C: Coding> Room<'a, C> {
             return None;
         }
         let carried = may_go().filter(|live| carriers(live).any(|peer| peer == most));
-        let going = carried.max_by_key(|live| (Reverse(live.carriers), live.expires))?;
+        let going = carried.max_by_key(|live| {
+            let has_none = live.stats.innovative == 0;
+            (has_none, Reverse(live.carriers), live.expires)
+        })?;
         Some(going.header.subject)
     }
 }

@@ -1,6 +1,6 @@
 //! Signed headers of scheduled sources that cost others more than their duty is worth.
 
-use super::attacks::{POLICY, published, star_of};
+use super::attacks::{POLICY, message, piece, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
 use crate::broadcast::{Announce, Config, Input, Message, Ranks, Reject};
@@ -190,6 +190,57 @@ fn a_fresh_peer_takes_no_more_than_its_part() {
     assert_eq!(live_of(&net, &carried), 64);
     let taken = bring(&mut net, &[11], 100..200);
     assert_eq!((live_of(&net, &carried), live_of(&net, &taken)), (59, 5));
+}
+
+/// A peer has one broadcast that is complete and one that a piece came of, both older and carried by few: when
+/// another comes, those without a piece give way, though two carry them.
+#[test]
+fn what_pieces_came_of_gives_way_last() {
+    let config = Config {
+        live_max: 4,
+        ..config(POLICY)
+    };
+    let mut net = star_of(3, config);
+    net.nodes[0].set_schedule(Arc::new(|_: &Subject| true));
+    let empty = bring(&mut net, &[1, 3], 0..2);
+    let begun = bring(&mut net, &[1], 2..4);
+    for (at, pieces) in [(0, 12), (1, 1)] {
+        let published = published(&net.code, collection(2 + at as u32, 0), 1_000);
+        for seed in 0..pieces {
+            let piece = piece(&net, &published, seed);
+            let message = message(&net, begun[at], &published, piece);
+            net.receive(0, 1, message);
+            net.run_ms(1);
+        }
+    }
+    assert_eq!(net.seen[0].delivered.len(), 1);
+    let honest = bring(&mut net, &[2], 100..101);
+    assert_eq!((live_of(&net, &honest), live_of(&net, &begun)), (1, 2));
+    assert_eq!(live_of(&net, &empty), 1);
+}
+
+/// What is complete never gives way to its own kind.
+#[test]
+fn what_is_complete_stays() {
+    let config = Config {
+        live_max: 4,
+        ..config(POLICY)
+    };
+    let mut net = star_of(2, config);
+    net.nodes[0].set_schedule(Arc::new(|_: &Subject| true));
+    let complete = bring(&mut net, &[1], 0..4);
+    for (source, &id) in (0..).zip(&complete) {
+        let published = published(&net.code, collection(source, 0), 1_000);
+        for seed in 0..12 {
+            let piece = piece(&net, &published, seed);
+            let message = message(&net, id, &published, piece);
+            net.receive(0, 1, message);
+            net.run_ms(1);
+        }
+    }
+    assert_eq!(net.seen[0].delivered.len(), 4);
+    let more = bring(&mut net, &[2], 100..104);
+    assert_eq!((live_of(&net, &complete), live_of(&net, &more)), (4, 0));
 }
 
 /// What a peer opened before it left gives way to what somebody carries.
