@@ -61,6 +61,8 @@ pub(super) struct Link {
     /// Those of them that were new, and those that added nothing although something was missing.
     pub(super) innovative: u16,
     pub(super) dependent: u16,
+    /// It is not muted before so many added nothing: those under way when it was asked tell nothing.
+    pub(super) heard_until: u16,
     /// Pieces sent on request.
     pub(super) answered: u16,
 }

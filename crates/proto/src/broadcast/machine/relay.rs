@@ -328,7 +328,10 @@ impl<C: Coding> Broadcast<C> {
         live.need_cursor = last.map_or(0, |step| ((from + step) % count.max(1)) as u32);
         let peers: Vec<PeerIndex> = known.into_iter().map(|(.., peer, _)| peer).collect();
         for &peer in &peers {
-            live.link(peer).muted = false;
+            let link = live.link(peer);
+            link.muted = false;
+            // What it pushed before is still under way: as many as it is asked for may be of that.
+            link.heard_until = link.heard_until.max(link.dependent).saturating_add(missing);
             let share = live.share(peer, generation);
             share.asked = share.asked.saturating_add(missing);
         }

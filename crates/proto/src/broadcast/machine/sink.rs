@@ -85,7 +85,8 @@ impl<C: Coding> Broadcast<C> {
                     live.link(from).demoted = true;
                     self.refuse(from, Reject::Useless);
                 } else {
-                    live.link(from).muted = true;
+                    let link = live.link(from);
+                    link.muted = link.dependent > link.heard_until;
                 }
             }
             Standing::Innovative => {

@@ -3,7 +3,7 @@
 use super::attacks::{POLICY, accepted, message, piece, published, star, star_in, star_of};
 use super::net::{Net, SUBJECT, config, payload};
 use crate::broadcast::{Config, Message, Policy, Ranks, Reject, ShardSet, Want, Work};
-use crate::rlnc::{Coding, Id, Law, Model16, ModelRs};
+use crate::rlnc::{Coding, Id, Law, Model16, ModelBasket, ModelRs, Published};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::cell::RefCell;
@@ -254,45 +254,64 @@ fn who_asked_for_shards_is_still_sent_some() {
     assert!(stats.sent > 0, "nothing is sent to it");
 }
 
-/// Two honest peers have the same pieces, as where one relay fed both, and both push all of them. The one
-/// that comes later sends nothing new and cannot know it: it is not to blame, and is heard when it is asked.
-#[test]
-fn who_was_fed_by_the_same_is_not_to_blame() {
-    const FED: u16 = 12;
-    let policy = Policy {
-        chunks: 32,
-        ..POLICY
-    };
-    let mut net = star_of(2, config(policy));
+/// Peers 1 and 2 have the same pieces, as where one relay fed both, and push all of them: the second sends
+/// nothing new, which it cannot know. Says of what all that comes later is made.
+fn fed_by_the_same(net: &mut Net<Model16>, policy: Policy) -> (Published<Model16>, ModelBasket) {
     let cut = policy.cut(net.code.strategy(), 40_000);
     let published = net.code.publish(SUBJECT, &payload(40_000), cut).unwrap();
-    let announce = net.announce(&published);
-    let (id, header) = (announce.id, &published.header);
-    net.receive(0, 1, Message::Header(announce));
+    net.receive(0, 1, Message::Header(net.announce(&published)));
     net.run_ms(1);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut fed = net.code.basket(header);
+    let mut fed = net.code.basket(&published.header);
     while net.code.rank(&fed, 0) < FED {
         let drawn = net.code.draw(&published.basket, 0, Law::Fresh, &mut rng);
         net.code.accept(&mut fed, drawn.unwrap());
     }
-    let mut push = |net: &mut Net<Model16>, peer, basket: &_, count| {
-        for _ in 0..count {
-            let mut piece = net.code.draw(basket, 0, Law::Fresh, &mut rng).unwrap();
-            let rank = net.code.rank(basket, 0);
-            net.code.set_hop_and_rank(&mut piece, 3, rank);
-            let piece = Message::piece(&net.code, header, id, piece);
-            net.receive(0, peer, piece);
-            net.run_ms(1);
-        }
-    };
-    push(&mut net, 1, &fed, FED);
-    push(&mut net, 2, &fed, FED);
+    for peer in [1, 2] {
+        push(net, peer, &published, &fed, FED);
+    }
+    let id = net.announce(&published).id;
     assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [FED]);
     assert_eq!(net.reports, []);
-    // The first asks for more when nothing new comes, and hears what it asked for.
+    (published, fed)
+}
+
+const FED: u16 = 12;
+const FED_POLICY: Policy = Policy {
+    chunks: 32,
+    ..POLICY
+};
+
+/// A peer pushes so many pieces of what it has.
+fn push(
+    net: &mut Net<Model16>,
+    peer: usize,
+    published: &Published<Model16>,
+    basket: &ModelBasket,
+    count: u16,
+) {
+    let id = net.announce(published).id;
+    let mut rng = ChaCha20Rng::seed_from_u64(peer as u64 + u64::from(count));
+    for _ in 0..count {
+        let mut piece = net.code.draw(basket, 0, Law::Fresh, &mut rng).unwrap();
+        let rank = net.code.rank(basket, 0);
+        net.code.set_hop_and_rank(&mut piece, 3, rank);
+        let piece = Message::piece(&net.code, &published.header, id, piece);
+        net.receive(0, peer, piece);
+        net.run_ms(1);
+    }
+}
+
+/// Who sends nothing new and cannot know it is not to blame, and is heard when it is asked: also if what it
+/// pushed before comes first.
+#[test]
+fn who_was_fed_by_the_same_is_not_to_blame() {
+    let mut net = star_of(2, config(FED_POLICY));
+    let (published, fed) = fed_by_the_same(&mut net, FED_POLICY);
+    // Who asks for more when nothing new comes hears what it asked for.
     net.run_ms(100);
-    push(&mut net, 2, &published.basket, 32 - FED);
+    push(&mut net, 2, &published, &fed, 3);
+    push(&mut net, 2, &published, &published.basket, 32 - FED);
     net.run_ms(5);
     assert_eq!(net.seen[0].delivered.len(), 1);
     assert_eq!(net.reports, []);
