@@ -296,8 +296,8 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The peers to ask: before others those that are heard, of these those that gave most of what they were
-    /// asked for, of these those that are done, then those of the highest rank, in turn among equals. What a
+    /// The peers to ask: before others those that gave most of what they were asked for, of these those that
+    /// are heard, of these those that are done, then those of the highest rank, in turn among equals. What a
     /// peer says of itself costs it nothing, so one of several has sent something new, if any peer has.
     fn best_sources(&mut self, index: usize, generation: u16, missing: u16) -> Vec<PeerIndex> {
         let live = &mut self.live[index];
@@ -313,8 +313,8 @@ impl<C: Coding> Broadcast<C> {
             let share = live.share(peer, generation);
             let lacking = share.asked.saturating_sub(share.innovative);
             let claims = Reverse((link.done, share.rank));
-            // Those that had nothing new so far come last, and are heard again once they are asked.
-            known.push((link.muted, lacking, claims, step, peer, link.innovative > 0));
+            // Those that had nothing new so far come behind others, but not behind those that did not answer.
+            known.push((lacking, link.muted, claims, step, peer, link.innovative > 0));
         }
         known.sort_unstable();
         let asked = usize::from(self.config.need_peers);

@@ -2,7 +2,8 @@
 
 use super::attacks::{POLICY, accepted, message, piece, published, star, star_in, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Config, Message, Policy, Ranks, Reject, ShardSet, Want, Work};
+use crate::Peer;
+use crate::broadcast::{Config, Input, Message, Policy, Ranks, Reject, ShardSet, Want, Work};
 use crate::rlnc::{Coding, Id, Law, Model16, ModelBasket, ModelRs, Published};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -315,4 +316,25 @@ fn who_was_fed_by_the_same_is_not_to_blame() {
     net.run_ms(5);
     assert_eq!(net.seen[0].delivered.len(), 1);
     assert_eq!(net.reports, []);
+}
+
+/// Two peers claim to be done and answer nothing: one that sent nothing new so far is asked after them.
+#[test]
+fn liars_do_not_keep_out_who_had_nothing_new() {
+    let mut net = star_of(4, config(FED_POLICY));
+    let (published, _) = fed_by_the_same(&mut net, FED_POLICY);
+    let asked = watch(&mut net, 0, false);
+    net.input(0, Input::PeerDown { peer: Peer(0) });
+    let announce = net.announce(&published);
+    for liar in [3, 4] {
+        net.receive(0, liar, Message::Header(announce.clone()));
+        net.receive(0, liar, Message::Done { id: announce.id });
+    }
+    net.run_ms(70);
+    assert_eq!(*asked.borrow(), BTreeSet::from([3, 4]));
+    net.run_ms(1_000);
+    assert!(asked.borrow().contains(&2));
+    push(&mut net, 2, &published, &published.basket, 32 - FED);
+    net.run_ms(5);
+    assert_eq!(net.seen[0].delivered.len(), 1);
 }
