@@ -596,6 +596,6 @@ impl<C: Coding> Known for KnownTo<'_, C> {
 
     fn admits(&self, header: &Header) -> Result<(), Reject> {
         self.node.check_header(header, self.peer)?;
-        self.node.check_budget(self.peer)
+        self.node.check_budget(self.peer, header)
     }
 }

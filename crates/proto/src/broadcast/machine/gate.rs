@@ -88,8 +88,19 @@ impl<C: Coding> Gate<C> {
         if self.memory_bytes(auth_bytes_max) <= max {
             return None;
         }
+        let peers = self.peers(auth_bytes_max).into_values();
+        let movable = peers.filter_map(|(bytes, newest)| Some((bytes, newest?)));
+        let (_, (index, at)) = movable.max()?;
+        let (peer, _) = self.candidates[index].announces.remove(at);
+        if self.candidates[index].announces.is_empty() {
+            self.candidates.remove(index);
+        }
+        Some(peer)
+    }
+
+    /// Bytes of each peer, and where its newest header is that may go.
+    fn peers(&self, auth_bytes_max: u16) -> BTreeMap<PeerIndex, (u64, Option<(usize, usize)>)> {
         let each = announce_bytes(auth_bytes_max);
-        // Bytes of each peer, and where its newest one is that may go.
         let mut peers: BTreeMap<PeerIndex, (u64, Option<(usize, usize)>)> = BTreeMap::new();
         for (index, candidate) in self.candidates.iter().enumerate() {
             for (at, (peer, _)) in candidate.announces.iter().enumerate() {
@@ -100,14 +111,21 @@ impl<C: Coding> Gate<C> {
                 }
             }
         }
-        let peers = peers.into_values();
-        let movable = peers.filter_map(|(bytes, newest)| Some((bytes, newest?)));
-        let (_, (index, at)) = movable.max()?;
-        let (peer, _) = self.candidates[index].announces.remove(at);
-        if self.candidates[index].announces.is_empty() {
-            self.candidates.remove(index);
+        peers
+    }
+
+    /// Whether a new header of a peer would be the one that is dropped.
+    fn would_shed(&self, peer: PeerIndex, header: &Header, auth_bytes_max: u16, max: u64) -> bool {
+        let bytes = announce_bytes(auth_bytes_max) + header.anchor_memory_bytes();
+        if self.memory_bytes(auth_bytes_max) + bytes <= max || !self.busy().contains(&peer) {
+            return false;
         }
-        Some(peer)
+        let peers = self.peers(auth_bytes_max);
+        let own = bytes + peers.get(&peer).map_or(0, |(bytes, _)| *bytes);
+        let has_more = |(other, (bytes, newest)): (&PeerIndex, &(u64, Option<_>))| {
+            other != &peer && newest.is_some() && *bytes > own
+        };
+        !peers.iter().any(has_more)
     }
 
     /// Senders of the headers that are being verified.
@@ -191,9 +209,14 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// Whether a peer may have one more new header wait. Each has no more points than the policy cuts a
-    /// payload into, so this bounds the points that are decoded for it before a signature is verified.
-    pub(super) fn check_budget(&self, peer: PeerIndex) -> Result<(), Reject> {
-        if self.peers[usize::from(peer)].headers >= HEADERS_PEER_MAX {
+    /// payload into, so this bounds the points that are decoded for it before a signature is verified:
+    /// what would be dropped at once gives no budget back.
+    pub(super) fn check_budget(&self, peer: PeerIndex, header: &Header) -> Result<(), Reject> {
+        let auth_bytes_max = self.config.limits.header_auth_bytes_max;
+        let max = self.config.gate_bytes_max();
+        if self.peers[usize::from(peer)].headers >= HEADERS_PEER_MAX
+            || self.gate.would_shed(peer, header, auth_bytes_max, max)
+        {
             return Err(Reject::BudgetExceeded);
         }
         Ok(())

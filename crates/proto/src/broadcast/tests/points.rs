@@ -149,20 +149,27 @@ fn headers_that_wait_take_a_part_of_the_memory() {
     let mut bring = |peer: usize, index: usize, is_signed: bool| {
         let bytes = header(&net, index as u32, is_signed);
         let read = reads_points(&mut net, peer, &bytes);
-        assert!(matches!(read, Ok(true)), "{read:?}");
         let kept = net.nodes[0].memory_bytes();
         assert!(kept <= memory_bytes_max / 16, "{kept} bytes");
+        read
     };
     let honest = FLOODERS + 1;
     for index in 0..2 {
-        bring(honest, index, true);
+        assert_eq!(bring(honest, index, true), Ok(true));
     }
     // Eight of each would be 1.3 MB.
-    for index in 0..6 {
+    let mut read = 0;
+    for index in 0..600 {
         for peer in 1..=FLOODERS {
-            bring(peer, 100 + 10 * peer + index, false);
+            match bring(peer, 10_000 + 1_000 * peer + index, false) {
+                Ok(points) => read += usize::from(points),
+                Err(reason) => assert_eq!(reason, Reject::BudgetExceeded),
+            }
         }
     }
+    // What finds no room is not read.
+    assert!((20..=8 * FLOODERS).contains(&read), "{read} headers");
+    assert_eq!(net.nodes[0].waiting_count(), 2 + read);
     let dropped = net.refused(Reject::BudgetExceeded);
     assert!(dropped > 0, "{dropped} dropped");
     assert!(net.nodes[0].memory_bytes() > 900_000);
