@@ -117,7 +117,8 @@ impl<C: Coding> Gate<C> {
     /// Whether a new header of a peer would be the one that is dropped.
     fn would_shed(&self, peer: PeerIndex, header: &Header, auth_bytes_max: u16, max: u64) -> bool {
         let bytes = announce_bytes(auth_bytes_max) + header.anchor_memory_bytes();
-        if self.memory_bytes(auth_bytes_max) + bytes <= max || !self.busy().contains(&peer) {
+        let begins = !self.busy().contains(&peer) && self.may_verify(bytes, auth_bytes_max, max);
+        if begins || self.memory_bytes(auth_bytes_max) + bytes <= max {
             return false;
         }
         let peers = self.peers(auth_bytes_max);
@@ -126,6 +127,15 @@ impl<C: Coding> Gate<C> {
             other != &peer && newest.is_some() && *bytes > own
         };
         !peers.iter().any(has_more)
+    }
+
+    /// Whether one more header of so many bytes may be verified at the same time: what is being verified is
+    /// never dropped, so it has the same bound, but for the first.
+    fn may_verify(&self, bytes: u64, auth_bytes_max: u16, max: u64) -> bool {
+        let each = announce_bytes(auth_bytes_max);
+        let verifying = self.candidates.iter().filter(|waiting| waiting.verifying);
+        let kept: u64 = verifying.map(|waiting| waiting.bytes_of(0, each)).sum();
+        kept == 0 || kept + bytes <= max
     }
 
     /// Senders of the headers that are being verified.
@@ -244,6 +254,8 @@ impl<C: Coding> Broadcast<C> {
 
     /// Begins to verify every header that may be: one at a time of each sender.
     fn verify_headers(&mut self, now: Time) {
+        let auth_bytes_max = self.config.limits.header_auth_bytes_max;
+        let max = self.config.gate_bytes_max();
         let mut at = 0;
         let mut busy = self.gate.busy();
         while let Some(candidate) = self.gate.candidates.get(at) {
@@ -253,6 +265,11 @@ impl<C: Coding> Broadcast<C> {
                 at += 1;
                 continue;
             };
+            let bytes = candidate.bytes_of(0, announce_bytes(auth_bytes_max));
+            if !self.gate.may_verify(bytes, auth_bytes_max, max) {
+                // Nor does a later one begin, or small ones would keep it waiting.
+                return;
+            }
             let (from, ref announce) = candidate.announces[first];
             if let Err(reason) = self.check_room(&announce.header, from) {
                 let candidate = self.gate.candidates.remove(at);

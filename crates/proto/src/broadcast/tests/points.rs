@@ -177,3 +177,39 @@ fn headers_that_wait_take_a_part_of_the_memory() {
     assert_eq!(net.nodes[0].live_count(), 2);
     assert_eq!(net.nodes[0].waiting_count(), 0);
 }
+
+/// What is being verified is not dropped, and more peers than there is memory for bring one header each: it
+/// is verified as far as the memory goes, and more once some of it is.
+#[test]
+fn headers_that_are_verified_take_no_more() {
+    const PEERS: usize = 60;
+    let memory_bytes_max = 16 << 20;
+    let config = Config {
+        memory_bytes_max,
+        limits: Limits {
+            header_auth_bytes_max: 32 << 10,
+            ..config(POLICY).limits
+        },
+        ..config(POLICY)
+    };
+    let mut net = star_of(PEERS, config);
+    let bring = |net: &mut Net<Model16>, peer: usize, is_signed: bool| {
+        let bytes = header(net, peer as u32, is_signed);
+        let read = reads_points(net, peer, &bytes);
+        let kept = net.nodes[0].memory_bytes();
+        assert!(kept <= memory_bytes_max / 16, "{kept} bytes");
+        read
+    };
+    let read = |read: &Result<bool, Reject>| *read == Ok(true);
+    let forged = 1..PEERS;
+    let forged = forged
+        .map(|peer| bring(&mut net, peer, false))
+        .filter(read)
+        .count();
+    assert!((20..=32).contains(&forged), "{forged} headers");
+    net.run_ms(5);
+    assert_eq!(net.nodes[0].waiting_count(), 0);
+    assert_eq!(bring(&mut net, PEERS, true), Ok(true));
+    net.run_ms(1);
+    assert_eq!(net.nodes[0].live_count(), 1);
+}
