@@ -24,8 +24,9 @@ const LIVE_MAX: u16 = 64;
 const LIVE_SLOTS: u64 = 2;
 /// Longest life of a broadcast that a machine takes.
 const LIVE_NS_MAX: u64 = 3_600_000_000_000;
-/// Bytes that all broadcasts alive may take, in quarters of the longest payload for each.
-const LIVE_PAYLOAD_QUARTERS: u64 = 13;
+/// Bytes that all broadcasts alive and headers that wait may take, in quarters of the longest payload for
+/// each: a sixteenth of it is for the latter, which leaves 13 quarters.
+const LIVE_PAYLOAD_QUARTERS: u64 = 14;
 /// Combinations of more elements are drawn by a job. A loop is never blocked: so many take 10 µs with
 /// AVX-512 (EPYC Zen 4), 65 µs without vectors.
 const DRAW_ELEMENTS_MAX: u32 = 1 << 12;
