@@ -296,7 +296,7 @@ impl<C: Coding> Broadcast<C> {
             return self.refused.add(Reject::LateResult);
         };
         if matches!(product, Some(Product::Header(true))) {
-            let candidate = self.gate.candidates.swap_remove(at);
+            let candidate = self.gate.candidates.remove(at);
             self.admit(now, candidate);
         } else {
             let is_judged = matches!(product, Some(Product::Header(_)));
@@ -304,9 +304,9 @@ impl<C: Coding> Broadcast<C> {
             candidate.verifying = false;
             candidate.lost = candidate.lost.saturating_add(u8::from(!is_judged));
             if is_judged || candidate.lost >= TRIES_MAX {
-                let (from, _) = candidate.announces.swap_remove(0);
+                let (from, _) = candidate.announces.remove(0);
                 if candidate.announces.is_empty() {
-                    self.gate.candidates.swap_remove(at);
+                    self.gate.candidates.remove(at);
                 }
                 self.release_header(from);
                 if from != NOBODY && is_judged {

@@ -3,9 +3,8 @@
 
 use super::attacks::{POLICY, accepted, published, star, star_of};
 use super::net::{Net, SUBJECT, config, payload};
-use crate::Peer;
 use crate::broadcast::{Announce, Config, Input, Limits, Message, Policy, Reject};
-use crate::rlnc::{Coding, Model16, Subject};
+use crate::rlnc::{Coding, Id, Model16, Subject};
 use std::sync::Arc;
 
 /// What a node finds in the bytes of a neighbour, which it then takes: whether it decoded points.
@@ -124,10 +123,7 @@ fn points_come_after_the_signature() {
     // Those that waited are here, the others are read when they come.
     assert_eq!(reads_points(&mut net, 2, &commits[1]), Ok(false));
     assert_eq!(reads_points(&mut net, 2, &commits[0]), Ok(true));
-    assert_eq!(
-        net.nodes[0].decode(Peer(1), &commits[0]).map(|_| ()),
-        Ok(())
-    );
+    assert_eq!(reads_points(&mut net, 2, &commits[0]), Ok(false));
     assert_eq!(net.reports, []);
 }
 
@@ -212,4 +208,43 @@ fn headers_that_are_verified_take_no_more() {
     assert_eq!(bring(&mut net, PEERS, true), Ok(true));
     net.run_ms(1);
     assert_eq!(net.nodes[0].live_count(), 1);
+}
+
+/// The newest header of the peer with most gives way, also after one that waited before was verified.
+#[test]
+fn the_newest_header_gives_way() {
+    let config = Config {
+        memory_bytes_max: 16 << 20,
+        limits: Limits {
+            header_auth_bytes_max: 32 << 10,
+            ..config(POLICY).limits
+        },
+        ..config(POLICY)
+    };
+    let mut net = star_of(9, config);
+    let bring = |net: &mut Net<Model16>, peer: usize, index: u32| {
+        let subject = Subject { index, ..SUBJECT };
+        let announce = net.announce(&published(&net.code, subject, 10_000));
+        let id = announce.id;
+        net.receive(0, peer, Message::Header(announce));
+        id
+    };
+    bring(&mut net, 1, 0);
+    net.run_until(net.now.saturating_add_ns(100_000));
+    let of_most: Vec<Id> = (1..5).map(|index| bring(&mut net, 2, index)).collect();
+    net.run_until(net.now.saturating_add_ns(150_000));
+    assert_eq!(
+        (net.nodes[0].live_count(), net.nodes[0].waiting_count()),
+        (1, 4)
+    );
+    for index in 0..3 {
+        for peer in 3..=9 {
+            bring(&mut net, peer, 100 * peer as u32 + index);
+        }
+    }
+    assert_eq!(net.refused(Reject::BudgetExceeded), 1);
+    net.run_ms(20);
+    let live: Vec<Id> = net.nodes[0].live_ids().collect();
+    let is_live = of_most.iter().map(|id| live.contains(id));
+    assert_eq!(is_live.collect::<Vec<_>>(), [true, true, true, false]);
 }
