@@ -234,7 +234,7 @@ pub enum Unpublished {
     Failed,
 }
 
-/// How far a broadcast has come; steps never go back.
+/// How far a broadcast has come; steps never go back, but for one that gave way and comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// The header is verified.
@@ -247,7 +247,7 @@ pub enum Step {
     Decoded,
     /// The source committed to no payload.
     Invalid,
-    /// Its time is over; everything of it is freed.
+    /// Its time is over, or it gave way to others; everything of it is freed.
     Expired,
 }
 

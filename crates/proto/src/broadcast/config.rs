@@ -86,7 +86,7 @@ pub struct Config {
     pub places: u16,
     /// Broadcasts alive, at most, without the second headers of their subjects. Where they or their
     /// bytes would be more, those of the greatest kind ([`Subject::kind`]) give way first, and of it
-    /// those of the source that has most, then those of the peers that carry most.
+    /// those of the source that has most, then those of the peers that carry most that are not complete.
     pub live_max: u16,
     /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
     pub live_subject_max: u8,
