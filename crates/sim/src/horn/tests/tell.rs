@@ -250,23 +250,25 @@ fn of_more_cells_and_slots_than_lines_some_are_told() {
     }
 }
 
-/// As those of a node: of the slot that is broadcast about, and late when the phase ends.
+/// A session bounds work of the slot, and what a node of Horn does for broadcasts is none: it publishes, which is a
+/// duty, and verifies and decodes, which are verdicts. Reed-Solomon shards are not recoded.
 #[test]
-fn jobs_of_broadcasts_have_the_session_of_their_slot_and_the_end_of_a_phase() {
+fn jobs_of_broadcasts_open_no_session() {
     let more = [("protocol.slots", "2"), ("protocol.bundled", "false")];
     let scenario = coded::scenario_with(&[&coded::CODED[..], &more].concat());
     let (_, records) = told(&scenario, TraceLevel::Full);
-    let sessions: BTreeMap<u64, i64> = of(&records, "session")
-        .filter_map(|record| match record.event {
-            Event::Session { id, soft, .. } => Some((id, soft)),
-            _ => None,
-        })
-        .collect();
+    let sessions = of(&records, "session").filter_map(|record| match record.event {
+        Event::Session { id, .. } => Some(id),
+        _ => None,
+    });
+    let sessions: BTreeSet<u64> = sessions.collect();
+    assert!(!sessions.is_empty(), "those of aggregates");
     for slot in [0, 1].map(Slot) {
         let seq = u32::MAX - 1;
-        let soft = sessions[&SessionId { slot, seq }.number()];
-        let ms = soft / 1_000_000 % 22_000;
-        assert!([0, 4_000, 8_000, 12_000].contains(&ms), "{slot:?}: {ms} ms");
+        assert!(
+            !sessions.contains(&SessionId { slot, seq }.number()),
+            "{slot:?}"
+        );
     }
 }
 
