@@ -78,13 +78,13 @@ impl<C: Coding> Broadcast<C> {
                 self.refused.add(Reject::Dependent);
                 let link = live.link(from);
                 link.dependent = link.dependent.saturating_add(1);
-                if !is_useless(link) {
-                } else if !link.told {
+                let (is_useless, told) = (is_useless(link), link.told);
+                if is_useless && !told {
                     self.tell_rank(index, from);
-                } else if live.sends_for_nothing(from) {
+                } else if is_useless && live.sends_for_nothing(from) {
                     live.link(from).demoted = true;
                     self.refuse(from, Reject::Useless);
-                } else {
+                } else if is_useless {
                     let link = live.link(from);
                     link.muted = link.dependent > link.heard_until;
                 }

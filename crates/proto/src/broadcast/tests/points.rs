@@ -127,26 +127,32 @@ fn points_come_after_the_signature() {
     assert_eq!(net.reports, []);
 }
 
-/// Peers that fill the memory of headers that wait have their own dropped, not those of a peer that
-/// brought few, and what waits counts as what is alive does.
-#[test]
-fn headers_that_wait_take_a_part_of_the_memory() {
-    const FLOODERS: usize = 5;
-    let memory_bytes_max = 16 << 20;
-    let config = Config {
-        memory_bytes_max,
+/// Memory of broadcasts, a sixteenth of which is for headers that wait.
+const MEMORY_BYTES_MAX: u64 = 16 << 20;
+
+/// Headers that are long, so that few fit.
+fn short_of_memory() -> Config {
+    Config {
+        memory_bytes_max: MEMORY_BYTES_MAX,
         limits: Limits {
             header_auth_bytes_max: 32 << 10,
             ..config(POLICY).limits
         },
         ..config(POLICY)
-    };
-    let mut net = star_of(FLOODERS + 1, config);
+    }
+}
+
+/// Peers that fill the memory of headers that wait have their own dropped, not those of a peer that
+/// brought few, and what waits counts as what is alive does.
+#[test]
+fn headers_that_wait_take_a_part_of_the_memory() {
+    const FLOODERS: usize = 5;
+    let mut net = star_of(FLOODERS + 1, short_of_memory());
     let mut bring = |peer: usize, index: usize, is_signed: bool| {
         let bytes = header(&net, index as u32, is_signed);
         let read = reads_points(&mut net, peer, &bytes);
         let kept = net.nodes[0].memory_bytes();
-        assert!(kept <= memory_bytes_max / 16, "{kept} bytes");
+        assert!(kept <= MEMORY_BYTES_MAX / 16, "{kept} bytes");
         read
     };
     let honest = FLOODERS + 1;
@@ -179,21 +185,12 @@ fn headers_that_wait_take_a_part_of_the_memory() {
 #[test]
 fn headers_that_are_verified_take_no_more() {
     const PEERS: usize = 60;
-    let memory_bytes_max = 16 << 20;
-    let config = Config {
-        memory_bytes_max,
-        limits: Limits {
-            header_auth_bytes_max: 32 << 10,
-            ..config(POLICY).limits
-        },
-        ..config(POLICY)
-    };
-    let mut net = star_of(PEERS, config);
+    let mut net = star_of(PEERS, short_of_memory());
     let bring = |net: &mut Net<Model16>, peer: usize, is_signed: bool| {
         let bytes = header(net, peer as u32, is_signed);
         let read = reads_points(net, peer, &bytes);
         let kept = net.nodes[0].memory_bytes();
-        assert!(kept <= memory_bytes_max / 16, "{kept} bytes");
+        assert!(kept <= MEMORY_BYTES_MAX / 16, "{kept} bytes");
         read
     };
     let read = |read: &Result<bool, Reject>| *read == Ok(true);
