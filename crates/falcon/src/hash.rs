@@ -29,6 +29,7 @@ pub(crate) struct Hashed<'a> {
 /// The points of many messages, each coefficient in `[-(q-1)/2, (q-1)/2]`.
 pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGREE]> {
     let mut out = Vec::with_capacity(inputs.len());
+    let mut drawn = [(0, [0; DEGREE + BLOCK_NUMBERS]); LANES];
     for inputs in inputs.chunks(LANES) {
         let hashes = first_hashes(inputs, backend);
         let mut messages = [[&[][..]; 2]; LANES];
@@ -43,8 +44,10 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
         }
         let messages = messages.each_ref().map(|parts| &parts[..]);
         let mut states = Shakes256::absorb(&messages[..inputs.len()], backend);
-        let mut drawn = [(0, [0; DEGREE + BLOCK_NUMBERS]); LANES];
         let drawn = &mut drawn[..inputs.len()];
+        for (filled, _) in &mut *drawn {
+            *filled = 0;
+        }
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
                 if *filled < DEGREE {

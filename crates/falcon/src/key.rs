@@ -193,7 +193,8 @@ impl<const L: usize> Pass for Transform<'_, '_, L> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(keys, form) = self;
-        let mut polys = Polys::<L>::zero();
+        // Where it stays in the cache of the processor, and need not be copied to.
+        let mut polys = Polys::<L>::ZERO;
         polys.load_all::<V>(&keys.iter().map(|key| &**key).collect::<Vec<_>>());
         match form {
             KeyForm::Values => polys.forward(),

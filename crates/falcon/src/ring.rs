@@ -121,11 +121,13 @@ pub(crate) fn centred(residues: &[u16; DEGREE]) -> [i16; DEGREE] {
     residues.map(|x| centre(x as i16))
 }
 
-/// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`.
+/// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`. Signs as masks: of conditions the compiler
+/// made a branchless scalar for each lane.
 #[inline(always)]
 fn centre(a: i16) -> i16 {
     let half = Q / 2;
-    a - if a > half { Q } else { 0 } + if a < -half { Q } else { 0 }
+    let (above, below) = ((half - a) >> 15, (a + half) >> 15);
+    a - (above & Q) + (below & Q)
 }
 
 impl<const L: usize> Zeroize for Polys<L> {
@@ -136,9 +138,12 @@ impl<const L: usize> Zeroize for Polys<L> {
 
 impl<const L: usize> Polys<L> {
     /// All zero.
+    pub(crate) const ZERO: Self = Self([[0; L]; DEGREE]);
+
+    /// All zero, on the heap.
     #[must_use]
     pub(crate) fn zero() -> Box<Self> {
-        Box::new(Polys([[0; L]; DEGREE]))
+        Box::new(Self::ZERO)
     }
 
     /// Sets polynomial `lane` to these coefficients, any numbers of 16 bits that `reduce` takes.

@@ -18,9 +18,9 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::challenge::many_weights;
 use crate::folded::{Families, Folded, Linear};
-use crate::form::{pairs, power, shifted};
+use crate::form::{pairs, power};
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::key::ROWS_MAX;
+use crate::key::Scratch;
 use crate::ring::{Ntt, Rq, Small, Transforms};
 use crate::schedule::{Cut, Level};
 use crate::transcript::{Stream, is_left_out};
@@ -94,8 +94,8 @@ pub(crate) struct Aggregate<'a> {
     cut: Cut,
     weights: Weights,
     pairs: Vec<(usize, usize)>,
-    /// What each digit of each `h_(f,i)` counts by equations (5) and (6); empty without families.
-    shared: Vec<Ntt>,
+    /// What each `h_(f,i)` counts by equations (5) and (6); empty without families.
+    shared: Vec<Rq>,
     /// The form of equation (6).
     phi: Cow<'a, [Rq]>,
 }
@@ -188,27 +188,25 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// `a_(f,i)` under the weight of (5) and `c_i` under that of (6), times the power of each digit.
+/// `a_(f,i)` under the weight of (5) and `c_i` under that of (6).
 fn of_families(
     folded: &Folded<'_>,
     families: &Families,
     weights: &Weights,
     exec: Exec<'_>,
-) -> Result<Vec<Ntt>, Stopped> {
+) -> Result<Vec<Rq>, Stopped> {
     let (level, backend) = (folded.level, exec.backend());
     let pieces = level.cut.pieces;
-    let parts = exec.try_map(weights.families.len(), |family| {
+    let mut out = vec![Rq::ZERO; weights.families.len() * pieces];
+    exec.try_fill(&mut out, pieces, |family, out| {
         let range = family * pieces..(family + 1) * pieces;
         let coefficients = backend.transforms(&families.coefficients[range]);
-        let mut out = Vec::with_capacity(pieces * level.t_digits);
-        for (a, c) in coefficients.iter().zip(&folded.challenges) {
+        for ((a, c), out) in coefficients.iter().zip(&folded.challenges).zip(out) {
             let terms = [(a, &weights.sum), (c, &weights.families[family])];
-            let factor = backend.element(&backend.dot(terms));
-            out.extend((0..level.t_digits as u32).map(|d| shifted(&factor, level.t_base * d)));
+            *out = backend.element(&backend.dot(terms));
         }
-        backend.transforms(&out)
     })?;
-    Ok(parts.concat())
+    Ok(out)
 }
 
 /// What a piece of both halves of `z` has by equations (4) and (6).
@@ -274,15 +272,16 @@ impl Under<'_> {
         of: &OfResponse,
         first: usize,
         sums: &mut [Ntt],
-        by_x: &mut [Ntt; ROWS_MAX],
+        scratch: &mut Scratch<V>,
     ) {
         let own = std::slice::from_ref(&of.own);
+        let mut residues = Ntt::zero();
         for (phi, sum) in self.of.phi[first..].iter().zip(&mut *sums) {
-            let phi = Ntt::from_rq_in::<V>(phi);
-            sum.add_dot_in::<V>([&phi].into_iter().zip(own));
+            residues.set_rq_in::<V>(phi);
+            sum.add_dot_in::<V>([&residues].into_iter().zip(own));
         }
         let key = &self.of.folded.keys.inner;
-        key.add_columns_in::<V>(&of.rows, first, sums, by_x);
+        key.add_columns_in::<V>(&of.rows, first, sums, scratch);
     }
 
     /// Digits of `v` from number `first` on.
@@ -292,7 +291,7 @@ impl Under<'_> {
         of: &OfDigits,
         first: usize,
         sums: &mut [Ntt],
-        by_x: &mut [Ntt; ROWS_MAX],
+        scratch: &mut Scratch<V>,
     ) {
         let folded = self.of.folded;
         let (level, keys) = (folded.level, folded.keys);
@@ -311,7 +310,7 @@ impl Under<'_> {
             let (from, to) = (first.max(start), last.min(end));
             if from < to {
                 let sums = &mut sums[from - first..to - first];
-                key.add_columns_in::<V>(weights, from - start, sums, by_x);
+                key.add_columns_in::<V>(weights, from - start, sums, scratch);
             }
             start = end;
         }
@@ -329,12 +328,13 @@ impl Under<'_> {
         let mut counts = Ntt::zero();
         for (index, sum) in (first..).zip(sums) {
             let linear = index.checked_sub(level.digits_outer());
-            if let Some(shared) = linear.and_then(|index| self.of.shared.get(index)) {
-                sum.add_dot_in::<V>([(shared, &of.own)]);
-                continue;
-            }
             let within = linear.unwrap_or(index);
             let (element, digit) = (within / level.t_digits, within % level.t_digits);
+            if let Some(shared) = linear.and_then(|_| self.of.shared.get(element)) {
+                counts.set_shifted_in::<V>(shared, level.t_base * digit as u32);
+                sum.add_dot_in::<V>([(&counts, &of.own)]);
+                continue;
+            }
             if digit == 0 || index == first {
                 if linear.is_none() {
                     let weight = &weights.inner[element % level.kappa];
@@ -360,21 +360,21 @@ impl Pass for AddPlaces<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(under, places, sums) = self;
-        let mut by_x = [const { Ntt::zero() }; ROWS_MAX];
+        let mut scratch = Scratch::new();
         let rank = under.of.cut.rank;
         let (length, digits) = (under.of.phi.len(), under.of.folded.level.digits());
         for (piece, of) in under.response.iter().enumerate() {
             let first = piece * rank + places.start;
             let count = length.saturating_sub(first).min(sums.len());
             if let Some(of) = of.as_ref().filter(|_| count > 0) {
-                under.add_response::<V>(of, first, &mut sums[..count], &mut by_x);
+                under.add_response::<V>(of, first, &mut sums[..count], &mut scratch);
             }
         }
         for (piece, of) in under.digits.iter().enumerate() {
             let first = piece * rank + places.start;
             let count = digits.saturating_sub(first).min(sums.len());
             if let Some(of) = of.as_ref().filter(|_| count > 0) {
-                under.add_digits::<V>(of, first, &mut sums[..count], &mut by_x);
+                under.add_digits::<V>(of, first, &mut sums[..count], &mut scratch);
             }
         }
     }

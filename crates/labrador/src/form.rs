@@ -5,7 +5,7 @@ use alphorn_exec::{Exec, Stopped};
 
 use crate::challenge::many_weights;
 use crate::kernel::{Dispatch, Pass, Vectors};
-use crate::projection::LIFTS;
+use crate::projection::{LIFTS, NO_LIFTS};
 use crate::ring::{Ntt, Rq, Small, mul_mod};
 use crate::transcript::{Stream, is_left_out};
 
@@ -52,13 +52,11 @@ impl Pass for Weighted<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Rq> {
         let mut out = Vec::with_capacity(self.1[0].len());
+        let mut parts = NO_LIFTS;
         for index in 0..self.1[0].len() {
-            let [a, b, c] = self.1;
-            let parts = [
-                Ntt::from_rq_in::<V>(&a[index]),
-                Ntt::from_rq_in::<V>(&b[index]),
-                Ntt::from_rq_in::<V>(&c[index]),
-            ];
+            for (part, lift) in parts.iter_mut().zip(self.1) {
+                part.set_rq_in::<V>(&lift[index]);
+            }
             let sum = Ntt::dot_in::<V>(self.0.iter().zip(&parts));
             out.push(sum.to_rq_in::<V>());
         }
@@ -83,9 +81,4 @@ pub(crate) fn weights_of_padding(count: usize, stream: &mut Stream) -> Vec<Small
 /// `2^bits` modulo `Q`.
 pub(crate) fn power(bits: u32) -> u64 {
     mul_mod(1 << (bits / 2), 1 << (bits - bits / 2))
-}
-
-/// `2^bits x`.
-pub(crate) fn shifted(x: &Rq, bits: u32) -> Rq {
-    x.scaled(power(bits))
 }

@@ -16,7 +16,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::digits::decompose;
 use crate::projection::{
-    LIFTS, Lifts, NO_LIFTS, Projection, ROWS, SignWeights, Weights, image_variance, weigh, weights,
+    LIFTS, Lifts, Projection, ROWS, SignWeights, Weights, image_variance, weigh, weights,
 };
 use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
 use crate::schedule::Cut;
@@ -412,17 +412,36 @@ impl ShownLifts {
         }
     }
 
-    /// The same as residues, column by column.
-    pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<Vec<Lifts>, Stopped> {
+    /// The same as residues, column by column those of all lifts.
+    pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<Vec<Ntt>, Stopped> {
         let Shown::Blocks(images, matrix, _) = &self.shown else {
             return Ok(Vec::new());
         };
-        let rows = SignWeights::new(&self.rows, exec.backend());
-        let mut out = vec![NO_LIFTS; images.block];
-        exec.try_fill(&mut out, CHUNK, |task, out| {
-            matrix.collapse_residues(task * CHUNK, &rows, out, exec.backend());
+        let rows = self.weights_of_rows(exec.backend());
+        let mut out = vec![Ntt::zero(); LIFTS * images.block];
+        exec.try_fill(&mut out, LIFTS * CHUNK, |task, out| {
+            let columns = out.as_chunks_mut().0;
+            matrix.collapse_residues(task * CHUNK, &rows, columns, exec.backend());
         })?;
         Ok(out)
+    }
+
+    /// Some of [`ShownLifts::residues`], from a column on.
+    pub(crate) fn some_residues(
+        &self,
+        first: usize,
+        rows: &SignWeights,
+        out: &mut [Lifts],
+        backend: Backend,
+    ) {
+        if let Shown::Blocks(_, matrix, _) = &self.shown {
+            matrix.collapse_residues(first, rows, out, backend);
+        }
+    }
+
+    /// The weights of the rows of `M` or of `J` as a kernel reads them.
+    pub(crate) fn weights_of_rows(&self, backend: Backend) -> SignWeights {
+        SignWeights::new(&self.rows, backend)
     }
 
     /// The form over the digits of the images under factors of the lifts for each piece of images: the sums

@@ -6,7 +6,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::kernel::Vectors;
 use crate::pieces::Pieces;
-use crate::ring::{Ntt, Rq, Small, Transforms};
+use crate::ring::{Diagonals, Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Seed;
 
@@ -97,8 +97,7 @@ impl Key {
         Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 
-    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on;
-    /// `by_x` is overwritten.
+    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on.
     ///
     /// # Panics
     /// If there are more than [`ROWS_MAX`] rows.
@@ -108,8 +107,9 @@ impl Key {
         weights: &[Ntt],
         first: usize,
         sums: &mut [Ntt],
-        by_x: &mut [Ntt; ROWS_MAX],
+        scratch: &mut Scratch<V>,
     ) {
+        let Scratch { by_x, diagonals } = scratch;
         let rows = weights.len();
         let group = rows.next_power_of_two();
         let mut done = 0;
@@ -124,7 +124,7 @@ impl Key {
             let wrapped = &elements[group + 1 - within - count..];
             let wrapped = &wrapped[..length.min(wrapped.len())];
             for (element, by_x) in wrapped.iter().zip(&mut *by_x) {
-                element.by_x_in::<V>(by_x);
+                element.by_x_loosely_in::<V>(by_x);
             }
             let mut line = [&elements[0]; 2 * ROWS_MAX];
             let both = by_x[..wrapped.len()].iter().chain(elements);
@@ -132,8 +132,25 @@ impl Key {
                 *place = element;
             }
             let line = &line[..length];
-            Ntt::add_diagonals_in::<V>(&mut sums[done..done + count], line, weights);
+            let sums = &mut sums[done..done + count];
+            Ntt::add_diagonals_in::<V>(sums, line, weights, diagonals);
             done += count;
+        }
+    }
+}
+
+/// Room for [`Key::add_columns_in`], which overwrites it.
+pub(crate) struct Scratch<V: Vectors> {
+    by_x: [Ntt; ROWS_MAX],
+    diagonals: Diagonals<V>,
+}
+
+impl<V: Vectors> Scratch<V> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self {
+            by_x: [const { Ntt::zero() }; ROWS_MAX],
+            diagonals: Diagonals::new(),
         }
     }
 }
@@ -228,9 +245,9 @@ mod tests {
 
         #[inline(always)]
         fn run<V: Vectors>(self) {
-            let mut by_x = [const { Ntt::zero() }; ROWS_MAX];
+            let mut scratch = Scratch::new();
             self.0
-                .add_columns_in::<V>(self.1, self.2, self.3, &mut by_x);
+                .add_columns_in::<V>(self.1, self.2, self.3, &mut scratch);
         }
     }
 

@@ -298,8 +298,9 @@ impl Pass for Collapse<'_> {
         let weights = self.weights.of::<V>();
         let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
+        let mut sums = [[0; DEGREE]; LIFTS];
         for _ in self.indices {
-            let sums = column_sums::<V>(planes.next(), weights);
+            column_sums::<V>(planes.next(), weights, &mut sums);
             for (out, sums) in out.iter_mut().zip(&sums) {
                 out.push(Rq::from_integers(sums));
             }
@@ -329,10 +330,11 @@ impl Pass for CollapseResidues<'_> {
 
 #[inline(always)]
 fn collapse_residues<V: Vectors>(planes: &mut Planes, weights: &V::SignWeights, out: &mut [Lifts]) {
+    let mut sums = [[0; DEGREE]; LIFTS];
     for out in out {
-        let sums = column_sums::<V>(planes.next(), weights);
+        column_sums::<V>(planes.next(), weights, &mut sums);
         for (out, sums) in out.iter_mut().zip(&sums) {
-            *out = Ntt::from_sums_in::<V>(sums);
+            out.set_sums_in::<V>(sums);
         }
     }
 }
@@ -373,22 +375,21 @@ impl Pass for AddCollapsed<'_> {
     }
 }
 
-/// For each lift the coefficients of the element of 64 columns, before they are reduced.
+/// Writes for each lift the coefficients of the element of 64 columns, before they are reduced.
 #[inline(always)]
 fn column_sums<V: Vectors>(
     planes: &SignPlanes,
     weights: &V::SignWeights,
-) -> [[i64; DEGREE]; LIFTS] {
-    let mut sums = [[0; DEGREE]; LIFTS];
-    V::weigh_signs(planes, weights, &mut sums);
+    sums: &mut [[i64; DEGREE]; LIFTS],
+) {
+    V::weigh_signs(planes, weights, sums);
     // X -> X^-1.
-    for sums in &mut sums {
+    for sums in sums {
         sums[1..].reverse();
         for sum in &mut sums[1..] {
             *sum = -*sum;
         }
     }
-    sums
 }
 
 const _: () = assert!(SIGN_LIFTS == LIFTS && SIGN_GROUPS * SIGN_ROWS == ROWS);

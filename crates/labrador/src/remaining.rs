@@ -132,9 +132,10 @@ impl Pass for AddPadding<'_> {
         let Self(remaining, places, challenge, sums) = self;
         let padding = &remaining.padding;
         let behind = |index: usize| padding.partition_point(|(place, _)| *place < index);
+        let mut residues = Ntt::zero();
         for (index, weight) in &padding[behind(places.start)..behind(places.end)] {
-            let weight = Ntt::from_small_in::<V>(weight, 2);
-            sums[index - places.start].add_dot_in::<V>([(&weight, challenge)]);
+            residues.set_small_in::<V>(weight, 2);
+            sums[index - places.start].add_dot_in::<V>([(&residues, challenge)]);
         }
     }
 }
@@ -144,15 +145,15 @@ enum Columns<'a> {
     /// Of a dense one, made where they are added. The multiples are those of the pieces of a part, under the
     /// sums over all parts; each list fits one sum of residues.
     Dense(&'a Projection, SignWeights, Vec<Vec<Lifts>>),
-    /// The columns of `J`, as many as a block has places, and their multiples for each block.
-    Blocks(Vec<Lifts>, Vec<Lifts>),
+    /// The columns of `J`, as many as a block has places, of all lifts each, and their multiples for each block.
+    Blocks(Vec<Ntt>, Vec<Lifts>),
 }
 
 impl<'a> Columns<'a> {
     fn new(shown: &'a ShownLifts, factors: &'a [Lifts], exec: Exec<'_>) -> Result<Self, Stopped> {
         Ok(match &shown.shown {
             Shown::Dense(parts, matrix, _) => {
-                let rows = SignWeights::new(&shown.rows, exec.backend());
+                let rows = shown.weights_of_rows(exec.backend());
                 // Multiples are short if there is one part, and residues else: of their products with the
                 // columns three are the largest sum there is.
                 let factors = match parts.count {
@@ -197,6 +198,7 @@ impl<'a> Columns<'a> {
                 rest
             }
             Self::Blocks(columns, factors) => {
+                let columns = columns.as_chunks().0;
                 backend.run(AddBlocks(sums, places, columns, factors));
                 Vec::new()
             }

@@ -24,7 +24,7 @@ use crate::form::weights_of_padding;
 use crate::images::{Images, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::pieces::Pieces;
-use crate::projection::{LIFTS, Lifts};
+use crate::projection::{LIFTS, Lifts, NO_LIFTS};
 use crate::prove::draw_weights;
 use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
@@ -45,8 +45,6 @@ pub(super) struct Opening {
     point: Point,
     /// Coordinate by coordinate, of all columns of a part.
     columns: [Vec<u64>; COORDINATES],
-    /// The columns of `J`.
-    blocks: Vec<Lifts>,
 }
 
 impl Opening {
@@ -56,8 +54,7 @@ impl Opening {
         point: Point,
         value: F,
         transcript: &Transcript,
-        exec: Exec<'_>,
-    ) -> Result<Self, Stopped> {
+    ) -> Self {
         let images = layout.images();
         let scalars: [[u64; COORDINATES]; LIFTS] = std::array::from_fn(|l| {
             let mut stream = transcript.seed("lift equations", l as u64).stream();
@@ -76,8 +73,7 @@ impl Opening {
         let high = eq_table(&point.column[layout.divisions.ilog2() as usize..]);
         let count = layout.columns.div_ceil(layout.divisions);
         let columns = std::array::from_fn(|m| high[..count].iter().map(|x| x.0[m]).collect());
-        let blocks = shown.residues(exec)?;
-        Ok(Self {
+        Self {
             layout: *layout,
             images,
             shown,
@@ -85,8 +81,7 @@ impl Opening {
             constants,
             point,
             columns,
-            blocks,
-        })
+        }
     }
 
     fn scalar_families(&self) -> usize {
@@ -143,6 +138,8 @@ impl Opening {
     fn vectors(&self, exec: Exec<'_>) -> Result<(Cut, Vec<Ntt>), Stopped> {
         let (layout, backend) = (&self.layout, exec.backend());
         let (rank, count) = (layout.rank(), self.columns[0].len());
+        let blocks = self.shown.residues(exec)?;
+        let blocks = blocks.as_chunks::<LIFTS>().0;
         let families = self.scalar_families() + LIFTS;
         let mut all = vec![Ntt::zero(); families * rank];
         exec.try_fill(&mut all, rank, |family, out| {
@@ -151,7 +148,7 @@ impl Opening {
                     let place = |k: usize| {
                         let k = chunk * PLACES + k;
                         let block = self.shown.of_block(l, k / self.images.block());
-                        (block, &self.blocks[k % self.images.block()][l])
+                        (block, &blocks[k % self.images.block()][l])
                     };
                     let scalars: Vec<u64> = (0..out.len()).map(|k| place(k).0).collect();
                     let constants = Ntt::constants(&scalars, backend);
@@ -338,30 +335,52 @@ impl Combine for Shared {
                 })
             })
             .collect();
+        // A task has the same places of all blocks, so that it makes their columns of `J` once and stores few.
+        let block = opening.images.block();
         let mut out = vec![Rq::ZERO; opening.images.rank];
-        exec.try_fill(&mut out, PLACES, |task, out| {
-            let mut sums = vec![Ntt::zero(); out.len()];
-            backend.run(AddFamilies {
-                shared: self,
-                scalars,
-                blocks: &blocks,
-                images,
-                first: task * PLACES,
-                sums: &mut sums,
-            });
-            out.clone_from_slice(&backend.elements(&sums));
+        let mut tasks: Vec<Vec<&mut [Rq]>> = Vec::new();
+        tasks.resize_with(block.min(out.len()).div_ceil(PLACES), Vec::new);
+        for of_block in out.chunks_mut(block) {
+            for (task, places) in tasks.iter_mut().zip(of_block.chunks_mut(PLACES)) {
+                task.push(places);
+            }
+        }
+        let rows = opening.shown.weights_of_rows(backend);
+        exec.try_fill(&mut tasks, 1, |task, of_blocks| {
+            let first = task * PLACES;
+            let mut columns = [const { NO_LIFTS }; PLACES];
+            let count = PLACES.min(block - first);
+            opening
+                .shown
+                .some_residues(first, &rows, &mut columns[..count], backend);
+            for (b, out) in of_blocks.iter_mut().flatten().enumerate() {
+                let mut sums = [const { Ntt::zero() }; PLACES];
+                let sums = &mut sums[..out.len()];
+                backend.run(AddFamilies {
+                    shared: self,
+                    scalars,
+                    columns: &columns,
+                    factors: &blocks[b],
+                    images,
+                    first: b * block + first,
+                    sums,
+                });
+                out.clone_from_slice(&backend.elements(sums));
+            }
         })?;
         Ok(out)
     }
 }
 
-/// Adds the forms of all families under their factors, at some places.
+/// Adds the forms of all families under their factors, at some places of a block.
 struct AddFamilies<'a> {
     shared: &'a Shared,
     scalars: &'a [Ntt],
-    /// For each block the factors of the columns of `J`.
-    blocks: &'a [Lifts],
+    /// The columns of `J` of these places, and their factors in this block.
+    columns: &'a [Lifts],
+    factors: &'a Lifts,
     images: &'a [Ntt],
+    /// The first place.
     first: usize,
     sums: &'a mut [Ntt],
 }
@@ -372,7 +391,7 @@ impl Pass for AddFamilies<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let (shared, opening) = (self.shared, &self.shared.opening);
-        let (rank, block) = (opening.images.rank, opening.images.block());
+        let rank = opening.images.rank;
         let count = opening.columns[0].len();
         let mut values = Vec::with_capacity(COORDINATES * self.sums.len());
         for place in self.first..self.first + self.sums.len() {
@@ -382,14 +401,14 @@ impl Pass for AddFamilies<'_> {
         }
         let rows = Ntt::constant_rows_in::<V>(&values);
         let mut constants = [const { Ntt::zero() }; COORDINATES];
+        let mut residues = Ntt::zero();
         let places = (self.first..).zip(rows.as_chunks::<COORDINATES>().0);
-        for ((place, rows), sum) in places.zip(self.sums) {
+        for (((place, rows), columns), sum) in places.zip(self.columns).zip(self.sums) {
             for (constant, row) in constants.iter_mut().zip(rows) {
                 constant.set_constant(row);
             }
             let scalars = &self.scalars[COORDINATES * (place / count)..];
-            let columns = &opening.blocks[place % block];
-            let of_columns = columns.iter().zip(&self.blocks[place / block]);
+            let of_columns = columns.iter().zip(self.factors);
             // Three products of residues and residues are the largest sum there is: all that is added to
             // it is below 2^96.
             sum.add_dot_in::<V>(constants.iter().zip(scalars).chain(of_columns));
@@ -399,7 +418,8 @@ impl Pass for AddFamilies<'_> {
                     sum.add_dot_in::<V>([(form, factor)]);
                 } else {
                     let weight = &shared.padding[digit - shared.digits.len()];
-                    sum.add_dot_in::<V>([(&Ntt::from_small_in::<V>(weight, 2), factor)]);
+                    residues.set_small_in::<V>(weight, 2);
+                    sum.add_dot_in::<V>([(&residues, factor)]);
                 }
             }
         }

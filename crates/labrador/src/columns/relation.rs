@@ -317,22 +317,22 @@ impl Pass for Transposed<'_> {
 /// Limbs of a coordinate: 12 bits each, the top one signed.
 const LIMBS: usize = 4;
 
-/// A vector over `F` as short numbers, for inner products with vectors of short numbers.
-pub(crate) struct Limbs(Vec<[i16; DEGREE]>);
+/// A vector over `F` as short numbers, for inner products with vectors of short numbers: coordinate by coordinate,
+/// of each 64 numbers one limb after another.
+pub(crate) struct Limbs(Vec<[[i16; DEGREE]; LIMBS]>);
 
 impl Limbs {
     pub(crate) fn new(x: &[F]) -> Self {
-        let mut out = vec![[0; DEGREE]; COORDINATES * LIMBS * x.len() / DEGREE];
-        let flat = out.as_flattened_mut();
-        for (c, plane) in flat.chunks_exact_mut(x.len()).enumerate() {
-            let (coordinate, limb) = (c / LIMBS, c % LIMBS);
-            let mask = if limb == LIMBS - 1 { -1 } else { 0xfff };
-            for (out, x) in plane.iter_mut().zip(x) {
-                let centred = crate::ring::centred(x.0[coordinate]);
-                *out = ((centred >> (12 * limb)) & mask) as i16;
-            }
-        }
-        Self(out)
+        let blocks = x.as_chunks::<DEGREE>().0;
+        let of_block = |coordinate: usize, block: &[F; DEGREE]| {
+            std::array::from_fn(|limb| {
+                let mask = if limb == LIMBS - 1 { -1 } else { 0xfff };
+                let centred = block.map(|x| crate::ring::centred(x.0[coordinate]));
+                centred.map(|x| ((x >> (12 * limb)) & mask) as i16)
+            })
+        };
+        let all = (0..COORDINATES).flat_map(|c| blocks.iter().map(move |block| of_block(c, block)));
+        Self(all.collect())
     }
 }
 
@@ -348,13 +348,10 @@ impl Pass for InnerProducts<'_> {
         let mut out = Vec::with_capacity(vectors.len());
         for vector in vectors {
             let blocks = vector.as_chunks::<DEGREE>().0;
-            let mut totals = [0i64; COORDINATES * LIMBS];
-            for (plane, total) in totals.iter_mut().enumerate() {
-                let weights = &limbs.0[plane * blocks.len()..][..blocks.len()];
-                *total = inner_product::<V::Wide>(blocks, weights);
-            }
             let mut value = F::ZERO;
-            for (x, limbs) in value.0.iter_mut().zip(totals.as_chunks::<LIMBS>().0) {
+            let weights = limbs.0.chunks_exact(blocks.len());
+            for (x, weights) in value.0.iter_mut().zip(weights) {
+                let limbs = inner_products::<V::Wide>(blocks, weights);
                 let low = limbs[0] + (limbs[1] << 12);
                 let high = limbs[2] + (limbs[3] << 12);
                 *x = joined(low, high);
@@ -365,26 +362,30 @@ impl Pass for InnerProducts<'_> {
     }
 }
 
-/// Of one reduction a sum of 32 bits takes 32 products, whatever the vector: 64 / `LANES` of each block, and
-/// `LANES` / 2 blocks. None is above `(2^14 - 1) (2^12 - 1)`, so the sum is at most 2,146,828,320, below `2^31`.
+/// The inner products with all limbs, which share what is loaded of `x`. Before a total a sum of 32 bits takes 16
+/// products, whatever the vector: 64 / `LANES` of each block, and `LANES` / 4 blocks. None is above
+/// `(2^14 - 1) (2^12 - 1)`, so two sums are at most 2,146,828,320 together, below `2^31`.
 #[inline(always)]
-fn inner_product<V: Vector>(x: &[[i16; DEGREE]], w: &[[i16; DEGREE]]) -> i64 {
-    let mut total = 0;
-    let summed = V::LANES / 2;
+fn inner_products<V: Vector>(x: &[[i16; DEGREE]], w: &[[[i16; DEGREE]; LIMBS]]) -> [i64; LIMBS] {
+    let mut totals = [0; LIMBS];
+    let summed = V::LANES / 4;
     for (x, w) in x.chunks(summed).zip(w.chunks(summed)) {
-        let mut sums = V::no_sums();
+        let mut sums = [V::no_sums(); LIMBS];
         for (x, w) in x.iter().zip(w) {
             let mut at = 0;
             while at < DEGREE {
-                sums = V::accumulate(sums, two::<V>(x, at), two::<V>(w, at));
+                let own = two::<V>(x, at);
+                for (sum, w) in sums.iter_mut().zip(w) {
+                    *sum = V::accumulate(*sum, own, two::<V>(w, at));
+                }
                 at += 2 * V::LANES;
             }
         }
-        let mut parts = [0; 32];
-        V::store_sums(sums, &mut parts);
-        total += parts.iter().map(|&x| i64::from(x)).sum::<i64>();
+        for (total, sum) in totals.iter_mut().zip(V::totals(sums)) {
+            *total += sum;
+        }
     }
-    total
+    totals
 }
 
 #[cfg(test)]

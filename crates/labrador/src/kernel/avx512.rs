@@ -387,4 +387,46 @@ impl Vector for Wide {
             _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);
         }
     }
+
+    #[inline(always)]
+    fn totals(sums: [WideSums; 4]) -> [i64; 4] {
+        // No closures: they would not be compiled for this instruction set.
+        let [a, b, c, d] = [
+            eight(sums[0]),
+            eight(sums[1]),
+            eight(sums[2]),
+            eight(sums[3]),
+        ];
+        let mut totals = [0; 4];
+        // SAFETY: four totals are 32 bytes, and the store needs no alignment; the rest touches no memory. AVX-512
+        // is there: only code compiled for it names this type.
+        unsafe {
+            // The sums of neighbours of two vectors in turn, then those of their halves.
+            let ab = _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            let cd = _mm512_add_epi64(_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
+            let halves = _mm512_add_epi64(
+                _mm512_shuffle_i64x2::<0x44>(ab, cd),
+                _mm512_shuffle_i64x2::<0xee>(ab, cd),
+            );
+            let turned = _mm512_shuffle_i64x2::<0xb1>(halves, halves);
+            let all = _mm512_add_epi64(halves, turned);
+            let all = _mm512_shuffle_i64x2::<0x08>(all, all);
+            _mm256_storeu_si256(totals.as_mut_ptr().cast(), _mm512_castsi512_si256(all));
+        }
+        totals
+    }
+}
+
+/// Eight numbers with the total of all sums.
+#[inline(always)]
+fn eight(sums: WideSums) -> __m512i {
+    // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
+    unsafe {
+        let two = _mm512_add_epi32(sums.0[0], sums.0[1]);
+        let (low, high) = (
+            _mm512_castsi512_si256(two),
+            _mm512_extracti64x4_epi64::<1>(two),
+        );
+        _mm512_add_epi64(_mm512_cvtepi32_epi64(low), _mm512_cvtepi32_epi64(high))
+    }
 }

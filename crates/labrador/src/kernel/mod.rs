@@ -75,6 +75,20 @@ pub trait Vector: Copy {
 
     /// Writes all sums, first those of the first vectors of [`Vector::accumulate`].
     fn store_sums(sums: Self::Sums, out: &mut [i32]);
+
+    /// Of each of four the total of all its sums, any two of which must fit 32 bits together.
+    #[inline(always)]
+    fn totals(sums: [Self::Sums; 4]) -> [i64; 4] {
+        let mut totals = [0; 4];
+        for (total, sums) in totals.iter_mut().zip(sums) {
+            let mut numbers = [0; 32];
+            Self::store_sums(sums, &mut numbers);
+            for number in numbers {
+                *total += i64::from(number);
+            }
+        }
+        totals
+    }
 }
 
 /// Rows of signs that share a word of weights.

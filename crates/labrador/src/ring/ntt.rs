@@ -123,13 +123,18 @@ impl Ntt {
     #[must_use]
     #[inline(always)]
     pub(crate) fn from_small_in<V: Vectors>(x: &Small, bound: u16) -> Self {
+        let mut out = Self::zero();
+        out.set_small_in::<V>(x, bound);
+        out
+    }
+
+    /// Becomes [`Ntt::from_small_in`].
+    #[inline(always)]
+    pub(crate) fn set_small_in<V: Vectors>(&mut self, x: &Small, bound: u16) {
         debug_assert!(x.0.iter().all(|c| c.unsigned_abs() <= bound));
-        let mut rows = rows::of_small::<V>(&x.0);
-        transform::forward::<V>(&mut rows);
-        Self {
-            rows,
-            bound: Bound::coefficients(u64::from(bound)),
-        }
+        self.bound = Bound::coefficients(u64::from(bound));
+        rows::of_small::<V>(&x.0, &mut self.rows);
+        transform::forward::<V>(&mut self.rows);
     }
 
     /// The centred representative of a residue class.
@@ -138,11 +143,26 @@ impl Ntt {
         Self::from_integers(&x.centred(), Q / 2, Backend::Portable)
     }
 
-    /// [`Ntt::from_rq`].
-    #[must_use]
+    /// Becomes [`Ntt::from_rq`].
     #[inline(always)]
-    pub(crate) fn from_rq_in<V: Vectors>(x: &Rq) -> Self {
-        Self::from_integers_in::<V>(&x.centred(), Q / 2)
+    pub(crate) fn set_rq_in<V: Vectors>(&mut self, x: &Rq) {
+        self.set_integers_in::<V>(&x.centred(), Q / 2);
+    }
+
+    /// Becomes [`Ntt::from_rq`] of `2^bits x`.
+    #[inline(always)]
+    pub(crate) fn set_shifted_in<V: Vectors>(&mut self, x: &Rq, bits: u32) {
+        let mut numbers = x.centred();
+        let mut left = bits;
+        while left > 0 {
+            // A centred number has 47 bits and a sign.
+            let step = left.min(15);
+            for number in &mut numbers {
+                *number = super::centred(super::reduce(*number << step));
+            }
+            left -= step;
+        }
+        self.set_integers_in::<V>(&numbers, Q / 2);
     }
 
     /// An integer polynomial whose coefficients are at most `bound` in absolute value.
@@ -155,25 +175,22 @@ impl Ntt {
         backend.run(OfIntegers(centred, bound))
     }
 
-    /// [`Ntt::from_integers`] of numbers that are known to be at most `bound`.
+    /// Becomes [`Ntt::from_integers`] of numbers that are known to be at most `bound`.
     #[inline(always)]
-    fn from_integers_in<V: Vectors>(centred: &[i64; DEGREE], bound: u64) -> Self {
-        let mut rows = rows::of_centred::<V>(centred);
-        transform::forward::<V>(&mut rows);
-        Self {
-            rows,
-            bound: Bound::coefficients(bound),
-        }
+    fn set_integers_in<V: Vectors>(&mut self, centred: &[i64; DEGREE], bound: u64) {
+        self.bound = Bound::coefficients(bound);
+        rows::of_centred::<V>(centred, &mut self.rows);
+        transform::forward::<V>(&mut self.rows);
     }
 
-    /// The classes of integers that are not reduced yet, each by its centred representative.
+    /// Becomes the classes of integers that are not reduced yet, each by its centred representative.
     #[inline(always)]
-    pub(crate) fn from_sums_in<V: Vectors>(sums: &[i64; DEGREE]) -> Self {
+    pub(crate) fn set_sums_in<V: Vectors>(&mut self, sums: &[i64; DEGREE]) {
         let mut centred = [0; DEGREE];
         for (c, &sum) in centred.iter_mut().zip(sums) {
             *c = super::centred(super::reduce(sum));
         }
-        Self::from_integers_in::<V>(&centred, Q / 2)
+        self.set_integers_in::<V>(&centred, Q / 2);
     }
 
     /// What constants have at every root: those of many residues in `[0, Q)`, each the centred
@@ -187,7 +204,8 @@ impl Ntt {
             for (c, &x) in centred.iter_mut().zip(chunk) {
                 *c = super::centred(x);
             }
-            let rows = rows::of_centred::<V>(&centred);
+            let mut rows = Rows::ZERO;
+            rows::of_centred::<V>(&centred, &mut rows);
             out.extend_from_slice(&rows.0.as_chunks().0[..chunk.len()]);
         }
         out
@@ -224,11 +242,22 @@ impl Ntt {
     #[must_use]
     #[inline(always)]
     pub(crate) fn to_rq_in<V: Vectors>(&self) -> Rq {
+        let mut out = Rq::ZERO;
+        self.write_rq_in::<V>(&mut out);
+        out
+    }
+
+    /// Writes [`Ntt::to_rq`].
+    ///
+    /// # Panics
+    /// As [`Ntt::to_rq`].
+    #[inline(always)]
+    fn write_rq_in<V: Vectors>(&self, out: &mut Rq) {
         assert!(
             self.bound.max <= BOUND as f64 * (1.0 - 1e-6),
             "a sum of products was not refreshed"
         );
-        Rq(rows::lift::<V>(&self.rows))
+        rows::lift::<V>(&self.rows, &mut out.0);
     }
 
     /// The centred representative of the class modulo `Q`: the same class, with the smallest
@@ -269,8 +298,15 @@ impl Ntt {
 
     /// Writes the product with `X`.
     #[inline(always)]
-    pub(crate) fn by_x_in<V: Vectors>(&self, out: &mut Self) {
+    fn by_x_in<V: Vectors>(&self, out: &mut Self) {
         transform::by_x::<V::Wide>(&self.rows, &mut out.rows);
+        out.bound = self.bound;
+    }
+
+    /// The same with values that are not reduced, for [`Ntt::add_diagonals_in`] alone.
+    #[inline(always)]
+    pub(crate) fn by_x_loosely_in<V: Vectors>(&self, out: &mut Self) {
+        transform::by_x_loosely::<V::Wide>(&self.rows, &mut out.rows);
         out.bound = self.bound;
     }
 
@@ -317,7 +353,8 @@ impl Ntt {
     }
 
     /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`: all columns of a Toeplitz matrix, whose
-    /// diagonals are read once for each vector of values, and not once for each column.
+    /// diagonals are read once for each vector of values, and not once for each column. The values of the line
+    /// may be those of [`transform::by_x_loosely`], the weights are reduced.
     ///
     /// # Panics
     /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
@@ -327,6 +364,7 @@ impl Ntt {
         sums: &mut [Self],
         line: &[&Self],
         weights: &[Self],
+        scratch: &mut Diagonals<V>,
     ) {
         let (count, rows) = (sums.len(), weights.len());
         assert!(count <= PRODUCTS_MAX && rows <= PRODUCTS_MAX);
@@ -341,33 +379,79 @@ impl Ntt {
         for sum in &mut *sums {
             sum.bound = sum.bound.plus(bound);
         }
-        let zero = V::Wide::load(&rows::ZERO.0);
-        let mut neighbours = [(zero, zero); 2 * PRODUCTS_MAX];
-        let mut factors = [(zero, zero); PRODUCTS_MAX / 2];
+        let neighbours = &mut scratch.neighbours[..line.len()];
+        let factors = &mut scratch.factors[..rows.div_ceil(2)];
         let mut at = 0;
         while at < rows::SIZE {
             // No closure has a step of a level: it would not be compiled for its instructions.
-            let mut next = zero;
-            for (k, element) in line.iter().enumerate().rev() {
+            let mut next = V::Wide::load(&rows::ZERO.0);
+            for (neighbours, element) in neighbours.iter_mut().zip(line).rev() {
                 let own = V::Wide::load(&element.rows.0[at..]);
-                neighbours[k] = own.interleave(next);
+                *neighbours = own.interleave(next);
                 next = own;
             }
-            for (k, two) in weights.chunks(2).enumerate() {
+            for (factor, two) in factors.iter_mut().zip(weights.chunks(2)) {
                 let second = two.get(1).map_or(&rows::ZERO, |weight| &weight.rows);
                 let own = V::Wide::load(&two[0].rows.0[at..]);
-                factors[k] = own.interleave(V::Wide::load(&second.0[at..]));
+                *factor = own.interleave(V::Wide::load(&second.0[at..]));
             }
-            for (i, sum) in sums.iter_mut().enumerate() {
-                let mut products = V::Wide::no_sums();
-                for (k, factor) in factors[..rows.div_ceil(2)].iter().enumerate() {
-                    let own = neighbours[count - 1 - i + 2 * k];
-                    products = V::Wide::accumulate(products, own, *factor);
+            let mut first = 0;
+            while first < count {
+                if first + 2 * BLOCK <= count {
+                    add_block::<V::Wide, BLOCK>(&mut sums[first..], neighbours, factors, at);
+                    add_block::<V::Wide, BLOCK>(&mut sums[first + 1..], neighbours, factors, at);
+                    first += 2 * BLOCK;
+                } else {
+                    add_block::<V::Wide, 1>(&mut sums[first..], neighbours, factors, at);
+                    first += 1;
                 }
-                rows::add_sums::<V::Wide>(&mut sum.rows.0[at..], products);
             }
             at += <V::Wide as Vector>::LANES;
         }
+    }
+}
+
+/// Room for what [`Ntt::add_diagonals_in`] reads again and again: overwritten by each call.
+pub(crate) struct Diagonals<V: Vectors> {
+    /// One vector of each two neighbours of a line.
+    neighbours: [(V::Wide, V::Wide); 2 * PRODUCTS_MAX],
+    /// One vector of each two weights.
+    factors: [(V::Wide, V::Wide); PRODUCTS_MAX / 2],
+}
+
+impl<V: Vectors> Diagonals<V> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        let zero = V::Wide::load(&rows::ZERO.0);
+        Self {
+            neighbours: [(zero, zero); 2 * PRODUCTS_MAX],
+            factors: [(zero, zero); PRODUCTS_MAX / 2],
+        }
+    }
+}
+
+/// Sums of a block: they stay in registers, and what they share is loaded once for all.
+const BLOCK: usize = 4;
+
+/// Adds the products of every other of the first `2 N - 1` sums, of as many as there are behind. What two sums
+/// have in common is a step of two along the line, as the weights of a pair are.
+#[inline(always)]
+fn add_block<V: Vector, const N: usize>(
+    sums: &mut [Ntt],
+    neighbours: &[(V, V)],
+    factors: &[(V, V)],
+    at: usize,
+) {
+    let own = &neighbours[sums.len() + 1 - 2 * N..];
+    let mut products = [V::no_sums(); N];
+    for (k, factor) in factors.iter().enumerate() {
+        let own = &own[2 * k..2 * k + 2 * N - 1];
+        for (n, products) in products.iter_mut().enumerate() {
+            *products = V::accumulate(*products, own[2 * (N - 1 - n)], *factor);
+        }
+    }
+    for (sum, products) in sums.iter_mut().step_by(2).zip(products) {
+        rows::add_sums::<V>(&mut sum.rows.0[at..], products);
     }
 }
 
@@ -405,7 +489,9 @@ impl Pass for OfIntegers<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Ntt {
-        Ntt::from_integers_in::<V>(self.0, self.1)
+        let mut out = Ntt::zero();
+        out.set_integers_in::<V>(self.0, self.1);
+        out
     }
 }
 
@@ -446,9 +532,22 @@ impl<'a, I: Iterator<Item = (&'a Ntt, &'a Ntt)>> Pass for Dot<I> {
     }
 }
 
-pass!(OfRq(Rq), |self, V| Ntt::from_rq_in::<V>(self.0) => Ntt);
+pass!(OfRq(Rq), |self, V| {
+    let mut out = Ntt::zero();
+    out.set_rq_in::<V>(self.0);
+    out
+} => Ntt);
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
+
+/// So many zeros behind the numbers of a vector, where they are overwritten: numbers that are made elsewhere and
+/// pushed are copied, some of them twice.
+#[inline(always)]
+fn new(vector: &mut Vec<Ntt>, count: usize) -> &mut [Ntt] {
+    let before = vector.len();
+    vector.resize(before + count, Ntt::zero());
+    &mut vector[before..]
+}
 
 /// Adds residues of short elements with coefficients of at most a bound.
 struct ManySmall<'a>(&'a [Small], u16, &'a mut Vec<Ntt>);
@@ -458,9 +557,8 @@ impl Pass for ManySmall<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        self.2.reserve(self.0.len());
-        for x in self.0 {
-            self.2.push(Ntt::from_small_in::<V>(x, self.1));
+        for (out, x) in new(self.2, self.0.len()).iter_mut().zip(self.0) {
+            out.set_small_in::<V>(x, self.1);
         }
     }
 }
@@ -473,17 +571,16 @@ impl Pass for ManyOf<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        self.1.reserve(self.0.len());
-        for x in self.0 {
-            self.1.push(Ntt::from_rq_in::<V>(x));
+        for (out, x) in new(self.1, self.0.len()).iter_mut().zip(self.0) {
+            out.set_rq_in::<V>(x);
         }
     }
 }
 
 pass!(ManyTo([Ntt]), |self, V| {
-    let mut out = Vec::with_capacity(self.0.len());
-    for x in self.0 {
-        out.push(x.to_rq_in::<V>());
+    let mut out = vec![Rq::ZERO; self.0.len()];
+    for (x, out) in self.0.iter().zip(&mut out) {
+        x.write_rq_in::<V>(out);
     }
     out
 } => Vec<Rq>);

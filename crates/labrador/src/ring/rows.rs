@@ -23,8 +23,12 @@ impl Rows {
     pub(super) const ZERO: Self = Self([0; SIZE]);
 }
 
-/// At most this many products of reduced residues fit an accumulator: `32 * 6858^2 < 2^31`.
+/// At most this many products of reduced residues fit an accumulator, of which one may be below
+/// [`LOOSE_MAX`]: `32 * 6858 * 7568 < 2^31`.
 pub(super) const PRODUCTS_MAX: usize = 32;
+
+/// A bound of Montgomery products of reduced residues and centred constants: `6858 p / 2^17 + p/2 + 1`.
+pub(super) const LOOSE_MAX: i64 = 7568;
 
 /// `a b / 2^16` modulo `p` for a constant `b`, for `|a b| < 2^15 p`: the low halves of `a b` and of
 /// the multiple of `p` agree, so the high halves subtract exactly.
@@ -51,41 +55,39 @@ pub(super) fn barrett<V: Vector>(a: V) -> V {
     a.sub(quotient.mul_low(V::repeat(&TABLES.p)))
 }
 
-/// The residues of short coefficients.
+/// Writes the residues of short coefficients.
 #[inline(always)]
-pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE]) -> Rows {
-    let mut rows = Rows([0; SIZE]);
+pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE], rows: &mut Rows) {
     let mut at = 0;
     while at < SIZE {
         barrett(V::Wide::spread(&x[at / PRIMES..])).store(&mut rows.0[at..]);
         at += <V::Wide as Vector>::LANES;
     }
-    rows
 }
 
-/// The residues of centred integers below `2^47` in absolute value.
+/// Writes the residues of centred integers below `2^47` in absolute value.
 ///
 /// Four limbs of 12 bits, the top one signed: the sum is at most `4096 + 3 (429 + 6850)`, below
 /// `2^15`.
 #[inline(always)]
-pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
-    V::call(OfCentred(x))
+pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE], rows: &mut Rows) {
+    V::call(OfCentred(x, rows));
 }
 
-struct OfCentred<'a>(&'a [i64; DEGREE]);
+struct OfCentred<'a>(&'a [i64; DEGREE], &'a mut Rows);
 
 impl Pass for OfCentred<'_> {
-    type Output = Rows;
+    type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self) -> Rows {
-        of_limbs::<V>(self.0)
+    fn run<V: Vectors>(self) {
+        of_limbs::<V>(self.0, self.1);
     }
 }
 
 /// See [`of_centred`].
 #[inline(always)]
-fn of_limbs<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
+fn of_limbs<V: Vectors>(x: &[i64; DEGREE], rows: &mut Rows) {
     let mut limbs = [[0i16; DEGREE]; 4];
     for (k, limbs) in limbs.iter_mut().enumerate() {
         for (limb, &c) in limbs.iter_mut().zip(x) {
@@ -93,7 +95,6 @@ fn of_limbs<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
             *limb = ((c >> (12 * k)) & mask) as i16;
         }
     }
-    let mut rows = Rows([0; SIZE]);
     let mut at = 0;
     while at < SIZE {
         let mut sum = V::Wide::spread(&limbs[0][at / PRIMES..]);
@@ -106,7 +107,6 @@ fn of_limbs<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
         barrett(sum).store(&mut rows.0[at..]);
         at += <V::Wide as Vector>::LANES;
     }
-    rows
 }
 
 /// The products of two reduced polynomials' values, reduced.
@@ -163,7 +163,7 @@ pub(super) static ZERO: Rows = Rows::ZERO;
 
 /// Adds sums of at most [`PRODUCTS_MAX`] products to reduced values; output reduced.
 ///
-/// `32 * 6858^2 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
+/// `32 * 6858 * 7568 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
 /// 17,200.
 #[inline(always)]
 pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
@@ -174,35 +174,34 @@ pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
     barrett(V::load(values).add(twice)).store(values);
 }
 
-/// The integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
+/// Writes the integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
 /// theorem; exact for integers up to [`super::residues::BOUND`] in absolute value.
 ///
 /// Digits are below `2^12.8`, limbs of cofactors 12 bits and reciprocals below `2^13`, so eight
 /// products stay below `2^29`. The quotient has 25 fractional bits and an error of less than
 /// `8 * 6858 / 2^26 < 0.001`.
 #[inline(always)]
-pub(super) fn lift<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
-    V::call(Lift(values))
+pub(super) fn lift<V: Vectors>(values: &Rows, out: &mut [u64; DEGREE]) {
+    V::call(Lift(values, out));
 }
 
-struct Lift<'a>(&'a Rows);
+struct Lift<'a>(&'a Rows, &'a mut [u64; DEGREE]);
 
 impl Pass for Lift<'_> {
-    type Output = [u64; DEGREE];
+    type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self) -> [u64; DEGREE] {
-        recover::<V>(self.0)
+    fn run<V: Vectors>(self) {
+        recover::<V>(self.0, self.1);
     }
 }
 
 /// See [`lift`].
 #[inline(always)]
-fn recover<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
-    let mut rows = values.clone();
-    inverse::<V>(&mut rows, &TABLES.crt);
+fn recover<V: Vectors>(values: &Rows, out: &mut [u64; DEGREE]) {
+    let mut rows = Rows::ZERO;
+    inverse::<V>(values, &mut rows, &TABLES.crt);
     let lanes = <V::Wide as Vector>::LANES;
-    let mut out = [0; DEGREE];
     for (block, rows) in rows.0.chunks_exact(PRIMES * lanes).enumerate() {
         let sums = sums_of_primes::<V::Wide>(rows);
         let mut numbers = [0u64; 32];
@@ -219,7 +218,6 @@ fn recover<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
             out[block * lanes + place_of_sum(lanes, k)] = number;
         }
     }
-    out
 }
 
 /// Where the row of sum `k` lies among `lanes` rows: vectors hold `lanes / 8` rows side by side,
@@ -262,8 +260,15 @@ fn sums_of_primes<V: Vector>(rows: &[i16]) -> [[i32; 32]; LIFT_PARTS] {
 const _: () = {
     let mut i = 0;
     while i < PRIMES {
-        let reduced = MODULI[i] as i64 / 2 + 10;
-        assert!(PRODUCTS_MAX as i64 * reduced * reduced < 1 << 31);
+        let p = MODULI[i] as i64;
+        let reduced = p / 2 + 10;
+        assert!((reduced * p >> 17) + p / 2 + 2 <= LOOSE_MAX);
+        let sum = PRODUCTS_MAX as i64 * reduced * LOOSE_MAX;
+        assert!(sum < 1 << 31);
+        let once = (sum >> 16) + p / 2 + 2;
+        assert!(once < 1 << 15);
+        let twice = (once * p >> 17) + p / 2 + 2;
+        assert!(twice < 10_300 && reduced + twice < 17_200);
         i += 1;
     }
 };

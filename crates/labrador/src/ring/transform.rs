@@ -60,6 +60,18 @@ pub(super) fn by_x<V: Vector>(rows: &Rows, out: &mut Rows) {
     }
 }
 
+/// The same, not reduced: below [`super::rows::LOOSE_MAX`] in absolute value, which is enough for products with
+/// reduced values.
+#[inline(always)]
+pub(super) fn by_x_loosely<V: Vector>(rows: &Rows, out: &mut Rows) {
+    let mut at = 0;
+    while at < SIZE {
+        let x = zetas(&TABLES.turn, at / PRIMES);
+        by_zeta(V::load(&rows.0[at..]), x).store(&mut out.0[at..]);
+        at += V::LANES;
+    }
+}
+
 /// A butterfly of the forward transform.
 #[inline(always)]
 fn turn<V: Vector>((x, y): (V, V), zeta: Zeta<V>) -> (V, V) {
@@ -183,16 +195,16 @@ fn forward_last<V: Vector>(rows: &mut Rows) {
     }
 }
 
-/// Recovers 64 times the coefficients of reduced values, times whatever constant `last` is; output
+/// Writes 64 times the coefficients of reduced values, times whatever constant `last` is; output
 /// reduced. Two layers at a time, each time with a reduction.
 #[inline(always)]
-pub(super) fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
-    inverse_in::<V::Wide>(rows, last);
+pub(super) fn inverse<V: Vectors>(values: &Rows, rows: &mut Rows, last: &Factor) {
+    inverse_in::<V::Wide>(values, rows, last);
 }
 
 #[inline(always)]
-fn inverse_in<V: Vector>(rows: &mut Rows, last: &Factor) {
-    inverse_first::<V>(rows);
+fn inverse_in<V: Vector>(values: &Rows, rows: &mut Rows, last: &Factor) {
+    inverse_first::<V>(values, rows);
     let roots = &TABLES.inverse_roots.each;
     let mut block = 0;
     while block < 4 {
@@ -227,13 +239,13 @@ fn inverse_in<V: Vector>(rows: &mut Rows, last: &Factor) {
 
 /// The layers of blocks of one row and of two rows, and a reduction.
 #[inline(always)]
-fn inverse_first<V: Vector>(rows: &mut Rows) {
+fn inverse_first<V: Vector>(values: &Rows, rows: &mut Rows) {
     let Roots { each, twice } = &TABLES.inverse_roots;
     let mut block = 0;
     while block < DEGREE / 4 {
         let at = 4 * PRIMES * block;
         if V::LANES == PRIMES {
-            let [a, b, c, d] = load_four::<V>(rows, at, PRIMES);
+            let [a, b, c, d] = load_four::<V>(values, at, PRIMES);
             let (a, b) = turn_back((a, b), zeta(each, 2 * block));
             let (c, d) = turn_back((c, d), zeta(each, 2 * block + 1));
             let next = zeta(each, 32 + block);
@@ -242,7 +254,10 @@ fn inverse_first<V: Vector>(rows: &mut Rows) {
             store_four(rows, at, PRIMES, [a, b, c, d]);
         } else {
             let whole = V::LANES > 2 * PRIMES;
-            let mut two = (V::load(&rows.0[at..]), V::load(&rows.0[at + V::LANES..]));
+            let mut two = (
+                V::load(&values.0[at..]),
+                V::load(&values.0[at + V::LANES..]),
+            );
             if whole {
                 two = two.0.exchange(two.1, 2);
             }
