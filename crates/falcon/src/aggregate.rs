@@ -476,7 +476,10 @@ fn digest(
 
 /// What a run is the hash of.
 fn encoded(run: &[Signed<'_>]) -> Vec<u8> {
-    let mut out = b"alphorn/falcon/aggregate/run/v2".to_vec();
+    let each = 3 * 8 + 64 + SALT_BYTES;
+    let messages: usize = run.iter().map(|signed| signed.message.len()).sum();
+    let mut out = Vec::with_capacity(64 + run.len() * each + messages);
+    out.extend(b"alphorn/falcon/aggregate/run/v2");
     for signed in run {
         let salt = signed.salt.map_or(&[][..], |salt| salt);
         for part in [&signed.key.digest()[..], salt, signed.message] {

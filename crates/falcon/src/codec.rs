@@ -200,25 +200,34 @@ pub(crate) fn key_bytes(bytes: &[u8]) -> Result<&[u8; PUBLIC_KEY_BYTES], DecodeE
 #[inline(always)]
 pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [u16; DEGREE] {
     const NUMBER: u64 = (1 << KEY_BITS) - 1;
-    let mut out = [0; DEGREE];
-    let little_endian = flavour.is_little_endian();
-    for (k, four) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        let word: &[u8; 8] = bytes[7 * k..7 * k + 8].try_into().expect("eight bytes");
-        // Each number to the 16 bits that are its own.
-        let spread = if little_endian {
-            let x = u64::from_le_bytes(*word) >> 8;
-            x & NUMBER
+    // Words first, whose loads overlap, so that all that follows is done in vectors.
+    let mut words = [0; DEGREE / 4];
+    for (k, word) in words.iter_mut().enumerate() {
+        let bytes: &[u8; 8] = bytes[7 * k..7 * k + 8].try_into().expect("eight bytes");
+        *word = u64::from_le_bytes(*bytes);
+    }
+    if flavour.is_little_endian() {
+        for word in &mut words {
+            let x = *word >> 8;
+            // Each number to the 16 bits that are its own.
+            *word = x & NUMBER
                 | (x & NUMBER << KEY_BITS) << 2
                 | (x & NUMBER << (2 * KEY_BITS)) << 4
-                | (x & NUMBER << (3 * KEY_BITS)) << 6
-        } else {
-            let x = u64::from_be_bytes(*word);
-            x >> (3 * KEY_BITS) & NUMBER
+                | (x & NUMBER << (3 * KEY_BITS)) << 6;
+        }
+    } else {
+        for word in &mut words {
+            let x = word.swap_bytes();
+            *word = x >> (3 * KEY_BITS) & NUMBER
                 | (x & NUMBER << (2 * KEY_BITS)) >> 12
                 | (x & NUMBER << KEY_BITS) << 18
-                | (x & NUMBER) << 48
-        };
-        *four = std::array::from_fn(|i| (spread >> (16 * i)) as u16);
+                | (x & NUMBER) << 48;
+        }
+    }
+    let mut out = [0; DEGREE];
+    for (four, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
+        *four = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_le_bytes);
     }
     out
 }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key, key_bytes, key_numbers};
 use crate::hash::digests;
-use crate::ring::{LANES, Polys, centred};
+use crate::ring::{LANES, Polys, centre};
 use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 
 /// Bytes of an encoded secret key.
@@ -47,6 +47,14 @@ struct Parts {
     bytes: [u8; PUBLIC_KEY_BYTES],
     digest: [u8; 64],
     numbers: [i16; DEGREE],
+}
+
+impl Parts {
+    const ZERO: Self = Self {
+        bytes: [0; PUBLIC_KEY_BYTES],
+        digest: [0; 64],
+        numbers: [0; DEGREE],
+    };
 }
 
 /// How `h` is given: 1 kB for each form of a key.
@@ -249,19 +257,28 @@ impl Pass for Decode<'_, '_> {
         let Self(flavour, keys) = self;
         let mut decoded = Vec::with_capacity(keys.len());
         for bytes in keys {
-            let parts = key_bytes(bytes).and_then(|bytes| {
-                let numbers = key_numbers(flavour, bytes);
-                if numbers.iter().fold(0, |max, &c| c.max(max)) >= MODULUS {
-                    // Which number it is.
-                    decode_key(flavour, bytes)?;
+            let bytes = match key_bytes(bytes) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    decoded.push(Err(error));
+                    continue;
                 }
-                Ok(Box::new(Parts {
-                    bytes: *bytes,
-                    digest: [0; 64],
-                    numbers: centred(&numbers),
-                }))
-            });
-            decoded.push(parts);
+            };
+            let numbers = key_numbers(flavour, bytes);
+            if numbers.iter().fold(0, |max, &c| c.max(max)) >= MODULUS {
+                // Which number it is.
+                if let Err(error) = decode_key(flavour, bytes) {
+                    decoded.push(Err(error));
+                    continue;
+                }
+            }
+            // Written where it stays: what is made elsewhere and moved there is copied.
+            let mut parts = Box::new(Parts::ZERO);
+            parts.bytes.copy_from_slice(bytes);
+            for (out, &number) in parts.numbers.iter_mut().zip(&numbers) {
+                *out = centre(number as i16);
+            }
+            decoded.push(Ok(parts));
         }
         decoded
     }

@@ -115,16 +115,10 @@ fn barrett(a: i16) -> i16 {
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
 
-/// The representatives in `[-(q-1)/2, (q-1)/2]` of these residues.
-#[inline(always)]
-pub(crate) fn centred(residues: &[u16; DEGREE]) -> [i16; DEGREE] {
-    residues.map(|x| centre(x as i16))
-}
-
 /// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`. Signs as masks: of conditions the compiler
 /// made a branchless scalar for each lane.
 #[inline(always)]
-fn centre(a: i16) -> i16 {
+pub(crate) fn centre(a: i16) -> i16 {
     let half = Q / 2;
     let (above, below) = ((half - a) >> 15, (a + half) >> 15);
     a - (above & Q) + (below & Q)

@@ -21,7 +21,7 @@ use crate::folded::{Families, Folded, Linear};
 use crate::form::{pairs, power};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::key::Scratch;
-use crate::ring::{Ntt, Rq, Small, Transforms};
+use crate::ring::{Ntt, Rq, Scaled, Small, Transforms};
 use crate::schedule::{Cut, Level};
 use crate::transcript::{Stream, is_left_out};
 
@@ -214,14 +214,14 @@ struct OfResponse {
     /// The negated factor, of `phi`.
     own: Ntt,
     /// The same times each weight of (4), of the rows of the inner key.
-    rows: Vec<Ntt>,
+    rows: Vec<Scaled>,
 }
 
 impl OfResponse {
     fn new(of: &Aggregate<'_>, factor: &Ntt, backend: Backend) -> Self {
         let own = backend.product(factor, &constant(-1));
         Self {
-            rows: backend.products(&own, &of.weights.inner),
+            rows: backend.scaled_products(&own, &of.weights.inner),
             own,
         }
     }
@@ -231,9 +231,9 @@ impl OfResponse {
 /// what each digit of `t` and `h` counts.
 struct OfDigits {
     own: Ntt,
-    first: Vec<Ntt>,
-    outer: Vec<Ntt>,
-    garbage: Vec<Ntt>,
+    first: Vec<Scaled>,
+    outer: Vec<Scaled>,
+    garbage: Vec<Scaled>,
     powers: Vec<Ntt>,
 }
 
@@ -243,9 +243,9 @@ impl OfDigits {
         let powers = (0..level.t_digits as u32).map(|digit| power(level.t_base * digit));
         let powers = Ntt::constants(&powers.collect::<Vec<_>>(), backend);
         Self {
-            first: backend.products(factor, &weights.first),
-            outer: backend.products(factor, &weights.outer),
-            garbage: backend.products(factor, &weights.garbage),
+            first: backend.scaled_products(factor, &weights.first),
+            outer: backend.scaled_products(factor, &weights.outer),
+            garbage: backend.scaled_products(factor, &weights.garbage),
             powers: backend.products(factor, &powers),
             own: factor.clone(),
         }

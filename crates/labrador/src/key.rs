@@ -6,7 +6,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::kernel::Vectors;
 use crate::pieces::Pieces;
-use crate::ring::{Diagonals, Ntt, Rq, Small, Transforms};
+use crate::ring::{Diagonals, Ntt, Rq, Scaled, Small, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Seed;
 
@@ -104,7 +104,7 @@ impl Key {
     #[inline(always)]
     pub(crate) fn add_columns_in<V: Vectors>(
         &self,
-        weights: &[Ntt],
+        weights: &[Scaled],
         first: usize,
         sums: &mut [Ntt],
         scratch: &mut Scratch<V>,
@@ -123,6 +123,9 @@ impl Key {
             let length = count - 1 + rows;
             let wrapped = &elements[group + 1 - within - count..];
             let wrapped = &wrapped[..length.min(wrapped.len())];
+            for element in self.elements[start + group..].iter().take(group) {
+                element.prefetch_in::<V>();
+            }
             for (element, by_x) in wrapped.iter().zip(&mut *by_x) {
                 element.by_x_loosely_in::<V>(by_x);
             }
@@ -238,7 +241,7 @@ mod tests {
         }
     }
 
-    struct AddColumns<'a>(&'a Key, &'a [Ntt], usize, &'a mut [Ntt]);
+    struct AddColumns<'a>(&'a Key, &'a [Scaled], usize, &'a mut [Ntt]);
 
     impl Pass for AddColumns<'_> {
         type Output = ();
@@ -262,10 +265,13 @@ mod tests {
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
         for backend in KERNELS.available() {
             // In two parts, of which the second begins within a group.
+            let mut one = Small::ZERO;
+            one.0[0] = 1;
+            let scaled = backend.scaled_products(&Ntt::from_small(&one), &weights);
             let mut columns = vec![Ntt::zero(); vector.len()];
             for range in [0..3, 3..vector.len()] {
                 let sums = &mut columns[range.clone()];
-                backend.run(AddColumns(&key, &weights, range.start, sums));
+                backend.run(AddColumns(&key, &scaled, range.start, sums));
             }
             assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
             let matrix = key.columns(rows, 0..vector.len(), backend);

@@ -68,7 +68,7 @@ impl Projection {
     /// The signs of ring elements from `first` on, as planes of bits.
     fn planes(&self, first: usize) -> Planes {
         let stream = self.0.stream_at((first * ELEMENT_BYTES) as u64);
-        Planes(stream, Box::new([[0; ELEMENT_BYTES / 2]; 2]))
+        Planes(stream, Box::new(Lines([[0; ELEMENT_BYTES / 2]; 2])))
     }
 
     /// The product of the matrix and `vector`, as integers.
@@ -200,13 +200,17 @@ pub(crate) type Lifts = [Ntt; LIFTS];
 pub(crate) const NO_LIFTS: Lifts = [const { Ntt::zero() }; LIFTS];
 
 /// The planes of one ring element after another.
-struct Planes(Stream, Box<SignPlanes>);
+struct Planes(Stream, Box<Lines>);
+
+/// Planes on whole lines of the cache: vectors of the stream would else be stored over two.
+#[repr(align(64))]
+struct Lines(SignPlanes);
 
 impl Planes {
     #[inline(always)]
     fn next(&mut self) -> &SignPlanes {
-        self.0.fill(self.1.as_flattened_mut());
-        &self.1
+        self.0.fill(self.1.0.as_flattened_mut());
+        &self.1.0
     }
 }
 
@@ -300,9 +304,9 @@ impl Pass for Collapse<'_> {
         let mut out = [const { Vec::new() }; LIFTS];
         let mut sums = [[0; DEGREE]; LIFTS];
         for _ in self.indices {
-            column_sums::<V>(planes.next(), weights, &mut sums);
+            V::weigh_signs(planes.next(), weights, &mut sums);
             for (out, sums) in out.iter_mut().zip(&sums) {
-                out.push(Rq::from_integers(sums));
+                out.push(Rq::from_integers(&turned(sums)));
             }
         }
         out
@@ -332,9 +336,9 @@ impl Pass for CollapseResidues<'_> {
 fn collapse_residues<V: Vectors>(planes: &mut Planes, weights: &V::SignWeights, out: &mut [Lifts]) {
     let mut sums = [[0; DEGREE]; LIFTS];
     for out in out {
-        column_sums::<V>(planes.next(), weights, &mut sums);
+        V::weigh_signs(planes.next(), weights, &mut sums);
         for (out, sums) in out.iter_mut().zip(&sums) {
-            out.set_sums_in::<V>(sums);
+            out.set_sums_in::<V>(&turned(sums));
         }
     }
 }
@@ -375,21 +379,15 @@ impl Pass for AddCollapsed<'_> {
     }
 }
 
-/// Writes for each lift the coefficients of the element of 64 columns, before they are reduced.
+/// The coefficients of the element of 64 columns, before they are reduced: their sums under `X -> X^-1`.
 #[inline(always)]
-fn column_sums<V: Vectors>(
-    planes: &SignPlanes,
-    weights: &V::SignWeights,
-    sums: &mut [[i64; DEGREE]; LIFTS],
-) {
-    V::weigh_signs(planes, weights, sums);
-    // X -> X^-1.
-    for sums in sums {
-        sums[1..].reverse();
-        for sum in &mut sums[1..] {
-            *sum = -*sum;
-        }
+fn turned(sums: &[i64; DEGREE]) -> [i64; DEGREE] {
+    let mut out = [0; DEGREE];
+    out[0] = sums[0];
+    for (out, &sum) in out[1..].iter_mut().rev().zip(&sums[1..]) {
+        *out = -sum;
     }
+    out
 }
 
 const _: () = assert!(SIGN_LIFTS == LIFTS && SIGN_GROUPS * SIGN_ROWS == ROWS);

@@ -314,22 +314,29 @@ impl Pass for Transposed<'_> {
     }
 }
 
+/// How far ahead vectors are asked for: memory takes as long as the products of one or two.
+const AHEAD: usize = 3;
+
 /// Limbs of a coordinate: 12 bits each, the top one signed.
 const LIMBS: usize = 4;
 
 /// A vector over `F` as short numbers, for inner products with vectors of short numbers: coordinate by coordinate,
 /// of each 64 numbers one limb after another.
-pub(crate) struct Limbs(Vec<[[i16; DEGREE]; LIMBS]>);
+pub(crate) struct Limbs(Vec<OfBlock>);
+
+/// On whole lines of the cache: vectors would else be read from two.
+#[repr(align(64))]
+struct OfBlock([[i16; DEGREE]; LIMBS]);
 
 impl Limbs {
     pub(crate) fn new(x: &[F]) -> Self {
         let blocks = x.as_chunks::<DEGREE>().0;
         let of_block = |coordinate: usize, block: &[F; DEGREE]| {
-            std::array::from_fn(|limb| {
+            OfBlock(std::array::from_fn(|limb| {
                 let mask = if limb == LIMBS - 1 { -1 } else { 0xfff };
                 let centred = block.map(|x| crate::ring::centred(x.0[coordinate]));
                 centred.map(|x| ((x >> (12 * limb)) & mask) as i16)
-            })
+            }))
         };
         let all = (0..COORDINATES).flat_map(|c| blocks.iter().map(move |block| of_block(c, block)));
         Self(all.collect())
@@ -346,7 +353,11 @@ impl Pass for InnerProducts<'_> {
     fn run<V: Vectors>(self) -> Vec<F> {
         let Self(limbs, vectors) = self;
         let mut out = Vec::with_capacity(vectors.len());
-        for vector in vectors {
+        for (index, vector) in vectors.iter().enumerate() {
+            // Vectors lie apart, so that no processor would foresee the next one.
+            if let Some(next) = vectors.get(index + AHEAD) {
+                V::prefetch(next);
+            }
             let blocks = vector.as_chunks::<DEGREE>().0;
             let mut value = F::ZERO;
             let weights = limbs.0.chunks_exact(blocks.len());
@@ -366,7 +377,7 @@ impl Pass for InnerProducts<'_> {
 /// products, whatever the vector: 64 / `LANES` of each block, and `LANES` / 4 blocks. None is above
 /// `(2^14 - 1) (2^12 - 1)`, so two sums are at most 2,146,828,320 together, below `2^31`.
 #[inline(always)]
-fn inner_products<V: Vector>(x: &[[i16; DEGREE]], w: &[[[i16; DEGREE]; LIMBS]]) -> [i64; LIMBS] {
+fn inner_products<V: Vector>(x: &[[i16; DEGREE]], w: &[OfBlock]) -> [i64; LIMBS] {
     let mut totals = [0; LIMBS];
     let summed = V::LANES / 4;
     for (x, w) in x.chunks(summed).zip(w.chunks(summed)) {
@@ -375,7 +386,7 @@ fn inner_products<V: Vector>(x: &[[i16; DEGREE]], w: &[[[i16; DEGREE]; LIMBS]]) 
             let mut at = 0;
             while at < DEGREE {
                 let own = two::<V>(x, at);
-                for (sum, w) in sums.iter_mut().zip(w) {
+                for (sum, w) in sums.iter_mut().zip(&w.0) {
                     *sum = V::accumulate(*sum, own, two::<V>(w, at));
                 }
                 at += 2 * V::LANES;

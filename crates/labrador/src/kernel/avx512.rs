@@ -36,6 +36,11 @@ impl Vectors for Lanes {
         unsafe { enter(pass) }
     }
 
+    #[inline(always)]
+    fn prefetch(numbers: &[i16]) {
+        super::avx2::prefetch(numbers);
+    }
+
     type Wide = Wide;
     type Row = Row;
 
@@ -66,9 +71,6 @@ impl Vectors for Lanes {
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &ByteWeights, sums: &mut ColumnSums) {
         let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
-        for (sums, total) in sums.iter_mut().zip(weights.totals) {
-            *sums = [-total; 64];
-        }
         for columns in 0..4 {
             // SAFETY: `_mm512_setzero_si512` touches no memory, and its operands come from code
             // that has its instruction.
@@ -86,17 +88,14 @@ impl Vectors for Lanes {
                     }
                 }
             }
-            for (sums, parts) in sums.iter_mut().zip(parts.as_chunks::<WEIGHT_BYTES>().0) {
-                for (byte, &part) in parts.iter().enumerate() {
-                    let mut numbers = [0i32; 16];
-                    // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. AVX-512 is
-                    // there: only code compiled for it names this type.
-                    unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), part) }
-                    // 256 products of at most 2^8, times 2^40 at most.
-                    for (sum, x) in sums[16 * columns..].iter_mut().zip(numbers) {
-                        *sum += i64::from(x) << (8 * byte);
-                    }
-                }
+            let of_lifts = parts.as_chunks::<WEIGHT_BYTES>().0.iter();
+            for ((sums, parts), &total) in sums.iter_mut().zip(of_lifts).zip(&weights.totals) {
+                let [a, b, c, d, e, f] = *parts;
+                let words = [two_bytes(a, b), two_bytes(c, d), two_bytes(e, f)];
+                let sums = sums[16 * columns..].as_chunks_mut::<8>().0;
+                let [x, y, z] = words;
+                store_eight([low_half(x), low_half(y), low_half(z)], total, &mut sums[0]);
+                store_eight([high_half(x), high_half(y), high_half(z)], total, &mut sums[1]);
             }
         }
     }
@@ -167,6 +166,43 @@ impl Vectors for Lanes {
             // SAFETY: eight sums are 64 bytes; the store needs no alignment. AVX-512 is there, as above.
             unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), total) }
         }
+    }
+}
+
+/// Sums of products of at most `2^8` of 256 rows, for two bytes of a weight: below `2^25`.
+#[inline(always)]
+fn two_bytes(low: __m512i, high: __m512i) -> __m512i {
+    // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
+    unsafe { _mm512_add_epi32(low, _mm512_slli_epi32::<8>(high)) }
+}
+
+/// The first eight numbers, each of 64 bits.
+#[inline(always)]
+fn low_half(x: __m512i) -> __m512i {
+    // SAFETY: all of it touches no memory, and its operand comes from code that has its instructions.
+    unsafe { _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x)) }
+}
+
+/// The other eight.
+#[inline(always)]
+fn high_half(x: __m512i) -> __m512i {
+    // SAFETY: all of it touches no memory, and its operand comes from code that has its instructions.
+    unsafe { _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64::<1>(x)) }
+}
+
+/// Writes the numbers of three words of 16 bits each, less `total`.
+#[inline(always)]
+fn store_eight(words: [__m512i; 3], total: i64, out: &mut [i64; 8]) {
+    let [low, middle, high] = words;
+    // SAFETY: eight numbers are 64 bytes, and the store needs no alignment; the rest touches no memory, and its
+    // operands come from code that has its instructions.
+    unsafe {
+        let upper = _mm512_add_epi64(
+            _mm512_slli_epi64::<16>(middle),
+            _mm512_slli_epi64::<32>(high),
+        );
+        let all = _mm512_add_epi64(_mm512_sub_epi64(low, _mm512_set1_epi64(total)), upper);
+        _mm512_storeu_si512(out.as_mut_ptr().cast(), all);
     }
 }
 
@@ -360,18 +396,16 @@ impl Vector for Wide {
     #[inline(always)]
     fn halves(sums: WideSums) -> (Self, Self) {
         let [first, second] = sums.0;
-        // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
+        // Packing works within 128 bits, as interleaving did, and saturates nothing of 16 bits. No closures:
         // they would not be compiled for this instruction set.
         // SAFETY: all of it touches no memory, and its operands come from code that has its
         // instructions.
         unsafe {
-            let low = _mm512_packs_epi32(
-                _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(first)),
-                _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(second)),
-            );
-            let high = _mm512_packs_epi32(
-                _mm512_srai_epi32::<16>(first),
-                _mm512_srai_epi32::<16>(second),
+            let lower = _mm512_set1_epi32(0xffff);
+            let low = _mm512_packus_epi32(_mm512_and_si512(first, lower), _mm512_and_si512(second, lower));
+            let high = _mm512_packus_epi32(
+                _mm512_srli_epi32::<16>(first),
+                _mm512_srli_epi32::<16>(second),
             );
             (Wide(low), Wide(high))
         }
@@ -423,10 +457,6 @@ fn eight(sums: WideSums) -> __m512i {
     // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
     unsafe {
         let two = _mm512_add_epi32(sums.0[0], sums.0[1]);
-        let (low, high) = (
-            _mm512_castsi512_si256(two),
-            _mm512_extracti64x4_epi64::<1>(two),
-        );
-        _mm512_add_epi64(_mm512_cvtepi32_epi64(low), _mm512_cvtepi32_epi64(high))
+        _mm512_add_epi64(low_half(two), high_half(two))
     }
 }

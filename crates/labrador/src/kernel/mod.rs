@@ -118,6 +118,10 @@ pub trait Vectors {
     /// Runs a pass of this level as a function of its own, where inlining would repeat long code.
     fn call<P: Pass>(pass: P) -> P::Output;
 
+    /// Asks for numbers that are read soon, where a level can: it changes nothing but the time.
+    #[inline(always)]
+    fn prefetch(_numbers: &[i16]) {}
+
     /// Weights of rows in the form that [`Vectors::weigh_signs`] reads again and again.
     type SignWeights: Send + Sync + 'static;
 

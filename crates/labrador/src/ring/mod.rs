@@ -12,7 +12,7 @@ use crate::field::fold;
 pub(crate) use matrix::{DEPTH, Matrix};
 
 pub use ntt::Ntt;
-pub(crate) use ntt::{Diagonals, Transforms};
+pub(crate) use ntt::{Diagonals, Scaled, Transforms};
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.
 pub const DEGREE: usize = 64;

@@ -327,6 +327,12 @@ impl Ntt {
         out
     }
 
+    /// Asks for the numbers, which are read soon.
+    #[inline(always)]
+    pub(crate) fn prefetch_in<V: Vectors>(&self) {
+        V::prefetch(&self.rows.0);
+    }
+
     /// Adds the products of pairs.
     #[inline(always)]
     pub(crate) fn add_dot_in<'a, V: Vectors>(
@@ -354,7 +360,7 @@ impl Ntt {
 
     /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`: all columns of a Toeplitz matrix, whose
     /// diagonals are read once for each vector of values, and not once for each column. The values of the line
-    /// may be those of [`transform::by_x_loosely`], the weights are reduced.
+    /// may be those of [`transform::by_x_loosely`].
     ///
     /// # Panics
     /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
@@ -363,7 +369,7 @@ impl Ntt {
     pub(crate) fn add_diagonals_in<V: Vectors>(
         sums: &mut [Self],
         line: &[&Self],
-        weights: &[Self],
+        weights: &[Scaled],
         scratch: &mut Diagonals<V>,
     ) {
         let (count, rows) = (sums.len(), weights.len());
@@ -374,7 +380,7 @@ impl Ntt {
             of_line = of_line.or(element.bound);
         }
         for weight in weights {
-            bound = bound.plus(of_line.times(weight.bound));
+            bound = bound.plus(of_line.times(weight.0.bound));
         }
         for sum in &mut *sums {
             sum.bound = sum.bound.plus(bound);
@@ -391,8 +397,8 @@ impl Ntt {
                 next = own;
             }
             for (factor, two) in factors.iter_mut().zip(weights.chunks(2)) {
-                let second = two.get(1).map_or(&rows::ZERO, |weight| &weight.rows);
-                let own = V::Wide::load(&two[0].rows.0[at..]);
+                let second = two.get(1).map_or(&rows::ZERO, |weight| &weight.0.rows);
+                let own = V::Wide::load(&two[0].0.rows.0[at..]);
                 *factor = own.interleave(V::Wide::load(&second.0[at..]));
             }
             let mut first = 0;
@@ -451,9 +457,14 @@ fn add_block<V: Vector, const N: usize>(
         }
     }
     for (sum, products) in sums.iter_mut().step_by(2).zip(products) {
-        rows::add_sums::<V>(&mut sum.rows.0[at..], products);
+        rows::add_scaled_sums::<V>(&mut sum.rows.0[at..], products, 2 * factors.len());
     }
 }
+
+/// Weights of [`Ntt::add_diagonals_in`]: their values are those of an element times `2^16`, so that a sum of
+/// products is divided once, and not corrected for it.
+#[derive(Clone)]
+pub(crate) struct Scaled(Ntt);
 
 /// Makes a pass of an expression over a level.
 macro_rules! pass {
@@ -593,6 +604,16 @@ pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
     out
 } => Vec<Ntt>);
 
+pass!(ManyScaled(Ntt, [Ntt]), |self, V| {
+    let mut out = Vec::with_capacity(self.1.len());
+    for x in self.1 {
+        let mut product = x.times_in::<V>(self.0);
+        rows::scale::<V>(&mut product.rows);
+        out.push(Scaled(product));
+    }
+    out
+} => Vec<Scaled>);
+
 pass!(ManyByX([Ntt]), |self, V| {
     let mut out = vec![Ntt::zero(); self.0.len()];
     for (x, out) in self.0.iter().zip(&mut out) {
@@ -610,6 +631,10 @@ pub(crate) trait Transforms: Copy {
     /// The products of one integer polynomial and many.
     #[must_use]
     fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt>;
+
+    /// The same as weights of [`Ntt::add_diagonals_in`].
+    #[must_use]
+    fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled>;
 
     /// The products of `X` and many.
     #[must_use]
@@ -663,6 +688,10 @@ impl Transforms for Backend {
 
     fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt> {
         self.run(ManyTimes(by, vector))
+    }
+
+    fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled> {
+        self.run(ManyScaled(by, vector))
     }
 
     fn many_by_x(self, vector: &[Ntt]) -> Vec<Ntt> {

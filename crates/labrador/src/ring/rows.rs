@@ -122,6 +122,17 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     out
 }
 
+/// Multiplies reduced values by `2^16`, reduced: factors of [`add_scaled_sums`].
+#[inline(always)]
+pub(super) fn scale<V: Vectors>(rows: &mut Rows) {
+    let mut at = 0;
+    while at < SIZE {
+        let scaled = by_factor(V::Wide::load(&rows.0[at..]), &TABLES.square);
+        barrett(scaled).store(&mut rows.0[at..]);
+        at += <V::Wide as Vector>::LANES;
+    }
+}
+
 /// Adds reduced values to as many reduced values, reduced.
 #[inline(always)]
 pub(super) fn add<V: Vectors>(a: &mut [i16], b: &[i16]) {
@@ -167,11 +178,27 @@ pub(super) static ZERO: Rows = Rows::ZERO;
 /// 17,200.
 #[inline(always)]
 pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
+    let twice = by_factor(divided::<V>(sums), &TABLES.square);
+    barrett(V::load(values).add(twice)).store(values);
+}
+
+/// The same of products with factors that are [scaled](scale), of which sums of at most `products` are: the
+/// division leaves what is added. It is reduced before if it might not fit beside the values.
+#[inline(always)]
+pub(super) fn add_scaled_sums<V: Vector>(values: &mut [i16], sums: V::Sums, products: usize) {
+    let mut once = divided::<V>(sums);
+    if products > PRODUCTS_MAX / 2 {
+        once = barrett(once);
+    }
+    barrett(V::load(values).add(once)).store(values);
+}
+
+/// Sums of at most [`PRODUCTS_MAX`] products over `2^16`: below `2^15`, of half as many below 19,600.
+#[inline(always)]
+fn divided<V: Vector>(sums: V::Sums) -> V {
     let (low, high) = V::halves(sums);
     let quotient = low.mul_low(V::repeat(&TABLES.p_inv));
-    let once = high.sub(quotient.mul_high(V::repeat(&TABLES.p)));
-    let twice = by_factor(once, &TABLES.square);
-    barrett(V::load(values).add(twice)).store(values);
+    high.sub(quotient.mul_high(V::repeat(&TABLES.p)))
 }
 
 /// Writes the integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
@@ -269,6 +296,8 @@ const _: () = {
         assert!(once < 1 << 15);
         let twice = (once * p >> 17) + p / 2 + 2;
         assert!(twice < 10_300 && reduced + twice < 17_200);
+        let half = (sum >> 17) + p / 2 + 2;
+        assert!(half < 19_600 && reduced + half < 1 << 15);
         i += 1;
     }
 };
