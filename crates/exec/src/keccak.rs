@@ -38,16 +38,22 @@ impl<const RATE: usize> Shakes<RATE> {
     /// If there are more messages.
     #[must_use]
     pub fn absorb(messages: &[&[&[u8]]], backend: Backend) -> Self {
+        let mut states = Self(States([[0; LANES]; WORDS]));
+        states.absorb_all(messages, backend);
+        states
+    }
+
+    /// See [`Shakes::absorb`].
+    fn absorb_all(&mut self, messages: &[&[&[u8]]], backend: Backend) {
         assert!(messages.len() <= LANES, "at most {LANES} messages");
         let last = |parts: &&[&[u8]]| parts.iter().map(|p| p.len()).sum::<usize>() / (8 * RATE);
         let longest = messages.iter().map(last).max().unwrap_or(0);
-        let mut states = Self(States([[0; LANES]; WORDS]));
         let mut ended = Vec::new();
         for block in 0..=longest {
             for (lane, parts) in messages.iter().enumerate() {
                 if last(parts) >= block {
                     let from = block * 8 * RATE;
-                    let rows = states.0.0.iter_mut();
+                    let rows = self.0.0.iter_mut();
                     if let Some(whole) = whole(parts, from, 8 * RATE) {
                         for (row, word) in rows.zip(whole.as_chunks::<8>().0) {
                             row[lane] ^= u64::from_le_bytes(*word);
@@ -59,20 +65,19 @@ impl<const RATE: usize> Shakes<RATE> {
                     }
                 }
             }
-            states.permute(backend);
+            self.permute(backend);
             // Lanes of shorter messages go on, but their state is this one.
             for (lane, parts) in messages.iter().enumerate() {
                 if last(parts) == block && block < longest {
-                    ended.push((lane, states.0.0.map(|row| row[lane])));
+                    ended.push((lane, self.0.0.map(|row| row[lane])));
                 }
             }
         }
         for (lane, state) in ended {
-            for (row, word) in states.0.0.iter_mut().zip(state) {
+            for (row, word) in self.0.0.iter_mut().zip(state) {
                 row[lane] = word;
             }
         }
-        states
     }
 
     /// The words of the current block of a message's output, each little endian.

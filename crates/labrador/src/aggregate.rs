@@ -212,7 +212,7 @@ fn of_families(
 /// What a piece of both halves of `z` has by equations (4) and (6).
 struct OfResponse {
     /// The negated factor, of `phi`.
-    own: Ntt,
+    own: Scaled,
     /// The same times each weight of (4), of the rows of the inner key.
     rows: Vec<Scaled>,
 }
@@ -222,7 +222,7 @@ impl OfResponse {
         let own = backend.product(factor, &constant(-1));
         Self {
             rows: backend.scaled_products(&own, &of.weights.inner),
-            own,
+            own: backend.scaled(&[own]).remove(0),
         }
     }
 }
@@ -230,11 +230,11 @@ impl OfResponse {
 /// What a piece of digits has: the factor, and the factor times the weights of (2) and (3) and times
 /// what each digit of `t` and `h` counts.
 struct OfDigits {
-    own: Ntt,
+    own: Scaled,
     first: Vec<Scaled>,
     outer: Vec<Scaled>,
     garbage: Vec<Scaled>,
-    powers: Vec<Ntt>,
+    powers: Vec<Scaled>,
 }
 
 impl OfDigits {
@@ -246,8 +246,8 @@ impl OfDigits {
             first: backend.scaled_products(factor, &weights.first),
             outer: backend.scaled_products(factor, &weights.outer),
             garbage: backend.scaled_products(factor, &weights.garbage),
-            powers: backend.products(factor, &powers),
-            own: factor.clone(),
+            powers: backend.scaled_products(factor, &powers),
+            own: backend.scaled(std::slice::from_ref(factor)).remove(0),
         }
     }
 }
@@ -274,11 +274,10 @@ impl Under<'_> {
         sums: &mut [Ntt],
         scratch: &mut Scratch<V>,
     ) {
-        let own = std::slice::from_ref(&of.own);
         let mut residues = Ntt::zero();
         for (phi, sum) in self.of.phi[first..].iter().zip(&mut *sums) {
             residues.set_rq_in::<V>(phi);
-            sum.add_dot_in::<V>([&residues].into_iter().zip(own));
+            sum.add_scaled_in::<V>(&residues, &of.own);
         }
         let key = &self.of.folded.keys.inner;
         key.add_columns_in::<V>(&of.rows, first, sums, scratch);
@@ -332,7 +331,7 @@ impl Under<'_> {
             let (element, digit) = (within / level.t_digits, within % level.t_digits);
             if let Some(shared) = linear.and_then(|_| self.of.shared.get(element)) {
                 counts.set_shifted_in::<V>(shared, level.t_base * digit as u32);
-                sum.add_dot_in::<V>([(&counts, &of.own)]);
+                sum.add_scaled_in::<V>(&counts, &of.own);
                 continue;
             }
             if digit == 0 || index == first {
@@ -347,7 +346,7 @@ impl Under<'_> {
                     }
                 }
             }
-            sum.add_dot_in::<V>([(&counts, &of.powers[digit])]);
+            sum.add_scaled_in::<V>(&counts, &of.powers[digit]);
         }
     }
 }

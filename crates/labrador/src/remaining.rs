@@ -12,7 +12,7 @@ use crate::images::{Shown, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Lifts, Projection, SignWeights};
 use crate::prove::draw_weights;
-use crate::ring::{Ntt, Rq, Small, Transforms};
+use crate::ring::{Ntt, Rq, Scaled, Small, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Stream;
 
@@ -72,6 +72,7 @@ impl<'a> Remaining<'a> {
         let factors: Vec<Lifts> = challenges.iter().map(of_piece).collect();
         let all: Vec<Option<Ntt>> = challenges.iter().cloned().map(Some).collect();
         let aggregate = self.aggregate.under(&all, backend);
+        let scaled = backend.scaled(challenges);
         let columns = Columns::new(&self.shown, &factors, exec)?;
         let digits = match &self.shown.shown {
             Shown::Blocks(images, ..) => {
@@ -87,7 +88,7 @@ impl<'a> Remaining<'a> {
             let mut sums = vec![Ntt::zero(); out.len()];
             let rest = columns.add(cut, places.clone(), &mut sums, backend);
             aggregate.add(places.clone(), &mut sums, backend);
-            for (piece, challenge) in challenges.iter().enumerate() {
+            for (piece, challenge) in scaled.iter().enumerate() {
                 let start = piece * cut.rank + first;
                 let places = start..start + places.len();
                 backend.run(AddPadding(self, places, challenge, &mut sums));
@@ -122,7 +123,12 @@ impl Pass for AddEach<'_> {
 }
 
 /// Adds the weights of padding at some places under a challenge.
-struct AddPadding<'a>(&'a Remaining<'a>, Range<usize>, &'a Ntt, &'a mut [Ntt]);
+struct AddPadding<'a>(
+    &'a Remaining<'a>,
+    Range<usize>,
+    &'a Scaled,
+    &'a mut [Ntt],
+);
 
 impl Pass for AddPadding<'_> {
     type Output = ();
@@ -135,7 +141,7 @@ impl Pass for AddPadding<'_> {
         let mut residues = Ntt::zero();
         for (index, weight) in &padding[behind(places.start)..behind(places.end)] {
             residues.set_small_in::<V>(weight, 2);
-            sums[index - places.start].add_dot_in::<V>([(&residues, challenge)]);
+            sums[index - places.start].add_scaled_in::<V>(&residues, challenge);
         }
     }
 }

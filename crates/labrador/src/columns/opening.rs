@@ -26,7 +26,7 @@ use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Lifts, NO_LIFTS};
 use crate::prove::draw_weights;
-use crate::ring::{DEGREE, Ntt, Rq, Small, Transforms, add_mod, mul_mod};
+use crate::ring::{DEGREE, Ntt, Rq, Scaled, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
 use crate::transcript::{Stream, Transcript, is_left_out};
 
@@ -345,7 +345,7 @@ impl Combine for Shared {
                 task.push(places);
             }
         }
-        let rows = opening.shown.weights_of_rows(backend);
+        let (images, rows) = (backend.scaled(images), opening.shown.weights_of_rows(backend));
         exec.try_fill(&mut tasks, 1, |task, of_blocks| {
             let first = task * PLACES;
             let mut columns = [const { NO_LIFTS }; PLACES];
@@ -361,7 +361,7 @@ impl Combine for Shared {
                     scalars,
                     columns: &columns,
                     factors: &blocks[b],
-                    images,
+                    images: &images,
                     first: b * block + first,
                     sums,
                 });
@@ -379,7 +379,7 @@ struct AddFamilies<'a> {
     /// The columns of `J` of these places, and their factors in this block.
     columns: &'a [Lifts],
     factors: &'a Lifts,
-    images: &'a [Ntt],
+    images: &'a [Scaled],
     /// The first place.
     first: usize,
     sums: &'a mut [Ntt],
@@ -415,11 +415,11 @@ impl Pass for AddFamilies<'_> {
             for (k, factor) in self.images.iter().enumerate() {
                 let digit = k * rank + place;
                 if let Some(form) = shared.digits.get(digit) {
-                    sum.add_dot_in::<V>([(form, factor)]);
+                    sum.add_scaled_in::<V>(form, factor);
                 } else {
                     let weight = &shared.padding[digit - shared.digits.len()];
                     residues.set_small_in::<V>(weight, 2);
-                    sum.add_dot_in::<V>([(&residues, factor)]);
+                    sum.add_scaled_in::<V>(&residues, factor);
                 }
             }
         }

@@ -327,6 +327,13 @@ impl Ntt {
         out
     }
 
+    /// Adds the product of two.
+    #[inline(always)]
+    pub(crate) fn add_scaled_in<V: Vectors>(&mut self, x: &Self, by: &Scaled) {
+        self.bound = self.bound.plus(x.bound.times(by.0.bound));
+        rows::add_scaled::<V>(&mut self.rows, &x.rows, &by.0.rows);
+    }
+
     /// Asks for the numbers, which are read soon.
     #[inline(always)]
     pub(crate) fn prefetch_in<V: Vectors>(&self) {
@@ -461,8 +468,8 @@ fn add_block<V: Vector, const N: usize>(
     }
 }
 
-/// Weights of [`Ntt::add_diagonals_in`]: their values are those of an element times `2^16`, so that a sum of
-/// products is divided once, and not corrected for it.
+/// A factor of sums: its values are those of an element times `2^16`, so that products or a sum of them are divided
+/// once, and not corrected for it.
 #[derive(Clone)]
 pub(crate) struct Scaled(Ntt);
 
@@ -614,6 +621,16 @@ pass!(ManyScaled(Ntt, [Ntt]), |self, V| {
     out
 } => Vec<Scaled>);
 
+pass!(ManyToScaled([Ntt]), |self, V| {
+    let mut out = Vec::with_capacity(self.0.len());
+    for x in self.0 {
+        let mut scaled = x.clone();
+        rows::scale::<V>(&mut scaled.rows);
+        out.push(Scaled(scaled));
+    }
+    out
+} => Vec<Scaled>);
+
 pass!(ManyByX([Ntt]), |self, V| {
     let mut out = vec![Ntt::zero(); self.0.len()];
     for (x, out) in self.0.iter().zip(&mut out) {
@@ -632,7 +649,11 @@ pub(crate) trait Transforms: Copy {
     #[must_use]
     fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt>;
 
-    /// The same as weights of [`Ntt::add_diagonals_in`].
+    /// Many as factors of sums.
+    #[must_use]
+    fn scaled(self, vector: &[Ntt]) -> Vec<Scaled>;
+
+    /// [`Transforms::products`] as factors of sums.
     #[must_use]
     fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled>;
 
@@ -688,6 +709,10 @@ impl Transforms for Backend {
 
     fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt> {
         self.run(ManyTimes(by, vector))
+    }
+
+    fn scaled(self, vector: &[Ntt]) -> Vec<Scaled> {
+        self.run(ManyToScaled(vector))
     }
 
     fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled> {
