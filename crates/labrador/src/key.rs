@@ -254,9 +254,17 @@ mod tests {
         }
     }
 
+    /// The transpose in two parts, of which the second may begin within a group: groups that are whole and that
+    /// are not, sums of few and of most products.
     #[test]
     fn the_transpose_belongs_to_the_matrix() {
-        let (rows, vector) = (5, vector(11));
+        for (rows, length, first) in [(5, 11, 3), (8, 40, 8), (17, 70, 5), (32, 96, 32)] {
+            transpose_belongs(rows, length, first);
+        }
+    }
+
+    fn transpose_belongs(rows: usize, length: usize, first: usize) {
+        let vector = vector(length);
         let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
         let weights: Vec<Ntt> = self::vector(rows).iter().map(Ntt::from_small).collect();
         let key = Key::expand(OUTER, vector.len(), Backend::Portable);
@@ -264,12 +272,9 @@ mod tests {
         let commitment: Vec<Ntt> = commitment.iter().map(Ntt::from_rq).collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
         for backend in KERNELS.available() {
-            // In two parts, of which the second begins within a group.
-            let mut one = Small::ZERO;
-            one.0[0] = 1;
-            let scaled = backend.scaled_products(&Ntt::from_small(&one), &weights);
+            let scaled = backend.scaled(&weights);
             let mut columns = vec![Ntt::zero(); vector.len()];
-            for range in [0..3, 3..vector.len()] {
+            for range in [0..first, first..vector.len()] {
                 let sums = &mut columns[range.clone()];
                 backend.run(AddColumns(&key, &scaled, range.start, sums));
             }
@@ -278,7 +283,7 @@ mod tests {
             for (c, column) in columns.iter().enumerate() {
                 let entries = (0..rows).map(|row| matrix.entry(row, c));
                 let alone = Ntt::dot(entries.zip(&weights));
-                assert_eq!(column.to_rq(), alone.to_rq(), "{backend}: {c}");
+                assert_eq!(column.to_rq(), alone.to_rq(), "{backend}: {c} of {rows}");
             }
         }
     }

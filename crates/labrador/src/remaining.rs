@@ -123,12 +123,7 @@ impl Pass for AddEach<'_> {
 }
 
 /// Adds the weights of padding at some places under a challenge.
-struct AddPadding<'a>(
-    &'a Remaining<'a>,
-    Range<usize>,
-    &'a Scaled,
-    &'a mut [Ntt],
-);
+struct AddPadding<'a>(&'a Remaining<'a>, Range<usize>, &'a Scaled, &'a mut [Ntt]);
 
 impl Pass for AddPadding<'_> {
     type Output = ();

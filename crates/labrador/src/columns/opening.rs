@@ -345,7 +345,10 @@ impl Combine for Shared {
                 task.push(places);
             }
         }
-        let (images, rows) = (backend.scaled(images), opening.shown.weights_of_rows(backend));
+        let (images, rows) = (
+            backend.scaled(images),
+            opening.shown.weights_of_rows(backend),
+        );
         exec.try_fill(&mut tasks, 1, |task, of_blocks| {
             let first = task * PLACES;
             let mut columns = [const { NO_LIFTS }; PLACES];

@@ -240,10 +240,7 @@ impl Vector for Row {
         unsafe {
             let lower = _mm_set1_epi32(0xffff);
             let low = _mm_packus_epi32(_mm_and_si128(first, lower), _mm_and_si128(second, lower));
-            let high = _mm_packus_epi32(
-                _mm_srli_epi32::<16>(first),
-                _mm_srli_epi32::<16>(second),
-            );
+            let high = _mm_packus_epi32(_mm_srli_epi32::<16>(first), _mm_srli_epi32::<16>(second));
             (Row(low), Row(high))
         }
     }
@@ -383,7 +380,10 @@ impl Vector for Half {
         // instructions.
         unsafe {
             let lower = _mm256_set1_epi32(0xffff);
-            let low = _mm256_packus_epi32(_mm256_and_si256(first, lower), _mm256_and_si256(second, lower));
+            let low = _mm256_packus_epi32(
+                _mm256_and_si256(first, lower),
+                _mm256_and_si256(second, lower),
+            );
             let high = _mm256_packus_epi32(
                 _mm256_srli_epi32::<16>(first),
                 _mm256_srli_epi32::<16>(second),

@@ -95,7 +95,11 @@ impl Vectors for Lanes {
                 let sums = sums[16 * columns..].as_chunks_mut::<8>().0;
                 let [x, y, z] = words;
                 store_eight([low_half(x), low_half(y), low_half(z)], total, &mut sums[0]);
-                store_eight([high_half(x), high_half(y), high_half(z)], total, &mut sums[1]);
+                store_eight(
+                    [high_half(x), high_half(y), high_half(z)],
+                    total,
+                    &mut sums[1],
+                );
             }
         }
     }
@@ -402,7 +406,10 @@ impl Vector for Wide {
         // instructions.
         unsafe {
             let lower = _mm512_set1_epi32(0xffff);
-            let low = _mm512_packus_epi32(_mm512_and_si512(first, lower), _mm512_and_si512(second, lower));
+            let low = _mm512_packus_epi32(
+                _mm512_and_si512(first, lower),
+                _mm512_and_si512(second, lower),
+            );
             let high = _mm512_packus_epi32(
                 _mm512_srli_epi32::<16>(first),
                 _mm512_srli_epi32::<16>(second),
