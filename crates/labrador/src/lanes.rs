@@ -1,8 +1,10 @@
 //! Eight elements of `F` side by side, for passes over long tables. A loop over lanes whose body is plain
 //! arithmetic of 64 bits is compiled for the vectors of its pass.
 
-use crate::field::{COORDINATES, F};
-use crate::kernel::{Vector, Vectors};
+use alphorn_exec::Backend;
+
+use crate::field::{COORDINATES, F, eq_table};
+use crate::kernel::{Dispatch, Pass, Vector, Vectors};
 use crate::ring::{Q, centred};
 
 /// Elements of an [`Fx8`].
@@ -210,10 +212,53 @@ impl Fx8 {
     }
 }
 
+/// [`eq_table`], eight entries side by side; of fewer than eight with zeros behind.
+pub(crate) fn eq_lanes(point: &[F], backend: Backend) -> Vec<Fx8> {
+    backend.run(EqLanes(point))
+}
+
+struct EqLanes<'a>(&'a [F]);
+
+impl Pass for EqLanes<'_> {
+    type Output = Vec<Fx8>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Fx8> {
+        let (within, across) = self.0.split_at(self.0.len().min(LANES.ilog2() as usize));
+        let mut out = Fx8::of_all(&eq_table(within));
+        out.reserve_exact((1 << across.len()) - 1);
+        for &p in across {
+            let p = Fx8::splat(p);
+            for index in 0..out.len() {
+                let high = out[index].times::<V>(&p);
+                out[index] = out[index].minus(&high);
+                out.push(high);
+            }
+        }
+        out
+    }
+}
+
+/// The inner product of two vectors, eight elements at a time.
+pub(crate) struct DotLanes<'a>(pub(crate) &'a [Fx8], pub(crate) &'a [Fx8]);
+
+impl Pass for DotLanes<'_> {
+    type Output = F;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> F {
+        let mut sum = Fx8::ZERO;
+        for (x, y) in self.0.iter().zip(self.1) {
+            sum = sum.plus(&x.times::<V>(y));
+        }
+        sum.sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Dispatch, KERNELS, Pass};
+    use crate::kernel::KERNELS;
     use crate::transcript::Seed;
 
     struct Times<'a>(&'a Fx8, &'a Fx8);
@@ -259,6 +304,24 @@ mod tests {
             [part.get(0), part.get(1), part.get(2)],
             [elements[29], elements[30], F::ZERO]
         );
+    }
+
+    #[test]
+    fn tables_and_inner_products_are_those_of_elements_on_every_kernel() {
+        let mut stream = Seed::of_name("tables").stream();
+        for bits in [0, 1, 3, 4, 7] {
+            let point: Vec<F> = (0..bits).map(|_| F::draw(&mut stream)).collect();
+            let weights: Vec<F> = (0..1 << bits).map(|_| F::draw(&mut stream)).collect();
+            let table = eq_table(&point);
+            let terms = table.iter().zip(&weights);
+            let dot = terms.fold(F::ZERO, |sum, (&x, &w)| sum.plus(x.times(w)));
+            for backend in KERNELS.available() {
+                let lanes = eq_lanes(&point, backend);
+                assert_eq!(lanes, Fx8::of_all(&table), "{backend} {bits}");
+                let found = backend.run(DotLanes(&lanes, &Fx8::of_all(&weights)));
+                assert_eq!(found, dot, "{backend} {bits}");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //!
 //! the form of a piece is a sum of these times elements that both sides compute.
 
-use alphorn_exec::{Exec, Stopped};
+use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::layout::Layout;
 use super::sumcheck::Point;
@@ -23,6 +23,7 @@ use crate::folded::{Combine, Families};
 use crate::form::weights_of_padding;
 use crate::images::{Images, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
+use crate::lanes::eq_lanes;
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Lifts, NO_LIFTS};
 use crate::prove::draw_weights;
@@ -54,6 +55,7 @@ impl Opening {
         point: Point,
         value: F,
         transcript: &Transcript,
+        backend: Backend,
     ) -> Self {
         let images = layout.images();
         let scalars: [[u64; COORDINATES]; LIFTS] = std::array::from_fn(|l| {
@@ -70,9 +72,13 @@ impl Opening {
                 add_mod(sum, mul_mod(m, y))
             })
         });
-        let high = eq_table(&point.column[layout.divisions.ilog2() as usize..]);
+        let high = &point.column[layout.divisions.ilog2() as usize..];
+        let high = eq_lanes(high, backend);
         let count = layout.columns.div_ceil(layout.divisions);
-        let columns = std::array::from_fn(|m| high[..count].iter().map(|x| x.0[m]).collect());
+        let columns = std::array::from_fn(|m| {
+            let all = high.iter().flat_map(|eight| eight.0[m]);
+            all.take(count).collect()
+        });
         Self {
             layout: *layout,
             images,

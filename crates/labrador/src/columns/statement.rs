@@ -139,7 +139,7 @@ impl<'a> Columns<'a> {
         prover.step("lifts")?;
         let transcript = &prover.sender.transcript;
         let lifts = ShownLifts::draw(shown, transcript);
-        let opening = Opening::draw(layout, lifts, point, value, transcript);
+        let opening = Opening::draw(layout, lifts, point, value, transcript, exec.backend());
         let pieces = Pieces::short(&level.cut, &s);
         let mut products = opening.products(&pieces, exec)?;
         let values = opening.values(&products, &pieces, exec)?;
@@ -188,7 +188,14 @@ impl<'a> Columns<'a> {
         exec.step("lifts")?;
         let receiver = &mut verifier.receiver;
         let lifts = ShownLifts::draw(shown, &receiver.transcript);
-        let opening = Opening::draw(layout, lifts, point, value, &receiver.transcript);
+        let opening = Opening::draw(
+            layout,
+            lifts,
+            point,
+            value,
+            &receiver.transcript,
+            exec.backend(),
+        );
         let values = receiver.elements_with_constants("lifts", &opening.constants)?;
         let mut stream = receiver.transcript.seed("weights", 0).stream();
         let (u2, challenges) = verifier.garbage_and_challenges(level)?;

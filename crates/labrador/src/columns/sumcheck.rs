@@ -18,6 +18,7 @@ use super::relation::{InnerProducts, Limbs, Relation};
 use crate::error::Reject;
 use crate::field::{COORDINATES, F, eq, eq_table};
 use crate::kernel::Dispatch;
+use crate::lanes::{DotLanes, Fx8, LANES, eq_lanes};
 use crate::ring::DEGREE;
 use crate::transcript::{Transcript, is_left_out};
 use crate::verify::Verifier;
@@ -106,21 +107,22 @@ pub(super) fn challenge(transcript: &Transcript) -> F {
 
 /// Columns of a task: what is made of them stays near.
 const CHUNK: usize = 64;
+const _: () = assert!(CHUNK.is_multiple_of(LANES));
 
-/// `sum_i weights[i] <x_i, w>` over the vectors of the columns that have weights, each range of which
-/// `products` multiplies.
+/// `sum_i weights[i] <x_i, w>` over the vectors of so many columns, each range of which `products` multiplies.
 fn weighted(
     w: &[F],
-    weights: &[F],
+    weights: &[Fx8],
+    count: usize,
     products: impl Fn(&Limbs, Range<usize>) -> Vec<F> + Sync,
     exec: Exec<'_>,
 ) -> Result<F, Stopped> {
     let limbs = Limbs::new(w);
-    let parts = exec.try_map(weights.len().div_ceil(CHUNK), |task| {
-        let range = task * CHUNK..weights.len().min((task + 1) * CHUNK);
-        let values = products(&limbs, range.clone());
-        let terms = values.iter().zip(&weights[range]);
-        terms.fold(F::ZERO, |sum, (&x, &w)| sum.plus(x.times(w)))
+    let parts = exec.try_map(count.div_ceil(CHUNK), |task| {
+        let range = task * CHUNK..count.min((task + 1) * CHUNK);
+        let weights = &weights[range.start / LANES..];
+        let values = Fx8::of_all(&products(&limbs, range));
+        exec.backend().run(DotLanes(&values, weights))
     })?;
     Ok(parts.into_iter().fold(F::ZERO, F::plus))
 }
@@ -132,15 +134,15 @@ pub(super) fn claim(
     drawn: &Drawn,
     exec: Exec<'_>,
 ) -> Result<F, Stopped> {
-    let columns = eq_table(&drawn.tau);
-    let columns = &columns[..layout.columns];
-    let norms = columns.iter().fold(F::ZERO, |sum, &w| sum.plus(w));
+    let columns = eq_lanes(&drawn.tau, exec.backend());
+    let weight = |column: usize| columns[column / LANES].get(column % LANES);
+    let norms = (0..layout.columns).fold(F::ZERO, |sum, column| sum.plus(weight(column)));
     let products = |limbs: &Limbs, range| {
         relation.with_targets(range, |targets| {
             exec.backend().run(InnerProducts(limbs, targets))
         })
     };
-    let targets = weighted(&drawn.u(), columns, products, exec)?;
+    let targets = weighted(&drawn.u(), &columns, layout.columns, products, exec)?;
     let norms = norms.times(F::of(layout.norm_sq as i64)).times(drawn.norms);
     Ok(norms.plus(drawn.xi.times(targets)))
 }
@@ -160,6 +162,10 @@ fn transposed_weights(t: &[F], point: &[F]) -> Vec<F> {
                 false => ((k + degree - step) % degree, k < step),
                 true => ((k + step) % degree, k + step >= degree),
             };
+            // As long as few binomials are multiplied most are zero.
+            if before[from] == F::ZERO && before[k] == F::ZERO {
+                continue;
+            }
             let moved = before[from].times(p);
             let kept = before[k].times(rest);
             *out = if wraps {
@@ -194,13 +200,13 @@ pub(super) fn expected(
     let within: Vec<F> = point.coefficient.iter().chain(low).copied().collect();
     let own = eq(&drawn.t, &within);
     let modulus = F::of(relation.modulus() as i64);
-    let columns = eq_table(&point.column);
+    let columns = eq_lanes(&point.column, exec.backend());
     let g = transposed_weights(&drawn.t, &within);
     let of_range = |limbs: &Limbs, range: Range<usize>| {
         exec.backend()
             .run(InnerProducts(limbs, &relation.factors()[range]))
     };
-    let products = weighted(&g, &columns[..layout.columns], of_range, exec)?;
+    let products = weighted(&g, &columns, layout.columns, of_range, exec)?;
     let phi = own
         .times(which[0].minus(modulus.times(which[2])))
         .plus(which[1].times(products));

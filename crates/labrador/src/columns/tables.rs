@@ -19,7 +19,7 @@ use super::relation::{FieldMultiplier, Relation, Transposed};
 use super::sumcheck::{Drawn, Point, challenge};
 use crate::field::{COORDINATES, F, eq_table};
 use crate::kernel::{Dispatch, Pass, SQUARE, Square, Vectors, transpose};
-use crate::lanes::{Fx8, LANES, joined};
+use crate::lanes::{Fx8, LANES, eq_lanes, joined};
 use crate::prove::{Prover, lie_at};
 use crate::ring::{DEGREE, Small};
 
@@ -553,7 +553,7 @@ impl Rounds<'_, '_> {
         let mut prefix = F::ONE;
         for (bit, &tau) in drawn.tau.iter().enumerate().rev() {
             let half = 1 << bit;
-            let weights = Fx8::of_all(&eq_table(&drawn.tau[..bit]));
+            let weights = eq_lanes(&drawn.tau[..bit], exec.backend());
             let (of_s, of_phi) = (ends(&s, half), ends(&phi, half));
             let parts = exec.try_map(weights.len().div_ceil(CHUNK), |task| {
                 let own = task * CHUNK..weights.len().min((task + 1) * CHUNK);
