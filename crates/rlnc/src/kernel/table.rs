@@ -166,7 +166,7 @@ impl Digits {
         let digits = match window {
             Window::Bits4 => recode_all(Window::Bits4, row),
             Window::Bits6 => recode_all(Window::Bits6, row),
-            Window::Bits8 => recode_all(Window::Bits8, row),
+            Window::Bits8 => bytes_all(row),
         };
         Digits { window, digits }
     }
@@ -187,9 +187,33 @@ fn recode_all(window: Window, row: &Row) -> Vec<[i8; LANES]> {
     digits
 }
 
+/// As [`recode_all`] for windows of 8 bits: a digit is a byte of scalar and offset, less 128.
 #[inline(always)]
-fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LANES]]) {
-    let mut words = [0_u64; 5];
+fn bytes_all(row: &Row) -> Vec<[i8; LANES]> {
+    const GROUPS: usize = Window::Bits8.groups();
+    let offset = Window::Bits8.offset();
+    let mut digits = vec![[0; LANES]; row.len() * GROUPS];
+    for (scalar, out) in row.iter().zip(digits.as_chunks_mut::<GROUPS>().0) {
+        let mut words = unsigned(&offset, scalar);
+        for (word, offset) in words.iter_mut().zip(offset) {
+            // Less 128 is a change of the highest bit; the top digit has no offset.
+            *word ^= offset;
+        }
+        let mut bytes = [0; 32];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        for (group, out) in out.iter_mut().enumerate() {
+            *out = std::array::from_fn(|lane| bytes[GROUPS * lane + group] as i8);
+        }
+    }
+    digits
+}
+
+/// The sum of a scalar and the offset.
+#[inline(always)]
+fn unsigned(offset: &[u64; 4], scalar: Scalar) -> [u64; 4] {
+    let mut words = [0; 4];
     let mut carry = 0_u128;
     for i in 0..4 {
         // The scalar and the offset are below 2^253 and 2^252, so nothing leaves the fourth word.
@@ -197,6 +221,13 @@ fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LAN
         words[i] = carry as u64;
         carry >>= 64;
     }
+    words
+}
+
+#[inline(always)]
+fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LANES]]) {
+    let [a, b, c, d] = unsigned(offset, scalar);
+    let words = [a, b, c, d, 0];
     let bits = window.bits();
     let half = 1_i64 << (bits - 1);
     for i in 0..=window.top() {
