@@ -12,10 +12,10 @@ use crate::chunk::Chunk;
 use crate::error::PieceError;
 use crate::expand::generator;
 use crate::header::{ELEMENTS_MAX, Id};
-use crate::kernel::table::{Digits, Table, Window};
+use crate::kernel::table::{Table, Window};
 use crate::kernel::{Dispatch, ROWS_MAX};
 use crate::merkle::{self, Hash};
-use crate::point::{Point, weigh};
+use crate::point::Point;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
@@ -84,17 +84,8 @@ impl Generators {
 
     /// Σ_j data[j]·G_j - Σ_i coefficients[i]·C_i: zero in the group iff the row is valid.
     fn defect(&self, commitments: &Commitments, coefficients: &Row, data: &Row) -> Point {
-        let mut terms = Vec::new();
-        for (table, row) in [(&self.table, data), (&commitments.negated, coefficients)] {
-            let digits = [Digits::new(table.window, row)];
-            terms.extend(
-                self.backend
-                    .accumulate(table, &digits)
-                    .into_iter()
-                    .flatten(),
-            );
-        }
-        weigh(terms)
+        let parts = [(&*self.table, data), (&*commitments.negated, coefficients)];
+        self.backend.multiply_all(&parts)
     }
 
     /// Checks up to [`VERIFY_BATCH_MAX`] chunks of one generation at once.

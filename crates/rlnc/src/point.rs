@@ -188,14 +188,13 @@ impl Niels {
     }
 }
 
-/// Σ 2^shift · point, for terms in any order: one chain of doublings, one addition a term.
-pub(crate) fn weigh(mut terms: Vec<(u32, Point)>) -> Point {
-    terms.sort_by_key(|&(shift, _)| std::cmp::Reverse(shift));
+/// Σ 2^shift · point, the greatest shift first: one chain of doublings, one addition a term.
+pub(crate) fn weigh(shifts: &[u32], points: &[&Point]) -> Point {
     let mut sum = Point::IDENTITY;
-    let mut at = terms.first().map_or(0, |&(shift, _)| shift);
-    for (shift, point) in &terms {
+    let mut at = shifts.first().copied().unwrap_or(0);
+    for (&shift, point) in shifts.iter().zip(points) {
         sum = sum.doubled(at - shift).add(point);
-        at = *shift;
+        at = shift;
     }
     sum.doubled(at)
 }
@@ -328,10 +327,10 @@ pub(crate) mod tests {
                 .sub(&base.doubled(1).doubled(1).doubled(1))
                 .vartime_is_identity()
         );
-        let sum = weigh(vec![(3, base), (0, base), (3, base), (7, base)]);
+        let sum = weigh(&[7, 3, 3, 0], &[&base; 4]);
         let expected =
             RISTRETTO_BASEPOINT_POINT * curve25519_dalek::scalar::Scalar::from(1_u64 + 8 + 8 + 128);
         assert_eq!(sum.vartime_encode(), expected.compress().to_bytes());
-        assert!(weigh(Vec::new()).vartime_is_identity());
+        assert!(weigh(&[], &[]).vartime_is_identity());
     }
 }

@@ -7,58 +7,87 @@ use crate::point::Point;
 use crate::row::LANES;
 
 /// Eight sums of points, and what is added to them. Implemented by witnesses of instruction sets.
-pub(super) trait Lanes: Copy {
+pub(super) trait Lanes<'t>: Copy {
     /// A point in each lane.
     type Sum: Copy;
+    /// Where the rows of a table lie that eight digits select.
+    type Place: Copy;
 
     /// The identity in each lane.
     fn identity(self) -> Self::Sum;
 
-    /// Adds the row of its lane to each sum, or the row's negative where the digit is negative.
-    fn add(self, sum: &mut Self::Sum, rows: &[&TableRow; LANES], digits: &[i8; LANES]);
+    /// Finds sign(d_λ) times the row that lane λ selects, rows[|d_λ|-1] or the identity for d_λ = 0, and fetches
+    /// both of its cache lines.
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Self::Place;
 
-    /// Fetches both cache lines of a row.
-    fn fetch(self, row: &TableRow);
+    /// Adds the row of its lane to each sum.
+    fn add(self, sum: &mut Self::Sum, place: &Self::Place);
 
     /// The sums one by one.
     fn points(self, sum: &Self::Sum) -> [Point; LANES];
 }
 
+/// The rows of one point, and that of the identity.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) rows: &'a [TableRow],
+    pub(super) identity: &'a TableRow,
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    fn of(table: &'a Table, point: usize) -> Rows<'a> {
+        let count = table.window.rows_per_point();
+        Rows {
+            rows: &table.rows[point * count..][..count],
+            identity: table.identity(),
+        }
+    }
+}
+
 /// See [`super::Dispatch::accumulate`]. Inlined into a function that is compiled for the instructions.
 #[inline(always)]
-pub(super) fn accumulate<L: Lanes>(
+pub(super) fn accumulate<'t, L: Lanes<'t>>(
     lanes: L,
-    table: &Table,
+    table: &'t Table,
     vectors: &[Digits],
     sums: &mut [Vec<Point>],
 ) {
-    /// Generators ahead of the current one whose rows are fetched into the cache.
-    const AHEAD: usize = 2;
     /// Vectors that are summed at once: the sums of more would not stay in the first-level cache.
     const TOGETHER: usize = 4;
     let groups = table.window.groups();
-    let rows_per_point = table.window.rows_per_point();
-    let identity = table.identity();
     for (vectors, sums) in vectors.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
         let scalars = vectors.iter().map(Digits::len).max().unwrap_or(0);
+        if scalars == 0 {
+            continue;
+        }
         let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
+        // Places of the current point, each replaced by that of the next point when it has been read.
+        let first = Rows::of(table, 0);
+        let mut places: Vec<L::Place> = Vec::with_capacity(sums8.len());
+        for vector in vectors {
+            for group in 0..groups {
+                let digits = vector.digits.get(group).unwrap_or(&[0; LANES]);
+                places.push(lanes.locate(first, digits));
+            }
+        }
         for j in 0..scalars {
-            let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
-            let later = table
-                .rows
-                .get((j + AHEAD) * rows_per_point..)
-                .unwrap_or_default();
-            for (vector, sums8) in vectors.iter().zip(sums8.chunks_exact_mut(groups)) {
-                if j >= vector.len() {
+            let next = Rows::of(table, (j + 1).min(table.len() - 1));
+            let of_vectors = sums8
+                .chunks_exact_mut(groups)
+                .zip(places.chunks_exact_mut(groups));
+            for (vector, (sums8, places)) in vectors.iter().zip(of_vectors) {
+                let Some(digits) = vector.digits.get(j * groups..(j + 1) * groups) else {
                     continue;
-                }
-                for (group, sum) in sums8.iter_mut().enumerate() {
-                    if let Some(digits) = vector.digits.get((j + AHEAD) * groups + group) {
-                        fetch(lanes, later, digits);
+                };
+                let later = vector.digits.get((j + 1) * groups..).unwrap_or_default();
+                for (group, (sum, place)) in sums8.iter_mut().zip(places).enumerate() {
+                    let now = *place;
+                    if let Some(later) = later.get(group) {
+                        *place = lanes.locate(next, later);
                     }
-                    let digits = &vector.digits[j * groups + group];
-                    if *digits != [0; LANES] {
-                        lanes.add(sum, &select(rows, identity, digits), digits);
+                    if digits[group] != [0; LANES] {
+                        lanes.add(sum, &now);
                     }
                 }
             }
@@ -68,27 +97,6 @@ pub(super) fn accumulate<L: Lanes>(
                 points.copy_from_slice(&lanes.points(sum));
             }
         }
-    }
-}
-
-/// Lane λ gets rows[|d_λ|-1], or the identity for d_λ = 0.
-#[inline(always)]
-fn select<'a>(
-    rows: &'a [TableRow],
-    identity: &'a TableRow,
-    digits: &[i8; LANES],
-) -> [&'a TableRow; LANES] {
-    std::array::from_fn(|lane| match usize::from(digits[lane].unsigned_abs()) {
-        0 => identity,
-        magnitude => &rows[magnitude - 1],
-    })
-}
-
-/// Fetches the rows that digits will select.
-#[inline(always)]
-fn fetch<L: Lanes>(lanes: L, rows: &[TableRow], digits: &[i8; LANES]) {
-    for digit in digits {
-        lanes.fetch(&rows[usize::from(digit.unsigned_abs()).saturating_sub(1)]);
     }
 }
 

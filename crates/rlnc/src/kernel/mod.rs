@@ -39,7 +39,7 @@ fn measure(backend: Backend) -> Duration {
     let row = Row::from_scalars(&[(); 8].map(|()| Scalar::random(&mut rng)));
     let once = || {
         let start = Instant::now();
-        let sums = backend.accumulate(&table, &[Digits::new(Window::Bits4, &row)]);
+        let sums = backend.sums(&table, &[Digits::new(Window::Bits4, &row)]);
         std::hint::black_box(sums);
         start.elapsed()
     };
@@ -48,12 +48,17 @@ fn measure(backend: Backend) -> Duration {
 
 /// What a backend does here.
 pub(crate) trait Dispatch: Copy {
-    /// For each digit vector and each of its windows the sum of the signed rows of the table, as
-    /// points with the power of two that weighs them.
-    fn accumulate(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<(u32, Point)>>;
+    /// For each digit vector the sums of the signed rows of the table: lane by lane, group after group.
+    fn sums(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<Point>>;
+
+    /// Σ 2^shift · point for lists of points, which have the same shifts, the greatest first.
+    fn weigh(self, shifts: &[u32], lists: &[Vec<&Point>]) -> Vec<Point>;
 
     /// Σ_j row[j] · point[j] for several rows.
     fn multiply(self, table: &Table, rows: &[&Row]) -> Vec<Point>;
+
+    /// The same for a row of each table, all of it summed.
+    fn multiply_all(self, parts: &[(&Table, &Row)]) -> Point;
 
     /// Σ_i factors[i] · rows[i].
     fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row;
@@ -67,7 +72,7 @@ pub(crate) trait Dispatch: Copy {
 }
 
 impl Dispatch for Backend {
-    fn accumulate(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<(u32, Point)>> {
+    fn sums(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<Point>> {
         let window = table.window;
         for vector in vectors {
             assert_eq!(
@@ -84,14 +89,26 @@ impl Dispatch for Backend {
             Backend::Avx512Ifma(witness) => avx512::accumulate(witness, table, vectors, &mut sums),
             _ => portable::accumulate(table, vectors, &mut sums),
         }
-        let weighed = |sums: Vec<Point>| {
-            let shift = |i: usize| window.shift(i / LANES, i % LANES);
-            let terms = sums.into_iter().enumerate();
-            terms
-                .filter_map(|(i, sum)| shift(i).map(|shift| (shift, sum)))
-                .collect()
-        };
-        sums.into_iter().map(weighed).collect()
+        sums
+    }
+
+    fn weigh(self, shifts: &[u32], lists: &[Vec<&Point>]) -> Vec<Point> {
+        for list in lists {
+            assert_eq!(list.len(), shifts.len(), "one shift for each point");
+        }
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(witness) => {
+                let pair = |lists: &[Vec<&Point>]| {
+                    let [first, .., last] = lists else {
+                        return vec![avx512::weigh(witness, shifts, [&lists[0]; 2])[0]];
+                    };
+                    avx512::weigh(witness, shifts, [first, last]).to_vec()
+                };
+                lists.chunks(2).flat_map(pair).collect()
+            }
+            _ => lists.iter().map(|list| weigh(shifts, list)).collect(),
+        }
     }
 
     fn multiply(self, table: &Table, rows: &[&Row]) -> Vec<Point> {
@@ -99,10 +116,27 @@ impl Dispatch for Backend {
             .iter()
             .map(|row| Digits::new(table.window, row))
             .collect();
-        self.accumulate(table, &digits)
-            .into_iter()
-            .map(weigh)
-            .collect()
+        let order = order([table.window]);
+        let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
+        let sums = self.sums(table, &digits);
+        let lists: Vec<Vec<&Point>> = sums
+            .iter()
+            .map(|sums| order.iter().map(|(_, _, i)| &sums[*i]).collect())
+            .collect();
+        self.weigh(&shifts, &lists)
+    }
+
+    fn multiply_all(self, parts: &[(&Table, &Row)]) -> Point {
+        let sums =
+            |(table, row): &(&Table, &Row)| self.sums(table, &[Digits::new(table.window, row)]);
+        let sums: Vec<Vec<Vec<Point>>> = parts.iter().map(sums).collect();
+        let order = order(parts.iter().map(|(table, _)| table.window));
+        let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
+        let list = order
+            .iter()
+            .map(|(_, part, i)| &sums[*part][0][*i])
+            .collect();
+        self.weigh(&shifts, &[list])[0]
     }
 
     fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row {
@@ -150,6 +184,18 @@ impl Dispatch for Backend {
             _ => portable::combine(factors, rows, out),
         }
     }
+}
+
+/// For sums over tables with these windows: the powers of two that weigh them, the greatest first, with the
+/// number of the table and that of the sum.
+fn order(windows: impl IntoIterator<Item = Window>) -> Vec<(u32, usize, usize)> {
+    let sums = |(part, window): (usize, Window)| {
+        let shift = move |i: usize| window.shift(i / LANES, i % LANES);
+        (0..window.groups() * LANES).filter_map(move |i| Some((shift(i)?, part, i)))
+    };
+    let mut order: Vec<_> = windows.into_iter().enumerate().flat_map(sums).collect();
+    order.sort_unstable_by_key(|&(shift, _, _)| std::cmp::Reverse(shift));
+    order
 }
 
 #[cfg(test)]

@@ -141,6 +141,43 @@ fn long_point_sums_agree_with_the_oracle() {
     }
 }
 
+/// Lists of every number, so that pairs and single ones are among them, and shifts that repeat.
+#[test]
+fn weighed_sums_agree_with_the_oracle() {
+    let points: Vec<Point> = (0..12).map(generator).collect();
+    for shifts in [&[0][..], &[9, 9, 4, 4, 4, 0], &[252, 131, 7], &[]] {
+        for count in 0..5 {
+            let list = |i: usize| points[i..].iter().take(shifts.len()).collect();
+            let lists: Vec<Vec<&Point>> = (0..count).map(list).collect();
+            let oracle = Backend::Portable.weigh(shifts, &lists);
+            assert_eq!(oracle.len(), count);
+            for backend in kernels() {
+                for (ours, expected) in backend.weigh(shifts, &lists).iter().zip(&oracle) {
+                    assert_eq!(ours.vartime_encode(), expected.vartime_encode());
+                    assert!(ours.x.mul(ours.y).vartime_eq(ours.z.mul(ours.t)));
+                }
+            }
+        }
+    }
+}
+
+/// Sums over two tables, whose windows are as wide or not.
+#[test]
+fn sums_over_several_tables_are_those_over_each() {
+    let mut rng = ChaCha20Rng::seed_from_u64(14);
+    let points: Vec<Point> = (0..9).map(generator).collect();
+    let rows = [random_row(9, &mut rng), random_row(5, &mut rng)];
+    for (first, second) in WINDOWS.into_iter().zip(WINDOWS.into_iter().rev()) {
+        let tables = [Table::new(first, &points), Table::new(second, &points[..5])];
+        let parts = [(&tables[0], &rows[0]), (&tables[1], &rows[1])];
+        let each = |(table, row): &(&Table, &Row)| Backend::Portable.multiply(table, &[row])[0];
+        let expected = each(&parts[0]).add(&each(&parts[1])).vartime_encode();
+        for backend in kernels() {
+            assert_eq!(backend.multiply_all(&parts).vartime_encode(), expected);
+        }
+    }
+}
+
 /// Trap 20: accumulators at their bound, 64 rows of ℓ-1 times ℓ-1.
 #[test]
 fn trap_20_combinations_at_the_limb_bounds() {

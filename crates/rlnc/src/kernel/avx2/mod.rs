@@ -26,7 +26,7 @@ use core::hint::black_box;
 use alphorn_exec::Avx2Fma;
 
 use crate::field::Fe;
-use crate::kernel::lanes::{self, Lanes};
+use crate::kernel::lanes::{self, Lanes, Rows};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
@@ -53,8 +53,9 @@ pub(super) fn accumulate(
     unsafe { compiled(witness, table, vectors, sums) }
 }
 
-impl Lanes for Avx2Fma {
+impl<'t> Lanes<'t> for Avx2Fma {
     type Sum = [Sum4; REGISTERS];
+    type Place = Place<'t>;
 
     #[inline(always)]
     fn identity(self) -> Self::Sum {
@@ -63,21 +64,31 @@ impl Lanes for Avx2Fma {
     }
 
     #[inline(always)]
-    fn add(self, sum: &mut Self::Sum, rows: &[&TableRow; LANES], digits: &[i8; LANES]) {
-        let (rows, digits) = (rows.as_chunks().0, digits.as_chunks().0);
-        for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
-            // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
-            unsafe { sum.add(&NielsRows::select(rows, digits)) };
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Place<'t> {
+        let rows = digits.map(|digit| match usize::from(digit.unsigned_abs()) {
+            0 => rows.identity,
+            magnitude => &rows.rows[magnitude - 1],
+        });
+        for row in rows {
+            // SAFETY: `self` is a witness of more than the instruction needs; the pointers come from a
+            // reference, and a prefetch reads nothing.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(row.0[0].as_ptr().cast());
+                _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
+            }
+        }
+        Place {
+            rows,
+            digits: *digits,
         }
     }
 
     #[inline(always)]
-    fn fetch(self, row: &TableRow) {
-        // SAFETY: `self` is a witness of more than the instruction needs; the pointers come from a
-        // reference, and a prefetch reads nothing.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(row.0[0].as_ptr().cast());
-            _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
+    fn add(self, sum: &mut Self::Sum, place: &Place<'t>) {
+        let (rows, digits) = (place.rows.as_chunks().0, place.digits.as_chunks().0);
+        for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
+            // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
+            unsafe { sum.add(&NielsRows::select(rows, digits)) };
         }
     }
 
@@ -87,6 +98,13 @@ impl Lanes for Avx2Fma {
         let points = sum.map(|sum| unsafe { sum.points() });
         std::array::from_fn(|lane| points[lane / WIDTH][lane % WIDTH])
     }
+}
+
+/// The rows that eight digits select, and the digits for their signs.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    rows: [&'a TableRow; LANES],
+    digits: [i8; LANES],
 }
 
 /// Four numbers as factors, limb by limb.

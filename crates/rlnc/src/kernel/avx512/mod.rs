@@ -1,0 +1,496 @@
+//! Both kernels with AVX-512 IFMA: eight windows of a scalar, or eight elements of a row, at a time.
+//!
+//! `vpmadd52` multiplies the low 52 bits of two lanes and adds the low or the high 52 bits of the
+//! product to a 64-bit lane, so every factor must be below 2^52 while sums may grow to 2^64.
+//!
+//! | value | bound |
+//! |---|---|
+//! | carried limb (a factor) | < 2^51 + 2^17 < 2^52 |
+//! | limb of a raw product | < 267·2^52 < 2^60.1 |
+//! | limb of a biased one: 608 p are added | between 608·(2^51 - 19) and 1142·2^51 < 2^61.2 |
+//! | biased product plus or minus another one | from 0 to 1676·2^51 < 2^61.8 |
+//! | four times a product biased by 304 p, less twice a raw one | from 147·2^51 to 3352·2^51 < 2^62.8 |
+//! | column of a linear combination | 9·64·2^52 < 2^61.2, and < 2^61.3 while it is reduced |
+#![allow(unsafe_code)]
+
+mod rows;
+mod weigh;
+
+use core::arch::asm;
+use core::arch::x86_64::*;
+use core::hint::black_box;
+use core::marker::PhantomData;
+
+use alphorn_exec::Avx512Ifma;
+
+use crate::field::Fe;
+use crate::kernel::lanes::{self, Lanes, Rows};
+use crate::kernel::table::{Digits, Table, TableRow};
+use crate::point::Point;
+use crate::row::LANES;
+pub(super) use rows::combine;
+pub(super) use weigh::weigh;
+
+/// See [`super::Dispatch::accumulate`].
+pub(super) fn accumulate(
+    witness: Avx512Ifma,
+    table: &Table,
+    vectors: &[Digits],
+    sums: &mut [Vec<Point>],
+) {
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn compiled(witness: Avx512Ifma, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+        lanes::accumulate(witness, table, vectors, sums);
+    }
+    // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
+    // is compiled for.
+    unsafe { compiled(witness, table, vectors, sums) }
+}
+
+impl<'t> Lanes<'t> for Avx512Ifma {
+    type Sum = Sum8;
+    type Place = Place<'t>;
+
+    #[inline(always)]
+    fn identity(self) -> Sum8 {
+        // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
+        unsafe { Sum8::identity() }
+    }
+
+    #[inline(always)]
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Place<'t> {
+        // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
+        unsafe { Place::new(rows, digits) }
+    }
+
+    #[inline(always)]
+    fn add(self, sum: &mut Sum8, place: &Place<'t>) {
+        // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
+        unsafe { sum.add(&NielsRows::load(place)) }
+    }
+
+    #[inline(always)]
+    fn points(self, sum: &Sum8) -> [Point; LANES] {
+        // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
+        unsafe { sum.points() }
+    }
+}
+
+/// Eight field elements, limb by limb.
+type Fe8 = [__m512i; 5];
+
+/// Eight sums: y-x and y+x carried, z a biased product, t a raw one. 2x and 2y follow from the first two.
+#[derive(Clone, Copy)]
+pub(super) struct Sum8 {
+    y_minus_x: Fe8,
+    y_plus_x: Fe8,
+    z: Fe8,
+    t: Fe8,
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn splat(limbs: [u64; 5]) -> Fe8 {
+    limbs.map(|limb| _mm512_set1_epi64(limb as i64))
+}
+
+/// One parallel carry: limbs below 2^63 in, carried limbs out.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn carry(a: &Fe8) -> Fe8 {
+    let mut carry = Carry::new();
+    for (k, limb) in a.iter().enumerate() {
+        carry.limb(k, *limb);
+    }
+    carry.out
+}
+
+/// A carry limb by limb, so that it can be done while something else is multiplied.
+struct Carry {
+    out: Fe8,
+    above: __m512i,
+}
+
+impl Carry {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn new() -> Carry {
+        let zero = _mm512_setzero_si512();
+        Carry {
+            out: [zero; 5],
+            above: zero,
+        }
+    }
+
+    /// Takes limb k; they come in order.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn limb(&mut self, k: usize, limb: __m512i) {
+        let low = _mm512_and_si512(limb, _mm512_set1_epi64((1 << 51) - 1));
+        self.out[k] = _mm512_add_epi64(low, self.above);
+        self.above = _mm512_srli_epi64::<51>(limb);
+        if k == 4 {
+            let around = _mm512_set1_epi64(19);
+            self.out[0] = _mm512_madd52lo_epu64(self.out[0], self.above, around);
+        }
+    }
+}
+
+/// The carries of a difference and of a sum.
+struct Carries([Carry; 2]);
+
+impl Carries {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn new() -> Carries {
+        Carries([Carry::new(), Carry::new()])
+    }
+
+    /// The step of ten: a limb of a - b and one of a + b in turn.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn step(&mut self, step: usize, a: &Fe8, b: &Fe8) {
+        let k = step / 2;
+        let [minus, plus] = &mut self.0;
+        if step % 2 == 0 {
+            minus.limb(k, _mm512_sub_epi64(a[k], b[k]));
+        } else {
+            plus.limb(k, _mm512_add_epi64(a[k], b[k]));
+        }
+    }
+
+    /// Both values after ten steps.
+    fn values(self) -> [Fe8; 2] {
+        self.0.map(|carry| carry.out)
+    }
+}
+
+/// The limbs of p.
+const fn p_limb(k: usize) -> u64 {
+    (1 << 51) - if k == 0 { 19 } else { 1 }
+}
+
+/// Multiples of p that a product may start from; 38-fold they are more in it. None, or enough that no limb is
+/// below one of a product without it.
+const RAW: u64 = 0;
+const BIASED: u64 = 16;
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn from(bias: u64) -> Fe8 {
+    std::array::from_fn(|k| _mm512_set1_epi64((bias * p_limb(k)) as i64))
+}
+
+/// The product of carried values, more by 38·start.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn mul(start: Fe8, a: &Fe8, b: &Fe8) -> Fe8 {
+    mul_while(start, a, b, |_| ())
+}
+
+/// As [`mul`]; meanwhile ten steps of something else.
+///
+/// Column k of the product is lo_k + 2·hi_(k-1), because the radix is 2^51 and the split is at bit 52.
+/// The columns from 5 up come first; x_k = column 5+k counts 19-fold in column k: halves hi_(k-1) are added
+/// to 9·x_k, all of it is doubled, and x_k and lo_k are added. But for the start, x_k < (14 - 3k)·2^52, so no
+/// column is above 267·2^52.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn mul_while(start: Fe8, a: &Fe8, b: &Fe8, mut meanwhile: impl FnMut(usize)) -> Fe8 {
+    let mut column = start;
+    let mut x = [_mm512_setzero_si512(); 5];
+    macro_rules! steps {
+        ($($step:literal)*) => {
+            $(
+                mul_step::<$step>(&mut column, &mut x, a, b);
+                meanwhile($step);
+                in_order(&mut column);
+            )*
+        };
+    }
+    steps!(0 1 2 3 4 5 6 7 8 9);
+    column
+}
+
+/// To each column its product of this step: first the high halves and then the low ones of column 5+k, then those of
+/// column k. So five products that do not wait for each other follow one another.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn mul_step<const STEP: usize>(column: &mut Fe8, x: &mut Fe8, a: &Fe8, b: &Fe8) {
+    for k in 0..5 {
+        let mut sum = column[k];
+        let (high, low, last) = (5 - k, 9 - 2 * k, 9 - k);
+        if STEP == high {
+            sum = _mm512_add_epi64(sum, sum);
+        }
+        if STEP == low {
+            x[k] = sum;
+            sum = _mm512_add_epi64(sum, _mm512_slli_epi64::<3>(sum));
+        }
+        if STEP == last {
+            sum = _mm512_add_epi64(_mm512_add_epi64(sum, sum), x[k]);
+        }
+        column[k] = match STEP {
+            step if step < high => _mm512_madd52hi_epu64(sum, a[k + step], b[4 - step]),
+            step if step < low => {
+                let i = k + 1 + step - high;
+                _mm512_madd52lo_epu64(sum, a[i], b[k + 5 - i])
+            }
+            step if step < last => {
+                let i = step - low;
+                _mm512_madd52hi_epu64(sum, a[i], b[k - 1 - i])
+            }
+            step => {
+                let i = step - last;
+                _mm512_madd52lo_epu64(sum, a[i], b[k - i])
+            }
+        };
+    }
+}
+
+/// Whatever is added to the columns from here on comes after what was added before. The compiler would put all that
+/// is added to a column in one place, where each addition waits for the one before.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn in_order(columns: &mut Fe8) {
+    let [a, b, c, d, e] = columns;
+    // SAFETY: there is no instruction; the registers stay what they are.
+    unsafe {
+        asm!(
+            "/* {0} {1} {2} {3} {4} */",
+            inout(zmm_reg) * a,
+            inout(zmm_reg) * b,
+            inout(zmm_reg) * c,
+            inout(zmm_reg) * d,
+            inout(zmm_reg) * e,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
+impl Sum8 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn identity() -> Sum8 {
+        let (zero, one) = (splat(Fe::ZERO.0), splat(Fe::ONE.0));
+        Sum8 {
+            y_minus_x: one,
+            y_plus_x: one,
+            // Needs no bias: what is subtracted from it is a product with 0.
+            z: one,
+            t: zero,
+        }
+    }
+
+    /// Adds an affine point in each lane: seven products, seven carries. What is carried was multiplied before the
+    /// product that it is carried during.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn add(&mut self, row: &NielsRows) {
+        let mut t = Carry::new();
+        let a = mul_while(from(RAW), &self.y_minus_x, &row.minus, |step| {
+            if step % 2 == 0 {
+                t.limb(step / 2, self.t[step / 2]);
+            }
+        });
+        let c = mul(from(RAW), &t.out, &row.dxy);
+        let mut fg = Carries::new();
+        let b = mul_while(from(BIASED), &self.y_plus_x, &row.plus, |step| {
+            fg.step(step, &self.z, &c);
+        });
+        let [f, g] = fg.values();
+        let mut eh = Carries::new();
+        self.z = mul_while(from(BIASED), &f, &g, |step| eh.step(step, &b, &a));
+        let [e, h] = eh.values();
+        let y = mul(from(BIASED), &g, &h);
+        let x = mul(from(RAW), &e, &f);
+        let mut next = Carries::new();
+        self.t = mul_while(from(RAW), &e, &h, |step| next.step(step, &y, &x));
+        [self.y_minus_x, self.y_plus_x] = next.values();
+    }
+
+    /// The lanes as points (2x : 2y : 2z : 2t).
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn points(&self) -> [Point; LANES] {
+        let (z, t) = (carry(&self.z), carry(&self.t));
+        let [minus, plus, z, t] =
+            [&self.y_minus_x, &self.y_plus_x, &z, &t].map(|value| elements(value));
+        std::array::from_fn(|lane| lanes::point(minus[lane], plus[lane], z[lane], t[lane]))
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn elements(value: &Fe8) -> [Fe; LANES] {
+    let limbs = value.map(|limb| store(limb));
+    std::array::from_fn(|lane| Fe(limbs.map(|limb| limb[lane])))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn store(vector: __m512i) -> [u64; LANES] {
+    let mut out = [0; LANES];
+    // SAFETY: `out` is 64 writable bytes; the store needs no alignment.
+    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), vector) };
+    out
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn load(words: &[u64; 8]) -> __m512i {
+    // SAFETY: `words` is 64 readable bytes; the load needs no alignment.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
+/// The rows that eight digits select: the addresses of their first lines, which are those of the second lines of
+/// the table where the digit is negative. Every row begins at a multiple of 128, so that bit 6 tells which one
+/// it is.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Place<'a> {
+    lines: [u64; LANES],
+    table: PhantomData<&'a TableRow>,
+}
+
+impl<'a> Place<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn new(rows: Rows<'a>, digits: &[i8; LANES]) -> Place<'a> {
+        let word = |word: u64| _mm512_set1_epi64(word as i64);
+        let bytes = i64::from_le_bytes(digits.map(|digit| digit as u8));
+        let digits = _mm512_cvtepi8_epi64(_mm_cvtsi64_si128(bytes));
+        let negative = _mm512_movepi64_mask(digits);
+        let zero = _mm512_testn_epi64_mask(digits, digits);
+        // No address is behind the last row, whatever the digits are.
+        let magnitude = _mm512_min_epu64(_mm512_abs_epi64(digits), word(rows.rows.len() as u64));
+        let before = rows.rows.as_ptr().expose_provenance() as u64 - size_of::<TableRow>() as u64;
+        let lines = _mm512_add_epi64(_mm512_slli_epi64::<7>(magnitude), word(before));
+        let lines = _mm512_mask_add_epi64(lines, negative, lines, word(64));
+        let identity = core::ptr::from_ref(rows.identity).expose_provenance() as u64;
+        // Through memory: taken out of the register one by one they would occupy the ports of shuffles.
+        let lines = black_box(store(_mm512_mask_mov_epi64(lines, zero, word(identity))));
+        for line in lines {
+            // A prefetch reads nothing.
+            let line = core::ptr::with_exposed_provenance::<i8>(line as usize);
+            _mm_prefetch::<_MM_HINT_T0>(line);
+            _mm_prefetch::<_MM_HINT_T0>(line.map_addr(|line| line ^ 64));
+        }
+        Place {
+            lines,
+            table: PhantomData,
+        }
+    }
+}
+
+/// The rows that eight digits select, signs applied.
+pub(super) struct NielsRows {
+    plus: Fe8,
+    minus: Fe8,
+    dxy: Fe8,
+}
+
+impl NielsRows {
+    /// Lane λ gets sign(d_λ)·rows[λ].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn load(place: &Place<'_>) -> NielsRows {
+        // SAFETY: the addresses are those of both lines of rows that are borrowed as long as the place: the first ones
+        // are made by `Place::new`, and a row of 128 bytes begins at a multiple of 128.
+        let line = |line: u64| unsafe { &*core::ptr::with_exposed_provenance(line as usize) };
+        let first = place.lines.map(line);
+        let second = place.lines.map(|address| line(address ^ 64));
+        let [p0, p1, p2, p3] = transpose(&first, 0);
+        let [p4, t0, t1, t2] = transpose(&first, 4);
+        let [m0, m1, m2, m3] = transpose(&second, 0);
+        let [m4, u0, u1, u2] = transpose(&second, 4);
+        let negative = _mm512_test_epi64_mask(load(&place.lines), _mm512_set1_epi64(64));
+        let mut dxy = [t0, t1, t2, u0, u1];
+        for (i, (limb, other)) in dxy.iter_mut().zip([u0, u1, u2, t0, t1]).enumerate() {
+            // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
+            let twice_p = _mm512_set1_epi64((1 << 52) - if i == 0 { 38 } else { 2 });
+            *limb = _mm512_mask_sub_epi64(*limb, negative, twice_p, other);
+        }
+        NielsRows {
+            plus: [p0, p1, p2, p3, p4],
+            minus: [m0, m1, m2, m3, m4],
+            dxy,
+        }
+    }
+}
+
+/// Words `first` to `first + 3` of eight lines: word w of line v becomes word v of vector w.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn transpose(lines: &[&[u64; 8]; LANES], first: usize) -> [__m512i; 4] {
+    let four = |line: usize| {
+        let words: &[u64; 4] = lines[line][first..].first_chunk().expect("eight words");
+        // SAFETY: `words` is 32 readable bytes; the load needs no alignment.
+        unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+    };
+    let two = |low: usize, high: usize| {
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(low)), four(high))
+    };
+    let (a, b, c, d) = (two(0, 2), two(1, 3), two(4, 6), two(5, 7));
+    // Words 0 and 2, or 1 and 3, of lines 0 to 3, and of lines 4 to 7, in pairs of lines.
+    let [ab_even, ab_odd] = [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)];
+    let [cd_even, cd_odd] = [_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d)];
+    [
+        _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
+        _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
+        _mm512_shuffle_i64x2::<0xdd>(ab_even, cd_even),
+        _mm512_shuffle_i64x2::<0xdd>(ab_odd, cd_odd),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::detected;
+    use alphorn_exec::InstructionSet;
+
+    /// The operations on lanes that all hold the same values.
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn operations(a: [u64; 5], b: [u64; 5]) -> [[Fe; LANES]; 4] {
+        let (a, b) = (splat(a), splat(b));
+        let (product, biased) = (mul(from(RAW), &a, &b), mul(from(BIASED), &a, &b));
+        let square = mul(from(RAW), &b, &b);
+        let mut carries = [Carries::new(), Carries::new()];
+        for step in 0..10 {
+            carries[0].step(step, &biased, &square);
+            carries[1].step(step, &biased, &product);
+        }
+        let [[difference, _], [_, sum]] = carries.map(Carries::values);
+        [product, biased, difference, sum].map(|value| elements(&value))
+    }
+
+    /// Trap 20: all limbs at the greatest value that a factor may have.
+    #[test]
+    fn trap_20_field_operations_at_the_limb_bounds() {
+        if !detected(InstructionSet::Avx512Ifma) {
+            return;
+        }
+        let top = [(1 << 52) - 1; 5];
+        let uneven = [(1 << 52) - 1, 0, (1 << 52) - 1, 1, (1 << 51) + (1 << 17)];
+        for a in [top, uneven, [0; 5], [1, 0, 0, 0, 0]] {
+            for b in [top, uneven, [0; 5], [(1 << 51) - 20, 0, 0, 0, 7]] {
+                // SAFETY: `detected` found the instructions.
+                let [product, biased, difference, sum] = unsafe { operations(a, b) };
+                let expected = Fe(a).mul(Fe(b));
+                let less = expected.sub(Fe(b).square());
+                for lane in 0..LANES {
+                    assert!(product[lane].0.iter().all(|&limb| limb <= 267 << 52));
+                    assert!(product[lane].carried().vartime_eq(expected));
+                    let least = 608 * ((1 << 51) - 19);
+                    let within = |limb: &u64| (least..=1142 << 51).contains(limb);
+                    assert!(biased[lane].0.iter().all(within) && least > 267 << 52);
+                    assert!(biased[lane].carried().vartime_eq(expected));
+                    assert!(difference[lane].0.iter().all(|&limb| limb < 1 << 52));
+                    assert!(difference[lane].vartime_eq(less));
+                    assert!(sum[lane].0.iter().all(|&limb| limb < 1 << 52));
+                    assert!(sum[lane].vartime_eq(expected.add(expected)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Linear combinations of rows: eight elements of a row at a time.
+
+use core::arch::x86_64::*;
+
+use alphorn_exec::Avx512Ifma;
+
+use super::{load, store};
+use crate::row::{Block, Row};
+use crate::scalar::Scalar;
+
+/// See [`super::super::Dispatch::combine_into`].
+pub(in crate::kernel) fn combine(
+    _: Avx512Ifma,
+    factors: &[&[Scalar]],
+    rows: &[&Row],
+    out: &mut [Row],
+) {
+    // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
+    // is compiled for.
+    unsafe { combine_lanes(factors, rows, out) }
+}
+
+/// ℓ in limbs of 52 bits; limb 3 is zero.
+const ORDER52: [i64; 5] = [
+    0x0002_631a_5cf5_d3ed,
+    0x000d_ea2f_79cd_6581,
+    0x14_def9,
+    0,
+    1 << 44,
+];
+/// -1/ℓ modulo 2^52.
+const ORDER_NEG_INVERSE52: i64 = 0x0005_1da3_1254_7e1b;
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    let limbs = |factor: Scalar| {
+        let mut block = Block::ZERO;
+        block.set(0, factor.0);
+        block.limbs.map(|limb| limb[0])
+    };
+    let short = |factor: &Scalar| {
+        let limbs = limbs(factor.times_2_104());
+        (limbs[1] < 1 << (96 - 52) && limbs[2..] == [0; 3]).then_some(limbs)
+    };
+    let full = |factor: &Scalar| limbs(factor.times_2_260());
+    let short: Option<Vec<Vec<_>>> = factors
+        .iter()
+        .map(|list| list.iter().map(short).collect())
+        .collect();
+    match short {
+        Some(short) => sums::<2>(&short, rows, out),
+        None => {
+            let full: Vec<Vec<_>> = factors
+                .iter()
+                .map(|list| list.iter().map(full).collect())
+                .collect();
+            sums::<5>(&full, rows, out);
+        }
+    }
+}
+
+/// The sums with factors of `LIMBS` limbs, divided by 2^(52·LIMBS).
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn sums<const LIMBS: usize>(factors: &[Vec<[u64; 5]>], rows: &[&Row], out: &mut [Row]) {
+    let zero = _mm512_setzero_si512();
+    let blocks = out.first().map_or(0, |row| row.blocks.len());
+    for block in 0..blocks {
+        for (factors, out) in factors.iter().zip(&mut *out) {
+            // Apart, so that no addition waits for the one before.
+            let (mut lo, mut hi) = ([zero; 9], [zero; 9]);
+            for (factor, row) in factors.iter().zip(rows) {
+                let limbs = &row.blocks[block].limbs;
+                for i in 0..5 {
+                    let x = load(&limbs[i]);
+                    for j in 0..LIMBS {
+                        let a = _mm512_set1_epi64(factor[j] as i64);
+                        lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], x, a);
+                        hi[i + j] = _mm512_madd52hi_epu64(hi[i + j], x, a);
+                    }
+                }
+            }
+            let mut columns = [zero; 10];
+            columns[..9].copy_from_slice(&lo);
+            for (column, hi) in columns[1..].iter_mut().zip(hi) {
+                *column = _mm512_add_epi64(*column, hi);
+            }
+            let reduced = reduce::<LIMBS>(columns);
+            for (limb, value) in out.blocks[block].limbs.iter_mut().zip(reduced) {
+                *limb = store(value);
+            }
+        }
+    }
+}
+
+/// columns / 2^(52·LIMBS) modulo ℓ, canonical.
+///
+/// The value is below 64·ℓ², so the quotient is below 64·ℓ²/2^260 + ℓ < 1.3ℓ: one subtraction. With two limbs
+/// the factors are below 2^96, the quotient below 64·2^96·ℓ/2^104 + ℓ = 1.25ℓ.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
+    let zero = _mm512_setzero_si512();
+    let mask = _mm512_set1_epi64((1 << 52) - 1);
+    let order = ORDER52.map(|limb| _mm512_set1_epi64(limb));
+    let inverse = _mm512_set1_epi64(ORDER_NEG_INVERSE52);
+    for i in 0..LIMBS {
+        let q = _mm512_madd52lo_epu64(zero, c[i], inverse);
+        for j in [0, 1, 2, 4] {
+            c[i + j] = _mm512_madd52lo_epu64(c[i + j], q, order[j]);
+            c[i + j + 1] = _mm512_madd52hi_epu64(c[i + j + 1], q, order[j]);
+        }
+        // The low 52 bits of this column are zero now.
+        c[i + 1] = _mm512_add_epi64(c[i + 1], _mm512_srli_epi64::<52>(c[i]));
+    }
+    let mut value: [__m512i; 5] = std::array::from_fn(|k| c[LIMBS + k]);
+    for i in 0..4 {
+        value[i + 1] = _mm512_add_epi64(value[i + 1], _mm512_srli_epi64::<52>(value[i]));
+        value[i] = _mm512_and_si512(value[i], mask);
+    }
+    let mut less = [zero; 5];
+    let mut borrow = zero;
+    for i in 0..5 {
+        less[i] = _mm512_add_epi64(_mm512_sub_epi64(value[i], order[i]), borrow);
+        borrow = _mm512_srai_epi64::<63>(less[i]);
+        if i < 4 {
+            less[i] = _mm512_and_si512(less[i], mask);
+        }
+    }
+    let keep = _mm512_movepi64_mask(borrow);
+    let mut out = [zero; 5];
+    for i in 0..5 {
+        out[i] = _mm512_mask_blend_epi64(keep, less[i], value[i]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::detected;
+    use crate::row::LANES;
+    use alphorn_exec::InstructionSet;
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn reduced<const LIMBS: usize>(columns: [u64; 10]) -> [[u64; LANES]; 5] {
+        let columns = columns.map(|column| _mm512_set1_epi64(column as i64));
+        reduce::<LIMBS>(columns).map(|limb| store(limb))
+    }
+
+    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get, by ℓ-1 and by
+    /// the greatest factor of two limbs.
+    #[test]
+    fn trap_20_reduction_at_the_column_bounds() {
+        if !detected(InstructionSet::Avx512Ifma) {
+            return;
+        }
+        let mut limbs = ORDER52.map(|limb| limb as u64);
+        limbs[0] -= 1;
+        let columns = |factor: [u64; 5]| {
+            let mut columns = [0_u64; 10];
+            for i in 0..5 {
+                for j in 0..5 {
+                    let product = u128::from(limbs[i]) * u128::from(factor[j]);
+                    columns[i + j] += 64 * (product as u64 & ((1 << 52) - 1));
+                    columns[i + j + 1] += 64 * ((product >> 52) as u64);
+                }
+            }
+            columns
+        };
+        let short = [(1 << 52) - 1, (1 << 44) - 1, 0, 0, 0];
+        // SAFETY: `detected` found the instructions.
+        let found = unsafe { [reduced::<5>(columns(limbs)), reduced::<2>(columns(short))] };
+        // (-1)·(-1)·64 / 2^260 and (-1)·(2^96-1)·64 / 2^104.
+        let over = |bits| {
+            let power = (0..bits).fold(Scalar::ONE, |x, _| x + x);
+            Scalar::from(64_u64) * power.vartime_invert()
+        };
+        let expected = [over(260), -(over(104) * Scalar::from((1_u128 << 96) - 1))];
+        for (found, expected) in found.into_iter().zip(expected) {
+            let mut block = Block::ZERO;
+            block.set(0, expected.0);
+            for lane in 0..LANES {
+                assert_eq!(
+                    found.map(|limb| limb[lane]),
+                    block.limbs.map(|limb| limb[0])
+                );
+            }
+        }
+    }
+}
