@@ -30,7 +30,8 @@ pub(crate) fn join<'a>(
 ) -> Result<Vec<u8>, InvalidSource> {
     let elements =
         usize::from(header.chunks) * usize::from(header.generations) * header.unit as usize;
-    let mut payload = Vec::with_capacity(elements * ELEMENT_PAYLOAD_BYTES as usize);
+    // One byte more, which an element needs while it is written.
+    let mut payload = Vec::with_capacity(elements * ELEMENT_PAYLOAD_BYTES as usize + 1);
     for (chunk, row) in chunks.enumerate() {
         let written = row.write_payload(&mut payload);
         written.map_err(|element| InvalidSource::Element { chunk, element })?;

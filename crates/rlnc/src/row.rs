@@ -106,14 +106,23 @@ impl Row {
 
     /// Appends the elements as groups of 31 bytes; `Err` names the first that is not below 2^248.
     pub(crate) fn write_payload(&self, out: &mut Vec<u8>) -> Result<(), usize> {
-        out.reserve(31 * self.len);
+        const BYTES: usize = 31;
+        let start = out.len();
+        // One byte more than is kept: each element is written whole, and its last byte, a zero, is overwritten.
+        out.resize(start + BYTES * self.len + 1, 0);
         for i in 0..self.len {
-            let bytes = self.get(i).to_bytes();
-            if bytes[31] != 0 {
+            let limbs = self.blocks[i / LANES].get(i % LANES);
+            if limbs[3] >> 56 != 0 {
                 return Err(i);
             }
-            out.extend_from_slice(&bytes[..31]);
+            let element: &mut [u8; 32] = out[start + BYTES * i..]
+                .first_chunk_mut()
+                .expect("a byte more");
+            for (bytes, limb) in element.chunks_exact_mut(8).zip(limbs) {
+                bytes.copy_from_slice(&limb.to_le_bytes());
+            }
         }
+        out.pop();
         Ok(())
     }
 
