@@ -18,7 +18,10 @@ pub(super) trait Lanes<'t>: Copy {
 
     /// Finds sign(d_λ) times the row that lane λ selects, rows[|d_λ|-1] or the identity for d_λ = 0, and fetches
     /// both of its cache lines.
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Self::Place;
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Self::Place);
+
+    /// Where the same row lies for all lanes.
+    fn nowhere(self, row: &'t TableRow) -> Self::Place;
 
     /// Adds the row of its lane to each sum.
     fn add(self, sum: &mut Self::Sum, place: &Self::Place);
@@ -62,35 +65,38 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
             continue;
         }
         let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
-        // Places of the current point, each replaced by that of the next point when it has been read.
-        let first = Rows::of(table, 0);
-        let mut places: Vec<L::Place> = Vec::with_capacity(sums8.len());
-        for vector in vectors {
-            for group in 0..groups {
-                let digits = vector.digits.get(group).unwrap_or(&[0; LANES]);
-                places.push(lanes.locate(first, digits));
-            }
-        }
-        for j in 0..scalars {
-            let next = Rows::of(table, (j + 1).min(table.len() - 1));
+        // Places of the current point, and of the next one. Read where they were written: what is copied goes through
+        // vectors, out of which addresses are taken one by one.
+        let mut now = vec![lanes.nowhere(table.identity()); sums8.len()];
+        let mut next = now.clone();
+        for j in 0..=scalars {
+            let rows = Rows::of(table, j.min(table.len() - 1));
             let of_vectors = sums8
                 .chunks_exact_mut(groups)
-                .zip(places.chunks_exact_mut(groups));
-            for (vector, (sums8, places)) in vectors.iter().zip(of_vectors) {
-                let Some(digits) = vector.digits.get(j * groups..(j + 1) * groups) else {
-                    continue;
+                .zip(now.chunks_exact(groups).zip(next.chunks_exact_mut(groups)));
+            for (vector, (sums8, (now, next))) in vectors.iter().zip(of_vectors) {
+                let before = match j {
+                    0 => &[],
+                    _ => vector
+                        .digits
+                        .get((j - 1) * groups..j * groups)
+                        .unwrap_or_default(),
                 };
-                let later = vector.digits.get((j + 1) * groups..).unwrap_or_default();
-                for (group, (sum, place)) in sums8.iter_mut().zip(places).enumerate() {
-                    let now = *place;
-                    if let Some(later) = later.get(group) {
-                        *place = lanes.locate(next, later);
+                let digits = vector.digits.get(j * groups..).unwrap_or_default();
+                for (group, (sum, (now, next))) in
+                    sums8.iter_mut().zip(now.iter().zip(next)).enumerate()
+                {
+                    if let Some(digits) = digits.get(group) {
+                        lanes.locate(rows, digits, next);
                     }
-                    if digits[group] != [0; LANES] {
-                        lanes.add(sum, &now);
+                    if let Some(before) = before.get(group)
+                        && *before != [0; LANES]
+                    {
+                        lanes.add(sum, now);
                     }
                 }
             }
+            std::mem::swap(&mut now, &mut next);
         }
         for (sums8, sums) in sums8.chunks_exact(groups).zip(sums) {
             for (sum, points) in sums8.iter().zip(sums.chunks_exact_mut(LANES)) {

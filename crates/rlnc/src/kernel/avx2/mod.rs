@@ -64,7 +64,7 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 
     #[inline(always)]
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Place<'t> {
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Place<'t>) {
         let rows = digits.map(|digit| match usize::from(digit.unsigned_abs()) {
             0 => rows.identity,
             magnitude => &rows.rows[magnitude - 1],
@@ -77,9 +77,17 @@ impl<'t> Lanes<'t> for Avx2Fma {
                 _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
             }
         }
-        Place {
+        *place = Place {
             rows,
             digits: *digits,
+        };
+    }
+
+    #[inline(always)]
+    fn nowhere(self, row: &'t TableRow) -> Place<'t> {
+        Place {
+            rows: [row; LANES],
+            digits: [0; LANES],
         }
     }
 

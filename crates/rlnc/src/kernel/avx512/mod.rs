@@ -58,9 +58,17 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     }
 
     #[inline(always)]
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES]) -> Place<'t> {
+    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Place<'t>) {
         // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
-        unsafe { Place::new(rows, digits) }
+        unsafe { place.set(rows, digits) }
+    }
+
+    #[inline(always)]
+    fn nowhere(self, row: &'t TableRow) -> Place<'t> {
+        Place {
+            lines: [core::ptr::from_ref(row).expose_provenance() as u64; LANES],
+            table: PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -356,7 +364,7 @@ pub(super) struct Place<'a> {
 impl<'a> Place<'a> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn new(rows: Rows<'a>, digits: &[i8; LANES]) -> Place<'a> {
+    fn set(&mut self, rows: Rows<'a>, digits: &[i8; LANES]) {
         let word = |word: u64| _mm512_set1_epi64(word as i64);
         let bytes = i64::from_le_bytes(digits.map(|digit| digit as u8));
         let digits = _mm512_cvtepi8_epi64(_mm_cvtsi64_si128(bytes));
@@ -368,17 +376,13 @@ impl<'a> Place<'a> {
         let lines = _mm512_add_epi64(_mm512_slli_epi64::<7>(magnitude), word(before));
         let lines = _mm512_mask_add_epi64(lines, negative, lines, word(64));
         let identity = core::ptr::from_ref(rows.identity).expose_provenance() as u64;
+        self.lines = store(_mm512_mask_mov_epi64(lines, zero, word(identity)));
         // Through memory: taken out of the register one by one they would occupy the ports of shuffles.
-        let lines = black_box(store(_mm512_mask_mov_epi64(lines, zero, word(identity))));
-        for line in lines {
+        for line in *black_box(&self.lines) {
             // A prefetch reads nothing.
             let line = core::ptr::with_exposed_provenance::<i8>(line as usize);
             _mm_prefetch::<_MM_HINT_T0>(line);
             _mm_prefetch::<_MM_HINT_T0>(line.map_addr(|line| line ^ 64));
-        }
-        Place {
-            lines,
-            table: PhantomData,
         }
     }
 }
@@ -396,7 +400,7 @@ impl NielsRows {
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn load(place: &Place<'_>) -> NielsRows {
         // SAFETY: the addresses are those of both lines of rows that are borrowed as long as the place: the first ones
-        // are made by `Place::new`, and a row of 128 bytes begins at a multiple of 128.
+        // are made by `Place::set`, and a row of 128 bytes begins at a multiple of 128.
         let line = |line: u64| unsafe { &*core::ptr::with_exposed_provenance(line as usize) };
         let first = place.lines.map(line);
         let second = place.lines.map(|address| line(address ^ 64));
