@@ -12,6 +12,8 @@ pub(super) trait Lanes<'t>: Copy {
     type Sum: Copy;
     /// Where the rows of a table lie that eight digits select.
     type Place: Copy;
+    /// The rows themselves.
+    type Loaded;
 
     /// The identity in each lane.
     fn identity(self) -> Self::Sum;
@@ -23,8 +25,11 @@ pub(super) trait Lanes<'t>: Copy {
     /// Where the same row lies for all lanes.
     fn nowhere(self, row: &'t TableRow) -> Self::Place;
 
-    /// Adds the row of its lane to each sum.
-    fn add(self, sum: &mut Self::Sum, place: &Self::Place);
+    /// Loads rows.
+    fn load(self, place: &Self::Place) -> Self::Loaded;
+
+    /// Adds the row of its lane to each sum, and replaces the rows by those of the next place.
+    fn add(self, sum: &mut Self::Sum, rows: &mut Self::Loaded, next: &Self::Place);
 
     /// The sums one by one.
     fn points(self, sum: &Self::Sum) -> [Point; LANES];
@@ -69,12 +74,12 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
         // vectors, out of which addresses are taken one by one.
         let mut now = vec![lanes.nowhere(table.identity()); sums8.len()];
         let mut next = now.clone();
+        let mut loaded = lanes.load(&now[0]);
+        // Whether these are the rows of the next addition; they are not where a sum has nothing to add.
+        let mut is_loaded = false;
         for j in 0..=scalars {
             let rows = Rows::of(table, j.min(table.len() - 1));
-            let of_vectors = sums8
-                .chunks_exact_mut(groups)
-                .zip(now.chunks_exact(groups).zip(next.chunks_exact_mut(groups)));
-            for (vector, (sums8, (now, next))) in vectors.iter().zip(of_vectors) {
+            for (vector, first) in vectors.iter().zip((0..).step_by(groups)) {
                 let before = match j {
                     0 => &[],
                     _ => vector
@@ -83,16 +88,21 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                         .unwrap_or_default(),
                 };
                 let digits = vector.digits.get(j * groups..).unwrap_or_default();
-                for (group, (sum, (now, next))) in
-                    sums8.iter_mut().zip(now.iter().zip(next)).enumerate()
-                {
+                for group in 0..groups {
+                    let slot = first + group;
                     if let Some(digits) = digits.get(group) {
-                        lanes.locate(rows, digits, next);
+                        lanes.locate(rows, digits, &mut next[slot]);
                     }
-                    if let Some(before) = before.get(group)
-                        && *before != [0; LANES]
-                    {
-                        lanes.add(sum, now);
+                    match before.get(group) {
+                        Some(before) if *before != [0; LANES] => {
+                            if !is_loaded {
+                                loaded = lanes.load(&now[slot]);
+                            }
+                            let later = now.get(slot + 1).unwrap_or(&next[0]);
+                            lanes.add(&mut sums8[slot], &mut loaded, later);
+                            is_loaded = true;
+                        }
+                        _ => is_loaded = false,
                     }
                 }
             }

@@ -56,6 +56,7 @@ pub(super) fn accumulate(
 impl<'t> Lanes<'t> for Avx2Fma {
     type Sum = [Sum4; REGISTERS];
     type Place = Place<'t>;
+    type Loaded = Place<'t>;
 
     #[inline(always)]
     fn identity(self) -> Self::Sum {
@@ -92,12 +93,18 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 
     #[inline(always)]
-    fn add(self, sum: &mut Self::Sum, place: &Place<'t>) {
+    fn load(self, place: &Place<'t>) -> Place<'t> {
+        *place
+    }
+
+    #[inline(always)]
+    fn add(self, sum: &mut Self::Sum, place: &mut Place<'t>, next: &Place<'t>) {
         let (rows, digits) = (place.rows.as_chunks().0, place.digits.as_chunks().0);
         for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
             // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
             unsafe { sum.add(&NielsRows::select(rows, digits)) };
         }
+        *place = *next;
     }
 
     #[inline(always)]

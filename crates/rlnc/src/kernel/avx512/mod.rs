@@ -50,6 +50,7 @@ pub(super) fn accumulate(
 impl<'t> Lanes<'t> for Avx512Ifma {
     type Sum = Sum8;
     type Place = Place<'t>;
+    type Loaded = NielsRows;
 
     #[inline(always)]
     fn identity(self) -> Sum8 {
@@ -72,9 +73,15 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     }
 
     #[inline(always)]
-    fn add(self, sum: &mut Sum8, place: &Place<'t>) {
+    fn load(self, place: &Place<'t>) -> NielsRows {
         // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
-        unsafe { sum.add(&NielsRows::load(place)) }
+        unsafe { NielsRows::load(place) }
+    }
+
+    #[inline(always)]
+    fn add(self, sum: &mut Sum8, rows: &mut NielsRows, next: &Place<'t>) {
+        // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
+        unsafe { sum.add(rows, next) }
     }
 
     #[inline(always)]
@@ -141,6 +148,7 @@ impl Carry {
             let around = _mm512_set1_epi64(19);
             self.out[0] = _mm512_madd52lo_epu64(self.out[0], self.above, around);
         }
+        here(&mut self.out[k], &mut self.above);
     }
 }
 
@@ -256,6 +264,21 @@ fn mul_step<const STEP: usize>(column: &mut Fe8, x: &mut Fe8, a: &Fe8, b: &Fe8) 
     }
 }
 
+/// What makes both values comes before what comes later, see [`in_order`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn here(a: &mut __m512i, b: &mut __m512i) {
+    // SAFETY: there is no instruction; the registers stay what they are.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(zmm_reg) * a,
+            inout(zmm_reg) * b,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
+
 /// Whatever is added to the columns from here on comes after what was added before. The compiler would put all that
 /// is added to a column in one place, where each addition waits for the one before.
 #[inline]
@@ -291,10 +314,10 @@ impl Sum8 {
     }
 
     /// Adds an affine point in each lane: seven products, seven carries. What is carried was multiplied before the
-    /// product that it is carried during.
+    /// product that it is carried during; the rows of the next place are loaded during two others.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn add(&mut self, row: &NielsRows) {
+    fn add(&mut self, row: &mut NielsRows, next: &Place<'_>) {
         let mut t = Carry::new();
         let a = mul_while(from(RAW), &self.y_minus_x, &row.minus, |step| {
             if step % 2 == 0 {
@@ -310,8 +333,9 @@ impl Sum8 {
         let mut eh = Carries::new();
         self.z = mul_while(from(BIASED), &f, &g, |step| eh.step(step, &b, &a));
         let [e, h] = eh.values();
-        let y = mul(from(BIASED), &g, &h);
-        let x = mul(from(RAW), &e, &f);
+        let mut loading = Loading::new(next);
+        let y = mul_while(from(BIASED), &g, &h, |step| loading.step(step, row));
+        let x = mul_while(from(RAW), &e, &f, |step| loading.step(10 + step, row));
         let mut next = Carries::new();
         self.t = mul_while(from(RAW), &e, &h, |step| next.step(step, &y, &x));
         [self.y_minus_x, self.y_plus_x] = next.values();
@@ -399,52 +423,117 @@ impl NielsRows {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn load(place: &Place<'_>) -> NielsRows {
-        // SAFETY: the addresses are those of both lines of rows that are borrowed as long as the place: the first ones
-        // are made by `Place::set`, and a row of 128 bytes begins at a multiple of 128.
-        let line = |line: u64| unsafe { &*core::ptr::with_exposed_provenance(line as usize) };
-        let first = place.lines.map(line);
-        let second = place.lines.map(|address| line(address ^ 64));
-        let [p0, p1, p2, p3] = transpose(&first, 0);
-        let [p4, t0, t1, t2] = transpose(&first, 4);
-        let [m0, m1, m2, m3] = transpose(&second, 0);
-        let [m4, u0, u1, u2] = transpose(&second, 4);
-        let negative = _mm512_test_epi64_mask(load(&place.lines), _mm512_set1_epi64(64));
-        let mut dxy = [t0, t1, t2, u0, u1];
-        for (i, (limb, other)) in dxy.iter_mut().zip([u0, u1, u2, t0, t1]).enumerate() {
-            // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
-            let twice_p = _mm512_set1_epi64((1 << 52) - if i == 0 { 38 } else { 2 });
-            *limb = _mm512_mask_sub_epi64(*limb, negative, twice_p, other);
+        let zero = [_mm512_setzero_si512(); 5];
+        let mut rows = NielsRows {
+            plus: zero,
+            minus: zero,
+            dxy: zero,
+        };
+        let mut loading = Loading::new(place);
+        for step in 0..20 {
+            loading.step(step, &mut rows);
         }
-        NielsRows {
-            plus: [p0, p1, p2, p3, p4],
-            minus: [m0, m1, m2, m3, m4],
-            dxy,
-        }
+        rows
     }
 }
 
-/// Words `first` to `first + 3` of eight lines: word w of line v becomes word v of vector w.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn transpose(lines: &[&[u64; 8]; LANES], first: usize) -> [__m512i; 4] {
-    let four = |line: usize| {
-        let words: &[u64; 4] = lines[line][first..].first_chunk().expect("eight words");
-        // SAFETY: `words` is 32 readable bytes; the load needs no alignment.
-        unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
-    };
-    let two = |low: usize, high: usize| {
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(low)), four(high))
-    };
-    let (a, b, c, d) = (two(0, 2), two(1, 3), two(4, 6), two(5, 7));
-    // Words 0 and 2, or 1 and 3, of lines 0 to 3, and of lines 4 to 7, in pairs of lines.
-    let [ab_even, ab_odd] = [_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b)];
-    let [cd_even, cd_odd] = [_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d)];
-    [
-        _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
-        _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
-        _mm512_shuffle_i64x2::<0xdd>(ab_even, cd_even),
-        _mm512_shuffle_i64x2::<0xdd>(ab_odd, cd_odd),
-    ]
+/// The loading of rows in twenty steps. It is most of what neither multiplies nor carries, and so it is done during
+/// products that do not need the rows before.
+struct Loading<'a> {
+    place: &'a Place<'a>,
+    /// Words of the quarter that is transposed.
+    parts: [__m512i; 4],
+    /// Words of dxy or 2p - dxy in the first lines.
+    first: [__m512i; 3],
+}
+
+impl<'a> Loading<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn new(place: &'a Place<'a>) -> Loading<'a> {
+        let zero = _mm512_setzero_si512();
+        Loading {
+            place,
+            parts: [zero; 4],
+            first: [zero; 3],
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn step(&mut self, step: usize, rows: &mut NielsRows) {
+        let quarter = step / 4;
+        if quarter == 4 {
+            // Nothing is left for the last four steps.
+            return;
+        }
+        // Words `word` to `word + 3` of eight lines: word w of line v becomes word v of vector w.
+        let (second, word) = ([0, 64, 0, 64][quarter], [0, 0, 4, 4][quarter]);
+        let four = |lane: usize| {
+            let line = core::ptr::with_exposed_provenance::<u64>(
+                (self.place.lines[lane] ^ second) as usize,
+            );
+            // SAFETY: the address is that of a line, 64 readable bytes, of rows that are borrowed as long as the place:
+            // the first ones are made by `Place::set` or `nowhere`, and a row of 128 bytes begins at a multiple of
+            // 128. The words are the first four of a line or the last four; the load needs no alignment.
+            unsafe { _mm256_loadu_si256(line.add(word).cast()) }
+        };
+        let two = |low: usize, high: usize| {
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(low)), four(high))
+        };
+        match step % 4 {
+            0 => (self.parts[0], self.parts[1]) = (two(0, 2), two(1, 3)),
+            1 => (self.parts[2], self.parts[3]) = (two(4, 6), two(5, 7)),
+            2 => {
+                let [a, b, c, d] = self.parts;
+                // Words 0 and 2, or 1 and 3, of lines 0 to 3, and of lines 4 to 7, in pairs of lines.
+                self.parts = [
+                    _mm512_unpacklo_epi64(a, b),
+                    _mm512_unpackhi_epi64(a, b),
+                    _mm512_unpacklo_epi64(c, d),
+                    _mm512_unpackhi_epi64(c, d),
+                ];
+            }
+            _ => {
+                let [ab_even, ab_odd, cd_even, cd_odd] = self.parts;
+                let words = [
+                    _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
+                    _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
+                    _mm512_shuffle_i64x2::<0xdd>(ab_even, cd_even),
+                    _mm512_shuffle_i64x2::<0xdd>(ab_odd, cd_odd),
+                ];
+                self.parts = words;
+                let [a, b, c, d] = words;
+                match quarter {
+                    0 => rows.plus[..4].copy_from_slice(&words),
+                    1 => rows.minus[..4].copy_from_slice(&words),
+                    2 => {
+                        rows.plus[4] = a;
+                        self.first = [b, c, d];
+                    }
+                    _ => {
+                        rows.minus[4] = a;
+                        let [t0, t1, t2] = self.first;
+                        let negative =
+                            _mm512_test_epi64_mask(load(&self.place.lines), _mm512_set1_epi64(64));
+                        rows.dxy = [t0, t1, t2, b, c];
+                        for (i, (limb, other)) in
+                            rows.dxy.iter_mut().zip([b, c, d, t0, t1]).enumerate()
+                        {
+                            // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
+                            let twice_p =
+                                _mm512_set1_epi64((1 << 52) - if i == 0 { 38 } else { 2 });
+                            *limb = _mm512_mask_sub_epi64(*limb, negative, twice_p, other);
+                        }
+                        return;
+                    }
+                }
+            }
+        }
+        let [a, b, c, d] = &mut self.parts;
+        here(a, b);
+        here(c, d);
+    }
 }
 
 #[cfg(test)]
