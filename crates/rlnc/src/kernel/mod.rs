@@ -54,6 +54,9 @@ pub(crate) trait Dispatch: Copy {
     /// Σ 2^shift · point for lists of points, which have the same shifts, the greatest first.
     fn weigh(self, shifts: &[u32], lists: &[Vec<&Point>]) -> Vec<Point>;
 
+    /// Whether it weighs two lists in the time of one.
+    fn weighs_pairs(self) -> bool;
+
     /// Σ_j row[j] · point[j] for several rows.
     fn multiply(self, table: &Table, rows: &[&Row]) -> Vec<Point>;
 
@@ -131,12 +134,33 @@ impl Dispatch for Backend {
             |(table, row): &(&Table, &Row)| self.sums(table, &[Digits::new(table.window, row)]);
         let sums: Vec<Vec<Vec<Point>>> = parts.iter().map(sums).collect();
         let order = order(parts.iter().map(|(table, _)| table.window));
-        let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
-        let list = order
-            .iter()
-            .map(|(_, part, i)| &sums[*part][0][*i])
-            .collect();
-        self.weigh(&shifts, &[list])[0]
+        let point = |&(_, part, i): &(u32, usize, usize)| &sums[part][0][i];
+        if !self.weighs_pairs() {
+            let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
+            return self.weigh(&shifts, &[order.iter().map(point).collect()])[0];
+        }
+        // A list for each table, which has nothing to add for some of the shifts.
+        let mut shifts = Vec::with_capacity(order.len());
+        let mut lists = vec![Vec::with_capacity(order.len()); parts.len()];
+        for terms in order.chunk_by(|a, b| a.0 == b.0) {
+            shifts.push(terms[0].0);
+            for list in &mut lists {
+                list.push(&Point::IDENTITY);
+            }
+            for term in terms {
+                lists[term.1][shifts.len() - 1] = point(term);
+            }
+        }
+        let sums = self.weigh(&shifts, &lists).into_iter();
+        sums.reduce(|a, b| a.add(&b)).unwrap_or(Point::IDENTITY)
+    }
+
+    fn weighs_pairs(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(_) => true,
+            _ => false,
+        }
     }
 
     fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row {

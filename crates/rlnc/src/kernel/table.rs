@@ -1,8 +1,9 @@
 //! Tables of multiples for sums of many points, and the signed digits that index them.
 //!
 //! A scalar below 2^253 is written as Σ d_i · 2^(bits·i) with digits -2^(bits-1) <= d_i < 2^(bits-1)
-//! (the last digit is not negative). Windows are numbered i = groups·lane + group, so that the eight
-//! lanes of one group are eight windows *of the same scalar*: all their rows lie in one small table.
+//! (the last digit is not negative). Windows are numbered i = 8·group + lane, so that the eight lanes of one
+//! group are eight windows *of the same scalar*: all their rows lie in one small table, and a short scalar has
+//! few groups to add.
 
 use crate::field::Fe;
 use crate::point::{Niels, Point};
@@ -49,7 +50,7 @@ impl Window {
 
     /// 2^shift is the weight of a lane of a group; `None` where no scalar reaches.
     pub(crate) fn shift(self, group: usize, lane: usize) -> Option<u32> {
-        let window = (self.groups() * lane + group) as u32;
+        let window = (LANES * group + lane) as u32;
         (window <= self.top()).then_some(window * self.bits())
     }
 
@@ -199,13 +200,7 @@ fn bytes_all(row: &Row) -> Vec<[i8; LANES]> {
             // Less 128 is a change of the highest bit; the top digit has no offset.
             *word ^= offset;
         }
-        let mut bytes = [0; 32];
-        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        for (group, out) in out.iter_mut().enumerate() {
-            *out = std::array::from_fn(|lane| bytes[GROUPS * lane + group] as i8);
-        }
+        *out = words.map(|word| word.to_le_bytes().map(|byte| byte as i8));
     }
     digits
 }
@@ -239,8 +234,7 @@ fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LAN
         } else {
             field - half
         };
-        let (lane, group) = (i as usize / window.groups(), i as usize % window.groups());
-        out[group][lane] = digit as i8;
+        out[i as usize / LANES][i as usize % LANES] = digit as i8;
     }
 }
 
