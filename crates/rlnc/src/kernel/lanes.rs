@@ -28,8 +28,15 @@ pub(super) trait Lanes<'t>: Copy {
     /// Loads rows.
     fn load(self, place: &Self::Place) -> Self::Loaded;
 
-    /// Adds the row of its lane to each sum, and replaces the rows by those of the next place.
-    fn add(self, sum: &mut Self::Sum, rows: &mut Self::Loaded, next: &Self::Place);
+    /// Adds the row of its lane to each sum, and replaces the rows by those of the next place. Meanwhile
+    /// places further ahead are found, as by [`Lanes::locate`].
+    fn add(
+        self,
+        sum: &mut Self::Sum,
+        rows: &mut Self::Loaded,
+        next: &Self::Place,
+        ahead: (Rows<'t>, &[i8; LANES], &mut Self::Place),
+    );
 
     /// The sums one by one.
     fn points(self, sum: &Self::Sum) -> [Point; LANES];
@@ -90,19 +97,23 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                 let digits = vector.digits.get(j * groups..).unwrap_or_default();
                 for group in 0..groups {
                     let slot = first + group;
-                    if let Some(digits) = digits.get(group) {
-                        lanes.locate(rows, digits, &mut next[slot]);
-                    }
+                    let digits = digits.get(group).unwrap_or(&[0; LANES]);
+                    let (next_first, next) = next.split_at_mut(slot.min(1));
+                    let ahead = (rows, digits, &mut next[slot - slot.min(1)]);
                     match before.get(group) {
                         Some(before) if *before != [0; LANES] => {
                             if !is_loaded {
                                 loaded = lanes.load(&now[slot]);
                             }
-                            let later = now.get(slot + 1).unwrap_or(&next[0]);
-                            lanes.add(&mut sums8[slot], &mut loaded, later);
+                            let later = now.get(slot + 1).or(next_first.first());
+                            let later = later.expect("more than one group");
+                            lanes.add(&mut sums8[slot], &mut loaded, later, ahead);
                             is_loaded = true;
                         }
-                        _ => is_loaded = false,
+                        _ => {
+                            lanes.locate(ahead.0, ahead.1, ahead.2);
+                            is_loaded = false;
+                        }
                     }
                 }
             }

@@ -98,7 +98,14 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 
     #[inline(always)]
-    fn add(self, sum: &mut Self::Sum, place: &mut Place<'t>, next: &Place<'t>) {
+    fn add(
+        self,
+        sum: &mut Self::Sum,
+        place: &mut Place<'t>,
+        next: &Place<'t>,
+        ahead: (Rows<'t>, &[i8; LANES], &mut Place<'t>),
+    ) {
+        self.locate(ahead.0, ahead.1, ahead.2);
         let (rows, digits) = (place.rows.as_chunks().0, place.digits.as_chunks().0);
         for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
             // SAFETY: `self` is a witness of the instructions that the callees are compiled for.

@@ -61,7 +61,10 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     #[inline(always)]
     fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Place<'t>) {
         // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
-        unsafe { place.set(rows, digits) }
+        unsafe { place.set(rows, digits) };
+        for lane in 0..LANES {
+            place.fetch(lane);
+        }
     }
 
     #[inline(always)]
@@ -79,9 +82,15 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     }
 
     #[inline(always)]
-    fn add(self, sum: &mut Sum8, rows: &mut NielsRows, next: &Place<'t>) {
+    fn add(
+        self,
+        sum: &mut Sum8,
+        rows: &mut NielsRows,
+        next: &Place<'t>,
+        ahead: (Rows<'t>, &[i8; LANES], &mut Place<'t>),
+    ) {
         // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
-        unsafe { sum.add(rows, next) }
+        unsafe { sum.add(rows, next, ahead) }
     }
 
     #[inline(always)]
@@ -168,10 +177,9 @@ impl Carries {
     fn step(&mut self, step: usize, a: &Fe8, b: &Fe8) {
         let k = step / 2;
         let [minus, plus] = &mut self.0;
-        if step % 2 == 0 {
-            minus.limb(k, _mm512_sub_epi64(a[k], b[k]));
-        } else {
-            plus.limb(k, _mm512_add_epi64(a[k], b[k]));
+        match step % 2 {
+            0 => minus.limb(k, _mm512_sub_epi64(a[k], b[k])),
+            _ => plus.limb(k, _mm512_add_epi64(a[k], b[k])),
         }
     }
 
@@ -314,17 +322,27 @@ impl Sum8 {
     }
 
     /// Adds an affine point in each lane: seven products, seven carries. What is carried was multiplied before the
-    /// product that it is carried during; the rows of the next place are loaded during two others.
+    /// product that it is carried during; the rows of the next place are loaded, and
+    /// later ones located, during others.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn add(&mut self, row: &mut NielsRows, next: &Place<'_>) {
+    fn add<'t>(
+        &mut self,
+        row: &mut NielsRows,
+        next: &Place<'t>,
+        (rows, digits, place): (Rows<'t>, &[i8; LANES], &mut Place<'t>),
+    ) {
         let mut t = Carry::new();
         let a = mul_while(from(RAW), &self.y_minus_x, &row.minus, |step| {
-            if step % 2 == 0 {
-                t.limb(step / 2, self.t[step / 2]);
+            if step < 5 {
+                t.limb(step, self.t[step]);
             }
         });
-        let c = mul(from(RAW), &t.out, &row.dxy);
+        let c = mul_while(from(RAW), &t.out, &row.dxy, |step| match step {
+            0 => place.set(rows, digits),
+            1 => (),
+            _ => place.fetch(step - 2),
+        });
         let mut fg = Carries::new();
         let b = mul_while(from(BIASED), &self.y_plus_x, &row.plus, |step| {
             fg.step(step, &self.z, &c);
@@ -402,9 +420,15 @@ impl<'a> Place<'a> {
         let identity = core::ptr::from_ref(rows.identity).expose_provenance() as u64;
         self.lines = store(_mm512_mask_mov_epi64(lines, zero, word(identity)));
         // Through memory: taken out of the register one by one they would occupy the ports of shuffles.
-        for line in *black_box(&self.lines) {
-            // A prefetch reads nothing.
-            let line = core::ptr::with_exposed_provenance::<i8>(line as usize);
+        black_box(&self.lines);
+    }
+
+    /// Fetches both lines of a row.
+    #[inline(always)]
+    fn fetch(&self, lane: usize) {
+        let line = core::ptr::with_exposed_provenance::<i8>(self.lines[lane] as usize);
+        // SAFETY: every processor of this kind has the instruction, which reads nothing and never fails.
+        unsafe {
             _mm_prefetch::<_MM_HINT_T0>(line);
             _mm_prefetch::<_MM_HINT_T0>(line.map_addr(|line| line ^ 64));
         }

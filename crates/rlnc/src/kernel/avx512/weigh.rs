@@ -120,11 +120,11 @@ impl Coordinates {
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn plus(self, addends: &Fe8) -> Coordinates {
         let mut mptz = self.0;
-        for k in 0..5 {
-            let x = _mm512_permutex_epi64::<{ from([0; 4]) }>(self.0[k]);
-            let yytz = _mm512_permutex_epi64::<{ from([1, 1, 3, 2]) }>(self.0[k]);
+        for limb in &mut mptz {
+            let x = _mm512_permutex_epi64::<{ from([0; 4]) }>(*limb);
+            let yytz = _mm512_permutex_epi64::<{ from([1, 1, 3, 2]) }>(*limb);
             let sum = _mm512_mask_add_epi64(yytz, 0x22, yytz, x);
-            mptz[k] = _mm512_mask_sub_epi64(sum, 0x11, yytz, x);
+            *limb = _mm512_mask_sub_epi64(sum, 0x11, yytz, x);
         }
         // A, B, C and D of the formula.
         let abcd = mul(lanes([RAW, BIASED, RAW, BIASED]), &carry(&mptz), addends);
