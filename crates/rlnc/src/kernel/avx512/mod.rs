@@ -13,13 +13,12 @@
 //! | column of a linear combination | 9·64·2^52 < 2^61.2, and < 2^61.3 while it is reduced |
 #![allow(unsafe_code)]
 
+mod places;
 mod rows;
 mod weigh;
 
 use core::arch::asm;
 use core::arch::x86_64::*;
-use core::hint::black_box;
-use core::marker::PhantomData;
 
 use alphorn_exec::Avx512Ifma;
 
@@ -28,6 +27,7 @@ use crate::kernel::lanes::{self, Lanes, Rows};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
+use places::{Loading, NielsRows, Place};
 pub(super) use rows::combine;
 pub(super) use weigh::weigh;
 
@@ -69,10 +69,7 @@ impl<'t> Lanes<'t> for Avx512Ifma {
 
     #[inline(always)]
     fn nowhere(self, row: &'t TableRow) -> Place<'t> {
-        Place {
-            lines: [core::ptr::from_ref(row).expose_provenance() as u64; LANES],
-            table: PhantomData,
-        }
+        Place::of(row)
     }
 
     #[inline(always)]
@@ -391,173 +388,6 @@ fn store(vector: __m512i) -> [u64; LANES] {
 fn load(words: &[u64; 8]) -> __m512i {
     // SAFETY: `words` is 64 readable bytes; the load needs no alignment.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
-}
-
-/// The rows that eight digits select: the addresses of their first lines, which are those of the second lines of
-/// the table where the digit is negative. Every row begins at a multiple of 128, so that bit 6 tells which one
-/// it is.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Place<'a> {
-    lines: [u64; LANES],
-    table: PhantomData<&'a TableRow>,
-}
-
-impl<'a> Place<'a> {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn set(&mut self, rows: Rows<'a>, digits: &[i8; LANES]) {
-        let word = |word: u64| _mm512_set1_epi64(word as i64);
-        let bytes = i64::from_le_bytes(digits.map(|digit| digit as u8));
-        let digits = _mm512_cvtepi8_epi64(_mm_cvtsi64_si128(bytes));
-        let negative = _mm512_movepi64_mask(digits);
-        let zero = _mm512_testn_epi64_mask(digits, digits);
-        // No address is behind the last row, whatever the digits are.
-        let magnitude = _mm512_min_epu64(_mm512_abs_epi64(digits), word(rows.rows.len() as u64));
-        let before = rows.rows.as_ptr().expose_provenance() as u64 - size_of::<TableRow>() as u64;
-        let lines = _mm512_add_epi64(_mm512_slli_epi64::<7>(magnitude), word(before));
-        let lines = _mm512_mask_add_epi64(lines, negative, lines, word(64));
-        let identity = core::ptr::from_ref(rows.identity).expose_provenance() as u64;
-        self.lines = store(_mm512_mask_mov_epi64(lines, zero, word(identity)));
-        // Through memory: taken out of the register one by one they would occupy the ports of shuffles.
-        black_box(&self.lines);
-    }
-
-    /// Fetches both lines of a row.
-    #[inline(always)]
-    fn fetch(&self, lane: usize) {
-        let line = core::ptr::with_exposed_provenance::<i8>(self.lines[lane] as usize);
-        // SAFETY: every processor of this kind has the instruction, which reads nothing and never fails.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(line);
-            _mm_prefetch::<_MM_HINT_T0>(line.map_addr(|line| line ^ 64));
-        }
-    }
-}
-
-/// The rows that eight digits select, signs applied.
-pub(super) struct NielsRows {
-    plus: Fe8,
-    minus: Fe8,
-    dxy: Fe8,
-}
-
-impl NielsRows {
-    /// Lane λ gets sign(d_λ)·rows[λ].
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn load(place: &Place<'_>) -> NielsRows {
-        let zero = [_mm512_setzero_si512(); 5];
-        let mut rows = NielsRows {
-            plus: zero,
-            minus: zero,
-            dxy: zero,
-        };
-        let mut loading = Loading::new(place);
-        for step in 0..20 {
-            loading.step(step, &mut rows);
-        }
-        rows
-    }
-}
-
-/// The loading of rows in twenty steps. It is most of what neither multiplies nor carries, and so it is done during
-/// products that do not need the rows before.
-struct Loading<'a> {
-    place: &'a Place<'a>,
-    /// Words of the quarter that is transposed.
-    parts: [__m512i; 4],
-    /// Words of dxy or 2p - dxy in the first lines.
-    first: [__m512i; 3],
-}
-
-impl<'a> Loading<'a> {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn new(place: &'a Place<'a>) -> Loading<'a> {
-        let zero = _mm512_setzero_si512();
-        Loading {
-            place,
-            parts: [zero; 4],
-            first: [zero; 3],
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn step(&mut self, step: usize, rows: &mut NielsRows) {
-        let quarter = step / 4;
-        if quarter == 4 {
-            // Nothing is left for the last four steps.
-            return;
-        }
-        // Words `word` to `word + 3` of eight lines: word w of line v becomes word v of vector w.
-        let (second, word) = ([0, 64, 0, 64][quarter], [0, 0, 4, 4][quarter]);
-        let four = |lane: usize| {
-            let line = core::ptr::with_exposed_provenance::<u64>(
-                (self.place.lines[lane] ^ second) as usize,
-            );
-            // SAFETY: the address is that of a line, 64 readable bytes, of rows that are borrowed as long as the place:
-            // the first ones are made by `Place::set` or `nowhere`, and a row of 128 bytes begins at a multiple of
-            // 128. The words are the first four of a line or the last four; the load needs no alignment.
-            unsafe { _mm256_loadu_si256(line.add(word).cast()) }
-        };
-        let two = |low: usize, high: usize| {
-            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(four(low)), four(high))
-        };
-        match step % 4 {
-            0 => (self.parts[0], self.parts[1]) = (two(0, 2), two(1, 3)),
-            1 => (self.parts[2], self.parts[3]) = (two(4, 6), two(5, 7)),
-            2 => {
-                let [a, b, c, d] = self.parts;
-                // Words 0 and 2, or 1 and 3, of lines 0 to 3, and of lines 4 to 7, in pairs of lines.
-                self.parts = [
-                    _mm512_unpacklo_epi64(a, b),
-                    _mm512_unpackhi_epi64(a, b),
-                    _mm512_unpacklo_epi64(c, d),
-                    _mm512_unpackhi_epi64(c, d),
-                ];
-            }
-            _ => {
-                let [ab_even, ab_odd, cd_even, cd_odd] = self.parts;
-                let words = [
-                    _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
-                    _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
-                    _mm512_shuffle_i64x2::<0xdd>(ab_even, cd_even),
-                    _mm512_shuffle_i64x2::<0xdd>(ab_odd, cd_odd),
-                ];
-                self.parts = words;
-                let [a, b, c, d] = words;
-                match quarter {
-                    0 => rows.plus[..4].copy_from_slice(&words),
-                    1 => rows.minus[..4].copy_from_slice(&words),
-                    2 => {
-                        rows.plus[4] = a;
-                        self.first = [b, c, d];
-                    }
-                    _ => {
-                        rows.minus[4] = a;
-                        let [t0, t1, t2] = self.first;
-                        let negative =
-                            _mm512_test_epi64_mask(load(&self.place.lines), _mm512_set1_epi64(64));
-                        rows.dxy = [t0, t1, t2, b, c];
-                        for (i, (limb, other)) in
-                            rows.dxy.iter_mut().zip([b, c, d, t0, t1]).enumerate()
-                        {
-                            // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
-                            let twice_p =
-                                _mm512_set1_epi64((1 << 52) - if i == 0 { 38 } else { 2 });
-                            *limb = _mm512_mask_sub_epi64(*limb, negative, twice_p, other);
-                        }
-                        return;
-                    }
-                }
-            }
-        }
-        let [a, b, c, d] = &mut self.parts;
-        here(a, b);
-        here(c, d);
-    }
 }
 
 #[cfg(test)]
