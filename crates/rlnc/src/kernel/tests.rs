@@ -227,6 +227,46 @@ fn trap_20_combinations_at_the_limb_bounds() {
     }
 }
 
+/// Trap 20: the same for several results, which a kernel may make of sums of rows and factors.
+#[test]
+fn trap_20_several_combinations_at_the_limb_bounds() {
+    let top = -Scalar::ONE;
+    let edges = edge_scalars();
+    for backend in kernels() {
+        for count in [0, 1, 2, 3, 10, 63, ROWS_MAX] {
+            let rows = vec![Row::from_scalars(&[top; 9]); count];
+            let rows: Vec<&Row> = rows.iter().collect();
+            let factors = [top, Scalar::ONE, top, Scalar::ZERO, top].map(|x| vec![x; count]);
+            let factors: Vec<&[Scalar]> = factors.iter().map(Vec::as_slice).collect();
+            let mut out = vec![Row::zero(9); factors.len()];
+            backend.combine_into(&factors, &rows, &mut out);
+            let sum = Scalar::from(count as u64);
+            for (row, expected) in out.iter().zip([sum, -sum, sum, Scalar::ZERO, sum]) {
+                assert!(row.iter().all(|x| x == expected), "{backend} {count}");
+            }
+        }
+        // Every edge with every other one, as factor, as element, and as the other row of a pair.
+        let rotated = |by: usize| {
+            let mut list = edges.clone();
+            list.rotate_left(by);
+            list
+        };
+        let lists: Vec<Vec<Scalar>> = (0..edges.len()).map(rotated).collect();
+        let rows: Vec<Row> = lists.iter().map(|list| Row::from_scalars(list)).collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let factors: Vec<&[Scalar]> = lists.iter().map(Vec::as_slice).collect();
+        let mut out = vec![Row::zero(edges.len()); lists.len()];
+        backend.combine_into(&factors, &rows, &mut out);
+        for (row, factors) in out.iter().zip(&lists) {
+            for (i, element) in row.iter().enumerate() {
+                let products = factors.iter().zip(&lists);
+                let expected: Dalek = products.map(|(f, list)| dalek(*f) * dalek(list[i])).sum();
+                assert_eq!(dalek(element), expected, "{backend} {i}");
+            }
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "overflow the accumulators")]
 fn trap_20_more_rows_than_the_bound_are_refused() {
@@ -245,6 +285,8 @@ fn combinations_agree_with_the_oracle() {
         (10, 380, 10),
         (64, 1000, 2),
         (5, 30, 64),
+        (64, 40, 4),
+        (1, 9, 5),
         (10, 380, 1),
     ] {
         let rows: Vec<Row> = (0..count).map(|_| random_row(len, &mut rng)).collect();

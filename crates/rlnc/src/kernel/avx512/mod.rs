@@ -11,6 +11,7 @@
 //! | biased product plus or minus another one | from 0 to 1676·2^51 < 2^61.8 |
 //! | four times a product biased by 304 p, less twice a raw one | from 147·2^51 to 3352·2^51 < 2^62.8 |
 //! | column of a linear combination | 9·64·2^52 < 2^61.2, and < 2^61.3 while it is reduced |
+//! | column of products of pairs, and what is subtracted from it | < 3·5·32·2^52 < 2^61 each |
 #![allow(unsafe_code)]
 
 mod places;
