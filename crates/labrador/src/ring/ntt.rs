@@ -603,14 +603,6 @@ pass!(ManyTo([Ntt]), |self, V| {
     out
 } => Vec<Rq>);
 
-pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
-    let mut out = Vec::with_capacity(self.1.len());
-    for x in self.1 {
-        out.push(x.times_in::<V>(self.0));
-    }
-    out
-} => Vec<Ntt>);
-
 pass!(ManyScaled(Ntt, [Ntt]), |self, V| {
     let mut out = Vec::with_capacity(self.1.len());
     for x in self.1 {
@@ -645,15 +637,11 @@ pub(crate) trait Transforms: Copy {
     #[must_use]
     fn product(self, a: &Ntt, b: &Ntt) -> Ntt;
 
-    /// The products of one integer polynomial and many.
-    #[must_use]
-    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt>;
-
     /// Many as factors of sums.
     #[must_use]
     fn scaled(self, vector: &[Ntt]) -> Vec<Scaled>;
 
-    /// [`Transforms::products`] as factors of sums.
+    /// The products of one integer polynomial and many, as factors of sums.
     #[must_use]
     fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled>;
 
@@ -705,10 +693,6 @@ pub(crate) trait Transforms: Copy {
 impl Transforms for Backend {
     fn product(self, a: &Ntt, b: &Ntt) -> Ntt {
         self.run(Times(a, b))
-    }
-
-    fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Ntt> {
-        self.run(ManyTimes(by, vector))
     }
 
     fn scaled(self, vector: &[Ntt]) -> Vec<Scaled> {

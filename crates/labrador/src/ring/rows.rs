@@ -301,12 +301,12 @@ const _: () = {
     while i < PRIMES {
         let p = MODULI[i] as i64;
         let reduced = p / 2 + 10;
-        assert!((reduced * p >> 17) + p / 2 + 2 <= LOOSE_MAX);
+        assert!(((reduced * p) >> 17) + p / 2 + 2 <= LOOSE_MAX);
         let sum = PRODUCTS_MAX as i64 * reduced * LOOSE_MAX;
         assert!(sum < 1 << 31);
         let once = (sum >> 16) + p / 2 + 2;
         assert!(once < 1 << 15);
-        let twice = (once * p >> 17) + p / 2 + 2;
+        let twice = ((once * p) >> 17) + p / 2 + 2;
         assert!(twice < 10_300 && reduced + twice < 17_200);
         let half = (sum >> 17) + p / 2 + 2;
         assert!(half < 19_600 && reduced + half < 1 << 15);
