@@ -93,6 +93,8 @@ struct Post<T: Task> {
     /// Counts the threads of the lane: a report of an abandoned one is not taken.
     thread: u64,
     on: Option<On<T>>,
+    /// It has no thread: too many hung when its own was given up, or the system gave none.
+    is_empty: bool,
 }
 
 /// See the [module](self).
@@ -125,6 +127,7 @@ impl<T: Task> Desk<T> {
         let post = |_| Post {
             thread: 0,
             on: None,
+            is_empty: false,
         };
         Self {
             plan: Plan::new(config.plan.clone(), config.costs.clone()),
@@ -191,7 +194,8 @@ impl<T: Task> Desk<T> {
         }
         let features = request.work.said();
         if self.degraded() && (request.work.isolated() || !self.is_short(&features, slot)) {
-            let abandoned = self.abandoned;
+            let empty = self.posts.iter().filter(|post| post.is_empty).count();
+            let abandoned = self.abandoned.max(u32::try_from(empty).unwrap_or(u32::MAX));
             return Err(SubmitError::Degraded { abandoned });
         }
         let permille = self.memory_permille(&features, slot);
@@ -391,8 +395,10 @@ impl<T: Task> Desk<T> {
         alone.t90_ns <= self.config.plan.fast_max_ns
     }
 
+    /// A lane without a thread counts also once fewer hang: nothing that waits for it goes on.
     fn degraded(&self) -> bool {
-        self.abandoned > self.config.lanes_abandoned_max
+        let has_empty = || self.posts.iter().any(|post| post.is_empty);
+        self.abandoned > self.config.lanes_abandoned_max || has_empty()
     }
 
     /// What such tasks took beyond what their scheme says, in thousandths.

@@ -367,9 +367,13 @@ impl<T: Task> Shared<T> {
             let at = self.at(&mut hall);
             hall.desk.expire(at);
             let hung = hall.desk.hung(at);
+            let empty = hall.desk.refill();
             self.release(hall);
             for hung in hung {
                 self.clone().end_hung(&hung);
+            }
+            for (lane, thread) in empty {
+                self.replace_lane(lane, thread);
             }
             hall = self.lock();
             let at = self.at(&mut hall);
@@ -402,9 +406,15 @@ impl<T: Task> Shared<T> {
             }
             self.release(hall);
             if let Some(thread) = thread {
-                // Without a thread to be had the lane stays empty; its jobs end at their `hard`.
-                let _ = self.start_lane(hung.lane, thread);
+                self.replace_lane(hung.lane, thread);
             }
+        }
+    }
+
+    /// Starts another thread of a lane. Without one to be had the lane stays empty until the next try.
+    fn replace_lane(self: &Arc<Self>, lane: usize, thread: u64) {
+        if self.clone().start_lane(lane, thread).is_err() {
+            self.lock().desk.vacate(lane);
         }
     }
 

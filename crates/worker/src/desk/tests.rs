@@ -474,19 +474,39 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
         assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
     }
     assert!(desk.status().degraded);
-    let refused = load(
-        &desk,
-        request(Class::Current, 0, long, Time::MAX, Time::MAX),
-    );
+    let current = |work: Toy| request(Class::Current, 0, work, Time::MAX, Time::MAX);
+    let refused = load(&desk, current(long.clone()));
     assert_eq!(
         desk.submit(at(20_000), refused),
         Err(SubmitError::Degraded { abandoned: 2 })
     );
     submit(&mut desk, 20_000, Toy::new(&[GOOD]));
-    // A thread that comes back after all.
+    assert!(desk.refill().is_empty());
+    // A thread that comes back after all: all is well once the lane has one again, and not before.
     done(&mut desk, 20_000, 1);
-    assert!(!desk.status().degraded);
     assert!(desk.receive().is_none());
+    assert!(desk.status().degraded);
+    let refused = load(&desk, current(long.clone()));
+    assert_eq!(
+        desk.submit(at(20_000), refused),
+        Err(SubmitError::Degraded { abandoned: 1 })
+    );
+    assert_eq!(desk.refill(), [(1, 2)]);
+    assert!(desk.refill().is_empty());
+    assert!(!desk.status().degraded);
+    // None is to be had at first.
+    desk.vacate(1);
+    assert!(desk.status().degraded);
+    assert_eq!(desk.refill(), [(1, 2)]);
+    let long = load(&desk, current(long));
+    let job = desk.submit(at(20_000), long).expect("there is room");
+    let Turn::Work(order) = desk.next(at(20_001), 1, 2) else {
+        panic!("the lane works again");
+    };
+    assert_eq!(order.job, job);
+    desk.vacate(1);
+    desk.close(at(20_002));
+    assert!(desk.refill().is_empty(), "what ends starts no threads");
 }
 
 /// A machine that is too slow, or stands still, while it verifies the proofs of others: they are good.

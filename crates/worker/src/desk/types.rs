@@ -243,7 +243,7 @@ pub enum SubmitError {
     /// Too many lanes hang; only short jobs are taken.
     #[error("{abandoned} lanes hang: only short jobs are taken")]
     Degraded {
-        /// Lanes whose thread never came back.
+        /// Lanes whose thread never came back, or that have none.
         abandoned: u32,
     },
     /// The worker ends.
@@ -291,7 +291,7 @@ pub struct Status {
     pub undelivered: usize,
     /// Threads that never came back.
     pub abandoned: u32,
-    /// More of them than may be: long jobs are refused.
+    /// More of them than may be, or a lane has no thread: long jobs are refused.
     pub degraded: bool,
     /// A kernel gave wrong results: everything runs on portable ones until the worker is started
     /// anew.

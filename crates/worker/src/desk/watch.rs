@@ -69,7 +69,8 @@ impl<T: Task> Desk<T> {
     }
 
     /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that
-    /// replaces it; none if it has reported after all, or if too many hang already.
+    /// replaces it; none if it has reported after all, or if too many hang already: the lane is empty
+    /// then, until [`Desk::refill`] names it.
     pub(crate) fn abandon(
         &mut self,
         at: At,
@@ -82,14 +83,40 @@ impl<T: Task> Desk<T> {
         self.counts.hangs += 1;
         self.ended(at, hung.lane, hung.thread, Report::of(Ended::Hung(name)));
         self.abandoned += 1;
-        let fast = hung.lane < usize::from(self.config.plan.fast_lanes);
-        let bound = match fast {
-            true => FAST_ABANDONED_MAX.max(self.config.lanes_abandoned_max),
-            false => self.config.lanes_abandoned_max,
-        };
+        let has_thread = self.abandoned <= self.abandoned_max(hung.lane);
         let post = &mut self.posts[hung.lane];
         post.thread += 1;
-        (self.abandoned <= bound).then_some(post.thread)
+        post.is_empty = !has_thread;
+        has_thread.then_some(post.thread)
+    }
+
+    /// Threads that hang beyond which a lane is not replaced.
+    fn abandoned_max(&self, lane: usize) -> u32 {
+        let max = self.config.lanes_abandoned_max;
+        match lane < usize::from(self.config.plan.fast_lanes) {
+            true => FAST_ABANDONED_MAX.max(max),
+            false => max,
+        }
+    }
+
+    /// Empty lanes that are to have a thread after all, and its number: others came back since. A process
+    /// that was paused gives up all that ran, and every thread of it reports a moment later.
+    pub(crate) fn refill(&mut self) -> Vec<(usize, u64)> {
+        let is_due = |desk: &Self, lane: usize| {
+            desk.posts[lane].is_empty && desk.abandoned <= desk.abandoned_max(lane)
+        };
+        let lanes = (0..self.posts.len()).filter(|_| !self.closing);
+        let lanes: Vec<usize> = lanes.filter(|lane| is_due(self, *lane)).collect();
+        let refilled = lanes.into_iter().map(|lane| {
+            self.posts[lane].is_empty = false;
+            (lane, self.posts[lane].thread)
+        });
+        refilled.collect()
+    }
+
+    /// The system gave no thread to a lane: it is tried again.
+    pub(crate) fn vacate(&mut self, lane: usize) {
+        self.posts[lane].is_empty = true;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::plan::Config;
 use crate::toy::{
-    ABORT, BAD, DEAF, DEAF_BEATS, GOOD, HANG, OOM, PANIC, Toy, ToyEnv, WRONG, WRONG_BYTES,
-    WRONG_EVERYWHERE, request,
+    ABORT, ASLEEP, AWAKE, BAD, DEAF, DEAF_BEATS, GOOD, HANG, OOM, PANIC, Toy, ToyEnv, WRONG,
+    WRONG_BYTES, WRONG_EVERYWHERE, request,
 };
 use crate::{
     FaultFiles, Finished, Refused, Request, Session, SubmitError, Worker, WorkerConfig, steady_time,
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn config() -> WorkerConfig {
     WorkerConfig {
@@ -190,6 +190,38 @@ fn a_lane_that_hangs_is_replaced() {
         receive(&worker, &woken).outcome,
         Outcome::Refused(_)
     ));
+}
+
+/// A process that was stopped for a while gives up what ran. Its threads are well, and so is the worker, once
+/// each lane has a thread again.
+#[test]
+fn a_lane_that_was_not_replaced_works_again_once_its_thread_came_back() {
+    let (worker, woken) = worker(WorkerConfig {
+        hang_after_ms: 150,
+        lanes_abandoned_max: 0,
+        ..config()
+    });
+    let long = |input: u8| {
+        let work = Toy {
+            prior_ns: 400_000_000,
+            ..Toy::new(&[input])
+        };
+        request(Class::Verdict, 0, work, far(), far())
+    };
+    worker.submit(long(ASLEEP)).expect("there is room");
+    assert_eq!(receive(&worker, &woken).outcome, Outcome::Crashed);
+    assert!(worker.status().degraded);
+    let refused = SubmitError::Degraded { abandoned: 1 };
+    assert_eq!(worker.submit(long(GOOD)), Err(refused));
+    AWAKE.store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    while worker.status().degraded {
+        assert!(began.elapsed() < Duration::from_secs(20), "it stays so");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    worker.submit(long(GOOD)).expect("there is room");
+    assert_eq!(receive(&worker, &woken).outcome, Outcome::Done(1));
+    assert!(worker.shutdown(Duration::from_secs(5)));
 }
 
 /// The end of the worker waits for no thread that hangs, replaced or not.

@@ -4,7 +4,7 @@ use alphorn_scheme::{Class, Ctx, Features, Group, SessionId, Task, TaskError};
 use alphorn_types::{DecodeError, Reader, Slot, Time, Writer};
 use alphorn_worker::Request;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What an input does to whoever runs it.
@@ -30,6 +30,12 @@ pub(crate) const DEAF: u8 = 9;
 
 /// A proof of somebody else: the job only verifies.
 pub(crate) const PROOF: u8 = 10;
+
+/// Nothing any more until [`AWAKE`].
+pub(crate) const ASLEEP: u8 = 11;
+
+/// Whether jobs that sleep go on.
+pub(crate) static AWAKE: AtomicBool = AtomicBool::new(false);
 
 /// How often jobs of this process that hear nothing have beaten.
 pub(crate) static DEAF_BEATS: AtomicU64 = AtomicU64::new(0);
@@ -106,6 +112,11 @@ impl Task for Toy {
                 PANIC => panic!("commanded"),
                 ABORT => std::process::abort(),
                 HANG => std::thread::sleep(Duration::from_secs(3600)),
+                ASLEEP => {
+                    while !AWAKE.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
                 OOM => loop {
                     // Touched, so that it is no promise only.
                     let grown = ctx.scratch.len() + (16 << 20);
