@@ -1,5 +1,7 @@
 //! How much memory jobs may have.
 
+use std::path::{Component, Path, PathBuf};
+
 /// Below this budget a worker is in low-memory mode by itself, in bytes.
 pub const LOW_MEMORY_BYTES: u64 = 4 << 30;
 
@@ -9,21 +11,44 @@ pub const LOW_MEMORY_QUEUE_BYTES: u64 = 64 << 20;
 /// Part of the machine's memory that jobs may have, in percent.
 const BUDGET_PERCENT: u64 = 60;
 
-/// The default budget: 60 % of the machine's memory or of the limit of the process's control group,
-/// whichever is less. None where neither is known.
+/// The default budget: 60 % of the machine's memory or of the limit of the process's control group and of
+/// those around it, whichever is least. None where none is known.
 pub(crate) fn budget_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.as_deref().and_then(meminfo_bytes);
-    let limits = [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ];
-    let limits = limits
-        .iter()
-        .filter_map(|path| std::fs::read_to_string(path).ok());
-    let limit = limits.filter_map(|text| text.trim().parse().ok()).min();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limit = group_bytes(Path::new("/sys/fs/cgroup"), &groups);
     let bytes = machine.into_iter().chain(limit).min()?;
     Some(bytes / 100 * BUDGET_PERCENT)
+}
+
+/// The least limit of a control group of `/proc/self/cgroup` and of all around it, in the folder where the
+/// groups are. A unit of systemd (`MemoryMax=`) has its limit deep below that folder; in a container the
+/// folder itself may be the group, whatever path the process is said to have.
+fn group_bytes(folder: &Path, groups: &str) -> Option<u64> {
+    let path_of = |is_meant: &dyn Fn(&str, &str) -> bool| -> PathBuf {
+        let path = groups.lines().find_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            is_meant(number, controllers).then_some(path)
+        });
+        let parts = Path::new(path.unwrap_or_default()).components();
+        let parts = parts.filter(|part| matches!(part, Component::Normal(_)));
+        parts.collect()
+    };
+    let unified = path_of(&|number, controllers| number == "0" && controllers.is_empty());
+    let own = path_of(&|_, controllers| controllers.split(',').any(|one| one == "memory"));
+    let versions = [
+        (folder.to_owned(), unified, "memory.max"),
+        (folder.join("memory"), own, "memory.limit_in_bytes"),
+    ];
+    let limits = versions.iter().flat_map(|(base, path, file)| {
+        let files = path
+            .ancestors()
+            .map(move |group| base.join(group).join(file));
+        files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
+    });
+    limits.min()
 }
 
 /// `MemTotal` of `/proc/meminfo`.
@@ -38,6 +63,44 @@ fn meminfo_bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn write(folder: &Path, file: &str, text: &str) {
+        let file = folder.join(file);
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        std::fs::write(file, text).expect("written");
+    }
+
+    #[test]
+    fn the_least_limit_of_a_group_and_of_those_around_it_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let unit = "0::/system.slice/node.service\n";
+        assert_eq!(group_bytes(folder, unit), None);
+        write(folder, "memory.max", "max\n");
+        write(folder, "system.slice/memory.max", "max\n");
+        write(folder, "system.slice/node.service/memory.max", "4096\n");
+        write(folder, "system.slice/other.service/memory.max", "1\n");
+        assert_eq!(group_bytes(folder, unit), Some(4096));
+        assert_eq!(group_bytes(folder, ""), None);
+        write(folder, "system.slice/memory.max", "2048\n");
+        assert_eq!(group_bytes(folder, unit), Some(2048));
+        // The group of a container is its root, also where the path on the host is shown.
+        write(folder, "memory.max", "1024\n");
+        for path in ["/", "/docker/0123", "/../..", "/system.slice"] {
+            let groups = format!("0::{path}\n");
+            assert_eq!(group_bytes(folder, &groups), Some(1024), "{path}");
+        }
+        // Version 1 has a folder for each controller.
+        let old = "9:cpu,cpuacct:/a\n4:memory:/a/b\n1:name=systemd:/c\n0::/\n";
+        write(
+            folder,
+            "memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        );
+        write(folder, "memory/a/b/memory.limit_in_bytes", "512\n");
+        write(folder, "memory/c/memory.limit_in_bytes", "2\n");
+        assert_eq!(group_bytes(folder, old), Some(512));
+    }
 
     #[test]
     fn memory_is_read_from_what_linux_says() {
