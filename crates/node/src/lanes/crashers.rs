@@ -1,17 +1,18 @@
-//! Votes that crash their verifier, through the roles over a real worker.
+//! Votes through the roles over a real worker: those that crash their verifier, and one that is alone.
 
 use super::{Lanes, Pool};
 use crate::engine::Spawn;
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Topic, VoteMsg, digest};
+use alphorn_proto::wire::{Kind, Topic, VoteMsg, digest};
 use alphorn_proto::{Input, Output, Peer, Protocol, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
-    Abilities, Bytes, Claim, Cost, Ctx, Env, Evidence, EvidenceLength, Layer, Op, Part,
-    Reservation, Role, Scheme, SchemeError, SignItem, Signatures, Sizes, Statement,
+    Abilities, Bytes, Claim, Cost, Ctx, Env, Evidence, EvidenceLength, Form, Layer, Op, Overlap,
+    Part, Refused, Reservation, Role, Scheme, SchemeError, SignItem, Signatures, Sizes, Statement,
+    Watermark, Work,
 };
-use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
+use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Slot, Time, Validator};
 use alphorn_worker::WorkerConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -130,7 +131,7 @@ impl Scheme for Fragile {
     }
 }
 
-/// The roles of a node without validators, over lanes.
+/// The roles of a node over lanes.
 struct Observer {
     horn: Horn,
     pool: Pool,
@@ -138,25 +139,43 @@ struct Observer {
     running: usize,
     verdicts: BTreeMap<Token, Verdict>,
     reported: Vec<Peer>,
+    published: Vec<Topic>,
+}
+
+/// Lets everything be signed.
+struct Permissive;
+
+impl Watermark for Permissive {
+    fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
+        Ok(Reservation::issue(slot, item))
+    }
 }
 
 impl Observer {
     fn new() -> Self {
-        let model = Model::new(CostTable::example()).unwrap();
+        Self::with(CostTable::example(), Local::observer)
+    }
+
+    fn with(table: CostTable, local: impl Fn(&Layout) -> Local) -> Self {
+        let model = Model::new(table).unwrap();
         let layout = Layout::new(VALIDATORS, 1, 1).unwrap();
         let info = SchemeInfo::of(&model, &layout);
         let config = Config::new(layout, &info);
         let registry = Arc::new(ModelRegistry {
             validators: VALIDATORS,
         });
-        let env = Env::new(Arc::new(Fragile(model)), registry, [1; 32]);
+        let signers = Arc::new(ModelSigners {
+            validators: VALIDATORS,
+        });
+        let env = Env::signing(Arc::new(Fragile(model)), registry, signers, [1; 32]);
         Observer {
-            horn: Horn::new(config, info, Local::observer(&layout)).unwrap(),
+            horn: Horn::new(config, info, local(&layout)).unwrap(),
             pool: Pool::start(env, WorkerConfig::default(), || ()).unwrap(),
             now: Time::ZERO,
             running: 0,
             verdicts: BTreeMap::new(),
             reported: Vec::new(),
+            published: Vec::new(),
         }
     }
 
@@ -183,13 +202,17 @@ impl Observer {
                         hard,
                         work,
                     };
-                    self.pool.submit(spawn).expect("there is room");
+                    if let Work::Sign(job) = &spawn.work {
+                        job.admit(&Permissive).expect("nothing is refused");
+                    }
+                    self.pool.submit(spawn).expect("the job is taken");
                     self.running += 1;
                 }
                 Output::Verdict { token, verdict } => {
                     self.verdicts.insert(token, verdict);
                 }
                 Output::Report { peer, .. } => self.reported.push(peer),
+                Output::Publish { topic, .. } => self.published.push(topic),
                 _ => {}
             }
         }
@@ -285,5 +308,36 @@ fn a_vote_that_crashes_its_verifier_has_no_forged_one_accepted() {
         let view = node.horn.view(SLOT).unwrap();
         assert_eq!(view.votes_accepted, round);
     }
+    node.pool.shutdown();
+}
+
+/// Seven of the eight members of a cell are silent, and evidence is a proof: the vote of the last one counts all
+/// the same.
+#[test]
+fn the_only_vote_of_a_cell_becomes_an_aggregate() {
+    let mut table = CostTable::example();
+    table.abilities.layers = [Form::Proof; 2];
+    table.abilities.overlap = [Overlap::Union; 2];
+    table.abilities.unique = false;
+    let mut node = Observer::with(table, |layout| {
+        let mut local = Local::observer(layout);
+        local.validators = Bitfield::ones(VALIDATORS as usize);
+        local
+    });
+    let clock = *node.horn.clock();
+    node.run_to(clock.slot_start(Slot(0)));
+    node.run_to(clock.phase_start(SLOT, Phase::Vote));
+    node.offer(1, 3, |right| right);
+    node.run_to(node.now);
+    assert_eq!(node.verdicts[&Token(1)], Verdict::Accept);
+    let begin = clock.phase_start(SLOT, Phase::Level(1));
+    let end = clock.phase_start(SLOT, Phase::Level(2));
+    node.run_to(begin);
+    node.run_to(end.saturating_sub_ns(1));
+    let aggregates = node.published.iter();
+    let aggregates = aggregates
+        .filter(|topic| topic.kind() == Kind::Aggregate)
+        .count();
+    assert!(aggregates > 0, "{:?}", node.published);
     node.pool.shutdown();
 }

@@ -317,9 +317,4 @@ impl Task for Work {
     fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
         product::input_digest(self, index)
     }
-
-    fn is_pointless(&self, env: &Env) -> bool {
-        let one = matches!(self, Work::Aggregate(job) if job.votes.len() == 1);
-        one && self.isolate(env)
-    }
 }
