@@ -225,7 +225,7 @@ impl Listener for Guard {
             limits: self.limits,
             is_answered: false,
             number,
-            given_up,
+            given_up: Some(given_up),
             places: self.places.clone(),
         };
         (guarded, address)
@@ -244,7 +244,9 @@ struct Guarded {
     /// It has been sent something since it asked last.
     is_answered: bool,
     number: u64,
-    given_up: oneshot::Receiver<()>,
+    /// None once another one has its place: what has ended must not be polled, and the server still writes
+    /// and flushes after an error.
+    given_up: Option<oneshot::Receiver<()>>,
     places: Arc<Mutex<Places>>,
 }
 
@@ -256,7 +258,10 @@ impl Drop for Guarded {
 
 impl Guarded {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if Pin::new(&mut self.given_up).poll(context).is_ready() {
+        let is_over =
+            |given_up: &mut oneshot::Receiver<()>| Pin::new(given_up).poll(context).is_ready();
+        if self.given_up.as_mut().is_none_or(is_over) {
+            self.given_up = None;
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         match self.deadline.as_mut().poll(context) {
@@ -346,6 +351,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::io::{Read, Write};
     use std::net::TcpStream as Client;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A page that is larger than what sockets hold, and a small one.
     fn start(limits: Limits) -> SocketAddr {
@@ -472,6 +478,37 @@ mod tests {
         std::thread::sleep(2 * GRACE);
         quick("an answer that is not read");
         drop(held);
+    }
+
+    /// Panics of the threads that serve, of whatever test.
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+    /// A client that was answered and stays loses its place to the next one: its task ends, and tells nobody of a
+    /// panic that it has none of.
+    #[test]
+    fn a_connection_that_gives_way_ends_without_a_panic() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let serves = std::thread::current().name() == Some("alphorn-http");
+            PANICS.fetch_add(serves.into(), Ordering::Relaxed);
+            hook(info);
+        }));
+        let address = start(Limits {
+            connections_max: 1,
+            first: Duration::from_secs(30),
+            next: Duration::from_secs(30),
+        });
+        for _ in 0..8 {
+            let mut kept = Client::connect(address).unwrap();
+            kept.set_read_timeout(Some(Duration::from_secs(30)))
+                .unwrap();
+            write!(kept, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            assert!(answer_until(&mut kept, "here").ends_with("here"));
+            std::thread::sleep(2 * GRACE);
+            assert!(answer(&mut ask(address, "/")).ends_with("here"));
+            assert!(is_ended(&mut kept));
+        }
+        assert_eq!(PANICS.load(Ordering::Relaxed), 0);
     }
 
     #[test]
