@@ -20,6 +20,7 @@ use alphorn_types::{Slot, Validator};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::Notify;
 
 /// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
 pub(crate) const REQUESTED: u64 = 1 << 63;
@@ -41,6 +42,8 @@ pub(crate) struct Ports {
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
     refused: VecDeque<Ended>,
+    /// Brings that turn.
+    wake: Arc<Notify>,
     /// Messages of the last run and of the interface that wait for a verdict.
     pub(crate) locals: Locals,
     /// Why nothing is signed at the moment, beside what the signer knows.
@@ -65,7 +68,7 @@ impl Ports {
         lanes: Arc<dyn Lanes>,
         disks: Disks,
         telemetry: Telemetry,
-        cast: cast::Settings,
+        (cast, wake): (cast::Settings, Arc<Notify>),
     ) -> Self {
         let Disks { signer, archive } = disks;
         Ports {
@@ -78,6 +81,7 @@ impl Ports {
             telemetry,
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
+            wake,
             locals: Locals::default(),
             hold: None,
             are_peers_behind: false,
@@ -183,6 +187,8 @@ impl Host for Ports {
         };
         if let Some(why) = refused {
             self.refused.push_back(Ended::refused(job, op, group, why));
+            // Nothing else may be on its way whose end would have the loop look.
+            self.wake.notify_one();
         }
     }
 
@@ -302,6 +308,86 @@ pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::Per
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::blocks::Blocks;
+    use crate::lanes::Pool;
+    use crate::safety::{Opening, SafetyStore};
+    use crate::telemetry::NodeInfo;
+    use alphorn_net::NodeKey;
+    use alphorn_proto::horn::{Horn, Local, SchemeInfo};
+    use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
+    use alphorn_scheme::{Class, Env, Group, JobId, Outcome, Role, SignItem, SignJob};
+    use alphorn_types::Time;
+    use alphorn_worker::WorkerConfig;
+    use redb::backends::InMemoryBackend;
+    use std::time::Duration;
+
+    /// Ports of a node that nobody dials, with what wakes its loop.
+    fn ports() -> (Ports, Arc<Notify>) {
+        let info = NodeInfo::example();
+        let (layout, network) = (info.config.layout, info.config.network());
+        let model = Model::new(CostTable::example()).unwrap();
+        let of_scheme = SchemeInfo::of(&model, &layout);
+        let horn = Horn::new(info.config.clone(), of_scheme, Local::observer(&layout)).unwrap();
+        let registry = Arc::new(ModelRegistry {
+            validators: layout.validators(),
+        });
+        let env = Env::new(Arc::new(model), registry, [1; 32]);
+        let lanes = Arc::new(Pool::start(env, WorkerConfig::default(), || ()).unwrap());
+        let opening = Opening {
+            now_ms: 0,
+            slot: Slot(0),
+            before_genesis: true,
+            resume: false,
+        };
+        let safety = SafetyStore::open_backend(InMemoryBackend::new, [].into(), opening).unwrap();
+        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
+        let config = alphorn_net::Config::new(NodeKey::from_bytes([1; 32]).unwrap(), network);
+        let (net, _) = alphorn_net::start(config).unwrap();
+        let disks = Disks {
+            signer: Signer::start(Arc::new(safety), lanes.clone(), None, || 0, || ()).unwrap(),
+            archive: Archive::start(blocks, || None).unwrap(),
+        };
+        let wake = Arc::new(Notify::new());
+        let telemetry = Telemetry::new(info, &horn);
+        let with = (cast::Settings::default(), wake.clone());
+        (
+            Ports::new(net, network, lanes, disks, telemetry, with),
+            wake,
+        )
+    }
+
+    /// Nothing else runs whose end would bring another turn: a job that is not taken ends all the same.
+    #[test]
+    fn a_job_that_is_refused_brings_a_turn_in_which_it_ends() {
+        let (mut ports, wake) = ports();
+        ports.hold = Some("the clock is not believed");
+        let slot = Slot(1);
+        let item = SignItem {
+            validator: Validator(0),
+            role: Role::Vote,
+            message: [1; 32],
+            guard: None,
+        };
+        ports.spawn(Spawn {
+            job: JobId(7),
+            session: SessionId { slot, seq: 0 },
+            group: Group::of_slot(slot),
+            class: Class::Duty,
+            soft: Time::MAX,
+            hard: Time::MAX,
+            work: Work::Sign(SignJob::new(slot, vec![item])),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_time().build().unwrap();
+        let woken = async { tokio::time::timeout(Duration::from_secs(1), wake.notified()).await };
+        runtime.block_on(woken).expect("the loop sleeps on");
+        let ended = ports.ended().expect("it ends");
+        assert_eq!(ended.job, JobId(7));
+        assert!(matches!(ended.outcome, Outcome::Refused(_)));
+        assert!(ports.ended().is_none());
+    }
+
     #[test]
     fn the_network_carries_every_frame_of_a_broadcast() {
         let frame_bytes_max = alphorn_net::Limits::default().frame_bytes_max;

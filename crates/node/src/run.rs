@@ -214,7 +214,7 @@ impl<C: Source> Node<C> {
                 parts.lanes,
                 disks,
                 telemetry,
-                parts.cast,
+                (parts.cast, parts.wake.clone()),
             ),
             clock,
             slots,
