@@ -129,11 +129,13 @@ pub struct Limits {
     pub tokens_max: usize,
     /// Requests in flight with one peer, in each direction.
     pub requests_per_peer_max: usize,
-    /// Requests in flight in all, in each direction.
+    /// Requests in flight in all, in each direction; a quarter of those of peers is for peers that this
+    /// node dials.
     pub requests_max: usize,
     /// Time for a request and its response, in ms.
     pub request_timeout_ms: u64,
-    /// Largest sum of the responses that may still come, and of those that wait to be sent, in bytes.
+    /// Largest sum of the responses that may still come, and of those that wait to be sent, in bytes; of the
+    /// latter a quarter is for peers that this node dials, as far as others still get the longest one.
     pub responses_bytes_max: usize,
     /// What is served to one peer in a second, in bytes.
     pub serve_bytes_per_s_max: u64,

@@ -45,7 +45,7 @@ const SHARE_OF_NETWORK: u32 = 4;
 const RATE_OF_ADDRESS: u64 = 16;
 const RATE_OF_NETWORK: u64 = 4;
 /// Addresses and names that are known at most; more than are dialled.
-const KNOWN_MAX: usize = 4_096;
+pub(crate) const KNOWN_MAX: usize = 4_096;
 
 /// Addresses that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,20 @@
 //! queues that they share with the driver, so neither the swarm nor another connection waits for
 //! them, and all of them end with the connection.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::address::Address;
+use crate::bucket::Bucket;
+use crate::door::KNOWN_MAX;
+use crate::event::{Peer, RequestError};
+use crate::frames::{FrameQueue, STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
+use crate::handle::Shared;
+use crate::requests::{Caller, Question, answer, ask};
+use crate::status::DropReason;
 use futures::future::{BoxFuture, FutureExt, Ready, ready};
 use futures::stream::{FuturesUnordered, StreamExt};
 use libp2p::core::Endpoint;
@@ -21,14 +30,6 @@ use libp2p::swarm::{
     SubstreamProtocol, THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId};
-use std::collections::VecDeque;
-
-use crate::bucket::Bucket;
-use crate::event::{Peer, RequestError};
-use crate::frames::{FrameQueue, STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
-use crate::handle::Shared;
-use crate::requests::{Question, answer, ask};
-use crate::status::DropReason;
 
 /// The broadcast protocol.
 const BROADCAST: StreamProtocol = StreamProtocol::new("/alphorn/broadcast/1");
@@ -123,6 +124,8 @@ pub(crate) struct Handler {
     shared: Arc<Shared>,
     protocols: Protocols,
     peer: Peer,
+    /// Whether this node dials the peer.
+    is_known: bool,
     queue: Arc<FrameQueue>,
     served: Arc<Mutex<Bucket>>,
     /// Frames of the peer that are read.
@@ -141,7 +144,8 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    fn new(shared: &Arc<Shared>, protocols: &Protocols, peer: Peer) -> Self {
+    fn new(shared: &Arc<Shared>, protocols: &Protocols, caller: Caller) -> Self {
+        let Caller { peer, is_known } = caller;
         let queue = Arc::new(FrameQueue::default());
         shared.frames.open(peer, Arc::clone(&queue));
         let limits = &shared.config.limits;
@@ -153,6 +157,7 @@ impl Handler {
             shared: Arc::clone(shared),
             protocols: Arc::clone(protocols),
             peer,
+            is_known,
             queue,
             served: Arc::new(Mutex::new(Bucket::new(per_s, per_s, now))),
             frames: Arc::new(Mutex::new(Bucket::new(frames, frames, now))),
@@ -192,7 +197,11 @@ impl Handler {
         if has_place && self.asked.try_take(1, Instant::now()) {
             self.answers += 1;
             let served = Arc::clone(&self.served);
-            let task = answer(stream, request, self.peer, served, shared);
+            let caller = Caller {
+                peer: self.peer,
+                is_known: self.is_known,
+            };
+            let task = answer(stream, request, caller, served, shared);
             self.spawn(task, Ended::Answer);
         } else {
             // The stream is reset: the asker knows the limits.
@@ -323,6 +332,8 @@ impl ConnectionHandler for Handler {
 pub(crate) struct Behaviour {
     shared: Arc<Shared>,
     protocols: Protocols,
+    /// Whom this node dials.
+    known: BTreeSet<PeerId>,
     next_peer: Peer,
     /// The numbers of connections that the service has not seen yet, newest last; at most as many as
     /// the swarm establishes between two of its events.
@@ -333,12 +344,21 @@ pub(crate) struct Behaviour {
 
 impl Behaviour {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let known = shared.config.peers.iter().map(|address| address.id().0);
         Self {
             shared: Arc::clone(shared),
             protocols: protocols(shared),
+            known: known.take(KNOWN_MAX).collect(),
             next_peer: 0,
             numbered: VecDeque::new(),
             to_swarm: VecDeque::new(),
+        }
+    }
+
+    /// This node dials that one: from its next connection on strangers cannot take all that it may ask for.
+    pub(crate) fn know(&mut self, address: &Address) {
+        if self.known.len() < KNOWN_MAX {
+            self.known.insert(address.id().0);
         }
     }
 
@@ -357,7 +377,7 @@ impl Behaviour {
         });
     }
 
-    fn handler(&mut self, connection: ConnectionId) -> Handler {
+    fn handler(&mut self, connection: ConnectionId, is_known: bool) -> Handler {
         let peer = self.next_peer;
         self.next_peer += 1;
         self.numbered.push_back((connection, peer));
@@ -365,7 +385,7 @@ impl Behaviour {
         if self.numbered.len() > self.shared.config.limits.peers_max as usize + 64 {
             self.numbered.pop_front();
         }
-        Handler::new(&self.shared, &self.protocols, peer)
+        Handler::new(&self.shared, &self.protocols, Caller { peer, is_known })
     }
 }
 
@@ -376,11 +396,12 @@ impl NetworkBehaviour for Behaviour {
     fn handle_established_inbound_connection(
         &mut self,
         connection: ConnectionId,
-        _: PeerId,
+        id: PeerId,
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(self.handler(connection))
+        let is_known = self.known.contains(&id);
+        Ok(self.handler(connection, is_known))
     }
 
     fn handle_established_outbound_connection(
@@ -391,7 +412,8 @@ impl NetworkBehaviour for Behaviour {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(self.handler(connection))
+        // Nobody else is dialled.
+        Ok(self.handler(connection, true))
     }
 
     fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
@@ -422,7 +444,11 @@ mod tests {
     fn a_connection_whose_frame_streams_never_open_ends() {
         let config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));
         let shared = Arc::new(Shared::new(config));
-        let mut handler = Handler::new(&shared, &protocols(&shared), 3);
+        let caller = Caller {
+            peer: 3,
+            is_known: false,
+        };
+        let mut handler = Handler::new(&shared, &protocols(&shared), caller);
         let mut opened = 0;
         let mut cx = Context::from_waker(futures::task::noop_waker_ref());
         loop {

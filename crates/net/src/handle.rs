@@ -114,7 +114,7 @@ impl Shared {
             outbox,
             counters: Counters::default(),
             frames: FrameQueues::new(limits.send_queue_frames_max, limits.send_queue_bytes_max),
-            asked: Asked::new(limits),
+            asked: Asked::new(&config),
             asking: Asking::new(limits),
             config,
         }
@@ -246,6 +246,12 @@ impl Handle {
         response: Result<Vec<Arc<[u8]>>, u8>,
     ) -> Result<(), Refused> {
         self.shared.asked.respond(channel, response)
+    }
+
+    /// Whether the longest answer that the protocol of a question allows has room, and the asker still waits:
+    /// what is not sent need not be read from a disk.
+    pub fn has_room(&self, channel: u64) -> bool {
+        self.shared.asked.has_room(channel)
     }
 
     /// Holds something against a peer. The points fade over ten minutes; 20 silence gossip to it, 80

@@ -16,7 +16,7 @@ use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 
 use crate::bucket::{Bucket, pace};
-use crate::config::{Limits, RequestProtocol};
+use crate::config::{Config, Limits, RequestProtocol};
 use crate::event::{Event, Peer, RequestError};
 use crate::frame::{self, Deframer, Frame};
 use crate::frames::READ_BYTES;
@@ -31,6 +31,9 @@ pub const CODE_END: u8 = 254;
 
 /// Longer responses are sent to a peer one at a time: who asks and does not read keeps few bytes from others.
 const LONG_BYTES: usize = 1 << 20;
+
+/// One of so many open questions, and bytes of answers, is kept for peers that this node knows.
+const KEPT_PART: usize = 4;
 
 /// Bytes of a response that are written at once.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -172,17 +175,30 @@ impl fmt::Debug for Ticket {
 /// Peers that a long answer is on its way to.
 type Long = Arc<Mutex<BTreeSet<Peer>>>;
 
-/// Bytes of answers that wait to be sent, and the place of a long one; given back when dropped.
+/// Bytes of answers that wait to be sent.
+#[derive(Debug, Default)]
+struct Used {
+    all: AtomicUsize,
+    /// To peers that this node does not know.
+    of_strangers: AtomicUsize,
+}
+
+/// Bytes of an answer that waits to be sent, and the place of a long one; given back when dropped.
 #[derive(Debug)]
 struct Reserved {
-    total: Arc<AtomicUsize>,
+    used: Arc<Used>,
+    is_known: bool,
     bytes: usize,
     long: Option<(Long, Peer)>,
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.used.all.fetch_sub(self.bytes, Ordering::Relaxed);
+        if !self.is_known {
+            let of_strangers = &self.used.of_strangers;
+            of_strangers.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
         if let Some((long, peer)) = self.long.take() {
             // A set is whole after a panic as well.
             long.lock()
@@ -199,32 +215,62 @@ struct Answer {
     _reserved: Reserved,
 }
 
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Asker {
+    peer: Peer,
+    is_known: bool,
+    /// Most bytes of the answer.
+    bytes_max: usize,
+    sender: oneshot::Sender<Answer>,
+}
+
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    channels: BTreeMap<u64, (Peer, oneshot::Sender<Answer>)>,
+    channels: BTreeMap<u64, Asker>,
+    /// Channels of peers that this node does not know.
+    of_strangers: usize,
+}
+
+impl Open {
+    fn take(&mut self, channel: u64) -> Option<Asker> {
+        let asker = self.channels.remove(&channel)?;
+        self.of_strangers -= usize::from(!asker.is_known);
+        Some(asker)
+    }
 }
 
 /// The questions of peers that are not answered yet.
+///
+/// Anybody may connect, and ask for what takes long to send. So peers that this node knows have a part
+/// of all that strangers cannot take.
 #[derive(Debug)]
 pub(crate) struct Asked {
     open: Mutex<Open>,
-    bytes: Arc<AtomicUsize>,
+    used: Arc<Used>,
     long: Long,
-    count_max: usize,
-    bytes_max: usize,
+    /// Questions of all peers, and of strangers.
+    counts_max: [usize; 2],
+    /// Bytes of answers to all peers, and to strangers.
+    bytes_max: [usize; 2],
     /// What may be sent to all peers together.
     served: Mutex<Bucket>,
 }
 
 impl Asked {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = &config.limits;
+        let of_strangers = |all: usize| all - all / KEPT_PART;
+        let (count, bytes) = (limits.requests_max, limits.responses_bytes_max);
+        let largest = config.requests.iter().map(|r| r.response_bytes_max).max();
         Self {
             open: Mutex::default(),
-            bytes: Arc::default(),
+            used: Arc::default(),
             long: Arc::default(),
-            count_max: limits.requests_max,
-            bytes_max: limits.responses_bytes_max,
+            counts_max: [count, of_strangers(count)],
+            // A stranger may have whatever may be asked for, if nothing else is on its way.
+            bytes_max: [bytes, of_strangers(bytes).max(largest.unwrap_or(0))],
             served: {
                 let per_s = limits.serve_all_bytes_per_s_max;
                 Mutex::new(Bucket::new(per_s, per_s, Instant::now()))
@@ -237,17 +283,67 @@ impl Asked {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A channel for a new question of a peer, none if too many are open.
-    fn open(&self, peer: Peer) -> Option<(u64, oneshot::Receiver<Answer>)> {
+    /// A channel for a new question of a peer, whose answer has so many bytes at most; none if too many
+    /// are open.
+    fn open(&self, asker: Caller, bytes_max: usize) -> Option<(u64, oneshot::Receiver<Answer>)> {
+        let Caller { peer, is_known } = asker;
         let mut open = self.lock();
-        if open.channels.len() >= self.count_max {
+        let [all_max, of_strangers_max] = self.counts_max;
+        let is_full = open.channels.len() >= all_max;
+        if is_full || !is_known && open.of_strangers >= of_strangers_max {
             return None;
         }
         let channel = open.next;
         open.next += 1;
+        open.of_strangers += usize::from(!is_known);
         let (sender, receiver) = oneshot::channel();
-        open.channels.insert(channel, (peer, sender));
+        let asker = Asker {
+            peer,
+            is_known,
+            bytes_max,
+            sender,
+        };
+        open.channels.insert(channel, asker);
         Some((channel, receiver))
+    }
+
+    /// Whether the longest answer to a question has room, and somebody still waits for it.
+    pub(crate) fn has_room(&self, channel: u64) -> bool {
+        let open = self.lock();
+        let Some(asker) = open.channels.get(&channel) else {
+            return false;
+        };
+        let all = self.used.all.load(Ordering::Relaxed);
+        let of_strangers = self.used.of_strangers.load(Ordering::Relaxed);
+        let fits = |used: usize, max: usize| used.saturating_add(asker.bytes_max) <= max;
+        let [all_max, of_strangers_max] = self.bytes_max;
+        fits(all, all_max) && (asker.is_known || fits(of_strangers, of_strangers_max))
+    }
+
+    /// Takes room for an answer.
+    fn reserve(&self, is_known: bool, bytes: usize) -> Result<Reserved, Refused> {
+        let reserved = Reserved {
+            used: Arc::clone(&self.used),
+            is_known,
+            bytes,
+            long: None,
+        };
+        let all = self.used.all.fetch_add(bytes, Ordering::Relaxed);
+        let of_strangers = match is_known {
+            true => 0,
+            false => self.used.of_strangers.fetch_add(bytes, Ordering::Relaxed),
+        };
+        let [all_max, of_strangers_max] = self.bytes_max;
+        let over = |before: usize, bound: usize| {
+            let is_over = before.saturating_add(bytes) > bound;
+            is_over.then_some(bound)
+        };
+        let of_stranger = || over(of_strangers, of_strangers_max).filter(|_| !is_known);
+        if let Some(bound) = over(all, all_max).or_else(of_stranger) {
+            let what = "bytes of responses";
+            return Err(Refused::Full { what, bound });
+        }
+        Ok(reserved)
     }
 
     /// Gives an answer to the stream that waits for it, if it still does.
@@ -258,21 +354,13 @@ impl Asked {
     ) -> Result<(), Refused> {
         let chunks = response.as_deref().unwrap_or_default();
         let bytes = chunks.iter().map(|chunk| chunk.len()).sum();
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let mut reserved = Reserved {
-            total: Arc::clone(&self.bytes),
-            bytes,
-            long: None,
-        };
-        if before.saturating_add(bytes) > self.bytes_max {
-            return Err(Refused::Full {
-                what: "bytes of responses",
-                bound: self.bytes_max,
-            });
-        }
         let mut open = self.lock();
-        let peer = open.channels.get(&channel).map(|(peer, _)| *peer);
-        if let Some(peer) = peer.filter(|_| bytes > LONG_BYTES) {
+        let Some(asker) = open.channels.get(&channel) else {
+            return Ok(());
+        };
+        let (peer, is_known) = (asker.peer, asker.is_known);
+        let mut reserved = self.reserve(is_known, bytes)?;
+        if bytes > LONG_BYTES {
             let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
             if !long.insert(peer) {
                 return Err(Refused::Full {
@@ -282,11 +370,11 @@ impl Asked {
             }
             reserved.long = Some((Arc::clone(&self.long), peer));
         }
-        let asker = open.channels.remove(&channel);
+        let asker = open.take(channel);
         drop(open);
-        if let Some((_, sender)) = asker {
+        if let Some(asker) = asker {
             // Fails if the asker is gone; the answer is dropped then.
-            let _ = sender.send(Answer {
+            let _ = asker.sender.send(Answer {
                 response,
                 _reserved: reserved,
             });
@@ -303,7 +391,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shared.asked.lock().channels.remove(&self.channel);
+        self.shared.asked.lock().take(self.channel);
         self.shared.inbox.forget_request(self.channel);
     }
 }
@@ -375,18 +463,26 @@ async fn next_frame<S: AsyncRead + Unpin>(
     }
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) peer: Peer,
+    /// Whether this node dials it.
+    pub(crate) is_known: bool,
+}
+
 /// Answers the question on a stream that a peer opened.
 pub(crate) async fn answer<S>(
     stream: S,
     protocol: usize,
-    peer: Peer,
+    caller: Caller,
     served: Arc<Mutex<Bucket>>,
     shared: Arc<Shared>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let time = Duration::from_millis(shared.config.limits.request_timeout_ms);
-    let answered = reply(stream, protocol, peer, &served, &shared);
+    let answered = reply(stream, protocol, caller, &served, &shared);
     // An asker that is too slow gets no answer; its own clock says the same.
     let _ = tokio::time::timeout(time, answered).await;
 }
@@ -394,7 +490,7 @@ pub(crate) async fn answer<S>(
 async fn reply<S>(
     mut stream: S,
     protocol: usize,
-    peer: Peer,
+    caller: Caller,
     served: &Mutex<Bucket>,
     shared: &Shared,
 ) -> io::Result<()>
@@ -408,13 +504,14 @@ where
         return Ok(());
     };
     add(&shared.counters.requests[0], 1);
-    let Some((channel, answer)) = shared.asked.open(peer) else {
+    let opened = shared.asked.open(caller, limits.response_bytes_max);
+    let Some((channel, answer)) = opened else {
         shared.counters.dropped(DropReason::Requests);
         return end(&mut stream, CODE_BUSY).await;
     };
     let waiting = Waiting { shared, channel };
     shared.inbox.push_control(Event::Request {
-        peer,
+        peer: caller.peer,
         channel,
         protocol: limits.name.as_str().into(),
         data: question.payload.into(),
@@ -446,36 +543,4 @@ async fn end<S: AsyncWrite + Unpin>(stream: &mut S, code: u8) -> io::Result<()> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One peer asks on all its streams and reads nothing: others have their answers.
-    #[test]
-    fn a_peer_has_one_long_answer_on_its_way() {
-        let limits = Limits {
-            responses_bytes_max: 8 * LONG_BYTES,
-            ..Limits::default()
-        };
-        let asked = Asked::new(&limits);
-        let answer = |bytes: usize| Ok(vec![vec![0; bytes].into()]);
-        let (first, reading) = asked.open(1).unwrap();
-        assert_eq!(asked.respond(first, answer(3 * LONG_BYTES)), Ok(()));
-        let (second, mut told) = asked.open(1).unwrap();
-        let full = Refused::Full {
-            what: "long responses to the peer",
-            bound: 1,
-        };
-        assert_eq!(asked.respond(second, answer(3 * LONG_BYTES)), Err(full));
-        // What is refused can still be answered that there is no room.
-        assert_eq!(asked.respond(second, Err(CODE_BUSY)), Ok(()));
-        assert_eq!(told.try_recv().unwrap().response, Err(CODE_BUSY));
-        let (short, _reading) = asked.open(1).unwrap();
-        assert_eq!(asked.respond(short, answer(LONG_BYTES)), Ok(()));
-        let (other, _reading) = asked.open(2).unwrap();
-        assert_eq!(asked.respond(other, answer(3 * LONG_BYTES)), Ok(()));
-        // Once it is sent, or given up, there is a place again.
-        drop(reading);
-        let (third, _reading) = asked.open(1).unwrap();
-        assert_eq!(asked.respond(third, answer(3 * LONG_BYTES)), Ok(()));
-    }
-}
+mod tests;

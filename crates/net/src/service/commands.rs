@@ -79,7 +79,9 @@ impl Service {
     }
 
     fn on_dial(&mut self, address: &Address) {
-        self.swarm.behaviour_mut().door.know(address);
+        let behaviour = self.swarm.behaviour_mut();
+        behaviour.door.know(address);
+        behaviour.exchange.know(address);
         if !self.dialer.add(address, Instant::now()) {
             self.shared.counters.dropped(DropReason::Connections);
         } else if self.peers.contains_key(&address.id().0) {

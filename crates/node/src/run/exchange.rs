@@ -96,6 +96,10 @@ impl<C: Source> Node<C> {
         let Some(wanted) = wanted else {
             return respond(&net, channel, Err(CODE_BUSY));
         };
+        // The archive reads from a disk what is not sent then.
+        if !net.has_room(channel) {
+            return respond(&net, channel, Err(CODE_BUSY));
+        }
         let answer = move |blocks: Option<Vec<Stored>>| {
             let blocks = blocks.ok_or(CODE_BUSY);
             let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
