@@ -121,7 +121,8 @@ impl NodeKey {
         Self::from_hex(text.trim())
     }
 
-    /// Writes a new key file that only the owner may open. An existing file is never overwritten.
+    /// Writes a new key file that only the owner may open. An existing file is never overwritten, and the
+    /// file has its name once it is whole and durable: a node whose key was cut off would start no more.
     ///
     /// # Errors
     ///
@@ -131,17 +132,20 @@ impl NodeKey {
             path: path.to_owned(),
             source,
         };
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let mut file = options.open(path).map_err(failed)?;
+        let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        // On Unix its owner alone may open it, from its beginning on.
+        let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let text = Zeroizing::new(format!("{}\n", self.to_hex().as_str()));
-        file.write_all(text.as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)
+        new.write_all(text.as_bytes()).map_err(failed)?;
+        new.as_file().sync_all().map_err(failed)?;
+        new.persist_noclobber(path)
+            .map_err(|error| failed(error.error))?;
+        #[cfg(unix)]
+        fs::File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed)?;
+        Ok(())
     }
 
     /// Who has this key.
@@ -200,6 +204,8 @@ impl FromStr for NodeId {
 mod tests {
     use super::*;
 
+    const KEYS: usize = 200;
+
     #[test]
     fn a_key_survives_its_file_and_a_second_one_does_not_replace_it() {
         let folder = tempfile::tempdir().expect("folder");
@@ -222,6 +228,33 @@ mod tests {
             key.id()
         );
         assert!(!format!("{key:?}").contains(key.to_hex().as_str()));
+    }
+
+    /// A process may end at any moment: what has the name of a key then is one.
+    #[test]
+    fn a_key_file_is_never_there_in_part() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = |index: usize| folder.path().join(format!("{index}.key"));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for index in 0..KEYS {
+                    NodeKey::generate()
+                        .write_new(&path(index))
+                        .expect("written");
+                }
+            });
+            for index in 0..KEYS {
+                while !path(index).exists() {}
+                let read = NodeKey::read(&path(index), false);
+                assert!(read.is_ok(), "key {index}: {read:?}");
+            }
+        });
+        let files = fs::read_dir(folder.path()).expect("readable").count();
+        assert_eq!(files, KEYS, "nothing else is left there");
+        let taken = NodeKey::generate().write_new(&path(0));
+        assert!(matches!(taken, Err(KeyError::File { .. })));
+        let files = fs::read_dir(folder.path()).expect("readable").count();
+        assert_eq!(files, KEYS, "not after a failure either");
     }
 
     /// The public key of the secret 1 is the base point (SEC 2, 2.4.1), whose compressed form stands
