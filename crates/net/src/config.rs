@@ -113,7 +113,7 @@ pub struct Limits {
     pub process_bytes_max: usize,
     /// What is read from one peer in a second, in bytes; the rest waits in its own machine.
     pub peer_bytes_per_s_max: u64,
-    /// Topics that one peer may subscribe to.
+    /// Topics that one peer may subscribe to; [`SUBSCRIPTIONS_LIMIT`] at most.
     pub subscriptions_max: usize,
     /// Messages and frames that wait for their reader.
     pub inbox_messages_max: usize,
@@ -194,6 +194,8 @@ pub struct Config {
 
 /// The most that [`Limits::tokens_max`] may be.
 pub const TOKENS_LIMIT: usize = 1 << 20;
+/// The most that [`Limits::subscriptions_max`] may be.
+pub const SUBSCRIPTIONS_LIMIT: usize = 1 << 17;
 /// Most connections that [`Limits::peers_max`] allows.
 pub const PEERS_MAX: u32 = 1024;
 

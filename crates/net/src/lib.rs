@@ -64,7 +64,7 @@ pub use alphorn_types::{Kind, NetworkDigest, Topic, TopicError, TopicName};
 #[cfg(feature = "swarm")]
 pub use config::{
     AGENT_BYTES_MAX, Config, ConfigError, Gossip, Limits, Listen, PEERS_MAX, PerKind,
-    RequestProtocol, TOKENS_LIMIT,
+    RequestProtocol, SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT,
 };
 #[cfg(feature = "swarm")]
 pub use event::{DownReason, Event, Message, Peer, RequestError};

@@ -1,6 +1,8 @@
 //! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive
 //! and telemetry.
 
+mod subscriptions;
+
 use crate::aggregating::Aggregating;
 use crate::archive::Archive;
 use crate::blocks::Stored;
@@ -16,10 +18,11 @@ use alphorn_proto::horn::Shown;
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
-use alphorn_types::{Slot, Validator};
+use alphorn_types::{Layout, Slot, Validator};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use subscriptions::Subscriptions;
 use tokio::sync::Notify;
 
 /// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
@@ -39,7 +42,7 @@ pub(crate) struct Ports {
     pub(crate) signer: Signer,
     pub(crate) archive: Archive,
     pub(crate) telemetry: Telemetry,
-    subscribed: BTreeSet<Topic>,
+    subscriptions: Subscriptions,
     /// Jobs that were not taken and end refused at the next turn.
     refused: VecDeque<Ended>,
     /// Brings that turn.
@@ -79,7 +82,7 @@ impl Ports {
             archive,
             aggregating: Aggregating::new(telemetry.info().is_aggregator),
             telemetry,
-            subscribed: BTreeSet::new(),
+            subscriptions: Subscriptions::default(),
             refused: VecDeque::new(),
             wake,
             locals: Locals::default(),
@@ -100,6 +103,18 @@ impl Ports {
             .or_else(|| self.lanes.poll())
     }
 
+    /// Offers the network the topics for which its queue had no room; how many are left.
+    pub(crate) fn offer_topics(&mut self) -> u64 {
+        let (net, network) = (&self.net, self.network);
+        self.subscriptions.offer(|topic, is_wanted| {
+            let name = topic.named(network).to_string();
+            match is_wanted {
+                true => net.subscribe(&name),
+                false => net.unsubscribe(&name),
+            }
+        })
+    }
+
     fn name(&self, topic: Topic) -> String {
         topic.named(self.network).to_string()
     }
@@ -115,15 +130,9 @@ impl Host for Ports {
     }
 
     fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
-        let mut refused = 0;
-        for topic in topics.difference(&self.subscribed) {
-            refused += u64::from(self.net.subscribe(&self.name(*topic)).is_err());
-        }
-        for topic in self.subscribed.difference(topics) {
-            refused += u64::from(self.net.unsubscribe(&self.name(*topic)).is_err());
-        }
+        self.subscriptions.want(topics);
+        let refused = self.offer_topics();
         self.telemetry.emit(&Event::PublishRefused(refused));
-        self.subscribed = topics.clone();
     }
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
@@ -306,6 +315,21 @@ pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::Per
     }
 }
 
+/// Topics that a peer may receive at once. One that hosts `seats` validators serves in at most so many units
+/// of each level, and has the topics of an epoch that ends, of the present one and of the next. Where that
+/// is little, others may look on.
+pub fn topics_max(layout: &Layout, seats: u32) -> usize {
+    let units = |level| layout.units(level).count();
+    let all = 2 + (1..=layout.levels()).map(units).sum::<usize>();
+    let of_seats = (seats as usize).saturating_mul(usize::from(layout.levels()) * EPOCHS_MAX);
+    let least = alphorn_net::Limits::default().subscriptions_max;
+    let max = all.min(2 + of_seats).max(least);
+    max.min(alphorn_net::SUBSCRIPTIONS_LIMIT)
+}
+
+/// Epochs whose topics are received at once.
+const EPOCHS_MAX: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,6 +410,24 @@ mod tests {
         assert_eq!(ended.job, JobId(7));
         assert!(matches!(ended.outcome, Outcome::Refused(_)));
         assert!(ports.ended().is_none());
+    }
+
+    /// 64 committees of 128 cells: a node with all validators receives more topics than the default allows a peer,
+    /// and is heard by the others; one with a few needs no more.
+    #[test]
+    fn a_peer_may_receive_the_topics_of_its_validators() {
+        let large = Layout::new(1 << 20, 64, 128).unwrap();
+        let all = 2 + large.units(1).count() + large.units(2).count();
+        assert_eq!(all, 2 + 64 * 128 + 64);
+        assert_eq!(topics_max(&large, 1 << 20), all);
+        assert_eq!(topics_max(&large, 1_000), 2 + 1_000 * 2 * 3);
+        let default = alphorn_net::Limits::default().subscriptions_max;
+        assert_eq!(
+            [1, 600].map(|seats| topics_max(&large, seats)),
+            [default; 2]
+        );
+        let small = Layout::new(64, 2, 2).unwrap();
+        assert_eq!(topics_max(&small, 64), default);
     }
 
     #[test]

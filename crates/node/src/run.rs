@@ -378,6 +378,7 @@ impl<C: Source> Node<C> {
                 node.probe_at = now.saturating_add_ns(PROBE_NS);
                 node.ports.telemetry.look_at_votes(node.engine.horn());
                 node.keep_hold();
+                node.ports.offer_topics();
                 node.take_returning(now);
             }
             let monotonic_ns = node.clock.monotonic_ns();

@@ -25,7 +25,7 @@ use alphorn_node::safety::{KeyId, Opening};
 use alphorn_node::sign_log::SignLog;
 use alphorn_node::sync::{self, FETCHES_MAX};
 use alphorn_node::telemetry::Summary;
-use alphorn_node::{http, run, topic_bytes};
+use alphorn_node::{http, run, topic_bytes, topics_max};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Op};
@@ -430,6 +430,9 @@ fn net_config(
     let waiting = horn.waiting_messages_max(info, machine.local());
     let tokens_max = waiting.saturating_add(config.limits.inbox_messages_max);
     config.limits.tokens_max = tokens_max.min(TOKENS_LIMIT);
+    // A node whose subscriptions the others do not take hears nothing.
+    let seats = nodes.iter().map(|node| node.validators).max();
+    config.limits.subscriptions_max = topics_max(&horn.layout, seats.unwrap_or(0));
     // Blocks are asked of one peer after the other, those that messages wait for of several at once.
     let block_bytes_max = config.topic_bytes_max.block;
     config.limits.responses_bytes_max =

@@ -2,7 +2,7 @@
 
 use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 
-use super::{Config, KIB, MIB, PEERS_MAX, TOKENS_LIMIT};
+use super::{Config, KIB, MIB, PEERS_MAX, SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT};
 use crate::frame::CHUNK_BYTES_LIMIT;
 use alphorn_types::Kind;
 
@@ -113,7 +113,7 @@ impl Config {
                 "subscriptions_max",
                 limits.subscriptions_max as u64,
                 1,
-                1 << 17,
+                SUBSCRIPTIONS_LIMIT as u64,
             ),
             ("inbox_messages_max", inbox as u64, 16, 1 << 20),
             (
