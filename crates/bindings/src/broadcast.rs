@@ -81,8 +81,8 @@ impl Broadcast {
         Ok(Broadcast(kind))
     }
 
-    /// Begins to receive what a header announces, whose signature the caller has verified; payloads
-    /// above `payload_bytes_max` are refused.
+    /// Begins to receive what a header announces; payloads above `payload_bytes_max` are refused. The caller
+    /// verifies the source's signature of [`Broadcast::signing_root`] before anything is added.
     ///
     /// # Errors
     /// [`Code::Decode`] for bytes that are no header, or one of a longer payload.
@@ -111,7 +111,8 @@ impl Broadcast {
         }
     }
 
-    /// What the source signs: SHA-256 over the network's identifier and the header.
+    /// What the source signs: SHA-256 over the bytes of `alphorn/broadcast/v1` with a zero behind them, the
+    /// network's identifier and the header.
     pub fn signing_root(&self, network: &[u8; 32]) -> [u8; 32] {
         match &self.0 {
             Kind::Rlnc(state) => state.header.signing_root(network),

@@ -7,6 +7,7 @@ use alphorn_bindings::committees::{Collection, Committees, Registry, Verdict};
 use alphorn_bindings::proofs::{Members, Part, preset_of};
 use alphorn_bindings::xmss::{self, Key, Marks, Purpose, Set, Vote};
 use alphorn_bindings::{Code, Context, Error, THREADS_MAX, Watch, bls};
+use sha2::Digest;
 
 fn context() -> Context {
     Context::with_secret(1, [7; 32]).unwrap()
@@ -396,6 +397,13 @@ fn a_payload_goes_through_a_relay_under_both_codes() {
             }
             node
         };
+        // What a source in another language signs, and a receiver verifies before it adds anything.
+        let domain = b"alphorn/broadcast/v1\0".as_slice();
+        let stated = [domain, &[9; 32], &source.header()].concat();
+        let stated: [u8; 32] = sha2::Sha256::digest(stated).into();
+        for of in [&source, &receive(&source)] {
+            assert_eq!(of.signing_root(&[9; 32]), stated);
+        }
         let mut relay = receive(&source);
         assert_eq!(code(relay.payload()), Some(Code::Incomplete));
         assert_eq!(relay.payload_bytes(), payload.len());

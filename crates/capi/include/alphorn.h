@@ -666,8 +666,9 @@ struct alphorn_broadcast *alphorn_broadcast_publish(const struct alphorn_context
                                                     size_t payload_len,
                                                     struct alphorn_error *error);
 
-// Begins to receive what a header announces, whose signature the caller has verified. Headers of payloads
-// above `payload_bytes_max` are refused. Free it with alphorn_broadcast_free.
+// Begins to receive what a header announces. Headers of payloads above `payload_bytes_max` are refused.
+// Nothing here knows the source's key: verify its signature of alphorn_broadcast_signing_root before
+// anything is added, and free the handle if it is none. Free it with alphorn_broadcast_free.
 //
 // # Safety
 // `context`: a handle. `header`: `header_len` bytes. `error`: NULL, or room for one.
@@ -686,7 +687,8 @@ enum alphorn_status alphorn_broadcast_header(const struct alphorn_broadcast *bro
                                              uint8_t *header,
                                              struct alphorn_error *error);
 
-// Writes what the source signs: 32 bytes, SHA-256 over the network's identifier and the header.
+// Writes what the source signs: 32 bytes, SHA-256 over the 21 bytes "alphorn/broadcast/v1" with a zero behind
+// them, the network's identifier (32 bytes) and the header (100).
 //
 // # Safety
 // `broadcast`: a handle. `network`: 32 bytes. `root`: room for 32. `error`: NULL, or room for one.

@@ -206,10 +206,14 @@ static void broadcast(alphorn_context *context) {
         uint8_t header[ALPHORN_BROADCAST_HEADER_BYTES], root[32], network[32] = {0};
         CHECK(alphorn_broadcast_header(source, header, &error) == ALPHORN_OK);
         CHECK(alphorn_broadcast_signing_root(source, network, root, &error) == ALPHORN_OK);
+        uint8_t heard[32];
         NOTHING(alphorn_broadcast_receive(context, header, 99, 1 << 20, &error), ALPHORN_ERROR_DECODE);
         NOTHING(alphorn_broadcast_receive(context, header, 100, 8999, &error), ALPHORN_ERROR_DECODE);
         alphorn_broadcast *node =
             alphorn_broadcast_receive(context, header, 100, sizeof payload, &error);
+        // The root that a receiver verifies a signature of, before it adds anything.
+        CHECK(alphorn_broadcast_signing_root(node, network, heard, &error) == ALPHORN_OK);
+        CHECK(memcmp(root, heard, sizeof root) == 0);
         for (uint16_t i = 0; i < alphorn_broadcast_anchors(source); i++) {
             alphorn_bytes *anchor = alphorn_broadcast_anchor(source, i, &error);
             CHECK(alphorn_broadcast_add_anchor(node, i, alphorn_bytes_data(anchor),
