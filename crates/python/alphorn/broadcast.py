@@ -37,7 +37,10 @@ class Broadcast:
     def receive(
         cls, header: Bytes, payload_bytes_max: int, context: _native.Context | None = None
     ) -> Broadcast:
-        """Begins to receive what a header announces, whose signature the caller has verified."""
+        """Begins to receive what a header announces.
+
+        The caller verifies the source's signature over `signing_root` after this, and before the first `add`.
+        """
         context = context_or_default(context)
         return cls(_native.Broadcast.receive(context, one(header), payload_bytes_max))
 
@@ -47,7 +50,8 @@ class Broadcast:
         return self._native.header
 
     def signing_root(self, network: Bytes) -> bytes:
-        """What the source signs: 32 bytes, of the network's identifier (32 bytes) and the header."""
+        """What the source signs, 32 bytes: SHA-256 of "alphorn/broadcast/v1" and a zero byte, the network's identifier
+        (32 bytes) and the header."""
         return self._native.signing_root(one(network))
 
     @property
