@@ -125,6 +125,20 @@ impl World {
         keys.iter().enumerate().map(signed).collect()
     }
 
+    /// The first `count` signatures one after another: of each key, signature and message, with the number of its
+    /// bytes before each, as a u32 in little endian.
+    pub(super) fn records(&self, count: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for i in 0..count {
+            let key = self.keys[i % self.keys.len()].public();
+            for part in [&key.bytes()[..], &self.signatures[i], self.message(i)] {
+                out.extend((part.len() as u32).to_le_bytes());
+                out.extend(part);
+            }
+        }
+        out
+    }
+
     /// Verifies the first `count` signatures with the crate `fn-dsa`, one by one.
     pub(super) fn verify_by_fn_dsa(&self, count: usize) -> anyhow::Result<()> {
         for i in 0..count {
