@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::cover::Rule as Cover;
 use super::state::Serving;
 use crate::chain::{Policy, Weights};
-use crate::slot::Timing;
+use crate::slot::{Phase, Timing};
 use crate::wire::{
     BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat, cap_bytes,
 };
@@ -183,6 +183,20 @@ pub enum ConfigError {
         min: u64,
         /// The greatest legal value.
         max: u64,
+    },
+    /// A spread that lasts longer than the phase in which the committees publish.
+    #[error(
+        "spread_ms of level {level} = {value}, must be at most the {max} ms of its phase, {phase}"
+    )]
+    Spread {
+        /// The level.
+        level: u8,
+        /// The spread asked for, in milliseconds.
+        value: u64,
+        /// The length of the phase, in milliseconds.
+        max: u64,
+        /// The phase.
+        phase: Phase,
     },
     /// Slots or settings for another number of levels than the layout has.
     #[error("{what} of {value} levels, the layout has {levels}")]

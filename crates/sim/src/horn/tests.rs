@@ -97,6 +97,18 @@ fn every_vote_is_in_the_block_whatever_the_way() {
 }
 
 #[test]
+fn a_verdict_names_what_the_least_class_lacks() {
+    let verdict = |changes: &[(&str, &str)]| slot(changes, 3).unwrap().outcome.verdict;
+    let told = verdict(&[]);
+    assert!(told.contains("; feasible for class attester ("), "{told}");
+    let timing = [("protocol.slot", "\"custom:600:0,100,200,300,500\"")];
+    let told = verdict(&timing);
+    let lacks = "; feasible for no class: class attester (25 Mbps up) has 99 % of the votes at 0.0 % of its \
+                 nodes by the slot's end, must at 99 %; 99 % ";
+    assert!(told.contains(lacks), "{told}");
+}
+
+#[test]
 fn slots_follow_each_other_and_become_final() {
     for way in ["direct", "gossip"] {
         let quoted = format!("\"{way}\"");

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::horn::cover::Rule as Cover;
 use crate::horn::proposer::BLOCK_FIXED_BYTES;
+use crate::slot::Phase;
 use crate::wire::{BLOCK_ENTRIES_MAX, Kind, WireFormat, cap_bytes};
 
 impl Config {
@@ -85,8 +86,28 @@ impl Config {
                     });
                 }
             }
+            self.check_spread(level, settings.spread_ms)?;
         }
         Ok(())
+    }
+
+    /// Whether all committees have their turn before the level's phase ends: what is published after it comes
+    /// too late for the next phase, however fast the links are.
+    fn check_spread(&self, level: u8, value: u64) -> Result<(), ConfigError> {
+        let phase = Phase::Level(level);
+        let mut from = self.timing.phases().skip_while(|one| *one != phase);
+        let (begin, end) = (from.next(), from.next());
+        let offset = |phase: Option<Phase>| phase.map_or(0, |phase| self.timing.offset_ms(phase));
+        let max = offset(end).saturating_sub(offset(begin));
+        match value > max {
+            true => Err(ConfigError::Spread {
+                level,
+                value,
+                max,
+                phase,
+            }),
+            false => Ok(()),
+        }
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {

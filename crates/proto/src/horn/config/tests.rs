@@ -98,6 +98,14 @@ fn numbers_out_of_range_are_named_with_their_bounds() {
         ("spread_ms of level 2 = 60001, must be 0 to 60000", |c| {
             c.levels[1].spread_ms = STAGE_MS_MAX + 1
         }),
+        (
+            "spread_ms of level 2 = 10001, must be at most the 10000 ms of its phase, collect",
+            |c| c.levels[1].spread_ms = 10_001,
+        ),
+        (
+            "spread_ms of level 1 = 4001, must be at most the 4000 ms of its phase, aggregate",
+            |c| c.levels[0].spread_ms = 4_001,
+        ),
         ("stage_ms of level 1 = 60001, must be 0 to 60000", |c| {
             c.levels[0].stage_ms = STAGE_MS_MAX + 1
         }),

@@ -237,7 +237,7 @@ type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 fn levels_that_cannot_be_are_named() {
     let (sums, proofs) = (CostTable::example(), proofs());
     let grief = "[{ kind = \"grief\", share_pct = 10 }]";
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 14] = [
         (
             &sums,
             &[("protocol.preset", "\"beacon\"")],
@@ -292,6 +292,14 @@ fn levels_that_cannot_be_are_named() {
             &proofs,
             &[("protocol.spread_ms", "60001")],
             "protocol: spread_ms of level 2 = 60001, must be 0 to 60000",
+        ),
+        (
+            &proofs,
+            &[
+                ("protocol.preset", "\"horn-pq\""),
+                ("protocol.spread_ms", "8001"),
+            ],
+            "protocol: spread_ms of level 3 = 8001, must be at most the 8000 ms of its phase, collect_3",
         ),
         (
             &proofs,
