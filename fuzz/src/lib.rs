@@ -26,25 +26,7 @@ mod types;
 mod worker;
 mod xmss;
 
-pub use anchor::chain_anchor;
-pub use bls::bls_bytes;
-pub use broadcast::{broadcast_message, broadcast_roles};
-pub use falcon::{falcon_bytes, falcon_evidence};
-pub use horn::{horn_aggregator, horn_combiner, horn_gate, horn_proposer, horn_voter};
-pub use ipa::ipa_proof;
-pub use key_cache::key_cache;
-pub use lattice::lattice_proof;
-pub use locate::bad_items;
 pub use mutate::Mutator;
-pub use net::{broadcast_frame, reqresp_frame};
-pub use proofs::{stark_proof, xmss_evidence, xmss_merge, xmss_proof};
-pub use proto::{proto_message, topic_name};
-pub use record::node_inputs;
-pub use sums::sum_methods;
-pub use trace::trace_line;
-pub use types::{codec_reader, support_code};
-pub use worker::{bisect_ops, child_frame, plan_ops};
-pub use xmss::{xmss_bytes, xmss_files};
 
 /// One fuzz target.
 #[derive(Clone, Copy)]
@@ -59,204 +41,53 @@ pub struct Target {
     pub mutations: u32,
 }
 
-/// All targets, sorted by name.
-pub const TARGETS: &[Target] = &[
-    Target {
-        name: "bad_items",
-        run: bad_items,
-        seeds: locate::bad_items_seeds,
-        mutations: 100,
-    },
-    Target {
-        name: "bisect_ops",
-        run: bisect_ops,
-        seeds: worker::bisect_ops_seeds,
-        mutations: 2_000,
-    },
-    Target {
-        name: "bls_bytes",
-        run: bls_bytes,
-        seeds: bls::bls_bytes_seeds,
-        mutations: 100_000,
-    },
-    Target {
-        name: "broadcast_frame",
-        run: broadcast_frame,
-        seeds: net::broadcast_frame_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "broadcast_message",
-        run: broadcast_message,
-        seeds: broadcast::broadcast_message_seeds,
-        mutations: 4_000,
-    },
-    Target {
-        name: "broadcast_roles",
-        run: broadcast_roles,
-        seeds: broadcast::broadcast_roles_seeds,
-        mutations: 20_000,
-    },
-    Target {
-        name: "chain_anchor",
-        run: chain_anchor,
-        seeds: anchor::chain_anchor_seeds,
-        mutations: 5_000,
-    },
-    Target {
-        name: "child_frame",
-        run: child_frame,
-        seeds: worker::child_frame_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "codec_reader",
-        run: codec_reader,
-        seeds: types::codec_reader_seeds,
-        mutations: 200_000,
-    },
-    Target {
-        name: "falcon_bytes",
-        run: falcon_bytes,
-        seeds: falcon::falcon_bytes_seeds,
-        mutations: 20_000,
-    },
-    Target {
-        name: "falcon_evidence",
-        run: falcon_evidence,
-        seeds: falcon::falcon_evidence_seeds,
-        mutations: 40,
-    },
-    Target {
-        name: "horn_aggregator",
-        run: horn_aggregator,
-        seeds: horn::horn_aggregator_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "horn_combiner",
-        run: horn_combiner,
-        seeds: horn::horn_combiner_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "horn_gate",
-        run: horn_gate,
-        seeds: horn::horn_gate_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "horn_proposer",
-        run: horn_proposer,
-        seeds: horn::horn_proposer_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "horn_voter",
-        run: horn_voter,
-        seeds: horn::horn_voter_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "ipa_proof",
-        run: ipa_proof,
-        seeds: ipa::ipa_proof_seeds,
-        mutations: 2_000,
-    },
-    Target {
-        name: "key_cache",
-        run: key_cache,
-        seeds: key_cache::key_cache_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "lattice_proof",
-        run: lattice_proof,
-        seeds: lattice::lattice_proof_seeds,
-        mutations: 60,
-    },
-    Target {
-        name: "node_inputs",
-        run: node_inputs,
-        seeds: record::node_inputs_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "plan_ops",
-        run: plan_ops,
-        seeds: worker::plan_ops_seeds,
-        mutations: 1_000,
-    },
-    Target {
-        name: "proto_message",
-        run: proto_message,
-        seeds: proto::proto_message_seeds,
-        mutations: 200_000,
-    },
-    Target {
-        name: "reqresp_frame",
-        run: reqresp_frame,
-        seeds: net::reqresp_frame_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "stark_proof",
-        run: stark_proof,
-        seeds: proofs::stark_proof_seeds,
-        mutations: 2_000,
-    },
-    Target {
-        name: "sum_methods",
-        run: sum_methods,
-        seeds: sums::sum_methods_seeds,
-        mutations: 500,
-    },
-    Target {
-        name: "support_code",
-        run: support_code,
-        seeds: types::support_code_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "topic_name",
-        run: topic_name,
-        seeds: proto::topic_name_seeds,
-        mutations: 200_000,
-    },
-    Target {
-        name: "trace_line",
-        run: trace_line,
-        seeds: trace::trace_line_seeds,
-        mutations: 20_000,
-    },
-    Target {
-        name: "xmss_bytes",
-        run: xmss_bytes,
-        seeds: xmss::xmss_bytes_seeds,
-        mutations: 50_000,
-    },
-    Target {
-        name: "xmss_evidence",
-        run: xmss_evidence,
-        seeds: proofs::xmss_evidence_seeds,
-        mutations: 10_000,
-    },
-    Target {
-        name: "xmss_files",
-        run: xmss_files,
-        seeds: xmss::xmss_files_seeds,
-        mutations: 5_000,
-    },
-    Target {
-        name: "xmss_merge",
-        run: xmss_merge,
-        seeds: proofs::xmss_merge_seeds,
-        mutations: 60,
-    },
-    Target {
-        name: "xmss_proof",
-        run: xmss_proof,
-        seeds: proofs::xmss_proof_seeds,
-        mutations: 60,
-    },
-];
+/// [`TARGETS`], each from its module, its function, the function of its seeds and its number of mutations.
+macro_rules! targets {
+    ($($module:ident::$run:ident, $seeds:ident, $mutations:literal;)*) => {
+        $(pub use $module::$run;)*
+
+        /// All targets, sorted by name.
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: stringify!($run),
+            run: $run,
+            seeds: $module::$seeds,
+            mutations: $mutations,
+        }),*];
+    };
+}
+
+targets! {
+    locate::bad_items, bad_items_seeds, 100;
+    worker::bisect_ops, bisect_ops_seeds, 2_000;
+    bls::bls_bytes, bls_bytes_seeds, 100_000;
+    net::broadcast_frame, broadcast_frame_seeds, 50_000;
+    broadcast::broadcast_message, broadcast_message_seeds, 4_000;
+    broadcast::broadcast_roles, broadcast_roles_seeds, 20_000;
+    anchor::chain_anchor, chain_anchor_seeds, 5_000;
+    worker::child_frame, child_frame_seeds, 50_000;
+    types::codec_reader, codec_reader_seeds, 200_000;
+    falcon::falcon_bytes, falcon_bytes_seeds, 20_000;
+    falcon::falcon_evidence, falcon_evidence_seeds, 40;
+    horn::horn_aggregator, horn_aggregator_seeds, 1_000;
+    horn::horn_combiner, horn_combiner_seeds, 1_000;
+    horn::horn_gate, horn_gate_seeds, 1_000;
+    horn::horn_proposer, horn_proposer_seeds, 1_000;
+    horn::horn_voter, horn_voter_seeds, 1_000;
+    ipa::ipa_proof, ipa_proof_seeds, 2_000;
+    key_cache::key_cache, key_cache_seeds, 50_000;
+    lattice::lattice_proof, lattice_proof_seeds, 60;
+    record::node_inputs, node_inputs_seeds, 1_000;
+    worker::plan_ops, plan_ops_seeds, 1_000;
+    proto::proto_message, proto_message_seeds, 200_000;
+    net::reqresp_frame, reqresp_frame_seeds, 50_000;
+    proofs::stark_proof, stark_proof_seeds, 2_000;
+    sums::sum_methods, sum_methods_seeds, 500;
+    types::support_code, support_code_seeds, 50_000;
+    proto::topic_name, topic_name_seeds, 200_000;
+    trace::trace_line, trace_line_seeds, 20_000;
+    xmss::xmss_bytes, xmss_bytes_seeds, 50_000;
+    proofs::xmss_evidence, xmss_evidence_seeds, 10_000;
+    xmss::xmss_files, xmss_files_seeds, 5_000;
+    proofs::xmss_merge, xmss_merge_seeds, 60;
+    proofs::xmss_proof, xmss_proof_seeds, 60;
+}
