@@ -166,13 +166,14 @@ impl Scenario {
             seeds: parts::Seeds::one(0),
             ..self.sim.clone()
         };
-        serde_json::json!({
+        let mut all = serde_json::json!({
             "schema": self.schema, "sim": sim, "graph": self.graph, "latency": self.latency,
             "link": self.link, "class": self.class, "protocol": self.protocol,
             "traffic": self.traffic, "compute": self.compute, "fault": self.fault,
             "output": self.output, "files": files,
-        })
-        .to_string()
+        });
+        drop_nulls(&mut all);
+        all.to_string()
     }
 
     /// SHA-256 of [`Scenario::canonical`], in hex.
@@ -199,6 +200,18 @@ impl Scenario {
             .filter(|(path, _)| FILE_KEYS.contains(&path.as_str()))
             .flat_map(|(_, values)| values.iter().filter_map(toml::Value::as_str));
         self.files().into_iter().chain(swept).collect()
+    }
+}
+
+/// Drops what is absent, as TOML does: another key that a scenario may have changes no hash.
+fn drop_nulls(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        serde_json::Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -9,6 +9,22 @@ use alphorn_types::Kind;
 /// A number: its name, its value, and the least and the most that it may be.
 type Range = (&'static str, u64, u64, u64);
 
+/// A field under its name, and its bounds.
+macro_rules! range {
+    ($of:ident.$field:ident, $min:expr, $max:expr) => {
+        (
+            stringify!($field),
+            number($of.$field),
+            number($min),
+            number($max),
+        )
+    };
+}
+
+fn number(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(u64::MAX)
+}
+
 impl Config {
     /// Every number with its bounds.
     pub(super) fn ranges(&self) -> Vec<Range> {
@@ -21,29 +37,15 @@ impl Config {
     }
 
     fn layout_ranges(&self) -> Vec<Range> {
+        let combining = u64::from(LEVELS_MAX) * u64::from(SUBCOMMITTEES_MAX);
         let mut ranges = vec![
             ("listen", self.listen.len() as u64, 0, 16),
             ("peers", self.peers.len() as u64, 0, 4096),
             ("requests", self.requests.len() as u64, 0, 16),
-            (
-                "committees",
-                self.committees.into(),
-                1,
-                COMMITTEES_MAX.into(),
-            ),
-            (
-                "subcommittees",
-                self.subcommittees.into(),
-                1,
-                SUBCOMMITTEES_MAX.into(),
-            ),
-            (
-                "combining_units",
-                self.combining_units.into(),
-                0,
-                u64::from(LEVELS_MAX) * u64::from(SUBCOMMITTEES_MAX),
-            ),
-            ("slot_ms", self.slot_ms, 100, 3_600_000),
+            range!(self.committees, 1, COMMITTEES_MAX),
+            range!(self.subcommittees, 1, SUBCOMMITTEES_MAX),
+            range!(self.combining_units, 0, combining),
+            range!(self.slot_ms, 100, 3_600_000),
         ];
         for kind in Kind::ALL {
             let bytes = self.topic_bytes_max.get(kind) as u64;
@@ -56,49 +58,30 @@ impl Config {
 
     fn gossip_ranges(&self) -> Vec<Range> {
         let gossip = &self.gossip;
-        let delay_ms = gossip.heartbeat_initial_delay_ms;
-        let (history, mesh) = (gossip.history as u64, gossip.mesh as u64);
         vec![
-            ("mesh_low", gossip.mesh_low as u64, 1, mesh),
-            ("mesh", mesh, 1, gossip.mesh_high as u64),
-            ("mesh_high", gossip.mesh_high as u64, 1, 64),
-            ("heartbeat_ms", gossip.heartbeat_ms, 100, 60_000),
-            ("heartbeat_initial_delay_ms", delay_ms, 0, 60_000),
-            ("history", history, 1, 64),
-            ("history_gossip", gossip.history_gossip as u64, 1, history),
-            ("seen_slots", gossip.seen_slots.into(), 1, 64),
-            (
-                "idontwant_bytes_min",
-                gossip.idontwant_bytes_min as u64,
-                0,
-                1 << 32,
-            ),
+            range!(gossip.mesh_low, 1, gossip.mesh),
+            range!(gossip.mesh, 1, gossip.mesh_high),
+            range!(gossip.mesh_high, 1, 64),
+            range!(gossip.heartbeat_ms, 100, 60_000),
+            range!(gossip.heartbeat_initial_delay_ms, 0, 60_000),
+            range!(gossip.history, 1, 64),
+            range!(gossip.history_gossip, 1, gossip.history),
+            range!(gossip.seen_slots, 1, 64),
+            range!(gossip.idontwant_bytes_min, 0, 1_u64 << 32),
         ]
     }
 
     fn connection_ranges(&self) -> Vec<Range> {
         let limits = &self.limits;
-        let process_bytes = limits.process_bytes_max as u64;
-        let peers = limits.peers_max.into();
         vec![
-            ("peers_max", peers, 1, PEERS_MAX.into()),
-            ("peers_in_max", limits.peers_in_max.into(), 0, peers),
-            ("pending_in_max", limits.pending_in_max.into(), 1, 1024),
-            ("pending_out_max", limits.pending_out_max.into(), 1, 1024),
-            ("knocks_per_s_max", limits.knocks_per_s_max.into(), 1, 1024),
-            (
-                "process_bytes_max",
-                process_bytes,
-                64 * MIB as u64,
-                u64::MAX,
-            ),
-            (
-                "peer_bytes_per_s_max",
-                limits.peer_bytes_per_s_max,
-                64 * KIB as u64,
-                1 << 40,
-            ),
-            ("ban_ms", limits.ban_ms, 1, 1 << 40),
+            range!(limits.peers_max, 1, PEERS_MAX),
+            range!(limits.peers_in_max, 0, limits.peers_max),
+            range!(limits.pending_in_max, 1, 1024),
+            range!(limits.pending_out_max, 1, 1024),
+            range!(limits.knocks_per_s_max, 1, 1024),
+            range!(limits.process_bytes_max, 64 * MIB, u64::MAX),
+            range!(limits.peer_bytes_per_s_max, 64 * KIB, 1_u64 << 40),
+            range!(limits.ban_ms, 1, 1_u64 << 40),
         ]
     }
 
@@ -106,110 +89,40 @@ impl Config {
     fn queue_ranges(&self) -> Vec<Range> {
         let limits = &self.limits;
         let longest = self.message_bytes_max();
-        let in_min = 2 * longest.max(limits.frame_bytes_max) as u64;
-        let (inbox, outbox) = (limits.inbox_messages_max, limits.outbox_messages_max);
+        let in_min = 2 * longest.max(limits.frame_bytes_max);
+        let reserved_max = limits.outbox_messages_max.saturating_sub(1);
         vec![
-            (
-                "subscriptions_max",
-                limits.subscriptions_max as u64,
-                1,
-                SUBSCRIPTIONS_LIMIT as u64,
-            ),
-            ("inbox_messages_max", inbox as u64, 16, 1 << 20),
-            (
-                "inbox_bytes_max",
-                limits.inbox_bytes_max as u64,
-                in_min,
-                1 << 36,
-            ),
-            ("outbox_messages_max", outbox as u64, 16, 1 << 20),
-            (
-                "outbox_reserved",
-                limits.outbox_reserved as u64,
-                0,
-                (outbox as u64).saturating_sub(1),
-            ),
-            (
-                "outbox_bytes_max",
-                limits.outbox_bytes_max as u64,
-                2 * longest as u64,
-                1 << 36,
-            ),
-            (
-                "tokens_max",
-                limits.tokens_max as u64,
-                16,
-                TOKENS_LIMIT as u64,
-            ),
+            range!(limits.subscriptions_max, 1, SUBSCRIPTIONS_LIMIT),
+            range!(limits.inbox_messages_max, 16, 1 << 20),
+            range!(limits.inbox_bytes_max, in_min, 1_u64 << 36),
+            range!(limits.outbox_messages_max, 16, 1 << 20),
+            range!(limits.outbox_reserved, 0, reserved_max),
+            range!(limits.outbox_bytes_max, 2 * longest, 1_u64 << 36),
+            range!(limits.tokens_max, 16, TOKENS_LIMIT),
         ]
     }
 
     /// The numbers of requests and frames with their bounds.
     fn exchange_ranges(&self) -> Vec<Range> {
         let limits = &self.limits;
-        let largest = self.requests.iter().map(|r| r.response_bytes_max).max();
+        let responses = self.requests.iter().map(|r| r.response_bytes_max);
+        let (largest, to_one) = (responses.max().unwrap_or(1), limits.serve_bytes_per_s_max);
         vec![
-            (
-                "requests_per_peer_max",
-                limits.requests_per_peer_max as u64,
-                1,
-                limits.requests_max as u64,
+            range!(limits.requests_per_peer_max, 1, limits.requests_max),
+            range!(limits.requests_max, 1, 4096),
+            range!(limits.request_timeout_ms, 100, 600_000),
+            range!(limits.responses_bytes_max, largest, 1_u64 << 36),
+            range!(limits.serve_bytes_per_s_max, 64 * KIB, 1_u64 << 40),
+            range!(limits.serve_all_bytes_per_s_max, to_one, 1_u64 << 40),
+            range!(limits.frames_per_s_max, 1, 1 << 20),
+            range!(limits.requests_per_s_max, 1, 1 << 16),
+            range!(limits.frame_bytes_max, 1, CHUNK_BYTES_LIMIT),
+            range!(
+                limits.send_queue_bytes_max,
+                limits.frame_bytes_max,
+                1_u64 << 32
             ),
-            ("requests_max", limits.requests_max as u64, 1, 4096),
-            (
-                "request_timeout_ms",
-                limits.request_timeout_ms,
-                100,
-                600_000,
-            ),
-            (
-                "responses_bytes_max",
-                limits.responses_bytes_max as u64,
-                largest.unwrap_or(1) as u64,
-                1 << 36,
-            ),
-            (
-                "serve_bytes_per_s_max",
-                limits.serve_bytes_per_s_max,
-                64 * 1024,
-                1 << 40,
-            ),
-            (
-                "serve_all_bytes_per_s_max",
-                limits.serve_all_bytes_per_s_max,
-                limits.serve_bytes_per_s_max,
-                1 << 40,
-            ),
-            (
-                "frames_per_s_max",
-                limits.frames_per_s_max.into(),
-                1,
-                1 << 20,
-            ),
-            (
-                "requests_per_s_max",
-                limits.requests_per_s_max.into(),
-                1,
-                1 << 16,
-            ),
-            (
-                "frame_bytes_max",
-                limits.frame_bytes_max as u64,
-                1,
-                CHUNK_BYTES_LIMIT as u64,
-            ),
-            (
-                "send_queue_bytes_max",
-                limits.send_queue_bytes_max as u64,
-                limits.frame_bytes_max as u64,
-                1 << 32,
-            ),
-            (
-                "send_queue_frames_max",
-                limits.send_queue_frames_max as u64,
-                1,
-                1 << 16,
-            ),
+            range!(limits.send_queue_frames_max, 1, 1 << 16),
         ]
     }
 }

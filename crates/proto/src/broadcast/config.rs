@@ -211,66 +211,39 @@ impl Config {
     ///
     /// The first that is out of its bounds, with the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let hour_ns = 3_600_000_000_000;
-        let payload = u64::from(self.payload_bytes_max);
-        range("payload_bytes_max", payload, 1, PAYLOAD_BYTES_MAX.into())?;
-        let auth = u64::from(self.limits.header_auth_bytes_max);
-        range("header_auth_bytes_max", auth, 0, AUTH_BYTES_MAX.into())?;
-        range("uplink_bps", self.uplink_bps, 1, 1 << 50)?;
-        range(
-            "reference_uplink_bps",
-            self.reference_uplink_bps,
-            1,
-            1 << 50,
-        )?;
-        range(
-            "reference_latency_ns",
-            self.reference_latency_ns,
-            0,
-            hour_ns,
-        )?;
-        range("peers_max", self.peers_max.into(), 1, PEERS_MAX.into())?;
-        range("live_max", self.live_max.into(), 1, LIVE_MAX.into())?;
-        range("live_subject_max", self.live_subject_max.into(), 1, 2)?;
-        range("orphans_peer_max", self.orphans_peer_max.into(), 0, 64)?;
-        range("orphans_max", self.orphans_max.into(), 0, 4096)?;
-        range("orphan_ttl_ns", self.orphan_ttl_ns, 1, hour_ns)?;
-        range("header_after_ns", self.header_after_ns, 1, hour_ns)?;
-        range("places", self.places.into(), 0, PEERS_MAX.into())?;
-        range("verify_batch_max", self.verify_batch_max.into(), 1, 64)?;
-        range(
-            "unverified_peer_max",
-            self.unverified_peer_max.into(),
-            1,
-            64,
-        )?;
-        let in_flight = u64::from(self.sends_in_flight_peer_max);
-        range(
-            "sends_in_flight_peer_max",
-            in_flight,
-            1,
-            SENDS_IN_FLIGHT_MAX.into(),
-        )?;
-        range("sends_in_flight_ns", self.sends_in_flight_ns, 0, hour_ns)?;
-        range(
-            "feedback_interval_ns",
-            self.feedback_interval_ns,
-            1,
-            hour_ns,
-        )?;
-        range("need_after_quiet_ns", self.need_after_quiet_ns, 1, hour_ns)?;
-        range("need_peers", self.need_peers.into(), 0, 16)?;
-        range("need_rounds_max", self.need_rounds_max.into(), 0, 32)?;
-        range(
-            "need_generations_max",
-            self.need_generations_max.into(),
-            0,
-            16,
-        )?;
-        range("broadcast_ttl_ns", self.broadcast_ttl_ns, 1, hour_ns)?;
+        /// Checks a field under its name.
+        macro_rules! within {
+            ($of:ident.$field:ident, $min:expr, $max:expr) => {
+                range(stringify!($field), $of.$field.into(), $min, $max.into())
+            };
+        }
+        let (limits, hour_ns) = (&self.limits, 3_600_000_000_000_u64);
+        within!(self.payload_bytes_max, 1, PAYLOAD_BYTES_MAX)?;
+        within!(limits.header_auth_bytes_max, 0, AUTH_BYTES_MAX)?;
+        within!(self.uplink_bps, 1, 1_u64 << 50)?;
+        within!(self.reference_uplink_bps, 1, 1_u64 << 50)?;
+        within!(self.reference_latency_ns, 0, hour_ns)?;
+        within!(self.peers_max, 1, PEERS_MAX)?;
+        within!(self.live_max, 1, LIVE_MAX)?;
+        within!(self.live_subject_max, 1, 2_u64)?;
+        within!(self.orphans_peer_max, 0, 64_u64)?;
+        within!(self.orphans_max, 0, 4096_u64)?;
+        within!(self.orphan_ttl_ns, 1, hour_ns)?;
+        within!(self.header_after_ns, 1, hour_ns)?;
+        within!(self.places, 0, PEERS_MAX)?;
+        within!(self.verify_batch_max, 1, 64_u64)?;
+        within!(self.unverified_peer_max, 1, 64_u64)?;
+        within!(self.sends_in_flight_peer_max, 1, SENDS_IN_FLIGHT_MAX)?;
+        within!(self.sends_in_flight_ns, 0, hour_ns)?;
+        within!(self.feedback_interval_ns, 1, hour_ns)?;
+        within!(self.need_after_quiet_ns, 1, hour_ns)?;
+        within!(self.need_peers, 0, 16_u64)?;
+        within!(self.need_rounds_max, 0, 32_u64)?;
+        within!(self.need_generations_max, 0, 16_u64)?;
+        within!(self.broadcast_ttl_ns, 1, hour_ns)?;
         // One of the longest payload, whatever the policy.
-        let least = payload * PAYLOADS_PER_BROADCAST;
-        range("memory_bytes_max", self.memory_bytes_max, least, u64::MAX)
+        let least = u64::from(self.payload_bytes_max) * PAYLOADS_PER_BROADCAST;
+        within!(self.memory_bytes_max, least, u64::MAX)
     }
 
     /// The policy for a payload of `len` bytes, scaled to the own uplink.

@@ -171,43 +171,31 @@ impl Config {
     ///
     /// [`ConfigError`] with the first parameter out of its bounds, and the bound.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let (low, degree, high) = (self.degree_low, self.degree, self.degree_high);
+        let (degree, peers) = (u64::from(self.degree), PEERS_MAX as u64);
+        let (beats, waiting) = (self.history_beats.into(), self.waiting_max.into());
+        let (publish, graylist) = (self.publish_penalty.into(), self.graylist_penalty.into());
+        /// A field under its name, and its bounds.
+        macro_rules! field {
+            ($name:ident, $min:expr, $max:expr) => {
+                (stringify!($name), u64::from(self.$name), $min, $max)
+            };
+        }
         for (name, value, min, max) in [
-            ("degree", degree.into(), 1, PEERS_MAX as u64),
-            ("degree_low", low.into(), 0, degree.into()),
-            ("degree_high", high.into(), degree.into(), PEERS_MAX as u64),
-            ("degree_lazy", self.degree_lazy.into(), 0, PEERS_MAX as u64),
-            ("heartbeat_ns", self.heartbeat_ns, 1_000_000, u64::MAX),
-            ("history_beats", self.history_beats.into(), 1, 64),
-            (
-                "gossip_beats",
-                self.gossip_beats.into(),
-                0,
-                self.history_beats.into(),
-            ),
-            ("seen_ttl_ns", self.seen_ttl_ns, self.heartbeat_ns, u64::MAX),
-            ("history_max", self.history_max.into(), 1, 1 << 20),
-            ("waiting_max", self.waiting_max.into(), 1, 1 << 15),
-            (
-                "waiting_peer_max",
-                self.waiting_peer_max.into(),
-                1,
-                self.waiting_max.into(),
-            ),
-            (
-                "gossip_penalty",
-                self.gossip_penalty.into(),
-                1,
-                self.publish_penalty.into(),
-            ),
-            (
-                "publish_penalty",
-                self.publish_penalty.into(),
-                1,
-                self.graylist_penalty.into(),
-            ),
-            ("forgive_beats", self.forgive_beats.into(), 1, u64::MAX),
-            ("ids_max", self.ids_max.into(), 1, u64::MAX),
+            field!(degree, 1, peers),
+            field!(degree_low, 0, degree),
+            field!(degree_high, degree, peers),
+            field!(degree_lazy, 0, peers),
+            field!(heartbeat_ns, 1_000_000, u64::MAX),
+            field!(history_beats, 1, 64),
+            field!(gossip_beats, 0, beats),
+            field!(seen_ttl_ns, self.heartbeat_ns, u64::MAX),
+            field!(history_max, 1, 1 << 20),
+            field!(waiting_max, 1, 1 << 15),
+            field!(waiting_peer_max, 1, waiting),
+            field!(gossip_penalty, 1, publish),
+            field!(publish_penalty, 1, graylist),
+            field!(forgive_beats, 1, u64::MAX),
+            field!(ids_max, 1, u64::MAX),
         ] {
             if value < min {
                 return Err(ConfigError::Small { name, value, min });

@@ -22,6 +22,15 @@ const TABLES_MAX: u64 = 64;
 
 type Checked = Result<(), ScenarioError>;
 
+/// Checks a number of the scenario, whose path is its key.
+macro_rules! within {
+    ($scenario:ident, $table:ident.$key:ident, $min:expr, $max:expr) => {{
+        let (value, max): (u64, u64) = ($scenario.$table.$key.into(), $max);
+        let key = concat!(stringify!($table), ".", stringify!($key));
+        range(key, value, $min, max)
+    }};
+}
+
 pub(super) fn check(scenario: &Scenario) -> Checked {
     range("schema", scenario.schema, SCHEMA, SCHEMA)?;
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -35,30 +44,11 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     classes(scenario)?;
     protocol(scenario)?;
     traffic(scenario)?;
-    range(
-        "compute.factor_pct",
-        scenario.compute.factor_pct,
-        0u32,
-        100_000u32,
-    )?;
-    range(
-        "compute.handle_ns",
-        scenario.compute.handle_ns,
-        0u64,
-        1_000_000_000u64,
-    )?;
-    range(
-        "output.trace_bytes_max",
-        scenario.output.trace_bytes_max,
-        0u64,
-        1u64 << 40,
-    )?;
-    range(
-        "number of faults",
-        scenario.fault.len() as u64,
-        0,
-        TABLES_MAX,
-    )?;
+    within!(scenario, compute.factor_pct, 0, 100_000)?;
+    within!(scenario, compute.handle_ns, 0, 1_000_000_000)?;
+    within!(scenario, output.trace_bytes_max, 0, 1 << 40)?;
+    let faults = scenario.fault.len() as u64;
+    range("number of faults", faults, 0, TABLES_MAX)?;
     for (i, fault) in scenario.fault.iter().enumerate() {
         fault::check(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
     }
@@ -91,11 +81,11 @@ fn invalid(key: &str, value: impl ToString, why: impl ToString) -> ScenarioError
 
 fn sim(scenario: &Scenario) -> Checked {
     let sim = &scenario.sim;
-    range("sim.nodes", sim.nodes.into(), 2, NODES_MAX)?;
+    within!(scenario, sim.nodes, 2, NODES_MAX)?;
     range("number of seeds", sim.seeds.count(), 1, POINTS_MAX)?;
-    range("sim.events_max", sim.events_max, 1, 100_000_000_000)?;
-    range("sim.sim_time_max_ms", sim.sim_time_max_ms, 1, TIME_MS_MAX)?;
-    range("sim.wall_time_max_s", sim.wall_time_max_s, 1, 86_400)?;
+    within!(scenario, sim.events_max, 1, 100_000_000_000)?;
+    within!(scenario, sim.sim_time_max_ms, 1, TIME_MS_MAX)?;
+    within!(scenario, sim.wall_time_max_s, 1, 86_400)?;
     match sim.stop {
         Stop::TimeMs(ms) => range("sim.stop.time_ms", ms, 1, sim.sim_time_max_ms),
         Stop::Events(events) => range("sim.stop.events", events, 1, sim.events_max),
@@ -109,11 +99,8 @@ fn graph(scenario: &Scenario) -> Checked {
         Graph::Permutations { degree } => {
             range("graph.degree", u64::from(*degree), 2, most.max(2))?;
             if degree % 2 == 1 {
-                return Err(invalid(
-                    "graph.degree",
-                    degree,
-                    "permutations need an even degree",
-                ));
+                let why = "permutations need an even degree";
+                return Err(invalid("graph.degree", degree, why));
             }
         }
         // Everybody with everybody has a square of edges.
@@ -141,38 +128,18 @@ fn graph(scenario: &Scenario) -> Checked {
 
 fn link(scenario: &Scenario) -> Checked {
     let link = &scenario.link;
-    range(
-        "link.initial_window_bytes",
-        link.initial_window_bytes,
-        536,
-        1 << 30,
-    )?;
+    within!(scenario, link.initial_window_bytes, 536, 1 << 30)?;
     let least = link.initial_window_bytes;
-    range(
-        "link.window_bytes_max",
-        link.window_bytes_max,
-        least,
-        1 << 40,
-    )?;
-    range("link.idle_reset_ms", link.idle_reset_ms, 1, TIME_MS_MAX)?;
-    range("link.loss_ppm", link.loss_ppm, 0, 900_000)?;
+    within!(scenario, link.window_bytes_max, least, 1 << 40)?;
+    within!(scenario, link.idle_reset_ms, 1, TIME_MS_MAX)?;
+    within!(scenario, link.loss_ppm, 0, 900_000)?;
     if link.loss_ppm > 0 && link.transport == Transport::None {
         let why = "of packets, which streams send again: give link.transport = \"window\"";
         return Err(invalid("link.loss_ppm", link.loss_ppm, why));
     }
-    range("link.overhead_bytes", link.overhead_bytes, 0, 65_536)?;
-    range(
-        "link.node_queue_bytes_max",
-        link.node_queue_bytes_max,
-        1 << 16,
-        1 << 44,
-    )?;
-    range(
-        "link.partition_break_ms",
-        link.partition_break_ms,
-        1,
-        TIME_MS_MAX,
-    )
+    within!(scenario, link.overhead_bytes, 0, 65_536)?;
+    within!(scenario, link.node_queue_bytes_max, 1 << 16, 1 << 44)?;
+    within!(scenario, link.partition_break_ms, 1, TIME_MS_MAX)
 }
 
 /// Factors of a node are multiplied in whole percents: below one, computing would be free.
@@ -202,24 +169,15 @@ fn speeds(scenario: &Scenario) -> Checked {
 }
 
 fn classes(scenario: &Scenario) -> Checked {
-    range(
-        "number of classes",
-        scenario.class.len() as u64,
-        1,
-        TABLES_MAX,
-    )?;
+    let classes = scenario.class.len() as u64;
+    range("number of classes", classes, 1, TABLES_MAX)?;
     let mut shares = 0;
     for (i, class) in scenario.class.iter().enumerate() {
         let key = |name: &str| format!("class.{}.{name}", class.name);
-        if scenario.class[..i]
-            .iter()
-            .any(|other| other.name == class.name)
-        {
-            return Err(invalid(
-                "class.name",
-                &class.name,
-                "another class has this name",
-            ));
+        let mut before = scenario.class[..i].iter();
+        if before.any(|other| other.name == class.name) {
+            let why = "another class has this name";
+            return Err(invalid("class.name", &class.name, why));
         }
         range(&key("share_pct"), class.share_pct, 0, 100)?;
         range(&key("down_mbps"), class.down_mbps, 1, MBPS_MAX)?;
@@ -233,31 +191,20 @@ fn classes(scenario: &Scenario) -> Checked {
 
 /// The mesh at a path.
 fn mesh(path: &str, gossip: &Gossip) -> Checked {
-    let Gossip {
-        mesh, mesh_high, ..
-    } = *gossip;
+    let (mesh, history) = (gossip.mesh, gossip.history.into());
     let of = |name: &str, value: u64, min: u64, max: u64| {
         range(&format!("{path}.{name}"), value, min, max)
     };
     of("mesh", mesh.into(), 1, 1000)?;
     of("mesh_low", gossip.mesh_low.into(), 1, mesh.into())?;
-    of("mesh_high", mesh_high.into(), mesh.into(), 1000)?;
+    of("mesh_high", gossip.mesh_high.into(), mesh.into(), 1000)?;
     of("lazy", gossip.lazy.into(), 0, 1000)?;
     of("heartbeat_ms", gossip.heartbeat_ms, 10, TIME_MS_MAX)?;
-    of("history", gossip.history.into(), 1, 1000)?;
-    of(
-        "announced",
-        gossip.announced.into(),
-        1,
-        gossip.history.into(),
-    )?;
+    of("history", history, 1, 1000)?;
+    of("announced", gossip.announced.into(), 1, history)?;
     of("seen_ms", gossip.seen_ms, 1, TIME_MS_MAX)?;
-    of(
-        "idontwant_bytes",
-        gossip.idontwant_bytes,
-        0,
-        PAYLOAD_BYTES_MAX,
-    )
+    let refused = gossip.idontwant_bytes;
+    of("idontwant_bytes", refused, 0, PAYLOAD_BYTES_MAX)
 }
 
 fn protocol(scenario: &Scenario) -> Checked {
@@ -303,19 +250,10 @@ fn broadcast(path: &str, broadcast: &Broadcast) -> Checked {
 }
 
 fn horn(horn: &Horn) -> Checked {
-    range(
-        "protocol.validators",
-        u64::from(horn.validators),
-        1,
-        1 << 22,
-    )?;
+    let (validators, vote) = (horn.validators, horn.participation_ppm);
+    range("protocol.validators", validators, 1, 1 << 22)?;
     range("protocol.slots", horn.slots, 1, 10_000)?;
-    range(
-        "protocol.participation_ppm",
-        horn.participation_ppm,
-        0,
-        1_000_000,
-    )?;
+    range("protocol.participation_ppm", vote, 0, 1_000_000)?;
     range("protocol.backbone", u64::from(horn.backbone), 0, NODES_MAX)?;
     supports(horn)?;
     if let Some(gossip) = &horn.gossip {
@@ -356,18 +294,12 @@ fn horn(horn: &Horn) -> Checked {
     }
     if !horn.offsets_ms.is_sorted() {
         let value = format!("{:?}", horn.offsets_ms);
-        return Err(invalid(
-            "protocol.offsets_ms",
-            value,
-            "phases begin one after the other",
-        ));
+        let why = "phases begin one after the other";
+        return Err(invalid("protocol.offsets_ms", value, why));
     }
-    if horn.slot_ms.is_some() == horn.slot.is_some() && horn.slot.is_some() {
-        return Err(invalid(
-            "protocol.slot_ms",
-            "both",
-            "give slot, or slot_ms and offsets_ms",
-        ));
+    if horn.slot_ms.is_some() && horn.slot.is_some() {
+        let why = "give slot, or slot_ms and offsets_ms";
+        return Err(invalid("protocol.slot_ms", "both", why));
     }
     let ways = [
         ("vote", horn.vote_dissemination),
@@ -399,17 +331,14 @@ fn supports(horn: &Horn) -> Checked {
 
 fn traffic(scenario: &Scenario) -> Checked {
     let traffic = &scenario.traffic;
-    range("traffic.bytes", traffic.bytes, 1, PAYLOAD_BYTES_MAX)?;
-    range("traffic.count", u64::from(traffic.count), 1, COUNT_MAX)?;
-    range("traffic.interval_ms", traffic.interval_ms, 0, TIME_MS_MAX)?;
+    within!(scenario, traffic.bytes, 1, PAYLOAD_BYTES_MAX)?;
+    within!(scenario, traffic.count, 1, COUNT_MAX)?;
+    within!(scenario, traffic.interval_ms, 0, TIME_MS_MAX)?;
     if let Some(name) = &traffic.source_class {
         let found = scenario.class.iter().find(|class| &class.name == name);
         if found.is_none_or(|class| class.share_pct == 0) {
-            return Err(invalid(
-                "traffic.source_class",
-                name,
-                "no node has this class",
-            ));
+            let why = "no node has this class";
+            return Err(invalid("traffic.source_class", name, why));
         }
     }
     Ok(())

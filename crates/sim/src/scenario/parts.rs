@@ -43,7 +43,6 @@ pub struct Traffic {
     /// Bytes of a payload.
     pub bytes: u64,
     /// Class of the sources; any if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source_class: Option<String>,
     /// Number of payloads.
     pub count: u32,
@@ -67,10 +66,8 @@ impl Default for Traffic {
 #[serde(deny_unknown_fields, default)]
 pub struct Compute {
     /// File of the scheme's costs, relative to the scenario.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<String>,
     /// File of the codes' costs, relative to the scenario.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code_costs: Option<String>,
     /// What handling one message costs.
     pub handle_ns: u64,
@@ -94,25 +91,18 @@ impl Default for Compute {
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
     /// Half of the nodes have delivered by then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub t50_ms_max: Option<u64>,
     /// 90 % have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub t90_ms_max: Option<u64>,
     /// 99 % have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub t99_ms_max: Option<u64>,
     /// All have.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub t100_ms_max: Option<u64>,
     /// Bytes sent, in payloads a node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_max: Option<f64>,
     /// Bytes sent that were of no use, in payloads a node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waste_max: Option<f64>,
     /// Share of deliveries.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_pct_min: Option<f64>,
 }
 

@@ -44,14 +44,10 @@ impl Tree {
     /// [`TreeError::Range`], which names the key.
     pub fn check(&self) -> Result<(), TreeError> {
         const TIME_MAX: u64 = 1_000_000;
+        let voting = self.participation_ppm.into();
         for (key, value, min, max) in [
             ("validators", self.validators.into(), 1, 1 << 22),
-            (
-                "participation_ppm",
-                self.participation_ppm.into(),
-                0,
-                1_000_000,
-            ),
+            ("participation_ppm", voting, 0, 1_000_000),
             ("leaf", self.leaf.into(), 1, 1 << 16),
             ("fanout", self.fanout.into(), 2, 1 << 12),
             ("replicas", self.replicas.into(), 1, 64),

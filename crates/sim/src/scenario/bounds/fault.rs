@@ -5,70 +5,19 @@ use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart};
 
 /// What a kind of fault reads beside its nodes and its time. What it does not read must not be given: it
 /// would be ignored.
-#[derive(Clone, Copy, Default)]
-struct Reads {
-    factor: bool,
-    rate: bool,
-    bytes: bool,
-    delay: bool,
-    fails_at: bool,
-    restart: bool,
-    hides: bool,
-    /// The factor is a share of what there is.
-    share: bool,
-    /// Its nodes cheat at every publication, whenever that is.
-    no_time: bool,
-}
-
-fn reads(kind: FaultKind) -> Reads {
-    let none = Reads::default();
+fn reads(kind: FaultKind) -> &'static [&'static str] {
     match kind {
-        FaultKind::Crash => Reads {
-            restart: true,
-            ..none
-        },
-        FaultKind::SlowCpu | FaultKind::SlowLink | FaultKind::Withhold => Reads {
-            factor: true,
-            ..none
-        },
-        FaultKind::InvalidFlood => Reads {
-            rate: true,
-            bytes: true,
-            fails_at: true,
-            ..none
-        },
-        FaultKind::FalseFeedback => Reads { rate: true, ..none },
-        FaultKind::Late => Reads {
-            delay: true,
-            ..none
-        },
-        FaultKind::ClockSkew => Reads {
-            delay: true,
-            no_time: true,
-            ..none
-        },
+        FaultKind::Crash => &["restart"],
+        FaultKind::SlowCpu | FaultKind::SlowLink | FaultKind::Withhold => &["factor_pct"],
+        FaultKind::LeaveCells | FaultKind::Censor => &["factor_pct"],
+        FaultKind::DropVotes => &["factor_pct", "hides"],
+        FaultKind::InvalidFlood => &["rate", "bytes", "fails_at"],
+        FaultKind::FalseFeedback => &["rate"],
+        FaultKind::Late | FaultKind::ClockSkew | FaultKind::EarlyCollection => &["delay_ms"],
         FaultKind::Equivocate | FaultKind::NonCodewordSource | FaultKind::RankDeficientSource => {
-            Reads {
-                no_time: true,
-                ..none
-            }
+            &[]
         }
-        FaultKind::DropVotes => Reads {
-            factor: true,
-            share: true,
-            hides: true,
-            ..none
-        },
-        FaultKind::LeaveCells | FaultKind::Censor => Reads {
-            factor: true,
-            share: true,
-            ..none
-        },
-        FaultKind::EarlyCollection => Reads {
-            delay: true,
-            ..none
-        },
-        FaultKind::Grief | FaultKind::Eclipse | FaultKind::Partition => none,
+        FaultKind::Grief | FaultKind::Eclipse | FaultKind::Partition => &[],
     }
 }
 
@@ -87,8 +36,8 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
         range(&key("nodes"), node, 0, nodes - 1)?;
     }
     whose(at, fault)?;
-    let reads = reads(fault.kind);
-    if reads.share {
+    // The factor is a share of what there is.
+    if let FaultKind::DropVotes | FaultKind::LeaveCells | FaultKind::Censor = fault.kind {
         range(&key("factor_pct"), fault.factor_pct, 1, 100)?;
     }
     let changes_nothing = matches!(fault.kind, FaultKind::SlowCpu | FaultKind::SlowLink);
@@ -96,27 +45,29 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
         let why = format!("{} at 100 % changes nothing", fault.kind.name());
         return Err(invalid(&key("factor_pct"), 100, why));
     }
+    // These cheat at every publication, whenever that is.
+    let timeless = matches!(
+        fault.kind,
+        FaultKind::ClockSkew
+            | FaultKind::Equivocate
+            | FaultKind::NonCodewordSource
+            | FaultKind::RankDeficientSource
+    );
     let timed = fault.from_ms > 0 || fault.until_ms.is_some();
     let given = [
-        ("factor_pct", reads.factor, fault.factor_pct != 100),
-        ("rate", reads.rate, fault.rate != 0),
-        ("bytes", reads.bytes, fault.bytes != 0),
-        ("delay_ms", reads.delay, fault.delay_ms != 0),
-        (
-            "fails_at",
-            reads.fails_at,
-            fault.fails_at != FailsAt::default(),
-        ),
-        (
-            "restart",
-            reads.restart,
-            fault.restart != Restart::default(),
-        ),
-        ("hides", reads.hides, fault.hides),
-        ("from_ms and until_ms", !reads.no_time, timed),
+        ("factor_pct", fault.factor_pct != 100),
+        ("rate", fault.rate != 0),
+        ("bytes", fault.bytes != 0),
+        ("delay_ms", fault.delay_ms != 0),
+        ("fails_at", fault.fails_at != FailsAt::default()),
+        ("restart", fault.restart != Restart::default()),
+        ("hides", fault.hides),
+        ("from_ms and until_ms", timed && timeless),
     ];
-    match given.iter().find(|(_, read, given)| *given && !read) {
-        Some((name, ..)) => {
+    let reads = reads(fault.kind);
+    let mut unread = given.iter().filter(|(name, _)| !reads.contains(name));
+    match unread.find(|(_, given)| *given) {
+        Some((name, _)) => {
             let kind = fault.kind.name();
             Err(invalid(&key(name), "given", format!("{kind} has none")))
         }

@@ -88,51 +88,17 @@ fn phases(horn: &Horn) -> Checked {
 
 /// What the strategy does not read.
 fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
-    let Broadcast {
-        strategy,
-        policy,
-        chunks,
-        chunk_bytes_max,
-        burst,
-        credit_milli,
-        push_pct,
-        source_chunks,
-        headers,
-        source_run,
-        feedback,
-        places,
-        source_privacy,
-        in_flight,
-        unverified,
-        quiet_ms,
-        need_peers,
-    } = broadcast;
-    let numbers = [
-        chunks,
-        chunk_bytes_max,
-        credit_milli,
-        push_pct,
-        source_chunks,
-        headers,
-        source_run,
-        in_flight,
-        unverified,
-        quiet_ms,
-        need_peers,
-    ];
-    let own = policy != "auto"
-        || numbers.iter().any(|number| number.is_some())
-        || burst.is_some()
-        || feedback.is_some()
-        || places.is_some()
-        || source_privacy.is_some();
-    if *strategy == Strategy::Gossip && own {
+    let bare = Broadcast {
+        policy: "auto".into(),
+        ..Broadcast::default()
+    };
+    if broadcast.strategy == Strategy::Gossip && *broadcast != bare {
         let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
                    source_chunks, headers, source_run, feedback, places, source_privacy, in_flight, \
                    unverified, quiet_ms and need_peers";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
-    match strategy {
+    match broadcast.strategy {
         Strategy::Gossip => whole(scenario),
         Strategy::Rlnc | Strategy::Rs => Ok(()),
     }

@@ -83,10 +83,11 @@ impl Default for Gossip {
 }
 
 /// How a broadcast payload travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// Whole, by gossip.
+    #[default]
     Gossip,
     /// As random linear combinations.
     Rlnc,
@@ -95,7 +96,7 @@ pub enum Strategy {
 }
 
 /// Broadcast of a payload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Broadcast {
     /// How the payload travels.
@@ -104,52 +105,37 @@ pub struct Broadcast {
     #[serde(default = "auto")]
     pub policy: String,
     /// Source chunks or data shards; by size if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
     /// How many peers push to a node ahead of answers, if not the policy's: one number, or three for
     /// pieces after one, two, and three or more transmissions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// Thousandths of a piece that a node sends for each later new one, if not the policy's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_milli: Option<u32>,
     /// Payload bytes of a chunk at most, if not the policy's: a longer payload takes more generations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_bytes_max: Option<u32>,
     /// Chunks of a generation that all relays together push to a node at most, in percent of what it
     /// needs, if not the policy's; 0 = no bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_pct: Option<u32>,
     /// Pieces that the source sends in all, if not the policy's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_chunks: Option<u32>,
     /// How many peers bring a node the header unasked, if not the policy's; 0 = all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<u32>,
     /// Pieces that the source sends a peer in a row, if not the policy's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_run: Option<u32>,
     /// Whether nodes tell each other their ranks, if not the policy's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<bool>,
     /// Whether each node deals its peers places in its order; else bursts are drawn by their senders. If
     /// absent they do, but for nodes of Horn, which deal none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<bool>,
     /// How the source hides. If absent it does not, but for nodes of Horn, which blend in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_privacy: Option<SourcePrivacy>,
     /// Pieces on the way to a peer at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
     /// Pieces of a peer that wait for verification at most, 8 if absent. A node of Horn takes 64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<u32>,
     /// Time without a new piece after which pieces are asked for, if not that of a node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet_ms: Option<u32>,
     /// Peers that are asked at a time, if not as many as a node asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need_peers: Option<u32>,
 }
 
@@ -229,13 +215,10 @@ pub struct Horn {
     pub validators: u32,
     /// Name of a protocol, whose levels, committees, phases and publishers hold unless they are named: `today`,
     /// `strawman`, `horn` or `horn-pq`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
     /// Name of a preset of the slot, or `custom:SLOT_MS:OFFSET_MS,..`: slot_ms and offsets_ms in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// Length of a slot, with `offsets_ms` in place of a preset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot_ms: Option<u64>,
     /// Where the phases begin from the start of the slot, 0 first, and where the last one ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -244,42 +227,31 @@ pub struct Horn {
     #[serde(default = "one")]
     pub slots: u32,
     /// Committees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committees: Option<u32>,
     /// Subcommittees of a committee.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommittees: Option<u32>,
     /// Units of the next lower level in each unit, from the committee down, in place of `subcommittees`: of
     /// `[7, 7]` there are three levels of evidence, of `[]` one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<Vec<u32>>,
     /// Aggregators of a subcommittee.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregators: Option<u32>,
     /// Those who combine evidence of a unit between subcommittees and committees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub combiners: Option<u32>,
     /// Collectors of a committee.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collectors: Option<u32>,
     /// Selection: `rank` or `lottery`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<String>,
     /// Which collectors publish: `all`, or `staged`, one after the other while they add enough. By the scheme
     /// if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<String>,
     /// Staged: the wait between two ranks at each level, from subcommittees up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_ms: Vec<u32>,
     /// Time from when the first committee's collectors publish until the last one's do, if not all at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_ms: Option<u32>,
     /// Whether one piece of evidence proves all collections of a block; as the protocol has it if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundled: Option<bool>,
     /// Aggregates of a subcommittee in a collection at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiplicity_max: Option<u32>,
     /// Validators that vote, in a million.
     #[serde(default = "million")]
@@ -300,21 +272,16 @@ pub struct Horn {
     #[serde(default = "gossip")]
     pub block_dissemination: Way,
     /// Bytes above which what is `coded` travels in pieces; as a node has it if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broadcast_above: Option<u32>,
     /// How pieces travel, if not as a node sends them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broadcast: Option<Broadcast>,
     /// The meshes, if not the default ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gossip: Option<Gossip>,
     /// How it is written who signed: `raw`, `coded` (by default) or `chain`, coded against who voted in the
     /// slot before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supports: Option<String>,
     /// Validators who voted in the slot before and not in this one, or the other way round, in a million; for
     /// `chain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flip_ppm: Option<u32>,
 }
 
