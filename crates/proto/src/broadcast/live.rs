@@ -117,35 +117,17 @@ pub(super) struct Waiting<P> {
     pub(super) hop: u8,
 }
 
-/// Times and counts of a broadcast on one node.
+/// Counts of a broadcast on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// When the header was verified.
-    pub header_at: Option<Time>,
-    /// When the first piece was verified.
-    pub first_at: Option<Time>,
-    /// When the rank was full.
-    pub full_at: Option<Time>,
-    /// When the payload was checked.
-    pub decoded_at: Option<Time>,
-    /// Pieces received.
-    pub received: u32,
     /// Pieces that raised the rank.
     pub innovative: u32,
-    /// Pieces that added nothing while the rank was not full.
-    pub dependent: u32,
-    /// Pieces that did not fit the commitment.
-    pub invalid: u32,
     /// Pieces sent, whether pushed or asked for.
     pub sent: u32,
     /// Of those, pieces sent on request.
     pub answered: u32,
-    /// NEED messages sent.
-    pub needs: u32,
-    /// Verifications and the sums over the generators that they took.
+    /// Verifications.
     pub batches: u32,
-    /// See [`Stats::batches`].
-    pub sums: u32,
 }
 
 /// The most bytes that is kept of a broadcast at a time.
@@ -305,10 +287,7 @@ impl<C: Coding> Live<C> {
             blend: false,
             stem: None,
             stem_of: false,
-            stats: Stats {
-                header_at: Some(now),
-                ..Stats::default()
-            },
+            stats: Stats::default(),
             header,
             announce,
         }

@@ -287,7 +287,7 @@ impl<C: Coding> Broadcast<C> {
         &self.refused
     }
 
-    /// Times and counts of a live broadcast.
+    /// Counts of a live broadcast.
     pub fn stats(&self, id: &Id) -> Option<&Stats> {
         self.find(id).map(|index| &self.live[index].stats)
     }

@@ -55,7 +55,7 @@ impl<C: Coding> Broadcast<C> {
                 if policy.feedback {
                     self.send_done(index);
                 }
-                return self.begin_decoding(now, index);
+                return self.begin_decoding(index);
             }
         }
         let half = (needed / 2).max(1);
@@ -280,8 +280,6 @@ impl<C: Coding> Broadcast<C> {
             };
             let id = live.id;
             for peer in self.best_sources(index, generation, missing) {
-                let stats = &mut self.live[index].stats;
-                stats.needs = stats.needs.saturating_add(1);
                 self.out.push_back(Output::Send {
                     peer: Peer(peer.into()),
                     message: Message::Need {

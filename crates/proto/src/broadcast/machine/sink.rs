@@ -22,7 +22,6 @@ impl<C: Coding> Broadcast<C> {
         if generation >= live.header.generations {
             return self.refuse(from, Reject::BadLength);
         }
-        live.stats.received = live.stats.received.saturating_add(1);
         let link = live.spoke(from);
         link.received = link.received.saturating_add(1);
         let share = live.share(from, generation);
@@ -74,7 +73,6 @@ impl<C: Coding> Broadcast<C> {
         match self.code.offer(Arc::make_mut(&mut live.basket), &piece) {
             Standing::Full => self.refused.add(Reject::GenerationFull),
             Standing::Dependent => {
-                live.stats.dependent = live.stats.dependent.saturating_add(1);
                 self.refused.add(Reject::Dependent);
                 let link = live.link(from);
                 link.dependent = link.dependent.saturating_add(1);
@@ -219,15 +217,12 @@ impl<C: Coding> Broadcast<C> {
         let all_valid = verdicts
             .as_ref()
             .is_some_and(|verdicts| verdicts.valid.iter().all(|&valid| valid));
-        if let Some(Verdicts { valid, sums }) = verdicts {
+        if let Some(Verdicts { valid, .. }) = verdicts {
             live.stats.batches = live.stats.batches.saturating_add(1);
-            live.stats.sums = live.stats.sums.saturating_add(sums as u32);
             for (waiting, valid) in batch.into_iter().zip(valid) {
                 if valid {
                     self.accept(now, index, waiting);
                 } else {
-                    let live = &mut self.live[index];
-                    live.stats.invalid = live.stats.invalid.saturating_add(1);
                     self.refuse(waiting.from, Reject::InvalidChunk);
                 }
             }
@@ -253,7 +248,6 @@ impl<C: Coding> Broadcast<C> {
         for waiting in std::mem::take(&mut live.held) {
             let link = live.link(waiting.from);
             link.unverified = link.unverified.saturating_sub(1);
-            live.stats.dependent = live.stats.dependent.saturating_add(1);
             self.refused.add(Reject::Dependent);
         }
     }
@@ -298,7 +292,6 @@ impl<C: Coding> Broadcast<C> {
         }
         let shard = self.code.shard(&piece);
         if !self.code.accept(Arc::make_mut(&mut live.basket), piece) {
-            live.stats.dependent = live.stats.dependent.saturating_add(1);
             return self.refused.add(Reject::Dependent);
         }
         if let Some(shard) = shard {
@@ -319,8 +312,7 @@ impl<C: Coding> Broadcast<C> {
         let quiet = now.saturating_add_ns(self.config.need_after_quiet_ns);
         live.need_at = quiet.min(live.need_by);
         self.due_changed = true;
-        if live.stats.first_at.is_none() {
-            live.stats.first_at = Some(now);
+        if live.stats.innovative == 1 {
             let id = live.id;
             self.progress(id, Step::First);
         }
@@ -328,10 +320,9 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// Full rank everywhere: nothing more is needed, and the payload can be recovered.
-    pub(super) fn begin_decoding(&mut self, now: Time, index: usize) {
+    pub(super) fn begin_decoding(&mut self, index: usize) {
         let live = &mut self.live[index];
         live.phase = Phase::Decoding;
-        live.stats.full_at = Some(now);
         live.need_at = Time::MAX;
         live.rank_at = Time::MAX;
         live.queue = Vec::new();
@@ -363,7 +354,6 @@ impl<C: Coding> Broadcast<C> {
         match product {
             Some(Product::Decoded(Ok((payload, basket)))) => {
                 live.phase = Phase::Decoded;
-                live.stats.decoded_at = Some(now);
                 live.hold_all(basket);
                 let subject = live.header.subject;
                 self.progress(id, Step::Decoded);
