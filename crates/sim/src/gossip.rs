@@ -13,17 +13,15 @@
 //! | type | what it does |
 //! |---|---|
 //! | [`Gossip`] | the mesh |
-//! | [`Direct`] | a publisher sends to listed receivers, nobody forwards |
-//! | [`Grid`] | members in rows and columns, forwarded once |
+//! | [`Plain`] | a publisher sends to listed receivers and nobody forwards, or members in rows and columns forward once |
 //!
-//! All three take [`Input`] and give [`Output`]. Messages are typed ([`Message`]), generic over the
+//! Both take [`Input`] and give [`Output`]. Messages are typed ([`Message`]), generic over the
 //! payload, and named by number ([`DenseId`]).
 //!
 //! Heartbeats are lazy: [`Gossip::next_deadline`] is `None` while there is nothing to announce,
 //! to expire or to repair.
 
 mod config;
-mod direct;
 mod grid;
 mod id;
 mod inbox;
@@ -38,12 +36,12 @@ mod tests;
 use alphorn_proto::{Peer, Token, Verdict};
 
 pub(crate) use config::{Config, ConfigError};
-pub(crate) use direct::Direct;
-pub(crate) use grid::{Grid, Links};
+pub(crate) use grid::Links;
 pub(crate) use id::{DENSE_WINDOW, DenseId, ID_BYTES, Mark, SeenBits};
 pub(crate) use machine::Gossip;
 pub(crate) use message::{Ids, Message, Payload};
 pub(crate) use peers::{PEERS_MAX, PeerSet, Peers};
+pub(crate) use plain::Plain;
 pub(crate) use reject::{Counters, Duplicates, Reject};
 
 /// Order in which a driver's queue to a peer is served, best first.

@@ -62,9 +62,7 @@ pub(crate) enum Message<P> {
         /// The message.
         payload: P,
     },
-    /// A published message that the receiver forwards once, as [`Message::Data`] ([`Grid`] only).
-    ///
-    /// [`Grid`]: super::Grid
+    /// A published message that the receiver forwards once, as [`Message::Data`]; in a grid only.
     Relay {
         /// Its name.
         id: DenseId,

@@ -1,10 +1,9 @@
-//! What [`Direct`](super::Direct) and [`Grid`](super::Grid) share: each message is taken once, and
-//! only after its verdict.
+//! The plainest ways, directly and in a grid: each message is taken once, and only after its verdict.
 
 use super::inbox::Inbox;
 use super::{
-    Config, Counters, DenseId, Duplicates, Mark, Message, Output, Payload, Peers, Priority, Reject,
-    SeenBits,
+    Config, Counters, DenseId, Duplicates, Input, Links, Mark, Message, Output, Payload, Peers,
+    Priority, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -13,17 +12,30 @@ use std::sync::Arc;
 
 /// A message that is here for the first time.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival<P> {
-    pub(super) from: Peer,
-    pub(super) id: DenseId,
-    pub(super) payload: P,
+struct Arrival<P> {
+    from: Peer,
+    id: DenseId,
+    payload: P,
     /// The sender asks to forward it.
-    pub(super) relay: bool,
+    relay: bool,
 }
 
-/// Receiving, deciding and delivering.
+/// Whom a node sends to.
 #[derive(Debug)]
-pub(super) struct Plain<P> {
+enum Way {
+    /// A publisher sends to these, in this order, and nobody forwards: the least bytes, and all of them on the
+    /// publisher's uplink. Messages of any peer are taken.
+    Direct(Arc<[Peer]>),
+    /// A message goes along the publisher's row and column, and each receiver forwards it once, across. Two hops
+    /// reach everyone, about twice. Messages of its row and column are taken, and no others.
+    Grid(Links<Peer>),
+}
+
+/// One node of direct dissemination or one member of the grid. Of the configuration it uses `validate`,
+/// `waiting_max` and `seen_ttl_ns`.
+#[derive(Debug)]
+pub(crate) struct Plain<P> {
+    way: Way,
     config: Arc<Config>,
     inbox: Inbox<P, (Peer, bool)>,
     seen: SeenBits,
@@ -35,9 +47,31 @@ pub(super) struct Plain<P> {
 }
 
 impl<P: Payload> Plain<P> {
-    pub(super) fn new(config: Arc<Config>) -> Self {
+    /// A node whose messages go to `receivers`, in this order.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration does not pass [`Config::check`].
+    pub(crate) fn direct(config: Arc<Config>, receivers: Arc<[Peer]>) -> Self {
+        Self::new(config, Way::Direct(receivers))
+    }
+
+    /// A member of a grid with these links.
+    ///
+    /// # Panics
+    ///
+    /// If a list is not ascending, or the configuration does not pass [`Config::check`].
+    pub(crate) fn grid(config: Arc<Config>, links: Links<Peer>) -> Self {
+        for list in [&links.row, &links.column] {
+            assert!(list.is_sorted_by(|a, b| a < b), "links are ascending");
+        }
+        Self::new(config, Way::Grid(links))
+    }
+
+    fn new(config: Arc<Config>, way: Way) -> Self {
         assert_eq!(config.check(), Ok(()), "configuration of dissemination");
         Self {
+            way,
             config,
             inbox: Inbox::default(),
             seen: SeenBits::default(),
@@ -48,15 +82,92 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    /// What was refused.
+    pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    pub(super) fn duplicates(&self) -> Duplicates {
+    /// Copies of messages that were here already.
+    pub(crate) fn duplicates(&self) -> Duplicates {
         self.duplicates
     }
 
-    pub(super) fn poll_output(&mut self) -> Option<Output<P>> {
+    /// Whether it sends directly.
+    pub(crate) fn is_direct(&self) -> bool {
+        matches!(self.way, Way::Direct(_))
+    }
+
+    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
+    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
+        match input {
+            Input::Message { from, message } => self.message(now, from, message),
+            Input::Verdict { token, verdict } => {
+                let accepted = self.verdict(token, verdict);
+                self.forward(accepted);
+            }
+            Input::Publish { id, payload } => {
+                if self.publishes(now, id) {
+                    self.publish(id, payload);
+                }
+            }
+            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}
+        }
+    }
+
+    fn publish(&mut self, id: DenseId, payload: P) {
+        let (lists, message) = match &self.way {
+            Way::Direct(receivers) => (vec![receivers.clone()], Message::Data { id, payload }),
+            Way::Grid(Links { row, column }) => (
+                vec![row.clone(), column.clone()],
+                Message::Relay { id, payload },
+            ),
+        };
+        for list in lists {
+            self.send(list, message.clone(), Priority::Own);
+        }
+    }
+
+    fn message(&mut self, now: Time, from: Peer, message: Message<P>) {
+        let in_grid = match &self.way {
+            Way::Direct(_) => false,
+            Way::Grid(links) if links.have(&from) => true,
+            Way::Grid(_) => return self.counters.refuse(Reject::Stranger),
+        };
+        let (id, payload, relay) = match message {
+            Message::Data { id, payload } => (id, payload, false),
+            Message::Relay { id, payload } if in_grid => (id, payload, true),
+            _ => return self.report(from, Reject::Unexpected),
+        };
+        let arrival = Arrival {
+            from,
+            id,
+            payload,
+            relay,
+        };
+        let accepted = self.receive(now, arrival);
+        self.forward(accepted);
+    }
+
+    /// What came along the row goes down the column, and the other way round; once.
+    fn forward(&mut self, accepted: Option<Arrival<P>>) {
+        let Some(arrival) = accepted.filter(|arrival| arrival.relay) else {
+            return;
+        };
+        if let Way::Grid(links) = &self.way {
+            let across = match links.row.binary_search(&arrival.from) {
+                Ok(_) => links.column.clone(),
+                Err(_) => links.row.clone(),
+            };
+            let message = Message::Data {
+                id: arrival.id,
+                payload: arrival.payload,
+            };
+            self.send(across, message, Priority::Forward);
+        }
+    }
+
+    /// The next effect, none when all are drained.
+    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         let output = self.out.pop_front();
         if self.out.is_empty() {
             // The next output goes to the front of the buffer, which is in the cache.
@@ -65,8 +176,13 @@ impl<P: Payload> Plain<P> {
         output
     }
 
+    /// Never: nothing here waits for a time.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+
     /// Takes a message; gives it back if it is accepted at once.
-    pub(super) fn receive(&mut self, now: Time, arrival: Arrival<P>) -> Option<Arrival<P>> {
+    fn receive(&mut self, now: Time, arrival: Arrival<P>) -> Option<Arrival<P>> {
         if self.seen.contains(&arrival.id) {
             self.duplicates.add(arrival.payload.wire_bytes());
             if arrival.relay
@@ -100,7 +216,7 @@ impl<P: Payload> Plain<P> {
     }
 
     /// Decides on a waiting message; gives it back if it is accepted.
-    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<P>> {
+    fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<P>> {
         let Some((id, payload, (from, relay))) = self.inbox.take(token) else {
             self.counters.refuse(Reject::UnknownToken);
             return None;
@@ -121,7 +237,7 @@ impl<P: Payload> Plain<P> {
     }
 
     /// Notes an own message; false if it was published before.
-    pub(super) fn publishes(&mut self, now: Time, id: DenseId) -> bool {
+    fn publishes(&mut self, now: Time, id: DenseId) -> bool {
         let mark = self.remember(now, id);
         if mark == Mark::Beyond {
             self.counters.refuse(Reject::Beyond);
@@ -129,9 +245,9 @@ impl<P: Payload> Plain<P> {
         mark == Mark::New
     }
 
-    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<P>, priority: Priority) {
+    fn send(&mut self, to: Arc<[Peer]>, message: Message<P>, priority: Priority) {
         if !to.is_empty() {
-            let to = Peers::List(to.clone());
+            let to = Peers::List(to);
             self.out.push_back(Output::Send {
                 to,
                 message,
@@ -140,11 +256,7 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    pub(super) fn refuse(&mut self, reason: Reject) {
-        self.counters.refuse(reason);
-    }
-
-    pub(super) fn report(&mut self, peer: Peer, reason: Reject) {
+    fn report(&mut self, peer: Peer, reason: Reject) {
         self.counters.refuse(reason);
         self.out.push_back(Output::Report { peer, reason });
     }

@@ -2,8 +2,7 @@
 
 use super::plan::TopicId;
 use crate::gossip::{
-    self, DenseId, Direct, Gossip, Grid, Input, Links, Message, Output, PEERS_MAX, Payload,
-    PeerSet, Peers,
+    self, DenseId, Gossip, Input, Links, Message, Output, PEERS_MAX, Payload, PeerSet, Peers, Plain,
 };
 use crate::scenario::Way;
 use alphorn_proto::{Peer, Token, Verdict};
@@ -19,8 +18,7 @@ const OUTSIDE: Peer = Peer(LINKS_MAX as u64);
 #[derive(Debug)]
 enum Machine<P> {
     Gossip(Box<Gossip<P>>),
-    Direct(Box<Direct<P>>),
-    Grid(Box<Grid<P>>),
+    Plain(Box<Plain<P>>),
 }
 
 /// Who waits for the verdict on a message.
@@ -87,14 +85,16 @@ impl<P: Payload> Station<P> {
         let machine = match way {
             Way::Direct => {
                 let receivers = all.iter().map(|number| Peer(u64::from(*number)));
-                Machine::Direct(Box::new(Direct::new(config.clone(), receivers.collect())))
+                let machine = Plain::direct(config.clone(), receivers.collect());
+                Machine::Plain(Box::new(machine))
             }
             Way::Grid => {
                 let links = grid.unwrap_or(Links {
                     row: Arc::from([]),
                     column: Arc::from([]),
                 });
-                Machine::Grid(Box::new(Grid::new(config.clone(), links.map(number))))
+                let machine = Plain::grid(config.clone(), links.map(number));
+                Machine::Plain(Box::new(machine))
             }
             Way::Gossip | Way::Coded => {
                 assert!(all.len() <= LINKS_MAX, "{} neighbours", all.len());
@@ -119,8 +119,7 @@ impl<P: Payload> Station<P> {
     fn input(&mut self, now: Time, input: Input<P>) {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.handle(now, input),
-            Machine::Direct(machine) => machine.handle(now, input),
-            Machine::Grid(machine) => machine.handle(now, input),
+            Machine::Plain(machine) => machine.handle(now, input),
         }
     }
 
@@ -133,12 +132,10 @@ impl<P: Payload> Station<P> {
                 let from = found.map_or(OUTSIDE, |index| Peer(index as u64));
                 machine.handle(now, Input::Message { from, message });
             }
-            Machine::Direct(machine) => {
-                let from = Peer(from.into());
-                machine.handle(now, Input::Message { from, message });
-            }
-            Machine::Grid(machine) => match message {
-                Message::Relay { id, payload } if self.links.binary_search(&from).is_err() => {
+            Machine::Plain(machine) => match message {
+                Message::Relay { id, payload }
+                    if !machine.is_direct() && self.links.binary_search(&from).is_err() =>
+                {
                     self.handed.push(Pending {
                         origin: Origin::HandedIn,
                         id,
@@ -168,7 +165,7 @@ impl<P: Payload> Station<P> {
                 let from = found.map_or(OUTSIDE, |index| Peer(index as u64));
                 machine.absorb(from, message)
             }
-            Machine::Direct(_) | Machine::Grid(_) => false,
+            Machine::Plain(_) => false,
         }
     }
 
@@ -187,7 +184,7 @@ impl<P: Payload> Station<P> {
 
     /// Whether messages come directly: what it delivers is not verified yet.
     pub(crate) fn is_direct(&self) -> bool {
-        matches!(self.machine, Machine::Direct(_))
+        matches!(&self.machine, Machine::Plain(machine) if machine.is_direct())
     }
 
     /// Publishes a message of this node.
@@ -211,8 +208,7 @@ impl<P: Payload> Station<P> {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         match &self.machine {
             Machine::Gossip(machine) => machine.next_deadline(),
-            Machine::Direct(machine) => machine.next_deadline(),
-            Machine::Grid(machine) => machine.next_deadline(),
+            Machine::Plain(_) => None,
         }
     }
 
@@ -220,8 +216,7 @@ impl<P: Payload> Station<P> {
     pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.poll_output(),
-            Machine::Direct(machine) => machine.poll_output(),
-            Machine::Grid(machine) => machine.poll_output(),
+            Machine::Plain(machine) => machine.poll_output(),
         }
     }
 
@@ -229,8 +224,7 @@ impl<P: Payload> Station<P> {
     pub(crate) fn duplicate_bytes(&self) -> u64 {
         match &self.machine {
             Machine::Gossip(machine) => machine.duplicates().bytes,
-            Machine::Direct(machine) => machine.duplicates().bytes,
-            Machine::Grid(machine) => machine.duplicates().bytes,
+            Machine::Plain(machine) => machine.duplicates().bytes,
         }
     }
 
@@ -241,7 +235,7 @@ impl<P: Payload> Station<P> {
                 let number = self.links.get(usize::try_from(peer.0).ok()?)?;
                 Some(Peer(u64::from(*number)))
             }
-            Machine::Direct(_) | Machine::Grid(_) => Some(peer),
+            Machine::Plain(_) => Some(peer),
         }
     }
 

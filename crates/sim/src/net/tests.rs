@@ -4,7 +4,7 @@
 use super::*;
 use crate::charge::Processor;
 use crate::fault::Interval;
-use crate::gossip::{Config, Direct};
+use crate::gossip::{Config, Plain};
 use crate::role::flood::{Flood, direct_node};
 use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Transport};
@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 /// Bytes of a message around its payload.
 const HEAD: u64 = 6;
 
-type Node = Flood<Direct<crate::role::flood::Blob>>;
+type Node = Flood<Plain<crate::role::flood::Blob>>;
 
 /// (nanoseconds, node, payload) of every arrival.
 #[derive(Debug, Default)]

@@ -207,12 +207,8 @@ impl Plot {
             );
         }
         for (mark, &row) in names.iter().zip(&rows) {
-            let (class, y, name) = (class(mark), above(row), escape(&mark.name));
             let x = name_at(mark, &frame);
-            put!(
-                svg,
-                "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
-            );
+            put_text(&mut svg, class(mark), x, above(row), &mark.name);
         }
         for (i, layer) in self.layers.iter().enumerate() {
             draw(&mut svg, &frame, layer, i % STYLES);
@@ -257,12 +253,7 @@ impl Plot {
                     }
                 }
             }
-            put!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                x + 22.0,
-                escape(layer.name())
-            );
+            put_text(&mut svg, "", x + 22.0, y, layer.name());
             x += width;
         }
         for (at, (shape, name)) in self.shapes.iter().enumerate() {
@@ -271,17 +262,23 @@ impl Plot {
                 (x, line) = (LEFT, line + 1);
             }
             let y = 12.0 + LINE * (above + line) as f64 + 4.0 * above as f64;
-            put!(
-                svg,
-                "<path class=\"ring key\" d=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                shape.path(x + 9.0, y - 4.0),
-                x + 22.0,
-                escape(name)
-            );
+            let path = shape.path(x + 9.0, y - 4.0);
+            put!(svg, "<path class=\"ring key\" d=\"{path}\"/>");
+            put_text(&mut svg, "", x + 22.0, y, name);
             x += width;
         }
         (svg, line + 1)
     }
+}
+
+/// A text of a class, if it has one.
+fn put_text(svg: &mut String, class: &str, x: f64, y: f64, text: &str) {
+    let class = match class {
+        "" => String::new(),
+        class => format!(" class=\"{class}\""),
+    };
+    let text = escape(text);
+    put!(svg, "<text{class} x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
 }
 
 fn open(title: &str, about: &str, height: f64) -> String {
@@ -313,13 +310,8 @@ impl Frame {
         let (bottom, right) = (self.top + HEIGHT, WIDTH - RIGHT);
         for tick in self.y.ticks() {
             let y = self.at_y(tick);
-            put!(
-                svg,
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/><text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                LEFT - 7.0,
-                y + 4.0,
-                number(tick)
-            );
+            put!(svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
+            put_text(svg, "end", LEFT - 7.0, y + 4.0, &number(tick));
         }
         let mut free = f64::MIN;
         for tick in self.x.ticks() {
@@ -332,23 +324,20 @@ impl Frame {
             );
             let half = LETTER * text.len() as f64 / 2.0;
             if x - half > free {
-                put!(
-                    svg,
-                    "<text class=\"mid\" x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
-                    bottom + 18.0
-                );
+                put_text(svg, "mid", x, bottom + 18.0, &text);
                 free = x + half + 4.0;
             }
         }
         put!(
             svg,
-            "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>\
-             <text class=\"mid label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <text class=\"mid label\" transform=\"translate(14 {:.1}) rotate(-90)\">{}</text>",
-            self.top,
-            (LEFT + right) / 2.0,
-            bottom + 38.0,
-            escape(&self.x.label(x_label)),
+            "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>",
+            self.top
+        );
+        let (middle, label) = ((LEFT + right) / 2.0, self.x.label(x_label));
+        put_text(svg, "mid label", middle, bottom + 38.0, &label);
+        put!(
+            svg,
+            "<text class=\"mid label\" transform=\"translate(14 {:.1}) rotate(-90)\">{}</text>",
             self.top + HEIGHT / 2.0,
             escape(&self.y.label(y_label))
         );
@@ -425,23 +414,13 @@ fn lines(title: &str, about: &str, axis: &Axis, is_dotted: bool, bars: &[Bar]) -
     let mut svg = open(title, about, bottom + BOTTOM);
     for tick in span.ticks() {
         let x = at(tick);
-        put!(
-            svg,
-            "<path class=\"grid\" d=\"M{x:.1} 4V{bottom:.1}\"/><text class=\"mid\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            bottom + 16.0,
-            number(tick)
-        );
+        put!(svg, "<path class=\"grid\" d=\"M{x:.1} 4V{bottom:.1}\"/>");
+        put_text(&mut svg, "mid", x, bottom + 16.0, &number(tick));
     }
     for (i, bar) in bars.iter().enumerate() {
         let y = 8.0 + ROW * i as f64;
         let middle = y + ROW / 2.0 - 3.0;
-        put!(
-            svg,
-            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            left - 6.0,
-            middle + 4.0,
-            escape(&bar.name)
-        );
+        put_text(&mut svg, "end", left - 6.0, middle + 4.0, &bar.name);
         if is_dotted {
             let label = format!("{}: {}", bar.name, number(bar.value));
             glyph::point(&mut svg, at(bar.value), middle, 0, &label);
@@ -463,14 +442,10 @@ fn lines(title: &str, about: &str, axis: &Axis, is_dotted: bool, bars: &[Bar]) -
             );
         }
     }
-    put!(
-        svg,
-        "<path class=\"axis\" d=\"M{left:.1} 4V{bottom:.1}\"/><text class=\"mid label\" x=\"{:.1}\" y=\"{:.1}\">{}</text></svg>",
-        (left + WIDTH - RIGHT) / 2.0,
-        bottom + 36.0,
-        escape(&axis.label)
-    );
-    svg
+    put!(svg, "<path class=\"axis\" d=\"M{left:.1} 4V{bottom:.1}\"/>");
+    let middle = (left + WIDTH - RIGHT) / 2.0;
+    put_text(&mut svg, "mid label", middle, bottom + 36.0, &axis.label);
+    svg + "</svg>"
 }
 
 #[cfg(test)]

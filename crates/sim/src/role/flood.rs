@@ -2,7 +2,7 @@
 
 use super::{Delivery, Input, Output, Publish, Role, Wire};
 use crate::gossip::{
-    self, Config, DenseId, Direct, Gossip, Grid, Links, Message, PEERS_MAX, Payload, PeerSet,
+    self, Config, DenseId, Gossip, Links, Message, PEERS_MAX, Payload, PeerSet, Plain,
 };
 use crate::graph::Graph;
 use crate::latency::mix;
@@ -106,7 +106,7 @@ impl super::Labour for Validation {
     }
 }
 
-/// A state machine of [`crate::gossip`]: what the three have in common.
+/// A state machine of [`crate::gossip`]: what both have in common.
 pub(crate) trait Machine: std::fmt::Debug + Send {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: gossip::Input<Blob>);
@@ -163,8 +163,7 @@ machine!(
             Gossip::absorb(self, from, message)
         }
     },
-    Direct,
-    Grid
+    Plain
 );
 
 /// A node that sends payloads whole.
@@ -371,9 +370,9 @@ pub(crate) fn direct_node(
     config: &Arc<Config>,
     validation_ns: u64,
     node: u32,
-) -> Flood<Direct<Blob>> {
+) -> Flood<Plain<Blob>> {
     let peers = (0..graph.peers(node).len() as u64).map(Peer).collect();
-    Flood::new(Direct::new(config.clone(), peers), validation_ns)
+    Flood::new(Plain::direct(config.clone(), peers), validation_ns)
 }
 
 /// A member of the grid; the graph is [`Graph::grid`].
@@ -385,10 +384,10 @@ pub(crate) fn member(
     config: &Arc<Config>,
     validation_ns: u64,
     node: u32,
-) -> Flood<Grid<Blob>> {
+) -> Flood<Plain<Blob>> {
     let links = Links::of(node, graph.nodes()).map(|&peer| {
         let number = graph.number_of(node, peer);
         Peer(number.expect("a grid connects rows and columns").into())
     });
-    Flood::new(Grid::new(config.clone(), links), validation_ns)
+    Flood::new(Plain::grid(config.clone(), links), validation_ns)
 }

@@ -3,7 +3,7 @@
 use super::setup::{Setup, duty};
 use super::{Nodes, RunError};
 use crate::fault::needs_validation;
-use crate::gossip::{self, Config, Direct, Grid};
+use crate::gossip::{self, Config, Plain};
 use crate::graph::Graph;
 use crate::role::flood::{Blob, Flood, direct_node, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
@@ -47,37 +47,38 @@ pub(super) fn gossip(
 pub(super) fn direct(
     scenario: &Scenario,
     seed: u64,
-) -> Result<Nodes<Flood<Direct<Blob>>>, RunError> {
-    let (validation_ns, config) = config(scenario, &Gossip::default())?;
+) -> Result<Nodes<Flood<Plain<Blob>>>, RunError> {
     let setup = Setup::draw(scenario, seed, |sources| {
         Ok(Graph::stars(scenario.sim.nodes, sources)?)
     })?;
-    Ok(Nodes {
-        roles: (0..setup.graph.nodes())
-            .map(|node| direct_node(&setup.graph, &config, validation_ns, node))
-            .collect(),
-        degree: scenario.sim.nodes.into(),
-        chunks: 1,
-        learn: false,
-        anew: Box::new(move |graph, node, times| {
-            direct_node(graph, &config, validation_ns, node).restarted(times)
-        }),
-        setup,
-    })
+    plain(scenario, setup, scenario.sim.nodes.into(), direct_node)
 }
 
-pub(super) fn grid(scenario: &Scenario, seed: u64) -> Result<Nodes<Flood<Grid<Blob>>>, RunError> {
-    let (validation_ns, config) = config(scenario, &Gossip::default())?;
+pub(super) fn grid(scenario: &Scenario, seed: u64) -> Result<Nodes<Flood<Plain<Blob>>>, RunError> {
     let setup = Setup::draw(scenario, seed, |_| Ok(Graph::grid(scenario.sim.nodes)?))?;
+    let degree = setup.mean_degree();
+    plain(scenario, setup, degree, member)
+}
+
+/// Makes a node by its graph, the configuration, the time of a validation and its number.
+type Make = fn(&Graph, &Arc<Config>, u64, u32) -> Flood<Plain<Blob>>;
+
+fn plain(
+    scenario: &Scenario,
+    setup: Setup,
+    degree: u64,
+    role: Make,
+) -> Result<Nodes<Flood<Plain<Blob>>>, RunError> {
+    let (validation_ns, config) = config(scenario, &Gossip::default())?;
     Ok(Nodes {
         roles: (0..setup.graph.nodes())
-            .map(|node| member(&setup.graph, &config, validation_ns, node))
+            .map(|node| role(&setup.graph, &config, validation_ns, node))
             .collect(),
-        degree: setup.mean_degree(),
+        degree,
         chunks: 1,
         learn: false,
         anew: Box::new(move |graph, node, times| {
-            member(graph, &config, validation_ns, node).restarted(times)
+            role(graph, &config, validation_ns, node).restarted(times)
         }),
         setup,
     })

@@ -1,7 +1,7 @@
 //! Grid and direct dissemination.
 
 use crate::gossip::{
-    Config, DenseId, Direct, Grid, Input, Links, Message, Output, Payload, Peers, Priority, Reject,
+    Config, DenseId, Input, Links, Message, Output, Payload, Peers, Plain, Priority, Reject,
 };
 use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;
@@ -19,9 +19,9 @@ impl Payload for Blob {
 
 const NOW: Time = Time::from_millis(5);
 
-fn member(index: u32, members: u32) -> Grid<Blob> {
+fn member(index: u32, members: u32) -> Plain<Blob> {
     let links = Links::of(index, members).map(|i| Peer(u64::from(*i)));
-    Grid::new(Arc::new(Config::default()), links)
+    Plain::grid(Arc::new(Config::default()), links)
 }
 
 /// Publishes at one member; deliveries of each and copies in all.
@@ -97,7 +97,7 @@ fn a_grid_hears_its_links_only_and_forwards_once() {
         id: DenseId(id),
         payload: Blob,
     };
-    let give = |grid: &mut Grid<_>, from, message| {
+    let give = |grid: &mut Plain<_>, from, message| {
         grid.handle(
             NOW,
             Input::Message {
@@ -164,7 +164,7 @@ fn direct_sends_to_the_list_and_forwards_nothing() {
         validate: false,
         ..Config::default()
     });
-    let mut source: Direct<Blob> = Direct::new(config.clone(), receivers.clone());
+    let mut source: Plain<Blob> = Plain::direct(config.clone(), receivers.clone());
     let publish = || Input::Publish {
         id: DenseId(4),
         payload: Blob,
@@ -182,7 +182,7 @@ fn direct_sends_to_the_list_and_forwards_nothing() {
     assert_eq!((to, priority), (Peers::List(receivers), Priority::Own));
     assert!(source.poll_output().is_none(), "published once");
 
-    let mut sink: Direct<Blob> = Direct::new(config, [].into());
+    let mut sink: Plain<Blob> = Plain::direct(config, [].into());
     for _ in 0..2 {
         let (from, message) = (Peer(7), message.clone());
         sink.handle(NOW, Input::Message { from, message });
