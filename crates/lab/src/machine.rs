@@ -1,5 +1,6 @@
 //! The machine that a figure was measured on.
 
+use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -70,6 +71,12 @@ impl Machine {
             memory_bytes: kib_field("/proc/meminfo", "MemTotal"),
             commit: commit(),
         }
+    }
+
+    /// The same, with these kernels of one crate.
+    pub fn with(threads: usize, kernels: &Kernels, used: &[Backend]) -> Self {
+        let names: Vec<&str> = used.iter().map(|kernel| kernel.name()).collect();
+        Machine::here(threads, BTreeMap::from([(kernels.of, names.join(","))]))
     }
 
     /// One line for tables: processor, threads, kernels if any are used, commit.

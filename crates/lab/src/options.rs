@@ -14,6 +14,21 @@ use std::path::PathBuf;
 /// Threads at most: more than any machine here has, so a slip of a zero is caught.
 const THREADS_MAX: usize = 1024;
 
+/// Where the figures of a command go.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Json {
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+impl Json {
+    /// Where the JSON object goes.
+    pub fn sink(&self) -> Sink {
+        Sink::new(self.json.clone())
+    }
+}
+
 /// Options of every command that measures.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
@@ -27,15 +42,14 @@ pub struct Common {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 impl Common {
     /// Where the JSON object goes.
     pub fn sink(&self) -> Sink {
-        Sink::new(self.json.clone())
+        self.json.sink()
     }
 
     /// Number of threads.
@@ -122,11 +136,8 @@ impl Common {
 
     /// This machine with the kernels in use.
     pub fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
-        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
-        Ok(Machine::here(
-            self.threads()?,
-            BTreeMap::from([("bls", names.join(","))]),
-        ))
+        let threads = self.threads()?;
+        Ok(Machine::with(threads, &alphorn_bls::KERNELS, kernels))
     }
 }
 

@@ -111,11 +111,7 @@ impl Slot {
         let mut svg = String::new();
         let mut y = 22.0;
         for line in wrapped(&self.title, TITLE) {
-            put!(
-                svg,
-                "<text class=\"head\" x=\"{MARGIN}\" y=\"{y:.0}\">{}</text>",
-                escape(&line)
-            );
+            text(&mut svg, "head", MARGIN, y, &line);
             y += 20.0;
         }
         y = self.draw_levels(&mut svg, y - 8.0);
@@ -126,12 +122,7 @@ impl Slot {
             y = self.draw_pays(&mut svg, y + 26.0);
         }
         for line in wrapped(&self.source, LETTERS) {
-            put!(
-                svg,
-                "<text x=\"{MARGIN}\" y=\"{:.0}\">{}</text>",
-                y + 8.0,
-                escape(&line)
-            );
+            text(&mut svg, "", MARGIN, y + 8.0, &line);
             y += LINE;
         }
         format!(
@@ -150,12 +141,9 @@ impl Slot {
             let width = (WIDTH - 2.0 * MARGIN) * (1.0 - 0.42 * at as f64 / last);
             put!(
                 svg,
-                "<rect class=\"box\" x=\"{MARGIN}\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{BOX}\" rx=\"5\"/>\
-                 <text class=\"label\" x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-                MARGIN + 10.0,
-                y + 18.0,
-                escape(&level.name)
+                "<rect class=\"box\" x=\"{MARGIN}\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{BOX}\" rx=\"5\"/>"
             );
+            text(svg, "label", MARGIN + 10.0, y + 18.0, &level.name);
             if level.gives.is_empty() {
                 continue;
             }
@@ -164,12 +152,9 @@ impl Slot {
             let length = if is_last { 18.0 } else { STEP - BOX - 1.0 };
             put!(
                 svg,
-                "<path class=\"axis\" d=\"M{x:.0} {from:.0}v{length:.0}m-4 -6l4 6l4 -6\"/>\
-                 <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-                x + 14.0,
-                from + 17.0,
-                escape(&level.gives)
+                "<path class=\"axis\" d=\"M{x:.0} {from:.0}v{length:.0}m-4 -6l4 6l4 -6\"/>"
             );
+            text(svg, "", x + 14.0, from + 17.0, &level.gives);
         }
         let gives = self
             .levels
@@ -187,16 +172,12 @@ impl Slot {
         let mut y = top + 4.0;
         for span in &self.times {
             let (from, to) = (place(span.begin_s), place(span.end_s));
+            text(svg, "", MARGIN, y + 14.0, &span.name);
+            text(svg, "end", WIDTH - MARGIN, y + 14.0, &span.text);
             put!(
                 svg,
-                "<text x=\"{MARGIN}\" y=\"{:.0}\">{}</text><text class=\"end\" x=\"{:.0}\" y=\"{:.0}\">{}</text>\
-                 <path class=\"grid\" d=\"M{MARGIN} {line:.1}h{room}\"/>\
+                "<path class=\"grid\" d=\"M{MARGIN} {line:.1}h{room}\"/>\
                  <rect class=\"f0\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\"/>",
-                y + 14.0,
-                escape(&span.name),
-                WIDTH - MARGIN,
-                y + 14.0,
-                escape(&span.text),
                 from.min(WIDTH - MARGIN - 2.0),
                 y + 19.0,
                 (to - from).max(2.0),
@@ -204,38 +185,38 @@ impl Slot {
             );
             y += 28.0;
         }
-        put!(
-            svg,
-            "<text x=\"{MARGIN}\" y=\"{:.0}\">0</text><text class=\"end\" x=\"{:.0}\" y=\"{:.0}\">{}</text>",
-            y + 12.0,
-            WIDTH - MARGIN,
-            y + 12.0,
-            crate::text::seconds(end_s)
-        );
+        text(svg, "", MARGIN, y + 12.0, "0");
+        let end = crate::text::seconds(end_s);
+        text(svg, "end", WIDTH - MARGIN, y + 12.0, &end);
         y + 12.0
     }
 
     fn draw_pays(&self, svg: &mut String, top: f64) -> f64 {
         heading(svg, "what each role pays", top);
         let mut y = top + 18.0;
-        for (role, text) in &self.pays {
-            put!(
-                svg,
-                "<text class=\"label\" x=\"{MARGIN}\" y=\"{y:.0}\">{}</text>",
-                escape(role)
-            );
-            for line in wrapped(text, BESIDE) {
-                put!(
-                    svg,
-                    "<text x=\"{INDENT}\" y=\"{y:.0}\">{}</text>",
-                    escape(&line)
-                );
+        for (role, pays) in &self.pays {
+            text(svg, "label", MARGIN, y, role);
+            for line in wrapped(pays, BESIDE) {
+                text(svg, "", INDENT, y, &line);
                 y += LINE;
             }
             y += 3.0;
         }
         y
     }
+}
+
+/// A text of a class, if it has one.
+fn text(svg: &mut String, class: &str, x: f64, y: f64, text: &str) {
+    let class = match class {
+        "" => String::new(),
+        class => format!(" class=\"{class}\""),
+    };
+    put!(
+        svg,
+        "<text{class} x=\"{x:.0}\" y=\"{y:.0}\">{}</text>",
+        escape(text)
+    );
 }
 
 fn heading(svg: &mut String, text: &str, y: f64) {

@@ -295,6 +295,26 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     arranged(header, rows, width)
 }
 
+/// The same of rows, at least one, whose cells bring the names of their columns.
+pub fn columns<'a>(rows: impl IntoIterator<Item = Vec<(&'a str, String)>>) -> String {
+    let (header, rows) = parted(rows);
+    table(&header, &rows)
+}
+
+/// The names of the columns, and the rows without them.
+pub(crate) fn parted<'a>(
+    rows: impl IntoIterator<Item = Vec<(&'a str, String)>>,
+) -> (Vec<&'a str>, Vec<Vec<String>>) {
+    let mut header = Vec::new();
+    let rows = rows.into_iter().map(|row| {
+        let (names, cells) = row.into_iter().unzip();
+        header = names;
+        cells
+    });
+    let rows = rows.collect();
+    (header, rows)
+}
+
 /// Narrowest column of words that are wrapped.
 const WORDS_WIDTH_MIN: usize = 12;
 /// A space that is no place to wrap.

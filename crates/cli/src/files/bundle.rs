@@ -290,8 +290,7 @@ impl<P: SetType> Session<P> {
     /// Says what was done, and writes the report.
     fn finish(&self, said: &str, config: &Value, fields: Value) -> Result<()> {
         self.sink.say(said);
-        let kernels = BTreeMap::from([("stark", self.kernel.name().to_owned())]);
-        let machine = Machine::here(self.threads, kernels);
+        let machine = Machine::with(self.threads, &alphorn_stark::KERNELS, &[self.kernel]);
         let mut all = Map::from_iter([("scheme".to_owned(), json!(P::NAME))]);
         all.extend(fields.as_object().cloned().unwrap_or_default());
         let object = self.report.object(&machine, "measured", config, all)?;

@@ -9,7 +9,7 @@ use crate::keycache;
 use crate::options::{Common, distinct};
 use crate::participation::Participation;
 use crate::progress::Bars;
-use crate::report::{Report, table};
+use crate::report::{Report, columns};
 use crate::text;
 use alphorn_bls::peer::{PeerMethod, peer_key};
 use alphorn_bls::{
@@ -228,38 +228,29 @@ fn peer_keys(
 }
 
 fn print(cases: &[Case], args: &Args) -> String {
-    let header = [
-        "kernel",
-        "participation",
-        "keys",
-        "signers",
-        "blst naive",
-        "blst bulk",
-        "blst subtract",
-        "ours",
-        "vs strongest",
-        "additions",
-        "per addition",
-        "to interop",
-    ];
     let row = |case: &Case| {
         let [naive, bulk, subtract] = case.peers_s;
         vec![
-            case.kernel.name().into(),
-            case.name.clone(),
-            case.keys.name().into(),
-            text::count(case.ones),
-            text::seconds(naive),
-            text::seconds(bulk),
-            text::seconds(subtract),
-            text::seconds(case.ours_s),
-            text::ratio(case.strongest_s() / case.ours_s),
-            text::count(case.report.additions),
-            text::seconds(case.ours_s / case.report.additions.max(1) as f64),
-            text::ratio(case.ours_s / case.interop_s),
+            ("kernel", case.kernel.name().into()),
+            ("participation", case.name.clone()),
+            ("keys", case.keys.name().into()),
+            ("signers", text::count(case.ones)),
+            ("blst naive", text::seconds(naive)),
+            ("blst bulk", text::seconds(bulk)),
+            ("blst subtract", text::seconds(subtract)),
+            ("ours", text::seconds(case.ours_s)),
+            (
+                "vs strongest",
+                text::ratio(case.strongest_s() / case.ours_s),
+            ),
+            ("additions", text::count(case.report.additions)),
+            (
+                "per addition",
+                text::seconds(case.ours_s / case.report.additions.max(1) as f64),
+            ),
+            ("to interop", text::ratio(case.ours_s / case.interop_s)),
         ]
     };
-    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     let collections = u32::from(args.shape.committees) * u32::from(args.shape.collections);
     let verdict = cases.iter().map(|case| {
         format!(
@@ -279,7 +270,7 @@ fn print(cases: &[Case], args: &Args) -> String {
     });
     format!(
         "\n{}\n\n{}",
-        table(&header, &rows),
+        columns(cases.iter().map(row)),
         verdict.collect::<Vec<_>>().join("\n")
     )
 }

@@ -10,8 +10,9 @@ mod rs;
 use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::Machine;
+use crate::options::Json;
 use crate::overwrite::check_apart;
-use crate::report::{Report, Sink, json_target, table, target, write_whole};
+use crate::report::{Report, table, target, write_whole};
 use crate::text;
 use alphorn_rlnc::{
     Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, PAYLOAD_BYTES_MAX, Strategy, Subject,
@@ -21,7 +22,6 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clock::Times;
 use peers::Baseline;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Coding, verifying and decoding chunks of a broadcast
@@ -66,9 +66,8 @@ pub(crate) struct Args {
     /// Measure a grid of sizes with the last kernel, too, and write the table that the simulator charges
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,13 +178,12 @@ struct Case {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench broadcast", args.seed);
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     let outputs = [args.emit_costs.as_deref(), sink.path()];
     check_apart([], outputs.into_iter().flatten())?;
     let shape = Shape::of(args);
     let backends = levels(&alphorn_rlnc::KERNELS, &args.kernel, 1)?;
-    let names: Vec<&str> = backends.iter().map(|backend| backend.name()).collect();
-    let machine = Machine::here(1, BTreeMap::from([("rlnc", names.join(","))]));
+    let machine = Machine::with(1, &alphorn_rlnc::KERNELS, &backends);
     sink.say(&format!(
         "{}\n{} payload bytes, {} generation(s) of {} chunks of {} elements",
         machine.line(),

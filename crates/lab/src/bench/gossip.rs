@@ -9,18 +9,16 @@ mod real;
 
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::options::distinct;
-use crate::report::{Report, Sink, json_target, table};
+use crate::options::{Json, distinct};
+use crate::report::{Report, table};
 use crate::text;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::run::run as simulate;
 use alphorn_sim::scenario::Scenario;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Runs of the model for one of the real nodes: it costs nothing.
@@ -63,9 +61,8 @@ pub struct Args {
     /// Seed of the connections, and of the model
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// What is sent over which connections.
@@ -263,7 +260,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench gossip", args.seed);
     distinct("--bytes", &args.bytes)?;
     let machine = Machine::here(cores(), BTreeMap::new());
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     sink.say(&machine.line());
     let delay = Duration::from_millis(args.delay_ms.into());
     let plan = Plan::draw(args.nodes, args.degree, delay, args.seed);

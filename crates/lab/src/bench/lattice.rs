@@ -11,9 +11,9 @@ use crate::lattice::params::{check_number, levels_json};
 use crate::lattice::{LatticeOptions, flavour_name, preset, security};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
-use crate::options::{self, distinct};
+use crate::options::{self, Json, distinct};
 use crate::overwrite::check_apart;
-use crate::report::{Report, Sink, json_target, table, target, write_whole};
+use crate::report::{Report, table, target, write_whole};
 use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
@@ -24,7 +24,6 @@ use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use watch::Steps;
 use world::{KEYS_MAX, World};
@@ -70,9 +69,8 @@ pub(crate) struct Args {
     /// Runs of each operation; the least time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     /// Write a cost table for the simulator, measured on one thread with the first preset and the last kernel
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
@@ -115,7 +113,7 @@ struct Plain {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench lattice", 0);
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     let outputs = [args.emit_costs.as_deref(), sink.path()];
     check_apart([], outputs.into_iter().flatten())?;
     args.n.iter().try_for_each(|&n| check_number(n))?;
@@ -125,9 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let profile = args.lattice.profile();
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel, threads)?;
-    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
-    let kernel_names = BTreeMap::from([("labrador", names.join(","))]);
-    let machine = Machine::here(threads, kernel_names);
+    let machine = Machine::with(threads, &alphorn_labrador::KERNELS, &kernels);
     let most = args.n.iter().copied().max().unwrap_or(1) as usize;
     let pool = options::pool(threads)?;
     let world = World::new(args.lattice.flavour(), most, &pool)?;

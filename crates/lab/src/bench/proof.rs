@@ -14,10 +14,10 @@ mod world;
 use crate::error::{Error, Result};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
-use crate::options::{self, distinct};
+use crate::options::{self, Json, distinct};
 use crate::overwrite::check_apart;
 use crate::proof::{PresetName, REGIME, proofs};
-use crate::report::{Report, Sink, json_target, table, target, write_whole};
+use crate::report::{Report, columns, target, write_whole};
 use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
@@ -27,7 +27,6 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use runs::Runs;
 use serde_json::{Map, Value, json};
 use sizes::{Evenness, Sizes, evenness};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use steps::Steps;
 use world::World;
@@ -116,9 +115,8 @@ pub(crate) struct Args {
     /// Print the time and share of each step of each case
     #[arg(long)]
     steps: bool,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
     /// Write a cost table for the simulator
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
@@ -146,19 +144,13 @@ struct Figures {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench proof", 0);
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     let outputs = [args.emit_costs.as_deref(), sink.path()];
     check_apart([], outputs.into_iter().flatten())?;
     args.check_lists()?;
-    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
-    let kernels = levels(
-        &alphorn_stark::KERNELS,
-        &args.kernel,
-        usize::from(threads_max),
-    )?;
-    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
-    let kernel_names = BTreeMap::from([("stark", names.join(","))]);
-    let machine = Machine::here(usize::from(threads_max), kernel_names);
+    let threads_max = usize::from(args.threads.iter().copied().max().unwrap_or(1));
+    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads_max)?;
+    let machine = Machine::with(threads_max, &alphorn_stark::KERNELS, &kernels);
     let provers = args.provers()?;
     let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
     if !args.children.is_empty() {
@@ -184,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         most = most.max(wanted.validators() as u32);
     }
     let world = {
-        let pool = options::pool(usize::from(threads_max))?;
+        let pool = options::pool(threads_max)?;
         World::new(args.set, most, alphorn_stark::KERNELS.measured(), &pool)?
     };
     sink.say(&machine.line());
@@ -361,47 +353,32 @@ impl Figures {
 }
 
 fn printed(cases: &[Figures]) -> String {
-    let rows: Vec<Vec<String>> = cases
-        .iter()
-        .map(|case| {
-            let Point {
-                proofs,
-                kernel,
-                threads,
-                signatures,
-            } = case.point;
-            let list = signatures * proofs.set().params().signature_bytes;
-            vec![
+    let row = |case: &Figures| {
+        let Point {
+            proofs,
+            kernel,
+            threads,
+            signatures,
+        } = case.point;
+        let list = signatures * proofs.set().params().signature_bytes;
+        vec![
+            (
+                "signatures",
                 format!("{signatures}, {}", proofs.preset().name),
-                kernel.to_string(),
-                threads.to_string(),
-                text::seconds(case.prove.median_s()),
-                format!("{:.0}/s", case.signatures_per_s()),
-                text::seconds(case.prove.cold_s),
-                text::bytes(case.prove.bytes.len() as u64),
-                text::bytes(list as u64),
-                text::seconds(case.verify_s),
-                text::seconds(case.list_verify_s),
-                text::bytes(case.peak_rss_bytes),
-            ]
-        })
-        .collect();
-    table(
-        &[
-            "signatures",
-            "kernel",
-            "threads",
-            "prove",
-            "rate",
-            "cold",
-            "proof",
-            "list",
-            "verify",
-            "verify list",
-            "peak memory",
-        ],
-        &rows,
-    )
+            ),
+            ("kernel", kernel.to_string()),
+            ("threads", threads.to_string()),
+            ("prove", text::seconds(case.prove.median_s())),
+            ("rate", format!("{:.0}/s", case.signatures_per_s())),
+            ("cold", text::seconds(case.prove.cold_s)),
+            ("proof", text::bytes(case.prove.bytes.len() as u64)),
+            ("list", text::bytes(list as u64)),
+            ("verify", text::seconds(case.verify_s)),
+            ("verify list", text::seconds(case.list_verify_s)),
+            ("peak memory", text::bytes(case.peak_rss_bytes)),
+        ]
+    };
+    columns(cases.iter().map(row))
 }
 
 fn case(figures: &Figures) -> Value {

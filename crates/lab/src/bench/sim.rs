@@ -2,18 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::machine::{Machine, cores, peak_rss_bytes, reset_peak_rss};
-use crate::options::pool;
-use crate::report::{Report, Sink, json_target, table};
+use crate::options::{Json, pool};
+use crate::report::{Report, table};
 use crate::sim::source::load;
 use crate::text;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::run::{Observe, Progress, run as simulate};
 use alphorn_sim::scenario::{Scenario, parse_override};
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Messages and events a second of the simulator
@@ -43,9 +41,8 @@ pub(crate) struct Args {
     /// Seed of graphs, latencies and choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// A scenario that is timed.
@@ -223,7 +220,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench sim", args.seed);
     let threads = args.threads.map_or_else(cores, usize::from);
     let machine = Machine::here(threads, BTreeMap::new());
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     sink.say(&machine.line());
     let mut workloads = vec![
         gossip(args.nodes)?,

@@ -7,8 +7,8 @@ use super::least;
 use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::Machine;
-use crate::options::{self, distinct};
-use crate::report::{Report, Sink, json_target, table};
+use crate::options::{self, Json, distinct};
+use crate::report::{Report, columns};
 use crate::text;
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
@@ -16,10 +16,7 @@ use alphorn_stark::{Fp, Permutations};
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Item, Purpose, SecretKey, Set, Signature, verify, verify_batch};
 use anyhow::anyhow;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// XMSS: hashing, key generation, signing, verification
 #[derive(clap::Args, Debug)]
@@ -62,9 +59,8 @@ pub(crate) struct Args {
     /// Runs of each operation but signing; the least time counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// States that are hashed in one call.
@@ -98,8 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     distinct("--set", &args.set)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads)?;
-    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
-    let machine = Machine::here(threads, BTreeMap::from([("stark", names.join(","))]));
+    let machine = Machine::with(threads, &alphorn_stark::KERNELS, &kernels);
     let pool = options::pool(threads)?;
     let mut rows = Vec::new();
     for kernel in &kernels {
@@ -113,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             rows.extend(keys(args, *set, Exec::new(*kernel, Some(&pool)))?);
         }
     }
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     sink.say(&machine.line());
     sink.say(&format!("\n{}", printed(&rows)));
     let case = |row: &Row| {
@@ -137,32 +132,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn printed(rows: &[Row]) -> String {
-    let lines: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let naive = row.naive_s.map_or("-".into(), text::seconds);
-            let ratio = row.naive_s.map(|naive| text::ratio(naive / row.ours_s));
-            vec![
-                row.op.into(),
-                row.set.map_or("-".into(), |set| set.name().into()),
-                row.kernel.to_string(),
-                naive,
-                text::seconds(row.ours_s),
-                ratio.unwrap_or_else(|| "-".into()),
-            ]
-        })
-        .collect();
-    table(
-        &[
-            "operation, each",
-            "set",
-            "kernel",
-            "naive",
-            "ours",
-            "faster by",
-        ],
-        &lines,
-    )
+    let row = |row: &Row| {
+        let naive = row.naive_s.map_or("-".into(), text::seconds);
+        let ratio = row.naive_s.map(|naive| text::ratio(naive / row.ours_s));
+        vec![
+            ("operation, each", row.op.into()),
+            ("set", row.set.map_or("-".into(), |set| set.name().into())),
+            ("kernel", row.kernel.to_string()),
+            ("naive", naive),
+            ("ours", text::seconds(row.ours_s)),
+            ("faster by", ratio.unwrap_or_else(|| "-".into())),
+        ]
+    };
+    columns(rows.iter().map(row))
 }
 
 /// Seconds of one of `items` operations.

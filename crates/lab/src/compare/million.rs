@@ -2,6 +2,7 @@
 
 use super::Row;
 use super::tables::is_common;
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Validators whose votes are put together.
@@ -20,8 +21,9 @@ pub(super) struct Network {
 /// validator and the collector's duty signature, one copy; duplicates of a mesh, committees, slots and the
 /// rest of an envelope come on top. One collector of each committee publishes, as with staged publishing
 /// while the first is honest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Million {
+    #[serde(rename = "form")]
     pub(super) name: &'static str,
     /// Validators of a committee, a size that was measured.
     pub(super) committee: u32,

@@ -3,7 +3,7 @@
 use super::Row;
 use super::measure::{Case, MERGES, Merge, Times};
 use super::million::{Million, Network, VALIDATORS};
-use crate::report::table;
+use crate::report::{parted, table};
 use crate::text;
 use alphorn_scheme::{Layer, Overlap};
 use serde_json::{Value, json};
@@ -55,6 +55,14 @@ pub(super) struct Figures {
     pub(super) rows: Vec<Vec<String>>,
 }
 
+impl Figures {
+    /// Of rows, at least one, whose cells bring the names of their columns.
+    fn of(title: String, rows: impl Iterator<Item = Vec<(&'static str, String)>>) -> Self {
+        let (head, rows) = parted(rows);
+        Figures { title, head, rows }
+    }
+}
+
 /// All tables for a terminal, with their titles.
 pub(super) fn all(rows: &[Row], million: &[Million], network: Network) -> Vec<(String, String)> {
     [
@@ -73,24 +81,20 @@ pub(super) fn schemes(rows: &[Row]) -> Figures {
     let line = |row: &&Row| {
         let (sizes, security) = (&row.case.sizes, &row.case.abilities.security);
         vec![
-            row.name.to_owned(),
-            text::bytes(sizes.public_key_bytes as u64),
-            text::bytes(sizes.signature_bytes as u64),
-            format!("{} / {}", security.classical_bits, security.quantum_bits),
-            merges(&row.case),
+            ("form", row.name.to_owned()),
+            ("public key", text::bytes(sizes.public_key_bytes as u64)),
+            ("signature", text::bytes(sizes.signature_bytes as u64)),
+            (
+                "bits classical / quantum",
+                format!("{} / {}", security.classical_bits, security.quantum_bits),
+            ),
+            ("overlap", merges(&row.case)),
         ]
     };
-    Figures {
-        title: "What each form is (bits: the lowest published estimates)".into(),
-        head: vec![
-            "form",
-            "public key",
-            "signature",
-            "bits classical / quantum",
-            "overlap",
-        ],
-        rows: forms(rows).iter().map(line).collect(),
-    }
+    Figures::of(
+        "What each form is (bits: the lowest published estimates)".into(),
+        forms(rows).iter().map(line),
+    )
 }
 
 /// Seconds on the fewest and on the most threads.
@@ -106,36 +110,32 @@ pub(super) fn steps(rows: &[Row]) -> Figures {
         let votes = f64::from(case.votes);
         let memory = case.times.iter().filter_map(|times| times.peak_rss_bytes);
         vec![
-            row.name.to_owned(),
-            text::count(u64::from(case.votes)),
-            case.slow()
-                .map_or("-".into(), |times| text::seconds(times.sign_s / votes)),
-            both(case, |times| times.plain_s),
-            both(case, |times| times.aggregate_s),
-            both(case, |times| times.collect_s),
-            both(case, |times| times.verify_s),
-            text::bytes(case.collection_bytes + case.support_bytes()),
-            text::bytes(case.votes as u64 * case.sizes.signature_bytes as u64),
-            memory.max().map_or("-".into(), text::bytes),
+            ("form", row.name.to_owned()),
+            ("votes", text::count(u64::from(case.votes))),
+            (
+                "sign",
+                case.slow()
+                    .map_or("-".into(), |times| text::seconds(times.sign_s / votes)),
+            ),
+            ("plainly", both(case, |times| times.plain_s)),
+            ("aggregate", both(case, |times| times.aggregate_s)),
+            ("collect", both(case, |times| times.collect_s)),
+            ("verify", both(case, |times| times.verify_s)),
+            (
+                "collection",
+                text::bytes(case.collection_bytes + case.support_bytes()),
+            ),
+            (
+                "signatures",
+                text::bytes(case.votes as u64 * case.sizes.signature_bytes as u64),
+            ),
+            ("peak memory", memory.max().map_or("-".into(), text::bytes)),
         ]
     };
-    Figures {
-        title: "Votes of one committee (measured, one thread / all; signing: each, one thread)"
-            .into(),
-        head: vec![
-            "form",
-            "votes",
-            "sign",
-            "plainly",
-            "aggregate",
-            "collect",
-            "verify",
-            "collection",
-            "signatures",
-            "peak memory",
-        ],
-        rows: rows.iter().map(line).collect(),
-    }
+    Figures::of(
+        "Votes of one committee (measured, one thread / all; signing: each, one thread)".into(),
+        rows.iter().map(line),
+    )
 }
 
 /// Overlapping collections merged: times on one thread and on all.
@@ -183,48 +183,53 @@ pub(super) fn merged(rows: &[Row]) -> Figures {
 pub(super) fn together(million: &[Million], network: Network) -> Figures {
     let line = |one: &Million| {
         vec![
-            format!(
-                "{} of {}",
-                text::count(one.committees),
-                text::count(u64::from(one.committee))
+            (
+                "committees",
+                format!(
+                    "{} of {}",
+                    text::count(one.committees),
+                    text::count(u64::from(one.committee))
+                ),
             ),
-            one.name.to_owned(),
-            text::bytes(one.topic_bytes),
-            format!("{} / {}", amount(one.mbps), amount(one.all_mbps)),
-            format!("{} / {}", amount(one.cores), amount(one.all_cores)),
-            format!(
-                "{}, {}",
-                text::bytes(one.aggregator_bytes),
-                text::seconds(one.aggregator_s)
+            ("form", one.name.to_owned()),
+            ("a node receives", text::bytes(one.topic_bytes)),
+            (
+                "Mbit/s",
+                format!("{} / {}", amount(one.mbps), amount(one.all_mbps)),
             ),
-            format!(
-                "{}, {}",
-                text::bytes(one.collector_bytes),
-                text::seconds(one.collector_s)
+            (
+                "cores",
+                format!("{} / {}", amount(one.cores), amount(one.all_cores)),
             ),
-            text::seconds(one.path_s),
+            (
+                "an aggregator",
+                format!(
+                    "{}, {}",
+                    text::bytes(one.aggregator_bytes),
+                    text::seconds(one.aggregator_s)
+                ),
+            ),
+            (
+                "a collector",
+                format!(
+                    "{}, {}",
+                    text::bytes(one.collector_bytes),
+                    text::seconds(one.collector_s)
+                ),
+            ),
+            ("votes to collections", text::seconds(one.path_s)),
         ]
     };
-    Figures {
-        title: format!(
+    Figures::of(
+        format!(
             "{} votes, one collection of each committee received and verified in {} / if {} collectors of \
              each publish (modelled from the above: one copy; all threads where evidence is made)",
             text::count(VALIDATORS),
             text::seconds(network.window_s),
             network.collectors
         ),
-        head: vec![
-            "committees",
-            "form",
-            "a node receives",
-            "Mbit/s",
-            "cores",
-            "an aggregator",
-            "a collector",
-            "votes to collections",
-        ],
-        rows: million.iter().map(line).collect(),
-    }
+        million.iter().map(line),
+    )
 }
 
 /// What follows, in words.
@@ -405,25 +410,9 @@ pub(super) fn cases_json(rows: &[Row]) -> Value {
 /// The model's lines.
 pub(super) fn million_json(million: &[Million]) -> Value {
     let line = |one: &Million| {
-        json!({
-            "kind": "modelled",
-            "form": one.name,
-            "committee": one.committee,
-            "common": one.common,
-            "committees": one.committees,
-            "block_bytes": one.block_bytes,
-            "topic_bytes": one.topic_bytes,
-            "mbps": one.mbps,
-            "all_mbps": one.all_mbps,
-            "core_s": one.core_s,
-            "cores": one.cores,
-            "all_cores": one.all_cores,
-            "aggregator_bytes": one.aggregator_bytes,
-            "aggregator_s": one.aggregator_s,
-            "collector_bytes": one.collector_bytes,
-            "collector_s": one.collector_s,
-            "path_s": one.path_s,
-        })
+        let mut line = json!(one);
+        line["kind"] = json!("modelled");
+        line
     };
     million.iter().map(line).collect()
 }

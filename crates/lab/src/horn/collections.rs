@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::options::Common;
 use crate::participation::{FLAGS, Record};
-use crate::report::{Report, table};
+use crate::report::{Report, columns};
 use crate::slot::{self, Executed};
 use crate::text;
 use alphorn_sim::slot::CommitteeCoverage;
@@ -95,14 +95,6 @@ fn differing(coverage: &[CommitteeCoverage], recorded: &[u32]) -> Vec<u16> {
 }
 
 fn coverage_table(coverage: &[CommitteeCoverage], recorded: &[u32]) -> String {
-    let header = [
-        "committee",
-        "members",
-        "bits in the file",
-        "in collections",
-        "in block",
-        "share",
-    ];
     let row = |committee: &CommitteeCoverage| {
         let bits = recorded
             .get(usize::from(committee.committee))
@@ -110,15 +102,18 @@ fn coverage_table(coverage: &[CommitteeCoverage], recorded: &[u32]) -> String {
             .unwrap_or(0);
         let share = 100.0 * f64::from(bits) / f64::from(committee.members.max(1));
         vec![
-            committee.committee.to_string(),
-            text::count(u64::from(committee.members)),
-            text::count(u64::from(bits)),
-            text::count(u64::from(committee.in_collections)),
-            text::count(u64::from(committee.in_block)),
-            format!("{share:.1} %"),
+            ("committee", committee.committee.to_string()),
+            ("members", text::count(u64::from(committee.members))),
+            ("bits in the file", text::count(u64::from(bits))),
+            (
+                "in collections",
+                text::count(u64::from(committee.in_collections)),
+            ),
+            ("in block", text::count(u64::from(committee.in_block))),
+            ("share", format!("{share:.1} %")),
         ]
     };
-    table(&header, &coverage.iter().map(row).collect::<Vec<_>>())
+    columns(coverage.iter().map(row))
 }
 
 fn verdict(executed: &Executed, differing: &[u16]) -> String {

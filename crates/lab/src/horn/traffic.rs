@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::options::{Common, distinct};
 use crate::participation::Participation;
 use crate::progress::Bars;
-use crate::report::{Report, table};
+use crate::report::{Report, columns, table};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_proto::horn::{Config, Cover, SchemeInfo, Selection};
@@ -333,59 +333,36 @@ fn check(tables: &Tables) -> Result<()> {
 }
 
 fn topic_table(rows: &[Row]) -> String {
-    let header = [
-        "scheme",
-        "messages",
-        "Horn's count",
-        "full raw",
-        "encoded raw",
-        "encoded rice",
-        "supports",
-        "rice, chain",
-        "supports",
-    ];
     let row = |row: &Row| {
         let encoded = &row.encoded;
         vec![
-            row.name.clone(),
-            text::count(row.formula.messages),
-            text::bytes(row.formula.horn_bytes),
-            text::bytes(row.formula.full_bytes),
-            text::bytes(encoded.raw_bytes),
-            text::bytes(encoded.rice_bytes),
-            text::bytes(encoded.rice_support_bytes),
-            text::bytes(encoded.chain_bytes),
-            text::bytes(encoded.chain_support_bytes),
+            ("scheme", row.name.clone()),
+            ("messages", text::count(row.formula.messages)),
+            ("Horn's count", text::bytes(row.formula.horn_bytes)),
+            ("full raw", text::bytes(row.formula.full_bytes)),
+            ("encoded raw", text::bytes(encoded.raw_bytes)),
+            ("encoded rice", text::bytes(encoded.rice_bytes)),
+            ("supports", text::bytes(encoded.rice_support_bytes)),
+            ("rice, chain", text::bytes(encoded.chain_bytes)),
+            ("supports", text::bytes(encoded.chain_support_bytes)),
         ]
     };
-    table(&header, &rows.iter().map(row).collect::<Vec<_>>())
+    columns(rows.iter().map(row))
 }
 
 fn block_table(blocks: &[(u8, formula::BlockFormula, Blocks)]) -> String {
-    let header = [
-        "block",
-        "entries",
-        "entries, raw",
-        "whole, raw",
-        "encoded raw",
-        "encoded rice",
-        "rice, chain",
-    ];
     let row = |(m, formula, blocks): &(u8, formula::BlockFormula, Blocks)| {
         vec![
-            format!("M = {m}"),
-            text::count(blocks.entries),
-            text::bytes(formula.entries_bytes),
-            text::bytes(formula.block_bytes),
-            text::bytes(blocks.raw_bytes),
-            text::bytes(blocks.rice_bytes),
-            text::bytes(blocks.chain_bytes),
+            ("block", format!("M = {m}")),
+            ("entries", text::count(blocks.entries)),
+            ("entries, raw", text::bytes(formula.entries_bytes)),
+            ("whole, raw", text::bytes(formula.block_bytes)),
+            ("encoded raw", text::bytes(blocks.raw_bytes)),
+            ("encoded rice", text::bytes(blocks.rice_bytes)),
+            ("rice, chain", text::bytes(blocks.chain_bytes)),
         ]
     };
-    format!(
-        "\n{}",
-        table(&header, &blocks.iter().map(row).collect::<Vec<_>>())
-    )
+    format!("\n{}", columns(blocks.iter().map(row)))
 }
 
 fn publication_table(publications: &[Publication]) -> String {

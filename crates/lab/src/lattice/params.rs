@@ -3,16 +3,14 @@
 use super::{LatticeOptions, flavour_name, preset};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::options::distinct;
-use crate::report::{Report, Sink, json_target, table};
+use crate::options::{Json, distinct};
+use crate::report::{Report, table};
 use crate::text;
 use alphorn_falcon::{COMMITTEE_MAX, Flavour, Preset};
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Parameters of a proof of N signatures, its predicted size, and its security budget
 #[derive(clap::Args, Debug)]
@@ -40,14 +38,13 @@ pub(super) struct Args {
     security: bool,
     #[command(flatten)]
     lattice: LatticeOptions,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("lattice params", 0);
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     distinct("--n", &args.n)?;
     let (profile, flavour) = (args.lattice.profile(), args.lattice.flavour());
     let mut cases = Vec::new();

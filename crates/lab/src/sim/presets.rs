@@ -26,8 +26,6 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "answer-consensus",
     "answer-tree",
     "broadcast-20",
-    "broadcast-20-16mb",
-    "broadcast-20-1mb",
     "classes-mixed",
     "classes-regions",
     "coded-20",

@@ -1,6 +1,6 @@
 //! The table of runs for a person.
 
-use crate::report::table;
+use crate::report::{columns, table};
 use alphorn_sim::report::manifest::{
     Figures, LOAD_COLUMNS, LoadFigures, Manifest, PhaseFigures, RateFigures, VoteFigures,
 };
@@ -104,37 +104,33 @@ fn votes(merged: &Merged) -> String {
         let load = |of: &dyn Fn(&LoadFigures) -> f64| figure(&|run, _| run.load().map(of));
         let part = if point.truncated { " (part)" } else { "" };
         rows.push(vec![
-            point.label(),
-            runs.len().to_string(),
-            figure(&|_, votes| Some(votes.in_block as f64)),
-            figure(&|_, votes| Some(votes.in_block_pct())),
-            figure(&|_, votes| votes.two_thirds_ms),
-            figure(&|_, votes| votes.most_ms),
-            figure(&|run, _| run.t99_ms),
-            format!("{}{part}", figure(&|_, votes| Some(votes.sent_mb))),
-            load(&|load| load.peak.up_mbps.max(load.peak.down_mbps)),
-            load(&|load| load.mean.cores),
-            figure(&|run, _| Some(run.events as f64)),
+            ("modelled", point.label()),
+            ("runs", runs.len().to_string()),
+            (
+                "votes in the block",
+                figure(&|_, votes| Some(votes.in_block as f64)),
+            ),
+            ("of cast, %", figure(&|_, votes| Some(votes.in_block_pct()))),
+            ("2/3, ms", figure(&|_, votes| votes.two_thirds_ms)),
+            ("99 %, ms", figure(&|_, votes| votes.most_ms)),
+            ("99 % of nodes, ms", figure(&|run, _| run.t99_ms)),
+            (
+                "MB sent a node",
+                format!("{}{part}", figure(&|_, votes| Some(votes.sent_mb))),
+            ),
+            (
+                "peak Mbit/s",
+                load(&|load| load.peak.up_mbps.max(load.peak.down_mbps)),
+            ),
+            ("cores", load(&|load| load.mean.cores)),
+            ("events", figure(&|run, _| Some(run.events as f64))),
         ]);
     }
-    let head = [
-        "modelled",
-        "runs",
-        "votes in the block",
-        "of cast, %",
-        "2/3, ms",
-        "99 %, ms",
-        "99 % of nodes, ms",
-        "MB sent a node",
-        "peak Mbit/s",
-        "cores",
-        "events",
-    ];
     format!(
         "{}\n\nms from the begin of the phase of votes until the proposer has 2/3 and 99 % of the votes, and \
          until 99 % of the nodes have 99 %; none: never. Peak: the busiest second of a node, up or down, which 99 % \
          of the nodes do not exceed; cores: the mean of a node over a slot.",
-        table(&head, &rows)
+        columns(rows)
     )
 }
 
@@ -154,27 +150,16 @@ fn payloads(merged: &Merged) -> String {
         };
         let part = if point.truncated { " (part)" } else { "" };
         rows.push(vec![
-            point.label(),
-            point.runs.to_string(),
-            figure("t50_ms"),
-            figure("t99_ms"),
-            figure("t100_ms"),
-            figure("delivered_pct"),
-            format!("{}{part}", figure("sent_ratio")),
-            format!("{}{part}", figure("waste_ratio")),
-            figure("events"),
+            ("modelled", point.label()),
+            ("runs", point.runs.to_string()),
+            ("t50 ms", figure("t50_ms")),
+            ("t99 ms", figure("t99_ms")),
+            ("t100 ms", figure("t100_ms")),
+            ("delivered %", figure("delivered_pct")),
+            ("sent", format!("{}{part}", figure("sent_ratio"))),
+            ("waste", format!("{}{part}", figure("waste_ratio"))),
+            ("events", figure("events")),
         ]);
     }
-    let head = [
-        "modelled",
-        "runs",
-        "t50 ms",
-        "t99 ms",
-        "t100 ms",
-        "delivered %",
-        "sent",
-        "waste",
-        "events",
-    ];
-    table(&head, &rows)
+    columns(rows)
 }

@@ -3,17 +3,15 @@
 
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::options::{pool, validators};
+use crate::options::{Json, pool, validators};
 use crate::progress::Bars;
-use crate::report::{Report, Sink, json_target, table};
+use crate::report::{Report, columns};
 use crate::text;
 use alphorn_sim::rounds::{Kind, Model, Rounds, Sending, Stop};
 use anyhow::Context;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// The published model of coded broadcast in synchronous rounds, beside its published table
@@ -35,9 +33,8 @@ pub(crate) struct Args {
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// Payload bytes of the published table.
@@ -48,109 +45,71 @@ const CHUNKS: u16 = 10;
 const LATENCY_MS: f64 = 70.0;
 const BANDWIDTH: f64 = 20e6;
 
-/// A row of the table.
-struct Row {
+/// What is counted.
+struct Strategy {
     name: &'static str,
     coded: bool,
-    degree: u16,
     sending: Sending,
     stop: Stop,
-    /// Hops and wasted bytes a node, as published.
-    published: Option<(u32, Option<u64>)>,
 }
 
-const fn row(
-    name: &'static str,
-    coded: bool,
-    degree: u16,
-    sending: Sending,
-    stop: Stop,
-    published: Option<(u32, Option<u64>)>,
-) -> Row {
-    Row {
+const fn strategy(name: &'static str, coded: bool, sending: Sending, stop: Stop) -> Strategy {
+    Strategy {
         name,
         coded,
-        degree,
         sending,
         stop,
-        published,
     }
 }
 
+/// A row of the table: a strategy, its degree, and hops and wasted bytes a node, as published.
+type Row = (&'static Strategy, u16, Option<(u32, Option<u64>)>);
+
+const GOSSIP: Strategy = strategy(
+    "gossip, again each round",
+    false,
+    Sending::Every,
+    Stop::Percent(99),
+);
+const CUT: Strategy = strategy(
+    "rlnc, once, cut at completion",
+    true,
+    Sending::Once,
+    Stop::Percent(100),
+);
+const RLNC: Strategy = strategy(
+    "rlnc, again each round",
+    true,
+    Sending::Every,
+    Stop::Percent(99),
+);
+const GOSSIP_ONCE: Strategy = strategy(
+    "gossip, once, all counted",
+    false,
+    Sending::Once,
+    Stop::Quiescence,
+);
+const RLNC_ONCE: Strategy = strategy(
+    "rlnc, once, all counted",
+    true,
+    Sending::Once,
+    Stop::Quiescence,
+);
+
 /// The published table (ethresear.ch 21370), its two rows of several chunks a peer, and the same
 /// strategies counted like for like: everybody sends once, and the count runs until nothing moves.
-const ROWS: [Row; 10] = {
-    use Sending::{Every, Once};
-    use Stop::{Percent, Quiescence};
-    [
-        row(
-            "gossip, again each round",
-            false,
-            6,
-            Every,
-            Percent(99),
-            Some((7, Some(94_060))),
-        ),
-        row(
-            "gossip, again each round",
-            false,
-            8,
-            Every,
-            Percent(99),
-            Some((6, Some(100_297))),
-        ),
-        row(
-            "rlnc, once, cut at completion",
-            true,
-            40,
-            Once,
-            Percent(100),
-            Some((4, Some(29_917))),
-        ),
-        row(
-            "rlnc, once, cut at completion",
-            true,
-            80,
-            Once,
-            Percent(100),
-            Some((3, Some(28_124))),
-        ),
-        row(
-            "rlnc, again each round",
-            true,
-            6,
-            Every,
-            Percent(99),
-            Some((10, None)),
-        ),
-        row(
-            "rlnc, again each round",
-            true,
-            10,
-            Every,
-            Percent(99),
-            Some((9, None)),
-        ),
-        row(
-            "gossip, once, all counted",
-            false,
-            6,
-            Once,
-            Quiescence,
-            None,
-        ),
-        row(
-            "gossip, once, all counted",
-            false,
-            8,
-            Once,
-            Quiescence,
-            None,
-        ),
-        row("rlnc, once, all counted", true, 40, Once, Quiescence, None),
-        row("rlnc, once, all counted", true, 80, Once, Quiescence, None),
-    ]
-};
+const ROWS: [Row; 10] = [
+    (&GOSSIP, 6, Some((7, Some(94_060)))),
+    (&GOSSIP, 8, Some((6, Some(100_297)))),
+    (&CUT, 40, Some((4, Some(29_917)))),
+    (&CUT, 80, Some((3, Some(28_124)))),
+    (&RLNC, 6, Some((10, None))),
+    (&RLNC, 10, Some((9, None))),
+    (&GOSSIP_ONCE, 6, None),
+    (&GOSSIP_ONCE, 8, None),
+    (&RLNC_ONCE, 40, None),
+    (&RLNC_ONCE, 80, None),
+];
 
 /// What the seeds of a row gave.
 struct Counted {
@@ -210,20 +169,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("sim run rounds", 1);
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let machine = Machine::here(threads, BTreeMap::new());
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     let done = Mutex::new((Bars::new(), 0));
-    let count = |row: &Row| -> anyhow::Result<Counted> {
-        let kind = match row.coded {
+    let count = |(strategy, degree, _): &Row| -> anyhow::Result<Counted> {
+        let kind = match strategy.coded {
             true => Kind::Rlnc { chunks: CHUNKS },
             false => Kind::Gossip,
         };
         let model = Model {
             nodes: args.nodes,
-            degree: row.degree,
+            degree: *degree,
             payload_bytes: PAYLOAD_BYTES,
             kind,
-            sending: row.sending,
-            stop: row.stop,
+            sending: strategy.sending,
+            stop: strategy.stop,
         };
         let one = |seed| {
             let rounds = model
@@ -268,39 +227,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn print(counted: &[Counted]) -> String {
     let bytes = |value: f64| text::count(value.round() as u64);
-    let line = |(row, counted): (&Row, &Counted)| {
+    let line = |((strategy, degree, cited), counted): (&Row, &Counted)| {
         let (least, most) = counted.hops();
         let [waste, deviation, ..] = counted.waste();
         let published = |value: Option<u64>| value.map_or("-".into(), text::count);
         vec![
-            row.name.to_owned(),
-            row.degree.to_string(),
-            published(row.published.map(|(hops, _)| hops.into())),
-            if least == most {
-                least.to_string()
-            } else {
-                format!("{least}-{most}")
-            },
-            format!("{:.2} %", counted.complete()),
-            published(row.published.and_then(|(_, waste)| waste)),
-            bytes(waste),
-            bytes(deviation),
-            bytes(counted.sent()[0]),
+            ("strategy", strategy.name.to_owned()),
+            ("D", degree.to_string()),
+            (
+                "hops, published",
+                published(cited.map(|(hops, _)| hops.into())),
+            ),
+            (
+                "hops",
+                if least == most {
+                    least.to_string()
+                } else {
+                    format!("{least}-{most}")
+                },
+            ),
+            ("complete", format!("{:.2} %", counted.complete())),
+            (
+                "waste B/node, published",
+                published(cited.and_then(|(_, waste)| waste)),
+            ),
+            ("waste B/node", bytes(waste)),
+            ("sd", bytes(deviation)),
+            ("sent B/node", bytes(counted.sent()[0])),
         ]
     };
-    let rows: Vec<Vec<String>> = ROWS.iter().zip(counted).map(line).collect();
-    let head = [
-        "strategy",
-        "D",
-        "hops, published",
-        "hops",
-        "complete",
-        "waste B/node, published",
-        "waste B/node",
-        "sd",
-        "sent B/node",
-    ];
-    table(&head, &rows)
+    columns(ROWS.iter().zip(counted).map(line))
 }
 
 /// Sizes of the second caveat: the published 118.75 kB, one and 16 megabytes.
@@ -348,15 +304,14 @@ fn bounds_json() -> Value {
         .collect()
 }
 
-fn case((row, counted): (&Row, &Counted)) -> Value {
+fn case(((strategy, degree, cited), counted): (&Row, &Counted)) -> Value {
     let (hops_min, hops_max) = counted.hops();
     let named = |[mean, deviation, least, most]: [f64; 4]| json!({ "mean": mean, "sd": deviation, "min": least, "max": most });
-    let published = row
-        .published
-        .map(|(hops, waste)| json!({ "hops": hops, "waste_bytes": waste, "kind": "cited" }));
+    let published =
+        cited.map(|(hops, waste)| json!({ "hops": hops, "waste_bytes": waste, "kind": "cited" }));
     json!({
-        "strategy": row.name,
-        "degree": row.degree,
+        "strategy": strategy.name,
+        "degree": degree,
         "hops_min": hops_min,
         "hops_max": hops_max,
         "reached": counted.runs.iter().all(|run| run.reached),

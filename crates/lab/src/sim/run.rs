@@ -7,11 +7,11 @@ use super::{folder, merge};
 use crate::error::{Error, Result};
 use crate::input;
 use crate::machine::{Machine, commit};
-use crate::report::{Report, Sink, json_target};
+use crate::options::Json;
+use crate::report::Report;
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::sweep::{Item, LINE_BYTES_MAX, Merged, Plan};
 use anyhow::anyhow;
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,8 @@ pub(super) struct Args {
     /// of a program with uncommitted changes
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
 }
 
 /// `I/K` with I below K.
@@ -111,7 +110,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     };
     let report = Report::begin("sim run", plan.items.first().map_or(0, |item| item.seed));
-    let sink = Sink::new(args.json.clone());
+    let sink = args.json.sink();
     let work = Work {
         jobs: args.jobs,
         memory_bytes: args.memory_mb.map(|mb| mb.saturating_mul(1_000_000)),

@@ -7,13 +7,12 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Registry, Signers};
 use alphorn_types::Layout;
 use anyhow::anyhow;
-use std::collections::BTreeMap;
 
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
     let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
-    let names = BTreeMap::from([("labrador", kernel.name().to_owned())]);
-    let machine = Machine::here(args.common.threads()?, names);
+    let threads = args.common.threads()?;
+    let machine = Machine::with(threads, &alphorn_labrador::KERNELS, &[kernel]);
     let collections = match args.layers() {
         Some(Layers::ListList) => Collections::Lists,
         Some(Layers::ProofProof) => {

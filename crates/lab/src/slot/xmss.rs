@@ -9,7 +9,6 @@ use alphorn_exec::Exec;
 use alphorn_types::Layout;
 use alphorn_xmss::{Registry, Signers, Xmss};
 use anyhow::anyhow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The slot of the votes.
@@ -20,8 +19,8 @@ const DUTY_SLOTS: Range<u64> = 0..4;
 /// The scheme of the options, and the machine with its kernel.
 pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
-    let names = BTreeMap::from([("stark", kernel.name().to_owned())]);
-    let machine = Machine::here(args.common.threads()?, names);
+    let threads = args.common.threads()?;
+    let machine = Machine::with(threads, &alphorn_stark::KERNELS, &[kernel]);
     let set = args.set();
     let proofs = proofs(set, args.proof.preset());
     let scheme = match args.layers() {

@@ -1,7 +1,7 @@
 //! Tables and JSON objects of the codes.
 
 use super::{CONTEXTS, Case, Times};
-use crate::report::table;
+use crate::report::{columns, table};
 use crate::text;
 use serde_json::{Map, Value, json};
 
@@ -49,32 +49,20 @@ pub(super) fn size_table(cases: &[Case]) -> String {
 }
 
 pub(super) fn time_table(cases: &[Case]) -> String {
-    let header = [
-        "participation",
-        "code",
-        "encode",
-        "decode",
-        "all encoded",
-        "all decoded",
-    ];
     let rows = cases.iter().flat_map(|case| {
         case.times.iter().map(|times| {
             let all_s = |one_us: f64| case.sizes.collections as f64 * one_us * 1e-6;
             vec![
-                case.network.name.clone(),
-                times.name.to_owned(),
-                text::seconds(times.encode_us * 1e-6),
-                text::seconds(times.decode_us * 1e-6),
-                text::seconds(all_s(times.encode_us)),
-                text::seconds(all_s(times.decode_us)),
+                ("participation", case.network.name.clone()),
+                ("code", times.name.to_owned()),
+                ("encode", text::seconds(times.encode_us * 1e-6)),
+                ("decode", text::seconds(times.decode_us * 1e-6)),
+                ("all encoded", text::seconds(all_s(times.encode_us))),
+                ("all decoded", text::seconds(all_s(times.decode_us))),
             ]
         })
     });
-    let rows: Vec<Vec<String>> = rows.collect();
-    format!(
-        "\nTime of one collection, and of all\n{}",
-        table(&header, &rows)
-    )
+    format!("\nTime of one collection, and of all\n{}", columns(rows))
 }
 
 pub(super) fn case_json(case: &Case) -> Value {

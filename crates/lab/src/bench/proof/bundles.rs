@@ -7,7 +7,7 @@ use super::{Args, Point};
 use crate::error::{Error, Result};
 use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
-use crate::report::{Report, Sink, table};
+use crate::report::{Report, Sink, columns};
 use crate::text;
 use alphorn_exec::{Backend, Exec};
 use alphorn_stark::{Ext, Fp};
@@ -184,31 +184,17 @@ impl Figures {
 fn printed(cases: &[Figures]) -> String {
     let row = |figures: &Figures| {
         vec![
-            figures.case.entries.to_string(),
-            figures.keys.to_string(),
-            figures.case.point.kernel.to_string(),
-            figures.case.point.threads.to_string(),
-            text::seconds(figures.bundle.median_s()),
-            text::bytes(figures.bundle.bytes.len() as u64),
-            text::bytes(figures.entry_bytes as u64),
-            text::seconds(figures.verify_s),
-            text::seconds(figures.registries_s),
-            text::bytes(figures.peak_rss_bytes),
+            ("entries", figures.case.entries.to_string()),
+            ("keys", figures.keys.to_string()),
+            ("kernel", figures.case.point.kernel.to_string()),
+            ("threads", figures.case.point.threads.to_string()),
+            ("bundle", text::seconds(figures.bundle.median_s())),
+            ("bundled", text::bytes(figures.bundle.bytes.len() as u64)),
+            ("entries' proofs", text::bytes(figures.entry_bytes as u64)),
+            ("verify", text::seconds(figures.verify_s)),
+            ("registries", text::seconds(figures.registries_s)),
+            ("peak memory", text::bytes(figures.peak_rss_bytes)),
         ]
     };
-    table(
-        &[
-            "entries",
-            "keys",
-            "kernel",
-            "threads",
-            "bundle",
-            "bundled",
-            "entries' proofs",
-            "verify",
-            "registries",
-            "peak memory",
-        ],
-        &cases.iter().map(row).collect::<Vec<_>>(),
-    )
+    columns(cases.iter().map(row))
 }

@@ -10,7 +10,7 @@ use super::{Args, Point};
 use crate::error::Result;
 use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
-use crate::report::{Report, Sink, table};
+use crate::report::{Report, Sink, columns};
 use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
@@ -231,33 +231,24 @@ fn printed(cases: &[Figures]) -> String {
     let row = |figures: &Figures| {
         let child = figures.case.child;
         vec![
-            format!("{} of {}", figures.case.children, child.signatures),
-            figures.signers.to_string(),
-            child.kernel.to_string(),
-            child.threads.to_string(),
-            text::seconds(figures.merge.median_s()),
-            figures.one_proof_s.map_or("-".into(), text::seconds),
-            text::bytes(figures.merge.bytes.len() as u64),
-            text::bytes(figures.child_bytes as u64),
-            text::seconds(figures.verify_s),
-            text::seconds(figures.children_verify_s),
-            text::bytes(figures.peak_rss_bytes),
+            (
+                "children",
+                format!("{} of {}", figures.case.children, child.signatures),
+            ),
+            ("signers", figures.signers.to_string()),
+            ("kernel", child.kernel.to_string()),
+            ("threads", child.threads.to_string()),
+            ("merge", text::seconds(figures.merge.median_s())),
+            (
+                "one proof of all",
+                figures.one_proof_s.map_or("-".into(), text::seconds),
+            ),
+            ("merged", text::bytes(figures.merge.bytes.len() as u64)),
+            ("children", text::bytes(figures.child_bytes as u64)),
+            ("verify", text::seconds(figures.verify_s)),
+            ("verify children", text::seconds(figures.children_verify_s)),
+            ("peak memory", text::bytes(figures.peak_rss_bytes)),
         ]
     };
-    table(
-        &[
-            "children",
-            "signers",
-            "kernel",
-            "threads",
-            "merge",
-            "one proof of all",
-            "merged",
-            "children",
-            "verify",
-            "verify children",
-            "peak memory",
-        ],
-        &cases.iter().map(row).collect::<Vec<_>>(),
-    )
+    columns(cases.iter().map(row))
 }

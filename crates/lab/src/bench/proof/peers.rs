@@ -1,9 +1,11 @@
 //! What others reach: published, or measured elsewhere on another machine; never of this run.
 
-use crate::report::table;
+use crate::report::columns;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A figure of another system.
+#[derive(Serialize)]
 struct Peer {
     name: &'static str,
     what: &'static str,
@@ -45,44 +47,26 @@ const PEERS: [Peer; 3] = [
 const MACHINE: &str = "2 threads, AMD Zen 5, native AVX-512 builds";
 
 pub(super) fn printed() -> String {
-    let rows: Vec<Vec<String>> = PEERS
-        .iter()
-        .map(|peer| {
-            [
-                peer.name,
-                peer.what,
-                peer.signatures_per_s,
-                peer.proof,
-                peer.verify,
-                peer.memory,
-            ]
-            .map(str::to_owned)
-            .to_vec()
-        })
-        .collect();
-    let header = [
-        "cited: not of this run",
-        "what",
-        "signatures/s",
-        "proof",
-        "verify",
-        "memory",
-    ];
-    format!("{}\n({MACHINE})", table(&header, &rows))
+    let row = |peer: &Peer| {
+        let cells = [
+            ("cited: not of this run", peer.name),
+            ("what", peer.what),
+            ("signatures/s", peer.signatures_per_s),
+            ("proof", peer.proof),
+            ("verify", peer.verify),
+            ("memory", peer.memory),
+        ];
+        cells.map(|(name, cell)| (name, cell.to_owned())).to_vec()
+    };
+    format!("{}\n({MACHINE})", columns(PEERS.iter().map(row)))
 }
 
 pub(super) fn json() -> Value {
     let peer = |peer: &Peer| {
-        json!({
-            "name": peer.name,
-            "what": peer.what,
-            "signatures_per_s": peer.signatures_per_s,
-            "proof": peer.proof,
-            "verify": peer.verify,
-            "memory": peer.memory,
-            "machine": MACHINE,
-            "kind": "cited",
-        })
+        let mut fields = json!(peer);
+        fields["machine"] = json!(MACHINE);
+        fields["kind"] = json!("cited");
+        fields
     };
     PEERS.iter().map(peer).collect()
 }

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::options::Common;
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
-use crate::report::{Report, table};
+use crate::report::{Report, columns};
 use crate::sim::source;
 use crate::{text, yaml};
 use alphorn_proto::rewards::{INCREMENTS_MAX, Ledger, Schedule};
@@ -179,52 +179,46 @@ const STANDARD: [Standard; 11] = [
     ),
 ];
 
-/// A schedule as a file, with the names of the specification.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE", deny_unknown_fields)]
-struct ScheduleFile {
-    base_reward_factor: u64,
-    effective_balance_increment: u64,
-    weight_denominator: u32,
-    timely_source_weight: u32,
-    timely_target_weight: u32,
-    timely_head_weight: u32,
+/// The fields of a schedule: in a file with the names of the specification, in a report with ours.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    remote = "Schedule",
+    rename_all(deserialize = "SCREAMING_SNAKE_CASE"),
+    deny_unknown_fields
+)]
+struct Fields {
+    #[serde(rename(deserialize = "TIMELY_SOURCE_WEIGHT"))]
+    source_weight: u32,
+    #[serde(rename(deserialize = "TIMELY_TARGET_WEIGHT"))]
+    target_weight: u32,
+    #[serde(rename(deserialize = "TIMELY_HEAD_WEIGHT"))]
+    head_weight: u32,
     proposer_weight: u32,
-    timely_source_slots: u64,
-    timely_target_slots: u64,
-    timely_head_slots: u64,
-    votes_per_base_reward: u32,
     aggregator_weight: u32,
     collector_weight: u32,
+    weight_denominator: u32,
+    base_reward_factor: u64,
+    #[serde(rename(deserialize = "EFFECTIVE_BALANCE_INCREMENT"))]
+    increment_gwei: u64,
+    votes_per_base_reward: u32,
+    #[serde(rename(deserialize = "TIMELY_SOURCE_SLOTS"))]
+    source_slots_max: u64,
+    #[serde(rename(deserialize = "TIMELY_TARGET_SLOTS"))]
+    target_slots_max: u64,
+    #[serde(rename(deserialize = "TIMELY_HEAD_SLOTS"))]
+    head_slots_max: u64,
 }
 
-impl From<ScheduleFile> for Schedule {
-    fn from(file: ScheduleFile) -> Self {
-        Schedule {
-            source_weight: file.timely_source_weight,
-            target_weight: file.timely_target_weight,
-            head_weight: file.timely_head_weight,
-            proposer_weight: file.proposer_weight,
-            aggregator_weight: file.aggregator_weight,
-            collector_weight: file.collector_weight,
-            weight_denominator: file.weight_denominator,
-            base_reward_factor: file.base_reward_factor,
-            increment_gwei: file.effective_balance_increment,
-            votes_per_base_reward: file.votes_per_base_reward,
-            source_slots_max: file.timely_source_slots,
-            target_slots_max: file.timely_target_slots,
-            head_slots_max: file.timely_head_slots,
-        }
-    }
-}
+/// A schedule that is read and written.
+#[derive(Serialize, Deserialize)]
+struct Told(#[serde(with = "Fields")] Schedule);
 
 /// The schedule of a file, or Altair's.
 fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
-    let file: ScheduleFile = match path {
+    let Told(schedule) = match path {
         Some(path) => yaml::read(path).map_err(|error| anyhow::anyhow!("{error}"))?,
         None => serde_saphyr::from_str(include_str!("altair.yaml"))?,
     };
-    let schedule = Schedule::from(file);
     schedule.validate()?;
     Ok(schedule)
 }
@@ -478,35 +472,23 @@ fn factor(harm: &Harm) -> String {
 }
 
 fn print(cases: &[Case]) -> String {
-    let header = [
-        "attacker",
-        "its validators",
-        "honest votes lost",
-        "late",
-        "honest lose, gwei",
-        "each",
-        "most",
-        "attacker loses",
-        "factor",
-    ];
     let row = |case: &Case| {
         let harm = &case.harm;
         let whole = |wei: i128| format!("{:.0}", gwei(wei).round() + 0.0);
         let each = gwei(harm.honest_wei) / harm.honest.max(1) as f64;
         vec![
-            case.name.clone(),
-            text::count(harm.attackers),
-            text::count(harm.lost),
-            text::count(harm.late),
-            whole(harm.honest_wei),
-            format!("{:.1}", each + 0.0),
-            whole(harm.most_wei),
-            whole(harm.attackers_wei),
-            factor(harm),
+            ("attacker", case.name.clone()),
+            ("its validators", text::count(harm.attackers)),
+            ("honest votes lost", text::count(harm.lost)),
+            ("late", text::count(harm.late)),
+            ("honest lose, gwei", whole(harm.honest_wei)),
+            ("each", format!("{:.1}", each + 0.0)),
+            ("most", whole(harm.most_wei)),
+            ("attacker loses", whole(harm.attackers_wei)),
+            ("factor", factor(harm)),
         ]
     };
-    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    table(&header, &rows)
+    columns(cases.iter().map(row))
 }
 
 fn case_json(case: &Case) -> Value {
@@ -530,25 +512,12 @@ fn case_json(case: &Case) -> Value {
 
 /// The scenario, the schedule and the balances.
 fn config_json(args: &Options, schedule: &Schedule) -> Value {
-    json!({
-        "scenario": args.scenario,
-        "set": args.set,
-        "increments": args.increments,
-        "network_validators": NETWORK_VALIDATORS,
-        "source_weight": schedule.source_weight,
-        "target_weight": schedule.target_weight,
-        "head_weight": schedule.head_weight,
-        "proposer_weight": schedule.proposer_weight,
-        "aggregator_weight": schedule.aggregator_weight,
-        "collector_weight": schedule.collector_weight,
-        "weight_denominator": schedule.weight_denominator,
-        "base_reward_factor": schedule.base_reward_factor,
-        "increment_gwei": schedule.increment_gwei,
-        "votes_per_base_reward": schedule.votes_per_base_reward,
-        "source_slots_max": schedule.source_slots_max,
-        "target_slots_max": schedule.target_slots_max,
-        "head_slots_max": schedule.head_slots_max,
-    })
+    let mut config = json!(Told(*schedule));
+    config["scenario"] = json!(args.scenario);
+    config["set"] = json!(args.set);
+    config["increments"] = json!(args.increments);
+    config["network_validators"] = json!(NETWORK_VALIDATORS);
+    config
 }
 
 #[cfg(test)]

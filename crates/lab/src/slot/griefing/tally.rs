@@ -1,7 +1,7 @@
 //! What the rules came to, as counts, as a table and as JSON.
 
 use crate::attack::{Covering, Play, Setting};
-use crate::report::table;
+use crate::report::columns;
 use crate::text;
 use serde_json::{Value, json};
 use std::ops::AddAssign;
@@ -92,40 +92,27 @@ pub(super) fn failure(cases: &[Case]) -> Option<String> {
 }
 
 pub(super) fn print(setting: &Setting, cases: &[Case]) -> String {
-    let header = [
-        "split/drop",
-        "rule",
-        "votes cast",
-        "counted",
-        "honest votes",
-        "lost",
-        "share",
-        "picks a cell",
-        "aggregates",
-        "verified in",
-        "collections",
-        "combined in",
-        "verified in",
-    ];
     let row = |case: &Case| {
         let tally = &case.tally;
         vec![
-            format!("{}/{}", case.play.split, case.play.drop),
-            case.rule.to_string(),
-            text::count(tally.cast),
-            text::count(tally.counted),
-            text::count(tally.honest),
-            text::count(tally.lost),
-            format!("{:.2} %", 100.0 * tally.loss()),
-            format!("{:.1}", tally.picks_mean()),
-            text::count(tally.aggregates),
-            text::seconds(tally.verify_aggregates_s),
-            text::count(tally.collections),
-            text::seconds(tally.combine_s),
-            text::seconds(tally.verify_collections_s),
+            (
+                "split/drop",
+                format!("{}/{}", case.play.split, case.play.drop),
+            ),
+            ("rule", case.rule.to_string()),
+            ("votes cast", text::count(tally.cast)),
+            ("counted", text::count(tally.counted)),
+            ("honest votes", text::count(tally.honest)),
+            ("lost", text::count(tally.lost)),
+            ("share", format!("{:.2} %", 100.0 * tally.loss())),
+            ("picks a cell", format!("{:.1}", tally.picks_mean())),
+            ("aggregates", text::count(tally.aggregates)),
+            ("verified in", text::seconds(tally.verify_aggregates_s)),
+            ("collections", text::count(tally.collections)),
+            ("combined in", text::seconds(tally.combine_s)),
+            ("verified in", text::seconds(tally.verify_collections_s)),
         ]
     };
-    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     let refused: u64 = cases.iter().map(|case| case.tally.refused).sum();
     let union = match worst_union(cases).map(|tally| tally.lost) {
         None => String::new(),
@@ -138,7 +125,7 @@ pub(super) fn print(setting: &Setting, cases: &[Case]) -> String {
         setting.aggregators,
         setting.eve * 100.0,
         setting.misses * 100.0,
-        table(&header, &rows),
+        columns(cases.iter().map(row)),
         match refused {
             0 => "All signatures verify.".to_owned(),
             refused => format!("{refused} AGGREGATES AND COLLECTIONS DO NOT VERIFY."),
