@@ -144,7 +144,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "network": network,
         "nodes": made.iter().map(|made| &made.node).collect::<Vec<_>>(),
     });
-    let fields = fields.as_object().cloned().unwrap_or_default();
     let config = serde_json::json!({ "nodes": nodes, "out": shown(&args.out) });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }

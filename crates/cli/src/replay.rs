@@ -134,7 +134,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "took_s": took_s,
         "finalised_slot": replayed.finalised_slot,
     });
-    let fields = fields.as_object().cloned().unwrap_or_default();
     let config = serde_json::json!({ "file": name() });
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
     match replayed.differs {

@@ -6,7 +6,7 @@ use crate::overwrite::holds_key;
 use crate::text::printable;
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -53,7 +53,7 @@ impl Report {
         machine: &Machine,
         kind: &str,
         config: &impl Serialize,
-        fields: Map<String, Value>,
+        fields: impl Into<Value>,
     ) -> Result<Value> {
         let started = self
             .started
@@ -84,7 +84,7 @@ impl Report {
             "machine": machine,
             "load": load,
         });
-        if let Value::Object(map) = &mut object {
+        if let (Value::Object(map), Value::Object(fields)) = (&mut object, fields.into()) {
             map.extend(fields);
         }
         Ok(object)

@@ -14,7 +14,7 @@ use alphorn_node::engine::RESERVE_AHEAD_NS;
 use disk::DiskLag;
 use lacking::Lacking;
 use serde::Serialize;
-use serde_json::{Map, json};
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&format!("\n{}", verdict(&kernels)));
 
     let fields = json!({ "kernels": kernels, "kernels_lacking": lacking, "timer_lag": lag, "disk_lag": disk, "key_cache": cache.display().to_string() });
-    let fields = fields.as_object().cloned().unwrap_or_else(Map::new);
     sink.write(&report.object(
         &machine,
         "measured",

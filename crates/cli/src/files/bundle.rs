@@ -27,7 +27,7 @@ use alphorn_xmss::{
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -288,12 +288,11 @@ impl<P: SetType> Session<P> {
     }
 
     /// Says what was done, and writes the report.
-    fn finish(&self, said: &str, config: &Value, fields: Value) -> Result<()> {
+    fn finish(&self, said: &str, config: &Value, mut fields: Value) -> Result<()> {
         self.sink.say(said);
         let machine = Machine::with(self.threads, &alphorn_stark::KERNELS, &[self.kernel]);
-        let mut all = Map::from_iter([("scheme".to_owned(), json!(P::NAME))]);
-        all.extend(fields.as_object().cloned().unwrap_or_default());
-        let object = self.report.object(&machine, "measured", config, all)?;
+        fields["scheme"] = json!(P::NAME);
+        let object = self.report.object(&machine, "measured", config, fields)?;
         self.sink.write(&object)
     }
 }

@@ -47,7 +47,7 @@ use alphorn_xmss::Set;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use input::Permissions;
 use scheme::{FileScheme, SchemeName};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Options of every command of the file tool.
@@ -93,12 +93,11 @@ impl FileOptions {
         command: &Report,
         sink: &Sink,
         config: Value,
-        fields: Value,
+        mut fields: Value,
     ) -> Result<()> {
         let machine = Machine::here(self.threads(), scheme.kernels());
-        let mut all = Map::from_iter([("scheme".to_owned(), Value::from(S::NAME))]);
-        all.extend(fields.as_object().cloned().unwrap_or_default());
-        sink.write(&command.object(&machine, "measured", &config, all)?)
+        fields["scheme"] = S::NAME.into();
+        sink.write(&command.object(&machine, "measured", &config, fields)?)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::text;
 use alphorn_xmss::{ChildKind, MergeShape, Proofs, Set, preset_of_evidence};
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -45,7 +45,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let config = json!({ "file": shown(&args.file) });
     if let Some((said, fields)) = bundle::described(&args.file)? {
         sink.say(&said);
-        let fields = fields.as_object().cloned().unwrap_or_default();
         return sink.write(&report.object(&machine, "measured", &config, fields)?);
     }
     let file = read(&args.file)?;
@@ -81,20 +80,17 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let elements = proof.elements.len();
         cases.push(case(&proofs, signers, elements, part.proof.len()));
     }
-    let fields = Map::from_iter([
-        ("set".to_owned(), json!(set.name())),
-        ("preset".to_owned(), json!(preset.name)),
-        ("slot".to_owned(), json!(file.slot)),
-        ("message".to_owned(), json!(file.message)),
-        ("registry_keys".to_owned(), json!(file.signers.len())),
-        (
-            "keys_digest".to_owned(),
-            json!(file.keys_digest.map(hex::encode)),
-        ),
-        ("signers".to_owned(), json!(file.signers.count_ones())),
-        ("evidence_bytes".to_owned(), json!(file.evidence.len())),
-        ("cases".to_owned(), Value::Array(cases)),
-    ]);
+    let fields = json!({
+        "set": set.name(),
+        "preset": preset.name,
+        "slot": file.slot,
+        "message": file.message,
+        "registry_keys": file.signers.len(),
+        "keys_digest": file.keys_digest.map(hex::encode),
+        "signers": file.signers.count_ones(),
+        "evidence_bytes": file.evidence.len(),
+        "cases": cases,
+    });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 

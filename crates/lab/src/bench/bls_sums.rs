@@ -91,10 +91,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sink = args.common.sink();
     sink.say(&machine.line());
     sink.say(&print(&cases, args));
-    let fields = Map::from_iter([(
-        "cases".to_owned(),
-        Value::Array(cases.iter().map(|case| json_case(case, args)).collect()),
-    )]);
+    let fields = json!({
+        "cases": Value::Array(cases.iter().map(|case| json_case(case, args)).collect()),
+    });
     let config = json!({ "shape": &args.shape, "runs": args.runs });
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
     match cases.iter().find(|case| !case.equal) {

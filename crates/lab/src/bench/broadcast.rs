@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clock::Times;
 use peers::Baseline;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Coding, verifying and decoding chunks of a broadcast
@@ -223,15 +223,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let (Some(path), Some(&backend)) = (&args.emit_costs, backends.last()) {
         write_whole(path, costs::table(backend, &machine, args.seed)?.as_bytes())?;
     }
-    let fields = Map::from_iter([
-        ("bench".to_owned(), json!("broadcast")),
-        ("params".to_owned(), params(&shape)),
-        (
-            "cases".to_owned(),
-            cases.iter().map(|case| case_json(case, &peers)).collect(),
-        ),
-        ("peers".to_owned(), peers.iter().map(peer_json).collect()),
-    ]);
+    let fields = json!({
+        "bench": "broadcast",
+        "params": params(&shape),
+        "cases": cases.iter().map(|case| case_json(case, &peers)).collect::<Value>(),
+        "peers": peers.iter().map(peer_json).collect::<Value>(),
+    });
     let config =
         json!({ "strategy": format!("{:?}", args.strategy).to_lowercase(), "kernel": args.kernel });
     sink.write(&report.object(&machine, "measured", &config, fields)?)

@@ -19,7 +19,7 @@ use alphorn_types::{Bitfield, Support};
 use anyhow::ensure;
 use print::{case_json, size_table, time_table};
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Positions of all collections of a case at most: four times 512 collections of 2^15.
 const POSITIONS_MAX: u64 = 1 << 26;
@@ -153,10 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ));
     sink.say(&size_table(&cases));
     sink.say(&time_table(&cases));
-    let fields = Map::from_iter([(
-        "cases".to_owned(),
-        Value::Array(cases.iter().map(case_json).collect()),
-    )]);
+    let fields = json!({ "cases": Value::Array(cases.iter().map(case_json).collect()) });
     sink.write(&report.object(&machine, "measured", &config(args), fields)?)?;
     match cases.iter().map(|case| case.sizes.differences).sum::<u64>() {
         0 => Ok(()),

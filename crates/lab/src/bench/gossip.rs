@@ -17,7 +17,7 @@ use alphorn_sim::run::run as simulate;
 use alphorn_sim::scenario::Scenario;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -284,11 +284,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let heads = ["bytes", "", "delivered", "copies", "hops", "half", "last"];
     sink.say(&table(&heads, &rows));
-    let fields = Map::from_iter([
-        ("bench".to_owned(), json!("gossip")),
-        ("connections".to_owned(), json!(plan.edges.len())),
-        ("cases".to_owned(), cases.into()),
-    ]);
+    let fields = json!({
+        "bench": "gossip",
+        "connections": plan.edges.len(),
+        "cases": cases,
+    });
     let config = json!({
         "nodes": args.nodes,
         "degree": args.degree,

@@ -23,7 +23,7 @@ use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use watch::Steps;
 use world::{KEYS_MAX, World};
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "runs": args.runs,
         "keys_max": KEYS_MAX,
     });
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 

@@ -202,11 +202,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     let even = even.iter().map(Evenness::json).collect();
     let cases = cases.iter().map(case).collect();
-    let fields = Map::from_iter([
-        ("cases".to_owned(), Value::Array(cases)),
-        ("evenness".to_owned(), Value::Array(even)),
-        ("peers".to_owned(), peers::json()),
-    ]);
+    let fields = json!({
+        "cases": Value::Array(cases),
+        "evenness": Value::Array(even),
+        "peers": peers::json(),
+    });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 

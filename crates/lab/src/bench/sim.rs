@@ -9,7 +9,7 @@ use crate::text;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::run::{Observe, Progress, run as simulate};
 use alphorn_sim::scenario::{Scenario, parse_override};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -238,10 +238,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&print(&cases, threads));
     let most = cases.iter().map(|case| case.rss_bytes).max().unwrap_or(0);
     sink.say(&format!("peak memory {}", text::bytes(most)));
-    let fields = Map::from_iter([
-        ("bench".to_owned(), json!("sim")),
-        ("cases".to_owned(), cases.iter().map(Case::json).collect()),
-    ]);
+    let fields = json!({
+        "bench": "sim",
+        "cases": cases.iter().map(Case::json).collect::<Value>(),
+    });
     let config = json!({ "nodes": args.nodes, "runs": args.runs, "large": args.large });
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
     match cases.iter().find(|case| !case.complete) {

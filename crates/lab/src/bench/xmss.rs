@@ -16,7 +16,7 @@ use alphorn_stark::{Fp, Permutations};
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Item, Purpose, SecretKey, Set, Signature, verify, verify_batch};
 use anyhow::anyhow;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// XMSS: hashing, key generation, signing, verification
 #[derive(clap::Args, Debug)]
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "slots": args.slots,
         "threads": threads,
     });
-    let fields = Map::from_iter([("cases".to_owned(), cases)]);
+    let fields = json!({ "cases": cases });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 

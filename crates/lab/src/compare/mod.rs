@@ -25,7 +25,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use measure::{Case, Inputs, measure};
 use million::{Million, Network};
 use rayon::ThreadPool;
-use serde_json::{Map, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -151,10 +151,7 @@ pub fn run(args: &Args) -> Result<()> {
         let page = page::page(&rows, &cases, &million, network, &machine, &verdict);
         write_whole(path, page.as_bytes())?;
     }
-    let fields = Map::from_iter([
-        ("cases".to_owned(), cases),
-        ("million".to_owned(), tables::million_json(&million)),
-    ]);
+    let fields = json!({ "cases": cases, "million": tables::million_json(&million) });
     let config = json!({
         "validators": sizes,
         "collectors": args.collectors,

@@ -23,7 +23,7 @@ use costs::Costs;
 use network::{Network, Profile, Transport};
 use point::{Ground, Outcome, Point, Topology};
 use rayon::prelude::*;
-use serde_json::{Map, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -201,10 +201,7 @@ pub fn run(args: &Args) -> Result<()> {
         write_whole(path, page.as_bytes())?;
     }
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
-    let fields = Map::from_iter([
-        ("cases".to_owned(), cases),
-        ("verdict".to_owned(), json!(words)),
-    ]);
+    let fields = json!({ "cases": cases, "verdict": words });
     let config = json!({
         "validators": ground.validators,
         "nodes": ground.nodes,

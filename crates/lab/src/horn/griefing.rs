@@ -171,10 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         machine.line()
     ));
     sink.say(&print(args, &cases));
-    let fields = Map::from_iter([(
-        "cases".to_owned(),
-        Value::Array(cases.iter().map(case_json).collect()),
-    )]);
+    let fields = json!({ "cases": Value::Array(cases.iter().map(case_json).collect()) });
     sink.write(&report.object(&machine, "modelled", &config(args), fields)?)
 }
 

@@ -9,7 +9,7 @@ use crate::text;
 use alphorn_falcon::{COMMITTEE_MAX, Flavour, Preset};
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Parameters of a proof of N signatures, its predicted size, and its security budget
@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "preset": args.preset.name(),
     });
     let machine = Machine::here(cores(), BTreeMap::new());
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 

@@ -8,7 +8,7 @@ use crate::report::{Report, Sink, json_target, table};
 use alphorn_stark::security::{ASSUMPTIONS, TARGET_BITS, Table};
 use alphorn_xmss::Set;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -84,11 +84,11 @@ pub fn run(args: &Args) -> Result<()> {
         .map(|preset| preset.preset().name)
         .collect();
     let config = json!({ "set": args.set.name(), "preset": presets });
-    let fields = Map::from_iter([
-        ("cases".to_owned(), Value::Array(cases)),
-        ("assumptions".to_owned(), json!(ASSUMPTIONS)),
-        ("target_bits".to_owned(), json!(TARGET_BITS)),
-    ]);
+    let fields = json!({
+        "cases": Value::Array(cases),
+        "assumptions": ASSUMPTIONS,
+        "target_bits": TARGET_BITS,
+    });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)?;
     match low.is_empty() {
         true => Ok(()),

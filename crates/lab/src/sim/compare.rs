@@ -7,7 +7,7 @@ use crate::report::{Report, Sink, json_target, table};
 use alphorn_sim::report::manifest::{Figures, Manifest};
 use alphorn_sim::report::plot::number;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let machine = Machine::here(1, BTreeMap::new());
     let config =
         json!({ "a": a.id, "b": b.id, "within_pct": args.within, "same_scenario": same_scenario });
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)?;
     match apart.is_empty() {
         true => Ok(()),

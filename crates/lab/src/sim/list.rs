@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
 use alphorn_sim::sweep::Plan;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use serde_json::{Map, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -46,6 +46,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     sink.say(&table(&["preset", "nodes", "runs", "what it shows"], &rows));
     let machine = Machine::here(1, BTreeMap::new());
-    let fields = Map::from_iter([("cases".to_owned(), cases.into())]);
+    let fields = json!({ "cases": cases });
     sink.write(&report.object(&machine, "modelled", &json!({}), fields)?)
 }

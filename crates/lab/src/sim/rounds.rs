@@ -10,7 +10,7 @@ use crate::text;
 use alphorn_sim::rounds::{Kind, Model, Rounds, Sending, Stop};
 use anyhow::Context;
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -214,13 +214,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ));
     sink.say(&print(&counted));
     sink.say(&caveats(args.nodes));
-    let fields = Map::from_iter([
-        (
-            "cases".to_owned(),
-            ROWS.iter().zip(&counted).map(case).collect(),
-        ),
-        ("bandwidth_bound".to_owned(), bounds_json()),
-    ]);
+    let fields = json!({
+        "cases": ROWS.iter().zip(&counted).map(case).collect::<Value>(),
+        "bandwidth_bound": bounds_json(),
+    });
     let config = json!({ "nodes": args.nodes, "seeds": args.seeds, "payload_bytes": PAYLOAD_BYTES, "chunks": CHUNKS });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }

@@ -23,7 +23,7 @@ use crate::report::Report;
 use alphorn_stark::merge::{CHILDREN_MAX, MERGE_LEVELS};
 use alphorn_types::Layout;
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sums::Sums;
 use tally::{Case, Tally, case_json, failure, print};
 use votes::Votes;
@@ -283,10 +283,7 @@ impl Attack {
         let sink = args.common.sink();
         sink.say(&super::header(args, plan, machine));
         sink.say(&print(&self.setting, cases));
-        let fields = Map::from_iter([(
-            "cases".to_owned(),
-            Value::Array(cases.iter().map(case_json).collect()),
-        )]);
+        let fields = json!({ "cases": Value::Array(cases.iter().map(case_json).collect()) });
         let config = json!({
             "slot": super::json::config_json(args, plan),
             "aggregators": self.setting.aggregators,

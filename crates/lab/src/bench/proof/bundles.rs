@@ -13,7 +13,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_stark::{Ext, Fp};
 use alphorn_types::Bitfield;
 use alphorn_xmss::{BundleEntry, Claimed, ProofPart, ProofRegistry, Proofs};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Signatures of each committee by default: what is bundled are merges, which are all alike.
 pub(super) const SIGNATURES: u32 = 64;
@@ -89,7 +89,7 @@ pub(super) fn run(
         "runs": args.runs,
     });
     let cases = figures.iter().map(Figures::json).collect();
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(machine, "measured", &config, fields)?)
 }
 

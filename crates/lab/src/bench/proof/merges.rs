@@ -17,7 +17,7 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
 use alphorn_xmss::{ProofPart, Proofs, Signed};
 use anyhow::anyhow;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Instant;
 
 /// Of the signatures of a child one half is in the next child as well.
@@ -131,7 +131,7 @@ pub(super) fn run(
         "runs": args.runs,
     });
     let cases = cases.iter().map(Figures::json).collect();
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(machine, "measured", &config, fields)?)
 }
 

@@ -18,7 +18,7 @@ use alphorn_sim::scenario::{Protocol, Scenario, parse_override};
 use anyhow::{Context, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -453,7 +453,7 @@ pub(super) fn run(args: &Options, common: &Common) -> Result<()> {
     sink.say(&print(&cases));
     let config = config_json(args, &schedule);
     let cases = cases.iter().map(case_json).collect();
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
