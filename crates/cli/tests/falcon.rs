@@ -533,6 +533,55 @@ fn presets_are_measured_beside_each_other() {
     assert!(cases[1]["proof_bytes"].as_u64() < cases[0]["proof_bytes"].as_u64());
 }
 
+/// A program is given the signatures of the run, and its figures stand in the table as of the same run; one that
+/// fails or says something else is no figure.
+#[cfg(unix)]
+#[test]
+fn a_peer_proves_the_same_signatures_in_the_same_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let script = |text: &str| {
+        let path = bench.path("peer.sh");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        format!(
+            "bench lattice --n 3 --threads 1 --kernel portable --peer {} --json bench.json",
+            path.display()
+        )
+    };
+    // Three records: a key of 897 bytes, a signature of 666 and a message, with their numbers before them.
+    let line = r#"printf 'begin\n{"name":"toy %s %s","prove_s":2,"verify_s":0.25,"bytes":%s}\n\n'"#;
+    let run = bench.run(&script(&format!("{line} $1 $2 $(wc -c < $3)")));
+    run.expect(0, "same run: toy 3 1, 1 threads");
+    let case = &bench.json("bench.json")["cases"][0];
+    let peer = &case["peers"][0];
+    assert_eq!(peer["kind"], "same run");
+    assert_eq!(
+        (&peer["prove_s"], &peer["verify_s"]),
+        (&json!(2.0), &json!(0.25))
+    );
+    let message = peer["bytes"].as_u64().unwrap() / 3 - (897 + 666 + 3 * 4);
+    assert!((1..=100).contains(&message), "{message}");
+    fs::remove_file(bench.path("bench.json")).unwrap();
+    let bad = [
+        ("exit 3", "exit status: 3"),
+        ("echo", "its last line"),
+        (r#"echo '{"name":"x","prove_s":1,"bytes":3}'"#, "verify_s"),
+        (
+            r#"echo '{"name":"x","prove_s":1,"verify_s":-1,"bytes":3}'"#,
+            "a time of -1 s, must be at least 0",
+        ),
+    ];
+    for (text, said) in bad {
+        bench.run(&script(text)).expect(1, said);
+        assert!(!bench.path("bench.json").exists(), "{text}");
+    }
+    let missing = "bench lattice --n 3 --threads 1 --kernel portable --peer ./no-such-program";
+    bench
+        .run(missing)
+        .expect(2, "--peer ./no-such-program: it cannot be run");
+}
+
 /// The rows stand under each other, nothing cited is among what is measured, and the costs are
 /// those that the simulator reads.
 #[test]

@@ -2,6 +2,7 @@
 
 mod costs;
 mod peers;
+mod program;
 mod watch;
 mod world;
 
@@ -22,8 +23,11 @@ use alphorn_falcon::{Aggregator, Item, KeyForm, Preset, PublicKey, SALT_BYTES, v
 use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use program::Ran;
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use watch::Steps;
 use world::{KEYS_MAX, World};
@@ -37,11 +41,12 @@ const CONTEXT: &[u8] = b"alphorn/bench/lattice";
   alphorn bench lattice --n 100,1000
   alphorn bench lattice --n 1000 --kernel portable,avx2,avx512 --profile falcon
   alphorn bench lattice --n 1000 --preset fast,small
+  alphorn bench lattice --n 1000,10000 --threads 1 --peer ./labrador.sh
   alphorn bench lattice --n 16,256,1000 --emit-costs falcon.json --json -
 
 Each number of signatures has rows under each other: the proof, the same signatures verified plainly
-in batches by this program and one by one by the crate fn-dsa, and other systems, whose figures are
-cited and not of this run. Verification starts from bytes: public keys are decoded in every row, by
+in batches by this program and one by one by the crate fn-dsa, the program of --peer, and other systems,
+whose figures are cited and not of this run. Verification starts from bytes: public keys are decoded in every row, by
 one thread where it is a proof that is verified; a node decodes them once. All else but fn-dsa uses
 --threads; parameters and commitment keys are made once for a number of signatures and are said in
 front. Below are the steps of the verifier.")]
@@ -69,6 +74,9 @@ pub(crate) struct Args {
     /// Runs of each operation; the least time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
+    /// A program that proves and verifies the same signatures in the same run (falcon.md says how it is called)
+    #[arg(long, value_name = "PROGRAM")]
+    peer: Option<PathBuf>,
     #[command(flatten)]
     json: Json,
     /// Write a cost table for the simulator, measured on one thread with the first preset and the last kernel
@@ -129,8 +137,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let world = World::new(args.lattice.flavour(), most, &pool)?;
     sink.say(&machine.line());
     let mut cases = Vec::new();
+    let mut ran = BTreeMap::new();
     for kernel in &kernels {
         for n in &args.n {
+            // Once, whatever the kernels are.
+            if let (Some(program), Entry::Vacant(place)) = (&args.peer, ran.entry(*n)) {
+                place.insert(program::run(program, &world, *n as usize, threads)?);
+            }
+            let ran = ran.get(n);
             let point = |preset| Point {
                 preset,
                 signatures: *n as usize,
@@ -143,8 +157,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let presets = args.preset.iter();
             let measured = presets.map(|&preset| measure(&world, point(preset), plain, &pool));
             let figures: Vec<Figures> = measured.collect::<Result<_>>()?;
-            sink.say(&printed(&figures));
-            cases.extend(figures.iter().map(|figures| case(&world, figures)));
+            sink.say(&printed(&figures, ran));
+            cases.extend(figures.iter().map(|figures| case(&world, figures, ran)));
         }
     }
     if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
@@ -300,7 +314,7 @@ impl Figures {
 
 /// The table of one number of signatures: a row for each preset, then what they are beside, and the
 /// steps of the verifier.
-fn printed(presets: &[Figures]) -> String {
+fn printed(presets: &[Figures], ran: Option<&Ran>) -> String {
     let Some(figures) = presets.first() else {
         return String::new();
     };
@@ -338,6 +352,11 @@ fn printed(presets: &[Figures]) -> String {
         taken.fn_dsa_s,
         plain,
     ));
+    rows.extend(ran.map(|ran| {
+        let name = format!("same run: {}, {threads} threads", ran.name);
+        let proved = text::seconds(ran.prove_s);
+        row(&name, &proved, ran.verify_s, ran.bytes as usize)
+    }));
     rows.extend(peers::of(signatures as u32).map(|peer| {
         vec![
             format!("cited: {}, {}", peer.name, peer.machine),
@@ -403,16 +422,16 @@ fn said(figures: &Figures) -> String {
     }
 }
 
-fn case(world: &World, figures: &Figures) -> Value {
+fn case(world: &World, figures: &Figures, ran: Option<&Ran>) -> Value {
     let point = &figures.point;
     let mut prove = figures.prove.of_prover();
     prove.insert("total".into(), json!(figures.prove.total_s));
     let mut verify = figures.verify.of_verifier();
     verify.insert("keys".into(), json!(figures.plain.keys_s));
     verify.insert("total".into(), json!(figures.verify_s()));
-    let peers: Vec<Value> = peers::of(point.signatures as u32)
-        .map(peers::json)
-        .collect();
+    let cited = peers::of(point.signatures as u32).map(peers::json);
+    let ran = ran.map(|ran| program::json(ran, point.threads));
+    let peers: Vec<Value> = cited.chain(ran).collect();
     json!({
         "n": point.signatures,
         "preset": point.preset.name(),

@@ -31,9 +31,9 @@ pub(super) fn run(program: &Path, world: &World, count: usize, threads: usize) -
     let shown = program.display();
     let mut file = tempfile::NamedTempFile::new().context("--peer: no file for the signatures")?;
     let written = file.write_all(&world.records(count));
-    written.and_then(|()| file.flush()).context(
-        "--peer: the signatures cannot be written to a temporary file",
-    )?;
+    written
+        .and_then(|()| file.flush())
+        .context("--peer: the signatures cannot be written to a temporary file")?;
     let mut command = Command::new(program);
     command.args([count, threads].map(|number| number.to_string()));
     command.arg(file.path()).stdin(Stdio::null());
@@ -47,7 +47,7 @@ pub(super) fn run(program: &Path, world: &World, count: usize, threads: usize) -
     let ran: Ran = serde_json::from_str(last.unwrap_or_default())
         .map_err(|error| Error::Check(format!("--peer {shown}: its last line: {error}")))?;
     let times = [Some(ran.prove_s), Some(ran.verify_s), ran.setup_s];
-    match times.into_iter().flatten().find(|time| !(*time >= 0.0)) {
+    match times.into_iter().flatten().find(|time| *time < 0.0) {
         Some(time) => Err(Error::Check(format!(
             "--peer {shown}: a time of {time} s, must be at least 0"
         ))),
