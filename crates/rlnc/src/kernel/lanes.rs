@@ -60,7 +60,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// See [`super::Dispatch::accumulate`]. Inlined into a function that is compiled for the instructions.
+/// See [`super::Dispatch::sums`]. Inlined into a function that is compiled for the instructions.
 #[inline(always)]
 pub(super) fn accumulate<'t, L: Lanes<'t>>(
     lanes: L,

@@ -5,7 +5,7 @@ use crate::point::Point;
 use crate::row::{LANES, Row};
 use crate::scalar::{Scalar, montgomery_reduce, multiply_add};
 
-/// See [`super::Backend::accumulate`]. Out of line it is slower by a fourteenth.
+/// See [`super::Dispatch::sums`]. Out of line it is slower by a fourteenth.
 #[inline(always)]
 pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
     let groups = table.window.groups();

@@ -37,7 +37,7 @@ const WIDTH: usize = 4;
 /// Registers that hold eight lanes.
 const REGISTERS: usize = LANES / WIDTH;
 
-/// See [`super::Dispatch::accumulate`].
+/// See [`super::Dispatch::sums`].
 pub(super) fn accumulate(
     witness: Avx2Fma,
     table: &Table,

@@ -32,7 +32,7 @@ use places::{Loading, NielsRows, Place};
 pub(super) use rows::combine;
 pub(super) use weigh::weigh;
 
-/// See [`super::Dispatch::accumulate`].
+/// See [`super::Dispatch::sums`].
 pub(super) fn accumulate(
     witness: Avx512Ifma,
     table: &Table,

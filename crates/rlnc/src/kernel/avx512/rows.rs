@@ -242,7 +242,7 @@ impl Products {
     }
 }
 
-/// Columns of 52 bits, each below 2^52 but the last, from signed ones of 51 bits whose value is not negative.
+/// Columns of 52 bits, each below 2^52, from signed ones of 51 bits whose value is neither negative nor beyond them.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn columns52(columns: &[__m512i; 10]) -> [__m512i; 10] {
