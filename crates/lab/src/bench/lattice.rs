@@ -145,8 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for kernel in &kernels {
         for n in &args.n {
             // Once, whatever the kernels are.
-            if let (Some(program), Entry::Vacant(place)) = (&args.peer, ran.entry(*n)) {
-                place.insert(program::run(program, &world, *n as usize, threads)?);
+            if let (Some(program), Entry::Vacant(entry)) = (&args.peer, ran.entry(*n)) {
+                entry.insert(program::run(program, &world, *n as usize, threads)?);
             }
             let ran = ran.get(n);
             let point = |preset| Point {

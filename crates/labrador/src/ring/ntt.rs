@@ -1,12 +1,16 @@
 //! Elements of `R` as residues at the roots of `X^64 + 1`, where products are pointwise.
 
+mod diagonals;
+
 use alphorn_exec::Backend;
+
+pub(crate) use diagonals::Diagonals;
 
 use super::residues::{BOUND, Row};
 use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::transform;
 use super::{DEGREE, Q, Rq, Small};
-use crate::kernel::{Dispatch, Pass, Vector, Vectors};
+use crate::kernel::{Dispatch, Pass, Vectors};
 
 /// An **integer** polynomial (not reduced modulo `Q`) in residues modulo eight primes, evaluated
 /// at the roots of `X^64 + 1`.
@@ -363,108 +367,6 @@ impl Ntt {
             count += 1;
         }
         rows::add_products::<V>(&mut self.rows, &held[..count]);
-    }
-
-    /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`: all columns of a Toeplitz matrix, whose
-    /// diagonals are read once for each vector of values, and not once for each column. The values of the line
-    /// may be those of [`transform::by_x_loosely`].
-    ///
-    /// # Panics
-    /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
-    /// either.
-    #[inline(always)]
-    pub(crate) fn add_diagonals_in<V: Vectors>(
-        sums: &mut [Self],
-        line: &[&Self],
-        weights: &[Scaled],
-        scratch: &mut Diagonals<V>,
-    ) {
-        let (count, rows) = (sums.len(), weights.len());
-        assert!(count <= PRODUCTS_MAX && rows <= PRODUCTS_MAX);
-        assert_eq!(line.len() + 1, count + rows);
-        let (mut of_line, mut bound) = (Bound::ZERO, Bound::ZERO);
-        for element in line {
-            of_line = of_line.or(element.bound);
-        }
-        for weight in weights {
-            bound = bound.plus(of_line.times(weight.0.bound));
-        }
-        for sum in &mut *sums {
-            sum.bound = sum.bound.plus(bound);
-        }
-        let neighbours = &mut scratch.neighbours[..line.len()];
-        let factors = &mut scratch.factors[..rows.div_ceil(2)];
-        let mut at = 0;
-        while at < rows::SIZE {
-            // No closure has a step of a level: it would not be compiled for its instructions.
-            let mut next = V::Wide::load(&rows::ZERO.0);
-            for (neighbours, element) in neighbours.iter_mut().zip(line).rev() {
-                let own = V::Wide::load(&element.rows.0[at..]);
-                *neighbours = own.interleave(next);
-                next = own;
-            }
-            for (factor, two) in factors.iter_mut().zip(weights.chunks(2)) {
-                let second = two.get(1).map_or(&rows::ZERO, |weight| &weight.0.rows);
-                let own = V::Wide::load(&two[0].0.rows.0[at..]);
-                *factor = own.interleave(V::Wide::load(&second.0[at..]));
-            }
-            let mut first = 0;
-            while first < count {
-                if first + 2 * BLOCK <= count {
-                    add_block::<V::Wide, BLOCK>(&mut sums[first..], neighbours, factors, at);
-                    add_block::<V::Wide, BLOCK>(&mut sums[first + 1..], neighbours, factors, at);
-                    first += 2 * BLOCK;
-                } else {
-                    add_block::<V::Wide, 1>(&mut sums[first..], neighbours, factors, at);
-                    first += 1;
-                }
-            }
-            at += <V::Wide as Vector>::LANES;
-        }
-    }
-}
-
-/// Room for what [`Ntt::add_diagonals_in`] reads again and again: overwritten by each call.
-pub(crate) struct Diagonals<V: Vectors> {
-    /// One vector of each two neighbours of a line.
-    neighbours: [(V::Wide, V::Wide); 2 * PRODUCTS_MAX],
-    /// One vector of each two weights.
-    factors: [(V::Wide, V::Wide); PRODUCTS_MAX / 2],
-}
-
-impl<V: Vectors> Diagonals<V> {
-    #[inline(always)]
-    pub(crate) fn new() -> Self {
-        let zero = V::Wide::load(&rows::ZERO.0);
-        Self {
-            neighbours: [(zero, zero); 2 * PRODUCTS_MAX],
-            factors: [(zero, zero); PRODUCTS_MAX / 2],
-        }
-    }
-}
-
-/// Sums of a block: they stay in registers, and what they share is loaded once for all.
-const BLOCK: usize = 4;
-
-/// Adds the products of every other of the first `2 N - 1` sums, of as many as there are behind. What two sums
-/// have in common is a step of two along the line, as the weights of a pair are.
-#[inline(always)]
-fn add_block<V: Vector, const N: usize>(
-    sums: &mut [Ntt],
-    neighbours: &[(V, V)],
-    factors: &[(V, V)],
-    at: usize,
-) {
-    let own = &neighbours[sums.len() + 1 - 2 * N..];
-    let mut products = [V::no_sums(); N];
-    for (k, factor) in factors.iter().enumerate() {
-        let own = &own[2 * k..2 * k + 2 * N - 1];
-        for (n, products) in products.iter_mut().enumerate() {
-            *products = V::accumulate(*products, own[2 * (N - 1 - n)], *factor);
-        }
-    }
-    for (sum, products) in sums.iter_mut().step_by(2).zip(products) {
-        rows::add_scaled_sums::<V>(&mut sum.rows.0[at..], products, 2 * factors.len());
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn of(signatures: u32) -> impl Iterator<Item = &'static Peer> {
 
 /// The fields of a peer.
 pub(super) fn json(peer: &Peer) -> Value {
-    let mut fields = json!({
+    let fields = json!({
         "name": peer.name,
         "machine": peer.machine,
         "prove_s": peer.prove_s,
@@ -71,7 +71,12 @@ pub(super) fn json(peer: &Peer) -> Value {
         "size_kib": peer.size_kib,
         "kind": "cited",
     });
-    if let (Some(setup_s), Some(fields)) = (peer.setup_s, fields.as_object_mut()) {
+    with_setup(fields, peer.setup_s)
+}
+
+/// The fields, and the set-up that stands outside of their times if there is one.
+pub(super) fn with_setup(mut fields: Value, setup_s: Option<f64>) -> Value {
+    if let (Some(setup_s), Some(fields)) = (setup_s, fields.as_object_mut()) {
         fields.insert("setup_s".into(), json!(setup_s));
     }
     fields

@@ -1,5 +1,6 @@
 //! A program of the caller's that proves and verifies the same signatures in the same run.
 
+use super::peers::with_setup;
 use super::world::World;
 use crate::error::{Error, Result};
 use anyhow::Context;
@@ -57,7 +58,7 @@ pub(super) fn run(program: &Path, world: &World, count: usize, threads: usize) -
 
 /// The fields of a program's run.
 pub(super) fn json(ran: &Ran, threads: usize) -> Value {
-    let mut fields = json!({
+    let fields = json!({
         "name": ran.name,
         "threads": threads,
         "prove_s": ran.prove_s,
@@ -65,8 +66,5 @@ pub(super) fn json(ran: &Ran, threads: usize) -> Value {
         "bytes": ran.bytes,
         "kind": "same run",
     });
-    if let (Some(setup_s), Some(fields)) = (ran.setup_s, fields.as_object_mut()) {
-        fields.insert("setup_s".into(), json!(setup_s));
-    }
-    fields
+    with_setup(fields, ran.setup_s)
 }

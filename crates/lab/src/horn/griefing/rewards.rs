@@ -211,11 +211,11 @@ struct Fields {
 
 /// A schedule that is read and written.
 #[derive(Serialize, Deserialize)]
-struct Told(#[serde(with = "Fields")] Schedule);
+struct ScheduleFields(#[serde(with = "Fields")] Schedule);
 
 /// The schedule of a file, or Altair's.
 fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
-    let Told(schedule) = match path {
+    let ScheduleFields(schedule) = match path {
         Some(path) => yaml::read(path).map_err(|error| anyhow::anyhow!("{error}"))?,
         None => serde_saphyr::from_str(include_str!("altair.yaml"))?,
     };
@@ -512,7 +512,7 @@ fn case_json(case: &Case) -> Value {
 
 /// The scenario, the schedule and the balances.
 fn config_json(args: &Options, schedule: &Schedule) -> Value {
-    let mut config = json!(Told(*schedule));
+    let mut config = json!(ScheduleFields(*schedule));
     config["scenario"] = json!(args.scenario);
     config["set"] = json!(args.set);
     config["increments"] = json!(args.increments);
