@@ -296,10 +296,12 @@ fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// The first line in which two outputs differ, those with times or a machine aside.
+/// The first line in which two outputs differ, those with times or a machine aside. Lines are compared word by word:
+/// a column of times is as wide as the widest of them, and its heading with it.
 fn difference(shown: &str, printed: &str) -> Option<String> {
     let steady = |text: &str| -> Vec<String> {
-        let lines = text.lines().map(|line| line.trim_end().to_owned());
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = text.lines().map(words);
         lines
             .filter(|line| !line.is_empty() && !is_of_this_run(line))
             .collect()
@@ -363,6 +365,8 @@ mod tests {
     fn times_and_machines_may_differ_and_nothing_else() {
         assert_eq!(difference("a 1\nin 3.2 ms\n", "a 1\nin 4.5 ms\n"), None);
         assert_eq!(difference("a 1\n\n", "a 1"), None);
+        let wider = ("n  time\n1  9 us\n", "n   time\n1  10 us\n");
+        assert_eq!(difference(wider.0, wider.1), None);
         assert!(difference("a 1\n", "a 2\n").is_some());
         assert!(difference("a 1\nb\n", "a 1\n").is_some());
     }
