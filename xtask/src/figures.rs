@@ -309,6 +309,8 @@ mod tests {
             ("{one#/cases[op=sign]/s:odds}", "1 in 5,000"),
             ("{three#/s:time}", "200 ms"),
             ("{three#/s:range}", "100 to 300 ms"),
+            ("{three#/s:mean}", "200 ± 100 ms"),
+            ("{one#/ours_s:mean}", "12.3 ± - ms"),
             ("{three#/s:time>8}|", "  200 ms|"),
             (
                 "{one#/ours_s <= /targets#/ours_s:verdict}",

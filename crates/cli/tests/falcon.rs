@@ -464,6 +464,7 @@ fn bad_options_name_the_bound() {
         ),
         ("lattice params --n 0".into(), "allowed are 1 to 20000"),
         ("lattice params --n 20001".into(), "allowed are 1 to 20000"),
+        ("lattice estimate --n 0".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 20001".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 4 --kernel sse9".into(), "sse9"),
         (
@@ -491,6 +492,25 @@ fn parameters_are_printed_with_their_security() {
     assert!((-130.0..-121.0).contains(&error), "{error}");
     let bytes = case["proof_bytes_predicted"].as_u64().unwrap();
     assert!((40_000..75_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn other_front_ends_are_estimated_in_the_same_table() {
+    let bench = Bench::new();
+    let run = bench.run("lattice estimate --n 64,3000 --json estimate.json");
+    run.expect(0, "second witness");
+    let report = bench.json("estimate.json");
+    let cases = report["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 6);
+    let of = |n: u64, name: &str| {
+        let found = cases
+            .iter()
+            .find(|case| case["n"] == n && case["front_end"] == name);
+        found.unwrap()["proof_bytes_predicted"].as_u64().unwrap()
+    };
+    assert!(of(3000, "columns") < of(3000, "dachshund"));
+    assert!(of(3000, "dachshund") < of(3000, "chihuahua"));
+    assert!(of(64, "chihuahua") < of(3000, "chihuahua"));
 }
 
 #[test]

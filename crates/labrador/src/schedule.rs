@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::images::Images;
 use crate::sis::Profile;
 
+pub mod estimate;
 mod row;
 mod search;
 

@@ -3,7 +3,7 @@
 //!
 //! Formats: `time` (seconds), `ms`, `us`, `ns` (that many of them), `bytes`, `count`, `pct` (a share), `odds` (a
 //! share that may be tiny), `x` (a ratio), `num`, `int`, `text`, `commit`, `verdict`, and `range` (seconds, least to
-//! most of all runs); `>8` behind a format fills up to eight letters. Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
+//! most of all runs) and `mean` (seconds, mean and standard deviation of all runs); `>8` behind a format fills up to eight letters. Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
 
 use super::Line;
 use super::results::Results;
@@ -20,7 +20,7 @@ const UPPER_BOUND: &str = "upper bound";
 /// The head of a column with what others took, which says it too.
 const OTHERS: &str = "other programs";
 /// Formats of times, which alone grow with what other programs take.
-const TIMES: [&str; 5] = ["time", "ms", "us", "ns", "range"];
+const TIMES: [&str; 6] = ["time", "ms", "us", "ns", "range", "mean"];
 
 /// A block with its figures.
 pub(super) struct Filled {
@@ -329,6 +329,15 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
             let most = values.iter().copied().fold(0.0, f64::max);
             format!("{} to {} {unit}", digits(least / size), digits(most / size))
         }
+        "mean" => {
+            let (mean, deviation) = mean_and_deviation(values);
+            let (unit, size) = unit_of(mean);
+            let mean = digits(mean / size);
+            let decimals = mean.split_once('.').map_or(0, |(_, behind)| behind.len());
+            let deviation =
+                deviation.map_or("-".to_owned(), |d| format!("{:.decimals$}", d / size));
+            format!("{mean} ± {deviation} {unit}")
+        }
         "bytes" => {
             let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
             match units.iter().find(|(_, size)| value >= *size) {
@@ -344,6 +353,17 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
         "num" => digits(value),
         other => return Err(format!("{inside}: no format {other}")),
     })
+}
+
+/// The mean and the standard deviation of a sample, which one value does not have.
+fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (
+        mean,
+        (count > 1.0).then(|| (squares / (count - 1.0)).sqrt()),
+    )
 }
 
 fn unit_of(seconds: f64) -> (&'static str, f64) {

@@ -1,5 +1,6 @@
 //! `alphorn lattice`: what only proofs over lattices have, and the options that Falcon has alone.
 
+mod estimate;
 pub(crate) mod params;
 pub(crate) mod security;
 
@@ -20,6 +21,8 @@ pub struct Args {
 enum What {
     /// Parameters of a proof of N signatures, its predicted size, and its security budget
     Params(params::Args),
+    /// What proofs by other front ends of LaBRADOR would take
+    Estimate(estimate::Args),
 }
 
 /// Runs the command.
@@ -29,6 +32,7 @@ enum What {
 pub fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Params(args) => params::run(args),
+        What::Estimate(args) => estimate::run(args),
     }
 }
 

@@ -24,6 +24,22 @@ impl Cut {
         self.pieces * (self.pieces + 1) / 2
     }
 
+    /// How a level may divide what the one before leaves, two halves of `z` of so many elements each and so many
+    /// digits: each half into `z_pieces`, and a rank such that the digits fill at most `v_pieces_max`.
+    pub(super) fn of_output(
+        z_elements: usize,
+        digits: usize,
+        z_pieces: usize,
+        v_pieces_max: usize,
+    ) -> Self {
+        let rank = (z_elements.div_ceil(z_pieces)).max(digits.div_ceil(v_pieces_max));
+        Self {
+            z_pieces,
+            pieces: 2 * z_pieces + digits.div_ceil(rank),
+            rank,
+        }
+    }
+
     /// Coefficients of one piece.
     fn coefficients(&self) -> u128 {
         (DEGREE * self.rank) as u128
@@ -93,7 +109,7 @@ pub struct Tail {
 }
 
 /// The expected square of a uniform digit of `bits` bits is `(2^(2 bits) + 2) / 12`, in twelfths.
-fn uniform_twelfths(bits: u32) -> u128 {
+pub(super) fn uniform_twelfths(bits: u32) -> u128 {
     (1 << (2 * bits)) + 2
 }
 
@@ -106,7 +122,7 @@ pub(crate) fn with_slack(norm_sq: u128) -> u128 {
 /// The prediction with its margin: 9/8, and 7/4 for ranks below 128, where the energy varies
 /// more. An image of the projection, 256 values, then exceeds its bound once in a dozen times and
 /// takes its next nonce; a wider margin would cost every proof bytes for that.
-fn with_margin(energy: u128, rank: usize) -> u128 {
+pub(super) fn with_margin(energy: u128, rank: usize) -> u128 {
     let (numerator, denominator) = if rank >= 128 { (9, 8) } else { (7, 4) };
     energy * numerator / denominator + 1
 }
@@ -146,7 +162,7 @@ pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
 impl Input {
     /// The rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`. None if
     /// there are none.
-    fn rows_inner(&self, profile: Profile, z_sq: u128) -> Option<usize> {
+    pub(super) fn rows_inner(&self, profile: Profile, z_sq: u128) -> Option<usize> {
         let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
         let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * self.extracted;
         profile.rows_for(first.max(second.saturating_mul(second)))
@@ -167,24 +183,9 @@ impl Level {
         blocks_follow: bool,
         profile: Profile,
     ) -> Option<(Self, u128)> {
-        let t_digits = (48 + z_base / 2) / z_base;
-        let t_base = 48u32.div_ceil(t_digits);
-        let mut level = Self {
-            cut: input.cut,
-            norm_sq: input.norm_sq,
-            images: input.images.clone(),
-            parts: input.parts,
-            families: input.families,
-            norm_sq_out: 0,
-            z_base,
-            t_digits: t_digits as usize,
-            t_base,
-            kappa: 0,
-            kappa_outer: 0,
-        };
+        let mut level = Self::unplanned(input, z_base);
         // More rows make the output longer, which needs no fewer: the least number that is enough is that from
         // which this does not move on.
-        level.kappa = 1;
         loop {
             let energy = level.output(input);
             level.norm_sq_out = with_margin(energy, input.cut.rank);
@@ -205,8 +206,27 @@ impl Level {
         }
     }
 
+    /// The level for this input and base of `z`, with as yet one row, none outside, and no bound of its output.
+    pub(super) fn unplanned(input: &Input, z_base: u32) -> Self {
+        let t_digits = (48 + z_base / 2) / z_base;
+        let t_base = 48u32.div_ceil(t_digits);
+        Self {
+            cut: input.cut,
+            norm_sq: input.norm_sq,
+            images: input.images.clone(),
+            parts: input.parts,
+            families: input.families,
+            norm_sq_out: 0,
+            z_base,
+            t_digits: t_digits as usize,
+            t_base,
+            kappa: 1,
+            kappa_outer: 0,
+        }
+    }
+
     /// The expected squared norm of `(z_0, z_1, v)`.
-    fn output(&self, input: &Input) -> u128 {
+    pub(super) fn output(&self, input: &Input) -> u128 {
         let coefficients = input.cut.coefficients();
         let degree = DEGREE as u128;
         let low = uniform_twelfths(self.z_base);
@@ -246,23 +266,10 @@ impl Level {
         self.t_digits * self.kappa * self.cut.pieces
     }
 
-    /// How the next level may divide the output: each half of `z` into `z_pieces`, and a rank
-    /// such that `v` fills at most `v_pieces_max`; and the images, if it is to have any.
-    pub(super) fn cut_output(
-        &self,
-        z_pieces: usize,
-        v_pieces_max: usize,
-        blocks: bool,
-    ) -> (Cut, Option<Images>) {
-        let rank = (self.cut.rank.div_ceil(z_pieces)).max(self.digits().div_ceil(v_pieces_max));
-        let mut pieces = 2 * z_pieces + self.digits().div_ceil(rank);
-        let images = blocks.then(|| Images::new(rank, &[(pieces, self.norm_sq_out)]));
-        pieces += images.as_ref().map_or(0, Images::image_pieces);
-        let cut = Cut {
-            z_pieces,
-            pieces,
-            rank,
-        };
+    /// A cut of the output, with the images of its pieces if it is to have any.
+    pub(super) fn with_images(&self, mut cut: Cut, blocks: bool) -> (Cut, Option<Images>) {
+        let images = blocks.then(|| Images::new(cut.rank, &[(cut.pieces, self.norm_sq_out)]));
+        cut.pieces += images.as_ref().map_or(0, Images::image_pieces);
         (cut, images)
     }
 

@@ -2,10 +2,11 @@
 //! and the base of `z`, level by level. Deterministic, in integers.
 
 use super::row::{Input, Level, Tail, extracted_norm};
-use super::{Cut, PublicBounds, Schedule};
+use super::{Cut, Projections, PublicBounds, Schedule};
 use crate::images::{Images, Parts};
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
+use crate::sis::Profile;
 use crate::wire::HEADER_BYTES;
 
 /// Levels before the tail are at most this many.
@@ -19,12 +20,12 @@ const Z_PIECES_MAX: usize = 16;
 
 /// Bits of the lower half of `z`: with fewer, digits outnumber what they save; with more, the
 /// inner commitment needs too many rows.
-const BASE_MIN: u32 = 3;
-const BASE_MAX: u32 = 12;
+pub(super) const BASE_MIN: u32 = 3;
+pub(super) const BASE_MAX: u32 = 12;
 
 /// Pieces of a later level are at most this many: a little over those of the smallest proofs, and
 /// the garbage of a level grows with their square.
-const LATER_PIECES_MAX: usize = 20;
+pub(super) const LATER_PIECES_MAX: usize = 20;
 
 /// Bytes of one element of `R_Q`.
 const ELEMENT_BYTES: u64 = (DEGREE * RESIDUE_BYTES) as u64;
@@ -56,30 +57,41 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
         families: bounds.families,
         energy: bounds.norm_sq.max(1),
     };
+    let bytes = HEADER_BYTES as u64 + bounds.front_bytes;
+    best_from(vec![first], bytes, bounds.profile, bounds.projections)
+}
+
+/// The best schedule from one of several inputs on, behind so many bytes. None if there is none.
+pub(super) fn best_from(
+    inputs: Vec<Input>,
+    bytes: u64,
+    profile: Profile,
+    projections: Projections,
+) -> Option<Schedule> {
     let mut best: Option<Schedule> = None;
     let mut beam = vec![Node {
         levels: Vec::new(),
-        bytes: HEADER_BYTES as u64 + bounds.front_bytes,
-        inputs: vec![first],
+        bytes,
+        inputs,
         estimate: 0,
     }];
     for depth in 0..=LEVELS_MAX {
         let mut next = Vec::new();
         for node in &beam {
             // Not before the first row, which has blocks: it leaves its relation to a second one.
-            if let Some((tail, bytes)) = best_tail(&node.inputs, bounds) {
+            if let Some((tail, bytes)) = best_tail(&node.inputs, profile) {
                 let total = node.bytes + bytes;
                 if best.as_ref().is_none_or(|b| total < b.bytes) {
                     best = Some(Schedule {
                         levels: node.levels.clone(),
                         tail,
-                        profile: bounds.profile,
+                        profile,
                         bytes: total,
                     });
                 }
             }
             if depth < LEVELS_MAX {
-                extend(node, bounds, &mut next);
+                extend(node, profile, projections, &mut next);
             }
         }
         next.sort_by_key(|node| node.bytes + node.estimate);
@@ -89,38 +101,37 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     best
 }
 
-fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
+fn best_tail(inputs: &[Input], profile: Profile) -> Option<(Tail, u64)> {
     let mut known = None;
     (inputs.iter())
         .filter(|input| input.images.is_none())
         .filter_map(|input| {
-            let tail = Tail::plan(input, bounds.profile, &mut known)?;
+            let tail = Tail::plan(input, profile, &mut known)?;
             let bytes = tail_bytes(&tail);
             Some((tail, bytes))
         })
         .min_by_key(|&(_, bytes)| bytes)
 }
 
-fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
+fn extend(node: &Node, profile: Profile, projections: Projections, next: &mut Vec<Node>) {
     // Levels behind the first one, from the second on, that have block projections.
-    let blocks = node.levels.len() < bounds.projections.block_levels;
+    let blocks = node.levels.len() < projections.block_levels;
     for input in &node.inputs {
         let balanced = balanced_base(input);
         for base in (balanced - 1).max(BASE_MIN)..=(balanced + 1).min(BASE_MAX) {
-            let planned = Level::plan(input, base, blocks, bounds.profile);
+            let planned = Level::plan(input, base, blocks, profile);
             let Some((level, energy)) = planned else {
                 continue;
             };
-            let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
             let legal = |images: &Images| {
                 images.are_legal() && images.extracted_norm_sq(0) <= level.slack_of_blocks()
             };
             // Whatever the cut, where there are no blocks.
             let dense = extracted_norm(level.norm_sq_out, None);
             let inputs = |blocks: bool| -> Vec<Input> {
-                let cuts = natural.clone().chain([(1, 2), (1, 4), (1, 8)]);
-                let cuts = cuts.map(|(z, v)| level.cut_output(z, v, blocks));
-                cuts.filter(|(cut, _)| cut.pieces <= LATER_PIECES_MAX)
+                cuts(level.cut.rank, level.digits())
+                    .map(|cut| level.with_images(cut, blocks))
+                    .filter(|(cut, _)| cut.pieces <= LATER_PIECES_MAX)
                     .filter(|(_, images)| images.as_ref().is_none_or(legal))
                     .map(|(cut, images)| {
                         let added = images.as_ref().map_or(0, Images::added_norm_sq);
@@ -128,7 +139,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                             .as_ref()
                             .map(|images| extracted_norm(0, Some(images)));
                         Input {
-                            parts: Parts::of(cut.pieces, bounds.projections.parts),
+                            parts: Parts::of(cut.pieces, projections.parts),
                             cut,
                             norm_sq: level.norm_sq_out + added,
                             extracted: of_blocks.unwrap_or(dense),
@@ -140,7 +151,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                     .collect()
             };
             // What a dense projection would leave is near enough to compare.
-            let Some((_, estimate)) = best_tail(&inputs(false), bounds) else {
+            let Some((_, estimate)) = best_tail(&inputs(false), profile) else {
                 continue;
             };
             let mut levels = node.levels.clone();
@@ -154,6 +165,15 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
             });
         }
     }
+}
+
+/// The ways to divide an output of two halves of `z` of so many elements each, and so many digits.
+pub(super) fn cuts(z_elements: usize, digits: usize) -> impl Iterator<Item = Cut> {
+    let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
+    let all = natural.chain([(1, 2), (1, 4), (1, 8)]);
+    all.map(move |(z_pieces, v_pieces_max)| {
+        Cut::of_output(z_elements, digits, z_pieces, v_pieces_max)
+    })
 }
 
 /// The base that makes both halves of `z` equally long: `2^(4 b) = 12 var(z)`.
@@ -209,7 +229,8 @@ pub(super) fn least_bytes(schedule: &Schedule) -> u64 {
     HEADER_BYTES as u64 + levels.sum::<u64>() + tail_elements_bytes(&schedule.tail)
 }
 
-fn level_bytes(level: &Level) -> u64 {
+/// Bytes of a level, the entropy code of its images as it is predicted.
+pub(super) fn level_bytes(level: &Level) -> u64 {
     let numbers = level.images_sent() * ROWS;
     let of = |variance: u128| 1 + gaussian_bytes(numbers, variance);
     let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();

@@ -1,0 +1,100 @@
+//! `alphorn lattice estimate`: what proofs by other front ends of LaBRADOR would take.
+
+use super::LatticeOptions;
+use super::params::check_number;
+use crate::error::Result;
+use crate::machine::{Machine, cores};
+use crate::options::{Json, distinct};
+use crate::report::{Report, table};
+use crate::text;
+use alphorn_falcon::{DEGREE, NORM_SQ_MAX};
+use alphorn_labrador::schedule::estimate::{Batch, Estimate, FrontEnd};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Sizes of the study in the Ethereum research forum (topic 24431).
+const DEFAULT: &str = "3000,4000,5000,6000,7000,8000,9000,10000";
+
+/// What proofs of N signatures by other front ends of LaBRADOR would take, as numbers of ring elements and bytes
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn lattice estimate
+  alphorn lattice estimate --n 100,1000,10000 --profile peer --json -
+
+columns is the front end that proofs here have, in preset small. dachshund (lattice-dogs/labrador) and
+chihuahua (eprint 2024/311) are others, their first level planned under the same conditions of soundness; all
+levels behind the first are the same. r vectors of n ring elements are the first witness, most of them zero for
+chihuahua; a prover makes the products for the garbage. The second witness is what is left behind the first
+level: the work of a verifier behind it grows with that. Nothing is measured: sizes are predictions of the
+entropy code.")]
+pub(super) struct Args {
+    /// Numbers of signatures, 1 to 20000
+    #[arg(long, value_name = "N", default_value = DEFAULT, value_delimiter = ',')]
+    n: Vec<u32>,
+    #[command(flatten)]
+    lattice: LatticeOptions,
+    #[command(flatten)]
+    json: Json,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("lattice estimate", 0);
+    let sink = args.json.sink();
+    distinct("--n", &args.n)?;
+    args.n.iter().try_for_each(|&n| check_number(n))?;
+    let profile = args.lattice.profile();
+    let (mut cases, mut rows) = (Vec::new(), Vec::new());
+    for &n in &args.n {
+        let batch = Batch::new(n as usize, DEGREE, NORM_SQ_MAX, profile)?;
+        for front_end in FrontEnd::ALL {
+            let estimate = front_end.estimate(&batch)?;
+            rows.push(row(n, front_end, &estimate));
+            cases.push(case(n, front_end, &estimate));
+        }
+    }
+    let header = [
+        "signatures",
+        "front end",
+        "r",
+        "n",
+        "elements",
+        "garbage",
+        "products",
+        "second witness",
+        "proof",
+    ];
+    sink.say(&table(&header, &rows));
+    let config = json!({ "n": args.n, "profile": profile.name() });
+    let machine = Machine::here(cores(), BTreeMap::new());
+    let fields = json!({ "cases": Value::Array(cases) });
+    sink.write(&report.object(&machine, "modelled", &config, fields)?)
+}
+
+fn row(n: u32, front_end: FrontEnd, estimate: &Estimate) -> Vec<String> {
+    let count = |number: usize| text::count(number as u64);
+    vec![
+        text::count(u64::from(n)),
+        front_end.name().into(),
+        count(estimate.pieces),
+        count(estimate.rank),
+        count(estimate.elements),
+        count(estimate.garbage),
+        text::count(estimate.products),
+        count(estimate.second),
+        text::bytes(estimate.bytes),
+    ]
+}
+
+fn case(n: u32, front_end: FrontEnd, estimate: &Estimate) -> Value {
+    json!({
+        "n": n,
+        "front_end": front_end.name(),
+        "r": estimate.pieces,
+        "rank": estimate.rank,
+        "elements": estimate.elements,
+        "garbage": estimate.garbage,
+        "products": estimate.products,
+        "second_elements": estimate.second,
+        "proof_bytes_predicted": estimate.bytes,
+    })
+}
