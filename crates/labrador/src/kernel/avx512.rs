@@ -7,10 +7,13 @@ use alphorn_exec::Avx512Vnni;
 
 use super::avx2::Row;
 use super::{
-    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SQUARE, SignPlanes, Signs,
-    Square, Vector, Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_ROWS, SQUARE, SignPlanes, Signs, Square, Vector, Vectors,
 };
-use crate::ring::Q;
+
+mod signs;
+mod subsets;
+
+use signs::SignWeights;
 
 /// See [`super::Dispatch::run`].
 #[inline]
@@ -44,64 +47,16 @@ impl Vectors for Lanes {
     type Wide = Wide;
     type Row = Row;
 
-    type SignWeights = ByteWeights;
+    type SignWeights = SignWeights;
 
-    fn sign_weights(weights: &RowWeights) -> Box<ByteWeights> {
-        let mut out = Box::new(ByteWeights {
-            parts: [[0; SIGN_PARTS]; SIGN_GROUPS],
-            totals: [0; SIGN_LIFTS],
-        });
-        for (lift, weights) in weights.iter().enumerate() {
-            for (group, of_rows) in weights.as_chunks::<SIGN_ROWS>().0.iter().enumerate() {
-                let centred = of_rows.map(centred_in_bytes);
-                out.totals[lift] += centred.iter().sum::<i64>();
-                let bytes = centred.map(signed_bytes);
-                let parts = &mut out.parts[group][WEIGHT_BYTES * lift..][..WEIGHT_BYTES];
-                for (byte, part) in parts.iter_mut().enumerate() {
-                    *part = i32::from_le_bytes(bytes.map(|bytes| bytes[byte] as u8));
-                }
-            }
-        }
-        out
+    #[inline(always)]
+    fn sign_weights(weights: &RowWeights) -> Box<SignWeights> {
+        Box::new(SignWeights::new(weights, signs::subsets_are_faster()))
     }
 
-    /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
-    /// one instruction adds the products of four rows for one part. Signs plus one are not negative, as
-    /// the instruction asks of one side, so that the weights may be read where they are multiplied.
     #[inline(always)]
-    fn weigh_signs(planes: &SignPlanes, weights: &ByteWeights, sums: &mut ColumnSums) {
-        let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
-        for columns in 0..4 {
-            // SAFETY: `_mm512_setzero_si512` touches no memory, and its operands come from code
-            // that has its instruction.
-            let mut parts = [unsafe { _mm512_setzero_si512() }; SIGN_PARTS];
-            for (group, weights) in weights.parts.iter().enumerate() {
-                let word = |k: usize| u64::from_le_bytes(words[k][4 * group + columns]);
-                // SAFETY: all of it touches no memory, and its operands come from code that has its
-                // instructions.
-                unsafe {
-                    let ones = _mm512_set1_epi8(1);
-                    let plus = _mm512_mask_add_epi8(ones, word(0), ones, ones);
-                    let signs = _mm512_mask_sub_epi8(plus, word(1), plus, ones);
-                    for (part, &weights) in parts.iter_mut().zip(weights) {
-                        *part = _mm512_dpbusd_epi32(*part, signs, _mm512_set1_epi32(weights));
-                    }
-                }
-            }
-            let of_lifts = parts.as_chunks::<WEIGHT_BYTES>().0.iter();
-            for ((sums, parts), &total) in sums.iter_mut().zip(of_lifts).zip(&weights.totals) {
-                let [a, b, c, d, e, f] = *parts;
-                let words = [two_bytes(a, b), two_bytes(c, d), two_bytes(e, f)];
-                let sums = sums[16 * columns..].as_chunks_mut::<8>().0;
-                let [x, y, z] = words;
-                store_eight([low_half(x), low_half(y), low_half(z)], total, &mut sums[0]);
-                store_eight(
-                    [high_half(x), high_half(y), high_half(z)],
-                    total,
-                    &mut sums[1],
-                );
-            }
-        }
+    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut ColumnSums) {
+        weights.weigh(planes, sums);
     }
 
     /// The bits of a row are every fourth of four words of a plane: the mask of 64 columns.
@@ -173,13 +128,6 @@ impl Vectors for Lanes {
     }
 }
 
-/// Sums of products of at most `2^8` of 256 rows, for two bytes of a weight: below `2^25`.
-#[inline(always)]
-fn two_bytes(low: __m512i, high: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
-    unsafe { _mm512_add_epi32(low, _mm512_slli_epi32::<8>(high)) }
-}
-
 /// The first eight numbers, each of 64 bits.
 #[inline(always)]
 fn low_half(x: __m512i) -> __m512i {
@@ -193,65 +141,6 @@ fn high_half(x: __m512i) -> __m512i {
     // SAFETY: all of it touches no memory, and its operand comes from code that has its instructions.
     unsafe { _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64::<1>(x)) }
 }
-
-/// Writes the numbers of three words of 16 bits each, less `total`.
-#[inline(always)]
-fn store_eight(words: [__m512i; 3], total: i64, out: &mut [i64; 8]) {
-    let [low, middle, high] = words;
-    // SAFETY: eight numbers are 64 bytes, and the store needs no alignment; the rest touches no memory, and its
-    // operands come from code that has its instructions.
-    unsafe {
-        let upper = _mm512_add_epi64(
-            _mm512_slli_epi64::<16>(middle),
-            _mm512_slli_epi64::<32>(high),
-        );
-        let all = _mm512_add_epi64(_mm512_sub_epi64(low, _mm512_set1_epi64(total)), upper);
-        _mm512_storeu_si512(out.as_mut_ptr().cast(), all);
-    }
-}
-
-/// Bytes of a weight.
-const WEIGHT_BYTES: usize = 6;
-
-/// Weights of a row, of eight bits each.
-const SIGN_PARTS: usize = SIGN_LIFTS * WEIGHT_BYTES;
-
-/// Weights in signed bytes.
-struct ByteWeights {
-    /// For each group of rows and each part the byte of its four rows, from the lowest on.
-    parts: [[i32; SIGN_PARTS]; SIGN_GROUPS],
-    /// For each lift the sum of all weights.
-    totals: [i64; SIGN_LIFTS],
-}
-
-/// The greatest number of six signed bytes.
-const SIGNED_MAX: u64 = 0x7f7f_7f7f_7f7f;
-
-/// The number of the class of a residue that six signed bytes hold: they go down to
-/// `SIGNED_MAX + 1 - Q` and further.
-fn centred_in_bytes(residue: u64) -> i64 {
-    if residue <= SIGNED_MAX {
-        residue as i64
-    } else {
-        residue as i64 - Q as i64
-    }
-}
-
-const _: () = assert!(Q - SIGNED_MAX - 1 <= 0x8080_8080_8080);
-
-/// Such a number as signed bytes, from the lowest on.
-fn signed_bytes(mut x: i64) -> [i8; WEIGHT_BYTES] {
-    std::array::from_fn(|_| {
-        let byte = x as i8;
-        x = (x - i64::from(byte)) >> 8;
-        byte
-    })
-}
-
-const _: () = assert!(
-    SIGN_GROUPS * 32 == 2048,
-    "a group has four words of a plane"
-);
 
 /// Thirty-two numbers; see [`Lanes`].
 #[derive(Clone, Copy)]
