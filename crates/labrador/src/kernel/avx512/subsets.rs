@@ -171,9 +171,9 @@ fn add_few(sums: &mut [[[__m512i; 2]; 2]; DIGITS], groups: &[Group], bits: &[[__
                 let high = _mm512_load_si512(high.as_ptr().cast());
                 for (few, (&plus, &minus)) in few.iter_mut().zip(plus.iter().zip(&minus)) {
                     let added = _mm512_permutex2var_epi16(low, plus, high);
-                    *few = _mm512_add_epi16(*few, added);
                     let taken = _mm512_permutex2var_epi16(low, minus, high);
-                    *few = _mm512_sub_epi16(*few, taken);
+                    // In this order one of both additions waits for nothing that came before.
+                    *few = _mm512_add_epi16(*few, _mm512_sub_epi16(added, taken));
                 }
             }
         }
