@@ -226,8 +226,25 @@ mod tests {
         }
     }
 
+    /// Sets how this thread rounds doubles.
+    fn round(control: u32) {
+        // SAFETY: the instruction reads four bytes; the values of these tests hide all exceptions.
+        unsafe {
+            core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack));
+        }
+    }
+
+    /// To the nearest, which is the default, down, up, and towards zero, which makes the longest digits.
     #[test]
-    fn both_ways_give_the_sums_by_definition_at_the_limits() {
+    fn both_ways_give_the_sums_by_definition_at_the_limits_in_every_mode_of_rounding() {
+        for control in [0x1f80, 0x3f80, 0x5f80, 0x7f80] {
+            round(control);
+            check_limits();
+            round(0x1f80);
+        }
+    }
+
+    fn check_limits() {
         let half = Q / 2;
         let mut stream = Seed::of_name("limits").stream();
         let mut random = [[0; 2048]; 2];

@@ -25,6 +25,9 @@ const BASE: i64 = 6500;
 const DIGIT_MAX: i64 = BASE / 2 + 1;
 const _: () = assert!(ROWS as i64 * (Q as i64 / 2) / (BASE * BASE * BASE) < DIGIT_MAX);
 
+/// Rounding that no mode of a thread changes.
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
 /// Groups whose digits are summed in 16 bits, those of both planes.
 const SUMMED: usize = 5;
 const _: () = assert!(2 * SUMMED as i64 * DIGIT_MAX < 1 << 15);
@@ -95,9 +98,11 @@ impl Group {
                 for digit in 0..DIGITS {
                     let mut own = rest;
                     if digit + 1 < DIGITS {
-                        // Of 50 bits, so that the product is off by less than `2^-14`, and a digit by less than one.
-                        let quotient = _mm512_mul_pd(_mm512_cvtepi64_pd(rest), inverse);
-                        rest = _mm512_cvtpd_epi64(quotient);
+                        // Of 50 bits, so that the product is off by less than `2^-14`, and a digit by less than one:
+                        // rounded to the nearest, whatever the mode of the thread.
+                        let quotient = _mm512_cvt_roundepi64_pd::<NEAREST>(rest);
+                        let quotient = _mm512_mul_round_pd::<NEAREST>(quotient, inverse);
+                        rest = _mm512_cvt_roundpd_epi64::<NEAREST>(quotient);
                         own = _mm512_sub_epi64(own, _mm512_mullo_epi64(rest, base));
                     }
                     let out = &mut self.0[digit].as_chunks_mut::<8>().0[upper];
