@@ -59,7 +59,8 @@ pub const INCLUSION_SLOTS: u64 = 32;
 pub const UNFINALISED_BLOCKS_MAX: usize = 1 << 15;
 
 /// Most blocks of one slot. More than one is a proposer's equivocation; the bound keeps it from
-/// filling [`UNFINALISED_BLOCKS_MAX`].
+/// filling [`UNFINALISED_BLOCKS_MAX`]. A further one takes the room of the least of those on which nothing
+/// stands (`fold.rs`), whatever came first: the network may go on with any of them.
 pub const BLOCKS_PER_SLOT_MAX: usize = 16;
 
 /// Slots for which a vote may name a block although another one stands on it.
@@ -253,6 +254,27 @@ impl Chain {
         entries: &[Entry],
         seats: &dyn Fn(&Vote) -> Option<Assignment>,
     ) -> Result<Inserted, Reject> {
+        self.check_slot(header.slot)?;
+        let inserted = self.restore_under(header, entries, seats)?;
+        let blocks = self.in_slot.get(&header.slot);
+        if blocks.is_some_and(|&blocks| blocks > BLOCKS_PER_SLOT_MAX) {
+            self.displace(header.slot, &header.root());
+        }
+        Ok(inserted)
+    }
+
+    /// The same of a block that was kept, however many its slot has: none of their children is there yet, so
+    /// nothing would say which of them the network went on with.
+    ///
+    /// # Errors
+    ///
+    /// As `insert_under`.
+    pub(crate) fn restore_under(
+        &mut self,
+        header: Header,
+        entries: &[Entry],
+        seats: &dyn Fn(&Vote) -> Option<Assignment>,
+    ) -> Result<Inserted, Reject> {
         let root = header.root();
         let parent = self.check_block(&header, &root)?;
         let included = self.include(&header, entries)?;
@@ -291,7 +313,17 @@ impl Chain {
     ///
     /// As [`insert`](Self::insert), but for the entries.
     pub(crate) fn check_header(&self, header: &Header) -> Result<(), Reject> {
-        self.check_block(header, &header.root()).map(|_| ())
+        self.check_block(header, &header.root())?;
+        self.check_slot(header.slot)
+    }
+
+    /// Whether a slot has room for a block, or one that can make room.
+    fn check_slot(&self, slot: Slot) -> Result<(), Reject> {
+        let is_full = (self.in_slot.get(&slot)).is_some_and(|&n| n >= BLOCKS_PER_SLOT_MAX);
+        if is_full && self.displaceable(slot).next().is_none() {
+            return Err(Reject::Full);
+        }
+        Ok(())
     }
 
     /// The index of the parent of a block that could be inserted.
@@ -312,13 +344,6 @@ impl Chain {
         // All blocks from the base on stand on it.
         if parent < self.base_index() {
             return Err(Reject::Conflicting);
-        }
-        if self
-            .in_slot
-            .get(&header.slot)
-            .is_some_and(|&n| n >= BLOCKS_PER_SLOT_MAX)
-        {
-            return Err(Reject::Full);
         }
         Ok(parent)
     }

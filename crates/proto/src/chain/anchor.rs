@@ -233,7 +233,8 @@ fn form(signers: &Bitfield) -> u8 {
     let ones = signers.count_ones();
     match ones {
         _ if ones == signers.len() => ALL,
-        _ if 2 + 4 * ones <= signers.len().div_ceil(8) => LIST,
+        // The number of a list has two bytes.
+        0..=0xffff if 2 + 4 * ones <= signers.len().div_ceil(8) => LIST,
         _ => BITS,
     }
 }
@@ -244,7 +245,6 @@ fn put_signers(w: &mut Writer, signers: &Bitfield) {
     match form {
         ALL => {}
         LIST => {
-            // Fewer than an eighth of a committee, which is no longer than 2^22.
             w.u16((signers.count_ones() & 0xffff) as u16);
             signers.iter_ones().for_each(|seat| w.u32(seat as u32));
         }
@@ -424,6 +424,28 @@ impl Chain {
             by_root,
             room,
             ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signers_come_back_whatever_their_number() {
+        let len = 1 << 22;
+        for ones in [1, 0xffff, 0x1_0000, 0x1_ffff, len] {
+            let mut signers = Bitfield::new(len);
+            (0..ones).for_each(|seat| signers.set(seat));
+            let mut w = Writer::new();
+            put_signers(&mut w, &signers);
+            let bytes = w.into_vec();
+            let mut r = Reader::new(&bytes);
+            assert!(
+                take_signers(&mut r, len).is_ok_and(|found| found == signers),
+                "{ones}"
+            );
         }
     }
 }

@@ -6,13 +6,17 @@
 //!   half of all blocks. If that is not enough, all that stands below or beside a block of the
 //!   head's chain, the *base*, on which fewer than half of all blocks stand. The final block and
 //!   those before it that votes can name stay.
+//! - *Blocks of one slot* go where they are too many, which only an equivocation makes: the one with the
+//!   least votes of those on which nothing stands and which are not the head.
 //!
 //! A branch that was given up comes back when somebody builds on it and its blocks are fetched; one
 //! that parted before the base cannot.
 
 use super::Chain;
 use super::room::FOLDED_SLOTS;
-use crate::wire::Reject;
+use crate::wire::{Reject, Root};
+use alphorn_types::Slot;
+use std::cmp::Reverse;
 
 impl Chain {
     /// Makes room for the sets of a block, `further` if it is not the first of its slot.
@@ -99,6 +103,33 @@ impl Chain {
         self.nodes[base].parent = None;
         self.base = self.nodes[base].root;
         self.retain(&keep);
+    }
+
+    /// The blocks of a slot that can make room for another one: nothing stands on them, and none is the head.
+    pub(super) fn displaceable(&self, slot: Slot) -> impl Iterator<Item = usize> + '_ {
+        let (head, first) = (self.head(), self.base_index() + 1);
+        let nodes = self.nodes.iter().enumerate().skip(first);
+        let free = nodes.filter(move |(_, node)| {
+            node.header.slot == slot && node.built_on.is_none() && node.root != head
+        });
+        free.map(|(index, _)| index)
+    }
+
+    /// Gives up the least block of a slot but for a new one: that with the least votes, of several the one that
+    /// decided least, and then the last one.
+    pub(super) fn displace(&mut self, slot: Slot, new: &Root) {
+        let weights = self.own_weights(0, &self.latest, None);
+        let others = self.displaceable(slot);
+        let others = others.filter(|&index| self.nodes[index].root != *new);
+        let key = |&index: &usize| {
+            let justified = self.nodes[index].justified.slot;
+            (weights[index], justified, Reverse(index))
+        };
+        if let Some(least) = others.min_by_key(key) {
+            let mut keep = vec![true; self.nodes.len()];
+            keep[least] = false;
+            self.retain(&keep);
+        }
     }
 
     /// Keeps the marked blocks.

@@ -282,7 +282,7 @@ impl Chain {
     }
 
     /// What the latest votes for each block from an index on weigh, without those for its descendants.
-    fn own_weights(
+    pub(super) fn own_weights(
         &self,
         start: usize,
         votes: &LatestVotes,

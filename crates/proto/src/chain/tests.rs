@@ -223,17 +223,58 @@ fn votes_are_checked_against_the_chain_of_their_head() {
     assert_eq!(chain.vote(Slot(4), &head), None);
 }
 
+/// A proposer that signs many blocks decides by their order which of them somebody gets first. The one that the
+/// network votes for and builds on is taken all the same, and stays.
 #[test]
-fn a_slot_has_a_bounded_number_of_blocks() {
+fn a_slot_has_a_bounded_number_of_blocks_by_weight_and_not_by_order() {
+    let mut chain = chain(N, 32);
+    let genesis = chain.head();
+    let insert = |chain: &mut Chain, body: u8| {
+        let header = header(chain, genesis, 1, body);
+        assert_eq!(chain.check_header(&header), Ok(()));
+        chain.insert(header, &[]).unwrap();
+        assert!(chain.in_slot[&Slot(1)] <= BLOCKS_PER_SLOT_MAX);
+        header.root()
+    };
+    for body in 0..BLOCKS_PER_SLOT_MAX as u8 {
+        insert(&mut chain, body);
+    }
+    let chosen = insert(&mut chain, 99);
+    chain.set_slot(Slot(2));
+    let vote = chain.vote(Slot(1), &chosen).unwrap();
+    let members = assignment(Epoch(0), &[0; 32], chain.layout);
+    let one = bits(N as usize, [3]);
+    assert_eq!(chain.add_votes(&vote, &members, 0, &one), Ok(1));
+    for body in 100..150 {
+        insert(&mut chain, body);
+        assert!(chain.by_root.contains_key(&chosen), "{body}");
+    }
+    let child = grow(&mut chain, chosen, 2, &[]);
+    for body in 150..200 {
+        insert(&mut chain, body);
+    }
+    let kept = chain.ancestors(&child).map(|(root, _)| root);
+    assert!(kept.eq([child, chosen, genesis]));
+    assert_eq!(chain.in_slot[&Slot(1)], BLOCKS_PER_SLOT_MAX);
+    assert_eq!(chain.by_root.len(), BLOCKS_PER_SLOT_MAX + 2);
+}
+
+/// Something stands on every block of the slot.
+#[test]
+fn a_slot_is_full_where_no_block_can_make_room() {
     let mut chain = chain(N, 32);
     let genesis = chain.head();
     for body in 0..BLOCKS_PER_SLOT_MAX as u8 {
-        chain.insert(header(&chain, genesis, 1, body), &[]).unwrap();
+        let header = header(&chain, genesis, 1, body);
+        chain.insert(header, &[]).unwrap();
+        grow(&mut chain, header.root(), 2 + u64::from(body), &[]);
     }
     let one_more = header(&chain, genesis, 1, 99);
     assert_eq!(chain.insert(one_more, &[]), Err(Reject::Full));
     assert_eq!(chain.check_header(&one_more), Err(Reject::Full));
-    chain.insert(header(&chain, genesis, 2, 0), &[]).unwrap();
+    // Of the own store it comes back, since its children may be behind it.
+    chain.restore_under(one_more, &[], &|_| None).unwrap();
+    grow(&mut chain, one_more.root(), 40, &[]);
 }
 
 #[test]

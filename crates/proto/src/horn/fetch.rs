@@ -155,6 +155,8 @@ impl Fetch {
             true => {
                 self.failed.remove(&open.peer);
             }
+            // It never said that it has the block.
+            false if open.is_guess => {}
             false => *self.failed.entry(open.peer).or_default() += 1,
         }
     }
@@ -163,5 +165,36 @@ impl Fetch {
     pub fn peer_down(&mut self, peer: Peer) {
         self.failed.remove(&peer);
         self.open.retain(|_, open| open.peer != peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Roots that somebody invents before it leaves have all others asked in turn, who lack those blocks.
+    #[test]
+    fn who_is_asked_on_a_guess_and_has_nothing_is_not_doubted() {
+        let (liar, honest) = (Peer(0), Peer(1));
+        let peers = BTreeSet::from([honest]);
+        let missing = |root: u8, peer: Peer| Missing {
+            root: [root; 32],
+            peers: vec![peer],
+            held: false,
+        };
+        let mut fetch = Fetch::default();
+        let invented: Vec<Missing> = (0..20).map(|root| missing(root, liar)).collect();
+        fetch.keep(Time::ZERO, &invented);
+        for (id, missing) in (0..).zip(&invented) {
+            assert_eq!(fetch.whom(Time::ZERO, missing, &peers), Some(honest));
+            fetch.asked(Time::ZERO, id, honest, missing);
+            fetch.answered(id, false);
+            assert!(!fetch.doubts(&honest));
+        }
+        let spoken_of = missing(99, honest);
+        fetch.keep(Time::ZERO, std::slice::from_ref(&spoken_of));
+        fetch.asked(Time::ZERO, 99, honest, &spoken_of);
+        fetch.answered(99, false);
+        assert!(fetch.doubts(&honest), "it spoke of the block");
     }
 }

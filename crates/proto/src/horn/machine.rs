@@ -455,12 +455,15 @@ impl Horn {
         seats
     }
 
-    /// Inserts a verified block.
-    pub(super) fn import(&mut self, block: &Received<Block>) -> Result<(), Reject> {
-        let seats = self.seats(&block.body.entries);
+    /// Inserts a verified block, one of the own store if it `is_kept`.
+    pub(super) fn import(&mut self, block: &Received<Block>, is_kept: bool) -> Result<(), Reject> {
+        let entries = &block.body.entries;
+        let seats = self.seats(entries);
         let seats = |vote: &Vote| seats.get(vote).cloned();
-        self.chain
-            .insert_under(block.header, &block.body.entries, &seats)?;
+        match is_kept {
+            true => self.chain.restore_under(block.header, entries, &seats)?,
+            false => self.chain.insert_under(block.header, entries, &seats)?,
+        };
         let store = self.store.clone();
         for claimed in block.claims(&self.format.clone(), &store) {
             self.observe(claimed, Some(&block.header));

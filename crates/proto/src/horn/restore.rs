@@ -57,6 +57,6 @@ impl Horn {
     pub fn restore(&mut self, data: &Bytes) -> Result<(), Reject> {
         let references = |vote: &_, committee| self.chain.reference(vote, committee);
         let block = self.store.read(data, &self.format, &references);
-        self.import(&*block.map_err(Reject::from_decode)?)
+        self.import(&*block.map_err(Reject::from_decode)?, true)
     }
 }

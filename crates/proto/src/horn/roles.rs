@@ -116,7 +116,7 @@ impl Horn {
                     self.accepted(slot, unit);
                 }
                 gate::Made::Block(block) => {
-                    let result = self.import(&block.block);
+                    let result = self.import(&block.block, false);
                     if result.is_ok() {
                         let (slot, block) = (block.block.header.slot, &block.block);
                         let root = *block.content(self.config.network(), &self.format);
