@@ -41,7 +41,7 @@ pub struct SignatureSet<'a> {
 
 /// Whether every claim holds; true for an empty batch, false if `exec` was asked to end.
 ///
-/// A false claim survives with probability at most 2^-bits of `rlc`.
+/// A false claim survives with probability at most 1 / (2^bits - 1), the bits of `rlc`: no weight is zero.
 pub fn verify_sets(sets: &[SignatureSet<'_>], rlc: &Rlc, exec: Exec<'_>) -> bool {
     let sets: Vec<_> = sets.iter().copied().map(Some).collect();
     Batch::new(&sets, rlc, exec).check_all(exec)

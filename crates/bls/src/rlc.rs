@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
 /// Width of the random weights, and number of random subsets of a bulk subgroup check: a bad item
-/// survives one test with probability at most 2^-bits.
+/// survives one test with probability at most 1 / (2^bits - 1), since no weight is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RlcBits {
     /// 64 bits, as consensus clients use: a false accept needs about 2^64 online attempts.
