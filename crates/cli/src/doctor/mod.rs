@@ -78,6 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             format!("{:.0} ns {}{mark}", kernel.ns, kernel.of),
         ]);
     }
+    rows.extend(sums_of_signs());
     let lacking = Lacking::with(&machine.features);
     rows.extend(lacking.iter().map(Lacking::row));
     sink.say(&table(&["", "this machine"], &rows));
@@ -100,6 +101,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn open_files() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or_else(|| "any number".into(), |limit| limit.to_string())
+}
+
+/// Which of two ways sums the signs of projections, where a processor has both.
+fn sums_of_signs() -> Option<Vec<String>> {
+    let widest = alphorn_labrador::KERNELS.available().pop()?;
+    let times = alphorn_labrador::kernel::sign_times(widest)?;
+    let chosen = match times.subsets_win() {
+        true => "subsets",
+        false => "bytes",
+    };
+    let (subsets, bytes) = (times.subsets.as_nanos(), times.bytes.as_nanos());
+    let text =
+        format!("{subsets} ns an element by subsets of rows, {bytes} by bytes, chosen: {chosen}");
+    Some(vec!["labrador sums of signs".into(), text])
 }
 
 fn verdict(kernels: &[Kernel]) -> String {

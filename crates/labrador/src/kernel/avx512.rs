@@ -7,7 +7,8 @@ use alphorn_exec::Avx512Vnni;
 
 use super::avx2::Row;
 use super::{
-    ColumnSums, Pass, RowWeights, SIGN_ROWS, SQUARE, SignPlanes, Signs, Square, Vector, Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_ROWS, SQUARE, SignPlanes, SignTimes, Signs, Square, Vector,
+    Vectors,
 };
 
 mod signs;
@@ -28,7 +29,12 @@ fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
 
-/// The vectors of this level. Only [`run`] names it, so methods of its types run on CPUs
+/// See [`super::sign_times`].
+pub(super) fn sign_times(_: Avx512Vnni) -> SignTimes {
+    *signs::times()
+}
+
+/// The vectors of this level. Only [`run`] and [`sign_times`] name it, so methods of its types run on CPUs
 /// that have the instructions.
 struct Lanes;
 
@@ -51,7 +57,7 @@ impl Vectors for Lanes {
 
     #[inline(always)]
     fn sign_weights(weights: &RowWeights) -> Box<SignWeights> {
-        Box::new(SignWeights::new(weights, signs::subsets_are_faster()))
+        Box::new(SignWeights::new(weights, signs::times().subsets_win()))
     }
 
     #[inline(always)]

@@ -182,6 +182,34 @@ pub trait Pass {
     fn run<V: Vectors>(self) -> Self::Output;
 }
 
+/// The times of a ring element in both ways in which a kernel of AVX-512 can sum the signs of a projection under
+/// weights. The sums are the same modulo the modulus.
+#[derive(Clone, Copy, Debug)]
+pub struct SignTimes {
+    /// By sums of the subsets of six rows, of which permutations choose.
+    pub subsets: Duration,
+    /// By products of bytes.
+    pub bytes: Duration,
+}
+
+impl SignTimes {
+    /// Whether subsets are chosen: they must be faster by a twentieth.
+    #[must_use]
+    pub fn subsets_win(&self) -> bool {
+        self.subsets.mul_f64(1.05) < self.bytes
+    }
+}
+
+/// Both times on this processor, measured once in a process. None of a kernel that has one way.
+#[must_use]
+pub fn sign_times(backend: Backend) -> Option<SignTimes> {
+    match backend {
+        #[cfg(target_arch = "x86_64")]
+        Backend::Avx512Vnni(witness) => Some(avx512::sign_times(witness)),
+        _ => None,
+    }
+}
+
 /// The kernels of this crate.
 pub const KERNELS: Kernels = Kernels {
     of: "labrador",

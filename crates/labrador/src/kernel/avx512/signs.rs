@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::subsets::SubsetSums;
 use super::{Lanes, high_half, low_half};
 use crate::kernel::{
-    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes, Vectors,
+    ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes, SignTimes,
+    Vectors,
 };
 use crate::ring::Q;
 use crate::transcript::Seed;
@@ -113,17 +114,20 @@ impl SignWeights {
     }
 }
 
-/// Whether sums of subsets take less time than products of bytes on this processor: measured once, in 0.1 ms.
-pub(super) fn subsets_are_faster() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let time = |by_subsets| Lanes::call(Measure(by_subsets));
-        time(true) < time(false)
+/// The times of both ways on this processor: measured once, in 0.1 ms.
+pub(super) fn times() -> &'static SignTimes {
+    static TIMES: OnceLock<SignTimes> = OnceLock::new();
+    TIMES.get_or_init(|| SignTimes {
+        subsets: Lanes::call(Measure(true)),
+        bytes: Lanes::call(Measure(false)),
     })
 }
 
-/// The least time of some runs of one of the two ways.
+/// The time of an element by one of the two ways, the least of some runs.
 struct Measure(bool);
+
+/// Elements of a run.
+const MEASURED: u32 = 4;
 
 impl Pass for Measure {
     type Output = Duration;
@@ -142,13 +146,13 @@ impl Pass for Measure {
         let mut least = Duration::MAX;
         for _ in 0..8 {
             let start = Instant::now();
-            for _ in 0..4 {
+            for _ in 0..MEASURED {
                 weights.weigh(std::hint::black_box(&planes), &mut sums);
             }
             std::hint::black_box(&sums);
             least = least.min(start.elapsed());
         }
-        least
+        least / MEASURED
     }
 }
 
