@@ -50,21 +50,18 @@ pub(crate) fn begin(
             recorder.began_at(bytes);
         }
     }
-    let mut from = Slot(0);
+    let mut after = None;
     loop {
-        let part = blocks.range(from, usize::MAX, &[])?;
-        let Some(last) = part.last().map(|block| block.slot) else {
+        let part = blocks.after(after)?;
+        let Some(last) = part.last() else {
             return Ok(begun);
         };
-        // The last slot may have more blocks than the part, so the next one begins with it; blocks
-        // that come twice are refused.
-        let is_end = part.iter().all(|block| block.slot == last);
+        after = Some((last.slot, last.root));
         for block in part {
             if let Some(recorder) = &mut recorder {
                 recorder.restored(&block.data);
             }
             begun.blocks += u64::from(horn.restore(&block.data).is_ok());
         }
-        from = if is_end { last.next() } else { last };
     }
 }

@@ -17,6 +17,7 @@ use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -274,7 +275,7 @@ impl Blocks {
         wait: &[Stored],
     ) -> Result<Vec<Stored>, BlocksError> {
         let count_max = count_max.min(RANGE_MAX);
-        let mut blocks = self.written(from, count_max)?;
+        let mut blocks = self.written(Bound::Included((from.0, &[0; 32])), count_max)?;
         let wait = wait.iter().filter(|block| block.slot >= from);
         blocks.extend(wait.cloned());
         blocks.sort_by_key(|block| (block.slot, block.root));
@@ -290,13 +291,29 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// The same of those that are written.
-    fn written(&self, from: Slot, count_max: usize) -> Result<Vec<Stored>, BlocksError> {
+    /// Blocks that are written, in the order of slots and roots, after the one with this slot and root,
+    /// or from the first on; within the bounds of [`range`](Self::range).
+    ///
+    /// # Errors
+    /// [`BlocksError`].
+    pub(crate) fn after(&self, last: Option<(Slot, Root)>) -> Result<Vec<Stored>, BlocksError> {
+        let from = match &last {
+            Some((slot, root)) => Bound::Excluded((slot.0, root)),
+            None => Bound::Unbounded,
+        };
+        self.written(from, RANGE_MAX)
+    }
+
+    fn written(
+        &self,
+        from: Bound<(u64, &Root)>,
+        count_max: usize,
+    ) -> Result<Vec<Stored>, BlocksError> {
         self.read(|database: &Database| {
             let txn = database.begin_read()?;
             let table = txn.open_table(BLOCKS)?;
             let (mut blocks, mut bytes) = (Vec::new(), 0);
-            for entry in table.range((from.0, &[0; 32])..)? {
+            for entry in table.range((from, Bound::Unbounded))? {
                 let (key, value) = entry?;
                 let (slot, root) = key.value();
                 bytes += value.value().len();

@@ -1,10 +1,13 @@
-//! Which blocks are kept for peers that ask, and which votes are sent on.
+//! Which blocks are kept for peers that ask and for the next start, and which votes are sent on.
 
 use super::*;
+use crate::begin::begin;
+use crate::blocks::{Blocks, RANGE_BYTES_MAX, Stored};
 use crate::local::Posted;
 use alphorn_proto::wire::{Body, VoteMsg, digest};
 use alphorn_scheme::{Role, SignItem, SignJob};
 use alphorn_types::Validator;
+use redb::backends::InMemoryBackend;
 use tokio::sync::oneshot;
 
 /// A peer that is no node.
@@ -13,18 +16,18 @@ const OTHER: Peer = Peer(1_000);
 const SLOT: u64 = 5;
 
 impl World {
-    /// A block of the slot's proposer without entries, and with its true signature.
-    fn made(&self, parent: Root, filler: u8) -> Bytes {
+    /// A block of a slot's proposer without entries, and with its true signature.
+    fn made(&self, slot: u64, parent: Root, filler: &[u8]) -> Bytes {
         let node = &self.nodes[0];
         let horn = node.engine.as_ref().unwrap().horn();
         let format = horn.format();
         let body = Body {
             entries: Vec::new(),
             bundle: Bytes::from([]),
-            filler: vec![filler].into(),
+            filler: filler.into(),
         };
         let encoded = body.encode(format, &no_references).unwrap();
-        let (slot, proposer) = (Slot(SLOT), Validator(SLOT as u32));
+        let (slot, proposer) = (Slot(slot), Validator(slot as u32));
         let header = Header {
             slot,
             proposer,
@@ -32,7 +35,7 @@ impl World {
             body: digest::body_digest(&encoded),
         };
         let message = digest::block_message(horn.config().network(), &header.root());
-        let signature = self.signed(proposer, Role::Block, message);
+        let signature = self.signed(slot, proposer, Role::Block, message);
         let block = Block {
             header,
             signature,
@@ -41,10 +44,10 @@ impl World {
         block.encode(format, &no_references).unwrap().into()
     }
 
-    /// What a validator signs in the slot.
-    fn signed(&self, validator: Validator, role: Role, message: [u8; 32]) -> Bytes {
+    /// What a validator signs in a slot.
+    fn signed(&self, slot: Slot, validator: Validator, role: Role, message: [u8; 32]) -> Bytes {
         let env = &self.nodes[0].env;
-        let job = SignJob::new(Slot(SLOT), vec![SignItem::new(validator, role, message)]);
+        let job = SignJob::new(slot, vec![SignItem::new(validator, role, message)]);
         job.admit(&MemoryWatermark::new(VALIDATORS)).unwrap();
         let signed = Work::Sign(job).run(env, &mut Ctx::single(&mut Scratch::default()));
         let Product::Signed(signatures) = signed.unwrap().product else {
@@ -62,7 +65,7 @@ impl World {
         let message = VoteMsg {
             vote,
             validator,
-            signature: self.signed(validator, Role::Vote, message),
+            signature: self.signed(slot, validator, Role::Vote, message),
         };
         let assignment = horn.assignment(slot.epoch(4)).unwrap();
         let cell = assignment.cell_of(validator).unwrap();
@@ -93,7 +96,7 @@ fn blocks_that_wait_for_invented_parents_keep_no_other_from_being_kept() {
     let mut world = World::new();
     world.run_until(slot_start(SLOT).saturating_sub_ns(100_000_000));
     for parent in 0..=64 {
-        world.bring(world.made([100 + parent; 32], 0));
+        world.bring(world.made(SLOT, [100 + parent; 32], &[0]));
     }
     world.run_until(in_slot(500));
     let node = &world.nodes[0];
@@ -122,7 +125,7 @@ fn both_blocks_of_an_equivocator_are_kept() {
         .clone();
     let first = world.nodes[0].blocks[&Slot(SLOT)].clone();
     let parent = Header::peek(&first, &format).unwrap().parent;
-    let second = world.made(parent, 1);
+    let second = world.made(SLOT, parent, &[1]);
     assert_ne!(first, second);
     world.bring(second.clone());
     world.run_until(in_slot(600));
@@ -131,6 +134,27 @@ fn both_blocks_of_an_equivocator_are_kept() {
     let chain = node.engine.as_ref().unwrap().horn().chain();
     assert!(chain.header(&root).is_some());
     assert_eq!(node.blocks[&Slot(SLOT)], second, "kept after the first");
+}
+
+/// They are larger than an answer to a peer has room for, and the chain stands on the later one by root.
+#[test]
+fn both_large_blocks_of_an_equivocator_are_restored() {
+    let world = World::new();
+    let mut horn = horn(0, NODES, 4);
+    let stored = |slot: u64, parent: Root, filler: &[u8]| {
+        let data = world.made(slot, parent, filler);
+        let root = Header::peek(&data, horn.format()).unwrap().root();
+        let slot = Slot(slot);
+        Stored { slot, root, data }
+    };
+    let half = |byte: u8| stored(SLOT, horn.head(), &vec![byte; RANGE_BYTES_MAX / 2]);
+    let (first, second) = (half(0), half(1));
+    let child = stored(SLOT + 1, first.root.max(second.root), &[]);
+    let disk = Blocks::open_backend(InMemoryBackend::new).unwrap();
+    disk.put(&[first, second, child.clone()], &[]).unwrap();
+    let begun = begin(&mut horn, &disk, None, None).unwrap();
+    assert_eq!(begun.blocks, 3);
+    assert!(horn.chain().header(&child.root).is_some());
 }
 
 #[test]
