@@ -4,8 +4,10 @@
 //! missing, and nothing that builds on them is understood. So once a slot, and when a peer comes,
 //! a node asks one peer for its status; if that names a head that is not known here, it asks for
 //! the blocks after its own finalised one. They pass the same checks as any block. Where an answer
-//! brought blocks that are in the chain by now, the next question begins after them, so that a gap
-//! of any length is filled piece by piece.
+//! brought blocks that are in the chain by now, the next question begins after them, whichever peer is
+//! asked, so that a gap of any length is filled piece by piece. A peer with which that leads nowhere may be
+//! on another branch than the one that brought them: until its head is known, it is asked for what
+//! follows its own answers. So what one peer answers may cost another a question, but nothing it brought.
 //!
 //! One such question is open at a time, and an answer is taken only from whom it was asked. If one
 //! brought nothing, another peer is asked in the same slot; so it is while an answer is overdue.
@@ -212,8 +214,11 @@ pub(crate) struct Sync {
     again: bool,
     /// The last status that came, and when it was asked for.
     heard: Option<(Status, u64)>,
-    /// What the last answer brought: slots and roots in its order.
-    brought: Vec<(Slot, Root)>,
+    /// What each peer whose head is not known here brought last: slots and roots in its order, of those
+    /// that the chain has no more than the last.
+    brought: BTreeMap<Peer, Vec<(Slot, Root)>>,
+    /// Those of them whose answer led nowhere.
+    alone: BTreeSet<Peer>,
     fetch: Fetch,
 }
 
@@ -248,6 +253,7 @@ impl Sync {
         self.own.remove(&peer);
         self.fresh.remove(&peer);
         self.asked.remove(&peer);
+        self.forget_brought(peer);
         self.fetch.peer_down(peer);
         self.open.retain(|_, open| open.peer != peer);
     }
@@ -411,8 +417,9 @@ impl Sync {
         match asked {
             Asked::Blocks => {
                 let blocks = chunks.iter().take(usize::from(BLOCKS_ASKED));
-                self.brought = blocks.map_while(|chunk| read(chunk)).collect();
-                self.again = self.brought.is_empty();
+                let brought: Vec<_> = blocks.map_while(|chunk| read(chunk)).collect();
+                self.again = brought.is_empty();
+                self.brought.insert(peer, brought);
                 (Answer::Blocks(chunks), None)
             }
             Asked::Status { since_ns } => {
@@ -426,12 +433,14 @@ impl Sync {
                 self.again = false;
                 self.heard = Some((status, since_ns));
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
-                let question = behind.then(|| {
-                    let from = self.first_lacking(standing, &knows);
-                    let range = encode_range(from, BLOCKS_ASKED).to_vec();
-                    self.ask(peer, Asked::Blocks, range)
-                });
-                (Answer::Nothing, question)
+                if !behind {
+                    self.forget_brought(peer);
+                    return (Answer::Nothing, None);
+                }
+                let from = self.first_lacking(peer, standing, &knows);
+                let range = encode_range(from, BLOCKS_ASKED).to_vec();
+                let question = self.ask(peer, Asked::Blocks, range);
+                (Answer::Nothing, Some(question))
             }
         }
     }
@@ -449,18 +458,37 @@ impl Sync {
         self.asked.clear();
     }
 
-    /// The slot from which blocks are asked for: after those of the last answer that are in the chain
-    /// by now. If its first one is not, that answer led nowhere, and the next question begins anew
-    /// after the finalised block.
-    fn first_lacking(&mut self, standing: Standing, knows: impl Fn(&Root) -> bool) -> Slot {
+    fn forget_brought(&mut self, peer: Peer) {
+        self.brought.remove(&peer);
+        self.alone.remove(&peer);
+    }
+
+    /// The slot from which blocks are asked of a peer: after the furthest that an answer reached, where all
+    /// up to it are in the chain by now; of one that is alone, after what its own last answer reached.
+    fn first_lacking(
+        &mut self,
+        peer: Peer,
+        standing: Standing,
+        knows: impl Fn(&Root) -> bool,
+    ) -> Slot {
         let finalised = standing.finalised_slot;
-        let brought = std::mem::take(&mut self.brought).into_iter();
-        let taken = brought
-            .skip_while(|(slot, _)| *slot <= finalised)
-            .take_while(|(_, root)| knows(root));
-        taken
-            .fold(finalised, |last, (slot, _)| last.max(slot))
-            .next()
+        let is_past = |(slot, root): &(Slot, Root)| *slot <= finalised || knows(root);
+        let reached = self.brought.iter_mut().filter_map(|(other, blocks)| {
+            let known = blocks.iter().take_while(|block| is_past(block)).count();
+            // One is left of those: a look takes little, however many peers brought blocks.
+            blocks.drain(..known.saturating_sub(1));
+            let (last, _) = blocks.first().filter(|_| known > 0)?;
+            Some((*other, *last))
+        });
+        let reached: BTreeMap<Peer, Slot> = reached.collect();
+        if self.brought.contains_key(&peer) && !reached.contains_key(&peer) {
+            self.alone.insert(peer);
+        }
+        let last = match self.alone.contains(&peer) {
+            true => reached.get(&peer),
+            false => reached.values().max(),
+        };
+        last.map_or(finalised, |last| finalised.max(*last)).next()
     }
 }
 

@@ -110,6 +110,54 @@ fn a_long_gap_is_filled_piece_by_piece() {
     assert_eq!(next_from(&mut sync, later, &[40, 50]), Slot(96));
 }
 
+/// From where blocks are asked of a peer that names an unknown head, and then answers so.
+fn piece(sync: &mut Sync, peer: u64, slots: Option<&[u64]>) -> u64 {
+    sync.peer_up(Peer(peer), false);
+    let asked = sync.poll(0, HERE).unwrap();
+    assert_eq!(asked.peer, Peer(peer));
+    let head = chunk(status(20, 900));
+    let (_, more) = sync.answer(asked.id, head, NETWORK, HERE, knows, read);
+    let more = more.unwrap();
+    answered(sync, more.id, slots);
+    decode_range(&more.data).unwrap().0.0
+}
+
+#[test]
+fn a_peer_that_brings_nothing_of_use_has_nothing_asked_again_of_others() {
+    let lies: [Option<&[u64]>; 3] = [None, Some(&[]), Some(&[200])];
+    for lie in lies {
+        let mut sync = Sync::default();
+        assert_eq!(piece(&mut sync, 1, Some(&[6, 20])), 6);
+        piece(&mut sync, 2, lie);
+        assert_eq!(piece(&mut sync, 1, Some(&[21, 40])), 21, "{lie:?}");
+        piece(&mut sync, 2, lie);
+        assert_eq!(piece(&mut sync, 3, Some(&[41, 60])), 41, "{lie:?}");
+        piece(&mut sync, 2, lie);
+        assert_eq!(piece(&mut sync, 1, None), 61, "{lie:?}");
+        sync.peer_down(Peer(3));
+        assert_eq!(piece(&mut sync, 1, None), 41, "{lie:?}");
+    }
+}
+
+/// A block that is known here, far ahead on another branch, is not what the others' blocks follow.
+#[test]
+fn a_known_block_far_ahead_costs_every_peer_one_question() {
+    let mut sync = Sync::default();
+    for peer in [1, 3] {
+        piece(&mut sync, 2, Some(&[98]));
+        assert_eq!(piece(&mut sync, peer, Some(&[200])), 99);
+        for (from, brought) in [(6, [10, 30]), (31, [40, 60]), (61, [70, 90])] {
+            piece(&mut sync, 2, Some(&[98]));
+            assert_eq!(piece(&mut sync, peer, Some(&brought)), from);
+        }
+    }
+    // One whose head is known begins anew, where the others are.
+    sync.peer_up(Peer(1), false);
+    let asked = sync.poll(0, HERE).unwrap();
+    sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
+    assert_eq!(piece(&mut sync, 1, None), 99);
+}
+
 #[test]
 fn a_known_head_ends_it_and_peers_take_turns() {
     let mut sync = Sync::default();
