@@ -493,6 +493,30 @@ fn wrong_records_are_refused() {
     let line = |option: &str| format!("slot --participation {} {option}", folder.path().display());
     assert!(refusal(&line("--validators 36")).contains("records 37"));
     assert!(refusal(&line("--flag head")).contains("head.bits"));
+    let (path, bits) = (folder.path().display(), folder.path().join("target.bits"));
+    let before = std::fs::read(&bits).unwrap();
+    for command in [
+        "slot",
+        "slot --griefing",
+        "horn traffic",
+        "horn collections",
+        "bench codec",
+        "bench bls sums",
+        "bench bls verify",
+    ] {
+        for file in ["target.bits", "meta.json"] {
+            let error = refusal(&format!(
+                "{command} --participation {path} --json {path}/{file}"
+            ));
+            assert!(
+                error.contains(file) && error.contains("is read here"),
+                "{command}: {error}"
+            );
+        }
+    }
+    let blocks = refusal(&line(&format!("--blocks {}", bits.display())));
+    assert!(blocks.contains("is read here"), "{blocks}");
+    assert_eq!(std::fs::read(&bits).unwrap(), before);
     #[cfg(unix)]
     {
         let bits = folder.path().join("target.bits");

@@ -317,6 +317,10 @@ fn tables_of_files_are_taken() {
         (&"bls".into(), &"modelled".into())
     );
     std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
+    let output = run(folder.path(), "explore --costs bad.json --csv bad.json");
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("bad.json: is read here"), "{errors}");
     let output = run(folder.path(), "explore --costs bad.json");
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,9 @@
 //! The simulator through the binary: each command, its exit codes, its files.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn alphorn(folder: &Path, args: &[&str]) -> Output {
@@ -469,4 +470,72 @@ fn wrong_questions_are_named() {
     );
     assert!(errors.contains("it has \"notes\""), "{errors}");
     assert!(at.join("mine/notes").is_file());
+}
+
+/// Every file below a folder with its bytes.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(tree(&path)),
+            false => drop(files.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    files
+}
+
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let folder = place();
+    let at = folder.path();
+    let drawn = "kind = \"permutations\"\ndegree = 8";
+    assert!(SMALL.contains(drawn));
+    let ring: String = (0..40)
+        .map(|node| format!("{node} {}\n", (node + 1) % 40))
+        .collect();
+    fs::write(at.join("ring"), ring).unwrap();
+    let of_file = SMALL.replace(drawn, "kind = \"file\"\npath = \"ring\"");
+    fs::write(at.join("file.toml"), of_file).unwrap();
+    ends(at, 0, &["plan", "small.toml", "--out", "plan.jsonl"]);
+    fs::create_dir_all(at.join("p/runs")).unwrap();
+    fs::copy(at.join("plan.jsonl"), at.join("p/runs.csv")).unwrap();
+    ends(at, 0, &["run", "file.toml", "--seed", "1", "--out", "r"]);
+    ends(at, 0, &["run", "small.toml", "--seed", "2", "--out", "s"]);
+    let input = fs::read_dir(at.join("r/inputs")).unwrap().next().unwrap();
+    let input = format!("r/inputs/{}", input.unwrap().file_name().display());
+    let before = tree(at);
+    let plan = ["run", "--plan", "plan.jsonl", "--json", "plan.jsonl"];
+    let cases: [&[&str]; 15] = [
+        &["plan", "small.toml", "--out", "small.toml"],
+        &["plan", "file.toml", "--out", "ring"],
+        &["run", "small.toml", "--json", "small.toml"],
+        &["run", "file.toml", "--json", "./ring"],
+        &plan,
+        &["run", "s/scenario.toml", "--seed", "4", "--out", "s"],
+        &["run", "--plan", "p/runs.csv", "--out", "p"],
+        &["replay", "r", "--trace", "r/manifest.json"],
+        &["replay", "r/manifest.json", "--trace", "r/scenario.toml"],
+        &["replay", "r", "--trace", &input],
+        &["compare", "r", "s", "--json", "r/manifest.json"],
+        &[
+            "compare",
+            "r",
+            "s/manifest.json",
+            "--json",
+            "s/manifest.json",
+        ],
+        &["plot", "r", "x=s", "--out", "s/cdf.csv"],
+        &["plot", "r", "x=s", "--out", "r/manifest.json"],
+        &["plot", "r", "s/manifest.json", "--out", "s/cdf.csv"],
+    ];
+    for args in cases {
+        let (_, errors) = ends(at, 2, args);
+        let why = "is read here, and cannot be written as well";
+        assert!(errors.contains(why), "{args:?}: {errors}");
+    }
+    assert!(tree(at) == before);
+    // A preset is no file, whatever its name.
+    let args = ["plan", "regress-gossip", "--out", "regress-gossip"];
+    ends(at, 0, &args);
 }

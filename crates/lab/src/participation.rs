@@ -5,6 +5,7 @@
 //! significant bit first.
 
 use crate::input;
+use crate::report::folder_of;
 use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -34,6 +35,26 @@ impl FromStr for Participation {
     }
 }
 
+impl Participation {
+    /// The files of the recorded epoch, whatever its flag; none for a share.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Participation::Share(_) => Vec::new(),
+            Participation::File(path) => files(path),
+        }
+    }
+}
+
+/// The files of the record that `path` names.
+pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
+    let folder = match path.is_dir() {
+        true => path,
+        false => folder_of(path),
+    };
+    let bits = FLAGS.map(|flag| folder.join(format!("{flag}.bits")));
+    std::iter::once(folder.join(META)).chain(bits).collect()
+}
+
 /// Flags of a recorded epoch.
 pub(crate) const FLAGS: [&str; 3] = ["source", "target", "head"];
 /// The one that counts where nothing else is asked for.
@@ -53,6 +74,8 @@ pub(crate) fn check_flag(flag: Option<&str>, who: &[Participation]) -> anyhow::R
     }
 }
 
+/// What a record is, apart from its bits.
+const META: &str = "meta.json";
 /// Largest meta file that is read.
 const META_BYTES_MAX: u64 = 1 << 20;
 
@@ -99,9 +122,9 @@ impl Record {
             let name = path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned());
-            (folder, name.filter(|name| name != "meta.json"))
+            (folder, name.filter(|name| name != META))
         };
-        let meta_path = folder.join("meta.json");
+        let meta_path = folder.join(META);
         let text = input::bytes(&meta_path, META_BYTES_MAX)
             .with_context(|| format!("{} is no record", path.display()))?;
         let meta: Meta = serde_json::from_slice(&text)

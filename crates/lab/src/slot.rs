@@ -333,14 +333,19 @@ pub fn run(args: &Args) -> Result<()> {
         args.flag.as_deref(),
         std::slice::from_ref(&args.participation),
     )?;
+    let sink = args.common.sink();
+    let record = args.participation.files();
+    let inputs = record.iter().map(PathBuf::as_path);
+    let outputs = [args.blocks.as_deref(), sink.path()];
+    check_apart(
+        inputs.chain(args.verify.as_deref()),
+        outputs.into_iter().flatten(),
+    )?;
     if args.griefing.griefing {
         levels::check_griefing(args)?;
         return griefing::run(args, &report);
     }
     args.griefing.check_unused()?;
-    let sink = args.common.sink();
-    let outputs = [args.blocks.as_deref(), sink.path()];
-    check_apart(args.verify.as_deref(), outputs.into_iter().flatten())?;
     if let Some(path) = &args.verify {
         let blocks = blocks::read(path, args, &plan(args)?)?;
         return blocks::verify(ready(args)?, args, &blocks, &report);

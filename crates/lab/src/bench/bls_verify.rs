@@ -7,6 +7,7 @@ use super::columns::{Shape, Supports};
 use super::least;
 use crate::error::{Error, Result};
 use crate::options::Common;
+use crate::overwrite::check_apart;
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::Report;
@@ -19,6 +20,7 @@ use print::{fields, print};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::{World, epoch_keys};
@@ -77,11 +79,17 @@ const VOTES_OF_A_CELL: usize = 512;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls verify", args.common.seed);
+    let sink = args.common.sink();
+    let records: Vec<PathBuf> = args
+        .participation
+        .iter()
+        .flat_map(Participation::files)
+        .collect();
+    check_apart(records.iter().map(PathBuf::as_path), sink.path())?;
     check_topic(args)?;
     let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
-    let sink = args.common.sink();
     sink.say(&machine.line());
     let mut cases = Vec::new();
     let mut agree = true;

@@ -9,6 +9,7 @@ use crate::draw::{
 };
 use crate::error::{Error, Result};
 use crate::options::{Common, distinct};
+use crate::overwrite::check_apart;
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::Report;
@@ -20,6 +21,7 @@ use anyhow::ensure;
 use print::{case_json, size_table, time_table};
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// Positions of all collections of a case at most: four times 512 collections of 2^15.
 const POSITIONS_MAX: u64 = 1 << 26;
@@ -125,6 +127,13 @@ struct Case {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench codec", args.common.seed);
     let machine = args.common.machine_without_kernels()?;
+    let sink = args.common.sink();
+    let records: Vec<PathBuf> = args
+        .participation
+        .iter()
+        .flat_map(Participation::files)
+        .collect();
+    check_apart(records.iter().map(PathBuf::as_path), sink.path())?;
     args.network.check_flag(&args.participation)?;
     distinct("--participation", &args.participation)?;
     distinct("--flip", &args.flip)?;
@@ -142,7 +151,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     bars.clear();
 
-    let sink = args.common.sink();
     sink.say(&format!(
         "Supports of all collections of a slot, {} of a committee, misses {} %, multiplicity {}, seed {}\n{}\n",
         args.collections,

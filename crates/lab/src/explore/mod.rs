@@ -168,7 +168,8 @@ pub fn run(args: &Args) -> Result<()> {
     let report = Report::begin("explore", args.common.seed);
     let sink = args.common.sink();
     let outputs = [args.csv.as_deref(), args.html.as_deref(), sink.path()];
-    check_apart([], outputs.into_iter().flatten())?;
+    let inputs = args.costs.iter().map(PathBuf::as_path);
+    check_apart(inputs, outputs.into_iter().flatten())?;
     check_lists(args)?;
     let tables = tables(args)?;
     let ground = ground(args)?;

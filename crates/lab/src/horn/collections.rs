@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::options::Common;
-use crate::participation::{FLAGS, Record};
+use crate::overwrite::check_apart;
+use crate::participation::{self, FLAGS, Record};
 use crate::report::{Report, columns};
 use crate::slot::{self, Executed};
 use crate::text;
 use alphorn_sim::slot::CommitteeCoverage;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A recorded epoch through the whole path: coverage of each committee
 #[derive(clap::Args, Debug)]
@@ -33,7 +34,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn collections", args.common.seed);
-    let record = Record::read(Path::new(&args.participation), args.flag.as_deref())?;
+    let sink = args.common.sink();
+    let path = Path::new(&args.participation);
+    let files = participation::files(path);
+    check_apart(files.iter().map(PathBuf::as_path), sink.path())?;
+    let record = Record::read(path, args.flag.as_deref())?;
     let slot_args = slot::Args::recorded(
         args.common.clone(),
         args.participation.clone(),
@@ -42,7 +47,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let executed = slot::execute(&slot_args)?;
     let recorded = popcounts(&record, &executed);
 
-    let sink = args.common.sink();
     sink.say(&format!(
         "{}: {} validators, {} committees of {} cells, seed {}\n{}\n",
         record.name,

@@ -8,6 +8,7 @@ use crate::attack::Setting;
 use crate::draw::{Network, NetworkArgs, share_option};
 use crate::error::{Error, Result};
 use crate::options::{Common, distinct};
+use crate::overwrite::check_apart;
 use crate::participation::Participation;
 use crate::progress::Bars;
 use crate::report::{Report, columns, table};
@@ -19,6 +20,7 @@ use anyhow::ensure;
 use encoded::{Blocks, Content, Encoded};
 use formula::{Fields, Formula};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
 /// Aggregate signatures that are encoded at most, and positions that are drawn.
 const AGGREGATES_MAX: u64 = 1 << 20;
@@ -96,6 +98,9 @@ struct Publication {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("horn traffic", args.common.seed);
+    let sink = args.common.sink();
+    let record = args.participation.files();
+    check_apart(record.iter().map(PathBuf::as_path), sink.path())?;
     let who = std::slice::from_ref(&args.participation);
     args.network.check_flag(who)?;
     distinct("--multiplicity", &args.multiplicity)?;
@@ -108,7 +113,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let tables = pool.install(|| tables(args, &network, &info, &mut bars))?;
     bars.clear();
 
-    let sink = args.common.sink();
     sink.say(&format!(
         "Global topic, {} validators in {} committees of {} cells, {} vote, {} aggregators, {} collectors by {}, scheme bls, seed {}\n{}\n",
         text::count(u64::from(network.layout.validators())),

@@ -3,6 +3,7 @@
 use super::folder;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
+use crate::overwrite::check_apart;
 use crate::report::{Report, Sink, json_target, table};
 use alphorn_sim::report::manifest::{Figures, Manifest};
 use alphorn_sim::report::plot::number;
@@ -37,6 +38,8 @@ fn percent(text: &str) -> std::result::Result<f64, String> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("sim compare", 1);
     let sink = Sink::new(args.json.clone());
+    let inputs = [&args.a, &args.b].map(|path| folder::manifest_file(path));
+    check_apart(inputs.iter().map(PathBuf::as_path), sink.path())?;
     let (a, b) = (folder::manifest(&args.a)?, folder::manifest(&args.b)?);
     let columns = |path: &Path, manifest: &Manifest| match &manifest.figures {
         Some(figures) => Ok(Figures::columns(figures)),

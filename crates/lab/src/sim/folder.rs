@@ -35,6 +35,10 @@ const FILES: [&str; 12] = [
     "duplicates.svg",
     "series.svg",
 ];
+/// The folders of the runs of a sweep.
+pub(crate) const RUNS: &str = "runs";
+/// What a sweep writes in its folder, apart from its runs.
+const TABLES: [&str; 4] = ["runs.csv", "points.csv", "frontier.svg", "report.html"];
 /// Most bytes of a manifest, and of an input.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 const INPUT_BYTES_MAX: u64 = 256 << 20;
@@ -59,15 +63,8 @@ fn replaceable(target: &Path) -> anyhow::Result<()> {
     if target.file_name().is_none() {
         bail!("a folder with a name of its own is needed");
     }
-    let entries = match fs::read_dir(target) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let there = target.ancestors().find(|folder| folder.is_dir());
-            let parent = there.unwrap_or(Path::new("."));
-            tempfile::tempfile_in(parent).with_context(|| parent.display().to_string())?;
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
+    let Some(entries) = entries(target)? else {
+        return Ok(());
     };
     let mut is_empty = true;
     for entry in entries {
@@ -91,17 +88,51 @@ fn replaceable(target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a folder has; nothing if it is not there, but can be made.
+fn entries(target: &Path) -> anyhow::Result<Option<fs::ReadDir>> {
+    match fs::read_dir(target) {
+        Ok(entries) => Ok(Some(entries)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let there = target.ancestors().find(|folder| folder.is_dir());
+            let parent = there.unwrap_or(Path::new("."));
+            tempfile::tempfile_in(parent).with_context(|| parent.display().to_string())?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The files that a run writes in its folder, or a sweep in its own.
+pub(crate) fn written(target: &Path, is_sweep: bool) -> Vec<PathBuf> {
+    let names: &[&str] = if is_sweep { &TABLES } else { &FILES };
+    names.iter().map(|name| target.join(name)).collect()
+}
+
 /// The manifest of a folder, if it has one that can be read.
 pub(crate) fn finished(target: &Path) -> Option<Manifest> {
     manifest(target).ok()
 }
 
-/// The manifest of a file or of its folder.
-pub(crate) fn manifest(path: &Path) -> Result<Manifest> {
-    let path = match path.is_dir() {
+/// The file of a manifest, which is given itself or by its folder.
+pub(crate) fn manifest_file(path: &Path) -> PathBuf {
+    match path.is_dir() {
         true => path.join(MANIFEST),
         false => path.to_owned(),
-    };
+    }
+}
+
+/// What a replay of the run reads.
+pub(crate) fn files(path: &Path, manifest: &Manifest) -> Vec<PathBuf> {
+    let folder = of(path);
+    let inputs = manifest.files.values();
+    let inputs = inputs.map(|hash| folder.join(INPUTS).join(hash));
+    let own = [manifest_file(path), folder.join(SCENARIO)];
+    own.into_iter().chain(inputs).collect()
+}
+
+/// The manifest of a file or of its folder.
+pub(crate) fn manifest(path: &Path) -> Result<Manifest> {
+    let path = manifest_file(path);
     let text = input::text(&path, MANIFEST_BYTES_MAX)?;
     Ok(serde_json::from_str(&text).with_context(|| path.display().to_string())?)
 }

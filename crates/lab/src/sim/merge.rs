@@ -25,7 +25,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let mut manifests = Vec::new();
     for folder in std::iter::once(&args.folder).chain(&args.others) {
-        collect(&folder.join("runs"), &mut manifests)?;
+        collect(&folder.join(folder::RUNS), &mut manifests)?;
     }
     let merged = Merged::of(manifests);
     let mut names: Vec<&str> = merged.runs.iter().map(|run| run.name.as_str()).collect();

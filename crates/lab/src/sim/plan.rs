@@ -3,6 +3,7 @@
 use super::source::Asked;
 use crate::error::Result;
 use crate::machine::commit;
+use crate::overwrite::check_apart;
 use crate::report::write_whole;
 use alphorn_sim::sweep::Plan;
 use std::io::{self, Write};
@@ -19,7 +20,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let lines = Plan::of(&args.asked.load()?, commit())?.to_lines()?;
+    let scenario = args.asked.load()?;
+    let inputs = args.asked.files(&scenario);
+    check_apart(inputs.iter().map(PathBuf::as_path), [args.out.as_path()])?;
+    let lines = Plan::of(&scenario, commit())?.to_lines()?;
     if args.out != Path::new("-") {
         return write_whole(&args.out, lines.as_bytes());
     }

@@ -3,6 +3,7 @@
 use super::folder;
 use crate::error::Result;
 use crate::input;
+use crate::overwrite::check_apart;
 use crate::report::{say, target, write_whole};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::{Axis, Layer, Plot, number, sheet};
@@ -38,6 +39,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
             None => collect(Path::new(folder), None, &mut runs)?,
         }
     }
+    let inputs = runs
+        .iter()
+        .flat_map(|line| [&line.manifest, &line.deliveries].map(PathBuf::as_path));
+    check_apart(inputs, [args.out.as_path()])?;
     if runs.len() > LINES_MAX {
         let why = format!(
             "{} runs, at most {LINES_MAX} lines can be told apart",
@@ -47,8 +52,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let mut layers = Vec::new();
     let mut words = Vec::new();
-    for Line { name, path, t99_ms } in runs {
-        let table = path.join("cdf.csv");
+    for Line {
+        name,
+        deliveries: table,
+        t99_ms,
+        ..
+    } in runs
+    {
         let text = input::text(&table, CDF_BYTES_MAX)?;
         let points = deliveries(&text).with_context(|| table.display().to_string())?;
         let t99 = t99_ms.map_or("never".into(), |ms| format!("by {} ms", number(ms)));
@@ -78,17 +88,18 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// A run that becomes a line.
 struct Line {
     name: String,
-    path: PathBuf,
+    manifest: PathBuf,
+    /// Its table of deliveries.
+    deliveries: PathBuf,
     t99_ms: Option<f64>,
 }
 
 /// The run of a folder, or all runs of a sweep in the order of their values and seeds.
 fn collect(folder: &Path, name: Option<&str>, lines: &mut Vec<Line>) -> Result<()> {
-    let runs = folder.join("runs");
+    let runs = folder.join(folder::RUNS);
     if !runs.is_dir() {
         let manifest = folder::manifest(folder)?;
-        let path = folder::of(folder);
-        lines.push(line(&manifest, name, path));
+        lines.push(line(&manifest, name, folder));
         return Ok(());
     }
     let mut found = Vec::new();
@@ -102,7 +113,7 @@ fn collect(folder: &Path, name: Option<&str>, lines: &mut Vec<Line>) -> Result<(
     found.sort_by(|(a, _), (b, _)| (&a.set, a.seed).cmp(&(&b.set, b.seed)));
     let seeds = found.iter().any(|(run, _)| run.seed != found[0].0.seed);
     for (manifest, path) in found {
-        let mut line = line(&manifest, name, path);
+        let mut line = line(&manifest, name, &path);
         if seeds {
             line.name.push_str(&format!(" #{}", manifest.seed));
         }
@@ -112,7 +123,7 @@ fn collect(folder: &Path, name: Option<&str>, lines: &mut Vec<Line>) -> Result<(
 }
 
 /// Named by its values, words as they are and numbers with their key; by its scenario without any.
-fn line(manifest: &Manifest, name: Option<&str>, path: PathBuf) -> Line {
+fn line(manifest: &Manifest, name: Option<&str>, path: &Path) -> Line {
     let mut parts: Vec<String> = name.map(str::to_owned).into_iter().collect();
     for (key, value) in &manifest.set {
         parts.push(
@@ -130,7 +141,8 @@ fn line(manifest: &Manifest, name: Option<&str>, path: PathBuf) -> Line {
     }
     Line {
         name: parts.join(", "),
-        path,
+        manifest: folder::manifest_file(path),
+        deliveries: folder::of(path).join("cdf.csv"),
         t99_ms: manifest.figures.as_ref().and_then(|figures| figures.t99_ms),
     }
 }

@@ -7,6 +7,7 @@ use super::trace::{Told, Wanted};
 use super::work::{self, Ran};
 use crate::error::{Error, Result};
 use crate::machine::commit;
+use crate::overwrite::check_apart;
 use crate::report::{say, table, target};
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::number;
@@ -51,6 +52,8 @@ pub(super) fn item(manifest: &Manifest) -> Item {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let manifest = folder::manifest(&args.manifest)?;
+    let inputs = folder::files(&args.manifest, &manifest);
+    check_apart(inputs.iter().map(PathBuf::as_path), args.trace.as_deref())?;
     if let Some(out) = &args.out {
         folder::check(out)?;
         let of = folder::of(&args.manifest).canonicalize().ok();

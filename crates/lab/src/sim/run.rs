@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::input;
 use crate::machine::{Machine, commit};
 use crate::options::Json;
+use crate::overwrite::check_apart;
 use crate::report::Report;
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::sweep::{Item, LINE_BYTES_MAX, Merged, Plan};
@@ -82,13 +83,22 @@ impl Origin<'_> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let (origin, mut plan) = match (&args.plan, &args.asked) {
-        (Some(path), _) => (Origin::Plan(path), read_plan(path)?),
-        (None, Some(asked)) => (Origin::Scenario(asked), Plan::of(&asked.load()?, commit())?),
+    let (origin, mut plan, inputs) = match (&args.plan, &args.asked) {
+        (Some(path), _) => (Origin::Plan(path), read_plan(path)?, vec![path.clone()]),
+        (None, Some(asked)) => {
+            let scenario = asked.load()?;
+            let plan = Plan::of(&scenario, commit())?;
+            (Origin::Scenario(asked), plan, asked.files(&scenario))
+        }
         (None, None) => return Err(anyhow!("give a scenario or --plan").into()),
     };
     // One run is the folder itself; several are folders in it.
     let many = plan.items.len() > 1;
+    let sink = args.json.sink();
+    let out = args.out.iter();
+    let files: Vec<PathBuf> = out.flat_map(|out| folder::written(out, many)).collect();
+    let outputs = files.iter().map(PathBuf::as_path).chain(sink.path());
+    check_apart(inputs.iter().map(PathBuf::as_path), outputs)?;
     if let Some((shard, of)) = args.shard {
         plan.shard(shard, of);
     }
@@ -105,12 +115,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let place = |item: &Item| {
         let out = args.out.clone().unwrap_or_default();
         match many {
-            true => out.join("runs").join(&item.id[..16]),
+            true => out.join(folder::RUNS).join(&item.id[..16]),
             false => out,
         }
     };
     let report = Report::begin("sim run", plan.items.first().map_or(0, |item| item.seed));
-    let sink = args.json.sink();
     let work = Work {
         jobs: args.jobs,
         memory_bytes: args.memory_mb.map(|mb| mb.saturating_mul(1_000_000)),

@@ -3,6 +3,7 @@
 use super::presets;
 use crate::error::Result;
 use crate::input;
+use crate::report::folder_of;
 use alphorn_sim::scenario::{Override, Scenario, Seeds, TEXT_BYTES_MAX, parse_override};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
@@ -47,6 +48,22 @@ impl Asked {
             scenario.check()?;
         }
         Ok(scenario)
+    }
+
+    /// The files that were read for this scenario; none of a preset's own.
+    pub(crate) fn files(&self, scenario: &Scenario) -> Vec<PathBuf> {
+        let path = Path::new(&self.scenario);
+        let is_file = path.is_file();
+        let folder = match is_file {
+            true => folder_of(path),
+            false => Path::new(""),
+        };
+        let named = scenario.inputs.keys();
+        let named = named.filter(|name| is_file || presets::file(name).is_none());
+        let own = is_file.then(|| path.to_owned());
+        own.into_iter()
+            .chain(named.map(|name| folder.join(name)))
+            .collect()
     }
 
     /// The command that makes one of the runs again.
