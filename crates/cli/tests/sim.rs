@@ -539,3 +539,54 @@ fn nothing_that_is_read_is_written_over() {
     let args = ["plan", "regress-gossip", "--out", "regress-gossip"];
     ends(at, 0, &args);
 }
+
+#[test]
+fn a_sweep_is_written_to_a_new_folder_or_its_own() {
+    let folder = place();
+    let at = folder.path();
+    for name in ["page", "table", "book", "listed"] {
+        fs::create_dir(at.join(name)).unwrap();
+    }
+    fs::write(at.join("page/report.html"), "mine").unwrap();
+    fs::write(at.join("table/runs.csv"), "mine").unwrap();
+    fs::create_dir(at.join("book/runs")).unwrap();
+    fs::write(at.join("book/thesis.tex"), "mine").unwrap();
+    fs::write(at.join("afile"), "mine").unwrap();
+    ends(at, 0, &["run", "small.toml", "--seed", "1", "--out", "one"]);
+    ends(at, 0, &["plan", "small.toml", "--out", "listed/plan.jsonl"]);
+    let before = tree(at);
+    for (out, part) in [
+        (
+            "page",
+            "it has \"report.html\"; a sweep is written to a new folder",
+        ),
+        ("table", "it has \"runs.csv\""),
+        ("book", "it has \"thesis.tex\""),
+        ("one", "a new folder or to its own"),
+        ("afile", "cannot write afile"),
+        ("afile/x", "cannot write afile/x"),
+    ] {
+        for args in [
+            &["small.toml"][..],
+            &["--plan", "listed/plan.jsonl", "--index", "0"],
+        ] {
+            let args = [&["run"], args, &["--out", out]].concat();
+            let (printed, errors) = ends(at, 2, &args);
+            assert!(errors.contains(part), "{args:?}: {errors}");
+            assert_eq!(printed, "", "{args:?}");
+        }
+    }
+    assert!(tree(at) == before);
+    // The plan and the figures may be in it, and it goes on in its own folder.
+    let args = [
+        "run",
+        "--plan",
+        "listed/plan.jsonl",
+        "--json",
+        "listed/figures.json",
+    ];
+    for shard in [&["--shard", "0/2"][..], &[], &[]] {
+        ends(at, 0, &[&args, shard, &["--out", "listed"]].concat());
+    }
+    assert!(at.join("listed/report.html").is_file());
+}

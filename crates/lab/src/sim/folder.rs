@@ -108,6 +108,39 @@ pub(crate) fn written(target: &Path, is_sweep: bool) -> Vec<PathBuf> {
     names.iter().map(|name| target.join(name)).collect()
 }
 
+/// Refuses a path where no sweep can be written: a file, or a folder that has anything but a sweep. Files in
+/// it that the command line names, as a plan, are no reason.
+pub(crate) fn check_sweep<'a>(
+    target: &Path,
+    named: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    Ok(takes_sweep(target, named).with_context(|| format!("cannot write {}", target.display()))?)
+}
+
+fn takes_sweep<'a>(target: &Path, named: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+    let Some(entries) = entries(target)? else {
+        return Ok(());
+    };
+    let named: Vec<PathBuf> = named
+        .into_iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    let is_sweep = target.join(RUNS).is_dir();
+    for entry in entries {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let of_sweep = name.to_str().is_some_and(|name| match path.is_dir() {
+            true => name == RUNS,
+            false => is_sweep && TABLES.contains(&name),
+        });
+        if !of_sweep && !path.canonicalize().is_ok_and(|path| named.contains(&path)) {
+            let name = name.display();
+            bail!("it has {name:?}; a sweep is written to a new folder or to its own");
+        }
+    }
+    Ok(())
+}
+
 /// The manifest of a folder, if it has one that can be read.
 pub(crate) fn finished(target: &Path) -> Option<Manifest> {
     manifest(target).ok()

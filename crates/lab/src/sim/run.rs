@@ -109,8 +109,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
             return Err(anyhow!("--index {index}: the plan has {runs} runs, from 0").into());
         }
     }
-    if let (Some(out), false) = (&args.out, many) {
-        folder::check(out)?;
+    if let Some(out) = &args.out {
+        let named = inputs.iter().map(PathBuf::as_path).chain(sink.path());
+        match many {
+            true => folder::check_sweep(out, named)?,
+            false => folder::check(out)?,
+        }
     }
     let place = |item: &Item| {
         let out = args.out.clone().unwrap_or_default();
