@@ -1,7 +1,5 @@
 //! Options of the lanes that jobs run on, of a node and of a worker alike.
 
-use crate::error::Result;
-use crate::options::Common;
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 
@@ -45,11 +43,11 @@ impl LaneOptions {
     /// The lanes; `faults` keeps jobs whose result failed verification.
     pub(crate) fn config(
         &self,
-        common: &Common,
+        threads: usize,
         child: Option<ChildCommand>,
         faults: Option<FaultFiles>,
-    ) -> Result<WorkerConfig> {
-        let mut lanes = WorkerConfig::for_cores(common.threads()?);
+    ) -> WorkerConfig {
+        let mut lanes = WorkerConfig::for_cores(threads);
         let plan = &mut lanes.plan;
         plan.prove_threads = self.prove_threads.unwrap_or(plan.prove_threads);
         plan.fast_lanes = self.fast_threads.unwrap_or(plan.fast_lanes);
@@ -60,6 +58,6 @@ impl LaneOptions {
         lanes.set_low_memory(self.low_memory || little);
         lanes.child = child;
         lanes.faults = faults;
-        Ok(lanes)
+        lanes
     }
 }

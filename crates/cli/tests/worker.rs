@@ -440,6 +440,19 @@ fn tokens_tell_clients_apart_and_are_needed_beyond_loopback() {
     bench
         .run("worker --listen 0.0.0.0:0 --sets test")
         .expect(2, "--token-file is needed");
+    // What is wrong, and what a worker has no use for, is refused before it makes its circuits.
+    for (option, part) in [
+        ("--json report.json", "unexpected argument '--json'"),
+        ("--seed 2", "unexpected argument '--seed'"),
+        ("--threads 0", "--threads 0: allowed are 1 to"),
+        ("--kernel bogus", "bogus"),
+    ] {
+        let ran = bench.run(&format!(
+            "worker --listen 127.0.0.1:0 --exit-on-stdin-eof --sets test {option}"
+        ));
+        ran.expect(2, part);
+        assert!(!ran.stdout.contains("circuits"), "{option}");
+    }
     bench.write_secret("tokens", "alice short\n");
     bench
         .run("worker --sets test --token-file tokens")

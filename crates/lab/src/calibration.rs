@@ -5,7 +5,7 @@ mod remembered;
 
 use crate::error::Result;
 use crate::machine::Busy;
-use crate::options::Common;
+use crate::options::{Common, Compute};
 use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,16 +46,16 @@ pub const ALL: [&Kernels; 4] = [
 
 /// All kernels of those crates.
 pub fn all(common: &Common) -> Result<Vec<Kernel>> {
-    let each = ALL.map(|kernels| of(kernels, &common.for_crate(kernels.of)));
+    let each = ALL.map(|kernels| of(kernels, &common.for_crate(kernels.of).compute));
     let each: Vec<Vec<Kernel>> = each.into_iter().collect::<Result<_>>()?;
     Ok(each.concat())
 }
 
 /// The kernels of one crate.
-pub fn of(kernels: &Kernels, common: &Common) -> Result<Vec<Kernel>> {
-    let threads = common.threads()?;
+pub fn of(kernels: &Kernels, compute: &Compute) -> Result<Vec<Kernel>> {
+    let threads = compute.threads()?;
     let times = times(kernels, threads);
-    let chosen = common.kernel(kernels)?;
+    let chosen = compute.kernel(kernels)?;
     let why = match Kernels::fastest(&times) == chosen {
         true => reason(&times, chosen, threads),
         false => "asked for by --kernel".to_owned(),

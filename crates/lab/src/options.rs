@@ -29,9 +29,9 @@ impl Json {
     }
 }
 
-/// Options of every command that measures.
+/// How a command computes.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Common {
+pub struct Compute {
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -39,6 +39,44 @@ pub struct Common {
     /// benches of BLS take a list, as portable,avx512
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     kernel: String,
+}
+
+impl Compute {
+    /// Number of threads.
+    pub fn threads(&self) -> Result<usize> {
+        match self.threads {
+            None => Ok(cores()),
+            Some(n @ 1..=THREADS_MAX) => Ok(n),
+            Some(n) => Err(anyhow::anyhow!("--threads {n}: allowed are 1 to {THREADS_MAX}").into()),
+        }
+    }
+
+    /// The kernel of a crate that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub fn kernel(&self, kernels: &Kernels) -> Result<Backend> {
+        match self.kernels(kernels)?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
+    /// The kernels of a list, in its order.
+    fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
+        let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
+        let kernels = levels(of, &texts, self.threads()?)?;
+        distinct("--kernel", &kernels)?;
+        Ok(kernels)
+    }
+}
+
+/// Options of every command that measures.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// Threads and kernel.
+    #[command(flatten)]
+    pub compute: Compute,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -54,11 +92,7 @@ impl Common {
 
     /// Number of threads.
     pub fn threads(&self) -> Result<usize> {
-        match self.threads {
-            None => Ok(cores()),
-            Some(n @ 1..=THREADS_MAX) => Ok(n),
-            Some(n) => Err(anyhow::anyhow!("--threads {n}: allowed are 1 to {THREADS_MAX}").into()),
-        }
+        self.compute.threads()
     }
 
     /// A pool of that many threads.
@@ -71,10 +105,7 @@ impl Common {
     /// # Errors
     /// A list of several is a usage error here.
     pub fn kernel(&self, kernels: &Kernels) -> Result<Backend> {
-        match self.kernels(kernels)?[..] {
-            [kernel] => Ok(kernel),
-            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
-        }
+        self.compute.kernel(kernels)
     }
 
     /// The same of one crate among several, of which `--kernel CRATE=LEVEL` may name another.
@@ -90,7 +121,7 @@ impl Common {
     /// # Errors
     /// If one was asked for.
     pub fn check_no_kernel(&self, why: &str) -> Result<()> {
-        match self.kernel.as_str() {
+        match self.compute.kernel.as_str() {
             "auto" => Ok(()),
             kernel => Err(anyhow::anyhow!("--kernel {kernel}: {why}").into()),
         }
@@ -100,24 +131,22 @@ impl Common {
     /// leaves it to choose.
     pub fn for_crate(&self, krate: &str) -> Self {
         const CRATES: [&str; 4] = ["bls", "labrador", "rlnc", "stark"];
-        let named = self.kernel.split_once('=').map(|(named, _)| named);
+        let named = self.compute.kernel.split_once('=').map(|(named, _)| named);
         let is_other = |named: &str| named != krate && CRATES.contains(&named);
         let kernel = match named.is_some_and(is_other) {
             true => "auto".to_owned(),
-            false => self.kernel.clone(),
+            false => self.compute.kernel.clone(),
         };
+        let threads = self.compute.threads;
         Common {
-            kernel,
+            compute: Compute { threads, kernel },
             ..self.clone()
         }
     }
 
     /// The kernels of a list, in its order.
     pub fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
-        let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
-        let kernels = levels(of, &texts, self.threads()?)?;
-        distinct("--kernel", &kernels)?;
-        Ok(kernels)
+        self.compute.kernels(of)
     }
 
     /// This machine with the kernel in use.

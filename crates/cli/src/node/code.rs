@@ -46,7 +46,10 @@ impl BroadcastCode {
             BroadcastCode::Rlnc => {
                 let common = common.for_crate(KERNELS.of);
                 let generators = Generators::new(common.kernel(&KERNELS)?, ELEMENTS);
-                Ok((Code::Rlnc(generators), calibration::of(&KERNELS, &common)?))
+                Ok((
+                    Code::Rlnc(generators),
+                    calibration::of(&KERNELS, &common.compute)?,
+                ))
             }
         }
     }

@@ -264,7 +264,7 @@ pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resul
         info: SchemeInfo::of(&scheme, &network.layout()?),
         env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
-        kernels: calibration::of(&alphorn_bls::KERNELS, &args.common)?,
+        kernels: calibration::of(&alphorn_bls::KERNELS, &args.common.compute)?,
         child: None,
     })
 }
@@ -308,7 +308,7 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Re
         child: child(args, network, kernel.name(), all.concat())?,
         env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
-        kernels: calibration::of(&alphorn_labrador::KERNELS, &args.common)?,
+        kernels: calibration::of(&alphorn_labrador::KERNELS, &args.common.compute)?,
     })
 }
 
@@ -352,6 +352,6 @@ pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resu
         child: child(args, network, kernel.name(), both.concat())?,
         env: env(scheme, registry, signers)?,
         marks,
-        kernels: calibration::of(&alphorn_stark::KERNELS, &args.common)?,
+        kernels: calibration::of(&alphorn_stark::KERNELS, &args.common.compute)?,
     })
 }

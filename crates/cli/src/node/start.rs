@@ -330,7 +330,8 @@ pub(super) fn rehearse(
 /// The lanes that jobs run on.
 fn lanes(args: &Args, child: Option<ChildCommand>) -> Result<WorkerConfig> {
     let faults = FaultFiles::new(args.data_dir.join("faults"));
-    args.lanes.config(&args.common, child, Some(faults))
+    let threads = args.common.threads()?;
+    Ok(args.lanes.config(threads, child, Some(faults)))
 }
 
 /// Begins the record of a node.

@@ -26,8 +26,9 @@ use crate::error::{Error, Result};
 use crate::files::input::{Permissions, read_secret};
 use crate::lanes::LaneOptions;
 use crate::node::log::LogOptions;
-use crate::options::{Common, distinct};
-use crate::report::{json_target, write_whole};
+use crate::options::{Compute, distinct};
+use crate::report::{Sink, json_target, write_whole};
+use alphorn_exec::Backend;
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::http;
 use alphorn_worker::{ChildCommand, serve_child};
@@ -68,7 +69,7 @@ NAME TOKEN for each client, each token of 32 characters or more, readable by its
 The worker ends on Ctrl-C and SIGTERM once the jobs that it has are done, at most after --grace.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    common: Common,
+    compute: Compute,
     /// Address of the HTTP interface; port 0 for any
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5062")]
     listen: SocketAddr,
@@ -129,7 +130,7 @@ fn make_circuits(sets: &[Set]) {
 /// The process of a prove lane, which a worker started. Circuits are made meanwhile: its first job may need
 /// none, and one that does waits for them.
 fn lane(args: &Args) -> Result<()> {
-    let backend = args.common.kernel(&alphorn_stark::KERNELS)?;
+    let backend = args.compute.kernel(&alphorn_stark::KERNELS)?;
     let sets = args.sets.clone();
     let code = serve_child::<Job>(|_| {
         std::thread::spawn(move || make_circuits(&sets));
@@ -146,6 +147,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return lane(args);
     }
     distinct("--sets", &args.sets)?;
+    let threads = args.compute.threads()?;
+    let backend = args.compute.kernel(&alphorn_stark::KERNELS)?;
     let tokens = tokens(args)?;
     let mut instance = [0; 8];
     getrandom::fill(&mut instance).map_err(|error| anyhow!("the system's entropy: {error}"))?;
@@ -154,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let listener = TcpListener::bind(args.listen)
         .map_err(|error| Error::Exit(3, format!("--listen {}: {error}", args.listen)))?;
     let address = listener.local_addr()?;
-    let _log = args.log.begin(args.quiet, &args.common.sink());
+    let _log = args.log.begin(args.quiet, &Sink::default());
     let begin = Instant::now();
     make_circuits(&args.sets);
     info!(
@@ -162,8 +165,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         begin.elapsed().as_secs_f64()
     );
     let service = Service::start(Parts {
-        lanes: args.lanes.config(&args.common, child(args)?, None)?,
-        backend: args.common.kernel(&alphorn_stark::KERNELS)?,
+        lanes: args.lanes.config(threads, child(args, backend)?, None),
+        backend,
         tokens,
         sets: args.sets.clone(),
         limits: limits(args),
@@ -175,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     http::serve(listener, guard(api::router(service.clone()), hosts), limits)?;
     info!("http://{address}/worker/v1");
-    let kernels = calibration::of(&alphorn_stark::KERNELS, &args.common)?;
+    let kernels = calibration::of(&alphorn_stark::KERNELS, &args.compute)?;
     info!("{}", calibration::line(&kernels));
     if let Some(path) = &args.ready_file {
         ready(path, address)?;
@@ -217,11 +220,10 @@ fn limits(args: &Args) -> Limits {
 }
 
 /// How the process of a prove lane is started.
-fn child(args: &Args) -> Result<Option<ChildCommand>> {
+fn child(args: &Args, kernel: Backend) -> Result<Option<ChildCommand>> {
     if !args.lanes.has_processes() {
         return Ok(None);
     }
-    let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
     let sets: Vec<&str> = args.sets.iter().map(|set| set.name()).collect();
     let (sets, kernel) = (sets.join(","), kernel.name());
     let words = ["worker", "--lane", "--sets", &sets, "--kernel", kernel];
