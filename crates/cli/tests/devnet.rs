@@ -470,6 +470,48 @@ fn options_out_of_bounds_are_usage_errors() {
     }
 }
 
+#[test]
+fn a_devnet_that_is_refused_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (net, dir) = (path("net"), format!("--dir={}", path("net")));
+    for (args, part) in [
+        (
+            &["--validators=2^6", "--slots=5", "--faults=kill"][..],
+            "--slots 5: with --faults at least",
+        ),
+        (
+            &["--nodes=1", "--faults=partition"],
+            "--faults partition: 1 node",
+        ),
+        (&["--fault-every=9"], "--faults <KINDS>"),
+        (&["--partition-slots=4"], "--faults <KINDS>"),
+        (&["--validators=2^64"], "a number of validators from 1 to"),
+    ] {
+        let output = alphorn(&[&["devnet", "--force", &dir], args].concat());
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(part), "{args:?}: {errors}");
+        assert!(!std::path::Path::new(&net).exists(), "{args:?}");
+    }
+    let (nowhere, there) = (path("nosuch/x"), folder.path().display());
+    for (dir, part) in [
+        (
+            nowhere.as_str(),
+            format!("there is no folder {}", path("nosuch")),
+        ),
+        (
+            &there.to_string(),
+            "must be a folder that is not there yet".to_owned(),
+        ),
+    ] {
+        let output = alphorn(&["devnet", "--force", "--dir", dir]);
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{dir}: {errors}");
+        assert!(errors.contains(&part), "{dir}: {errors}");
+    }
+}
+
 /// Provers are processes: killing them costs a node nothing but their jobs. What came to a node is
 /// recorded, and the same follows from it without provers.
 #[test]

@@ -4,8 +4,10 @@ use super::{Args, NODES_MAX};
 use crate::error::Result;
 use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
 use crate::node::network::{Place, write_network};
+use crate::report::not_beside;
 use alphorn_net::{Address, NodeId, NodeKey};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
@@ -31,11 +33,12 @@ impl Folder {
     pub(super) fn new(args: &Args) -> Result<Self> {
         match &args.dir {
             Some(path) => {
-                std::fs::create_dir(path).with_context(|| {
-                    format!(
-                        "--dir {}: must be a folder that is not there yet",
-                        path.display()
-                    )
+                std::fs::create_dir(path).map_err(|error| {
+                    let why = match error.kind() {
+                        ErrorKind::NotFound => not_beside(path, &error).to_string(),
+                        _ => format!("must be a folder that is not there yet: {error}"),
+                    };
+                    anyhow!("--dir {}: {why}", path.display())
                 })?;
                 Ok(Folder {
                     path: path.clone(),

@@ -119,10 +119,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum)]
     faults: Vec<faults::Kind>,
     /// Slots from one fault to the next
-    #[arg(long, value_name = "SLOTS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(6..=1_000))]
+    #[arg(long, value_name = "SLOTS", default_value_t = 8, requires = "faults",
+          value_parser = clap::value_parser!(u64).range(6..=1_000))]
     fault_every: u64,
     /// Slots that a partition lasts
-    #[arg(long, value_name = "SLOTS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=256))]
+    #[arg(long, value_name = "SLOTS", default_value_t = 3, requires = "faults",
+          value_parser = clap::value_parser!(u64).range(1..=256))]
     partition_slots: u64,
     /// Machines that flood the first node with forged votes, from the eighth judged slot on
     #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -297,16 +299,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let flood = args.flood.map(|_| flood::Schedule::new(plan.judged()));
     let flood = flood.transpose()?;
     let interrupt = Interrupt::listen()?;
-    let (folder, nodes) = match &args.genesis {
+    let adopted = match &args.genesis {
+        None => None,
+        Some(path) => Some((Folder::given(path), adopt(path, &plan.network)?)),
+    };
+    let count = match &adopted {
+        None => args.nodes,
+        Some((_, nodes)) => u16::try_from(nodes.len())?,
+    };
+    // Before a folder is made: what is refused leaves none, with keys in it.
+    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, args.common.seed)?;
+    let (folder, nodes) = match adopted {
+        Some(adopted) => adopted,
         None => {
             let folder = Folder::new(args)?;
             let nodes = prepare(&folder.path, args.nodes, &plan.network)?;
             (folder, nodes)
         }
-        Some(path) => (Folder::given(path), adopt(path, &plan.network)?),
     };
-    let count = u16::try_from(nodes.len())?;
-    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, args.common.seed)?;
     let sink = args.common.sink();
     let busy = Busy::now();
     if !args.quiet {

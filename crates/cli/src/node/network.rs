@@ -4,7 +4,7 @@ use super::code::BroadcastCode;
 use super::files::{NetworkFile, NodeEntry, write};
 use super::scheme::{Layers, info};
 use crate::error::Result;
-use crate::options::Common;
+use crate::options::{Common, validators};
 use crate::report::write_whole;
 use alphorn_lab::fan_out::FanOut;
 use alphorn_net::{Address, NodeId, NodeKey, Transport};
@@ -26,8 +26,8 @@ pub(crate) struct NetworkOptions {
     /// levels phases as long as theirs
     #[arg(long)]
     pub(crate) preset: Option<Timing>,
-    /// Validators in all; 256, with falcon 64, with xmss 32 by default
-    #[arg(long)]
+    /// Validators in all, as 65536 or 2^16; 256, with falcon 64, with xmss 32 by default
+    #[arg(long, value_parser = validators)]
     pub(crate) validators: Option<u32>,
     /// Committees; 2, with xmss 1 by default
     #[arg(long)]
