@@ -17,6 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most nodes whose files are written.
 const NODES_MAX: u16 = 4_096;
+/// Slots that interop keys are made for, unless something else is asked for.
+const KEY_SLOTS: u64 = 256;
 /// The file with public keys, beside `config.yaml`.
 const KEYS: &str = "public-keys.json";
 
@@ -70,10 +72,9 @@ pub(crate) struct Args {
     /// have interop keys without it
     #[arg(long, value_name = "FILE", conflicts_with = "validators")]
     keys: Option<PathBuf>,
-    /// Slots for which interop keys with one-time indices are made
-    #[arg(long, value_name = "SLOTS", default_value_t = 256,
-          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-    key_slots: u64,
+    /// Slots for which interop keys of XMSS are made; 256 by default
+    #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    key_slots: Option<u64>,
     /// Address of each node, in their order; loopback by default
     #[arg(long, value_name = "IPS", value_delimiter = ',')]
     ips: Vec<IpAddr>,
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let sink = args.common.sink();
     let read = args.keys.iter().chain(&args.validator_config);
     check_apart(read.map(PathBuf::as_path), sink.path())?;
+    let key_slots = key_slots(args)?;
     let mut options = args.network.clone();
     let keys = match &args.keys {
         Some(path) => Some(public_keys(args, path)?),
@@ -110,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => places(args)?,
     };
     let nodes = u16::try_from(places.len())?;
-    let mut network = options.file(nodes, args.key_slots, &args.common)?;
+    let mut network = options.file(nodes, key_slots, &args.common)?;
     network.alphorn_keys = keys.is_some().then(|| KEYS.to_owned());
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     network.genesis_time = args.genesis_time.unwrap_or(now + args.delay);
@@ -146,6 +148,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     let config = serde_json::json!({ "nodes": nodes, "out": shown(&args.out) });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// Slots that interop keys are made for, if they have any.
+fn key_slots(args: &Args) -> Result<u64> {
+    match (args.key_slots, args.network.scheme.as_str()) {
+        (Some(slots), "xmss") => Ok(slots),
+        (Some(slots), scheme) => {
+            Err(anyhow!("--key-slots {slots}: keys of {scheme} have no slots, of xmss have").into())
+        }
+        (None, _) => Ok(KEY_SLOTS),
+    }
 }
 
 /// Writes the folder under another name in the same place, and moves it when all of it is there.

@@ -419,9 +419,19 @@ fn bad_options_name_the_bound() {
             "--flavour r3: bls has no flavours",
         ),
         (
-            format!("{new} --profile peer"),
+            "verify x.json --profile peer".into(),
             "--profile peer: bls has no profiles",
         ),
+        (
+            format!("aggregate votes{FALCON} --profile peer --out x.json"),
+            "--profile peer: a list has none, only a proof",
+        ),
+        (
+            format!("{new}{FALCON} --profile peer"),
+            "unexpected argument '--profile'",
+        ),
+        (format!("{new} --kdf-cost 10"), "cannot be used with"),
+        (format!("{new} --kdf pbkdf2"), "cannot be used with"),
         (
             format!("{new} --scheme xmss --flavour r3"),
             "--flavour r3: xmss has no flavours",
@@ -431,7 +441,7 @@ fn bad_options_name_the_bound() {
             "expected fndsa04, r3 or slot",
         ),
         (
-            format!("{new}{FALCON} --profile core256"),
+            format!("verify x.json{FALCON} --profile core256"),
             "expected core128, falcon or peer",
         ),
         (

@@ -68,6 +68,14 @@ fn a_proof_is_made_inspected_and_verified() {
     let merge = format!("merge proof.json small.json{COMPACT} --out merged.json");
     bench.run(&merge).expect(2, "needs --keys");
     bench
+        .run(&format!("{merge} --preset small"))
+        .expect(2, "unexpected argument '--preset'");
+    bench
+        .run(&format!(
+            "aggregate votes{COMPACT} --preset small --out x.json"
+        ))
+        .expect(2, "--preset small: a list has none, only a proof");
+    bench
         .run(&format!("{merge} --keys keys/public-keys.json"))
         .expect(2, "");
 }

@@ -5,8 +5,10 @@ use super::document::{
     Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
 };
 use super::scheme::{Claim, Command, FileScheme, ToProve, dispatch, with_keys};
-use super::{FileOptions, all_shown, shown};
+use super::{FileOptions, Proofs, all_shown, shown};
 use crate::error::{Error, Result};
+use crate::lattice::ProfileOptions;
+use alphorn_lab::proof::ProofOptions;
 use alphorn_types::{Bitfield, Support};
 use anyhow::{anyhow, bail, ensure};
 use serde_json::json;
@@ -38,6 +40,10 @@ verify than the list. The proof is verified before it is written.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
+    #[command(flatten)]
+    profile: ProfileOptions,
+    #[command(flatten)]
+    preset: ProofOptions,
     /// Signatures over the same message, or folders of them
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
@@ -79,6 +85,13 @@ impl Command for Args {
         &self.options
     }
 
+    fn proofs(&self) -> Proofs {
+        Proofs {
+            profile: self.profile,
+            preset: self.preset,
+        }
+    }
+
     fn sources(&self) -> Result<Vec<PathBuf>> {
         with_keys(&self.files, &self.keys)
     }
@@ -97,6 +110,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
+    if args.form != Some(FormName::Proof) {
+        let why = "a list has none, only a proof (--form proof)";
+        args.profile.check_unused(why)?;
+        args.preset.check_unused(why)?;
+    }
     let combination = Combination::begin(
         "aggregate",
         &args.options,
@@ -118,7 +136,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     if args.form == Some(FormName::Proof) {
         check_proofs::<S>()?;
     }
-    let scheme: S = args.options.open()?;
+    let scheme = S::open(&args.options, args.proofs())?;
     let keys = verify_all(&scheme, paths, &files)?;
     let evidence = match args.form {
         Some(FormName::Proof) => prove(&scheme, &keys, &files, &order, &signers, &registry)?,

@@ -1,10 +1,10 @@
 //! BLS12-381 in files: keys and signatures as Ethereum's consensus layer has them.
 
-use super::FileOptions;
 use super::input::ENTRIES_MAX;
 use super::keystore::About;
 use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
 use super::secret::{Secret, fill_random};
+use super::{FileOptions, Proofs};
 use crate::error::Result;
 use crate::options::pool;
 use crate::progress::Bars;
@@ -130,7 +130,7 @@ impl FileScheme for Bls {
     type SecretKey = SecretKey;
     type Prepared = ();
 
-    fn open(options: &FileOptions) -> Result<Self> {
+    fn open(options: &FileOptions, _: Proofs) -> Result<Self> {
         Bls::with_threads(options.threads())
     }
 

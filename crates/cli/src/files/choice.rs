@@ -2,7 +2,6 @@
 //!
 //! Each of our files names its scheme. A keystore of version 4 does not: its lengths say whose it is.
 
-use super::FileOptions;
 use super::bls::Bls;
 use super::document::scheme_of;
 use super::falcon::Falcon;
@@ -11,6 +10,7 @@ use super::input::{LIST_BYTES_MAX, Opened, Permissions, is_stdin, read_secret};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, SchemeName};
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
+use super::{FileOptions, Proofs};
 use crate::error::Result;
 use crate::lattice::flavour_name;
 use alphorn_falcon::Flavour;
@@ -39,21 +39,22 @@ impl Choice {
     ];
 
     /// The scheme that options name, and what they leave open as files have it.
-    pub(super) fn of(options: &FileOptions, sources: &[PathBuf]) -> Result<Choice> {
+    pub(super) fn of(options: &FileOptions, proofs: Proofs, sources: &[PathBuf]) -> Result<Choice> {
         let found = sources.iter().find_map(|path| Choice::of_file(path));
         let scheme = options.scheme.or(found.map(Choice::scheme));
         let scheme = scheme.unwrap_or(SchemeName::Bls);
         let name = scheme.to_possible_value();
         let name = name.as_ref().map_or("", |name| name.get_name());
-        options.lattice.check(name)?;
-        options.proof.check(name)?;
+        options.flavour.check(name)?;
+        proofs.profile.check(name)?;
+        proofs.preset.check(name)?;
         alphorn_lab::proof::check_set(name, options.set)?;
         Ok(match (scheme, found) {
             (SchemeName::Bls, _) => Choice::Bls,
             (SchemeName::Falcon, Some(Choice::Falcon(flavour))) => {
-                Choice::Falcon(options.lattice.flavour.unwrap_or(flavour))
+                Choice::Falcon(options.flavour.flavour.unwrap_or(flavour))
             }
-            (SchemeName::Falcon, _) => Choice::Falcon(options.lattice.flavour()),
+            (SchemeName::Falcon, _) => Choice::Falcon(options.flavour.flavour()),
             (SchemeName::Xmss, Some(Choice::Xmss(set))) => Choice::Xmss(options.set.unwrap_or(set)),
             (SchemeName::Xmss, _) => Choice::Xmss(options.set.unwrap_or(Set::Compact)),
         })

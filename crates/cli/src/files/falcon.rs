@@ -5,7 +5,6 @@
 //! A keystore holds the encoded secret key, not a seed: how a key follows from a seed is decided by
 //! the library that made it, and the key must outlive its versions.
 
-use super::FileOptions;
 use super::falcon_flavours::{FlavourType, signed_of};
 use super::keystore::{About, Declared};
 use super::marks::{self, asked, ready, reserve};
@@ -15,6 +14,7 @@ use super::scheme::{
     decode_each,
 };
 use super::secret::Secret;
+use super::{FileOptions, Proofs};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
@@ -214,11 +214,11 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
     /// The mark, if the flavour has one.
     type Prepared = Option<FileWatermark>;
 
-    fn open(options: &FileOptions) -> Result<Self> {
+    fn open(options: &FileOptions, proofs: Proofs) -> Result<Self> {
         Ok(Falcon {
             pool: pool(options.threads())?,
             kernel: alphorn_labrador::KERNELS.measured(),
-            profile: options.lattice.profile(),
+            profile: proofs.profile.profile(),
             flavour: PhantomData,
         })
     }

@@ -38,7 +38,7 @@ mod xmss;
 pub(crate) mod xmss_proof;
 
 use crate::error::Result;
-use crate::lattice::LatticeOptions;
+use crate::lattice::{FlavourOptions, ProfileOptions};
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target};
 use crate::text::printable;
@@ -60,9 +60,7 @@ pub(crate) struct FileOptions {
     #[arg(long, value_name = "SET")]
     set: Option<Set>,
     #[command(flatten)]
-    lattice: LatticeOptions,
-    #[command(flatten)]
-    proof: ProofOptions,
+    flavour: FlavourOptions,
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -71,13 +69,21 @@ pub(crate) struct FileOptions {
     json: Option<PathBuf>,
 }
 
+/// How proofs are made and verified.
+#[derive(Clone, Copy, Debug, Default)]
+struct Proofs {
+    profile: ProfileOptions,
+    preset: ProofOptions,
+}
+
 impl FileOptions {
     fn threads(&self) -> usize {
         self.threads.map_or_else(cores, usize::from)
     }
 
+    /// The scheme, for what neither makes nor verifies proofs of Falcon.
     fn open<S: FileScheme>(&self) -> Result<S> {
-        S::open(self)
+        S::open(self, Proofs::default())
     }
 
     /// Where the JSON object goes.

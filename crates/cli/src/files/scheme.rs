@@ -1,6 +1,5 @@
 //! What the file tool asks of a signature scheme, and which schemes there are.
 
-use super::FileOptions;
 use super::bls::Bls;
 use super::bundle::Entry;
 use super::choice::Choice;
@@ -11,6 +10,7 @@ use super::keystore::{About, Contents, Declared};
 use super::output::Staged;
 use super::secret::Secret;
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
+use super::{FileOptions, Proofs};
 use crate::error::Result;
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
@@ -39,6 +39,11 @@ pub(super) enum SchemeName {
 pub(super) trait Command {
     /// Its options, which name the scheme.
     fn options(&self) -> &FileOptions;
+
+    /// How it makes and verifies proofs, if it does.
+    fn proofs(&self) -> Proofs {
+        Proofs::default()
+    }
 
     /// Files that may name the scheme, if the options do not; the first that does decides.
     fn sources(&self) -> Result<Vec<PathBuf>>;
@@ -86,7 +91,7 @@ pub(super) fn dispatch(command: &impl Command) -> Result<()> {
     let read = sources.iter().chain(&others).map(PathBuf::as_path);
     let written = outputs.iter().chain(&options.json).map(PathBuf::as_path);
     check_apart(read, written)?;
-    match Choice::of(options, &sources)? {
+    match Choice::of(options, command.proofs(), &sources)? {
         Choice::Bls => command.run_with::<Bls>(),
         Choice::Falcon(Flavour::FnDsa) => command.run_with::<Falcon<FnDsa04>>(),
         Choice::Falcon(Flavour::Original) => command.run_with::<Falcon<Round3>>(),
@@ -258,7 +263,7 @@ pub(super) trait FileScheme: Sized {
     type Prepared;
 
     /// The scheme with its options.
-    fn open(options: &FileOptions) -> Result<Self>;
+    fn open(options: &FileOptions, proofs: Proofs) -> Result<Self>;
 
     /// Kernels in use, for reports.
     fn kernels(&self) -> BTreeMap<&'static str, String>;

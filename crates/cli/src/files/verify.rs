@@ -8,8 +8,9 @@ use super::document::{
 use super::input::expand;
 use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch, with_keys};
 use super::verdict::{Checked, Verdict, verdict_table};
-use super::{FileOptions, all_shown, shown};
+use super::{FileOptions, Proofs, all_shown, shown};
 use crate::error::{Error, Result};
+use crate::lattice::ProfileOptions;
 use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
 use anyhow::anyhow;
@@ -45,6 +46,8 @@ takes far longer than the verification. A process that stays, as a node does, ma
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
+    #[command(flatten)]
+    profile: ProfileOptions,
     /// Signatures, aggregates, bundles, files of public keys, or folders of them
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
@@ -98,6 +101,13 @@ impl Command for Args {
         &self.options
     }
 
+    fn proofs(&self) -> Proofs {
+        Proofs {
+            profile: self.profile,
+            ..Proofs::default()
+        }
+    }
+
     fn sources(&self) -> Result<Vec<PathBuf>> {
         with_keys(&self.files, &self.keys)
     }
@@ -119,7 +129,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("verify", 0);
     let sink = args.options.sink();
     let paths = expand(&args.files)?;
-    let scheme: S = args.options.open()?;
+    let scheme = S::open(&args.options, args.proofs())?;
     let mut work = Work::new(&scheme, args)?;
     let mut checked = Vec::with_capacity(paths.len());
     let mut singles = Vec::new();

@@ -4,7 +4,6 @@
 //! slot that is free. A lost tree is made again; without its mark, or with one that is not the last, a
 //! key does not sign.
 
-use super::FileOptions;
 use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
@@ -17,6 +16,7 @@ use super::scheme::{
 };
 use super::secret::Secret;
 use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
+use super::{FileOptions, Proofs};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
@@ -213,11 +213,11 @@ impl<P: SetType> FileScheme for Xmss<P> {
     type SecretKey = SecretKey;
     type Prepared = FileWatermark;
 
-    fn open(options: &FileOptions) -> Result<Self> {
+    fn open(options: &FileOptions, proofs: Proofs) -> Result<Self> {
         Ok(Xmss {
             pool: pool(options.threads())?,
             kernel: alphorn_stark::KERNELS.measured(),
-            preset: options.proof.preset(),
+            preset: proofs.preset.preset(),
             set: PhantomData,
         })
     }

@@ -36,45 +36,91 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Options of Falcon.
-#[derive(clap::Args, Clone, Debug, Default)]
-pub struct LatticeOptions {
+/// The option of Falcon's signatures.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct FlavourOptions {
     /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it), r3 (original Falcon) or
     /// slot (without salts: a key signs once in a slot); fndsa04 by default
     #[arg(long, value_name = "FLAVOUR", value_parser = flavour)]
     pub flavour: Option<Flavour>,
-    /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
-    #[arg(long, value_name = "PROFILE", value_parser = profile)]
-    profile: Option<Profile>,
 }
 
-impl LatticeOptions {
+impl FlavourOptions {
     /// The flavour of signatures.
     pub fn flavour(&self) -> Flavour {
         self.flavour.unwrap_or_default()
     }
 
+    /// Refuses the option for a scheme that has none.
+    pub fn check(&self, scheme: &str) -> Result<()> {
+        match self.flavour {
+            Some(flavour) if scheme != "falcon" => {
+                let flavour = flavour_name(flavour);
+                Err(anyhow!("--flavour {flavour}: {scheme} has no flavours, falcon has").into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The option of Falcon's proofs.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct ProfileOptions {
+    /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    profile: Option<Profile>,
+}
+
+impl ProfileOptions {
     /// The profile of proofs.
     pub fn profile(&self) -> Profile {
         self.profile.unwrap_or(Profile::Core128)
     }
 
+    /// Refuses the option for a scheme that has none.
+    pub fn check(&self, scheme: &str) -> Result<()> {
+        match self.profile {
+            Some(profile) if scheme != "falcon" => {
+                let profile = profile.name();
+                Err(anyhow!("--profile {profile}: {scheme} has no profiles, falcon has").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same where nothing is proved or verified.
+    pub fn check_unused(&self, why: &str) -> Result<()> {
+        match self.profile {
+            Some(profile) => Err(anyhow!("--profile {}: {why}", profile.name()).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Options of Falcon.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct LatticeOptions {
+    #[command(flatten)]
+    flavour: FlavourOptions,
+    #[command(flatten)]
+    profile: ProfileOptions,
+}
+
+impl LatticeOptions {
+    /// The flavour of signatures.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour.flavour()
+    }
+
+    /// The profile of proofs.
+    pub fn profile(&self) -> Profile {
+        self.profile.profile()
+    }
+
     /// Refuses the options for a scheme that has neither.
     pub fn check(&self, scheme: &str) -> Result<()> {
-        if scheme == "falcon" {
-            return Ok(());
-        }
-        if let Some(flavour) = self.flavour {
-            let flavour = flavour_name(flavour);
-            let message = anyhow!("--flavour {flavour}: {scheme} has no flavours, falcon has");
-            return Err(message.into());
-        }
-        if let Some(profile) = self.profile {
-            let profile = profile.name();
-            let message = anyhow!("--profile {profile}: {scheme} has no profiles, falcon has");
-            return Err(message.into());
-        }
-        Ok(())
+        self.flavour.check(scheme)?;
+        self.profile.check(scheme)
     }
 }
 

@@ -49,6 +49,14 @@ impl ProofOptions {
             _ => Ok(()),
         }
     }
+
+    /// The same where nothing is proved.
+    pub fn check_unused(&self, why: &str) -> Result<()> {
+        match self.preset {
+            Some(preset) => Err(anyhow!("--preset {}: {why}", preset.preset().name).into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The proofs of a set.

@@ -78,7 +78,7 @@ struct Origin {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Insecure keys for tests, of the validators from this index on
-    #[arg(long, value_name = "FIRST")]
+    #[arg(long, value_name = "FIRST", conflicts_with_all = ["kdf", "kdf_cost"])]
     interop: Option<u32>,
 }
 
