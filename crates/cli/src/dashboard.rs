@@ -5,7 +5,6 @@ use crate::report::say;
 use alphorn_dashboard::{Source, TraceFile, router};
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::http;
-use anyhow::Context;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
@@ -27,7 +26,9 @@ The page alone, which then asks for a file and reads it itself:
 
 Serves the page on loopback until Ctrl-C; the address is printed. Every line of a trace is checked
 before it is served. Of a sweep (`alphorn sim list` shows how many runs a scenario has) each run has
-a folder of its own: run/runs/HASH/trace.jsonl.")]
+a folder of its own: run/runs/HASH/trace.jsonl.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or trace, 3 cannot listen at the address.")]
 pub(crate) struct Args {
     /// A trace, as JSON lines
     #[arg(long, value_name = "FILE")]
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let source = match &args.trace {
         None => Source::None,
         Some(path) => {
-            let file = TraceFile::open(path).with_context(|| path.display().to_string())?;
+            let file = TraceFile::open(path)?;
             Source::File(file)
         }
     };

@@ -178,6 +178,10 @@ fn wrong_questions_are_named() {
         ("compare --collectors 0", "--collectors"),
         ("compare --csv missing/a.csv", "--csv"),
         ("compare --threads 0", "--threads 0"),
+        (
+            "compare --scheme bls --profile peer",
+            "--profile peer: what --scheme names has no profiles, falcon has",
+        ),
     ] {
         let output = run(folder.path(), line);
         let errors = String::from_utf8_lossy(&output.stderr);

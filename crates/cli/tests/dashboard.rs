@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -68,4 +68,24 @@ fn nobody_keeps_the_page_from_ending() {
     };
     assert!(status.success(), "{status}");
     drop(held);
+}
+
+#[test]
+fn what_cannot_be_served_is_named_once_and_has_a_code_of_its_own() {
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+        let output = command.arg("dashboard").args(args).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, text) = run(&["--trace", "nonexistent.jsonl"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert_eq!(text.matches("nonexistent.jsonl").count(), 1, "{text}");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (code, text) = run(&["--port", &port]);
+    assert_eq!(code, Some(3), "{text}");
+    let (_, help) = run(&["--help"]);
+    assert!(help.contains("3 cannot listen"), "{help}");
 }

@@ -216,7 +216,12 @@ fn the_status_of_a_node_that_is_not_there_is_an_error() {
     bench
         .run("node status --data-dir none")
         .expect(2, "ready.json");
-    bench.run("node status").expect(2, "--api");
+    bench
+        .run("node status")
+        .expect(2, "<--api <IP:PORT>|--data-dir <DIR>>");
+    bench
+        .run("node status --api 127.0.0.1:1 --data-dir none")
+        .expect(2, "cannot be used with");
 }
 
 /// A network of lean-quickstart's nodes, as its file has them.

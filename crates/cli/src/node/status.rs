@@ -21,13 +21,16 @@ const PEERS_MAX: usize = 16;
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    node: Which,
+}
+
+/// Which node is asked.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Which {
     /// Where its HTTP interface is
-    #[arg(
-        long,
-        value_name = "IP:PORT",
-        required_unless_present = "data_dir",
-        conflicts_with = "data_dir"
-    )]
+    #[arg(long, value_name = "IP:PORT")]
     api: Option<SocketAddr>,
     /// Its data folder, where ready.json says where its interface is
     #[arg(long, value_name = "DIR")]
@@ -35,7 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (address, name) = match (&args.api, &args.data_dir) {
+    let (address, name) = match (&args.node.api, &args.node.data_dir) {
         (Some(address), _) => (*address, None),
         (None, Some(folder)) => address_in(folder).map(|(address, name)| (address, Some(name)))?,
         (None, None) => return Err(anyhow!("--api or --data-dir must be given").into()),

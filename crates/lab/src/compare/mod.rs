@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Result<()> {
     distinct("--scheme", &args.scheme)?;
     distinct("--validators", &args.validators)?;
     if !args.scheme.contains(&SchemeName::Falcon) {
-        args.lattice.check("no scheme of --scheme")?;
+        args.lattice.check("what --scheme names")?;
     }
     let kernels = Kernels::of(args)?;
     let machine = Machine::here(args.common.threads()?, kernels.names());
