@@ -23,9 +23,9 @@ fn flavour(selector: u8) -> Flavour {
     Flavour::ALL[usize::from(selector) % Flavour::ALL.len()]
 }
 
-/// Decodes a public key, a signature or a secret key; what is accepted is encoded to the same bytes.
+/// Decodes a public key, a signature or a secret key of either degree; what is accepted is encoded to the same bytes.
 ///
-/// Input: `flavour and kind u8 | bytes`.
+/// Input: `flavour, kind and degree u8 | bytes`.
 ///
 /// # Panics
 ///
@@ -35,33 +35,40 @@ pub fn falcon_bytes(data: &[u8]) -> bool {
     let Some((&selector, bytes)) = data.split_first() else {
         return false;
     };
+    match selector / 9 % 2 {
+        0 => of_degree::<512>(selector, bytes),
+        _ => of_degree::<1024>(selector, bytes),
+    }
+}
+
+fn of_degree<const N: usize>(selector: u8, bytes: &[u8]) -> bool {
     let flavour = flavour(selector);
     match selector / 3 % 3 {
         0 => {
-            let Ok(key) = PublicKey::from_bytes(flavour, bytes) else {
+            let Ok(key) = PublicKey::<N>::from_bytes(flavour, bytes) else {
                 return false;
             };
-            let numbers = decode_key(flavour, bytes).expect("a key that was accepted");
+            let numbers = decode_key::<N>(flavour, bytes).expect("a key that was accepted");
             assert_eq!(encode_key(flavour, &numbers)[..], *bytes, "two encodings");
             assert_eq!(key.bytes()[..], *bytes, "another key");
             true
         }
         1 => {
-            let Ok((salt, s2)) = decode_signature(flavour, bytes) else {
+            let Ok((salt, s2)) = decode_signature::<N>(flavour, bytes) else {
                 return false;
             };
             let again = encode_signature(flavour, salt.as_ref(), &s2).expect("what was decoded");
             assert_eq!(again[..], *bytes, "two encodings of one signature");
             true
         }
-        _ => secret_key(flavour, bytes),
+        _ => secret_key::<N>(flavour, bytes),
     }
 }
 
 /// Whether the bytes are a secret key. If they are, it signs: the decoders of the library take keys
 /// with which its signers would fail or never end.
-fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
-    let Ok(key) = SigningKey::from_bytes(flavour, bytes) else {
+fn secret_key<const N: usize>(flavour: Flavour, bytes: &[u8]) -> bool {
+    let Ok(key) = SigningKey::<N>::from_bytes(flavour, bytes) else {
         return false;
     };
     let signed = signed_bytes(SLOT, Role::Vote, &MESSAGE);
@@ -79,19 +86,25 @@ fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
 }
 
 /// The vote of a key.
-fn sign(key: &SigningKey) -> Vec<u8> {
+fn sign<const N: usize>(key: &SigningKey<N>) -> Vec<u8> {
     let item = SignItem::new(Validator(0), Role::Vote, MESSAGE);
     let permit = MemoryWatermark::new(1).reserve(SLOT, &item);
     let signature = key.sign(permit.expect("the store is new"), &[0; 32]);
     signature.expect("a new permit")
 }
 
-/// A public key, a signature and a secret key of each flavour.
+/// A public key, a signature and a secret key of each flavour and degree.
 pub(crate) fn falcon_bytes_seeds() -> Vec<Vec<u8>> {
-    let count = Flavour::ALL.len() as u8;
+    [seeds_of_degree::<512>(0), seeds_of_degree::<1024>(1)].concat()
+}
+
+fn seeds_of_degree<const N: usize>(degree: u8) -> Vec<Vec<u8>> {
     let of = |flavour: Flavour| {
-        let key = SigningKey::interop(flavour, 0);
-        let seed = |kind: u8, bytes: &[u8]| [&[count * kind + flavour.id()], bytes].concat();
+        let key = SigningKey::<N>::interop(flavour, 0);
+        let seed = |kind: u8, bytes: &[u8]| {
+            let selector = 9 * degree + 3 * kind + flavour.id();
+            [&[selector], bytes].concat()
+        };
         [
             seed(0, key.public().bytes()),
             seed(1, &sign(&key)),

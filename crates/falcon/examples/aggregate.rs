@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     // A few keys sign many messages: what is measured does not depend on it.
     let keys: Vec<SecretKey> = (0..64.min(n as u64)).map(SecretKey::interop).collect();
     let messages: Vec<[u8; 8]> = (0..n as u64).map(u64::to_le_bytes).collect();
-    let signatures: Vec<[u8; SIGNATURE_BYTES]> = (messages.iter().enumerate())
+    let signatures: Vec<Vec<u8>> = (messages.iter().enumerate())
         .map(|(i, message)| keys[i % keys.len()].sign(message, &[0; 32]))
         .collect();
     let items: Vec<Item<'_>> = (messages.iter().zip(&signatures).enumerate())
@@ -118,7 +118,7 @@ fn plainly(items: &[Item<'_>], backend: Backend) {
     for _ in 0..5 {
         let start = Instant::now();
         for items in items.chunks(LANES) {
-            let keys: Vec<&[u8]> = items.iter().map(|item| &item.key.bytes()[..]).collect();
+            let keys: Vec<&[u8]> = items.iter().map(|item| item.key.bytes()).collect();
             let exec = Exec::new(backend, None);
             let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, &keys, KeyForm::Values, exec);
             let keys: Vec<PublicKey> = keys.into_iter().flatten().collect();

@@ -19,7 +19,10 @@ use crate::hash::{self, Hashed};
 use crate::key::KeyForm;
 use crate::plain::{Refused, open_batch};
 use crate::ring::LANES;
-use crate::{DEGREE, Flavour, Item, MODULUS, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+use crate::{DEGREE, Flavour, Item, MODULUS, Parameters, PublicKey, SALT_BYTES};
+
+/// A proof is over at most this many signatures, of either degree.
+pub const SIGNATURES_MAX: usize = alphorn_labrador::columns::COLUMNS_MAX;
 
 /// Signatures from which on preset `fast` has one, and two levels with a block projection behind the
 /// first: fewer leave so short levels that it costs bytes and saves nothing.
@@ -52,18 +55,40 @@ impl Preset {
         }
     }
 
-    /// The parameters of a proof of so many signatures.
+    /// The parameters of a proof of so many signatures of Falcon-512.
     ///
     /// # Errors
     /// If there are none.
     pub fn schedule(self, signatures: usize, profile: Profile) -> Result<Schedule, AggregateError> {
-        let bounds = self.bounds(signatures, profile)?;
+        self.schedule_of(DEGREE, signatures, profile)
+    }
+
+    /// The same for signatures of a degree.
+    ///
+    /// # Errors
+    /// If there are none.
+    ///
+    /// # Panics
+    /// If the degree is neither 512 nor 1024.
+    pub fn schedule_of(
+        self,
+        degree: usize,
+        signatures: usize,
+        profile: Profile,
+    ) -> Result<Schedule, AggregateError> {
+        let bounds = self.bounds(degree, signatures, profile)?;
         Ok(Schedule::derive(&bounds)?)
     }
 
-    fn bounds(self, signatures: usize, profile: Profile) -> Result<PublicBounds, StatementError> {
+    fn bounds(
+        self,
+        degree: usize,
+        signatures: usize,
+        profile: Profile,
+    ) -> Result<PublicBounds, StatementError> {
+        let norm_sq = Parameters::of(degree).norm_sq_max;
         let projections = self.projections(signatures);
-        Columns::bounds_for(signatures, DEGREE, NORM_SQ_MAX, profile, projections)
+        Columns::bounds_for(signatures, degree, norm_sq, profile, projections)
     }
 
     /// How the levels of a proof show that their witnesses are short.
@@ -81,9 +106,9 @@ impl Preset {
 
 /// What a proof says of one signature, beside that it exists.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct Signed<'a, const N: usize = DEGREE> {
     /// Who signed.
-    pub key: &'a PublicKey,
+    pub key: &'a PublicKey<N>,
     /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
     /// The salt of the signature, if the flavour sends one: part of the statement, since it decides
@@ -177,8 +202,8 @@ pub enum AggregateError {
     Stopped(#[from] Stopped),
 }
 
-/// Parameters and commitment keys for proofs over one number of signatures.
-pub struct Aggregator {
+/// Parameters and commitment keys for proofs over one number of signatures, of degree 512 or 1024.
+pub struct Aggregator<const N: usize = DEGREE> {
     preset: Preset,
     system: System,
     signatures: usize,
@@ -186,9 +211,8 @@ pub struct Aggregator {
     backend: Backend,
 }
 
-impl Aggregator {
-    /// For proofs over `signatures` signatures, 1 to
-    /// [`alphorn_labrador::columns::COLUMNS_MAX`].
+impl<const N: usize> Aggregator<N> {
+    /// For proofs over `signatures` signatures, 1 to [`SIGNATURES_MAX`].
     ///
     /// # Errors
     /// If there are no parameters for so many.
@@ -233,7 +257,7 @@ impl Aggregator {
         backend: Backend,
         keys: Option<&Arc<Keys>>,
     ) -> Result<Self, AggregateError> {
-        let bounds = preset.bounds(signatures, profile)?;
+        let bounds = preset.bounds(N, signatures, profile)?;
         let schedule = Schedule::derive(&bounds)?;
         let keys = match keys.filter(|keys| keys.serve(&schedule)) {
             Some(keys) => keys.clone(),
@@ -272,7 +296,7 @@ impl Aggregator {
     /// The first signature that is not valid, all that no proof can have, or why there is no proof.
     pub fn prove(
         &self,
-        items: &[Item<'_>],
+        items: &[Item<'_, N>],
         context: &[u8],
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
         self.prove_on(items, context, self.serial())
@@ -285,7 +309,7 @@ impl Aggregator {
     /// Those of [`Aggregator::prove`], or that `exec` is stopped.
     pub fn prove_on(
         &self,
-        items: &[Item<'_>],
+        items: &[Item<'_, N>],
         context: &[u8],
         exec: Exec<'_>,
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
@@ -296,8 +320,7 @@ impl Aggregator {
         })?;
         let mut salts = Vec::with_capacity(items.len());
         let mut targets = Vec::with_capacity(items.len());
-        let mut witness =
-            Vec::with_capacity(items.len() * 2 * DEGREE / alphorn_labrador::ring::DEGREE);
+        let mut witness = Vec::with_capacity(items.len() * 2 * N / alphorn_labrador::ring::DEGREE);
         for (index, opened) in parts.into_iter().flatten().enumerate() {
             let opened = opened.map_err(|reason| AggregateError::Invalid { index, reason })?;
             for part in [&opened.s1, &opened.s2] {
@@ -306,7 +329,7 @@ impl Aggregator {
             salts.push(opened.salt);
             targets.push(opened.target);
         }
-        let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
+        let signed: Vec<Signed<'_, N>> = (items.iter().zip(&salts))
             .map(|(item, salt)| Signed {
                 key: item.key,
                 message: item.message,
@@ -337,7 +360,7 @@ impl Aggregator {
     /// statement itself.
     pub fn verify(
         &self,
-        signed: &[Signed<'_>],
+        signed: &[Signed<'_, N>],
         context: &[u8],
         proof: &[u8],
     ) -> Result<(), AggregateError> {
@@ -350,7 +373,7 @@ impl Aggregator {
     /// Those of [`Aggregator::verify`], or that `exec` is stopped.
     pub fn verify_on(
         &self,
-        signed: &[Signed<'_>],
+        signed: &[Signed<'_, N>],
         context: &[u8],
         proof: &[u8],
         exec: Exec<'_>,
@@ -369,7 +392,7 @@ impl Aggregator {
     }
 
     /// The one flavour of as many signatures as the proof is over, each with a salt if it sends one.
-    fn flavour(&self, signed: &[Signed<'_>]) -> Result<Flavour, AggregateError> {
+    fn flavour(&self, signed: &[Signed<'_, N>]) -> Result<Flavour, AggregateError> {
         let expected = self.signatures;
         if signed.len() != expected {
             let signatures = signed.len();
@@ -389,7 +412,7 @@ impl Aggregator {
                 expected: flavour.name(),
             });
         }
-        let salted = |s: &Signed<'_>| s.salt.is_some() == flavour.is_salted();
+        let salted = |s: &Signed<'_, N>| s.salt.is_some() == flavour.is_salted();
         if let Some(index) = signed.iter().position(|s| !salted(s)) {
             return Err(AggregateError::Salt {
                 index,
@@ -408,12 +431,13 @@ impl Aggregator {
         digest: Vec<u8>,
     ) -> Result<Columns<'a>, StatementError> {
         let projections = self.preset.projections(self.signatures);
-        Columns::new(NORM_SQ_MAX, self.profile, projections, relation, digest)
+        let norm_sq = const { Parameters::of(N) }.norm_sq_max;
+        Columns::new(norm_sq, self.profile, projections, relation, digest)
     }
 }
 
 /// The hashed messages, centred, after each other.
-fn targets(signed: &[Signed<'_>], backend: Backend) -> Vec<i16> {
+fn targets<const N: usize>(signed: &[Signed<'_, N>], backend: Backend) -> Vec<i16> {
     let hashed = signed.iter().map(|signed| Hashed {
         key: signed.key,
         salt: signed.salt,
@@ -423,20 +447,15 @@ fn targets(signed: &[Signed<'_>], backend: Backend) -> Vec<i16> {
 }
 
 /// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
-fn relation<'a>(
-    signed: &[Signed<'a>],
+fn relation<'a, const N: usize>(
+    signed: &[Signed<'a, N>],
     targets: Targets<'a>,
     exec: Exec<'_>,
 ) -> Result<Relation<'a>, AggregateError> {
-    let keys: Vec<&PublicKey> = signed.iter().map(|s| s.key).collect();
+    let keys: Vec<&PublicKey<N>> = signed.iter().map(|s| s.key).collect();
     PublicKey::prepare(&keys, KeyForm::Coefficients, exec)?;
     let keys = keys.iter().map(|key| &key.coefficients()[..]).collect();
-    Ok(Relation::of_centred(
-        DEGREE,
-        u64::from(MODULUS),
-        keys,
-        targets,
-    )?)
+    Ok(Relation::of_centred(N, u64::from(MODULUS), keys, targets)?)
 }
 
 /// Signatures of a run, whose bytes are hashed after each other while seven other runs are.
@@ -445,9 +464,9 @@ const RUN: usize = 16;
 /// SHAKE256 of flavour, context and the digests of all runs: SHAKE256 of the keys, salts and messages of
 /// [`RUN`] signatures in order, the last run may have fewer. Each part has its length in front; a salt that
 /// is not sent has length 0, since key and message are all that it is made of.
-fn digest(
+fn digest<const N: usize>(
     flavour: Flavour,
-    signed: &[Signed<'_>],
+    signed: &[Signed<'_, N>],
     context: &[u8],
     exec: Exec<'_>,
 ) -> Result<Vec<u8>, Stopped> {
@@ -475,7 +494,7 @@ fn digest(
 }
 
 /// What a run is the hash of.
-fn encoded(run: &[Signed<'_>]) -> Vec<u8> {
+fn encoded<const N: usize>(run: &[Signed<'_, N>]) -> Vec<u8> {
     let each = 3 * 8 + 64 + SALT_BYTES;
     let messages: usize = run.iter().map(|signed| signed.message.len()).sum();
     let mut out = Vec::with_capacity(64 + run.len() * each + messages);

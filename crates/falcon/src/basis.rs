@@ -11,22 +11,20 @@ use std::f64::consts::PI;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::ring::Polys;
-use crate::{DEGREE, Flavour, MODULUS, PublicKey};
-
-/// The first byte of a secret key.
-const HEADER: u8 = 0x59;
-
-/// Bits of a coefficient of `f` and `g`.
-pub(crate) const SHORT_BITS: usize = 6;
+use crate::{Flavour, MODULUS, Parameters, PublicKey};
 
 /// Bits of a coefficient of `F`.
 const LONG_BITS: usize = 8;
 
-/// Bytes of `f`, and of `g`.
-pub(crate) const SHORT_BYTES: usize = DEGREE * SHORT_BITS / 8;
+/// Bytes of `f`, and of `g`, in a degree.
+pub(crate) const fn short_bytes(degree: usize) -> usize {
+    degree * Parameters::of(degree).short_bits / 8
+}
 
-/// Bytes of the header, `f`, `g` and `F`; the draft has the digest of the public key behind them.
-const BASIS_BYTES: usize = 1 + 2 * SHORT_BYTES + DEGREE * LONG_BITS / 8;
+/// Bytes of the header, `f`, `g` and `F` in a degree; the draft has the digest of the public key behind them.
+pub(crate) const fn basis_bytes(degree: usize) -> usize {
+    1 + 2 * short_bytes(degree) + degree * LONG_BITS / 8
+}
 
 /// The largest absolute value of a coefficient of `G`.
 const LONG_MAX: i16 = 127;
@@ -34,26 +32,27 @@ const LONG_MAX: i16 = 127;
 /// `1.17^2 q`, with room for the rounding of sums.
 const NORM_SQ_MAX: f64 = 1.17 * 1.17 * MODULUS as f64 * (1.0 + 1e-9);
 
-pub(crate) type Coefficients = Zeroizing<[i16; DEGREE]>;
+pub(crate) type Coefficients<const N: usize> = Zeroizing<[i16; N]>;
 
 /// Whether the encoded secret key of `public` is a basis that signs.
-pub(crate) fn signs(bytes: &[u8], public: &PublicKey) -> bool {
+pub(crate) fn signs<const N: usize>(bytes: &[u8], public: &PublicKey<N>) -> bool {
+    let parameters = const { Parameters::of(N) };
     let flavour = public.flavour();
     let digest: &[u8] = match flavour {
         Flavour::FnDsa => public.digest(),
         Flavour::Original | Flavour::Slot => &[],
     };
-    if bytes.len() != BASIS_BYTES + digest.len() {
+    if bytes.len() != basis_bytes(N) + digest.len() {
         return false;
     }
-    let (basis, rest) = bytes.split_at(BASIS_BYTES);
-    let (f, more) = basis[1..].split_at(SHORT_BYTES);
-    let (g, long) = more.split_at(SHORT_BYTES);
-    let f = numbers(flavour, f, SHORT_BITS);
-    let g = numbers(flavour, g, SHORT_BITS);
+    let (basis, rest) = bytes.split_at(basis_bytes(N));
+    let (f, more) = basis[1..].split_at(short_bytes(N));
+    let (g, long) = more.split_at(short_bytes(N));
+    let f = numbers(flavour, f, parameters.short_bits);
+    let g = numbers(flavour, g, parameters.short_bits);
     let f_long = numbers(flavour, long, LONG_BITS);
     let g_long = times_key(public, &f_long);
-    basis[0] == HEADER
+    basis[0] == parameters.secret_header()
         && rest == digest
         && g_long.iter().all(|c| c.abs() <= LONG_MAX)
         && determinant_is_q(&f, &g_long, &g, &f_long)
@@ -61,8 +60,12 @@ pub(crate) fn signs(bytes: &[u8], public: &PublicKey) -> bool {
 }
 
 /// Numbers in two's complement, the bits in the order of a flavour.
-pub(crate) fn numbers(flavour: Flavour, bytes: &[u8], bits: usize) -> Coefficients {
-    let mut out = Zeroizing::new([0; DEGREE]);
+pub(crate) fn numbers<const N: usize>(
+    flavour: Flavour,
+    bytes: &[u8],
+    bits: usize,
+) -> Coefficients<N> {
+    let mut out = Zeroizing::new([0; N]);
     for (i, number) in out.iter_mut().enumerate() {
         let mut value = 0i16;
         for k in 0..bits {
@@ -81,8 +84,8 @@ pub(crate) fn numbers(flavour: Flavour, bytes: &[u8], bits: usize) -> Coefficien
 }
 
 /// `h a` modulo `q`, centred.
-fn times_key(public: &PublicKey, a: &[i16; DEGREE]) -> Coefficients {
-    let (mut h, mut product) = (Polys::<1>::zero(), Polys::<1>::zero());
+fn times_key<const N: usize>(public: &PublicKey<N>, a: &[i16; N]) -> Coefficients<N> {
+    let (mut h, mut product) = (Polys::<1, N>::zero(), Polys::<1, N>::zero());
     h.load(0, public.values());
     product.load(0, a);
     product.reduce();
@@ -90,47 +93,43 @@ fn times_key(public: &PublicKey, a: &[i16; DEGREE]) -> Coefficients {
     product.multiply(&h);
     product.inverse();
     product.centre();
-    let mut out = Zeroizing::new([0; DEGREE]);
+    let mut out = Zeroizing::new([0; N]);
     product.store(0, &mut out);
     // What is multiplied is `F` of a secret key, and the product its `G`.
     product.zeroize();
     out
 }
 
-/// Whether `a d - b c = q` in `Z[Y]/(Y^512 + 1)`.
-fn determinant_is_q(
-    a: &[i16; DEGREE],
-    d: &[i16; DEGREE],
-    b: &[i16; DEGREE],
-    c: &[i16; DEGREE],
+/// Whether `a d - b c = q` in `Z[Y]/(Y^N + 1)`.
+fn determinant_is_q<const N: usize>(
+    a: &[i16; N],
+    d: &[i16; N],
+    b: &[i16; N],
+    c: &[i16; N],
 ) -> bool {
     let coefficient = |k: usize| -> i32 {
         let term = |j: usize| {
-            let (index, sign) = if j <= k {
-                (k - j, 1)
-            } else {
-                (DEGREE + k - j, -1)
-            };
+            let (index, sign) = if j <= k { (k - j, 1) } else { (N + k - j, -1) };
             let product = |x: i16, y: i16| i32::from(x) * i32::from(y);
             sign * (product(a[j], d[index]) - product(b[j], c[index]))
         };
-        (0..DEGREE).map(term).sum()
+        (0..N).map(term).sum()
     };
     let expected = |k: usize| if k == 0 { i32::from(MODULUS) } else { 0 };
-    (0..DEGREE).fold(true, |all, k| all & (coefficient(k) == expected(k)))
+    (0..N).fold(true, |all, k| all & (coefficient(k) == expected(k)))
 }
 
 /// Whether `(g, -f)` and what is left of the other vector beside it are short. The values of `f`
-/// and `g` at the roots of `Y^512 + 1` give both lengths: the second is `q^2 / 512` times the sum of
+/// and `g` at the roots of `Y^N + 1` give both lengths: the second is `q^2 / N` times the sum of
 /// `1 / (|f|^2 + |g|^2)` over all roots.
-fn vectors_are_short(f: &[i16; DEGREE], g: &[i16; DEGREE]) -> bool {
+fn vectors_are_short<const N: usize>(f: &[i16; N], g: &[i16; N]) -> bool {
     let (mut first, mut second) = (0.0, 0.0);
     // The other half of the roots are conjugates.
-    for j in 0..DEGREE / 2 {
-        let root = PI * (2 * j + 1) as f64 / DEGREE as f64;
+    for j in 0..N / 2 {
+        let root = PI * (2 * j + 1) as f64 / N as f64;
         let both = value_sq(f, root) + value_sq(g, root);
-        first += 2.0 * both / DEGREE as f64;
-        second += 2.0 / (DEGREE as f64 * both);
+        first += 2.0 * both / N as f64;
+        second += 2.0 / (N as f64 * both);
     }
     let q = f64::from(MODULUS);
     // A value of zero gives infinity, which is not short.
@@ -138,7 +137,7 @@ fn vectors_are_short(f: &[i16; DEGREE], g: &[i16; DEGREE]) -> bool {
 }
 
 /// The square of the absolute value of `a` at `exp(i angle)`, by Horner's rule.
-fn value_sq(a: &[i16; DEGREE], angle: f64) -> f64 {
+fn value_sq(a: &[i16], angle: f64) -> f64 {
     let (sine, cosine) = angle.sin_cos();
     let (mut real, mut imaginary) = (0.0, 0.0);
     for &c in a.iter().rev() {
@@ -155,50 +154,79 @@ mod tests {
     use super::*;
     use crate::{OriginalKey, SecretKey};
 
-    #[test]
-    fn generated_keys_sign_and_other_bases_do_not() {
-        for i in 0..4 {
-            let (draft, original) = (SecretKey::interop(i), OriginalKey::interop(i));
+    fn generated_keys_sign<const N: usize>() {
+        for i in 0..3 {
+            let (draft, original) = (SecretKey::<N>::interop(i), OriginalKey::<N>::interop(i));
             assert!(signs(draft.bytes(), draft.public()), "{i}");
             assert!(signs(original.bytes(), original.public()), "{i}");
-            assert!(
-                !signs(&draft.bytes()[..BASIS_BYTES], original.public()),
-                "{i}"
-            );
+            let cut = &draft.bytes()[..basis_bytes(N)];
+            assert!(!signs(cut, original.public()), "{i}");
         }
+    }
+
+    #[test]
+    fn generated_keys_sign_and_other_bases_do_not() {
+        generated_keys_sign::<512>();
+        generated_keys_sign::<1024>();
+    }
+
+    fn degenerate_keys_are_refused<const N: usize>() {
+        let (draft, original) = (SecretKey::<N>::interop(1), OriginalKey::<N>::interop(1));
+        let long = 1 + 2 * short_bytes(N)..basis_bytes(N);
+        let mut zero = draft.bytes().to_vec();
+        zero[long.clone()].fill(0);
+        assert!(SecretKey::<N>::from_bytes(&zero).is_err());
+        let mut zero = original.bytes().to_vec();
+        zero[long].fill(0);
+        assert!(OriginalKey::<N>::from_bytes(&zero).is_err());
+        // The decoder of the draft does not look at the digest, and signs for another key.
+        let mut other = draft.bytes().to_vec();
+        other[basis_bytes(N)] ^= 1;
+        assert!(SecretKey::<N>::from_bytes(&other).is_err());
+        assert!(SecretKey::<N>::from_bytes(draft.bytes()).is_ok());
+        assert!(OriginalKey::<N>::from_bytes(draft.bytes()).is_err());
+        assert!(SecretKey::<N>::from_bytes(original.bytes()).is_err());
     }
 
     /// `F = 0` and `F = f` have short `G` and pass the decoders of `fn-dsa`, but no determinant.
     #[test]
     fn degenerate_keys_are_refused_by_both_flavours() {
-        let (draft, original) = (SecretKey::interop(1), OriginalKey::interop(1));
-        let mut zero = *draft.bytes();
-        zero[1 + 2 * SHORT_BYTES..BASIS_BYTES].fill(0);
-        assert!(SecretKey::from_bytes(&zero).is_err());
-        let mut zero = *original.bytes();
-        zero[1 + 2 * SHORT_BYTES..].fill(0);
-        assert!(OriginalKey::from_bytes(&zero).is_err());
-        // The decoder of the draft does not look at the digest, and signs for another key.
-        let mut other = *draft.bytes();
-        other[BASIS_BYTES] ^= 1;
-        assert!(SecretKey::from_bytes(&other).is_err());
-        assert!(SecretKey::from_bytes(draft.bytes()).is_ok());
-        assert!(OriginalKey::from_bytes(draft.bytes()).is_err());
-        assert!(SecretKey::from_bytes(original.bytes()).is_err());
+        degenerate_keys_are_refused::<512>();
+        degenerate_keys_are_refused::<1024>();
     }
 
-    /// Long `f`, `g` that are no problem for the determinant: `f = 31`, `g = 31`, `F = 0` has none.
     #[test]
-    fn long_vectors_are_refused() {
-        let (mut f, mut g) = ([0; DEGREE], [0; DEGREE]);
+    fn keys_of_another_degree_are_refused() {
+        let (short, long) = (SecretKey::<512>::interop(1), SecretKey::<1024>::interop(1));
+        assert!(SecretKey::<1024>::from_bytes(short.bytes()).is_err());
+        assert!(SecretKey::<512>::from_bytes(long.bytes()).is_err());
+        let (short, long) = (
+            OriginalKey::<512>::interop(1),
+            OriginalKey::<1024>::interop(1),
+        );
+        assert!(OriginalKey::<1024>::from_bytes(short.bytes()).is_err());
+        assert!(OriginalKey::<512>::from_bytes(long.bytes()).is_err());
+    }
+
+    fn long_vectors_are_no_basis<const N: usize>() {
+        let (mut f, mut g) = ([0; N], [0; N]);
         f[0] = 1;
         g[0] = 1;
         // Far too short: the other vector is as much too long.
         assert!(!vectors_are_short(&f, &g));
         f.fill(4);
         assert!(!vectors_are_short(&f, &g));
-        let key = SecretKey::interop(5);
-        let short = |i: usize| numbers(Flavour::FnDsa, &key.bytes()[1 + 384 * i..][..384], 6);
+        let key = SecretKey::<N>::interop(5);
+        let (bits, bytes) = (Parameters::of(N).short_bits, short_bytes(N));
+        let short =
+            |i: usize| numbers::<N>(Flavour::FnDsa, &key.bytes()[1 + bytes * i..][..bytes], bits);
         assert!(vectors_are_short(&short(0), &short(1)));
+    }
+
+    /// Long `f`, `g` that are no problem for the determinant: `f = 31`, `g = 31`, `F = 0` has none.
+    #[test]
+    fn long_vectors_are_refused() {
+        long_vectors_are_no_basis::<512>();
+        long_vectors_are_no_basis::<1024>();
     }
 }

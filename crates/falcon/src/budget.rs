@@ -7,8 +7,6 @@ use alphorn_labrador::projection::LIFTS;
 use alphorn_labrador::ring::DEGREE as ELEMENT;
 use alphorn_labrador::schedule::Schedule;
 
-use crate::DEGREE;
-
 /// `log2` of the weights of an aggregation: 64 coefficients of four values.
 const WEIGHTS_LOG2: f64 = 128.0;
 
@@ -20,17 +18,17 @@ const RESIDUE_LOG2: f64 = 47.0;
 const PROJECTION_28_LOG2: f64 = 132.8;
 const PROJECTION_30_LOG2: f64 = 126.9;
 
-/// Bits of the index of a column, of one of the rows of a column (`s1`, `s2`, quotients, slack), and of a
-/// coefficient of a polynomial.
-const COLUMN_BITS: u64 = COLUMNS_MAX.next_power_of_two().ilog2() as u64;
-const ROW_BITS: u64 = (3 * DEGREE / ELEMENT + 1).next_power_of_two().ilog2() as u64;
-const COEFFICIENT_BITS: u64 = DEGREE.ilog2() as u64;
+/// Bits of the index of a column.
+const COLUMN_BITS: u32 = COLUMNS_MAX.next_power_of_two().ilog2();
 
-/// Degrees of the sumcheck's polynomials and of what is drawn before them, at most: rounds of degree two
-/// for the coefficients of a ring element, of degree three for rows and columns, the variables that weigh
-/// columns and coefficients, and one scalar.
-const SUMCHECK_DEGREES: u64 =
-    ELEMENT.ilog2() as u64 * 2 + (ROW_BITS + COLUMN_BITS) * 3 + COLUMN_BITS + COEFFICIENT_BITS + 1;
+/// Degrees of the sumcheck's polynomials and of what is drawn before them, at most, for signatures of a degree: rounds
+/// of degree two for the coefficients of a ring element, of degree three for rows (`s1`, `s2`, quotients, slack)
+/// and columns, the variables that weigh columns and coefficients, and one scalar.
+fn sumcheck_degrees(degree: usize) -> u32 {
+    let row_bits = (3 * degree / ELEMENT + 1).next_power_of_two().ilog2();
+    let rounds = ELEMENT.ilog2() * 2 + (row_bits + COLUMN_BITS) * 3;
+    rounds + COLUMN_BITS + degree.ilog2() + 1
+}
 
 /// A kind of accident that lets a false statement pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,11 +49,11 @@ impl Event {
     }
 }
 
-/// The errors of a proof with this schedule, for one query of the hash that replaces the verifier:
-/// an attacker that asks it `2^60` times gains 60 bits. What breaking a commitment costs is another
-/// matter: [`alphorn_labrador::sis::Profile::bits`].
+/// The errors of a proof over signatures of a degree, with this schedule, for one query of the hash that replaces
+/// the verifier: an attacker that asks it `2^60` times gains 60 bits. What breaking a commitment costs is
+/// another matter: [`alphorn_labrador::sis::Profile::bits`].
 #[must_use]
-pub fn errors(schedule: &Schedule) -> Vec<Event> {
+pub fn errors(degree: usize, schedule: &Schedule) -> Vec<Event> {
     let levels = &schedule.levels;
     let images = levels.iter().filter_map(|level| level.images.as_ref());
     let blocks: usize = images.clone().map(Images::blocks).sum();
@@ -75,7 +73,11 @@ pub fn errors(schedule: &Schedule) -> Vec<Event> {
     let challenge = -f64::from(CHALLENGE_LOG2_CENTI) / 100.0;
     let with_blocks = levels.len() + 1 - dense;
     vec![
-        event("sumcheck", SUMCHECK_DEGREES as usize, -3.0 * RESIDUE_LOG2),
+        event(
+            "sumcheck",
+            sumcheck_degrees(degree) as usize,
+            -3.0 * RESIDUE_LOG2,
+        ),
         event(
             "lifts of levels with blocks",
             with_blocks,
@@ -115,15 +117,17 @@ mod tests {
 
     #[test]
     fn the_sum_is_that_of_the_lecture() {
-        let aggregator = Aggregator::new(64, Profile::Core128, Backend::Portable);
+        let aggregator = Aggregator::<512>::new(64, Profile::Core128, Backend::Portable);
         let aggregator = aggregator.expect("legal");
-        let events = errors(aggregator.schedule());
+        let events = errors(512, aggregator.schedule());
         let sum = log2_sum(&events);
         let largest = events.iter().map(Event::log2).fold(f64::MIN, f64::max);
         assert!(largest < sum && sum < largest + 1.5, "{events:?}");
         assert!((-124.5..-121.0).contains(&sum), "{sum}");
         // 6 rounds of degree two, 5 of rows and 15 of columns of degree three, 15 and 9 variables, a scalar.
-        assert_eq!(SUMCHECK_DEGREES, 6 * 2 + (5 + 15) * 3 + 15 + 9 + 1);
+        assert_eq!(sumcheck_degrees(512), 6 * 2 + (5 + 15) * 3 + 15 + 9 + 1);
+        // A bit more of rows, of which there are 49, and of coefficients.
+        assert_eq!(sumcheck_degrees(1024), 6 * 2 + (6 + 15) * 3 + 15 + 10 + 1);
         let sumcheck = events.iter().find(|event| event.name == "sumcheck");
         assert!((sumcheck.expect("an event").log2() + 134.4).abs() < 0.1);
     }

@@ -1,20 +1,15 @@
 //! Keys and signatures from bytes and back.
 //!
-//! A public key is the byte 9 and 512 residues of 14 bits: the coefficients of `h`, or in the
-//! draft its values at the roots. A signature is the byte `0x39`, the salt if the flavour sends one,
-//! and `s2`, each coefficient as a sign, seven low bits and the high bits in unary; zeros
-//! fill it to 666 bytes (Falcon specification, sections 3.11.2 to 3.11.4, "padded"), or 626 without
-//! a salt. The draft of FN-DSA writes the least significant bit first, the other flavours the most
-//! significant.
+//! A public key is the logarithm of the degree, 9 or 10, and a residue of 14 bits for each coefficient of `h`, or in
+//! the draft for each of its values at the roots. A signature is the byte `0x39` or `0x3a`, the salt if the flavour
+//! sends one, and `s2`, each coefficient as a sign, seven low bits and the high bits in unary; zeros fill it to 666
+//! or 1,280 bytes (Falcon specification, sections 3.11.2 to 3.11.4, "padded"), 40 fewer without a salt. The draft of
+//! FN-DSA writes the least significant bit first, the other flavours the most significant.
 
 use thiserror::Error;
 
-use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SALT_BYTES};
-
-/// The first byte of a public key: the logarithm of the degree.
-pub(crate) const KEY_HEADER: u8 = 9;
-/// The first byte of a signature: compressed, and the logarithm of the degree.
-pub(crate) const SIGNATURE_HEADER: u8 = 0x39;
+use crate::degree::DEGREE_MAX;
+use crate::{Flavour, MODULUS, Parameters, SALT_BYTES};
 
 /// Bits of a number of a key.
 const KEY_BITS: u32 = 14;
@@ -178,9 +173,8 @@ fn body(bytes: &[u8], expected: usize, header: u8) -> Result<&[u8], DecodeError>
 ///
 /// # Errors
 /// If the length, the header or a number is not that of a key.
-pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], DecodeError> {
-    let bytes = key_bytes(bytes)?;
-    let numbers = key_numbers(flavour, bytes);
+pub fn decode_key<const N: usize>(flavour: Flavour, bytes: &[u8]) -> Result<[u16; N], DecodeError> {
+    let numbers = key_numbers(flavour, key_bytes::<N>(bytes)?);
     if numbers.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
         return Ok(numbers);
     }
@@ -189,25 +183,28 @@ pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], Decod
     Err(DecodeError::Residue { index, value })
 }
 
-/// The bytes of a public key, if their number and the header are those of one.
-pub(crate) fn key_bytes(bytes: &[u8]) -> Result<&[u8; PUBLIC_KEY_BYTES], DecodeError> {
-    body(bytes, PUBLIC_KEY_BYTES, KEY_HEADER)?;
-    Ok(bytes.try_into().expect("the length was compared"))
+/// The bytes of a public key of this degree, if their number and the header are those of one.
+pub(crate) fn key_bytes<const N: usize>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let parameters = const { Parameters::of(N) };
+    body(bytes, parameters.public_key_bytes, parameters.key_header())?;
+    Ok(bytes)
 }
 
-/// The numbers of 14 bits of a public key, whatever they are. Four are seven bytes, and the key is 128 times
-/// that; a word of eight bytes is read with the byte before them, which the header is for the first.
+/// The numbers of 14 bits of a public key, whatever they are, from the bytes that [`key_bytes`] has. Four are seven
+/// bytes; a word of eight bytes is read with the byte before them, which the header is for the first.
 #[inline(always)]
-pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [u16; DEGREE] {
+pub(crate) fn key_numbers<const N: usize>(flavour: Flavour, bytes: &[u8]) -> [u16; N] {
     const NUMBER: u64 = (1 << KEY_BITS) - 1;
+    let bytes = &bytes[..const { Parameters::of(N).public_key_bytes }];
     // Words first, whose loads overlap, so that all that follows is done in vectors.
-    let mut words = [0; DEGREE / 4];
+    let mut words = [0; DEGREE_MAX / 4];
+    let words = &mut words[..N / 4];
     for (k, word) in words.iter_mut().enumerate() {
         let bytes: &[u8; 8] = bytes[7 * k..7 * k + 8].try_into().expect("eight bytes");
         *word = u64::from_le_bytes(*bytes);
     }
     if flavour.is_little_endian() {
-        for word in &mut words {
+        for word in &mut *words {
             let x = *word >> 8;
             // Each number to the 16 bits that are its own.
             *word = x & NUMBER
@@ -216,7 +213,7 @@ pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [
                 | (x & NUMBER << (3 * KEY_BITS)) << 6;
         }
     } else {
-        for word in &mut words {
+        for word in &mut *words {
             let x = word.swap_bytes();
             *word = x >> (3 * KEY_BITS) & NUMBER
                 | (x & NUMBER << (2 * KEY_BITS)) >> 12
@@ -224,7 +221,7 @@ pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [
                 | (x & NUMBER) << 48;
         }
     }
-    let mut out = [0; DEGREE];
+    let mut out = [0; N];
     for (four, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
         let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
         *four = [[a, b], [c, d], [e, f], [g, h]].map(u16::from_le_bytes);
@@ -234,9 +231,10 @@ pub(crate) fn key_numbers(flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) -> [
 
 /// A public key with these numbers, each below `q`.
 #[must_use]
-pub fn encode_key(flavour: Flavour, h: &[u16; DEGREE]) -> [u8; PUBLIC_KEY_BYTES] {
-    let mut out = [0; PUBLIC_KEY_BYTES];
-    out[0] = KEY_HEADER;
+pub fn encode_key<const N: usize>(flavour: Flavour, h: &[u16; N]) -> Vec<u8> {
+    let parameters = const { Parameters::of(N) };
+    let mut out = vec![0; parameters.public_key_bytes];
+    out[0] = parameters.key_header();
     let mut bits = BitsMut {
         bytes: &mut out[1..],
         position: 0,
@@ -245,7 +243,7 @@ pub fn encode_key(flavour: Flavour, h: &[u16; DEGREE]) -> [u8; PUBLIC_KEY_BYTES]
     let written = h
         .iter()
         .try_for_each(|&c| bits.number(u32::from(c), KEY_BITS));
-    written.expect("512 numbers of 14 bits are 896 bytes");
+    written.expect("numbers of 14 bits fill the key");
     out
 }
 
@@ -254,33 +252,34 @@ pub fn encode_key(flavour: Flavour, h: &[u16; DEGREE]) -> [u8; PUBLIC_KEY_BYTES]
 /// # Errors
 /// If the bytes are not the one encoding of a signature of the flavour: its length, header,
 /// range of coefficients, and zeros to the end.
-pub fn decode_signature(
+pub fn decode_signature<const N: usize>(
     flavour: Flavour,
     bytes: &[u8],
-) -> Result<(Option<[u8; SALT_BYTES]>, [i16; DEGREE]), DecodeError> {
-    let bytes = body(bytes, flavour.signature_bytes(), SIGNATURE_HEADER)?;
+) -> Result<(Option<[u8; SALT_BYTES]>, [i16; N]), DecodeError> {
+    let header = const { Parameters::of(N) }.signature_header();
+    let bytes = body(bytes, flavour.signature_bytes_of(N), header)?;
     let (salt, code) = bytes.split_at(flavour.salt_bytes());
     let max = flavour.coefficient_max().unwrap_or(ORIGINAL_MAX);
     let s2 = if flavour.is_little_endian() {
-        coefficients::<false>(code, max)?
+        coefficients::<false, N>(code, max)?
     } else {
-        coefficients::<true>(code, max)?
+        coefficients::<true, N>(code, max)?
     };
     Ok((salt.first_chunk().copied(), s2))
 }
 
 /// All coefficients of a code, each at most `max` in absolute value.
-fn coefficients<const HIGH_FIRST: bool>(
+fn coefficients<const HIGH_FIRST: bool, const N: usize>(
     bytes: &[u8],
     max: i16,
-) -> Result<[i16; DEGREE], DecodeError> {
+) -> Result<[i16; N], DecodeError> {
     let mut window = Window::<HIGH_FIRST> {
         bytes,
         next: 0,
         bits: 0,
         valid: 0,
     };
-    let mut out = [0; DEGREE];
+    let mut out = [0; N];
     for (pair, two) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
         // Two coefficients of 25 bits: more than the largest of either flavour has.
         window.fill();
@@ -311,17 +310,17 @@ fn coefficients<const HIGH_FIRST: bool>(
 /// The signature of a salt, if the flavour sends one, and `s2`. None if it does and there is none, if
 /// a coefficient is too large for the flavour or the code does not fit.
 #[must_use]
-pub fn encode_signature(
+pub fn encode_signature<const N: usize>(
     flavour: Flavour,
     salt: Option<&[u8; SALT_BYTES]>,
-    s2: &[i16; DEGREE],
+    s2: &[i16; N],
 ) -> Option<Vec<u8>> {
     if salt.is_some() != flavour.is_salted() {
         return None;
     }
-    let mut out = vec![SIGNATURE_HEADER];
+    let mut out = vec![const { Parameters::of(N) }.signature_header()];
     out.extend(salt.map_or(&[][..], |salt| salt));
-    out.resize(flavour.signature_bytes(), 0);
+    out.resize(flavour.signature_bytes_of(N), 0);
     let mut bits = BitsMut {
         bytes: &mut out[1 + flavour.salt_bytes()..],
         position: 0,

@@ -1,10 +1,10 @@
-//! The flavours of Falcon-512 in use: they differ in the order of bits and bytes, in the hash, in
+//! The flavours of Falcon in use: they differ in the order of bits and bytes, in the hash, in
 //! one more bound, and in where the salt is from.
 
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use crate::{CODE_BYTES, DEGREE, MODULUS, PublicKey, SALT_BYTES};
+use crate::{DEGREE, MODULUS, Parameters, PublicKey, SALT_BYTES};
 
 /// What is hashed in front of key and message in flavour `slot`. With both, and slot and role before
 /// a message of 32 bytes, it is one block of SHAKE256.
@@ -17,7 +17,8 @@ pub(crate) const EXPANDED_BYTES: usize = SALT_BYTES + 64;
 pub(crate) const WORD_MAX: u16 = 61_445;
 
 /// Bytes that one draw of the hash asks for: nine blocks, of whose 612 words 574 are below
-/// [`WORD_MAX`] on average, with a deviation of six; eight blocks are too short in half of the cases.
+/// [`WORD_MAX`] on average, with a deviation of six; eight blocks are too short for degree 512 in half of the
+/// cases. Degree 1024 takes two draws.
 const DRAW_BYTES: usize = 9 * 136;
 
 /// How keys and signatures are written and messages hashed.
@@ -68,7 +69,7 @@ impl Flavour {
     }
 
     /// Whether a public key holds the coefficients of `h`; else its values at the roots of
-    /// `Y^512 + 1`, in the order of [`crate::ring::Polys::forward`].
+    /// `Y^N + 1`, in the order of [`crate::ring::Polys::forward`].
     #[must_use]
     pub(crate) fn keys_are_coefficients(self) -> bool {
         !self.is_little_endian()
@@ -94,10 +95,19 @@ impl Flavour {
         self.salt_bytes() != 0
     }
 
-    /// Bytes of a signature: a header, the salt, the code of `s2`.
+    /// Bytes of a signature of Falcon-512: a header, the salt, the code of `s2`.
     #[must_use]
     pub const fn signature_bytes(self) -> usize {
-        1 + self.salt_bytes() + CODE_BYTES
+        self.signature_bytes_of(DEGREE)
+    }
+
+    /// The same of a degree.
+    ///
+    /// # Panics
+    /// If the degree is neither 512 nor 1024.
+    #[must_use]
+    pub const fn signature_bytes_of(self, degree: usize) -> usize {
+        Parameters::of(degree).signature_bytes - SALT_BYTES + self.salt_bytes()
     }
 
     /// The largest absolute value of a coefficient of `s1` and `s2` that plain verification
@@ -117,12 +127,12 @@ impl Flavour {
     /// # Panics
     /// If there is no salt and the flavour sends one, or the other way round.
     #[must_use]
-    pub(crate) fn target(
+    pub(crate) fn target<const N: usize>(
         self,
         key_digest: &[u8; 64],
         salt: Option<&[u8; SALT_BYTES]>,
         message: &[u8],
-    ) -> [u16; DEGREE] {
+    ) -> [u16; N] {
         let name = self.name();
         assert_eq!(salt.is_some(), self.is_salted(), "a salt of flavour {name}");
         let mut hash = Shake256::default();
@@ -133,9 +143,9 @@ impl Flavour {
             Flavour::Slot => hash.update(&expand(key_digest, message)),
         }
         let mut reader = hash.finalize_xof();
-        let mut out = [0; DEGREE];
+        let mut out = [0; N];
         let mut filled = 0;
-        while filled < DEGREE {
+        while filled < N {
             let mut bytes = [0; DRAW_BYTES];
             reader.read(&mut bytes);
             for pair in bytes.as_chunks::<2>().0 {
@@ -144,7 +154,7 @@ impl Flavour {
                 } else {
                     u16::from_be_bytes(*pair)
                 };
-                if word < WORD_MAX && filled < DEGREE {
+                if word < WORD_MAX && filled < N {
                     out[filled] = word % MODULUS;
                     filled += 1;
                 }
@@ -157,12 +167,12 @@ impl Flavour {
 impl Flavour {
     /// [`Flavour::target`] of a key, each coefficient in `[-(q-1)/2, (q-1)/2]`.
     #[must_use]
-    pub(crate) fn centred_target(
+    pub(crate) fn centred_target<const N: usize>(
         self,
-        key: &PublicKey,
+        key: &PublicKey<N>,
         salt: Option<&[u8; SALT_BYTES]>,
         message: &[u8],
-    ) -> [i16; DEGREE] {
+    ) -> [i16; N] {
         self.target(key.digest(), salt, message).map(|c| {
             if c > MODULUS / 2 {
                 c as i16 - MODULUS as i16
@@ -191,12 +201,12 @@ pub(crate) fn expand(key_digest: &[u8; 64], message: &[u8]) -> [u8; EXPANDED_BYT
     shake(&[SLOT_LABEL, key_digest, message])
 }
 
-fn shake<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+fn shake<const BYTES: usize>(parts: &[&[u8]]) -> [u8; BYTES] {
     let mut hash = Shake256::default();
     for part in parts {
         hash.update(part);
     }
-    let mut out = [0; N];
+    let mut out = [0; BYTES];
     hash.finalize_xof().read(&mut out);
     out
 }
@@ -218,7 +228,7 @@ mod tests {
     fn targets_depend_on_all_that_the_flavour_hashes() {
         let target = |flavour: Flavour, key: u8, salt: u8, message: &[u8]| {
             let salt = flavour.is_salted().then_some([salt; SALT_BYTES]);
-            flavour.target(&[key; 64], salt.as_ref(), message)
+            flavour.target::<DEGREE>(&[key; 64], salt.as_ref(), message)
         };
         for flavour in Flavour::ALL {
             let base = target(flavour, 0, 0, b"message");
@@ -234,6 +244,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a salt of flavour slot")]
     fn a_salt_beside_the_derived_one_is_a_mistake() {
-        let _ = Flavour::Slot.target(&[0; 64], Some(&[0; SALT_BYTES]), b"message");
+        let _ = Flavour::Slot.target::<DEGREE>(&[0; 64], Some(&[0; SALT_BYTES]), b"message");
     }
 }

@@ -5,8 +5,9 @@ use alphorn_exec::Backend;
 use alphorn_exec::keccak::{ByteOrder, LANES, Shakes256};
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 
+use crate::degree::DEGREE_MAX;
 use crate::flavour::{EXPANDED_BYTES, SLOT_LABEL, WORD_MAX};
-use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
+use crate::{Flavour, MODULUS, PublicKey, SALT_BYTES};
 
 /// Bytes of a message representative of the draft.
 const REPRESENTATIVE_BYTES: usize = 64;
@@ -14,22 +15,22 @@ const REPRESENTATIVE_BYTES: usize = 64;
 /// Words of 16 bits of a block of SHAKE256.
 const BLOCK_NUMBERS: usize = 68;
 
-/// Room for all numbers of a point, and for those of the block in which they end.
-type Numbers = [u16; DEGREE + BLOCK_NUMBERS];
+/// Room for all numbers of a point of either degree, and for those of the block in which they end.
+type Numbers = [u16; DEGREE_MAX + BLOCK_NUMBERS];
 
 /// What is hashed to a point.
 #[derive(Clone, Copy)]
-pub(crate) struct Hashed<'a> {
-    pub(crate) key: &'a PublicKey,
+pub(crate) struct Hashed<'a, const N: usize> {
+    pub(crate) key: &'a PublicKey<N>,
     /// None where the flavour sends none.
     pub(crate) salt: Option<&'a [u8; SALT_BYTES]>,
     pub(crate) message: &'a [u8],
 }
 
 /// The points of many messages, each coefficient in `[-(q-1)/2, (q-1)/2]`.
-pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGREE]> {
+pub(crate) fn targets<const N: usize>(inputs: &[Hashed<'_, N>], backend: Backend) -> Vec<[i16; N]> {
     let mut out = Vec::with_capacity(inputs.len());
-    let mut drawn = [(0, [0; DEGREE + BLOCK_NUMBERS]); LANES];
+    let mut drawn = [(0, [0; DEGREE_MAX + BLOCK_NUMBERS]); LANES];
     for inputs in inputs.chunks(LANES) {
         let hashes = first_hashes(inputs, backend);
         let mut messages = [[&[][..]; 2]; LANES];
@@ -50,7 +51,7 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
         }
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
-                if *filled < DEGREE {
+                if *filled < N {
                     let order = match input.key.flavour().is_little_endian() {
                         true => ByteOrder::Little,
                         false => ByteOrder::Big,
@@ -59,7 +60,7 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
                     *filled += states.below(lane, WORD_MAX, order, rest, backend);
                 }
             }
-            if drawn.iter().all(|(filled, _)| *filled >= DEGREE) {
+            if drawn.iter().all(|(filled, _)| *filled >= N) {
                 break;
             }
             states.permute(backend);
@@ -70,16 +71,16 @@ pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGR
 }
 
 /// Adds the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
-struct Centre<'a>(&'a [(usize, Numbers)], &'a mut Vec<[i16; DEGREE]>);
+struct Centre<'a, const N: usize>(&'a [(usize, Numbers)], &'a mut Vec<[i16; N]>);
 
-impl Pass for Centre<'_> {
+impl<const N: usize> Pass for Centre<'_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let q = MODULUS as i16;
         for (_, numbers) in self.0 {
-            let mut point = [0; DEGREE];
+            let mut point = [0; N];
             for (out, number) in point.iter_mut().zip(numbers) {
                 let residue = (number % MODULUS) as i16;
                 *out = residue - if residue > q / 2 { q } else { 0 };
@@ -91,7 +92,10 @@ impl Pass for Centre<'_> {
 
 /// What is hashed with the key before the salt: the message representatives of the draft, salt and
 /// representative of flavour `slot`; of no meaning for keys of another flavour.
-fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES]; LANES] {
+fn first_hashes<const N: usize>(
+    inputs: &[Hashed<'_, N>],
+    backend: Backend,
+) -> [[u8; EXPANDED_BYTES]; LANES] {
     let mut out = [[0; EXPANDED_BYTES]; LANES];
     if inputs.iter().any(|i| i.key.flavour() != Flavour::Original) {
         let mut messages = [[&[][..]; 3]; LANES];
@@ -112,8 +116,8 @@ fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES
 }
 
 /// The first bytes of a hash: whole words of one block.
-fn digest_of<const N: usize>(states: &Shakes256, lane: usize) -> [u8; N] {
-    let mut out = [0; N];
+fn digest_of<const BYTES: usize>(states: &Shakes256, lane: usize) -> [u8; BYTES] {
+    let mut out = [0; BYTES];
     for (bytes, word) in out
         .as_chunks_mut::<8>()
         .0
@@ -149,14 +153,13 @@ mod tests {
     use alphorn_labrador::KERNELS;
 
     /// Of all flavours in one batch, for short and long messages, on every level.
-    #[test]
-    fn points_and_digests_are_those_of_one_message_alone() {
-        let (draft, original) = (SecretKey::interop(3), OriginalKey::interop(3));
-        let slot = SlotKey::interop(3);
+    fn points_and_digests<const N: usize>() {
+        let (draft, original) = (SecretKey::<N>::interop(3), OriginalKey::<N>::interop(3));
+        let slot = SlotKey::<N>::interop(3);
         let keys = [draft.public(), original.public(), slot.public()];
         let message: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let salts: Vec<[u8; SALT_BYTES]> = (0..43).map(|i| [i; SALT_BYTES]).collect();
-        let inputs: Vec<Hashed<'_>> = (salts.iter().enumerate())
+        let inputs: Vec<Hashed<'_, N>> = (salts.iter().enumerate())
             .map(|(i, salt)| Hashed {
                 key: keys[i % 3],
                 salt: keys[i % 3].flavour().is_salted().then_some(salt),
@@ -165,7 +168,7 @@ mod tests {
             .collect();
         for backend in KERNELS.available() {
             for count in [0, 1, 8, 9, 43] {
-                let keys = inputs[..count].iter().map(|i| &i.key.bytes()[..]);
+                let keys = inputs[..count].iter().map(|i| i.key.bytes());
                 let digests = digests(&keys.collect::<Vec<_>>(), backend);
                 let targets = targets(&inputs[..count], backend);
                 assert_eq!((targets.len(), digests.len()), (count, count));
@@ -177,5 +180,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn points_and_digests_are_those_of_one_message_alone() {
+        points_and_digests::<512>();
+        points_and_digests::<1024>();
     }
 }

@@ -8,7 +8,8 @@ use alphorn_labrador::kernel::SQUARE;
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 use fn_dsa::{
     CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_RAW, KeyPairGenerator, KeyPairGenerator512,
-    RngCore, RngError, SigningKey, SigningKey512, sign_key_size,
+    KeyPairGenerator1024, RngCore, RngError, SigningKey, SigningKey512, SigningKey1024,
+    sign_key_size,
 };
 use sha2::{Digest, Sha256};
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -18,49 +19,58 @@ use zeroize::Zeroizing;
 
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key, key_bytes, key_numbers};
+use crate::degree::seed_suffix;
 use crate::hash::digests;
 use crate::ring::{LANES, Polys, centre};
-use crate::{DEGREE, Flavour, MODULUS, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
+use crate::{DEGREE, Flavour, MODULUS, Parameters};
 
-/// Bytes of an encoded secret key.
+/// Bytes of an encoded secret key of degree 512.
 pub const SECRET_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
 
 /// Why bytes are no secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the bytes are no secret key of FN-DSA-512")]
+#[error("the bytes are no secret key of Falcon of this degree")]
 pub struct KeyError;
 
-/// A public key: its bytes, its digest, and `h` in the forms that were asked for.
+/// A public key of degree 512 or 1024: its bytes, its digest, and `h` in the forms that were asked for.
 #[derive(Clone)]
-pub struct PublicKey {
+pub struct PublicKey<const N: usize = DEGREE> {
     flavour: Flavour,
     /// The form of [`Parts::numbers`].
     made: KeyForm,
-    parts: Box<Parts>,
+    parts: Box<Parts<N>>,
     /// The other form, once it was asked for.
-    other: OnceLock<Box<[i16; DEGREE]>>,
+    other: OnceLock<Box<[i16; N]>>,
 }
 
-/// What every key has: less than 2 kB in one piece, as pieces are what decoding many keys takes time for.
+/// What every key has, 4 bytes a coefficient and a digest: one allocation, as these are what decoding many keys takes
+/// time for.
 #[derive(Clone)]
-struct Parts {
-    bytes: [u8; PUBLIC_KEY_BYTES],
+struct Parts<const N: usize> {
+    /// Two for a coefficient: the encoded key has 14 bits of each, and a byte. Those behind it are zero.
+    bytes: [[u8; 2]; N],
     digest: [u8; 64],
-    numbers: [i16; DEGREE],
+    numbers: [i16; N],
 }
 
-impl Parts {
+impl<const N: usize> Parts<N> {
     const ZERO: Self = Self {
-        bytes: [0; PUBLIC_KEY_BYTES],
+        bytes: [[0; 2]; N],
         digest: [0; 64],
-        numbers: [0; DEGREE],
+        numbers: [0; N],
     };
+
+    /// The encoded key.
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &self.bytes.as_flattened()[..const { Parameters::of(N).public_key_bytes }]
+    }
 }
 
-/// How `h` is given: 1 kB for each form of a key.
+/// How `h` is given: two bytes a coefficient for each form of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyForm {
-    /// At the roots of `Y^512 + 1`: what plain verification multiplies.
+    /// At the roots of `Y^N + 1`: what plain verification multiplies.
     Values,
     /// By coefficients: what a proof multiplies.
     Coefficients,
@@ -78,21 +88,21 @@ impl KeyForm {
 }
 
 /// Keys with the same bytes are the same.
-impl PartialEq for PublicKey {
+impl<const N: usize> PartialEq for PublicKey<N> {
     fn eq(&self, other: &Self) -> bool {
         self.flavour == other.flavour && self.parts.bytes == other.parts.bytes
     }
 }
 
-impl Eq for PublicKey {}
+impl<const N: usize> Eq for PublicKey<N> {}
 
-impl PublicKey {
+impl<const N: usize> PublicKey<N> {
     /// Decodes a key. `h` need not be invertible: neither verification nor the aggregate's
     /// argument divides by it.
     ///
     /// # Errors
-    /// If the bytes are no key of the flavour.
-    pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<PublicKey, DecodeError> {
+    /// If the bytes are no key of the flavour and degree.
+    pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, DecodeError> {
         let form = KeyForm::of(flavour);
         let mut keys = decode_batch(flavour, &[bytes], form, Backend::Portable);
         keys.remove(0)
@@ -106,7 +116,7 @@ impl PublicKey {
         keys: &[&[u8]],
         form: KeyForm,
         exec: Exec<'_>,
-    ) -> Vec<Result<PublicKey, DecodeError>> {
+    ) -> Vec<Result<Self, DecodeError>> {
         let parts = exec.map(keys.len().div_ceil(LANES), |part| {
             let rest = &keys[part * LANES..];
             decode_batch(
@@ -127,40 +137,36 @@ impl PublicKey {
 
     /// The encoded key.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; PUBLIC_KEY_BYTES] {
-        &self.parts.bytes
+    pub fn bytes(&self) -> &[u8] {
+        self.parts.bytes()
     }
 
-    /// The values of `h` at the roots of `Y^512 + 1`, in the order of [`Polys::forward`]; reduced.
+    /// The values of `h` at the roots of `Y^N + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
-    pub(crate) fn values(&self) -> &[i16; DEGREE] {
+    pub(crate) fn values(&self) -> &[i16; N] {
         self.form(KeyForm::Values)
     }
 
     /// The coefficients of `h`, centred: what a proof multiplies.
     #[must_use]
-    pub(crate) fn coefficients(&self) -> &[i16; DEGREE] {
+    pub(crate) fn coefficients(&self) -> &[i16; N] {
         self.form(KeyForm::Coefficients)
     }
 
-    fn form(&self, form: KeyForm) -> &[i16; DEGREE] {
+    fn form(&self, form: KeyForm) -> &[i16; N] {
         if form == self.made {
             return &self.parts.numbers;
         }
         let alone = || {
             let mut numbers = Box::new(self.parts.numbers);
-            Backend::Portable.run(Transform::<SQUARE>(&mut [&mut numbers], form));
+            Backend::Portable.run(Transform::<SQUARE, N>(&mut [&mut numbers], form));
             numbers
         };
         self.other.get_or_init(alone)
     }
 
     /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
-    pub(crate) fn prepare(
-        keys: &[&PublicKey],
-        form: KeyForm,
-        exec: Exec<'_>,
-    ) -> Result<(), Stopped> {
+    pub(crate) fn prepare(keys: &[&Self], form: KeyForm, exec: Exec<'_>) -> Result<(), Stopped> {
         let each = |part: usize| {
             let rest = &keys[part * LANES..];
             Self::prepare_few(&rest[..rest.len().min(LANES)], form, exec.backend());
@@ -169,9 +175,9 @@ impl PublicKey {
     }
 
     /// The same of up to [`LANES`] keys.
-    pub(crate) fn prepare_few(keys: &[&PublicKey], form: KeyForm, backend: Backend) {
-        let is_missing = |key: &&&PublicKey| key.made != form && key.other.get().is_none();
-        let missing: Vec<&&PublicKey> = keys.iter().filter(is_missing).collect();
+    pub(crate) fn prepare_few(keys: &[&Self], form: KeyForm, backend: Backend) {
+        let is_missing = |key: &&&Self| key.made != form && key.other.get().is_none();
+        let missing: Vec<&&Self> = keys.iter().filter(is_missing).collect();
         if missing.is_empty() {
             return;
         }
@@ -179,7 +185,7 @@ impl PublicKey {
             .map(|key| Box::new(key.parts.numbers))
             .collect();
         let mut numbers: Vec<_> = made.iter_mut().map(|numbers| &mut **numbers).collect();
-        backend.run(Transform::<LANES>(&mut numbers, form));
+        backend.run(Transform::<LANES, N>(&mut numbers, form));
         for (key, made) in missing.iter().zip(made) {
             key.other.get_or_init(|| made);
         }
@@ -193,16 +199,16 @@ impl PublicKey {
 }
 
 /// Brings up to `L` keys into a form from the other one; `L` is a multiple of [`SQUARE`].
-struct Transform<'a, 'k, const L: usize>(&'a mut [&'k mut [i16; DEGREE]], KeyForm);
+struct Transform<'a, 'k, const L: usize, const N: usize>(&'a mut [&'k mut [i16; N]], KeyForm);
 
-impl<const L: usize> Pass for Transform<'_, '_, L> {
+impl<const L: usize, const N: usize> Pass for Transform<'_, '_, L, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(keys, form) = self;
         // Where it stays in the cache of the processor, and need not be copied to.
-        let mut polys = Polys::<L>::ZERO;
+        let mut polys = Polys::<L, N>::ZERO;
         polys.load_all::<V>(&keys.iter().map(|key| &**key).collect::<Vec<_>>());
         match form {
             KeyForm::Values => polys.forward(),
@@ -216,15 +222,15 @@ impl<const L: usize> Pass for Transform<'_, '_, L> {
 }
 
 /// Decodes up to [`LANES`] public keys.
-fn decode_batch(
+fn decode_batch<const N: usize>(
     flavour: Flavour,
     keys: &[&[u8]],
     form: KeyForm,
     backend: Backend,
-) -> Vec<Result<PublicKey, DecodeError>> {
-    let mut decoded = backend.run(Decode(flavour, keys));
+) -> Vec<Result<PublicKey<N>, DecodeError>> {
+    let mut decoded = backend.run(Decode::<N>(flavour, keys));
     let good = decoded.iter().flatten();
-    let encoded: Vec<&[u8]> = good.map(|parts| &parts.bytes[..]).collect();
+    let encoded: Vec<&[u8]> = good.map(|parts| parts.bytes()).collect();
     let digests = digests(&encoded, backend);
     for (parts, digest) in decoded.iter_mut().flatten().zip(digests) {
         parts.digest = digest;
@@ -232,9 +238,9 @@ fn decode_batch(
     if form != KeyForm::of(flavour) {
         let good = decoded.iter_mut().flatten();
         let mut numbers: Vec<_> = good.map(|parts| &mut parts.numbers).collect();
-        backend.run(Transform::<LANES>(&mut numbers, form));
+        backend.run(Transform::<LANES, N>(&mut numbers, form));
     }
-    let complete = |parts: Result<Box<Parts>, DecodeError>| {
+    let complete = |parts: Result<Box<Parts<N>>, DecodeError>| {
         Ok(PublicKey {
             flavour,
             made: form,
@@ -247,34 +253,34 @@ fn decode_batch(
 
 /// Decodes keys: of each that is one its bytes and numbers, centred, as yet without its digest. The loops are
 /// compiled for the vectors of the pass.
-struct Decode<'a, 'k>(Flavour, &'a [&'k [u8]]);
+struct Decode<'a, 'k, const N: usize>(Flavour, &'a [&'k [u8]]);
 
-impl Pass for Decode<'_, '_> {
-    type Output = Vec<Result<Box<Parts>, DecodeError>>;
+impl<const N: usize> Pass for Decode<'_, '_, N> {
+    type Output = Vec<Result<Box<Parts<N>>, DecodeError>>;
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Self::Output {
         let Self(flavour, keys) = self;
         let mut decoded = Vec::with_capacity(keys.len());
         for bytes in keys {
-            let bytes = match key_bytes(bytes) {
+            let bytes = match key_bytes::<N>(bytes) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     decoded.push(Err(error));
                     continue;
                 }
             };
-            let numbers = key_numbers(flavour, bytes);
+            let numbers = key_numbers::<N>(flavour, bytes);
             if numbers.iter().fold(0, |max, &c| c.max(max)) >= MODULUS {
                 // Which number it is.
-                if let Err(error) = decode_key(flavour, bytes) {
+                if let Err(error) = decode_key::<N>(flavour, bytes) {
                     decoded.push(Err(error));
                     continue;
                 }
             }
             // Written where it stays: what is made elsewhere and moved there is copied.
             let mut parts = Box::new(Parts::ZERO);
-            parts.bytes.copy_from_slice(bytes);
+            parts.bytes.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
             for (out, &number) in parts.numbers.iter_mut().zip(&numbers) {
                 *out = centre(number as i16);
             }
@@ -284,7 +290,7 @@ impl Pass for Decode<'_, '_> {
     }
 }
 
-impl fmt::Debug for PublicKey {
+impl<const N: usize> fmt::Debug for PublicKey<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublicKey({:02x?}..)", &self.digest()[..4])
     }
@@ -299,27 +305,37 @@ pub(crate) fn interop_seed(index: u64) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A secret key of [`Flavour::FnDsa`]; signing is the crate `fn-dsa`'s, whose arithmetic is
+/// A secret key of [`Flavour::FnDsa`], of degree 512 or 1024; signing is the crate `fn-dsa`'s, whose arithmetic is
 /// constant-time on x86-64 and AArch64. The bytes are erased when the key is dropped.
-pub struct SecretKey {
-    bytes: Zeroizing<[u8; SECRET_KEY_BYTES]>,
-    public: PublicKey,
+pub struct SecretKey<const N: usize = DEGREE> {
+    bytes: Zeroizing<Vec<u8>>,
+    public: PublicKey<N>,
 }
 
-impl SecretKey {
-    /// The key of a seed.
+impl<const N: usize> SecretKey<N> {
+    /// What the degree decides.
+    const PARAMETERS: Parameters = Parameters::of(N);
+
+    /// `log2` of the degree, as `fn-dsa` wants it.
+    const DEGREE_LOG2: u32 = Self::PARAMETERS.degree_log2 as u32;
+
+    /// The key of a seed; each degree has a domain of its own.
     #[must_use]
-    pub fn from_seed(seed: &[u8; 32]) -> SecretKey {
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut hash = Shake256::default();
         hash.update(b"alphorn/falcon/key/v1");
         hash.update(seed);
+        hash.update(seed_suffix(N));
         let mut rng = Drawn(hash.finalize_xof());
-        let mut bytes = Zeroizing::new([0; SECRET_KEY_BYTES]);
-        let mut public = [0; PUBLIC_KEY_BYTES];
-        let mut generator = KeyPairGenerator512::default();
-        generator.keygen(FN_DSA_LOGN_512, &mut rng, bytes.as_mut(), &mut public);
+        let mut bytes = Zeroizing::new(vec![0; sign_key_size(Self::DEGREE_LOG2)]);
+        let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
+        let generate = match N {
+            DEGREE => generate::<KeyPairGenerator512>,
+            _ => generate::<KeyPairGenerator1024>,
+        };
+        generate(Self::DEGREE_LOG2, &mut rng, &mut bytes, &mut public);
         let public = PublicKey::from_bytes(Flavour::FnDsa, &public);
-        SecretKey {
+        Self {
             bytes,
             public: public.expect("a generated key decodes"),
         }
@@ -328,40 +344,41 @@ impl SecretKey {
     /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
     /// `SHA-256("alphorn-interop-v1" || "falcon" || le64(index))`.
     #[must_use]
-    pub fn interop(index: u64) -> SecretKey {
-        SecretKey::from_seed(&interop_seed(index))
+    pub fn interop(index: u64) -> Self {
+        Self::from_seed(&interop_seed(index))
     }
 
     /// Decodes a secret key.
     ///
     /// # Errors
     /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
-    pub fn from_bytes(bytes: &[u8]) -> Result<SecretKey, KeyError> {
-        let key = SigningKey512::decode(bytes).ok_or(KeyError)?;
-        let mut public = [0; PUBLIC_KEY_BYTES];
-        key.to_verifying_key(&mut public);
-        let mut array = Zeroizing::new([0; SECRET_KEY_BYTES]);
-        array.copy_from_slice(bytes);
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
+        let decode = match N {
+            DEGREE => public_of::<SigningKey512>,
+            _ => public_of::<SigningKey1024>,
+        };
+        decode(bytes, &mut public).ok_or(KeyError)?;
         let public = PublicKey::from_bytes(Flavour::FnDsa, &public).map_err(|_| KeyError)?;
         // The crate takes some keys with which it would try to sign in vain.
-        if !signs(&array[..], &public) {
+        if !signs(bytes, &public) {
             return Err(KeyError);
         }
-        Ok(SecretKey {
-            bytes: array,
+        Ok(Self {
+            bytes: Zeroizing::new(bytes.to_vec()),
             public,
         })
     }
 
     /// The encoded key: a secret.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; SECRET_KEY_BYTES] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The public key.
     #[must_use]
-    pub fn public(&self) -> &PublicKey {
+    pub fn public(&self) -> &PublicKey<N> {
         &self.public
     }
 
@@ -372,17 +389,42 @@ impl SecretKey {
     /// replay gives the same bytes. Two *different* signatures on one salt and message would leak
     /// a vector of the secret lattice; the hash makes salts differ whenever anything else does.
     #[must_use]
-    pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
+    pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> Vec<u8> {
         let mut hash = Shake256::default();
         hash.update(b"alphorn/falcon/sign/v1");
         hash.update(entropy);
         let mut rng = Drawn(hash.finalize_xof());
-        let mut key = SigningKey512::decode(self.bytes.as_ref()).expect("a checked key");
-        let mut out = [0; SIGNATURE_BYTES];
-        key.sign(&mut rng, &DOMAIN_NONE, &HASH_ID_RAW, message, &mut out)
-            .expect("27 attempts fail once in 2^300 signatures");
+        let mut out = vec![0; Self::PARAMETERS.signature_bytes];
+        let sign = match N {
+            DEGREE => sign_with::<SigningKey512>,
+            _ => sign_with::<SigningKey1024>,
+        };
+        sign(&self.bytes, &mut rng, message, &mut out);
         out
     }
+}
+
+/// A key pair by the generator of a degree.
+fn generate<G: KeyPairGenerator>(
+    degree_log2: u32,
+    rng: &mut Drawn,
+    secret: &mut [u8],
+    public: &mut [u8],
+) {
+    G::default().keygen(degree_log2, rng, secret, public);
+}
+
+/// Writes the public key of an encoded secret key of the signer's degree. None if it is none.
+fn public_of<S: SigningKey>(secret: &[u8], public: &mut [u8]) -> Option<()> {
+    S::decode(secret)?.to_verifying_key(public);
+    Some(())
+}
+
+/// A signature by the signer of a degree.
+fn sign_with<S: SigningKey>(secret: &[u8], rng: &mut Drawn, message: &[u8], out: &mut [u8]) {
+    let mut key = S::decode(secret).expect("a checked key");
+    key.sign(rng, &DOMAIN_NONE, &HASH_ID_RAW, message, out)
+        .expect("27 attempts fail once in 2^300 signatures");
 }
 
 /// The stream of a hash, as the generator that `fn-dsa` asks for.

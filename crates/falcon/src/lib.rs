@@ -1,9 +1,10 @@
-//! Signs and verifies Falcon-512, whole batches at once, and states what an aggregate of its signatures proves.
+//! Signs and verifies Falcon-512 and Falcon-1024, in batches, and states what an aggregate of signatures proves.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`ring`] | polynomials modulo 12289, many beside each other |
 //! | `flavour` | the encodings and hashes in use: original Falcon, with and without salts, and the FN-DSA draft |
+//! | `degree` | what the degree of the ring decides: [`Parameters`] |
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`slot`] | the flavour without salts: one signature for a slot and role |
@@ -14,14 +15,17 @@
 //! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
 //! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
-//! `Z[Y]/(Y^512 + 1)` and `||s1||^2 + ||s2||^2 <= 34,034,726`, where `h` is the key and `c` the
-//! hash of salt and message (Falcon specification, version 1.2, section 3).
+//! `Z[Y]/(Y^N + 1)` and `||s1||^2 + ||s2||^2 <= B`, where `h` is the key and `c` the hash of salt and message
+//! (Falcon specification, version 1.2, section 3). The degree `N` is a constant of every type, 512 by default,
+//! with `B = 34,034,726`, or 1024, with `B = 70,265,242` ([`Parameters`]). The scheme of the protocol has degree
+//! 512 alone.
 #![forbid(unsafe_code)]
 
 mod aggregate;
 mod basis;
 pub mod budget;
 pub mod codec;
+mod degree;
 mod flavour;
 mod hash;
 pub mod key;
@@ -33,7 +37,8 @@ mod scheme;
 mod signing;
 pub mod slot;
 
-pub use aggregate::{AggregateError, Aggregator, Preset, Signed, split_salts};
+pub use aggregate::{AggregateError, Aggregator, Preset, SIGNATURES_MAX, Signed, split_salts};
+pub use degree::{DEGREE, DEGREES, Parameters};
 pub use flavour::Flavour;
 pub use key::{KeyError, KeyForm, PublicKey, SecretKey};
 pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
@@ -44,29 +49,20 @@ pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX};
 pub use signing::SigningKey;
 pub use slot::SlotKey;
 
-/// Degree of the ring of Falcon-512.
-pub const DEGREE: usize = 512;
-
 /// The modulus of Falcon.
 pub(crate) const MODULUS: u16 = 12_289;
 
-/// The bound of `||s1||^2 + ||s2||^2` (Falcon specification, table 3.3).
-pub const NORM_SQ_MAX: u64 = 34_034_726;
+/// The bound of `||s1||^2 + ||s2||^2` of Falcon-512 (Falcon specification, table 3.3).
+pub const NORM_SQ_MAX: u64 = Parameters::of(DEGREE).norm_sq_max;
 
-/// Bytes of a public key: a header, 512 coefficients of 14 bits.
-pub const PUBLIC_KEY_BYTES: usize = 897;
+/// Bytes of a public key of Falcon-512: a header, 512 coefficients of 14 bits.
+pub const PUBLIC_KEY_BYTES: usize = Parameters::of(DEGREE).public_key_bytes;
 
-/// Bytes of a signature: a header, the salt, `s2` in a compressed code, zeros to this length.
-pub const SIGNATURE_BYTES: usize = 666;
+/// Bytes of a signature of Falcon-512: a header, the salt, `s2` in a compressed code, zeros to this length.
+pub const SIGNATURE_BYTES: usize = Parameters::of(DEGREE).signature_bytes;
 
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 40;
-
-/// Bytes of the code of `s2` in a signature, with the zeros behind it.
-const CODE_BYTES: usize = SIGNATURE_BYTES - 1 - SALT_BYTES;
-
-/// Bytes of a signature of [`Flavour::Slot`], which sends no salt.
-pub(crate) const SLOT_SIGNATURE_BYTES: usize = 1 + CODE_BYTES;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

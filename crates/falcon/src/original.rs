@@ -2,120 +2,153 @@
 //! flavour `slot` have in common with them.
 
 use fn_dsa_original::{
-    CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_ORIGINAL_FALCON, KeyPairGenerator,
-    KeyPairGenerator512, RngCore, RngError, SigningKey, SigningKey512, sign_key_size,
+    CryptoRng, DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, KeyPairGenerator, KeyPairGenerator512,
+    KeyPairGenerator1024, RngCore, RngError, SigningKey, SigningKey512, SigningKey1024,
 };
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use sha3::{Shake256, Shake256Reader};
 use zeroize::Zeroizing;
 
-use crate::basis::signs;
+use crate::basis::{basis_bytes, signs};
+use crate::degree::seed_suffix;
 use crate::key::interop_seed;
-use crate::{Flavour, KeyError, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES};
+use crate::{DEGREE, Flavour, KeyError, Parameters, PublicKey, SALT_BYTES};
 
-/// Bytes of an encoded secret key of original Falcon: the draft adds a digest of the public key.
-pub const ORIGINAL_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
+/// Bytes of an encoded secret key of original Falcon of degree 512: the draft adds a digest of the public key.
+pub const ORIGINAL_KEY_BYTES: usize = basis_bytes(DEGREE);
 
 /// A basis in the encoding of original Falcon, and its public key in a flavour with that encoding.
 /// The bytes are erased when it is dropped.
-pub(crate) struct Basis {
-    bytes: Zeroizing<[u8; ORIGINAL_KEY_BYTES]>,
-    public: PublicKey,
+pub(crate) struct Basis<const N: usize> {
+    bytes: Zeroizing<Vec<u8>>,
+    public: PublicKey<N>,
 }
 
-impl Basis {
-    /// The basis of a seed; each flavour has a domain of its own.
-    pub(crate) fn from_seed(flavour: Flavour, domain: &[u8], seed: &[u8; 32]) -> Basis {
-        let mut rng = Drawn::of(None, &[domain, seed]);
-        let mut bytes = Zeroizing::new([0; ORIGINAL_KEY_BYTES]);
-        let mut public = [0; PUBLIC_KEY_BYTES];
-        let mut generator = KeyPairGenerator512::default();
-        generator.keygen(FN_DSA_LOGN_512, &mut rng, bytes.as_mut(), &mut public);
+impl<const N: usize> Basis<N> {
+    /// What the degree decides.
+    const PARAMETERS: Parameters = Parameters::of(N);
+
+    /// The basis of a seed; each flavour has a domain of its own, and in it each degree.
+    pub(crate) fn from_seed(flavour: Flavour, domain: &[u8], seed: &[u8; 32]) -> Self {
+        let mut rng = Drawn::of(None, &[domain, seed, seed_suffix(N)]);
+        let mut bytes = Zeroizing::new(vec![0; basis_bytes(N)]);
+        let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
+        let generate = match N {
+            DEGREE => generate::<KeyPairGenerator512>,
+            _ => generate::<KeyPairGenerator1024>,
+        };
+        let degree_log2 = Self::PARAMETERS.degree_log2.into();
+        generate(degree_log2, &mut rng, &mut bytes, &mut public);
         let public = PublicKey::from_bytes(flavour, &public);
-        Basis {
+        Self {
             bytes,
             public: public.expect("a generated key decodes"),
         }
     }
 
     /// Decodes a basis.
-    pub(crate) fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Basis, KeyError> {
-        let key = SigningKey512::decode(bytes).ok_or(KeyError)?;
-        let mut public = [0; PUBLIC_KEY_BYTES];
-        key.to_verifying_key(&mut public);
-        let mut array = Zeroizing::new([0; ORIGINAL_KEY_BYTES]);
-        array.copy_from_slice(bytes);
+    pub(crate) fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, KeyError> {
+        let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
+        let decode = match N {
+            DEGREE => public_of::<SigningKey512>,
+            _ => public_of::<SigningKey1024>,
+        };
+        decode(bytes, &mut public).ok_or(KeyError)?;
         let public = PublicKey::from_bytes(flavour, &public).map_err(|_| KeyError)?;
         // The crate takes some keys with which it would try to sign in vain.
-        if !signs(&array[..], &public) {
+        if !signs(bytes, &public) {
             return Err(KeyError);
         }
-        Ok(Basis {
-            bytes: array,
+        Ok(Self {
+            bytes: Zeroizing::new(bytes.to_vec()),
             public,
         })
     }
 
-    pub(crate) fn bytes(&self) -> &[u8; ORIGINAL_KEY_BYTES] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(crate) fn public(&self) -> &PublicKey {
+    pub(crate) fn public(&self) -> &PublicKey<N> {
         &self.public
     }
 
     /// A signature of original Falcon. All attempts of a call are on one salt, the first that is
     /// drawn: what is too long or has too long a code is thrown away, and the next attempt has the
     /// same target and the next bytes of `rng`.
-    pub(crate) fn sign(
-        &self,
-        rng: &mut (impl CryptoRng + RngCore),
-        message: &[u8],
-    ) -> [u8; SIGNATURE_BYTES] {
-        let mut key = SigningKey512::decode(self.bytes.as_ref()).expect("a checked key");
-        let mut out = [0; SIGNATURE_BYTES];
-        let id = &HASH_ID_ORIGINAL_FALCON;
-        key.sign(rng, &DOMAIN_NONE, id, message, &mut out);
+    pub(crate) fn sign(&self, rng: &mut (impl CryptoRng + RngCore), message: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; Self::PARAMETERS.signature_bytes];
+        match N {
+            DEGREE => sign_with::<SigningKey512>(&self.bytes, rng, message, &mut out),
+            _ => sign_with::<SigningKey1024>(&self.bytes, rng, message, &mut out),
+        }
         out
     }
 }
 
-/// A secret key of [`Flavour::Original`]; signing is that of `fn-dsa` 0.3.0, the last version with
-/// this flavour. The bytes are erased when the key is dropped.
-pub struct OriginalKey(Basis);
+/// A key pair by the generator of a degree.
+fn generate<G: KeyPairGenerator>(
+    degree_log2: u32,
+    rng: &mut Drawn,
+    secret: &mut [u8],
+    public: &mut [u8],
+) {
+    G::default().keygen(degree_log2, rng, secret, public);
+}
 
-impl OriginalKey {
+/// Writes the public key of an encoded basis of the signer's degree. None if it is none.
+fn public_of<S: SigningKey>(secret: &[u8], public: &mut [u8]) -> Option<()> {
+    S::decode(secret)?.to_verifying_key(public);
+    Some(())
+}
+
+/// A signature by the signer of a degree.
+fn sign_with<S: SigningKey>(
+    secret: &[u8],
+    rng: &mut (impl CryptoRng + RngCore),
+    message: &[u8],
+    out: &mut [u8],
+) {
+    let mut key = S::decode(secret).expect("a checked key");
+    key.sign(rng, &DOMAIN_NONE, &HASH_ID_ORIGINAL_FALCON, message, out);
+}
+
+/// A secret key of [`Flavour::Original`], of degree 512 or 1024; signing is that of `fn-dsa` 0.3.0, the last
+/// version with this flavour. The bytes are erased when the key is dropped.
+pub struct OriginalKey<const N: usize = DEGREE>(Basis<N>);
+
+impl<const N: usize> OriginalKey<N> {
     /// The key of a seed.
     #[must_use]
-    pub fn from_seed(seed: &[u8; 32]) -> OriginalKey {
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
         let domain = b"alphorn/falcon/original/key/v1";
-        OriginalKey(Basis::from_seed(Flavour::Original, domain, seed))
+        Self(Basis::from_seed(Flavour::Original, domain, seed))
     }
 
     /// The key of interop validator `index`: public knowledge, for tests. Its seed is that of
     /// [`crate::SecretKey::interop`].
     #[must_use]
-    pub fn interop(index: u64) -> OriginalKey {
-        OriginalKey::from_seed(&interop_seed(index))
+    pub fn interop(index: u64) -> Self {
+        Self::from_seed(&interop_seed(index))
     }
 
     /// Decodes a secret key.
     ///
     /// # Errors
     /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
-    pub fn from_bytes(bytes: &[u8]) -> Result<OriginalKey, KeyError> {
-        Basis::from_bytes(Flavour::Original, bytes).map(OriginalKey)
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        Basis::from_bytes(Flavour::Original, bytes).map(Self)
     }
 
     /// The encoded key: a secret.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; ORIGINAL_KEY_BYTES] {
+    pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }
 
     /// The public key.
     #[must_use]
-    pub fn public(&self) -> &PublicKey {
+    pub fn public(&self) -> &PublicKey<N> {
         self.0.public()
     }
 
@@ -125,7 +158,7 @@ impl OriginalKey {
     /// inputs give the same signature, and salts differ whenever anything else does. Two different
     /// signatures on one salt and message would leak a vector of the secret lattice.
     #[must_use]
-    pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
+    pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> Vec<u8> {
         // The old crate takes salts from the generator as they come, so the message is in it.
         let domain = b"alphorn/falcon/original/sign/v1";
         let mut rng = Drawn::of(None, &[domain, self.bytes(), entropy, message]);
@@ -185,9 +218,8 @@ mod tests {
     use super::*;
     use crate::{Item, SecretKey, verify};
 
-    #[test]
-    fn keys_sign_and_come_back_from_their_bytes() {
-        let key = OriginalKey::interop(7);
+    fn keys_sign<const N: usize>() {
+        let key = OriginalKey::<N>::interop(7);
         let signature = key.sign(b"round three", &[0; 32]);
         let item = Item {
             key: key.public(),
@@ -198,10 +230,17 @@ mod tests {
         assert_eq!(signature, key.sign(b"round three", &[0; 32]));
         assert_ne!(signature, key.sign(b"round three", &[1; 32]));
         assert_ne!(signature[1..41], key.sign(b"round four", &[0; 32])[1..41]);
-        let again = OriginalKey::from_bytes(key.bytes()).expect("an encoded key");
+        let again = OriginalKey::<N>::from_bytes(key.bytes()).expect("an encoded key");
         assert_eq!(again.public(), key.public());
         assert_eq!(again.sign(b"round three", &[0; 32]), signature);
-        assert!(OriginalKey::from_bytes(&key.bytes()[1..]).is_err());
-        assert_ne!(key.public().bytes(), SecretKey::interop(7).public().bytes());
+        assert!(OriginalKey::<N>::from_bytes(&key.bytes()[1..]).is_err());
+        let draft = SecretKey::<N>::interop(7);
+        assert_ne!(key.public().bytes(), draft.public().bytes());
+    }
+
+    #[test]
+    fn keys_sign_and_come_back_from_their_bytes() {
+        keys_sign::<512>();
+        keys_sign::<1024>();
     }
 }

@@ -9,13 +9,13 @@ use crate::codec::{DecodeError, decode_signature};
 use crate::hash::{Hashed, targets};
 use crate::key::KeyForm;
 use crate::ring::{LANES, Polys};
-use crate::{DEGREE, Flavour, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+use crate::{DEGREE, Flavour, Parameters, PublicKey, SALT_BYTES};
 
-/// A signature to verify.
+/// A signature to verify, of degree 512 or 1024.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub struct Item<'a, const N: usize = DEGREE> {
     /// The signer's key, which names the flavour.
-    pub key: &'a PublicKey,
+    pub key: &'a PublicKey<N>,
     /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
     /// The signature's bytes.
@@ -29,10 +29,12 @@ pub enum Refused {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// `||s1||^2 + ||s2||^2` is too large.
-    #[error("the squared norm {norm_sq} is above {NORM_SQ_MAX}")]
+    #[error("the squared norm {norm_sq} is above {max}")]
     Norm {
         /// The squared norm.
         norm_sq: u64,
+        /// The bound of the degree.
+        max: u64,
     },
     /// A coefficient of `s1` is beyond the flavour's bound.
     #[error("coefficient {index} of s1 is {value}, beyond 840")]
@@ -46,26 +48,26 @@ pub enum Refused {
 
 /// A signature with all its parts, accepted by plain verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
+pub(crate) struct Opened<const N: usize> {
     /// The salt, if the flavour sends one.
     pub salt: Option<[u8; SALT_BYTES]>,
     /// `c`, the hashed message, centred.
-    pub target: [i16; DEGREE],
+    pub target: [i16; N],
     /// `s1 = c - s2 h`, centred.
-    pub s1: [i16; DEGREE],
+    pub s1: [i16; N],
     /// `s2`, as the signature holds it.
-    pub s2: [i16; DEGREE],
+    pub s2: [i16; N],
 }
 
 /// Verifies one signature.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
+pub fn verify<const N: usize>(item: &Item<'_, N>) -> Result<(), Refused> {
     let flavour = item.key.flavour();
     let (salt, s2) = decode_signature(flavour, item.signature)?;
     let target = flavour.centred_target(item.key, salt.as_ref(), item.message);
-    let (mut c, mut product, mut h) = (Polys::<1>::zero(), Polys::zero(), Polys::zero());
+    let (mut c, mut product, mut h) = (Polys::<1, N>::zero(), Polys::zero(), Polys::zero());
     c.load(0, &target);
     product.load(0, &s2);
     h.load(0, item.key.values());
@@ -83,29 +85,39 @@ pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
 
 /// Verifies many signatures, [`LANES`] at a time; the verdicts are those of [`verify`].
 #[must_use]
-pub fn verify_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<(), Refused>> {
+pub fn verify_batch<const N: usize>(
+    items: &[Item<'_, N>],
+    backend: Backend,
+) -> Vec<Result<(), Refused>> {
     let verdicts = opened(items, backend).map(|opened| opened.map(|_| ()));
     verdicts.collect()
 }
 
 /// Verifies many signatures and returns their parts.
 #[must_use]
-pub(crate) fn open_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
+pub(crate) fn open_batch<const N: usize>(
+    items: &[Item<'_, N>],
+    backend: Backend,
+) -> Vec<Result<Opened<N>, Refused>> {
     opened(items, backend).collect()
 }
 
 /// The parts of many signatures, of which those of [`LANES`] are there at a time.
-fn opened(items: &[Item<'_>], backend: Backend) -> impl Iterator<Item = Result<Opened, Refused>> {
+fn opened<const N: usize>(
+    items: &[Item<'_, N>],
+    backend: Backend,
+) -> impl Iterator<Item = Result<Opened<N>, Refused>> {
     let few = items.chunks(LANES);
     few.flat_map(move |items| open_few(items, backend))
 }
 
-impl Opened {
+impl<const N: usize> Opened<N> {
     fn check(&self, flavour: Flavour) -> Result<(), Refused> {
         let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
         let norm_sq = self.s1.iter().chain(&self.s2).map(square).sum();
-        if norm_sq > NORM_SQ_MAX {
-            return Err(Refused::Norm { norm_sq });
+        let max = const { Parameters::of(N) }.norm_sq_max;
+        if norm_sq > max {
+            return Err(Refused::Norm { norm_sq, max });
         }
         if let Some(max) = flavour.coefficient_max() {
             let beyond = (self.s1.iter().enumerate()).find(|(_, c)| c.abs() > max);
@@ -118,8 +130,11 @@ impl Opened {
 }
 
 /// Verifies up to [`LANES`] signatures.
-fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
-    let decode = |item: &Item<'_>| decode_signature(item.key.flavour(), item.signature);
+fn open_few<const N: usize>(
+    items: &[Item<'_, N>],
+    backend: Backend,
+) -> Vec<Result<Opened<N>, Refused>> {
+    let decode = |item: &Item<'_, N>| decode_signature(item.key.flavour(), item.signature);
     let decoded: Vec<_> = items.iter().map(decode).collect();
     let good = (items.iter().zip(&decoded))
         .filter_map(|(item, decoded)| Some((item, decoded.as_ref().ok()?)));
@@ -129,7 +144,7 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
         message: item.message,
     });
     let targets = targets(&hashed.collect::<Vec<_>>(), backend);
-    let keys: Vec<&PublicKey> = good.clone().map(|(item, _)| item.key).collect();
+    let keys: Vec<&PublicKey<N>> = good.clone().map(|(item, _)| item.key).collect();
     PublicKey::prepare_few(&keys, KeyForm::Values, backend);
     let mut s1 = targets.clone();
     backend.run(Subtract {
@@ -154,18 +169,18 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
 }
 
 /// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
-struct Subtract<'a> {
-    s1: &'a mut [[i16; DEGREE]],
-    s2: &'a [&'a [i16; DEGREE]],
-    h: &'a [&'a [i16; DEGREE]],
+struct Subtract<'a, const N: usize> {
+    s1: &'a mut [[i16; N]],
+    s2: &'a [&'a [i16; N]],
+    h: &'a [&'a [i16; N]],
 }
 
-impl Pass for Subtract<'_> {
+impl<const N: usize> Pass for Subtract<'_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        let (mut c, mut product) = (Polys::<LANES>::zero(), Polys::zero());
+        let (mut c, mut product) = (Polys::<LANES, N>::zero(), Polys::zero());
         let mut h = Polys::zero();
         c.load_all::<V>(&self.s1.iter().collect::<Vec<_>>());
         product.load_all::<V>(self.s2);
@@ -177,7 +192,11 @@ impl Pass for Subtract<'_> {
 
 /// `c - s2 h`, centred, from centred `c`, any `s2` and the values of `h`.
 #[inline(always)]
-fn subtract_product<const L: usize>(c: &mut Polys<L>, s2: &mut Polys<L>, h: &Polys<L>) {
+fn subtract_product<const L: usize, const N: usize>(
+    c: &mut Polys<L, N>,
+    s2: &mut Polys<L, N>,
+    h: &Polys<L, N>,
+) {
     s2.reduce();
     s2.forward();
     s2.multiply(h);

@@ -1,13 +1,14 @@
-//! Polynomials of `Z_q[Y] / (Y^512 + 1)`, `q = 12289`, `L` of them side by side: coefficient `k` of
+//! Polynomials of `Z_q[Y] / (Y^N + 1)`, `q = 12289`, `L` of them side by side: coefficient `k` of
 //! all lies in row `k`, so every operation acts on whole rows and the compiler makes vectors of
-//! them.
+//! them. `N` is 512 or 1024.
 //!
 //! Numbers are signed 16-bit representatives. *Reduced* means at most `REDUCED` in absolute
 //! value. A Montgomery product of `|a| < 2^15` and a constant of at most `q/2` is at most
 //! `2^15 q / 2^17 + q/2 + 1 < 9220`; for `|a| <= A` it is at most `0.0938 A + 6146`. So a layer
 //! turns a bound `A` into `1.0938 A + 6146`: 6150, 12873, 20227, 28271, which is why the forward
-//! transform reduces after every third layer. The inverse doubles sums: 6150, 12300, 24600, so it
-//! reduces after every second. With the bounds shown, arithmetic is wrapping.
+//! transform reduces after every third layer, and after the last. The inverse doubles sums: 6150, 12300,
+//! 24600, so it reduces after every second. The tenth layer of degree 1024 follows a reduction in both
+//! directions, so it has bounds that others have too. With the bounds shown, arithmetic is wrapping.
 
 mod transform;
 
@@ -15,7 +16,8 @@ use alphorn_labrador::Vectors;
 use alphorn_labrador::kernel::{SQUARE, transpose};
 use zeroize::Zeroize;
 
-use crate::{DEGREE, MODULUS};
+use crate::MODULUS;
+use crate::degree::DEGREE_MAX;
 
 /// Bound of a reduced number.
 #[cfg(test)]
@@ -64,30 +66,35 @@ const fn montgomery(x: i64) -> i16 {
     }) as i16
 }
 
-/// A root of order 1024, the square of 7: the root under which the draft of FN-DSA writes keys as
-/// values.
-const ROOT: i64 = 49;
+/// A root of order 2048: the root under which the draft of FN-DSA writes keys as values. Its square, 49, is that of
+/// degree 512.
+const ROOT: i64 = 7;
 
-/// Powers of the root in the order of the butterflies, in Montgomery form.
-static ROOTS: [i16; DEGREE] = {
-    let mut roots = [0; DEGREE];
+/// Powers of the root in the order of the butterflies, in Montgomery form. The exponent of a power is its index
+/// with the bits reversed, an even number in the first half: there are the powers of 49, in the order of degree 512.
+static ROOTS: [i16; DEGREE_MAX] = {
+    let mut roots = [0; DEGREE_MAX];
     let mut i = 0;
-    while i < DEGREE {
-        let reversed = (i as u16).reverse_bits() >> 7;
+    while i < DEGREE_MAX {
+        let reversed = (i as u16).reverse_bits() >> (16 - DEGREE_MAX.ilog2());
         roots[i] = montgomery(power(ROOT, reversed as i64));
         i += 1;
     }
     roots
 };
 
-/// `512^-1 2^16`, and `2^16` itself, in Montgomery form.
-const DEGREE_INVERSE: i16 = montgomery(power(DEGREE as i64, Q as i64 - 2));
+/// `degree^-1 2^16`, in Montgomery form.
+const fn inverse_of(degree: usize) -> i16 {
+    montgomery(power(degree as i64, Q as i64 - 2))
+}
+
+/// `2^16`, in Montgomery form.
 const SQUARED: i16 = montgomery(1 << 16);
 
 /// `L` polynomials side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub(crate) struct Polys<const L: usize>(pub [[i16; L]; DEGREE]);
+pub(crate) struct Polys<const L: usize, const N: usize>(pub [[i16; L]; N]);
 
 #[inline(always)]
 fn high(a: i16, b: i16) -> i16 {
@@ -124,15 +131,15 @@ pub(crate) fn centre(a: i16) -> i16 {
     a - (above & Q) + (below & Q)
 }
 
-impl<const L: usize> Zeroize for Polys<L> {
+impl<const L: usize, const N: usize> Zeroize for Polys<L, N> {
     fn zeroize(&mut self) {
         self.0.as_flattened_mut().zeroize();
     }
 }
 
-impl<const L: usize> Polys<L> {
+impl<const L: usize, const N: usize> Polys<L, N> {
     /// All zero.
-    pub(crate) const ZERO: Self = Self([[0; L]; DEGREE]);
+    pub(crate) const ZERO: Self = Self([[0; L]; N]);
 
     /// All zero, on the heap.
     #[must_use]
@@ -145,7 +152,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there is no such lane.
     #[inline(always)]
-    pub(crate) fn load(&mut self, lane: usize, coefficients: &[i16; DEGREE]) {
+    pub(crate) fn load(&mut self, lane: usize, coefficients: &[i16; N]) {
         assert!(lane < L, "a lane below {L}");
         for (row, &c) in self.0.iter_mut().zip(coefficients) {
             row[lane] = c;
@@ -157,7 +164,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there is no such lane.
     #[inline(always)]
-    pub(crate) fn store(&self, lane: usize, coefficients: &mut [i16; DEGREE]) {
+    pub(crate) fn store(&self, lane: usize, coefficients: &mut [i16; N]) {
         assert!(lane < L, "a lane below {L}");
         for (row, c) in self.0.iter().zip(coefficients) {
             *c = row[lane];
@@ -170,7 +177,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub(crate) fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; DEGREE]]) {
+    pub(crate) fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; N]]) {
         assert!(
             polynomials.len() <= L && L.is_multiple_of(SQUARE),
             "at most {L} lanes"
@@ -195,7 +202,7 @@ impl<const L: usize> Polys<L> {
     /// # Panics
     /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub(crate) fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; DEGREE]]) {
+    pub(crate) fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; N]]) {
         assert!(
             out.len() <= L && L.is_multiple_of(SQUARE),
             "at most {L} lanes"
@@ -240,7 +247,7 @@ impl<const L: usize> Polys<L> {
     #[inline(always)]
     pub(crate) fn inverse(&mut self) {
         self.inverse_unscaled();
-        self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
+        self.each(|x| barrett(mont(x, const { inverse_of(N) })));
     }
 
     /// Multiplies reduced values by reduced values, row by row; reduced.
@@ -270,15 +277,15 @@ mod tests {
     use alphorn_labrador::{Dispatch, KERNELS, Pass};
     use proptest::prelude::*;
 
-    fn schoolbook(a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
-        let mut out = [0i64; DEGREE];
+    fn schoolbook<const N: usize>(a: &[i16; N], b: &[i16; N]) -> [i16; N] {
+        let mut out = [0i64; N];
         for (i, &x) in a.iter().enumerate() {
             for (j, &y) in b.iter().enumerate() {
                 let product = i64::from(x) * i64::from(y);
-                if i + j < DEGREE {
+                if i + j < N {
                     out[i + j] += product;
                 } else {
-                    out[i + j - DEGREE] -= product;
+                    out[i + j - N] -= product;
                 }
             }
         }
@@ -292,7 +299,7 @@ mod tests {
         })
     }
 
-    fn polynomial() -> impl Strategy<Value = [i16; DEGREE]> {
+    fn polynomial<const N: usize>() -> impl Strategy<Value = [i16; N]> {
         let coefficient = prop_oneof![
             -6144i16..=6144,
             Just(6144),
@@ -301,41 +308,62 @@ mod tests {
             Just(i16::MIN),
             any::<i16>(),
         ];
-        proptest::collection::vec(coefficient, DEGREE)
-            .prop_map(|v| v.try_into().expect("512 coefficients"))
+        proptest::collection::vec(coefficient, N)
+            .prop_map(|v| v.try_into().expect("N coefficients"))
     }
 
-    fn product<const L: usize>(lane: usize, a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
-        let (mut x, mut y) = (Polys::<L>::zero(), Polys::<L>::zero());
-        x.load(lane, a);
-        y.load(lane, b);
-        for polys in [&mut x, &mut y] {
-            polys.reduce();
-            polys.forward();
+    /// The product of two polynomials in a lane, as the kernels of a level compute it.
+    struct Product<'a, const L: usize, const N: usize>(usize, [&'a [i16; N]; 2]);
+
+    impl<const L: usize, const N: usize> Pass for Product<'_, L, N> {
+        type Output = [i16; N];
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) -> [i16; N] {
+            let Self(lane, [a, b]) = self;
+            let (mut x, mut y) = (Polys::<L, N>::zero(), Polys::<L, N>::zero());
+            x.load(lane, a);
+            y.load(lane, b);
+            for polys in [&mut x, &mut y] {
+                polys.reduce();
+                polys.forward();
+            }
+            x.multiply(&y);
+            x.inverse();
+            x.centre();
+            let mut out = [0; N];
+            x.store(lane, &mut out);
+            out
         }
-        x.multiply(&y);
-        x.inverse();
-        x.centre();
-        let mut out = [0; DEGREE];
-        x.store(lane, &mut out);
-        out
+    }
+
+    fn products_match<const N: usize>(lane: usize, a: &[i16; N], b: &[i16; N]) {
+        let expected = schoolbook(a, b);
+        for backend in KERNELS.available() {
+            let found = backend.run(Product::<LANES, N>(lane, [a, b]));
+            assert_eq!(found, expected, "{backend}, degree {N}");
+            let found = backend.run(Product::<1, N>(0, [a, b]));
+            assert_eq!(found, expected, "{backend}, degree {N}, alone");
+        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
 
         #[test]
-        fn products_match_the_schoolbook(a in polynomial(), b in polynomial(), lane in 0..LANES) {
-            let expected = schoolbook(&a, &b);
-            prop_assert_eq!(product::<LANES>(lane, &a, &b), expected);
-            prop_assert_eq!(product::<1>(0, &a, &b), expected);
+        fn products_match_the_schoolbook(
+            (a, b) in (polynomial::<512>(), polynomial::<512>()),
+            (c, d) in (polynomial::<1024>(), polynomial::<1024>()),
+            lane in 0..LANES,
+        ) {
+            products_match(lane, &a, &b);
+            products_match(lane, &c, &d);
         }
     }
 
-    #[test]
-    fn extreme_numbers_keep_their_bounds() {
+    fn extremes_keep_their_bounds<const N: usize>() {
         for extreme in [REDUCED, -REDUCED] {
-            let mut polys = Box::new(Polys([[extreme; 2]; DEGREE]));
+            let mut polys = Box::new(Polys([[extreme; 2]; N]));
             let before = polys.clone();
             polys.forward();
             assert!(polys.0.iter().flatten().all(|x| x.abs() <= REDUCED));
@@ -345,6 +373,22 @@ mod tests {
                 assert_eq!((x - y) % Q, 0);
             }
         }
+    }
+
+    #[test]
+    fn extreme_numbers_keep_their_bounds() {
+        extremes_keep_their_bounds::<512>();
+        extremes_keep_their_bounds::<1024>();
+    }
+
+    /// The table of degree 512 is the first half of that of 1024: powers of 49, of order 1024.
+    #[test]
+    fn one_table_has_the_roots_of_both_degrees() {
+        for (i, &root) in ROOTS[..512].iter().enumerate() {
+            let reversed = (i as u16).reverse_bits() >> 7;
+            assert_eq!(root, montgomery(power(49, i64::from(reversed))), "{i}");
+        }
+        assert_eq!(power(ROOT, 1024), i64::from(Q) - 1);
     }
 
     #[test]
@@ -358,37 +402,42 @@ mod tests {
     }
 
     /// Polynomials that are loaded, and what is stored of them.
-    struct Through<'a>(&'a [[i16; DEGREE]]);
+    struct Through<'a, const N: usize>(&'a [[i16; N]]);
 
-    impl Pass for Through<'_> {
-        type Output = (Box<Polys<LANES>>, Vec<[i16; DEGREE]>);
+    impl<const N: usize> Pass for Through<'_, N> {
+        type Output = (Box<Polys<LANES, N>>, Vec<[i16; N]>);
 
         #[inline(always)]
         fn run<V: Vectors>(self) -> Self::Output {
             let mut polys = Polys::zero();
             polys.load_all::<V>(&self.0.iter().collect::<Vec<_>>());
-            let mut out = vec![[0; DEGREE]; self.0.len()];
+            let mut out = vec![[0; N]; self.0.len()];
             polys.store_all::<V>(&mut out.iter_mut().collect::<Vec<_>>());
             (polys, out)
         }
     }
 
-    #[test]
-    fn lanes_are_loaded_and_stored_on_every_level() {
+    fn go_through<const N: usize>() {
         let number = |lane: usize, k: usize| (lane * 1021 + k * 37 + 1) as i16;
         for count in [0, 1, 7, 8, 21, LANES] {
-            let all: Vec<[i16; DEGREE]> = (0..count)
+            let all: Vec<[i16; N]> = (0..count)
                 .map(|lane| std::array::from_fn(|k| number(lane, k)))
                 .collect();
             for backend in KERNELS.available() {
                 let (polys, out) = backend.run(Through(&all));
                 assert_eq!(out, all, "{backend}");
-                let mut one = Polys::<LANES>::zero();
+                let mut one = Polys::<LANES, N>::zero();
                 for (lane, coefficients) in all.iter().enumerate() {
                     one.load(lane, coefficients);
                 }
                 assert_eq!(polys, one, "{backend}");
             }
         }
+    }
+
+    #[test]
+    fn lanes_are_loaded_and_stored_on_every_level() {
+        go_through::<512>();
+        go_through::<1024>();
     }
 }

@@ -3,22 +3,22 @@
 use alphorn_scheme::Reservation;
 
 use crate::slot::SignError;
-use crate::{Flavour, KeyError, OriginalKey, PublicKey, SecretKey, SlotKey};
+use crate::{DEGREE, Flavour, KeyError, OriginalKey, PublicKey, SecretKey, SlotKey};
 
-/// A secret key of one of the flavours.
-pub enum SigningKey {
+/// A secret key of one of the flavours, of degree 512 or 1024.
+pub enum SigningKey<const N: usize = DEGREE> {
     /// [`Flavour::FnDsa`].
-    FnDsa(SecretKey),
+    FnDsa(SecretKey<N>),
     /// [`Flavour::Original`].
-    Original(OriginalKey),
+    Original(OriginalKey<N>),
     /// [`Flavour::Slot`].
-    Slot(SlotKey),
+    Slot(SlotKey<N>),
 }
 
-impl SigningKey {
+impl<const N: usize> SigningKey<N> {
     /// The key of interop validator `index` in a flavour: public knowledge, for tests and devnets.
     #[must_use]
-    pub fn interop(flavour: Flavour, index: u64) -> SigningKey {
+    pub fn interop(flavour: Flavour, index: u64) -> Self {
         match flavour {
             Flavour::FnDsa => SigningKey::FnDsa(SecretKey::interop(index)),
             Flavour::Original => SigningKey::Original(OriginalKey::interop(index)),
@@ -30,7 +30,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// [`KeyError`] if the bytes are no key of it, or one that could not sign.
-    pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<SigningKey, KeyError> {
+    pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, KeyError> {
         Ok(match flavour {
             Flavour::FnDsa => SigningKey::FnDsa(SecretKey::from_bytes(bytes)?),
             Flavour::Original => SigningKey::Original(OriginalKey::from_bytes(bytes)?),
@@ -50,7 +50,7 @@ impl SigningKey {
 
     /// The public key.
     #[must_use]
-    pub fn public(&self) -> &PublicKey {
+    pub fn public(&self) -> &PublicKey<N> {
         match self {
             SigningKey::FnDsa(key) => key.public(),
             SigningKey::Original(key) => key.public(),
@@ -65,27 +65,27 @@ impl SigningKey {
     /// [`SignError`] in flavour `slot`, if the permit was given out before.
     pub fn sign(&self, permit: Reservation, entropy: &[u8; 32]) -> Result<Vec<u8>, SignError> {
         Ok(match self {
-            SigningKey::FnDsa(key) => key.sign(permit.message(), entropy).to_vec(),
-            SigningKey::Original(key) => key.sign(permit.message(), entropy).to_vec(),
-            SigningKey::Slot(key) => key.sign(permit)?.to_vec(),
+            SigningKey::FnDsa(key) => key.sign(permit.message(), entropy),
+            SigningKey::Original(key) => key.sign(permit.message(), entropy),
+            SigningKey::Slot(key) => key.sign(permit)?,
         })
     }
 }
 
-impl From<SecretKey> for SigningKey {
-    fn from(key: SecretKey) -> SigningKey {
+impl<const N: usize> From<SecretKey<N>> for SigningKey<N> {
+    fn from(key: SecretKey<N>) -> Self {
         SigningKey::FnDsa(key)
     }
 }
 
-impl From<OriginalKey> for SigningKey {
-    fn from(key: OriginalKey) -> SigningKey {
+impl<const N: usize> From<OriginalKey<N>> for SigningKey<N> {
+    fn from(key: OriginalKey<N>) -> Self {
         SigningKey::Original(key)
     }
 }
 
-impl From<SlotKey> for SigningKey {
-    fn from(key: SlotKey) -> SigningKey {
+impl<const N: usize> From<SlotKey<N>> for SigningKey<N> {
+    fn from(key: SlotKey<N>) -> Self {
         SigningKey::Slot(key)
     }
 }

@@ -9,14 +9,10 @@ use alphorn_scheme::{Reservation, Role};
 use alphorn_types::Slot;
 use thiserror::Error;
 
-use crate::codec::SIGNATURE_HEADER;
 use crate::flavour::expand;
 use crate::key::interop_seed;
 use crate::original::{Basis, Drawn};
-use crate::{
-    Flavour, KeyError, ORIGINAL_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES,
-    SLOT_SIGNATURE_BYTES,
-};
+use crate::{DEGREE, Flavour, KeyError, Parameters, PublicKey, SALT_BYTES};
 
 /// What is hashed in front of the secret key for the seed of the sampler.
 const SIGN_LABEL: &[u8] = b"alphorn/falcon/slot/sign/v1";
@@ -50,18 +46,17 @@ impl Flavour {
 /// The signature of original Falcon that a signature of this flavour is, and the message that it
 /// signs: what another implementation verifies. None if the signature is of another length.
 #[must_use]
-pub fn as_original(
-    key: &PublicKey,
+pub fn as_original<const N: usize>(
+    key: &PublicKey<N>,
     signed: &[u8],
     signature: &[u8],
-) -> Option<([u8; SIGNATURE_BYTES], [u8; 64])> {
-    let signature: &[u8; SLOT_SIGNATURE_BYTES] = signature.try_into().ok()?;
+) -> Option<(Vec<u8>, [u8; 64])> {
+    if signature.len() != Flavour::Slot.signature_bytes_of(N) {
+        return None;
+    }
     let expanded = expand(key.digest(), signed);
     let (salt, representative) = expanded.split_at(SALT_BYTES);
-    let mut out = [0; SIGNATURE_BYTES];
-    out[0] = signature[0];
-    out[1..=SALT_BYTES].copy_from_slice(salt);
-    out[1 + SALT_BYTES..].copy_from_slice(&signature[1..]);
+    let out = [&signature[..1], salt, &signature[1..]].concat();
     Some((out, representative.try_into().ok()?))
 }
 
@@ -78,42 +73,42 @@ pub enum SignError {
     },
 }
 
-/// A secret key of [`Flavour::Slot`]: a basis as that of [`crate::OriginalKey`], which signs by
+/// A secret key of [`Flavour::Slot`], of degree 512 or 1024: a basis as that of [`crate::OriginalKey`], which signs by
 /// permit alone. The bytes are erased when the key is dropped.
-pub struct SlotKey(Basis);
+pub struct SlotKey<const N: usize = DEGREE>(Basis<N>);
 
-impl SlotKey {
+impl<const N: usize> SlotKey<N> {
     /// The key of a seed.
     #[must_use]
-    pub fn from_seed(seed: &[u8; 32]) -> SlotKey {
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
         let domain = b"alphorn/falcon/slot/key/v1";
-        SlotKey(Basis::from_seed(Flavour::Slot, domain, seed))
+        Self(Basis::from_seed(Flavour::Slot, domain, seed))
     }
 
     /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
     /// that of [`crate::SecretKey::interop`].
     #[must_use]
-    pub fn interop(index: u64) -> SlotKey {
-        SlotKey::from_seed(&interop_seed(index))
+    pub fn interop(index: u64) -> Self {
+        Self::from_seed(&interop_seed(index))
     }
 
     /// Decodes a secret key. A key that signs in another flavour must not sign in this one.
     ///
     /// # Errors
     /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
-    pub fn from_bytes(bytes: &[u8]) -> Result<SlotKey, KeyError> {
-        Basis::from_bytes(Flavour::Slot, bytes).map(SlotKey)
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        Basis::from_bytes(Flavour::Slot, bytes).map(Self)
     }
 
     /// The encoded key: a secret.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; ORIGINAL_KEY_BYTES] {
+    pub fn bytes(&self) -> &[u8] {
         self.0.bytes()
     }
 
     /// The public key.
     #[must_use]
-    pub fn public(&self) -> &PublicKey {
+    pub fn public(&self) -> &PublicKey<N> {
         self.0.public()
     }
 
@@ -126,7 +121,7 @@ impl SlotKey {
     ///
     /// # Errors
     /// [`SignError`] if the permit was given out before, even of the same message.
-    pub fn sign(&self, permit: Reservation) -> Result<[u8; SLOT_SIGNATURE_BYTES], SignError> {
+    pub fn sign(&self, permit: Reservation) -> Result<Vec<u8>, SignError> {
         let (slot, role) = (permit.slot(), permit.role());
         if permit.is_again() {
             let slot = slot.0;
@@ -138,7 +133,7 @@ impl SlotKey {
 
     /// A preimage of the target of signed bytes, the sampler seeded by `seed` and the target: the key's
     /// trapdoor, with no rule about how often it is used.
-    fn preimage(&self, signed: &[u8], seed: &[&[u8]]) -> [u8; SLOT_SIGNATURE_BYTES] {
+    fn preimage(&self, signed: &[u8], seed: &[&[u8]]) -> Vec<u8> {
         let expanded = expand(self.public().digest(), signed);
         let (salt, representative) = expanded.split_at(SALT_BYTES);
         let salt = salt.first_chunk().copied();
@@ -146,9 +141,8 @@ impl SlotKey {
         let original = self.0.sign(&mut rng, representative);
         let used = original[1..].first_chunk();
         assert_eq!(used, salt.as_ref(), "the signer took another salt");
-        let mut out = [SIGNATURE_HEADER; SLOT_SIGNATURE_BYTES];
-        out[1..].copy_from_slice(&original[1 + SALT_BYTES..]);
-        out
+        let header = const { Parameters::of(N) }.signature_header();
+        [&[header], &original[1 + SALT_BYTES..]].concat()
     }
 }
 

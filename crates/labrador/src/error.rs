@@ -3,7 +3,7 @@
 use alphorn_exec::Stopped;
 use thiserror::Error;
 
-use crate::columns::COLUMN_NORM_SQ_MAX;
+use crate::columns::{COLUMN_NORM_SQ_MAX, QUOTIENT_MAX};
 
 /// Why a verifier rejects; one variant for each check.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -139,7 +139,8 @@ pub enum Invalid {
     },
     /// The quotients of some columns' relations are too long: those of honest keys never are.
     #[error(
-        "quotients of columns {columns:?} are too long: the first have {norm_sq}, not below {max}"
+        "quotients of columns {columns:?} are too long: the first have {norm_sq}, must be below {max}, and one of \
+         {largest}, must be at most {QUOTIENT_MAX}"
     )]
     Quotients {
         /// All columns that fail, ascending: whoever leaves them out has a proof of the rest.
@@ -148,6 +149,8 @@ pub enum Invalid {
         norm_sq: u128,
         /// The bound.
         max: u64,
+        /// The largest absolute value of a quotient of the first.
+        largest: u64,
     },
 }
 

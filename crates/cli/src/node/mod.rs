@@ -290,7 +290,7 @@ pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Dura
     let began = Instant::now();
     match scheme {
         "falcon" => {
-            let _ = alphorn_falcon::SecretKey::interop(0);
+            let _ = alphorn_falcon::SecretKey::<512>::interop(0);
         }
         "xmss" => {
             let exec = alphorn_exec::Exec::new(common.kernel(&alphorn_stark::KERNELS)?, None);

@@ -1,22 +1,24 @@
 //! Proofs over real signatures.
 
 use super::*;
-use crate::PROOF_BYTES_MAX;
+use crate::SecretKey;
+use crate::budget::{errors, log2_sum};
 use crate::plain::Opened;
-use crate::{SIGNATURE_BYTES, SecretKey};
+use crate::{DEGREES, PROOF_BYTES_MAX};
 use alphorn_exec::{Pulse, Stop};
+use alphorn_labrador::columns::quotient_norm_sq;
 use alphorn_labrador::{Invalid, KERNELS, ProveError};
 
-struct World {
-    keys: Vec<SecretKey>,
+struct World<const N: usize = DEGREE> {
+    keys: Vec<SecretKey<N>>,
     messages: Vec<Vec<u8>>,
-    signatures: Vec<[u8; SIGNATURE_BYTES]>,
+    signatures: Vec<Vec<u8>>,
 }
 
-impl World {
+impl<const N: usize> World<N> {
     /// `n` signatures of a few keys over two messages.
     fn new(n: usize) -> Self {
-        let keys: Vec<SecretKey> = (0..n.min(5) as u64).map(SecretKey::interop).collect();
+        let keys: Vec<SecretKey<N>> = (0..n.min(5) as u64).map(SecretKey::interop).collect();
         let messages = (0..n).map(|i| vec![(i % 2) as u8; 32]).collect::<Vec<_>>();
         let signatures = (0..n)
             .map(|i| keys[i % keys.len()].sign(&messages[i], &[i as u8; 32]))
@@ -28,7 +30,7 @@ impl World {
         }
     }
 
-    fn items(&self) -> Vec<Item<'_>> {
+    fn items(&self) -> Vec<Item<'_, N>> {
         (0..self.signatures.len())
             .map(|i| Item {
                 key: self.keys[i % self.keys.len()].public(),
@@ -38,7 +40,7 @@ impl World {
             .collect()
     }
 
-    fn signed<'a>(&'a self, salts: &'a [[u8; SALT_BYTES]]) -> Vec<Signed<'a>> {
+    fn signed<'a>(&'a self, salts: &'a [[u8; SALT_BYTES]]) -> Vec<Signed<'a, N>> {
         (self.items().iter().zip(salts))
             .map(|(item, salt)| Signed {
                 key: item.key,
@@ -49,20 +51,13 @@ impl World {
     }
 }
 
-fn aggregator(n: usize) -> Aggregator {
+fn aggregator<const N: usize>(n: usize) -> Aggregator<N> {
     Aggregator::new(n, Profile::Core128, KERNELS.measured()).expect("within limits")
 }
 
-/// All numbers up to 64 when soaking, and those where pieces change their shape.
-#[test]
-fn aggregates_of_few_and_of_many_verify() {
-    let sizes: Vec<usize> = if cfg!(feature = "soak") {
-        (1..=64).chain([100, 511, 512, 2000, 4095, 4096]).collect()
-    } else {
-        vec![1, 2, 17, 48, 100]
-    };
-    for n in sizes {
-        let world = World::new(n);
+fn aggregates_verify<const N: usize>(sizes: &[usize]) {
+    for &n in sizes {
+        let world = World::<N>::new(n);
         let aggregator = aggregator(n);
         let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
         let verdict = aggregator.verify(&world.signed(&salts), b"c", &proof);
@@ -71,14 +66,50 @@ fn aggregates_of_few_and_of_many_verify() {
     }
 }
 
-/// Whatever is public is bound: any change of it is a rejection.
+/// All numbers up to 64 when soaking, and those where pieces change their shape.
 #[test]
-fn everything_public_is_bound() {
-    let world = World::new(6);
+fn aggregates_of_few_and_of_many_verify() {
+    if cfg!(feature = "soak") {
+        let sizes: Vec<usize> = (1..=64).chain([100, 511, 512, 2000, 4095, 4096]).collect();
+        aggregates_verify::<512>(&sizes);
+        aggregates_verify::<1024>(&sizes);
+    } else {
+        aggregates_verify::<512>(&[1, 2, 17, 48, 100]);
+        aggregates_verify::<1024>(&[1, 2, 17, 100]);
+    }
+}
+
+/// A proof of one degree is none under keys of the other, whatever the number of signatures.
+#[test]
+fn degrees_do_not_mix() {
+    let (short, long) = (World::<512>::new(2), World::<1024>::new(2));
+    let (of_short, of_long) = (aggregator::<512>(2), aggregator::<1024>(2));
+    let proved = of_short.prove(&short.items(), b"c").expect("valid");
+    let (salts, proof) = of_long.prove(&long.items(), b"c").expect("valid");
+    let refused = of_short.verify(&short.signed(&proved.0), b"c", &proof);
+    assert!(
+        matches!(refused, Err(AggregateError::Reject(_))),
+        "{refused:?}"
+    );
+    let refused = of_long.verify(&long.signed(&salts), b"c", &proved.1);
+    assert!(
+        matches!(refused, Err(AggregateError::Reject(_))),
+        "{refused:?}"
+    );
+    let cut = &proof[..proved.1.len().min(proof.len())];
+    assert!(
+        of_short
+            .verify(&short.signed(&proved.0), b"c", cut)
+            .is_err()
+    );
+}
+
+fn everything_is_bound<const N: usize>() {
+    let world = World::<N>::new(6);
     let aggregator = aggregator(6);
     let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
     let signed = world.signed(&salts);
-    let rejected = |signed: &[Signed<'_>], context: &[u8], proof: &[u8]| {
+    let rejected = |signed: &[Signed<'_, N>], context: &[u8], proof: &[u8]| {
         matches!(
             aggregator.verify(signed, context, proof),
             Err(AggregateError::Reject(_))
@@ -108,17 +139,21 @@ fn everything_public_is_bound() {
     assert_eq!(aggregator.verify(&signed[1..], b"c", &proof), Err(count));
 }
 
-/// A changed byte of the proof, of a key, a salt, a message or the context is a rejection, wherever
-/// it lies: each byte when soaking, one in so many otherwise.
+/// Whatever is public is bound: any change of it is a rejection.
 #[test]
-fn no_byte_of_a_proof_or_of_its_statement_can_change() {
-    let world = World::new(2);
+fn everything_public_is_bound() {
+    everything_is_bound::<512>();
+    everything_is_bound::<1024>();
+}
+
+fn no_byte_can_change<const N: usize>() {
+    let world = World::<N>::new(2);
     let aggregator = aggregator(2);
     let (salts, proof) = aggregator
         .prove(&world.items(), b"a context")
         .expect("valid");
     let signed = world.signed(&salts);
-    let verify = |signed: &[Signed<'_>], context: &[u8], proof: &[u8]| {
+    let verify = |signed: &[Signed<'_, N>], context: &[u8], proof: &[u8]| {
         aggregator.verify(signed, context, proof)
     };
     assert_eq!(verify(&signed, b"a context", &proof), Ok(()));
@@ -159,7 +194,7 @@ fn no_byte_of_a_proof_or_of_its_statement_can_change() {
         other[0].message = &changed;
         rejects(verify(&other, b"a context", &proof), "message", index);
     }
-    for index in sampled(crate::PUBLIC_KEY_BYTES, 12) {
+    for index in sampled(Parameters::of(N).public_key_bytes, 12) {
         let changed = flipped(signed[0].key.bytes(), index);
         // What is no key at all has no statement.
         if let Ok(key) = PublicKey::from_bytes(Flavour::FnDsa, &changed) {
@@ -170,10 +205,18 @@ fn no_byte_of_a_proof_or_of_its_statement_can_change() {
     }
 }
 
+/// A changed byte of the proof, of a key, a salt, a message or the context is a rejection, wherever
+/// it lies: each byte when soaking, one in so many otherwise.
+#[test]
+fn no_byte_of_a_proof_or_of_its_statement_can_change() {
+    no_byte_can_change::<512>();
+    no_byte_can_change::<1024>();
+}
+
 #[test]
 fn flavours_do_not_mix_in_one_aggregate() {
-    let world = World::new(2);
-    let zero = crate::codec::encode_key(Flavour::Original, &[0; DEGREE]);
+    let world = World::<DEGREE>::new(2);
+    let zero = crate::codec::encode_key::<DEGREE>(Flavour::Original, &[0; DEGREE]);
     let zero = PublicKey::from_bytes(Flavour::Original, &zero).expect("zero is a key");
     let salts = [[0; SALT_BYTES]; 2];
     let mut signed = world.signed(&salts);
@@ -183,12 +226,15 @@ fn flavours_do_not_mix_in_one_aggregate() {
         found: "original",
         expected: "fn-dsa",
     };
-    assert_eq!(aggregator(2).verify(&signed, b"", &[]), Err(expected));
+    assert_eq!(
+        aggregator::<DEGREE>(2).verify(&signed, b"", &[]),
+        Err(expected)
+    );
 }
 
 #[test]
 fn bad_signatures_are_named_before_any_work() {
-    let mut world = World::new(9);
+    let mut world = World::<DEGREE>::new(9);
     world.signatures[4][200] ^= 1;
     let refused = aggregator(9).prove(&world.items(), b"");
     assert!(
@@ -201,7 +247,7 @@ fn bad_signatures_are_named_before_any_work() {
 /// waits for any more would else have said so.
 #[test]
 fn what_is_no_proof_is_rejected_before_any_work() {
-    let world = World::new(3);
+    let world = World::<DEGREE>::new(3);
     let aggregator = aggregator(3);
     let (salts, proof) = aggregator.prove(&world.items(), b"").expect("valid");
     let signed = world.signed(&salts);
@@ -225,9 +271,9 @@ fn what_is_no_proof_is_rejected_before_any_work() {
 #[test]
 fn false_relations_have_no_proof() {
     let aggregator = aggregator(3);
-    let world = World::new(3);
+    let world = World::<DEGREE>::new(3);
     let items = world.items();
-    let opened: Vec<Opened> = open_batch(&items, Backend::Portable)
+    let opened: Vec<Opened<DEGREE>> = open_batch(&items, Backend::Portable)
         .into_iter()
         .collect::<Result<_, _>>()
         .expect("valid");
@@ -263,28 +309,84 @@ fn false_relations_have_no_proof() {
     assert_eq!(verdict, Err(AggregateError::Reject(Reject::Sumcheck)));
 }
 
+fn honest_quotients<const N: usize>() {
+    let bound = quotient_norm_sq(N) as f64;
+    let mut norms = Vec::new();
+    for i in 0..24 {
+        let key = SecretKey::<N>::interop(i);
+        let signature = key.sign(b"m", &[0; 32]);
+        let item = Item {
+            key: key.public(),
+            message: b"m",
+            signature: &signature,
+        };
+        let opened = open_batch(&[item], Backend::Portable).remove(0);
+        let opened = opened.expect("a signature");
+        let h = key.public().coefficients();
+        let mut sums: Vec<i64> = (opened.s1.iter().zip(&opened.target))
+            .map(|(&s1, &c)| i64::from(s1) - i64::from(c))
+            .collect();
+        for (j, &s2) in opened.s2.iter().enumerate() {
+            for (k, &h) in h.iter().enumerate() {
+                let product = i64::from(s2) * i64::from(h);
+                match j + k {
+                    place if place < N => sums[place] += product,
+                    place => sums[place - N] -= product,
+                }
+            }
+        }
+        assert!(sums.iter().all(|sum| sum % i64::from(MODULUS) == 0));
+        let quotients = sums.iter().map(|sum| sum / i64::from(MODULUS));
+        let largest = quotients.clone().map(i64::abs).max().expect("numbers");
+        // Of 16 bits with their sign.
+        assert!(largest < 1 << 14, "degree {N}: {largest}");
+        norms.push(quotients.map(|v| (v * v) as f64).sum::<f64>());
+    }
+    let mean = norms.iter().sum::<f64>() / norms.len() as f64;
+    assert!((0.5..0.65).contains(&(mean / bound)), "degree {N}: {mean}");
+    let longest = norms.into_iter().fold(0.0, f64::max);
+    assert!(longest < 0.9 * bound, "degree {N}: {longest}");
+}
+
+/// Quotients under honest keys are in the mean of both degrees `2^-0.8` of their bound, and none comes near it.
 #[test]
-fn numbers_beyond_the_limits_have_no_aggregator() {
-    for n in [0, alphorn_labrador::columns::COLUMNS_MAX + 1] {
-        let refused = Aggregator::new(n, Profile::Core128, Backend::Portable).err();
+fn honest_quotients_are_shorter_than_their_bound() {
+    honest_quotients::<512>();
+    honest_quotients::<1024>();
+}
+
+fn numbers_beyond_the_limits<const N: usize>() {
+    for n in [0, SIGNATURES_MAX + 1] {
+        let refused = Aggregator::<N>::new(n, Profile::Core128, Backend::Portable).err();
         let expected = StatementError::Columns {
             columns: n,
-            max: alphorn_labrador::columns::COLUMNS_MAX,
+            max: SIGNATURES_MAX,
         };
         assert_eq!(refused, Some(AggregateError::Statement(expected)));
     }
+    for profile in Profile::ALL {
+        for preset in Preset::ALL {
+            assert!(preset.schedule_of(N, SIGNATURES_MAX, profile).is_ok());
+        }
+    }
+}
+
+#[test]
+fn numbers_beyond_the_limits_have_no_aggregator() {
+    numbers_beyond_the_limits::<512>();
+    numbers_beyond_the_limits::<1024>();
 }
 
 /// The bytes of a small proof: a change of them is a change of protocol. They depend neither on
 /// threads nor on kernels.
 #[test]
 fn a_small_proof_has_its_pinned_bytes() {
-    let world = World::new(3);
+    let world = World::<DEGREE>::new(3);
     let (_, proof) = aggregator(3).prove(&world.items(), b"c").expect("valid");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
     let pool = pool.expect("three threads");
     for backend in KERNELS.available() {
-        let other = Aggregator::new(3, Profile::Core128, backend).expect("within limits");
+        let other = Aggregator::<DEGREE>::new(3, Profile::Core128, backend).expect("within limits");
         let exec = Exec::new(backend, Some(&pool));
         let again = other.prove_on(&world.items(), b"c", exec);
         assert_eq!(again.expect("valid").1, proof, "{backend}");
@@ -303,14 +405,32 @@ fn a_small_proof_has_its_pinned_bytes() {
 #[test]
 fn every_number_of_signatures_has_parameters() {
     let numbers = (1..32).step_by(6).chain((100..20_480).step_by(1699));
-    for n in numbers.chain([BLOCKS_FROM[0], BLOCKS_FROM[1], 20_480]) {
+    let numbers = numbers.chain([BLOCKS_FROM[0], BLOCKS_FROM[1], SIGNATURES_MAX]);
+    for (n, degree) in numbers.flat_map(|n| DEGREES.map(|degree| (n, degree))) {
         for preset in Preset::ALL {
-            let schedule = preset.schedule(n, Profile::Core128).expect("parameters");
+            let schedule = preset.schedule_of(degree, n, Profile::Core128);
+            let schedule = schedule.expect("parameters");
+            let bytes = schedule.bytes;
             assert!(
-                schedule.bytes < PROOF_BYTES_MAX as u64,
-                "{n}: {}",
-                schedule.bytes
+                bytes < PROOF_BYTES_MAX as u64,
+                "{n}, degree {degree}: {bytes}"
             );
+        }
+    }
+}
+
+/// The lecture says that no proof over signatures of degree 1024 is wrong with more than `2^-121.2`.
+#[test]
+fn errors_of_degree_1024_are_those_of_the_lecture() {
+    let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
+    let many = (1..200).step_by(19).chain((200..20_000).step_by(997));
+    for n in many.chain(edges).chain([6143, 6144, SIGNATURES_MAX]) {
+        for profile in Profile::ALL {
+            for preset in Preset::ALL {
+                let schedule = preset.schedule_of(1024, n, profile).expect("legal");
+                let sum = log2_sum(&errors(1024, &schedule));
+                assert!(sum < -121.2, "{n}: 2^{sum}");
+            }
         }
     }
 }
@@ -319,7 +439,7 @@ fn every_number_of_signatures_has_parameters() {
 /// a changed byte, salt or context is a rejection in each.
 #[test]
 fn both_presets_prove_the_same() {
-    let few = World::new(20);
+    let few = World::<DEGREE>::new(20);
     let of = |preset, n| {
         Aggregator::with_preset(preset, n, Profile::Core128, KERNELS.measured()).expect("legal")
     };
@@ -329,7 +449,7 @@ fn both_presets_prove_the_same() {
     let many = BLOCKS_FROM[1];
     let levels = |n| Preset::Fast.projections(n).block_levels;
     assert_eq!([511, 512, 999, many].map(levels), [0, 1, 1, 2]);
-    let world = World::new(many);
+    let world = World::<DEGREE>::new(many);
     let mut proofs = Vec::new();
     for preset in Preset::ALL {
         let aggregator = of(preset, many);

@@ -1,7 +1,7 @@
 //! The transforms between coefficients and values, two layers at a time: a batch is as large as
 //! half a first-level cache, so each pass over it costs more than the arithmetic of a layer.
 
-use super::{DEGREE, Polys, Q_INVERSE, ROOTS, barrett, mont_by};
+use super::{Polys, Q_INVERSE, ROOTS, barrett, mont_by};
 
 /// A constant of butterflies, and its product with `q^-1`.
 #[derive(Clone, Copy)]
@@ -51,16 +51,27 @@ fn quarters<T>(block: &mut [T]) -> [&mut [T]; 4] {
     [a, b, c, d]
 }
 
-impl<const L: usize> Polys<L> {
-    /// Evaluates reduced polynomials at the 512 roots of `Y^512 + 1`; the values are reduced.
+impl<const L: usize, const N: usize> Polys<L, N> {
+    /// Evaluates reduced polynomials at the roots of `Y^N + 1`; the values are reduced.
     #[inline(always)]
     pub(crate) fn forward(&mut self) {
         self.forward_two(1, false, false);
         self.forward_two(4, true, false);
         self.forward_two(16, false, true);
         self.forward_two(64, false, false);
+        // The ninth layer, the third after a reduction, is the last of degree 512; of degree 1024 one is left.
+        if N == 1024 {
+            self.forward_two(256, true, true);
+        } else {
+            self.forward_last();
+        }
+    }
+
+    /// The last layer by itself, and a reduction.
+    #[inline(always)]
+    fn forward_last(&mut self) {
         for (block, two) in self.0.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            let zeta = zeta(DEGREE / 2 + block);
+            let zeta = zeta(N / 2 + block);
             let [low, upper] = two;
             for (a, b) in low.iter_mut().zip(upper) {
                 let (x, y) = turn((*a, *b), zeta);
@@ -72,7 +83,7 @@ impl<const L: usize> Polys<L> {
     /// The layer of so many blocks and the next one; reduces after one, after both, or not.
     #[inline(always)]
     fn forward_two(&mut self, blocks: usize, reduce_first: bool, reduce_second: bool) {
-        for (index, block) in self.0.chunks_exact_mut(DEGREE / blocks).enumerate() {
+        for (index, block) in self.0.chunks_exact_mut(N / blocks).enumerate() {
             let first = zeta(blocks + index);
             let (low, high) = (zeta(2 * (blocks + index)), zeta(2 * (blocks + index) + 1));
             let [a, b, c, d] = quarters(block);
@@ -92,14 +103,26 @@ impl<const L: usize> Polys<L> {
         }
     }
 
-    /// 512 times the polynomials from values of at most 6723; below 27,000.
+    /// `N` times the polynomials from values of at most 6723; below 27,000, since no sum is of more than four
+    /// numbers without a reduction.
     #[inline(always)]
     pub(super) fn inverse_unscaled(&mut self) {
-        for blocks in [DEGREE / 4, DEGREE / 16, DEGREE / 64, DEGREE / 256] {
+        for blocks in [N / 4, N / 16, N / 64, N / 256] {
             self.inverse_two(blocks);
         }
+        // Two layers are left of degree 1024, one of 512.
+        if N == 1024 {
+            self.inverse_two(1);
+        } else {
+            self.inverse_last();
+        }
+    }
+
+    /// The last layer by itself, of reduced numbers: at most 12,300.
+    #[inline(always)]
+    fn inverse_last(&mut self) {
         let zeta = zeta(1);
-        let (low, upper) = self.0.split_at_mut(DEGREE / 2);
+        let (low, upper) = self.0.split_at_mut(N / 2);
         for (a, b) in low.iter_mut().zip(upper) {
             for (a, b) in a.iter_mut().zip(b) {
                 (*a, *b) = turn_back((*a, *b), zeta);
@@ -111,7 +134,7 @@ impl<const L: usize> Polys<L> {
     /// layer, walked backwards, are the negated inverses of its forward roots.
     #[inline(always)]
     fn inverse_two(&mut self, blocks: usize) {
-        for (index, block) in self.0.chunks_exact_mut(DEGREE / blocks).enumerate() {
+        for (index, block) in self.0.chunks_exact_mut(N / blocks).enumerate() {
             let (low, high) = (
                 zeta(4 * blocks - 1 - 2 * index),
                 zeta(4 * blocks - 2 - 2 * index),

@@ -347,7 +347,7 @@ fn made_for_each_other() -> (PublicKey, Vec<u8>) {
     let norm_sq: u64 = s2.iter().map(|c| u64::from(c.unsigned_abs()).pow(2)).sum();
     assert!(norm_sq <= NORM_SQ_MAX);
     let values = |coefficients: &[i16; DEGREE]| {
-        let mut polys = Polys::<1>::zero();
+        let mut polys = Polys::<1, DEGREE>::zero();
         polys.load(0, coefficients);
         polys.reduce();
         polys.forward();
@@ -490,7 +490,7 @@ fn constants_hold_for_every_committee() {
                 assert!(outer <= KEY_LENGTHS.1, "{n}: {outer}");
                 let least = schedule.least_bytes();
                 assert!(least >= PROOF_BYTES_MIN as u64, "{n}: {least}");
-                let sum = log2_sum(&errors(&schedule));
+                let sum = log2_sum(&errors(DEGREE, &schedule));
                 // What the lecture says: two bits below 2^-120 up to 1,000 signatures, 1.3 for all.
                 let most = if n <= 1000 { -122.0 } else { -121.3 };
                 assert!(-124.6 < sum && sum < most, "{n}: 2^{sum}");

@@ -7,19 +7,22 @@ use alphorn_scheme::{MemoryWatermark, Refused, SignItem, Watermark};
 use alphorn_types::Validator;
 use fn_dsa_original::{
     CryptoRng, DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, RngCore, RngError, VerifyingKey,
-    VerifyingKey512,
+    VerifyingKeyStandard,
 };
 use proptest::prelude::*;
 
 use super::*;
 use crate::aggregate::{AggregateError, Aggregator, Signed, split_salts};
-use crate::basis::{SHORT_BITS, SHORT_BYTES, numbers};
+use crate::basis::{numbers, short_bytes};
 use crate::codec::{decode_key, decode_signature, encode_key, encode_signature};
 use crate::plain::open_batch;
 use crate::ring::Polys;
 use crate::{DEGREE, Item, MODULUS, NORM_SQ_MAX, OriginalKey, SigningKey, verify};
 
 const MESSAGE: [u8; 32] = [7; 32];
+
+/// Bytes of a signature of degree 512.
+const SIGNATURE_BYTES: usize = Flavour::Slot.signature_bytes();
 
 fn item(role: Role) -> SignItem {
     SignItem::new(Validator(0), role, MESSAGE)
@@ -29,7 +32,7 @@ fn permit(slot: u64, role: Role) -> Reservation {
     Reservation::issue(Slot(slot), &item(role))
 }
 
-fn holds(key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
+fn holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -> bool {
     let item = Item {
         key,
         message,
@@ -52,7 +55,7 @@ fn opened(key: &PublicKey, message: &[u8], signature: &[u8]) -> [[i16; DEGREE]; 
 
 /// Whether `d1 + d2 h = 0` modulo `q`: whether it is a vector of the key's lattice.
 fn is_in_lattice(key: &PublicKey, [d1, d2]: &[[i16; DEGREE]; 2]) -> bool {
-    let (mut sum, mut product, mut h) = (Polys::<1>::zero(), Polys::zero(), Polys::<1>::zero());
+    let (mut sum, mut product, mut h) = (Polys::<1, DEGREE>::zero(), Polys::zero(), Polys::zero());
     sum.load(0, &d1.map(|c| -c));
     product.load(0, d2);
     product.reduce();
@@ -77,19 +80,19 @@ fn difference(a: &[[i16; DEGREE]; 2], b: &[[i16; DEGREE]; 2]) -> [[i16; DEGREE];
     std::array::from_fn(|row| std::array::from_fn(|i| a[row][i] - b[row][i]))
 }
 
-fn fn_dsa_says(key: &PublicKey, signed: &[u8], signature: &[u8]) -> bool {
+fn fn_dsa_says<const N: usize>(key: &PublicKey<N>, signed: &[u8], signature: &[u8]) -> bool {
     let Some((signature, message)) = as_original(key, signed, signature) else {
         return false;
     };
-    let key = VerifyingKey512::decode(key.bytes()).expect("a key");
+    let key = VerifyingKeyStandard::decode(key.bytes()).expect("a key");
     key.verify(&signature, &DOMAIN_NONE, &HASH_ID_ORIGINAL_FALCON, &message)
 }
 
-#[test]
-fn a_signature_holds_for_its_key_slot_role_and_message_alone() {
-    for i in 0..4 {
-        let key = SlotKey::interop(i);
+fn a_signature_holds<const N: usize>() {
+    for i in 0..3 {
+        let key = SlotKey::<N>::interop(i);
         let signature = key.sign(permit(5, Role::Vote)).expect("a new permit");
+        assert_eq!(signature.len(), Flavour::Slot.signature_bytes_of(N));
         let signed = signed_bytes(Slot(5), Role::Vote, &MESSAGE);
         assert!(holds(key.public(), &signed, &signature));
         assert!(fn_dsa_says(key.public(), &signed, &signature));
@@ -100,20 +103,22 @@ fn a_signature_holds_for_its_key_slot_role_and_message_alone() {
         ] {
             assert!(!holds(key.public(), &other, &signature));
         }
-        assert!(!holds(&MESSAGE_KEY, &signed, &signature));
-        let again = SlotKey::from_bytes(key.bytes()).expect("an encoded key");
+        let stranger = SlotKey::<N>::interop(99);
+        assert!(!holds(stranger.public(), &signed, &signature));
+        let again = SlotKey::<N>::from_bytes(key.bytes()).expect("an encoded key");
         assert_eq!(again.public(), key.public());
         assert_eq!(again.sign(permit(5, Role::Vote)), Ok(signature));
         // The encodings are those of original Falcon, and nothing else is.
-        assert_ne!(
-            key.public().bytes(),
-            OriginalKey::interop(i).public().bytes()
-        );
+        let original = OriginalKey::<N>::interop(i);
+        assert_ne!(key.public().bytes(), original.public().bytes());
     }
 }
 
-static MESSAGE_KEY: std::sync::LazyLock<PublicKey> =
-    std::sync::LazyLock::new(|| SlotKey::interop(99).public().clone());
+#[test]
+fn a_signature_holds_for_its_key_slot_role_and_message_alone() {
+    a_signature_holds::<512>();
+    a_signature_holds::<1024>();
+}
 
 /// The attack: a signer without the rule signs one target twice. Both signatures hold, and their
 /// difference is a vector of the key's lattice below `2 beta`, which is what GPV's proof takes for
@@ -150,11 +155,8 @@ fn one_rounding_that_differs_gives_the_key_away() {
     let signature = key.sign(permit(9, Role::Vote)).expect("a new permit");
     let seen = opened(key.public(), &signed, &signature);
     let short = |i: usize| {
-        numbers(
-            Flavour::Slot,
-            &key.bytes()[1 + SHORT_BYTES * i..][..SHORT_BYTES],
-            SHORT_BITS,
-        )
+        let bytes = &key.bytes()[1 + short_bytes(DEGREE) * i..][..short_bytes(DEGREE)];
+        numbers(Flavour::Slot, bytes, Parameters::of(DEGREE).short_bits)
     };
     let (f, g) = (short(0), short(1));
     // The row `(g, -f)` of the basis.
@@ -173,7 +175,7 @@ fn one_rounding_that_differs_gives_the_key_away() {
 /// again is refused, be it the same message.
 #[test]
 fn exactly_one_signature_of_a_target_leaves() {
-    let key = SigningKey::interop(Flavour::Slot, 3);
+    let key = SigningKey::<512>::interop(Flavour::Slot, 3);
     let store = MemoryWatermark::new(1);
     let reserve = |slot, role| store.reserve(Slot(slot), &item(role));
     // The permit is consumed: the compiler refuses a second use.
@@ -193,7 +195,7 @@ fn exactly_one_signature_of_a_target_leaves() {
     // A flavour with salts has no such rule: a message has a new target with each entropy, and with the same
     // one the same signature.
     for flavour in [Flavour::FnDsa, Flavour::Original] {
-        let key = SigningKey::interop(flavour, 3);
+        let key = SigningKey::<512>::interop(flavour, 3);
         let twice = [0, 1].map(|entropy| key.sign(again(), &[entropy; 32]).expect("no rule"));
         assert_ne!(twice[0], twice[1]);
         assert_eq!(key.sign(again(), &[1; 32]).as_ref(), Ok(&twice[1]));
@@ -229,7 +231,7 @@ impl RngCore for Remembering {
 /// a seed for each attempt; so all attempts are of one target.
 #[test]
 fn the_signer_draws_one_salt_and_a_seed_for_each_attempt() {
-    let key = SlotKey::interop(6);
+    let key = SlotKey::<512>::interop(6);
     for slot in 0..64 {
         let signed = signed_bytes(Slot(slot), Role::Vote, &MESSAGE);
         let expanded = expand(key.public().digest(), &signed);
@@ -276,12 +278,12 @@ fn a_store_that_forgot_gives_the_same_signature_again() {
 #[test]
 fn a_key_made_of_another_has_no_signature() {
     let negated = |key: &PublicKey| {
-        let h = decode_key(key.flavour(), key.bytes()).expect("a key");
+        let h: [u16; DEGREE] = decode_key(key.flavour(), key.bytes()).expect("a key");
         let bytes = encode_key(key.flavour(), &h.map(|c| (MODULUS - c) % MODULUS));
-        PublicKey::from_bytes(key.flavour(), &bytes).expect("a key")
+        PublicKey::<DEGREE>::from_bytes(key.flavour(), &bytes).expect("a key")
     };
     let mirrored = |flavour: Flavour, signature: &[u8]| {
-        let (salt, s2) = decode_signature(flavour, signature).expect("a signature");
+        let (salt, s2) = decode_signature::<512>(flavour, signature).expect("a signature");
         encode_signature(flavour, salt.as_ref(), &s2.map(|c| -c)).expect("as short")
     };
     let victim = OriginalKey::interop(4);
@@ -299,7 +301,7 @@ fn a_key_made_of_another_has_no_signature() {
 }
 
 /// What a proof says of signatures of one message.
-fn claimed<'a>(keys: &'a [SlotKey], message: &'a [u8]) -> Vec<Signed<'a>> {
+fn claimed<'a, const N: usize>(keys: &'a [SlotKey<N>], message: &'a [u8]) -> Vec<Signed<'a, N>> {
     let keys = keys.iter().map(SlotKey::public);
     keys.map(|key| Signed {
         key,
@@ -310,17 +312,17 @@ fn claimed<'a>(keys: &'a [SlotKey], message: &'a [u8]) -> Vec<Signed<'a>> {
 }
 
 /// The vote of each key in slot 5.
-fn signatures(keys: &[SlotKey]) -> Vec<[u8; SLOT_SIGNATURE_BYTES]> {
-    let sign = |key: &SlotKey| key.sign(permit(5, Role::Vote)).expect("a new permit");
+fn signatures<const N: usize>(keys: &[SlotKey<N>]) -> Vec<Vec<u8>> {
+    let sign = |key: &SlotKey<N>| key.sign(permit(5, Role::Vote)).expect("a new permit");
     keys.iter().map(sign).collect()
 }
 
-fn items<'a>(
-    keys: &'a [SlotKey],
+fn items<'a, const N: usize>(
+    keys: &'a [SlotKey<N>],
     message: &'a [u8],
-    signatures: &'a [[u8; SLOT_SIGNATURE_BYTES]],
-) -> Vec<Item<'a>> {
-    let item = |(key, signature): (&'a SlotKey, &'a [u8; SLOT_SIGNATURE_BYTES])| Item {
+    signatures: &'a [Vec<u8>],
+) -> Vec<Item<'a, N>> {
+    let item = |(key, signature): (&'a SlotKey<N>, &'a Vec<u8>)| Item {
         key: key.public(),
         message,
         signature,
@@ -328,11 +330,8 @@ fn items<'a>(
     keys.iter().zip(signatures).map(item).collect()
 }
 
-/// Proofs without salts: only the signatures' existence is on the wire, and each part of what was
-/// signed is bound.
-#[test]
-fn a_proof_needs_no_salts() {
-    let keys: Vec<SlotKey> = (0..6).map(SlotKey::interop).collect();
+fn a_proof_without_salts<const N: usize>() {
+    let keys: Vec<SlotKey<N>> = (0..6).map(SlotKey::interop).collect();
     let signed = signed_bytes(Slot(5), Role::Vote, &MESSAGE);
     let signatures = signatures(&keys);
     let items = items(&keys, &signed, &signatures);
@@ -367,6 +366,14 @@ fn a_proof_needs_no_salts() {
     assert_eq!(aggregator.verify(&salted, b"c", &proof), Err(refused));
 }
 
+/// Proofs without salts: only the signatures' existence is on the wire, and each part of what was
+/// signed is bound.
+#[test]
+fn a_proof_needs_no_salts() {
+    a_proof_without_salts::<512>();
+    a_proof_without_salts::<1024>();
+}
+
 /// The bytes of a signature and of a small proof: a change of them is a change of protocol. A signature
 /// that differs on some machine is a rounding that does, of which the module's text warns.
 #[test]
@@ -396,8 +403,8 @@ proptest! {
 
     /// Every flip of a bit gets the verdict of the crate `fn-dsa`.
     #[test]
-    fn verdicts_of_changed_signatures_agree(byte in 0..SLOT_SIGNATURE_BYTES, bit in 0..8, s in 0..4u64) {
-        let key = SlotKey::interop(2);
+    fn verdicts_of_changed_signatures_agree(byte in 0..SIGNATURE_BYTES, bit in 0..8, s in 0..4u64) {
+        let key = SlotKey::<512>::interop(2);
         let mut signature = key.sign(permit(s, Role::Vote)).expect("a new permit");
         signature[byte] ^= 1u8 << bit;
         let signed = signed_bytes(Slot(s), Role::Vote, &MESSAGE);

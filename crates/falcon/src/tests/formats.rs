@@ -1,7 +1,7 @@
 //! Vectors of keys and signatures: what the encoders write and what it says, and bytes with one thing wrong each.
 
 use super::*;
-use crate::basis::{SHORT_BITS, SHORT_BYTES, numbers};
+use crate::basis::{basis_bytes, numbers, short_bytes};
 use crate::{Aggregator, SecretKey, SigningKey, split_salts};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark, list};
@@ -41,10 +41,10 @@ fn flipped(flavour: Flavour, bytes: &[u8], bit: usize) -> Vec<u8> {
     with(bytes, at, &[bytes[at] ^ 1 << shift])
 }
 
-fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {
+fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     let given = json!({"flavour": name(flavour)});
-    let numbers = codec::decode_key(flavour, bytes).unwrap();
-    assert_eq!(codec::encode_key(flavour, &numbers), *bytes);
+    let numbers = codec::decode_key::<DEGREE>(flavour, bytes).unwrap();
+    assert_eq!(codec::encode_key(flavour, &numbers), bytes);
     let title = format!("public_key.{}", name(flavour));
     let says = json!({"numbers": numbers.as_slice()});
     out.valid(&title, "falcon_public_key", &given, bytes, says);
@@ -53,12 +53,9 @@ fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {
     for (what, wrong) in [
         ("a byte less", bytes[1..].to_vec()),
         ("another degree", with(bytes, 0, &[10])),
-        (
-            "a number that is q",
-            codec::encode_key(flavour, &other).to_vec(),
-        ),
+        ("a number that is q", codec::encode_key(flavour, &other)),
     ] {
-        let error = codec::decode_key(flavour, &wrong).expect_err(what);
+        let error = codec::decode_key::<DEGREE>(flavour, &wrong).expect_err(what);
         let title = format!("{title}: {what}");
         out.refused(&title, "falcon_public_key", &given, &wrong, class(&error));
     }
@@ -67,12 +64,13 @@ fn key(out: &mut Vectors, flavour: Flavour, bytes: &[u8; PUBLIC_KEY_BYTES]) {
 /// The key of an interop validator, which protects nothing.
 fn secret_key(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     let given = json!({"flavour": name(flavour)});
-    let (basis, digest) = bytes.split_at(1 + 2 * SHORT_BYTES + DEGREE);
-    let (f, more) = basis[1..].split_at(SHORT_BYTES);
-    let (g, long) = more.split_at(SHORT_BYTES);
-    let numbers = |bytes, bits| numbers(flavour, bytes, bits).to_vec();
+    let (basis, digest) = bytes.split_at(basis_bytes(DEGREE));
+    let (f, more) = basis[1..].split_at(short_bytes(DEGREE));
+    let (g, long) = more.split_at(short_bytes(DEGREE));
+    let numbers = |bytes, bits| numbers::<DEGREE>(flavour, bytes, bits).to_vec();
+    let short_bits = Parameters::of(DEGREE).short_bits;
     let says = json!({
-        "f": numbers(f, SHORT_BITS), "g": numbers(g, SHORT_BITS), "F": numbers(long, 8),
+        "f": numbers(f, short_bits), "g": numbers(g, short_bits), "F": numbers(long, 8),
         "digest": hex::encode(digest),
     });
     let title = format!("secret_key.{}", name(flavour));
@@ -81,7 +79,10 @@ fn secret_key(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
         ("a byte less", bytes[1..].to_vec(), "length"),
         ("another header", with(bytes, 0, &[0x5a]), "tag"),
     ] {
-        assert!(SigningKey::from_bytes(flavour, &wrong).is_err(), "{what}");
+        assert!(
+            SigningKey::<DEGREE>::from_bytes(flavour, &wrong).is_err(),
+            "{what}"
+        );
         let title = format!("{title}: {what}");
         out.refused(&title, "falcon_secret_key", &given, &wrong, class);
     }
@@ -89,7 +90,7 @@ fn secret_key(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
 
 fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     let given = json!({"flavour": name(flavour)});
-    let (salt, s2) = codec::decode_signature(flavour, bytes).unwrap();
+    let (salt, s2) = codec::decode_signature::<DEGREE>(flavour, bytes).unwrap();
     let again = codec::encode_signature(flavour, salt.as_ref(), &s2);
     assert_eq!(again.as_deref(), Some(bytes));
     let title = format!("signature.{}", name(flavour));
@@ -110,7 +111,7 @@ fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
         ("a bit behind the end", flipped(flavour, bytes, last)),
         ("cut off", with(bytes, code + 300, &[0; 300])),
     ] {
-        let error = codec::decode_signature(flavour, &wrong).expect_err(what);
+        let error = codec::decode_signature::<DEGREE>(flavour, &wrong).expect_err(what);
         let title = format!("{title}: {what}");
         out.refused(&title, "falcon_signature", &given, &wrong, class(&error));
     }
@@ -119,12 +120,12 @@ fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
 /// Evidence of two signers: a list, and their salts in front of a proof.
 fn evidence(out: &mut Vectors) {
     let given = json!({"flavour": name(Flavour::FnDsa), "signers": 2});
-    let secrets = [3, 4].map(SecretKey::interop);
+    let secrets = [3, 4].map(SecretKey::<DEGREE>::interop);
     let signatures = secrets
         .each_ref()
         .map(|secret| secret.sign(b"hello", &[5; 32]));
-    let list = [&[list::TAG_LIST][..], signatures.as_flattened()].concat();
-    let says = json!({"tag": 0, "signatures": signatures.map(hex::encode)});
+    let list = [&[list::TAG_LIST][..], &signatures.concat()].concat();
+    let says = json!({"tag": 0, "signatures": signatures.each_ref().map(hex::encode)});
     out.valid("evidence.list", "falcon_evidence", &given, &list, says);
     let mut refused = |what: &str, bytes: &[u8], class| {
         let name = format!("evidence: {what}");
@@ -172,7 +173,7 @@ fn evidence(out: &mut Vectors) {
 fn formats_are_those_of_the_vectors() {
     let mut out = Vectors::default();
     for flavour in Flavour::ALL {
-        let secret = SigningKey::interop(flavour, 3);
+        let secret = SigningKey::<DEGREE>::interop(flavour, 3);
         key(&mut out, flavour, secret.public().bytes());
         secret_key(&mut out, flavour, secret.bytes());
         let marks = MemoryWatermark::new(4);

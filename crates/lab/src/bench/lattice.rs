@@ -8,8 +8,8 @@ mod world;
 
 use super::least;
 use crate::error::{Error, Result};
-use crate::lattice::params::{check_number, levels_json};
-use crate::lattice::{LatticeOptions, flavour_name, preset, security};
+use crate::lattice::params::{check_number, levels_json, scheme_of};
+use crate::lattice::{LatticeOptions, degree, flavour_name, preset, security};
 use crate::levels::levels;
 use crate::machine::{Machine, peak_rss_bytes};
 use crate::options::{self, Json, distinct};
@@ -19,7 +19,9 @@ use crate::text;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::ring::LANES;
-use alphorn_falcon::{Aggregator, Item, KeyForm, Preset, PublicKey, SALT_BYTES, verify_batch};
+use alphorn_falcon::{
+    Aggregator, DEGREE, Item, KeyForm, Preset, PublicKey, SALT_BYTES, verify_batch,
+};
 use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -41,6 +43,7 @@ const CONTEXT: &[u8] = b"alphorn/bench/lattice";
   alphorn bench lattice --n 100,1000
   alphorn bench lattice --n 1000 --kernel portable,avx2,avx512 --profile falcon
   alphorn bench lattice --n 1000 --preset fast,small
+  alphorn bench lattice --n 100,1000 --degree 1024
   alphorn bench lattice --n 1000,10000 --threads 1 --peer ./labrador.sh
   alphorn bench lattice --n 16,256,1000 --emit-costs falcon.json --json -
 
@@ -63,6 +66,9 @@ pub(crate) struct Args {
     preset: Vec<Preset>,
     #[command(flatten)]
     lattice: LatticeOptions,
+    /// Degree of the signatures: 512 (Falcon-512) or 1024 (Falcon-1024)
+    #[arg(long, value_name = "DEGREE", value_parser = degree, default_value_t = DEGREE)]
+    degree: usize,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or labrador=LEVEL
     #[arg(
         long,
@@ -79,7 +85,8 @@ pub(crate) struct Args {
     peer: Option<PathBuf>,
     #[command(flatten)]
     json: Json,
-    /// Write a cost table for the simulator, measured on one thread with the first preset and the last kernel
+    /// Write a cost table for the simulator, measured on one thread with the first preset and the last kernel, of
+    /// degree 512 alone
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     emit_costs: Option<PathBuf>,
 }
@@ -92,6 +99,7 @@ const VERIFICATIONS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 struct Point {
     preset: Preset,
+    degree: usize,
     signatures: usize,
     profile: Profile,
     kernel: Backend,
@@ -132,48 +140,39 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     distinct("--n", &args.n)?;
     distinct("--preset", &args.preset)?;
     let first = *args.preset.first().ok_or_else(|| anyhow!("no preset"))?;
-    let profile = args.lattice.profile();
+    let degree = args.degree;
+    if args.emit_costs.is_some() && degree != DEGREE {
+        let message = anyhow!("--emit-costs: scenarios have Falcon-512, --degree is {degree}");
+        return Err(message.into());
+    }
+    let (flavour, profile) = (args.lattice.flavour(), args.lattice.profile());
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let kernels = levels(&alphorn_labrador::KERNELS, &args.kernel, threads)?;
     let machine = Machine::with(threads, &alphorn_labrador::KERNELS, &kernels);
     let most = args.n.iter().copied().max().unwrap_or(1) as usize;
     let pool = options::pool(threads)?;
-    let world = World::new(args.lattice.flavour(), most, &pool)?;
     sink.say(&machine.line());
-    let mut cases = Vec::new();
-    let mut ran = BTreeMap::new();
-    for kernel in &kernels {
-        for n in &args.n {
-            // Once, whatever the kernels are.
-            if let (Some(program), Entry::Vacant(entry)) = (&args.peer, ran.entry(*n)) {
-                entry.insert(program::run(program, &world, *n as usize, threads)?);
+    let cases = match degree {
+        DEGREE => {
+            let world = World::<DEGREE>::new(flavour, most, &pool)?;
+            let cases = cases(&world, args, &kernels, threads, &pool)?;
+            if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
+                let table = costs::table(&world, (first, profile), *kernel, &args.n, &machine)?;
+                write_whole(path, table.as_bytes())?;
             }
-            let ran = ran.get(n);
-            let point = |preset| Point {
-                preset,
-                signatures: *n as usize,
-                profile,
-                kernel: *kernel,
-                threads,
-                runs: usize::from(args.runs),
-            };
-            let plain = measure_plainly(&world, point(Preset::default()), &pool)?;
-            let presets = args.preset.iter();
-            let measured = presets.map(|&preset| measure(&world, point(preset), plain, &pool));
-            let figures: Vec<Figures> = measured.collect::<Result<_>>()?;
-            sink.say(&printed(&figures, ran));
-            cases.extend(figures.iter().map(|figures| case(&world, figures, ran)));
+            cases
         }
-    }
-    if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        let table = costs::table(&world, (first, profile), *kernel, &args.n, &machine)?;
-        write_whole(path, table.as_bytes())?;
-    }
+        _ => {
+            let world = World::<1024>::new(flavour, most, &pool)?;
+            cases(&world, args, &kernels, threads, &pool)?
+        }
+    };
     let config = json!({
         "n": args.n,
         "threads": threads,
         "presets": args.preset.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
-        "flavour": flavour_name(world.flavour),
+        "flavour": flavour_name(flavour),
+        "degree": degree,
         "profile": profile.name(),
         "runs": args.runs,
         "keys_max": KEYS_MAX,
@@ -182,16 +181,58 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
+/// Measures every kernel, number of signatures and preset, and prints their tables.
+fn cases<const N: usize>(
+    world: &World<N>,
+    args: &Args,
+    kernels: &[Backend],
+    threads: usize,
+    pool: &rayon::ThreadPool,
+) -> Result<Vec<Value>> {
+    let sink = args.json.sink();
+    let mut cases = Vec::new();
+    let mut ran = BTreeMap::new();
+    for kernel in kernels {
+        for n in &args.n {
+            // Once, whatever the kernels are.
+            if let (Some(program), Entry::Vacant(entry)) = (&args.peer, ran.entry(*n)) {
+                entry.insert(program::run(program, world, *n as usize, threads)?);
+            }
+            let ran = ran.get(n);
+            let point = |preset| Point {
+                preset,
+                degree: N,
+                signatures: *n as usize,
+                profile: args.lattice.profile(),
+                kernel: *kernel,
+                threads,
+                runs: usize::from(args.runs),
+            };
+            let plain = measure_plainly(world, point(Preset::default()), pool)?;
+            let presets = args.preset.iter();
+            let measured = presets.map(|&preset| measure(world, point(preset), plain, pool));
+            let figures: Vec<Figures> = measured.collect::<Result<_>>()?;
+            sink.say(&printed(&figures, ran));
+            cases.extend(figures.iter().map(|figures| case(world, figures, ran)));
+        }
+    }
+    Ok(cases)
+}
+
 /// A proof and what it took.
-struct Proved {
-    aggregator: Aggregator,
+struct Proved<const N: usize> {
+    aggregator: Aggregator<N>,
     setup_s: f64,
     salts: Vec<[u8; SALT_BYTES]>,
     proof: Vec<u8>,
     steps: Steps,
 }
 
-fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
+fn prove<const N: usize>(
+    items: &[Item<'_, N>],
+    point: &Point,
+    pool: &rayon::ThreadPool,
+) -> Result<Proved<N>> {
     let exec = Exec::new(point.kernel, Some(pool));
     let make = || Aggregator::with_preset(point.preset, items.len(), point.profile, point.kernel);
     let (setup_s, aggregator) = least(1, make);
@@ -221,10 +262,10 @@ fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<
 }
 
 /// Verifies a proof several times; the steps of the fastest run.
-fn verify(
-    world: &World,
-    proved: &Proved,
-    keys: &[PublicKey],
+fn verify<const N: usize>(
+    world: &World<N>,
+    proved: &Proved<N>,
+    keys: &[PublicKey<N>],
     runs: usize,
     exec: Exec<'_>,
 ) -> Result<Steps> {
@@ -247,7 +288,11 @@ fn verify(
 }
 
 /// Verifies the signatures in two ways, whatever proves them.
-fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Plain> {
+fn measure_plainly<const N: usize>(
+    world: &World<N>,
+    point: Point,
+    pool: &rayon::ThreadPool,
+) -> Result<Plain> {
     let (n, runs) = (point.signatures, point.runs.max(VERIFICATIONS));
     let exec = Exec::new(point.kernel, Some(pool));
     let (keys_s, keys) = least(runs, || world.decode_keys(n, exec));
@@ -267,7 +312,12 @@ fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Res
 }
 
 /// Proves, and verifies the proof.
-fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) -> Result<Figures> {
+fn measure<const N: usize>(
+    world: &World<N>,
+    point: Point,
+    plain: Plain,
+    pool: &rayon::ThreadPool,
+) -> Result<Figures> {
     let exec = Exec::new(point.kernel, Some(pool));
     let keys = world.decode_keys(point.signatures, exec)?;
     let proved = prove(&world.items(&keys), &point, pool)?;
@@ -283,19 +333,23 @@ fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) 
         plain_bytes: world.list_bytes(point.signatures),
         plain,
         levels: levels_json(schedule),
-        security: security::json(schedule),
+        security: security::json(N, schedule),
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
 
 /// Whether all signatures hold, by all threads, keys decoded first.
-fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<bool> {
-    let chunk_holds = |chunk: &[Item<'_>]| -> anyhow::Result<bool> {
-        let keys: Vec<&[u8]> = chunk.iter().map(|item| &item.key.bytes()[..]).collect();
+fn plainly<const N: usize>(
+    world: &World<N>,
+    point: &Point,
+    items: &[Item<'_, N>],
+) -> anyhow::Result<bool> {
+    let chunk_holds = |chunk: &[Item<'_, N>]| -> anyhow::Result<bool> {
+        let keys: Vec<&[u8]> = chunk.iter().map(|item| item.key.bytes()).collect();
         let exec = Exec::new(point.kernel, None);
         let keys = PublicKey::from_bytes_batch(world.flavour, &keys, KeyForm::Values, exec);
-        let keys: Vec<PublicKey> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
-        let items: Vec<Item<'_>> = (chunk.iter().zip(&keys))
+        let keys: Vec<PublicKey<N>> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
+        let items: Vec<Item<'_, N>> = (chunk.iter().zip(&keys))
             .map(|(item, key)| Item { key, ..*item })
             .collect();
         let verdicts = verify_batch(&items, point.kernel);
@@ -323,6 +377,7 @@ fn printed(presets: &[Figures], ran: Option<&Ran>) -> String {
         return String::new();
     };
     let Point {
+        degree,
         signatures,
         profile,
         kernel,
@@ -361,7 +416,7 @@ fn printed(presets: &[Figures], ran: Option<&Ran>) -> String {
         let proved = text::seconds(ran.prove_s);
         row(&name, &proved, ran.verify_s, ran.bytes as usize)
     }));
-    rows.extend(peers::of(signatures as u32).map(|peer| {
+    rows.extend(peers::of(degree, signatures as u32).map(|peer| {
         vec![
             format!("cited: {}, {}", peer.name, peer.machine),
             text::seconds(peer.prove_s),
@@ -373,8 +428,9 @@ fn printed(presets: &[Figures], ran: Option<&Ran>) -> String {
     }));
     let header = ["row", "prove", "verify", "of plain", "bytes", "of plain"];
     format!(
-        "\n{} signatures: parameters and commitment keys {}, once\n{}\n{}\n{}",
+        "\n{} signatures{}: parameters and commitment keys {}, once\n{}\n{}\n{}",
         text::count(signatures as u64),
+        scheme_of(degree),
         text::seconds(figures.setup_s),
         table(&header, &rows),
         said(figures),
@@ -426,14 +482,14 @@ fn said(figures: &Figures) -> String {
     }
 }
 
-fn case(world: &World, figures: &Figures, ran: Option<&Ran>) -> Value {
+fn case<const N: usize>(world: &World<N>, figures: &Figures, ran: Option<&Ran>) -> Value {
     let point = &figures.point;
     let mut prove = figures.prove.of_prover();
     prove.insert("total".into(), json!(figures.prove.total_s));
     let mut verify = figures.verify.of_verifier();
     verify.insert("keys".into(), json!(figures.plain.keys_s));
     verify.insert("total".into(), json!(figures.verify_s()));
-    let cited = peers::of(point.signatures as u32).map(peers::json);
+    let cited = peers::of(point.degree, point.signatures as u32).map(peers::json);
     let ran = ran.map(|ran| program::json(ran, point.threads));
     let peers: Vec<Value> = cited.chain(ran).collect();
     json!({

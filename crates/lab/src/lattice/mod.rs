@@ -5,7 +5,7 @@ pub(crate) mod params;
 pub(crate) mod security;
 
 use crate::error::Result;
-use alphorn_falcon::{Flavour, Preset};
+use alphorn_falcon::{DEGREES, Flavour, Preset};
 use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -146,6 +146,13 @@ pub(crate) fn profile(text: &str) -> std::result::Result<Profile, String> {
     found.ok_or_else(|| "expected core128, falcon or peer".to_owned())
 }
 
+/// Reads `--degree`.
+pub(crate) fn degree(text: &str) -> std::result::Result<usize, String> {
+    let mut degrees = DEGREES.into_iter();
+    let found = degrees.find(|degree| degree.to_string() == text);
+    found.ok_or_else(|| "expected 512 or 1024".to_owned())
+}
+
 /// Reads `--preset` of proofs.
 pub(crate) fn preset(text: &str) -> std::result::Result<Preset, String> {
     let found = (Preset::ALL.into_iter()).find(|preset| preset.name() == text);
@@ -167,6 +174,10 @@ mod tests {
         for value in Preset::ALL {
             assert_eq!(preset(value.name()), Ok(value));
         }
+        for value in DEGREES {
+            assert_eq!(degree(&value.to_string()), Ok(value));
+        }
+        assert!(degree("0512").unwrap_err().contains("512 or 1024"));
         assert!(flavour("fips206").unwrap_err().contains("r3"));
         assert!(profile("core256").unwrap_err().contains("core128"));
     }

@@ -1,12 +1,12 @@
 //! `alphorn lattice params`: the schedule of a proof, its predicted size and its security budget.
 
-use super::{LatticeOptions, flavour_name, preset};
+use super::{LatticeOptions, degree, flavour_name, preset};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::options::{Json, distinct};
 use crate::report::{Report, table};
 use crate::text;
-use alphorn_falcon::{COMMITTEE_MAX, Flavour, Preset};
+use alphorn_falcon::{COMMITTEE_MAX, DEGREE, Flavour, Preset};
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -19,8 +19,9 @@ use std::collections::BTreeMap;
   alphorn lattice params --n 1000 --security --profile falcon
   alphorn lattice params --n 16,1024,20000 --json -
   alphorn lattice params --n 10000,16384 --flavour slot
+  alphorn lattice params --n 1000,3000,20000 --degree 1024
 
-Both sides derive these numbers from N and the profile alone; a proof carries none of them. Nothing is
+Both sides derive these numbers from N, degree and profile alone; a proof carries none of them. Nothing is
 measured: sizes are predictions of the entropy code, security is an estimate. kappa rows commit to
 the pieces of a level (r of n ring elements), kappa1 rows to their digits.
 
@@ -36,6 +37,9 @@ pub(super) struct Args {
     /// The security budget
     #[arg(long)]
     security: bool,
+    /// Degree of the signatures: 512 (Falcon-512) or 1024 (Falcon-1024)
+    #[arg(long, value_name = "DEGREE", value_parser = degree, default_value_t = DEGREE)]
+    degree: usize,
     #[command(flatten)]
     lattice: LatticeOptions,
     #[command(flatten)]
@@ -47,21 +51,24 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let sink = args.json.sink();
     distinct("--n", &args.n)?;
     let (profile, flavour) = (args.lattice.profile(), args.lattice.flavour());
+    let degree = args.degree;
     let mut cases = Vec::new();
     for &n in &args.n {
         check_number(n)?;
-        let schedule = args.preset.schedule(n as usize, profile)?;
-        sink.say(&printed(n, flavour, &schedule));
+        let schedule = args.preset.schedule_of(degree, n as usize, profile)?;
+        let plain = Plain::of(n, degree, flavour);
+        sink.say(&printed(&plain, &schedule));
         if args.security {
-            sink.say(&super::security::printed(&schedule));
+            sink.say(&super::security::printed(degree, &schedule));
         }
-        cases.push(case(n, flavour, &schedule, args.security));
+        cases.push(case(&plain, &schedule, args.security));
     }
     let flavour = flavour_name(flavour);
     let config = json!({
         "n": args.n,
         "profile": profile.name(),
         "flavour": flavour,
+        "degree": degree,
         "preset": args.preset.name(),
     });
     let machine = Machine::here(cores(), BTreeMap::new());
@@ -78,17 +85,39 @@ pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn case(n: u32, flavour: Flavour, schedule: &Schedule, security: bool) -> Value {
+/// The signatures that a proof is over.
+struct Plain {
+    signatures: u32,
+    degree: usize,
+    /// Bytes of all salts.
+    salt_bytes: usize,
+    /// Bytes of all signatures.
+    bytes: usize,
+}
+
+impl Plain {
+    fn of(signatures: u32, degree: usize, flavour: Flavour) -> Plain {
+        Plain {
+            signatures,
+            degree,
+            salt_bytes: signatures as usize * flavour.salt_bytes(),
+            bytes: signatures as usize * flavour.signature_bytes_of(degree),
+        }
+    }
+}
+
+fn case(plain: &Plain, schedule: &Schedule, security: bool) -> Value {
     let mut case = json!({
-        "n": n,
+        "n": plain.signatures,
         "profile": schedule.profile.name(),
         "proof_bytes_predicted": schedule.bytes,
-        "salt_bytes": n as usize * flavour.salt_bytes(),
-        "plain_bytes": n as usize * flavour.signature_bytes(),
+        "salt_bytes": plain.salt_bytes,
+        "plain_bytes": plain.bytes,
         "levels": levels_json(schedule),
     });
     if security && let Some(case) = case.as_object_mut() {
-        case.insert("security".into(), super::security::json(schedule));
+        let security = super::security::json(plain.degree, schedule);
+        case.insert("security".into(), security);
     }
     case
 }
@@ -130,7 +159,15 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
     Value::Array(levels.chain([tail(&schedule.tail)]).collect())
 }
 
-fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
+/// Whose signatures they are, behind that word, where it is not the default.
+pub(crate) fn scheme_of(degree: usize) -> String {
+    match degree {
+        DEGREE => String::new(),
+        degree => format!(" of Falcon-{degree}"),
+    }
+}
+
+fn printed(plain: &Plain, schedule: &Schedule) -> String {
     let log = |norm_sq: u128| format!("{:.1}", (norm_sq as f64).log2() / 2.0);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (i, level) in schedule.levels.iter().enumerate() {
@@ -169,19 +206,19 @@ fn printed(n: u32, flavour: Flavour, schedule: &Schedule) -> String {
         "m",
         "log2 norm",
     ];
-    let salts = match n as usize * flavour.salt_bytes() {
+    let salts = match plain.salt_bytes {
         0 => "no salts".to_owned(),
         bytes => format!("{} of salts", text::bytes(bytes as u64)),
     };
-    let plain = n as usize * flavour.signature_bytes();
+    let scheme = scheme_of(plain.degree);
     format!(
-        "{} signature{}, profile {}: proof {} (predicted) and {}, against {} of signatures\n\n{}\n",
-        text::count(u64::from(n)),
-        if n == 1 { "" } else { "s" },
+        "{} signature{}{scheme}, profile {}: proof {} (predicted) and {}, against {} of signatures\n\n{}\n",
+        text::count(u64::from(plain.signatures)),
+        if plain.signatures == 1 { "" } else { "s" },
         schedule.profile.name(),
         text::bytes(schedule.bytes),
         salts,
-        text::bytes(plain as u64),
+        text::bytes(plain.bytes as u64),
         table(&header, &rows)
     )
 }

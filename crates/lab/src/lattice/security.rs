@@ -6,10 +6,10 @@ use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
 use alphorn_labrador::schedule::Schedule;
 use serde_json::{Value, json};
 
-/// The fields of the security of a proof.
-pub(crate) fn json(schedule: &Schedule) -> Value {
+/// The fields of the security of a proof over signatures of a degree.
+pub(crate) fn json(degree: usize, schedule: &Schedule) -> Value {
     let (classical, quantum) = schedule.profile.bits();
-    let events = errors(schedule);
+    let events = errors(degree, schedule);
     let event = |event: &Event| json!({ "event": event.name, "log2": event.log2() });
     json!({
         "sis_bits_classical": classical,
@@ -21,9 +21,9 @@ pub(crate) fn json(schedule: &Schedule) -> Value {
 }
 
 /// The budget as a table.
-pub(super) fn printed(schedule: &Schedule) -> String {
+pub(super) fn printed(degree: usize, schedule: &Schedule) -> String {
     let (classical, quantum) = schedule.profile.bits();
-    let events = errors(schedule);
+    let events = errors(degree, schedule);
     let row = |event: &Event| {
         vec![
             event.name.to_owned(),

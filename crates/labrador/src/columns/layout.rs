@@ -15,9 +15,26 @@ pub(crate) const POLYNOMIAL_MAX: usize = 1024;
 /// The bound of a column's squared norm is at most this: the roots of its slack fit 16 bits.
 pub(crate) const COLUMN_NORM_SQ_MAX: u64 = 1 << 28;
 
-/// The squared norm of the quotients of a column must be below this, so that each fits 16 bits. That
-/// of a Falcon signature under an honest key is `2^29.2`, and nine standard deviations away.
-pub const QUOTIENT_NORM_SQ: u64 = 1 << 30;
+/// The degree up to which the bound of the quotients is the same.
+const QUOTIENT_DEGREE: usize = 512;
+
+/// The squared norm of the quotients `(s1 + h s2 - c) / q` of a column of polynomials of this degree must be
+/// below this: `2^30` up to degree 512, and from there on by the square of the degree, with which that of
+/// honest quotients grows, since there are more of them and each is a sum of more products. A Falcon
+/// signature under an honest key has `2^29.2` in degree 512 and `2^31.2` in degree 1024.
+#[must_use]
+pub const fn quotient_norm_sq(degree: usize) -> u64 {
+    let times = if degree > QUOTIENT_DEGREE {
+        degree.div_ceil(QUOTIENT_DEGREE) as u64
+    } else {
+        1
+    };
+    (times * times) << 30
+}
+
+/// The largest absolute value of a quotient: it is written in 16 bits. Up to degree 512 the bound of the norm
+/// implies it; beyond, an honest prover compares each.
+pub(crate) const QUOTIENT_MAX: u64 = i16::MAX as u64;
 
 /// Bits of the index of a coefficient.
 pub(crate) const COEFFICIENT_BITS: usize = DEGREE.ilog2() as usize;
@@ -51,7 +68,8 @@ impl Layout {
         }
         let extension = degree / DEGREE;
         // Few pieces where commitments and garbage outweigh the witness, short ones where the next
-        // level would be long: thresholds from the predicted sizes for 25 rows.
+        // level would be long: thresholds from the predicted sizes for 25 rows. Of the 49 rows of degree 1024
+        // none is divided: it would save no bytes, and each piece costs in the error of the extraction.
         let (stack, divisions) = match columns {
             0..8 => (2 * extension + 1, 1),
             8..32 => (extension + 1, 1),
@@ -59,6 +77,7 @@ impl Layout {
             150..300 => (3, 1),
             512..850 => (2, 1),
             850..6144 => (1, 1),
+            _ if degree > QUOTIENT_DEGREE => (1, 1),
             _ => (1, 2),
         };
         Ok(Self {
@@ -68,6 +87,11 @@ impl Layout {
             stack: stack.min(2 * extension + 1),
             divisions,
         })
+    }
+
+    /// The bound of the squared norm of the quotients of a column.
+    pub(crate) fn quotient_norm_sq(&self) -> u64 {
+        quotient_norm_sq(DEGREE * self.extension)
     }
 
     /// Rows of a column.
@@ -152,7 +176,10 @@ impl Layout {
     /// The pieces under the block projection, and where their images lie.
     pub(crate) fn images(&self) -> Images {
         let columns = self.columns as u128;
-        let norms = [u128::from(self.norm_sq), u128::from(QUOTIENT_NORM_SQ)];
+        let norms = [
+            u128::from(self.norm_sq),
+            u128::from(self.quotient_norm_sq()),
+        ];
         let groups = std::array::from_fn::<_, 2, _>(|group| {
             let norm_sq = columns * norms[group];
             (self.group_pieces()[group], norm_sq.max(1))
@@ -232,10 +259,22 @@ mod tests {
 
     #[test]
     fn rows_and_pieces_do_not_overlap() {
-        for columns in [1, 17, 95, 96, 383, 1000, 4096, 10_001, COLUMNS_MAX] {
-            let layout = Layout::new(columns, 512, 34_034_726).expect("within limits");
+        let numbers = [1, 17, 95, 96, 383, 1000, 4096, 10_001, COLUMNS_MAX];
+        let of_degree = |degree, norm_sq| numbers.map(|columns| (columns, degree, norm_sq));
+        let falcon = [of_degree(512, 34_034_726), of_degree(1024, 70_265_242)];
+        for (columns, degree, norm_sq) in falcon.concat() {
+            let layout = Layout::new(columns, degree, norm_sq).expect("within limits");
             assert!(layout.check_modulus(12_289).is_ok(), "{columns}");
             let images = layout.images();
+            // What the lecture says that is extracted.
+            for (group, bound) in [norm_sq, quotient_norm_sq(degree)].into_iter().enumerate() {
+                let factor = if columns == 1 { 36 } else { 34 };
+                let most = factor * columns as u128 * u128::from(bound);
+                assert!(
+                    images.extracted_norm_sq(group) <= most,
+                    "{columns}, {degree}"
+                );
+            }
             let mut used = std::collections::BTreeSet::new();
             for row in 0..layout.rows() {
                 for column in [0, columns / 2, columns - 1] {
@@ -261,6 +300,16 @@ mod tests {
             let pieces = images.pieces() + images.image_pieces();
             assert!(pieces <= crate::schedule::PIECES_MAX);
         }
+    }
+
+    #[test]
+    fn quotients_have_the_bound_of_their_degree() {
+        for degree in [64, 128, 512] {
+            assert_eq!(quotient_norm_sq(degree), 1 << 30, "{degree}");
+        }
+        assert_eq!(quotient_norm_sq(1024), 1 << 32);
+        // Up to 512 the norm bounds each quotient.
+        assert!((QUOTIENT_MAX + 1).pow(2) >= quotient_norm_sq(512));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 mod witness;
 
-pub(crate) use layout::COLUMN_NORM_SQ_MAX;
-pub use layout::{COLUMNS_MAX, QUOTIENT_NORM_SQ};
+pub(crate) use layout::{COLUMN_NORM_SQ_MAX, QUOTIENT_MAX};
+pub use layout::{COLUMNS_MAX, quotient_norm_sq};
 pub use relation::{Relation, Targets};
 pub use statement::Columns;

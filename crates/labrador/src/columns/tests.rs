@@ -48,6 +48,7 @@ fn proofs_of_many_shapes_verify() {
     for (columns, degree, norm_sq, blocks) in [
         (1, 64, 100, 0),
         (2, 512, 34_034_726, 1),
+        (2, 1024, 70_265_242, 1),
         (17, 128, 90_000, 0),
         (100, 64, 40_000, 1),
     ] {
@@ -142,9 +143,50 @@ fn false_witnesses_are_refused_by_name() {
         Invalid::Quotients {
             columns,
             norm_sq,
-            max: QUOTIENT_NORM_SQ
+            max: 0x4000_0000,
+            ..
         } if columns == [1, 4] && norm_sq >= 1 << 30
     ));
+}
+
+/// A quotient that does not fit 16 bits, whose column is within the bound of the norm: in degree 1024 alone there
+/// is one.
+#[test]
+fn quotients_beyond_16_bits_are_refused_whatever_their_norm() {
+    let degree = 16 * DEGREE;
+    let mut sample = Sample::new("one long quotient", 3, degree, 70_265_242);
+    // Each product of one coefficient of `h s2` is positive, those of the others have any sign.
+    let size = |h: i16| if h < 0 { -66 } else { 66 };
+    let h: Vec<i16> = sample.h[1].iter().map(|h| 6144 * h.signum()).collect();
+    let s2: Vec<i16> = (0..degree)
+        .map(|j| {
+            if j == 0 {
+                size(h[0])
+            } else {
+                -size(h[degree - j])
+            }
+        })
+        .collect();
+    for (element, s2) in sample.witness[3 * 16..].iter_mut().zip(s2.as_chunks().0) {
+        *element = Small(*s2);
+    }
+    sample.h[1] = h;
+    sample.aim();
+    let relation = sample.relation();
+    let statement = statement(&sample, &relation, 0);
+    let system = System::on(&statement.bounds(), KERNELS.measured()).expect("short enough");
+    let refused = system.prove(&statement, &sample.witness).err();
+    let Some(ProveError::Witness(Invalid::Quotients {
+        columns,
+        norm_sq,
+        max,
+        largest,
+    })) = refused
+    else {
+        panic!("not refused: {refused:?}");
+    };
+    assert_eq!((columns, max), (vec![1], quotient_norm_sq(degree)));
+    assert!(norm_sq < u128::from(max) && largest > 1 << 15, "{largest}");
 }
 
 #[test]
@@ -178,12 +220,14 @@ fn statements_that_may_wrap_are_refused() {
         divisions: 1,
     };
     let falcon = layout(layout::COLUMNS_MAX, 8, 34_034_726);
+    let falcon_1024 = layout(layout::COLUMNS_MAX, 16, 70_265_242);
     let long = layout(1 << 24, 1, layout::COLUMN_NORM_SQ_MAX);
     let large = layout(1, 1, 1);
     // Slack alone, without any norm: what is left are the images of quotients.
     let many = layout(3 << 41, 0, 0);
     for (layout, modulus, fits) in [
         (falcon, 12_289, [true, true, true]),
+        (falcon_1024, 12_289, [true, true, true]),
         (long, 12_289, [false, true, true]),
         (large, 1 << 31, [true, false, true]),
         (many, 3, [true, true, false]),

@@ -2,7 +2,7 @@
 
 use alphorn_exec::Exec;
 
-use super::layout::{Layout, QUOTIENT_NORM_SQ};
+use super::layout::{Layout, QUOTIENT_MAX};
 use super::relation::{IntegerProduct, Relation};
 use crate::error::Invalid;
 use crate::kernel::Dispatch;
@@ -93,25 +93,27 @@ pub(super) fn check(
 }
 
 /// Names all columns whose quotients are too long: a caller that leaves them out need not ask again.
-fn check_quotients<'q>(quotients: impl Iterator<Item = &'q Vec<i64>>) -> Result<(), Invalid> {
-    let norm_sq = |of_column: &Vec<i64>| -> u128 {
-        let squares = of_column
-            .iter()
-            .map(|v| u128::from(v.unsigned_abs()).pow(2));
-        squares.sum()
+fn check_quotients<'q>(
+    layout: &Layout,
+    quotients: impl Iterator<Item = &'q Vec<i64>>,
+) -> Result<(), Invalid> {
+    let of_column = |of_column: &Vec<i64>| -> (u128, u64) {
+        let sizes = of_column.iter().map(|v| v.unsigned_abs());
+        let norm_sq = sizes.clone().map(|v| u128::from(v).pow(2)).sum();
+        (norm_sq, sizes.max().unwrap_or(0))
     };
-    let max = QUOTIENT_NORM_SQ;
-    let norms = quotients.map(norm_sq).enumerate();
-    let long: Vec<(usize, u128)> = norms
-        .filter(|(_, norm_sq)| *norm_sq >= u128::from(max))
+    let max = layout.quotient_norm_sq();
+    let long: Vec<(usize, (u128, u64))> = (quotients.map(of_column).enumerate())
+        .filter(|(_, (norm_sq, largest))| *norm_sq >= u128::from(max) || *largest > QUOTIENT_MAX)
         .collect();
-    let Some(&(_, norm_sq)) = long.first() else {
+    let Some(&(_, (norm_sq, largest))) = long.first() else {
         return Ok(());
     };
     Err(Invalid::Quotients {
         columns: long.into_iter().map(|(column, _)| column).collect(),
         norm_sq,
         max,
+        largest,
     })
 }
 
@@ -134,7 +136,7 @@ pub(super) fn rows(
         };
         own.map(of_column).collect::<Vec<_>>()
     })?;
-    check_quotients(parts.iter().flatten())?;
+    check_quotients(layout, parts.iter().flatten())?;
     let mut s = vec![Small::ZERO; images.start()];
     for (i, quotients) in parts.iter().flatten().enumerate() {
         let column = &columns[i * 2 * e..(i + 1) * 2 * e];
@@ -143,7 +145,7 @@ pub(super) fn rows(
             s[layout.place(row, i)] = element.clone();
         }
         for (k, quotients) in quotients.as_chunks::<DEGREE>().0.iter().enumerate() {
-            // Below 2^15 by the norm.
+            // Each fits, as was checked.
             s[layout.place(layout.quotient_row() + k, i)] = Small(quotients.map(|v| v as i16));
         }
         // A prover that did not check its witness gets no slack for a column that is too long.

@@ -4,7 +4,7 @@ use super::row::{Input, extracted_norm, norm_is_legal, uniform_twelfths, with_ma
 use super::search::{BASE_MAX, BASE_MIN, LATER_PIECES_MAX, best_from, cuts, level_bytes};
 use super::{Cut, Level, ParamError, Projections, PublicBounds, Schedule};
 use crate::challenge::CHALLENGE_NORM_SQ;
-use crate::columns::{Columns, QUOTIENT_NORM_SQ};
+use crate::columns::{Columns, quotient_norm_sq};
 use crate::error::StatementError;
 use crate::images::{Images, Parts};
 use crate::ring::DEGREE;
@@ -206,7 +206,8 @@ fn chihuahua(batch: &Batch) -> First {
     let root = columns.isqrt();
     let side = root + usize::from(root * root < columns);
     let column_sq = u128::from(batch.norm_sq);
-    let norm_sq = columns as u128 * (2 * column_sq + u128::from(QUOTIENT_NORM_SQ));
+    let quotient_sq = u128::from(quotient_norm_sq(batch.degree));
+    let norm_sq = columns as u128 * (2 * column_sq + quotient_sq);
     let cut = Cut {
         z_pieces: 0,
         pieces: 6 * side + 1,
@@ -219,7 +220,7 @@ fn chihuahua(batch: &Batch) -> First {
     First {
         elements: 7 * cut.rank,
         quadratic,
-        product_max: u128::from(QUOTIENT_NORM_SQ) * columns as u128,
+        product_max: quotient_sq * columns as u128,
         products: (linear_products + quadratic_products) as u64,
         front_bytes: 0,
         input: Input {

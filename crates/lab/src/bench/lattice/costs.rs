@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::options;
 use alphorn_exec::{Backend, Exec};
-use alphorn_falcon::{Collections, Falcon, Preset, verify_batch};
+use alphorn_falcon::{Collections, DEGREE, Falcon, Preset, verify_batch};
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::model::EvidenceBytes;
 use alphorn_scheme::{Layer, Scheme};
@@ -18,7 +18,7 @@ const RUNS: usize = 3;
 
 /// Measures on one thread and writes the table as JSON.
 pub(super) fn table(
-    world: &World,
+    world: &World<DEGREE>,
     (preset, profile): (Preset, Profile),
     kernel: Backend,
     sizes: &[u32],
@@ -35,6 +35,7 @@ pub(super) fn table(
     let points = sizes.into_iter().map(|signatures| {
         let point = Point {
             preset,
+            degree: DEGREE,
             signatures,
             profile,
             kernel,
@@ -52,7 +53,7 @@ pub(super) fn table(
     costs::table(&scheme, machine, evidence(&scheme, &points), None, ops)
 }
 
-fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
+fn proved(world: &World<DEGREE>, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
     let keys = world.decode_keys(point.signatures, Exec::new(point.kernel, None))?;
     let made = prove(&world.items(&keys), point, pool)?;
     let verified = verify(
@@ -71,7 +72,7 @@ fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Prov
     })
 }
 
-fn lists(world: &World, kernel: Backend) -> Result<Lists> {
+fn lists(world: &World<DEGREE>, kernel: Backend) -> Result<Lists> {
     let count = BATCH.min(world.len());
     let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count, Exec::new(kernel, None)));
     let keys = keys?;

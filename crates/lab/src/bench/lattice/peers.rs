@@ -1,8 +1,9 @@
 //! What others reach: published, or measured elsewhere on another machine; never of this run.
 
+use alphorn_falcon::DEGREE;
 use serde_json::{Value, json};
 
-/// A figure of another system for so many signatures.
+/// A figure of another system for so many signatures of Falcon-512.
 pub(super) struct Peer {
     pub(super) signatures: u32,
     pub(super) name: &'static str,
@@ -54,11 +55,10 @@ const fn library(
     }
 }
 
-/// The peers with figures for so many signatures.
-pub(super) fn of(signatures: u32) -> impl Iterator<Item = &'static Peer> {
-    PEERS
-        .iter()
-        .filter(move |peer| peer.signatures == signatures)
+/// The peers with figures for so many signatures of a degree.
+pub(super) fn of(degree: usize, signatures: u32) -> impl Iterator<Item = &'static Peer> {
+    let peers = PEERS.iter();
+    peers.filter(move |peer| degree == DEGREE && peer.signatures == signatures)
 }
 
 /// The fields of a peer.

@@ -28,7 +28,12 @@ pub(super) struct Ran {
 /// # Errors
 /// A usage error if it cannot be started, a failed check if it does not end well or its last line is not what
 /// [`Ran`] has.
-pub(super) fn run(program: &Path, world: &World, count: usize, threads: usize) -> Result<Ran> {
+pub(super) fn run<const N: usize>(
+    program: &Path,
+    world: &World<N>,
+    count: usize,
+    threads: usize,
+) -> Result<Ran> {
     let shown = program.display();
     let mut file = tempfile::NamedTempFile::new().context("--peer: no file for the signatures")?;
     let written = file.write_all(&world.records(count));

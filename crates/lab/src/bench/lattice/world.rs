@@ -2,7 +2,7 @@
 
 use alphorn_exec::Exec;
 use alphorn_falcon::slot::{SIGNED_BYTES, as_original, signed_bytes};
-use alphorn_falcon::{Flavour, Item, KeyForm, PublicKey, SALT_BYTES, Signed, SigningKey};
+use alphorn_falcon::{DEGREE, Flavour, Item, KeyForm, PublicKey, SALT_BYTES, Signed, SigningKey};
 use alphorn_scheme::{MemoryWatermark, Reservation, Role, SignItem, Watermark, list};
 use alphorn_types::{Slot, Validator};
 use anyhow::{Context, ensure};
@@ -17,9 +17,9 @@ const MESSAGE: [u8; 32] = [7; 32];
 
 /// Keys and signatures; signature `i` is by key `i` modulo their number. Each is of a slot of its
 /// own, since some flavours sign once in a slot; the others do not look at it.
-pub(super) struct World {
+pub(super) struct World<const N: usize> {
     pub(super) flavour: Flavour,
-    keys: Vec<SigningKey>,
+    keys: Vec<SigningKey<N>>,
     store: MemoryWatermark,
     /// The next slot that is free.
     next: AtomicU64,
@@ -28,24 +28,24 @@ pub(super) struct World {
 }
 
 /// A signature by a permit; in flavours that sign a message often, with the slot as entropy.
-fn sign(key: &SigningKey, permit: Reservation) -> anyhow::Result<Vec<u8>> {
+fn sign<const N: usize>(key: &SigningKey<N>, permit: Reservation) -> anyhow::Result<Vec<u8>> {
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&permit.slot().0.to_le_bytes());
     Ok(key.sign(permit, &entropy)?)
 }
 
-impl World {
+impl<const N: usize> World<N> {
     /// `count` signatures, made by all threads of the pool.
     pub(super) fn new(
         flavour: Flavour,
         count: usize,
         pool: &rayon::ThreadPool,
-    ) -> anyhow::Result<World> {
+    ) -> anyhow::Result<Self> {
         let keys = 0..count.min(KEYS_MAX) as u64;
         let keys = keys.into_par_iter();
         let keys = keys.map(|i| SigningKey::interop(flavour, i));
-        let keys: Vec<SigningKey> = pool.install(|| keys.collect());
-        let mut world = World {
+        let keys: Vec<SigningKey<N>> = pool.install(|| keys.collect());
+        let mut world = Self {
             flavour,
             store: MemoryWatermark::new(keys.len() as u32),
             keys,
@@ -89,8 +89,8 @@ impl World {
         &self,
         count: usize,
         exec: Exec<'_>,
-    ) -> anyhow::Result<Vec<PublicKey>> {
-        let key = |i: usize| &self.keys[i % self.keys.len()].public().bytes()[..];
+    ) -> anyhow::Result<Vec<PublicKey<N>>> {
+        let key = |i: usize| self.keys[i % self.keys.len()].public().bytes();
         let bytes: Vec<&[u8]> = (0..count).map(key).collect();
         let keys = PublicKey::from_bytes_batch(self.flavour, &bytes, KeyForm::Coefficients, exec);
         Ok(keys.into_iter().collect::<Result<_, _>>()?)
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// The signatures of these keys.
-    pub(super) fn items<'a>(&'a self, keys: &'a [PublicKey]) -> Vec<Item<'a>> {
+    pub(super) fn items<'a>(&'a self, keys: &'a [PublicKey<N>]) -> Vec<Item<'a, N>> {
         let item = |(i, key)| Item {
             key,
             message: self.message(i),
@@ -114,9 +114,9 @@ impl World {
     /// What a proof says, from keys and the salts that are sent.
     pub(super) fn signed<'a>(
         &'a self,
-        keys: &'a [PublicKey],
+        keys: &'a [PublicKey<N>],
         salts: &'a [[u8; SALT_BYTES]],
-    ) -> Vec<Signed<'a>> {
+    ) -> Vec<Signed<'a, N>> {
         let signed = |(i, key)| Signed {
             key,
             message: self.message(i),
@@ -131,7 +131,7 @@ impl World {
         let mut out = Vec::new();
         for i in 0..count {
             let key = self.keys[i % self.keys.len()].public();
-            for part in [&key.bytes()[..], &self.signatures[i], self.message(i)] {
+            for part in [key.bytes(), &self.signatures[i], self.message(i)] {
                 out.extend((part.len() as u32).to_le_bytes());
                 out.extend(part);
             }
@@ -145,11 +145,7 @@ impl World {
             let key = self.keys[i % self.keys.len()].public();
             let (message, signature) = (self.message(i), &self.signatures[i][..]);
             let holds = match self.flavour {
-                Flavour::FnDsa => {
-                    use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512};
-                    VerifyingKey512::decode(key.bytes())
-                        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, &HASH_ID_RAW, message))
-                }
+                Flavour::FnDsa => draft_holds(key, message, signature),
                 Flavour::Original => original_holds(key, message, signature),
                 Flavour::Slot => as_original(key, message, signature)
                     .is_some_and(|(signature, message)| original_holds(key, &message, &signature)),
@@ -161,14 +157,33 @@ impl World {
 
     /// Bytes of the list of `count` signatures.
     pub(super) fn list_bytes(&self, count: usize) -> usize {
-        list::list_bytes(count, self.flavour.signature_bytes())
+        list::list_bytes(count, self.flavour.signature_bytes_of(N))
     }
 }
 
-/// Whether the crate `fn-dsa` takes a signature of original Falcon.
-fn original_holds(key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
-    use fn_dsa_original::{DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512};
-    let id = &HASH_ID_ORIGINAL_FALCON;
-    VerifyingKey512::decode(key.bytes())
-        .is_some_and(|k| k.verify(signature, &DOMAIN_NONE, id, message))
+/// Whether the crate `fn-dsa` takes a signature of the draft, by its verifier of the degree.
+fn draft_holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -> bool {
+    use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512, VerifyingKey1024};
+    fn holds<V: VerifyingKey>(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        V::decode(key).is_some_and(|k| k.verify(signature, &DOMAIN_NONE, &HASH_ID_RAW, message))
+    }
+    match N {
+        DEGREE => holds::<VerifyingKey512>(key.bytes(), message, signature),
+        _ => holds::<VerifyingKey1024>(key.bytes(), message, signature),
+    }
+}
+
+/// Whether it takes a signature of original Falcon.
+fn original_holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -> bool {
+    use fn_dsa_original::{
+        DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512, VerifyingKey1024,
+    };
+    fn holds<V: VerifyingKey>(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        let id = &HASH_ID_ORIGINAL_FALCON;
+        V::decode(key).is_some_and(|k| k.verify(signature, &DOMAIN_NONE, id, message))
+    }
+    match N {
+        DEGREE => holds::<VerifyingKey512>(key.bytes(), message, signature),
+        _ => holds::<VerifyingKey1024>(key.bytes(), message, signature),
+    }
 }
