@@ -1,13 +1,13 @@
 //! `alphorn lattice estimate`: what proofs by other front ends of LaBRADOR would take.
 
-use super::LatticeOptions;
 use super::params::check_number;
+use super::{LatticeOptions, degree};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::options::{Json, distinct};
 use crate::report::{Report, table};
 use crate::text;
-use alphorn_falcon::{DEGREE, NORM_SQ_MAX};
+use alphorn_falcon::{DEGREE, Parameters};
 use alphorn_labrador::schedule::estimate::{Batch, Estimate, FrontEnd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// Numbers of signatures, 1 to 20000
     #[arg(long, value_name = "N", default_value = DEFAULT, value_delimiter = ',')]
     n: Vec<u32>,
+    /// Degree of the signatures: 512 or 1024
+    #[arg(long, value_name = "DEGREE", value_parser = degree, default_value_t = DEGREE)]
+    degree: usize,
     #[command(flatten)]
     lattice: LatticeOptions,
     #[command(flatten)]
@@ -42,10 +45,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let sink = args.json.sink();
     distinct("--n", &args.n)?;
     args.n.iter().try_for_each(|&n| check_number(n))?;
-    let profile = args.lattice.profile();
+    let (profile, degree) = (args.lattice.profile(), args.degree);
+    let norm_sq = Parameters::of(degree).norm_sq_max;
     let (mut cases, mut rows) = (Vec::new(), Vec::new());
     for &n in &args.n {
-        let batch = Batch::new(n as usize, DEGREE, NORM_SQ_MAX, profile)?;
+        let batch = Batch::new(n as usize, degree, norm_sq, profile)?;
         for front_end in FrontEnd::ALL {
             let estimate = front_end.estimate(&batch)?;
             rows.push(row(n, front_end, &estimate));
@@ -64,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         "proof",
     ];
     sink.say(&table(&header, &rows));
-    let config = json!({ "n": args.n, "profile": profile.name() });
+    let config = json!({ "n": args.n, "degree": degree, "profile": profile.name() });
     let machine = Machine::here(cores(), BTreeMap::new());
     let fields = json!({ "cases": Value::Array(cases) });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
