@@ -1,7 +1,7 @@
 //! `alphorn lattice estimate`: what proofs by other front ends of LaBRADOR would take.
 
 use super::params::check_number;
-use super::{LatticeOptions, degree};
+use super::{ProfileOptions, degree};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::options::{Json, distinct};
@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEGREE", value_parser = degree, default_value_t = DEGREE)]
     degree: usize,
     #[command(flatten)]
-    lattice: LatticeOptions,
+    profile: ProfileOptions,
     #[command(flatten)]
     json: Json,
 }
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let sink = args.json.sink();
     distinct("--n", &args.n)?;
     args.n.iter().try_for_each(|&n| check_number(n))?;
-    let (profile, degree) = (args.lattice.profile(), args.degree);
+    let (profile, degree) = (args.profile.profile(), args.degree);
     let norm_sq = Parameters::of(degree).norm_sq_max;
     let (mut cases, mut rows) = (Vec::new(), Vec::new());
     for &n in &args.n {
