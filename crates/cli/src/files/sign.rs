@@ -55,7 +55,7 @@ pub(crate) struct Args {
     key: Vec<PathBuf>,
     #[command(flatten)]
     message: MessageArgs,
-    /// The slot of the signature, for XMSS
+    /// The slot of the signature, for XMSS and for Falcon without salts
     #[arg(long, value_name = "SLOT")]
     slot: Option<u64>,
     /// Password of the keystores (- for standard input)

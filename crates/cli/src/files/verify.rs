@@ -41,7 +41,7 @@ An aggregate of XMSS is a list in which each signature holds under its own key, 
 signatures exist: no proofs of possession are needed, and --keys only for signers that are named by
 positions.
 A bundle is one proof of several votes, and needs the keys of all of them. A merge or a bundle of
-XMSS takes some seconds: the circuits that it is verified with are made anew by each command, which
+XMSS takes about half a second: the circuits that it is verified with are made anew by each command, which
 takes far longer than the verification. A process that stays, as a node does, makes them once.")]
 pub(crate) struct Args {
     #[command(flatten)]

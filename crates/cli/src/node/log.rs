@@ -13,10 +13,10 @@ const LINES_MAX: usize = 4_096;
 /// What a node writes in its log, and how.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct LogOptions {
-    /// How nodes write their logs
+    /// How the log is written
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log_format: Format,
-    /// What nodes write in their logs: this and all that is worse
+    /// What the log has: this and all that is worse
     #[arg(long, value_enum, default_value_t = Level::Info)]
     log_level: Level,
 }
@@ -37,7 +37,7 @@ enum Level {
     Error,
     /// Duties that were missed, jobs that failed
     Warn,
-    /// A line a slot
+    /// Also what is done, of a node a line a slot
     Info,
     /// Peers, blocks, finality
     Debug,

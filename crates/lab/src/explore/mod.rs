@@ -65,7 +65,7 @@ of each point travels by each transport, alone.
 
 The default is every scheme under every topology once: 16,384 validators on 500 nodes of the profile mixed,
 4 publishers a unit, nobody silent, and blocks by all three transports. --full is the same with 65,536
-validators on 1,000 nodes, which is some ten times the work; --validators and --nodes stand above both.
+validators on 1,000 nodes, which is some six times the work; --validators and --nodes stand above both.
 
 A point runs on one thread, as many at a time as there are --threads. Each further value of --committees,
 --collectors, --profile or --adversary multiplies the points, and more committees take longer each: 32 with

@@ -51,7 +51,7 @@ pub(super) struct Args {
     /// Password of the keystore that is read, if it is another one
     #[arg(long, value_name = "FILE")]
     input_password_file: Option<PathBuf>,
-    /// Sign in no slot below, for XMSS
+    /// Sign in no slot below, for XMSS and for Falcon without salts
     #[arg(long, value_name = "SLOT")]
     floor: Option<u64>,
     #[command(flatten)]
