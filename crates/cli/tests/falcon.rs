@@ -478,6 +478,18 @@ fn bad_options_name_the_bound() {
         ("bench lattice --n 20001".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 4 --kernel sse9".into(), "sse9"),
         (
+            "lattice params --n 20001 --degree 1024".into(),
+            "allowed are 1 to 20000",
+        ),
+        (
+            "lattice params --n 4 --degree 256".into(),
+            "expected 512 or 1024",
+        ),
+        (
+            "bench lattice --n 4 --degree 1024 --emit-costs costs.json".into(),
+            "--emit-costs: scenarios have Falcon-512, --degree is 1024",
+        ),
+        (
             "bench lattice --n 4 --preset fast,dense".into(),
             "expected fast or small",
         ),
@@ -502,6 +514,36 @@ fn parameters_are_printed_with_their_security() {
     assert!((-130.0..-121.0).contains(&error), "{error}");
     let bytes = case["proof_bytes_predicted"].as_u64().unwrap();
     assert!((40_000..75_000).contains(&bytes), "{bytes}");
+}
+
+/// Both commands know signatures of degree 1024, of which no cited figure is.
+#[test]
+fn degree_1024_has_parameters_and_a_bench() {
+    let bench = Bench::new();
+    let run = bench.run("lattice params --n 1000 --degree 1024 --security --json params.json");
+    run.expect(
+        0,
+        "1,000 signatures of Falcon-1024, profile core128: proof ",
+    );
+    let figures = bench.json("params.json");
+    assert_eq!(figures["config"]["degree"], 1024);
+    let case = &figures["cases"][0];
+    assert_eq!(case["salt_bytes"], 1000 * 40);
+    assert_eq!(case["plain_bytes"], 1000 * 1280);
+    let error = case["security"]["error_log2"].as_f64().unwrap();
+    assert!((-125.0..-121.2).contains(&error), "{error}");
+    for flavour in ["fndsa04", "r3", "slot"] {
+        let run = bench.run(&format!(
+            "bench lattice --n 2 --degree 1024 --flavour {flavour} --json {flavour}.json"
+        ));
+        run.expect(0, "2 signatures of Falcon-1024: parameters");
+        let figures = bench.json(&format!("{flavour}.json"));
+        assert_eq!(figures["config"]["degree"], 1024);
+        let case = &figures["cases"][0];
+        let each = if flavour == "slot" { 1240 } else { 1280 };
+        assert_eq!(case["baseline"]["plain_bytes"], 1 + 2 * each, "{flavour}");
+        assert_eq!(case["peers"], json!([]));
+    }
 }
 
 #[test]
