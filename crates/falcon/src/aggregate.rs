@@ -340,7 +340,7 @@ impl<const N: usize> Aggregator<N> {
         let targets = targets.iter().map(|target| &target[..]).collect();
         let relation = relation(&signed, Targets::Given(targets), exec)?;
         exec.step("digest of the statement")?;
-        let digest = digest(flavour, &signed, context, exec)?;
+        let digest = digest(flavour, &hashed(&signed), context, exec)?;
         let statement = self.statement(&relation, digest)?;
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
         let proof = self.system.prove_unchecked_on(&statement, &witness, exec);
@@ -385,7 +385,7 @@ impl<const N: usize> Aggregator<N> {
             let targets = |columns: Range<usize>| targets(&signed[columns], exec.backend());
             let relation = relation(signed, Targets::Made(&targets), exec)?;
             exec.step("digest of the statement")?;
-            let digest = digest(flavour, signed, context, exec)?;
+            let digest = digest(flavour, &hashed(signed), context, exec)?;
             let statement = self.statement(&relation, digest)?;
             Ok(self.system.verify_on(&statement, proof, exec)?)
         })
@@ -436,14 +436,14 @@ impl<const N: usize> Aggregator<N> {
     }
 }
 
+fn hashed<'a, const N: usize>(signed: &[Signed<'a, N>]) -> Vec<Hashed<'a>> {
+    let each = |signed: &Signed<'a, N>| Hashed::new(signed.key, signed.salt, signed.message);
+    signed.iter().map(each).collect()
+}
+
 /// The hashed messages, centred, after each other.
 fn targets<const N: usize>(signed: &[Signed<'_, N>], backend: Backend) -> Vec<i16> {
-    let hashed = signed.iter().map(|signed| Hashed {
-        key: signed.key,
-        salt: signed.salt,
-        message: signed.message,
-    });
-    hash::targets(&hashed.collect::<Vec<_>>(), backend).into_flattened()
+    hash::targets(N, &hashed(signed), backend)
 }
 
 /// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
@@ -464,9 +464,9 @@ const RUN: usize = 16;
 /// SHAKE256 of flavour, context and the digests of all runs: SHAKE256 of the keys, salts and messages of
 /// [`RUN`] signatures in order, the last run may have fewer. Each part has its length in front; a salt that
 /// is not sent has length 0, since key and message are all that it is made of.
-fn digest<const N: usize>(
+fn digest(
     flavour: Flavour,
-    signed: &[Signed<'_, N>],
+    signed: &[Hashed<'_>],
     context: &[u8],
     exec: Exec<'_>,
 ) -> Result<Vec<u8>, Stopped> {
@@ -494,14 +494,14 @@ fn digest<const N: usize>(
 }
 
 /// What a run is the hash of.
-fn encoded<const N: usize>(run: &[Signed<'_, N>]) -> Vec<u8> {
+fn encoded(run: &[Hashed<'_>]) -> Vec<u8> {
     let each = 3 * 8 + 64 + SALT_BYTES;
     let messages: usize = run.iter().map(|signed| signed.message.len()).sum();
     let mut out = Vec::with_capacity(64 + run.len() * each + messages);
     out.extend(b"alphorn/falcon/aggregate/run/v2");
     for signed in run {
         let salt = signed.salt.map_or(&[][..], |salt| salt);
-        for part in [&signed.key.digest()[..], salt, signed.message] {
+        for part in [&signed.digest[..], salt, signed.message] {
             out.extend((part.len() as u64).to_le_bytes());
             out.extend(part);
         }

@@ -260,26 +260,27 @@ pub fn decode_signature<const N: usize>(
     let bytes = body(bytes, flavour.signature_bytes_of(N), header)?;
     let (salt, code) = bytes.split_at(flavour.salt_bytes());
     let max = flavour.coefficient_max().unwrap_or(ORIGINAL_MAX);
-    let s2 = if flavour.is_little_endian() {
-        coefficients::<false, N>(code, max)?
+    let mut s2 = [0; N];
+    if flavour.is_little_endian() {
+        coefficients::<false>(code, max, &mut s2)?;
     } else {
-        coefficients::<true, N>(code, max)?
-    };
+        coefficients::<true>(code, max, &mut s2)?;
+    }
     Ok((salt.first_chunk().copied(), s2))
 }
 
 /// All coefficients of a code, each at most `max` in absolute value.
-fn coefficients<const HIGH_FIRST: bool, const N: usize>(
+fn coefficients<const HIGH_FIRST: bool>(
     bytes: &[u8],
     max: i16,
-) -> Result<[i16; N], DecodeError> {
+    out: &mut [i16],
+) -> Result<(), DecodeError> {
     let mut window = Window::<HIGH_FIRST> {
         bytes,
         next: 0,
         bits: 0,
         valid: 0,
     };
-    let mut out = [0; N];
     for (pair, two) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
         // Two coefficients of 25 bits: more than the largest of either flavour has.
         window.fill();
@@ -301,7 +302,7 @@ fn coefficients<const HIGH_FIRST: bool, const N: usize>(
         }
     }
     if window.is_zero() {
-        Ok(out)
+        Ok(())
     } else {
         Err(DecodeError::Padding)
     }

@@ -20,23 +20,41 @@ type Numbers = [u16; DEGREE_MAX + BLOCK_NUMBERS];
 
 /// What is hashed to a point.
 #[derive(Clone, Copy)]
-pub(crate) struct Hashed<'a, const N: usize> {
-    pub(crate) key: &'a PublicKey<N>,
+pub(crate) struct Hashed<'a> {
+    flavour: Flavour,
+    /// The digest of the key.
+    pub(crate) digest: &'a [u8; 64],
     /// None where the flavour sends none.
     pub(crate) salt: Option<&'a [u8; SALT_BYTES]>,
     pub(crate) message: &'a [u8],
 }
 
-/// The points of many messages, each coefficient in `[-(q-1)/2, (q-1)/2]`.
-pub(crate) fn targets<const N: usize>(inputs: &[Hashed<'_, N>], backend: Backend) -> Vec<[i16; N]> {
-    let mut out = Vec::with_capacity(inputs.len());
+impl<'a> Hashed<'a> {
+    /// A message under a key.
+    pub(crate) fn new<const N: usize>(
+        key: &'a PublicKey<N>,
+        salt: Option<&'a [u8; SALT_BYTES]>,
+        message: &'a [u8],
+    ) -> Self {
+        Self {
+            flavour: key.flavour(),
+            digest: key.digest(),
+            salt,
+            message,
+        }
+    }
+}
+
+/// The points of many messages, of so many coefficients each in `[-(q-1)/2, (q-1)/2]`, after each other.
+pub(crate) fn targets(degree: usize, inputs: &[Hashed<'_>], backend: Backend) -> Vec<i16> {
+    let mut out = Vec::with_capacity(inputs.len() * degree);
     let mut drawn = [(0, [0; DEGREE_MAX + BLOCK_NUMBERS]); LANES];
     for inputs in inputs.chunks(LANES) {
         let hashes = first_hashes(inputs, backend);
         let mut messages = [[&[][..]; 2]; LANES];
         for (k, (parts, input)) in messages.iter_mut().zip(inputs).enumerate() {
             let salt = input.salt.map_or(&[][..], |salt| salt);
-            let behind = match input.key.flavour() {
+            let behind = match input.flavour {
                 Flavour::FnDsa => &hashes[k][..REPRESENTATIVE_BYTES],
                 Flavour::Original => input.message,
                 Flavour::Slot => &hashes[k],
@@ -51,8 +69,8 @@ pub(crate) fn targets<const N: usize>(inputs: &[Hashed<'_, N>], backend: Backend
         }
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
-                if *filled < N {
-                    let order = match input.key.flavour().is_little_endian() {
+                if *filled < degree {
+                    let order = match input.flavour.is_little_endian() {
                         true => ByteOrder::Little,
                         false => ByteOrder::Big,
                     };
@@ -60,49 +78,47 @@ pub(crate) fn targets<const N: usize>(inputs: &[Hashed<'_, N>], backend: Backend
                     *filled += states.below(lane, WORD_MAX, order, rest, backend);
                 }
             }
-            if drawn.iter().all(|(filled, _)| *filled >= N) {
+            if drawn.iter().all(|(filled, _)| *filled >= degree) {
                 break;
             }
             states.permute(backend);
         }
-        backend.run(Centre(drawn, &mut out));
+        backend.run(Centre(degree, drawn, &mut out));
     }
     out
 }
 
 /// Adds the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
-struct Centre<'a, const N: usize>(&'a [(usize, Numbers)], &'a mut Vec<[i16; N]>);
+struct Centre<'a>(usize, &'a [(usize, Numbers)], &'a mut Vec<i16>);
 
-impl<const N: usize> Pass for Centre<'_, N> {
+impl Pass for Centre<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
+        let Self(degree, drawn, points) = self;
         let q = MODULUS as i16;
-        for (_, numbers) in self.0 {
-            let mut point = [0; N];
-            for (out, number) in point.iter_mut().zip(numbers) {
+        for (_, numbers) in drawn {
+            let mut point = [0; DEGREE_MAX];
+            for (out, number) in point[..degree].iter_mut().zip(numbers) {
                 let residue = (number % MODULUS) as i16;
                 *out = residue - if residue > q / 2 { q } else { 0 };
             }
-            self.1.push(point);
+            points.extend_from_slice(&point[..degree]);
         }
     }
 }
 
 /// What is hashed with the key before the salt: the message representatives of the draft, salt and
 /// representative of flavour `slot`; of no meaning for keys of another flavour.
-fn first_hashes<const N: usize>(
-    inputs: &[Hashed<'_, N>],
-    backend: Backend,
-) -> [[u8; EXPANDED_BYTES]; LANES] {
+fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES]; LANES] {
     let mut out = [[0; EXPANDED_BYTES]; LANES];
-    if inputs.iter().any(|i| i.key.flavour() != Flavour::Original) {
+    if inputs.iter().any(|i| i.flavour != Flavour::Original) {
         let mut messages = [[&[][..]; 3]; LANES];
         for (parts, input) in messages.iter_mut().zip(inputs) {
-            *parts = match input.key.flavour() {
-                Flavour::FnDsa => [input.key.digest(), &[0, 0], input.message],
-                Flavour::Slot => [SLOT_LABEL, input.key.digest(), input.message],
+            *parts = match input.flavour {
+                Flavour::FnDsa => [input.digest, &[0, 0], input.message],
+                Flavour::Slot => [SLOT_LABEL, input.digest, input.message],
                 Flavour::Original => [&[]; 3],
             };
         }
@@ -159,24 +175,25 @@ mod tests {
         let keys = [draft.public(), original.public(), slot.public()];
         let message: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
         let salts: Vec<[u8; SALT_BYTES]> = (0..43).map(|i| [i; SALT_BYTES]).collect();
-        let inputs: Vec<Hashed<'_, N>> = (salts.iter().enumerate())
-            .map(|(i, salt)| Hashed {
-                key: keys[i % 3],
-                salt: keys[i % 3].flavour().is_salted().then_some(salt),
-                message: &message[..(i * 37) % 400],
+        let key = |i: usize| keys[i % 3];
+        let inputs: Vec<Hashed<'_>> = (salts.iter().enumerate())
+            .map(|(i, salt)| {
+                let salt = key(i).flavour().is_salted().then_some(salt);
+                Hashed::new(key(i), salt, &message[..(i * 37) % 400])
             })
             .collect();
         for backend in KERNELS.available() {
             for count in [0, 1, 8, 9, 43] {
-                let keys = inputs[..count].iter().map(|i| i.key.bytes());
+                let keys = (0..count).map(|i| key(i).bytes());
                 let digests = digests(&keys.collect::<Vec<_>>(), backend);
-                let targets = targets(&inputs[..count], backend);
+                let targets = targets(N, &inputs[..count], backend);
+                let targets = targets.as_chunks::<N>().0;
                 assert_eq!((targets.len(), digests.len()), (count, count));
                 for (i, input) in inputs[..count].iter().enumerate() {
-                    let flavour = input.key.flavour();
-                    let alone = flavour.centred_target(input.key, input.salt, input.message);
+                    let flavour = key(i).flavour();
+                    let alone = flavour.centred_target(key(i), input.salt, input.message);
                     assert_eq!(targets[i], alone, "{backend} {i}");
-                    assert_eq!(digests[i], key_digest(input.key.bytes()), "{backend} {i}");
+                    assert_eq!(digests[i], key_digest(key(i).bytes()), "{backend} {i}");
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Secret keys, and public keys ready for products.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -43,27 +44,38 @@ pub struct PublicKey<const N: usize = DEGREE> {
     other: OnceLock<Box<[i16; N]>>,
 }
 
-/// What every key has, 4 bytes a coefficient and a digest: one allocation, as these are what decoding many keys takes
-/// time for.
+/// What every key has: one allocation of 2 or 4 kB, as these are what decoding many keys takes time for. An allocator
+/// has room of that size, and the next larger one is a quarter larger.
 #[derive(Clone)]
 struct Parts<const N: usize> {
-    /// Two for a coefficient: the encoded key has 14 bits of each, and a byte. Those behind it are zero.
+    /// Two for a coefficient: the encoded key has 14 bits of each and a byte, its digest 64 bytes. Those behind it
+    /// are zero.
     bytes: [[u8; 2]; N],
-    digest: [u8; 64],
     numbers: [i16; N],
 }
 
 impl<const N: usize> Parts<N> {
     const ZERO: Self = Self {
         bytes: [[0; 2]; N],
-        digest: [0; 64],
         numbers: [0; N],
     };
+
+    const KEY_BYTES: usize = Parameters::of(N).public_key_bytes;
 
     /// The encoded key.
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
-        &self.bytes.as_flattened()[..const { Parameters::of(N).public_key_bytes }]
+        &self.bytes.as_flattened()[..Self::KEY_BYTES]
+    }
+
+    fn digest(&self) -> &[u8; 64] {
+        let behind = self.bytes.as_flattened()[Self::KEY_BYTES..].first_chunk();
+        behind.expect("127 bytes or more are behind a key")
+    }
+
+    fn set_digest(&mut self, digest: &[u8; 64]) {
+        let behind = &mut self.bytes.as_flattened_mut()[Self::KEY_BYTES..];
+        behind[..digest.len()].copy_from_slice(digest);
     }
 }
 
@@ -90,7 +102,7 @@ impl KeyForm {
 /// Keys with the same bytes are the same.
 impl<const N: usize> PartialEq for PublicKey<N> {
     fn eq(&self, other: &Self) -> bool {
-        self.flavour == other.flavour && self.parts.bytes == other.parts.bytes
+        self.flavour == other.flavour && self.bytes() == other.bytes()
     }
 }
 
@@ -159,7 +171,7 @@ impl<const N: usize> PublicKey<N> {
         }
         let alone = || {
             let mut numbers = Box::new(self.parts.numbers);
-            Backend::Portable.run(Transform::<SQUARE, N>(&mut [&mut numbers], form));
+            transform(N, &mut [&mut numbers[..]], form, Backend::Portable);
             numbers
         };
         self.other.get_or_init(alone)
@@ -184,8 +196,8 @@ impl<const N: usize> PublicKey<N> {
         let mut made: Vec<_> = (missing.iter())
             .map(|key| Box::new(key.parts.numbers))
             .collect();
-        let mut numbers: Vec<_> = made.iter_mut().map(|numbers| &mut **numbers).collect();
-        backend.run(Transform::<LANES, N>(&mut numbers, form));
+        let mut numbers: Vec<_> = made.iter_mut().map(|numbers| &mut numbers[..]).collect();
+        transform(N, &mut numbers, form, backend);
         for (key, made) in missing.iter().zip(made) {
             key.other.get_or_init(|| made);
         }
@@ -194,7 +206,26 @@ impl<const N: usize> PublicKey<N> {
     /// SHAKE256 of the encoded key, 64 bytes.
     #[must_use]
     pub(crate) fn digest(&self) -> &[u8; 64] {
-        &self.parts.digest
+        self.parts.digest()
+    }
+}
+
+/// Brings up to [`LANES`] keys into a form from the other one. Like all that takes long it names its degrees itself:
+/// what is generic is compiled at the level of the crate that does.
+fn transform(degree: usize, keys: &mut [&mut [i16]], form: KeyForm, backend: Backend) {
+    match degree {
+        512 => transform_of::<512>(keys, form, backend),
+        _ => transform_of::<1024>(keys, form, backend),
+    }
+}
+
+fn transform_of<const N: usize>(keys: &mut [&mut [i16]], form: KeyForm, backend: Backend) {
+    let array = |key| <&mut [i16; N]>::try_from(key).expect("of the degree");
+    let mut keys: Vec<_> = keys.iter_mut().map(|key| array(&mut **key)).collect();
+    if keys.len() == 1 {
+        backend.run(Transform::<SQUARE, N>(&mut keys, form));
+    } else {
+        backend.run(Transform::<LANES, N>(&mut keys, form));
     }
 }
 
@@ -221,8 +252,31 @@ impl<const L: usize, const N: usize> Pass for Transform<'_, '_, L, N> {
     }
 }
 
-/// Decodes up to [`LANES`] public keys.
+/// Decodes up to [`LANES`] public keys, by code that is compiled here ([`transform`] says why).
 fn decode_batch<const N: usize>(
+    flavour: Flavour,
+    keys: &[&[u8]],
+    form: KeyForm,
+    backend: Backend,
+) -> Vec<Result<PublicKey<N>, DecodeError>> {
+    let decoded = decode_any(N, flavour, keys, form, backend).downcast();
+    *decoded.expect("keys of the degree")
+}
+
+fn decode_any(
+    degree: usize,
+    flavour: Flavour,
+    keys: &[&[u8]],
+    form: KeyForm,
+    backend: Backend,
+) -> Box<dyn Any> {
+    match degree {
+        512 => Box::new(decode_of::<512>(flavour, keys, form, backend)),
+        _ => Box::new(decode_of::<1024>(flavour, keys, form, backend)),
+    }
+}
+
+fn decode_of<const N: usize>(
     flavour: Flavour,
     keys: &[&[u8]],
     form: KeyForm,
@@ -233,12 +287,12 @@ fn decode_batch<const N: usize>(
     let encoded: Vec<&[u8]> = good.map(|parts| parts.bytes()).collect();
     let digests = digests(&encoded, backend);
     for (parts, digest) in decoded.iter_mut().flatten().zip(digests) {
-        parts.digest = digest;
+        parts.set_digest(&digest);
     }
     if form != KeyForm::of(flavour) {
         let good = decoded.iter_mut().flatten();
-        let mut numbers: Vec<_> = good.map(|parts| &mut parts.numbers).collect();
-        backend.run(Transform::<LANES, N>(&mut numbers, form));
+        let mut numbers: Vec<_> = good.map(|parts| &mut parts.numbers[..]).collect();
+        transform(N, &mut numbers, form, backend);
     }
     let complete = |parts: Result<Box<Parts<N>>, DecodeError>| {
         Ok(PublicKey {

@@ -113,20 +113,24 @@ fn opened<const N: usize>(
 
 impl<const N: usize> Opened<N> {
     fn check(&self, flavour: Flavour) -> Result<(), Refused> {
-        let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
-        let norm_sq = self.s1.iter().chain(&self.s2).map(square).sum();
         let max = const { Parameters::of(N) }.norm_sq_max;
-        if norm_sq > max {
-            return Err(Refused::Norm { norm_sq, max });
-        }
-        if let Some(max) = flavour.coefficient_max() {
-            let beyond = (self.s1.iter().enumerate()).find(|(_, c)| c.abs() > max);
-            if let Some((index, &value)) = beyond {
-                return Err(Refused::Coefficient { index, value });
-            }
-        }
-        Ok(())
+        check_norms(flavour, max, &self.s1, &self.s2)
     }
+}
+
+fn check_norms(flavour: Flavour, max: u64, s1: &[i16], s2: &[i16]) -> Result<(), Refused> {
+    let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
+    let norm_sq = s1.iter().chain(s2).map(square).sum();
+    if norm_sq > max {
+        return Err(Refused::Norm { norm_sq, max });
+    }
+    if let Some(max) = flavour.coefficient_max() {
+        let beyond = s1.iter().enumerate().find(|(_, c)| c.abs() > max);
+        if let Some((index, &value)) = beyond {
+            return Err(Refused::Coefficient { index, value });
+        }
+    }
+    Ok(())
 }
 
 /// Verifies up to [`LANES`] signatures.
@@ -138,25 +142,23 @@ fn open_few<const N: usize>(
     let decoded: Vec<_> = items.iter().map(decode).collect();
     let good = (items.iter().zip(&decoded))
         .filter_map(|(item, decoded)| Some((item, decoded.as_ref().ok()?)));
-    let hashed = good.clone().map(|(item, (salt, _))| Hashed {
-        key: item.key,
-        salt: salt.as_ref(),
-        message: item.message,
-    });
-    let targets = targets(&hashed.collect::<Vec<_>>(), backend);
+    let hashed = good
+        .clone()
+        .map(|(item, (salt, _))| Hashed::new(item.key, salt.as_ref(), item.message));
+    let targets = targets(N, &hashed.collect::<Vec<_>>(), backend);
     let keys: Vec<&PublicKey<N>> = good.clone().map(|(item, _)| item.key).collect();
     PublicKey::prepare_few(&keys, KeyForm::Values, backend);
     let mut s1 = targets.clone();
-    backend.run(Subtract {
-        s1: &mut s1,
-        s2: &good.clone().map(|(_, (_, s2))| s2).collect::<Vec<_>>(),
-        h: &keys.iter().map(|key| key.values()).collect::<Vec<_>>(),
-    });
-    let mut parts = targets.into_iter().zip(s1);
+    let s2 = good.clone().map(|(_, (_, s2))| &s2[..]);
+    let h = keys.iter().map(|key| &key.values()[..]);
+    let (s2, h): (Vec<_>, Vec<_>) = (s2.collect(), h.collect());
+    subtract(N, &mut s1, &s2, &h, backend);
+    let (targets, s1) = (targets.as_chunks().0, s1.as_chunks().0);
+    let mut parts = targets.iter().zip(s1);
     (items.iter().zip(decoded))
         .map(|(item, decoded)| {
             let (salt, s2) = decoded?;
-            let (target, s1) = parts.next().expect("a target for each that decodes");
+            let (&target, &s1) = parts.next().expect("a target for each that decodes");
             let opened = Opened {
                 salt,
                 target,
@@ -168,7 +170,27 @@ fn open_few<const N: usize>(
         .collect()
 }
 
-/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
+/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`, after each other; centred. What is generic is compiled
+/// at the level of the crate that names the degree, so that this, and all else that takes long, is not.
+fn subtract(degree: usize, s1: &mut [i16], s2: &[&[i16]], h: &[&[i16]], backend: Backend) {
+    match degree {
+        512 => subtract_of::<512>(s1, s2, h, backend),
+        _ => subtract_of::<1024>(s1, s2, h, backend),
+    }
+}
+
+fn subtract_of<const N: usize>(s1: &mut [i16], s2: &[&[i16]], h: &[&[i16]], backend: Backend) {
+    let s1 = s1.as_chunks_mut().0;
+    let (s2, h) = (arrays::<N>(s2), arrays(h));
+    backend.run(Subtract { s1, s2: &s2, h: &h });
+}
+
+fn arrays<'a, const N: usize>(slices: &[&'a [i16]]) -> Vec<&'a [i16; N]> {
+    let array = |slice: &&'a [i16]| slice.first_chunk().expect("of the degree");
+    slices.iter().map(array).collect()
+}
+
+/// See [`subtract`].
 struct Subtract<'a, const N: usize> {
     s1: &'a mut [[i16; N]],
     s2: &'a [&'a [i16; N]],

@@ -292,7 +292,7 @@ fn false_relations_have_no_proof() {
     let targets = |columns: Range<usize>| targets(&signed[columns], Backend::Portable);
     let relation = relation(&signed, Targets::Made(&targets), aggregator.serial());
     let relation = relation.expect("centred");
-    let digest = digest(flavour, &signed, b"", aggregator.serial());
+    let digest = digest(flavour, &hashed(&signed), b"", aggregator.serial());
     let statement = aggregator.statement(&relation, digest.expect("not stopped"));
     let statement = statement.expect("within limits");
     let columns = opened
