@@ -21,7 +21,7 @@ type Numbers = [u16; DEGREE_MAX + BLOCK_NUMBERS];
 /// What is hashed to a point.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashed<'a> {
-    flavour: Flavour,
+    pub(crate) flavour: Flavour,
     /// The digest of the key.
     pub(crate) digest: &'a [u8; 64],
     /// None where the flavour sends none.
@@ -47,7 +47,14 @@ impl<'a> Hashed<'a> {
 
 /// The points of many messages, of so many coefficients each in `[-(q-1)/2, (q-1)/2]`, after each other.
 pub(crate) fn targets(degree: usize, inputs: &[Hashed<'_>], backend: Backend) -> Vec<i16> {
-    let mut out = Vec::with_capacity(inputs.len() * degree);
+    match degree {
+        512 => targets_of::<512>(inputs, backend).into_flattened(),
+        _ => targets_of::<1024>(inputs, backend).into_flattened(),
+    }
+}
+
+fn targets_of<const N: usize>(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; N]> {
+    let mut out = Vec::with_capacity(inputs.len());
     let mut drawn = [(0, [0; DEGREE_MAX + BLOCK_NUMBERS]); LANES];
     for inputs in inputs.chunks(LANES) {
         let hashes = first_hashes(inputs, backend);
@@ -69,7 +76,7 @@ pub(crate) fn targets(degree: usize, inputs: &[Hashed<'_>], backend: Backend) ->
         }
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
-                if *filled < degree {
+                if *filled < N {
                     let order = match input.flavour.is_little_endian() {
                         true => ByteOrder::Little,
                         false => ByteOrder::Big,
@@ -78,33 +85,32 @@ pub(crate) fn targets(degree: usize, inputs: &[Hashed<'_>], backend: Backend) ->
                     *filled += states.below(lane, WORD_MAX, order, rest, backend);
                 }
             }
-            if drawn.iter().all(|(filled, _)| *filled >= degree) {
+            if drawn.iter().all(|(filled, _)| *filled >= N) {
                 break;
             }
             states.permute(backend);
         }
-        backend.run(Centre(degree, drawn, &mut out));
+        backend.run(Centre(drawn, &mut out));
     }
     out
 }
 
 /// Adds the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
-struct Centre<'a>(usize, &'a [(usize, Numbers)], &'a mut Vec<i16>);
+struct Centre<'a, const N: usize>(&'a [(usize, Numbers)], &'a mut Vec<[i16; N]>);
 
-impl Pass for Centre<'_> {
+impl<const N: usize> Pass for Centre<'_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        let Self(degree, drawn, points) = self;
         let q = MODULUS as i16;
-        for (_, numbers) in drawn {
-            let mut point = [0; DEGREE_MAX];
-            for (out, number) in point[..degree].iter_mut().zip(numbers) {
+        for (_, numbers) in self.0 {
+            let mut point = [0; N];
+            for (out, number) in point.iter_mut().zip(numbers) {
                 let residue = (number % MODULUS) as i16;
                 *out = residue - if residue > q / 2 { q } else { 0 };
             }
-            points.extend_from_slice(&point[..degree]);
+            self.1.push(point);
         }
     }
 }

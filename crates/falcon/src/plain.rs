@@ -1,6 +1,8 @@
 //! Verification without any proof, one signature or many: the baseline of every aggregate, and
 //! what a prover asks of each signature before it begins.
 
+use std::any::Any;
+
 use alphorn_exec::Backend;
 use alphorn_labrador::{Dispatch, Pass, Vectors};
 use thiserror::Error;
@@ -113,46 +115,81 @@ fn opened<const N: usize>(
 
 impl<const N: usize> Opened<N> {
     fn check(&self, flavour: Flavour) -> Result<(), Refused> {
+        let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
+        let norm_sq = self.s1.iter().chain(&self.s2).map(square).sum();
         let max = const { Parameters::of(N) }.norm_sq_max;
-        check_norms(flavour, max, &self.s1, &self.s2)
-    }
-}
-
-fn check_norms(flavour: Flavour, max: u64, s1: &[i16], s2: &[i16]) -> Result<(), Refused> {
-    let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
-    let norm_sq = s1.iter().chain(s2).map(square).sum();
-    if norm_sq > max {
-        return Err(Refused::Norm { norm_sq, max });
-    }
-    if let Some(max) = flavour.coefficient_max() {
-        let beyond = s1.iter().enumerate().find(|(_, c)| c.abs() > max);
-        if let Some((index, &value)) = beyond {
-            return Err(Refused::Coefficient { index, value });
+        if norm_sq > max {
+            return Err(Refused::Norm { norm_sq, max });
         }
+        if let Some(max) = flavour.coefficient_max() {
+            let beyond = (self.s1.iter().enumerate()).find(|(_, c)| c.abs() > max);
+            if let Some((index, &value)) = beyond {
+                return Err(Refused::Coefficient { index, value });
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Verifies up to [`LANES`] signatures.
+/// A signature to verify, whose key is ready for it.
+struct Ready<'a> {
+    flavour: Flavour,
+    /// The digest of the key.
+    digest: &'a [u8; 64],
+    /// The values of `h`.
+    values: &'a [i16],
+    message: &'a [u8],
+    signature: &'a [u8],
+}
+
+/// Verifies up to [`LANES`] signatures. What is generic is compiled at the level of the crate that names the degree,
+/// so that this, and all else that takes long, is not.
 fn open_few<const N: usize>(
     items: &[Item<'_, N>],
     backend: Backend,
 ) -> Vec<Result<Opened<N>, Refused>> {
-    let decode = |item: &Item<'_, N>| decode_signature(item.key.flavour(), item.signature);
+    let keys: Vec<&PublicKey<N>> = items.iter().map(|item| item.key).collect();
+    PublicKey::prepare_few(&keys, KeyForm::Values, backend);
+    let ready = items.iter().map(|item| Ready {
+        flavour: item.key.flavour(),
+        digest: item.key.digest(),
+        values: item.key.values(),
+        message: item.message,
+        signature: item.signature,
+    });
+    let opened = open_any(N, &ready.collect::<Vec<_>>(), backend).downcast();
+    *opened.expect("parts of the degree")
+}
+
+fn open_any(degree: usize, items: &[Ready<'_>], backend: Backend) -> Box<dyn Any> {
+    match degree {
+        512 => Box::new(open_of::<512>(items, backend)),
+        _ => Box::new(open_of::<1024>(items, backend)),
+    }
+}
+
+fn open_of<const N: usize>(
+    items: &[Ready<'_>],
+    backend: Backend,
+) -> Vec<Result<Opened<N>, Refused>> {
+    let decode = |item: &Ready<'_>| decode_signature::<N>(item.flavour, item.signature);
     let decoded: Vec<_> = items.iter().map(decode).collect();
     let good = (items.iter().zip(&decoded))
         .filter_map(|(item, decoded)| Some((item, decoded.as_ref().ok()?)));
-    let hashed = good
-        .clone()
-        .map(|(item, (salt, _))| Hashed::new(item.key, salt.as_ref(), item.message));
+    let hashed = good.clone().map(|(item, (salt, _))| Hashed {
+        flavour: item.flavour,
+        digest: item.digest,
+        salt: salt.as_ref(),
+        message: item.message,
+    });
     let targets = targets(N, &hashed.collect::<Vec<_>>(), backend);
-    let keys: Vec<&PublicKey<N>> = good.clone().map(|(item, _)| item.key).collect();
-    PublicKey::prepare_few(&keys, KeyForm::Values, backend);
     let mut s1 = targets.clone();
-    let s2 = good.clone().map(|(_, (_, s2))| &s2[..]);
-    let h = keys.iter().map(|key| &key.values()[..]);
-    let (s2, h): (Vec<_>, Vec<_>) = (s2.collect(), h.collect());
-    subtract(N, &mut s1, &s2, &h, backend);
+    let h = good.clone().map(|(item, _)| item.values.first_chunk());
+    backend.run(Subtract::<N> {
+        s1: s1.as_chunks_mut().0,
+        s2: &good.clone().map(|(_, (_, s2))| s2).collect::<Vec<_>>(),
+        h: &h.map(|h| h.expect("of the degree")).collect::<Vec<_>>(),
+    });
     let (targets, s1) = (targets.as_chunks().0, s1.as_chunks().0);
     let mut parts = targets.iter().zip(s1);
     (items.iter().zip(decoded))
@@ -165,32 +202,12 @@ fn open_few<const N: usize>(
                 s1,
                 s2,
             };
-            opened.check(item.key.flavour()).map(|()| opened)
+            opened.check(item.flavour).map(|()| opened)
         })
         .collect()
 }
 
-/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`, after each other; centred. What is generic is compiled
-/// at the level of the crate that names the degree, so that this, and all else that takes long, is not.
-fn subtract(degree: usize, s1: &mut [i16], s2: &[&[i16]], h: &[&[i16]], backend: Backend) {
-    match degree {
-        512 => subtract_of::<512>(s1, s2, h, backend),
-        _ => subtract_of::<1024>(s1, s2, h, backend),
-    }
-}
-
-fn subtract_of<const N: usize>(s1: &mut [i16], s2: &[&[i16]], h: &[&[i16]], backend: Backend) {
-    let s1 = s1.as_chunks_mut().0;
-    let (s2, h) = (arrays::<N>(s2), arrays(h));
-    backend.run(Subtract { s1, s2: &s2, h: &h });
-}
-
-fn arrays<'a, const N: usize>(slices: &[&'a [i16]]) -> Vec<&'a [i16; N]> {
-    let array = |slice: &&'a [i16]| slice.first_chunk().expect("of the degree");
-    slices.iter().map(array).collect()
-}
-
-/// See [`subtract`].
+/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
 struct Subtract<'a, const N: usize> {
     s1: &'a mut [[i16; N]],
     s2: &'a [&'a [i16; N]],
