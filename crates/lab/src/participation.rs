@@ -4,7 +4,9 @@
 //! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
 //! significant bit first.
 
+use crate::error::Result;
 use crate::input;
+use crate::overwrite::check_apart;
 use crate::report::folder_of;
 use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
@@ -43,6 +45,15 @@ impl Participation {
             Participation::File(path) => files(path),
         }
     }
+}
+
+/// Refuses to write over a file of the records that are read.
+///
+/// # Errors
+/// If `output` is one of them.
+pub(crate) fn check_records(read: &[Participation], output: Option<&Path>) -> Result<()> {
+    let records: Vec<PathBuf> = read.iter().flat_map(Participation::files).collect();
+    check_apart(records.iter().map(PathBuf::as_path), output)
 }
 
 /// The files of the record that `path` names.

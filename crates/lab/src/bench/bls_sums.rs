@@ -7,8 +7,7 @@ use super::least;
 use crate::error::{Error, Result};
 use crate::keycache;
 use crate::options::{Common, distinct};
-use crate::overwrite::check_apart;
-use crate::participation::Participation;
+use crate::participation::{Participation, check_records};
 use crate::progress::Bars;
 use crate::report::{Report, columns};
 use crate::text;
@@ -21,7 +20,6 @@ use alphorn_exec::{Backend, Exec};
 use keys::Keys;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 
 /// Aggregate keys of all collections of a slot
 #[derive(clap::Args, Debug)]
@@ -79,12 +77,7 @@ impl Case {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls sums", args.common.seed);
     let sink = args.common.sink();
-    let records: Vec<PathBuf> = args
-        .participation
-        .iter()
-        .flat_map(Participation::files)
-        .collect();
-    check_apart(records.iter().map(PathBuf::as_path), sink.path())?;
+    check_records(&args.participation, sink.path())?;
     distinct("--participation", &args.participation)?;
     distinct("--keys", &args.keys)?;
     let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;

@@ -7,8 +7,7 @@ use super::columns::{Shape, Supports};
 use super::least;
 use crate::error::{Error, Result};
 use crate::options::Common;
-use crate::overwrite::check_apart;
-use crate::participation::Participation;
+use crate::participation::{Participation, check_records};
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_bls::peer::{PeerMethod, verify_batch, verify_each};
@@ -20,7 +19,6 @@ use print::{fields, print};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::{World, epoch_keys};
@@ -80,12 +78,7 @@ const VOTES_OF_A_CELL: usize = 512;
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls verify", args.common.seed);
     let sink = args.common.sink();
-    let records: Vec<PathBuf> = args
-        .participation
-        .iter()
-        .flat_map(Participation::files)
-        .collect();
-    check_apart(records.iter().map(PathBuf::as_path), sink.path())?;
+    check_records(args.participation.as_slice(), sink.path())?;
     check_topic(args)?;
     let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine_of(&kernels)?;

@@ -9,8 +9,7 @@ use crate::draw::{
 };
 use crate::error::{Error, Result};
 use crate::options::{Common, distinct};
-use crate::overwrite::check_apart;
-use crate::participation::Participation;
+use crate::participation::{Participation, check_records};
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_proto::horn::Cover;
@@ -21,7 +20,6 @@ use anyhow::ensure;
 use print::{case_json, size_table, time_table};
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// Positions of all collections of a case at most: four times 512 collections of 2^15.
 const POSITIONS_MAX: u64 = 1 << 26;
@@ -128,12 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench codec", args.common.seed);
     let machine = args.common.machine_without_kernels()?;
     let sink = args.common.sink();
-    let records: Vec<PathBuf> = args
-        .participation
-        .iter()
-        .flat_map(Participation::files)
-        .collect();
-    check_apart(records.iter().map(PathBuf::as_path), sink.path())?;
+    check_records(&args.participation, sink.path())?;
     args.network.check_flag(&args.participation)?;
     distinct("--participation", &args.participation)?;
     distinct("--flip", &args.flip)?;
