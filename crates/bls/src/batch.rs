@@ -152,6 +152,11 @@ impl Batch {
         self.total
     }
 
+    /// The signatures that are tested, each with its item.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = (usize, &G2Affine)> {
+        self.index.iter().copied().zip(&self.signatures)
+    }
+
     /// Number of different messages.
     pub(crate) fn message_count(&self) -> usize {
         self.hashes.len()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use alphorn_exec::{Backend, Exec};
 
 use crate::batch::{Batch, Located, SignatureSet};
-use crate::blst_ffi::curve::G1Affine;
+use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::decode::{check_subgroup, decompress_signatures};
 use crate::error::DecodeError;
 use crate::keys::{PublicKey, Signature};
@@ -214,6 +214,11 @@ impl Prepared {
     /// Number of items.
     pub(crate) fn len(&self) -> usize {
         self.batch.len()
+    }
+
+    /// The signatures of the items that are tested, each with its item.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = (usize, &G2Affine)> {
+        self.batch.signatures()
     }
 
     /// Different messages among the items that are tested.

@@ -10,12 +10,13 @@ use alphorn_exec::{Backend, Exec};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve::{Affine, G2Affine};
 use crate::blst_ffi::points::g1;
 use crate::blst_ffi::scalar::SecretScalar;
 use crate::ciphersuite::{SIGNATURE_DST, hash_to_g2};
 use crate::fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
 use crate::keys::{PublicKey, SecretKey, Signature};
+use crate::lanes::vartime_multiples;
 use crate::sums::KernelField;
 
 /// The secret key of an interop validator, made from its index alone.
@@ -117,6 +118,22 @@ impl VartimeInteropSigner {
             .map(Signature::from_point)
             .collect()
     }
+}
+
+/// One signature per key over the hash of its own message, equal to [`crate::sign`] of the same key; variable time, in
+/// the lanes of the kernel.
+pub(crate) fn vartime_interop_sign_hashes(
+    signed: &[(&InteropKey, G2Affine)],
+    exec: Exec<'_>,
+) -> Vec<Signature> {
+    let items: Vec<(G2Affine, [u8; 32])> = signed
+        .iter()
+        .map(|(key, hash)| (*hash, *key.0.as_le_bytes()))
+        .collect();
+    vartime_multiples(&items, exec)
+        .into_iter()
+        .map(Signature::from_point)
+        .collect()
 }
 
 fn multiply_all<F: KernelField, K: Borrow<InteropKey> + Sync>(

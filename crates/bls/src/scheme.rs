@@ -5,6 +5,7 @@ mod claims;
 mod cost;
 mod epoch;
 mod signers;
+mod votes;
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Assignment, Bitfield, Slot, Support, Validator};
 
+use crate::blst_ffi::curve::G2Affine;
 use crate::blst_ffi::points::g2;
 use crate::decode::decompress_signatures;
 use crate::keys::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
@@ -75,25 +77,27 @@ impl Bls {
 }
 
 impl Bls {
-    /// The sum of verified evidence or votes; `Malformed` names the first that does not decode.
+    /// The sum of verified evidence or votes, of which some points may be `known`; `Malformed` names the
+    /// first that does not decode.
     fn sum_signatures(
         &self,
         encoded: &[&[u8]],
+        mut known: Vec<Option<G2Affine>>,
         ctx: &Ctx<'_, Workspace>,
     ) -> Result<[u8; SIGNATURE_BYTES], SchemeError> {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let unknown: Vec<usize> = (0..encoded.len()).filter(|&i| known[i].is_none()).collect();
+        let rest: Vec<&[u8]> = unknown.iter().map(|&i| encoded[i]).collect();
         // Verified inputs are in the subgroup; the job verifies the sum all the same.
-        let decoded = decompress_signatures(encoded, exec);
+        let decoded = decompress_signatures(&rest, exec);
         if ctx.stopped() {
             return Err(SchemeError::Stopped);
         }
-        let points: Vec<_> = decoded
-            .into_iter()
-            .enumerate()
-            .map(|(i, point)| point.map_err(|_| SchemeError::Malformed(i)))
-            .collect::<Result<_, _>>()?;
-        let sum = g2::sum_bulk(&points.iter().collect::<Vec<_>>());
+        for (i, point) in unknown.into_iter().zip(decoded) {
+            known[i] = Some(point.map_err(|_| SchemeError::Malformed(i))?);
+        }
+        let sum = g2::sum_bulk(&known.iter().flatten().collect::<Vec<_>>());
         if sum.is_infinity() {
             return Err(SchemeError::Degenerate);
         }
@@ -235,7 +239,7 @@ impl Scheme for Bls {
 
     fn aggregate<B: AsRef<[u8]>>(
         &self,
-        _keys: &EpochKeys,
+        keys: &EpochKeys,
         statement: &Statement,
         votes: &[(u32, B)],
         ctx: &mut Ctx<'_, Workspace>,
@@ -256,7 +260,11 @@ impl Scheme for Bls {
             .iter()
             .map(|(_, signature)| signature.as_ref())
             .collect();
-        let sum = self.sum_signatures(&encoded, ctx)?;
+        let known = match self.naive {
+            true => vec![None; votes.len()],
+            false => keys.points_of_votes(statement.first, votes),
+        };
+        let sum = self.sum_signatures(&encoded, known, ctx)?;
         Ok(Evidence {
             support: Arc::new(Support::from_bits(bits)),
             bytes: Arc::from(sum),
@@ -274,7 +282,7 @@ impl Scheme for Bls {
         let overlap = self.abilities().overlap(statement.layer);
         let support = combined_support(overlap, statement, parts, multiplicity_max)?;
         let encoded: Vec<&[u8]> = parts.iter().map(|part| &*part.evidence.bytes).collect();
-        let sum = self.sum_signatures(&encoded, ctx)?;
+        let sum = self.sum_signatures(&encoded, vec![None; encoded.len()], ctx)?;
         Ok(Evidence {
             support: Arc::new(support),
             bytes: Arc::from(sum),

@@ -264,6 +264,38 @@ pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]
         .collect()
 }
 
+/// scalars[i] · points[i] for scalars of 32 little-endian bytes and points of prime order; variable time.
+pub(crate) fn vartime_multiples(items: &[(G2Affine, [u8; 32])], exec: Exec<'_>) -> Vec<G2Affine> {
+    with_multiplier!(
+        exec.backend(),
+        m => {
+            let chunks = exec.pieces(items.len(), LANES, usize::MAX);
+            exec.map(chunks.len(), |c| multiples_in_lanes(m, &items[chunks[c].clone()])).concat()
+        },
+        _ => exec.map(items.len(), |i| Fp2::multiply(&items[i].0, &items[i].1)),
+    )
+}
+
+#[cfg(target_arch = "x86_64")]
+fn multiples_in_lanes(m: impl Multiplier, items: &[(G2Affine, [u8; 32])]) -> Vec<G2Affine> {
+    let mut out = Vec::with_capacity(items.len());
+    for (block, lanes) in runs(items) {
+        let (points, scalars) = (&lanes.map(|item| item.0), &lanes.map(|item| item.1));
+        let (multiples, good) = m.run(vector::TimesScalars { m, points, scalars });
+        out.extend((0..block.len()).map(|lane| match good >> lane & 1 {
+            1 => multiples[lane],
+            _ => Fp2::multiply(&points[lane], &scalars[lane]),
+        }));
+    }
+    // A last run that was not worth it.
+    let rest = &items[out.len()..];
+    out.extend(
+        rest.iter()
+            .map(|(point, scalar)| Fp2::multiply(point, scalar)),
+    );
+    out
+}
+
 /// weights[i] · points[i] for non-zero weights of `bits` bits; the points have prime order.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn vartime_multiply<F: LaneField>(

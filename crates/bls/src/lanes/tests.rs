@@ -224,3 +224,49 @@ fn points_outside_the_groups_are_named_exactly() {
     );
     check_groups(g2::generator(), point_of_order_13());
 }
+
+/// Small digits, where the lanes meet exceptions, and scalars that no four digits hold among them.
+#[test]
+fn multiples_equal_blst_s() {
+    let number = |value: u64, shift: usize| {
+        let mut scalar = [0; 32];
+        scalar[shift..shift + 8].copy_from_slice(&value.to_le_bytes());
+        scalar
+    };
+    let mut scalars = vec![[0; 32], [0xff; 32], [0x11; 32], number(1, 24)];
+    scalars.extend((1..6).map(|k| number(k, 0)));
+    // Multiples of the parameter, and numbers around it.
+    scalars.extend([0xd201_0000_0001_0000, 0xd201_0000_0000_ffff].map(|x| number(x, 0)));
+    scalars.extend((0..60u64).map(|i| {
+        let word = |k: u64| {
+            (4 * i + k + 1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .to_le_bytes()
+        };
+        let mut scalar = [0; 32];
+        for (bytes, k) in scalar.chunks_exact_mut(8).zip(0..) {
+            bytes.copy_from_slice(&word(k));
+        }
+        scalar[31] &= 0x3f;
+        scalar
+    }));
+    let points = multiples(g2::generator(), scalars.len());
+    for count in [0, 1, 7, 8, 16, 17, scalars.len()] {
+        let items: Vec<_> = points
+            .iter()
+            .copied()
+            .zip(scalars.iter().copied())
+            .take(count)
+            .collect();
+        let expected: Vec<G2Affine> = items
+            .iter()
+            .map(|(point, scalar)| Fp2::multiply(point, scalar))
+            .collect();
+        for backend in KERNELS.available() {
+            assert_eq!(
+                vartime_multiples(&items, Exec::new(backend, None)),
+                expected
+            );
+        }
+    }
+}

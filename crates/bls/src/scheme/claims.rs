@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use alphorn_exec::Exec;
-use alphorn_scheme::{Claim, Ctx};
+use alphorn_scheme::{Claim, Ctx, Role};
 use alphorn_types::{Bitfield, Slot, Support};
 
 use super::Bls;
@@ -20,6 +20,8 @@ pub struct PreparedClaims {
     prepared: Prepared,
     /// Collections whose planes have known sums, worth keeping if the claim holds.
     candidates: Vec<Candidate>,
+    /// Of each claim the validator whose vote it is; empty if nothing is to be kept of them.
+    voters: Vec<Option<u32>>,
 }
 
 struct Candidate {
@@ -99,13 +101,17 @@ impl PreparedClaims {
         let prepared = Prepared::new(&items, keys.table(), &options, ctx.scratch)
             .expect("places and lengths of the claims were checked");
         // A retry with naive sums neither uses what is known nor adds to it.
-        let candidates = match scheme.naive {
-            true => Vec::new(),
-            false => candidates(keys, claims, &items),
+        let (candidates, voters) = match scheme.naive {
+            true => (Vec::new(), Vec::new()),
+            false => (
+                candidates(keys, claims, &items),
+                claims.iter().map(voter).collect(),
+            ),
         };
         let prepared = PreparedClaims {
             prepared,
             candidates,
+            voters,
         };
         if prepared.check(0..claims.len()) {
             prepared.learn(keys, &[]);
@@ -150,8 +156,18 @@ impl PreparedClaims {
         self.prepared.message_count()
     }
 
-    /// Keeps the best collection of each committee that is not among the `bad` claims.
+    /// Keeps the best collection of each committee and the points of votes, without the `bad` claims.
     fn learn(&self, keys: &EpochKeys, bad: &[usize]) {
+        if self.voters.iter().any(Option::is_some) {
+            let holds = |claim: &usize| bad.binary_search(claim).is_err();
+            keys.with_votes(|votes| {
+                for (claim, point) in self.prepared.signatures() {
+                    if let Some(voter) = self.voters[claim].filter(|_| holds(&claim)) {
+                        votes.keep(voter, *point);
+                    }
+                }
+            });
+        }
         let table = keys.table();
         keys.with_known(|known| {
             for candidate in &self.candidates {
@@ -168,6 +184,18 @@ impl PreparedClaims {
                 known[candidate.committee].learn(candidate.slot, signers, bases);
             }
         });
+    }
+}
+
+/// Whose vote a claim is.
+fn voter(claim: &Claim) -> Option<u32> {
+    match claim {
+        Claim::One {
+            validator,
+            role: Role::Vote,
+            ..
+        } => Some(validator.0),
+        _ => None,
     }
 }
 

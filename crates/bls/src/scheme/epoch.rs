@@ -7,20 +7,23 @@ use alphorn_scheme::{Ctx, SchemeError, Statement};
 use alphorn_types::{Assignment, Layout, Unit};
 
 use super::bases::Known;
-use crate::blst_ffi::curve::G1Affine;
+use super::votes::VerifiedVotes;
+use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::registry::Registry;
 use crate::sums::{Base, KeyTable, Workspace};
 
 /// The public keys of an epoch in committee order, with the sums of all units of the layout.
 ///
 /// One table of at most 224 bytes a key (235 MB for 2^20 validators on the wide kernel, 101 MB on the
-/// portable one), and of each committee at most two vectors whose sums are known.
+/// portable one), of each committee at most two vectors whose sums are known, and of each validator whose
+/// vote was verified its point, at most 212 bytes.
 pub struct EpochKeys {
     registry: Arc<Registry>,
     assignment: Arc<Assignment>,
     table: KeyTable,
     /// For each committee.
     known: Mutex<Vec<Known>>,
+    votes: Mutex<VerifiedVotes>,
 }
 
 /// The levels whose units are not those of the level above, from the top down: the order in which
@@ -68,6 +71,7 @@ impl EpochKeys {
             registry: registry.clone(),
             assignment: assignment.clone(),
             known: Mutex::new(vec![Known::default(); usize::from(layout.committees())]),
+            votes: Mutex::default(),
         })
     }
 
@@ -94,12 +98,35 @@ impl EpochKeys {
     /// Forgets what earlier jobs found, for measurements that begin alike.
     pub fn forget(&self) {
         self.with_known(|known| known.fill(Known::default()));
+        self.with_votes(VerifiedVotes::clear);
     }
 
     /// Calls `f` with what is known of each committee.
     pub(super) fn with_known<T>(&self, f: impl FnOnce(&mut [Known]) -> T) -> T {
         // What a panic left behind is a valid list all the same: entries are replaced whole.
         f(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Of votes at positions behind `first`, the points of those that were verified before.
+    pub(super) fn points_of_votes<B: AsRef<[u8]>>(
+        &self,
+        first: u32,
+        votes: &[(u32, B)],
+    ) -> Vec<Option<G2Affine>> {
+        let members = self.assignment.members();
+        let members = members.get(first as usize..).unwrap_or_default();
+        self.with_votes(|known| {
+            let find = |(position, signature): &(u32, B)| {
+                known.find(*members.get(*position as usize)?, signature.as_ref())
+            };
+            votes.iter().map(find).collect()
+        })
+    }
+
+    /// Calls `f` with the points of verified votes.
+    pub(super) fn with_votes<T>(&self, f: impl FnOnce(&mut VerifiedVotes) -> T) -> T {
+        // What a panic left behind is checked against the bytes of a signature wherever it is used.
+        f(&mut self.votes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Index in the table of the unit that a statement names exactly.

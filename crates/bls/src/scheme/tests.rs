@@ -361,6 +361,112 @@ fn a_retry_neither_uses_nor_leaves_bases() {
     }
 }
 
+/// A vote of the world's committee, valid if the bytes are those of its own signature.
+fn vote(voter: u32, signature: &[u8]) -> Claim {
+    Claim::One {
+        validator: Validator(voter),
+        role: alphorn_scheme::Role::Vote,
+        slot: Slot(1),
+        message: [7; 32],
+        signature: Arc::from(signature),
+    }
+}
+
+#[test]
+fn points_of_verified_votes_serve_aggregates_and_no_others_do() {
+    let world = World::new();
+    let bytes = |voter: u32, message: u8| {
+        let secret = InteropKey::new(voter.into()).to_secret_key();
+        sign(&secret, &[message; 32]).to_bytes()
+    };
+    let mut votes: Vec<(u32, [u8; 96])> = (0..40).map(|voter| (voter, bytes(voter, 7))).collect();
+    // A good signature, but of another message: it must not be kept.
+    votes[9].1 = bytes(9, 8);
+    let claims: Vec<Claim> = votes
+        .iter()
+        .map(|(voter, bytes)| vote(*voter, bytes))
+        .collect();
+    let (verdicts, _) = world.verify(&claims);
+    assert!(
+        verdicts
+            .iter()
+            .enumerate()
+            .all(|(i, valid)| *valid == (i != 9))
+    );
+    let known = world.keys.points_of_votes(0, &votes);
+    assert!(
+        known
+            .iter()
+            .enumerate()
+            .all(|(i, point)| point.is_some() == (i != 9))
+    );
+    // Positions count from the first of the unit.
+    let shifted: Vec<(u32, [u8; 96])> = votes[20..]
+        .iter()
+        .map(|(v, bytes)| (v - 20, *bytes))
+        .collect();
+    assert!(
+        world
+            .keys
+            .points_of_votes(20, &shifted)
+            .iter()
+            .all(Option::is_some)
+    );
+    assert!(
+        world
+            .keys
+            .points_of_votes(21, &shifted)
+            .iter()
+            .all(Option::is_none)
+    );
+    assert!(
+        world
+            .keys
+            .points_of_votes(WORLD, &shifted)
+            .iter()
+            .all(Option::is_none)
+    );
+
+    let aggregate = |world: &World, votes: &[(u32, [u8; 96])]| {
+        let mut scratch = Workspace::default();
+        let statement = Statement {
+            layer: Layer::Aggregate,
+            first: 0,
+            len: WORLD,
+            slot: Slot(1),
+            message: [7; 32],
+        };
+        let ctx = &mut Ctx::single(&mut scratch);
+        world.scheme.aggregate(&world.keys, &statement, votes, ctx)
+    };
+    let fresh = World::new();
+    assert_eq!(aggregate(&world, &votes), aggregate(&fresh, &votes));
+    // What is kept of a validator says nothing about other bytes under its name.
+    let other = votes.clone();
+    votes[5].1 = bytes(5, 8);
+    assert_eq!(aggregate(&world, &votes), aggregate(&fresh, &votes));
+    assert_ne!(aggregate(&world, &votes), aggregate(&world, &other));
+    votes[5].1 = [0; 96];
+    assert_eq!(aggregate(&world, &votes), Err(SchemeError::Malformed(5)));
+    // A later vote takes the one before it out, and a retry uses none.
+    votes[5].1 = bytes(5, 8);
+    let Claim::One { signature, .. } = vote(5, &votes[5].1) else {
+        panic!("a vote");
+    };
+    let later = Claim::One {
+        validator: Validator(5),
+        role: alphorn_scheme::Role::Vote,
+        slot: Slot(2),
+        message: [8; 32],
+        signature,
+    };
+    assert_eq!(world.verify(&[later]).0, [true]);
+    let known = |votes: &[(u32, [u8; 96])]| world.keys.points_of_votes(0, votes)[5];
+    assert!(known(&votes).is_some() && known(&other).is_none());
+    world.keys.forget();
+    assert!(known(&votes).is_none());
+}
+
 #[test]
 fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -68,7 +68,7 @@ impl<M: Multiplier, const N: usize> Routine for Add<'_, M, N> {
 }
 
 /// The parameter x of the curve is -0xd201000000010000: bits below the uppermost one.
-const PARAMETER: u64 = 0xd201_0000_0001_0000;
+pub(super) const PARAMETER: u64 = 0xd201_0000_0001_0000;
 const PARAMETER_BITS: u32 = 63;
 
 /// β with φ(x, y) = (β·x, y) = -[x²](x, y) on G1: a cube root of one.
@@ -115,7 +115,7 @@ const PSI_Y: [[u64; LIMBS]; 2] = [
 ];
 
 /// The lanes of which something holds.
-fn lanes(holds: impl Fn(usize) -> bool) -> u16 {
+pub(super) fn lanes(holds: impl Fn(usize) -> bool) -> u16 {
     (0..LANES).fold(0, |lanes, lane| lanes | u16::from(holds(lane)) << lane)
 }
 
@@ -166,7 +166,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
 
     /// `other` in the lanes of `mask`, `self` in the others.
     #[inline(always)]
-    fn select(&self, mask: u16, other: &Jacobian<M, N>) -> Jacobian<M, N> {
+    pub(super) fn select(&self, mask: u16, other: &Jacobian<M, N>) -> Jacobian<M, N> {
         Jacobian {
             x: self.x.select(mask, &other.x),
             y: self.y.select(mask, &other.y),

@@ -10,6 +10,7 @@ mod bound;
 mod curve;
 mod element;
 mod hash;
+mod multiples;
 mod roots;
 #[cfg(test)]
 mod tests;
@@ -159,5 +160,30 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Multiply<'_,
             curve::Jacobian::from_affine(&x, &y).vartime_multiply(self.weights, self.bits);
         let (x, y, finite) = multiple.affine::<F>();
         (points(x.leave::<F>(), y.leave()), finite)
+    }
+}
+
+/// Multiples of sixteen points of G2 by scalars of 32 little-endian bytes, and the lanes that are right:
+/// all but those of a scalar above the group order, or of few and small digits.
+pub(super) struct TimesScalars<'a, M> {
+    pub(super) m: M,
+    pub(super) points: &'a [G2Affine; LANES],
+    pub(super) scalars: &'a [[u8; 32]; LANES],
+}
+
+impl<M: Multiplier> Routine for TimesScalars<'_, M> {
+    type Output = ([G2Affine; LANES], u16);
+
+    #[inline(always)]
+    fn run(self) -> ([G2Affine; LANES], u16) {
+        let (x, y) = coordinates(self.m, self.points);
+        let digits = self.scalars.map(|scalar| multiples::digits(&scalar));
+        let small = (0..LANES).fold(0, |lanes, lane| {
+            lanes | u16::from(digits[lane].is_some()) << lane
+        });
+        let digits = digits.map(Option::unwrap_or_default);
+        let multiple = curve::Jacobian::from_affine(&x, &y).vartime_times_digits(&digits);
+        let (x, y, finite) = multiple.affine::<Fp2>();
+        (points(x.leave::<Fp2>(), y.leave()), finite & small)
     }
 }
