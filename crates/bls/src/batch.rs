@@ -13,8 +13,10 @@ use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::pairing::{Gt, Miller, miller_product};
 use crate::blst_ffi::points::{g1, g2};
 use crate::ciphersuite::{SIGNATURE_DST, core_verify, hash_many_to_g2};
+use crate::decode::SUBGROUP_POINTS;
 use crate::keys::{PublicKey, Signature};
-use crate::rlc::{Rlc, WeightStream};
+use crate::rlc::{Rlc, RlcBits, WeightStream};
+use crate::subgroup::vartime_checked_sum;
 use crate::weighted::{vartime_weighted_sum, vartime_weighted_sums};
 
 /// Relative cost of a Miller loop and of a final exponentiation (microseconds on a 4 GHz Zen 5,
@@ -73,7 +75,7 @@ pub struct Batch {
     message: Vec<usize>,
     hashes: Vec<G2Affine>,
     weights: Vec<u8>,
-    weight_bytes: usize,
+    bits: RlcBits,
     total: usize,
     root: OnceLock<Gt>,
 }
@@ -115,7 +117,7 @@ impl Batch {
             message: Vec::new(),
             hashes,
             weights: Vec::new(),
-            weight_bytes: rlc.bits().bits() / 8,
+            bits: rlc.bits(),
             total: sets.len(),
             root: OnceLock::new(),
         };
@@ -206,14 +208,15 @@ impl Batch {
                 .flat_map(|&p| self.weights_of(p..p + 1))
                 .copied()
                 .collect(),
-            weight_bytes: self.weight_bytes,
+            bits: self.bits,
             total: kept.len(),
             root: OnceLock::new(),
         }
     }
 
     fn weights_of(&self, range: Range<usize>) -> &[u8] {
-        &self.weights[range.start * self.weight_bytes..range.end * self.weight_bytes]
+        let bytes = self.bits.bits() / 8;
+        &self.weights[range.start * bytes..range.end * bytes]
     }
 
     /// The value of all items. It is made outside of the cell: a thread of the pool that waits for a part of it may
@@ -239,17 +242,8 @@ impl Batch {
     /// f(range) in GT: one exactly if the weighted combination of the range holds; none under a task that was asked to
     /// end, whose parts are left out.
     fn value(&self, range: Range<usize>, exec: Exec<'_>) -> Option<Gt> {
-        let bits = self.weight_bytes * 8;
-        let groups: Vec<Range<usize>> = self.groups(range.clone()).collect();
-        let (mut pairs, signature) = exec.join(
-            || {
-                let (keys, weights) = (&self.keys, &self.weights);
-                let keys = vartime_weighted_sums(keys, weights, bits, &groups, exec);
-                let hashes = groups
-                    .iter()
-                    .map(|group| self.hashes[self.message[group.start]]);
-                keys.into_iter().zip(hashes).collect::<Vec<_>>()
-            },
+        let (pairs, signature) = exec.join(
+            || self.pairs(range.clone(), exec),
             || {
                 let chunks = exec.pieces(range.len(), SUM_POINTS.0, SUM_POINTS.1);
                 let sums = exec.map(chunks.len(), |c| {
@@ -261,25 +255,70 @@ impl Batch {
                         exec.backend(),
                         &self.signatures[chunk.clone()],
                         self.weights_of(chunk),
-                        bits,
+                        self.bits.bits(),
                     )
                 });
                 g2::sum_bulk(&sums.iter().collect::<Vec<_>>())
             },
         );
-        pairs.push((g1::generator().neg(), signature));
-        let chunks = exec.pieces(pairs.len(), MILLER_PAIRS.0, MILLER_PAIRS.1);
-        let product = |c: usize| match exec.stopped() {
-            true => miller_product(&[]),
-            false => miller_product(&pairs[chunks[c].clone()]),
-        };
-        let product = exec
-            .map(chunks.len(), product)
+        product(pairs, signature, exec)
+    }
+
+    /// The weighted keys of each message in a range, and the message's hash.
+    fn pairs(&self, range: Range<usize>, exec: Exec<'_>) -> Vec<(G1Affine, G2Affine)> {
+        let groups: Vec<Range<usize>> = self.groups(range).collect();
+        let (keys, weights) = (&self.keys, &self.weights);
+        let keys = vartime_weighted_sums(keys, weights, self.bits.bits(), &groups, exec);
+        let hashes = groups
+            .iter()
+            .map(|group| self.hashes[self.message[group.start]]);
+        keys.into_iter().zip(hashes).collect()
+    }
+
+    /// Makes the value of all items of a batch whose signatures are only known to be on the curve, unless some are
+    /// outside the subgroup: then these items.
+    ///
+    /// The weights' bits serve both tests ([`crate::lecture`], section 5). Under a task that was asked to end no item
+    /// is named, and nothing is known of any.
+    pub(crate) fn check_subgroup_and_all(&self, exec: Exec<'_>) -> Vec<usize> {
+        let count = self.index.len();
+        let (pairs, signature) = exec.join(
+            || self.pairs(0..count, exec),
+            || {
+                let (least, most) = SUBGROUP_POINTS;
+                let chunks = exec.pieces(count, least, exec.most(most));
+                exec.map(chunks.len(), |c| match exec.stopped() {
+                    true => Ok(G2Affine::INFINITY),
+                    false => {
+                        let (points, weights) = (
+                            &self.signatures[chunks[c].clone()],
+                            self.weights_of(chunks[c].clone()),
+                        );
+                        vartime_checked_sum(exec.backend(), points, weights, self.bits).map_err(
+                            |outside| outside.iter().map(|i| chunks[c].start + i).collect(),
+                        )
+                    }
+                })
+            },
+        );
+        let mut outside: Vec<usize> = Vec::new();
+        let mut sums = Vec::with_capacity(signature.len());
+        for part in signature {
+            match part {
+                Ok(sum) => sums.push(sum),
+                Err(positions) => outside.extend::<Vec<usize>>(positions),
+            }
+        }
+        if outside.is_empty() && count > 0 {
+            let signature = g2::sum_bulk(&sums.iter().collect::<Vec<_>>());
+            if let Some(value) = product(pairs, signature, exec) {
+                self.root.get_or_init(|| value);
+            }
+        }
+        outside
             .into_iter()
-            .reduce(|a: Miller, b| a.mul(&b))
-            .expect("there is at least the pair of the generator");
-        // Asked last: a flag that was up at any time before is up now.
-        (!exec.stopped()).then(|| product.final_exp())
+            .map(|position| self.index[position])
+            .collect()
     }
 
     /// Exactly the bad items, found by values in GT.
@@ -311,6 +350,27 @@ impl Batch {
             &self.signatures[position],
         )
     }
+}
+
+/// The product of the pairings of the pairs and of (-g1, `signature`); none if the task was asked to end.
+fn product(
+    mut pairs: Vec<(G1Affine, G2Affine)>,
+    signature: G2Affine,
+    exec: Exec<'_>,
+) -> Option<Gt> {
+    pairs.push((g1::generator().neg(), signature));
+    let chunks = exec.pieces(pairs.len(), MILLER_PAIRS.0, MILLER_PAIRS.1);
+    let product = |c: usize| match exec.stopped() {
+        true => miller_product(&[]),
+        false => miller_product(&pairs[chunks[c].clone()]),
+    };
+    let product = exec
+        .map(chunks.len(), product)
+        .into_iter()
+        .reduce(|a: Miller, b| a.mul(&b))
+        .expect("there is at least the pair of the generator");
+    // Asked last: a flag that was up at any time before is up now.
+    (!exec.stopped()).then(|| product.final_exp())
 }
 
 /// SHA-256 over everything that the verdicts depend on.

@@ -11,7 +11,7 @@ use alphorn_exec::{Backend, Exec};
 
 use crate::batch::{Batch, Located, SignatureSet};
 use crate::blst_ffi::curve::{G1Affine, G2Affine};
-use crate::decode::{check_subgroup, decompress_signatures};
+use crate::decode::decompress_signatures;
 use crate::error::DecodeError;
 use crate::keys::{PublicKey, Signature};
 use crate::rlc::Rlc;
@@ -95,25 +95,24 @@ pub struct VerifyOptions<'a> {
     pub exec: Exec<'a>,
 }
 
-/// Wall time of each step of a preparation. With several threads the subgroup checks run while keys are summed:
-/// these two may then add up to more than the time of both.
+/// Wall time of each step of a preparation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyTimings {
     /// Decompression of the signatures.
     pub decode: Duration,
-    /// Subgroup checks of the signatures.
-    pub subgroup: Duration,
     /// Sums of keys.
     pub sums: Duration,
-    /// Hashing of the messages, combination and pairings of the test of everything.
+    /// Hashing of the messages, combination with the subgroup checks of the signatures, and pairings of the test of
+    /// everything.
     pub rlc: Duration,
 }
 
 /// Items on their way to verdicts: decoded, summed, and tested all at once, so that what is left is
 /// the test of a part and the search for bad ones.
 ///
-/// The order of the steps is part of the argument (see [`crate::lecture`]): every signature is decoded
-/// and in the subgroup, and neither key nor signature is the identity, before anything is combined.
+/// The order of the steps is part of the argument (see [`crate::lecture`]): every signature is decoded, and neither
+/// key nor signature is the identity, before weights are drawn, and every signature is in the subgroup before a
+/// combination of them counts.
 pub(crate) struct Prepared {
     batch: Batch,
     /// Items that are bad by themselves. They do not enter the test: one malformed signature must not
@@ -148,24 +147,13 @@ impl Prepared {
         };
         let mut timings = VerifyTimings::default();
         let encoded: Vec<&[u8]> = items.iter().map(|item| item.signature).collect();
-        let mut signatures = decompress_signatures(&encoded, exec);
+        let signatures = decompress_signatures(&encoded, exec);
         timings.decode = lap();
-        // Neither asks for the other, and the check alone has no work for many threads.
-        let timed = |step: &mut dyn FnMut()| {
-            let start = Instant::now();
-            step();
-            start.elapsed()
-        };
         let mut keys = Keys::of_singles(items);
-        let mut summed = Ok(());
-        (timings.subgroup, timings.sums) = exec.join(
-            || timed(&mut || check_subgroup(&mut signatures, &encoded, rlc, exec)),
-            || timed(&mut || summed = keys.sum(items, table, options, workspace)),
-        );
-        summed?;
-        lap();
+        keys.sum(items, table, options, workspace)?;
+        timings.sums = lap();
         let mut refused = BTreeMap::new();
-        let sets: Vec<Option<SignatureSet<'_>>> = items
+        let mut sets: Vec<Option<SignatureSet<'_>>> = items
             .iter()
             .zip(signatures)
             .zip(keys.found)
@@ -177,8 +165,16 @@ impl Prepared {
                 set.map_err(|reason| refused.insert(i, reason)).ok()
             })
             .collect();
-        let batch = Batch::new(&sets, rlc, exec);
-        batch.check_all(exec);
+        let mut batch = Batch::new(&sets, rlc, exec);
+        let outside = batch.check_subgroup_and_all(exec);
+        if !outside.is_empty() {
+            for i in outside {
+                sets[i] = None;
+                refused.insert(i, RejectReason::Decode(DecodeError::NotInSubgroup));
+            }
+            batch = Batch::new(&sets, rlc, exec);
+            batch.check_all(exec);
+        }
         timings.rlc = lap();
         Ok(Prepared {
             batch,

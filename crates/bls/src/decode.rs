@@ -9,12 +9,12 @@ use crate::error::DecodeError;
 use crate::keys::{PublicKey, Signature};
 use crate::lanes::{LaneField, decompress};
 use crate::rlc::Rlc;
-use crate::subgroup::outside_subgroup_with;
+use crate::subgroup::{outside_subgroup_with, subsets};
 use crate::sums::KernelField;
 
 /// Points below which a subgroup check in bulk is not worth a thread of its own, and the most between
 /// two looks at the stop flag: some 10 ms of blst.
-const SUBGROUP_POINTS: (usize, usize) = (512, 2048);
+pub(crate) const SUBGROUP_POINTS: (usize, usize) = (512, 2048);
 
 /// A point that is decoded, or why it is not.
 pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
@@ -71,7 +71,7 @@ fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
 
 /// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
 /// are drawn after all encodings are fixed. Under a task that was asked to end no point is taken.
-pub(crate) fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
+fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
     encoded: &[B],
     rlc: &Rlc,
@@ -82,14 +82,17 @@ pub(crate) fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     let points: Vec<Affine<F>> = decoded.iter().filter_map(|point| point.ok()).collect();
     let (least, most) = SUBGROUP_POINTS;
     let chunks = exec.pieces(points.len(), least, exec.most(most));
+    let weights = subsets(&seed, points.len(), rlc.bits());
+    let bytes = rlc.bits().bits() / 8;
     let outside = exec.map(chunks.len(), |c| {
         let chunk = if exec.stopped() {
             0..0
         } else {
             chunks[c].clone()
         };
+        let weights = &weights[chunk.start * bytes..chunk.end * bytes];
         let found =
-            outside_subgroup_with(exec.backend(), &points[chunk.clone()], &seed, rlc.bits());
+            outside_subgroup_with(exec.backend(), &points[chunk.clone()], weights, rlc.bits());
         found
             .into_iter()
             .map(move |i| chunk.start + i)

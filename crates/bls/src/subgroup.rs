@@ -1,4 +1,4 @@
-//! Subgroup checks of many points at once.
+//! Subgroup checks of many points at once, and the weighted sum that comes with one.
 //!
 //! Let H be the prime-order subgroup of the curve group E, and let some of the points lie outside H.
 //! A sum over a random subset of the points lies outside H with probability at least 1/2: for a bad
@@ -7,6 +7,10 @@
 //! are taken as the weights of the batch have bits, so that a verdict which must hold without a secret
 //! does not rest on fewer. Their sums are columns of random bits, which the digit tree of the key sums
 //! adds at some eight additions per point and 64 subsets. Its additions hold on the whole of E.
+//!
+//! The bits of a batch's own weights are such subsets, and with S_j the sum of bit j, the batch needs
+//! Σ 2^j·S_j: so where both are asked for, the check is free but for looking at the S_j ([`crate::lecture`],
+//! section 5).
 
 use core::ops::Range;
 
@@ -14,17 +18,15 @@ use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::kernel::with_multiplier;
 use crate::lanes::{LaneField, outside_group};
 use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
 use crate::sums::tree::Tree;
-use crate::sums::{Costs, KernelField, Portable, random_groups};
-use crate::weighted::column_sums;
+use crate::sums::{KernelField, Portable};
+use crate::weighted::{sums_of_bits, vartime_weighted_sum};
 
-/// Random subsets whose sums share additions.
-const SUBSETS: usize = 64;
 /// Up to this many points per 64 subsets are checked singly: a test costs 64 single checks and the
 /// sums.
 const SINGLE_MAX: usize = 160;
@@ -44,21 +46,45 @@ pub fn outside_subgroup<F: KernelField + LaneField>(
     points: &[Affine<F>],
     seed: &[u8; 32],
 ) -> Vec<usize> {
-    outside_subgroup_with(backend, points, seed, RlcBits::Bits64)
+    let bits = RlcBits::Bits64;
+    outside_subgroup_with(backend, points, &subsets(seed, points.len(), bits), bits)
 }
 
-/// As [`outside_subgroup`] with an error of 2^-bits; where the seed is a public function of the
-/// points, so that their maker can try many, this takes 128 bits.
+/// Random subsets for so many points, as weights: bit j says whether the point is in subset j.
+pub(crate) fn subsets(seed: &[u8; 32], points: usize, bits: RlcBits) -> Vec<u8> {
+    let mut weights = vec![0; points * bits.bits() / 8];
+    ChaCha20Rng::from_seed(*seed).fill_bytes(&mut weights);
+    weights
+}
+
+/// As [`outside_subgroup`] by the subsets that the bits of `weights` are, with an error of 2^-bits; where
+/// they are a public function of the points, so that their maker can try many, this takes 128 bits.
 pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
-    seed: &[u8; 32],
+    weights: &[u8],
     bits: RlcBits,
 ) -> Vec<usize> {
     with_multiplier!(
         backend,
-        m => Search::new(backend, F::vector(m), points, seed, bits).run(),
-        _ => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
+        m => Search::new(backend, F::vector(m), points, weights, bits).run().outside,
+        _ => Search::new(backend, Portable::<F>::default(), points, weights, bits).run().outside,
+    )
+}
+
+/// Σ weights[i]·points[i], or else the positions of the points outside the subgroup as
+/// [`outside_subgroup_with`] finds them: by the sums over the weights' bits, of which the sum is made.
+/// No point is the identity.
+pub(crate) fn vartime_checked_sum<F: KernelField + LaneField>(
+    backend: Backend,
+    points: &[Affine<F>],
+    weights: &[u8],
+    bits: RlcBits,
+) -> Result<Affine<F>, Vec<usize>> {
+    with_multiplier!(
+        backend,
+        m => Search::new(backend, F::vector(m), points, weights, bits).run().sum(),
+        _ => Search::new(backend, Portable::<F>::default(), points, weights, bits).run().sum(),
     )
 }
 
@@ -67,88 +93,112 @@ struct Search<'a, K: SumKernel> {
     kernel: K,
     points: &'a [Affine<K::Field>],
     stored: Vec<K::Point>,
-    random: ChaCha20Rng,
-    /// Sixty-fours of subsets in a test.
-    rounds: usize,
+    weights: &'a [u8],
+    bits: usize,
+    /// Points up to which they are checked singly.
+    single_max: usize,
     tree: Tree<K>,
     outside: Vec<usize>,
+    /// Ranges that were checked singly.
+    singles: Vec<Range<usize>>,
+    /// The sums of tests that found nothing.
+    passed: Vec<Vec<Affine<K::Field>>>,
 }
 
-impl<'a, K: SumKernel<Field: LaneField>> Search<'a, K> {
+impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
     fn new(
         backend: Backend,
         kernel: K,
         points: &'a [Affine<K::Field>],
-        seed: &[u8; 32],
+        weights: &'a [u8],
         bits: RlcBits,
     ) -> Self {
-        let rounds = bits.bits() / SUBSETS;
+        let bits = bits.bits();
+        assert_eq!(weights.len(), points.len() * bits / 8, "one weight a point");
+        let single_max = bits / 64 * SINGLE_MAX;
         let mut stored = Vec::new();
-        if points.len() > rounds * SINGLE_MAX {
+        if points.len() > single_max {
             kernel.encode(points, &mut stored);
         }
-        let random = ChaCha20Rng::from_seed(*seed);
         Search {
             backend,
             kernel,
             points,
             stored,
-            random,
-            rounds,
+            weights,
+            bits,
+            single_max,
             tree: Tree::default(),
             outside: Vec::new(),
+            singles: Vec::new(),
+            passed: Vec::new(),
         }
     }
 
-    fn run(mut self) -> Vec<usize> {
+    fn run(mut self) -> Self {
         let mut start = 0;
         while start < self.points.len() {
             let end = self.points.len().min(start + BLOCK);
             self.search(start..end);
             start = end;
         }
-        self.outside
+        self
     }
 
     /// Tests a range; if some point is outside, both halves. Left first, so the positions come in
     /// order.
     fn search(&mut self, range: Range<usize>) {
-        if range.len() <= self.rounds * SINGLE_MAX {
+        if range.len() <= self.single_max {
             let outside = outside_group(self.backend, &self.points[range.clone()]);
             self.outside
                 .extend(outside.into_iter().map(|i| range.start + i));
-        } else if !outside_group(self.backend, &self.subset_sums(range.clone())).is_empty() {
-            let middle = range.start + range.len() / 2;
-            self.search(range.start..middle);
-            self.search(middle..range.end);
+            self.singles.push(range);
+            return;
         }
+        let sums = self.subset_sums(range.clone());
+        if outside_group(self.backend, &sums).is_empty() {
+            self.passed.push(sums);
+            return;
+        }
+        let middle = range.start + range.len() / 2;
+        self.search(range.start..middle);
+        self.search(middle..range.end);
     }
 
-    /// The sums over as many random subsets as the test has bits.
+    /// The sums over the subsets that the bits of the weights are.
     fn subset_sums(&mut self, range: Range<usize>) -> Vec<Affine<K::Field>> {
-        let Self {
-            kernel,
-            points,
-            stored,
-            random,
-            rounds,
-            tree,
-            ..
-        } = self;
-        let groups = random_groups(SUBSETS, range.len(), &Costs::default());
-        let columns: Vec<Range<usize>> = (0..*rounds).flat_map(|_| groups.clone()).collect();
-        let (mut bits, mut left) = (0u64, 0);
-        let draw = |_, columns: &Range<usize>| {
-            let width = columns.len();
-            if left < width {
-                (bits, left) = (random.next_u64(), 64);
-            }
-            let value = (bits & ((1 << width) - 1)) as u16;
-            (bits, left) = (bits >> width, left - width);
-            value
-        };
-        let finite = range.filter(|i| !points[*i].is_infinity());
-        column_sums(*kernel, stored, tree, &columns, finite, draw)
+        let finite: Vec<usize> = range.filter(|i| !self.points[*i].is_infinity()).collect();
+        sums_of_bits(
+            self.kernel,
+            &self.stored,
+            &mut self.tree,
+            finite.iter().copied(),
+            self.weights,
+            self.bits,
+        )
+    }
+
+    /// The weighted sum, if no point is outside.
+    fn sum(self) -> Result<Affine<K::Field>, Vec<usize>> {
+        if !self.outside.is_empty() {
+            return Err(self.outside);
+        }
+        let tested = self
+            .passed
+            .iter()
+            .map(|sums| K::Field::sum_of_doubled(sums));
+        let singles = self.singles.iter().map(|range| {
+            let weights = &self.weights[range.start * self.bits / 8..range.end * self.bits / 8];
+            vartime_weighted_sum(
+                self.backend,
+                &self.points[range.clone()],
+                weights,
+                self.bits,
+            )
+        });
+        Ok(K::Field::sum_naive(
+            &tested.chain(singles).collect::<Vec<_>>(),
+        ))
     }
 }
 
@@ -247,13 +297,15 @@ pub(crate) mod tests {
         points[500] = Fp2::sum_naive(&[points[500], torsion]);
         for bits in [RlcBits::Bits64, RlcBits::Bits128] {
             let kernel = Portable::<Fp2>::default();
+            let weights = subsets(&[7; 32], 700, bits);
             let sums =
-                Search::new(Backend::Portable, kernel, &good, &[7; 32], bits).subset_sums(0..700);
+                Search::new(Backend::Portable, kernel, &good, &weights, bits).subset_sums(0..700);
             let different = |i: usize| !sums[..i].contains(&sums[i]);
             assert_eq!(sums.len(), bits.bits());
             assert!((0..sums.len()).all(different));
             for backend in KERNELS.available() {
-                let outside = outside_subgroup_with(backend, &points, &[8; 32], bits);
+                let weights = subsets(&[8; 32], 700, bits);
+                let outside = outside_subgroup_with(backend, &points, &weights, bits);
                 assert_eq!(outside, [500], "{backend}");
             }
         }
@@ -268,6 +320,28 @@ pub(crate) mod tests {
         points[290] = Fp2::sum_naive(&[points[290], torsion.neg()]);
         for backend in KERNELS.available() {
             assert_eq!(outside_subgroup(backend, &points, &[5; 32]), [10, 290]);
+        }
+    }
+
+    /// The sum of a check is that of blst, for points that are tested and for those checked singly; a point
+    /// outside is named instead.
+    #[test]
+    fn a_checked_sum_is_the_weighted_sum_or_names_who_is_outside() {
+        let torsion = point_of_order_13();
+        let good = many(&g2::generator(), 400);
+        for bits in [RlcBits::Bits64, RlcBits::Bits128] {
+            for count in [1, 2, SINGLE_MAX, SINGLE_MAX + 1, 400] {
+                let weights = subsets(&[3; 32], count, bits);
+                let expected = Fp2::vartime_msm(&good[..count], &weights, bits.bits());
+                let mut points = good[..count].to_vec();
+                points[count / 2] = Fp2::sum_naive(&[points[count / 2], torsion]);
+                for backend in KERNELS.available() {
+                    let sum =
+                        |points: &[G2Affine]| vartime_checked_sum(backend, points, &weights, bits);
+                    assert_eq!(sum(&good[..count]), Ok(expected), "{backend}");
+                    assert_eq!(sum(&points), Err(vec![count / 2]), "{backend}");
+                }
+            }
         }
     }
 }

@@ -20,7 +20,6 @@ use crate::lanes::vartime_multiply;
 use crate::sums::KernelField;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
-#[cfg(target_arch = "x86_64")]
 use crate::sums::{Costs, random_groups};
 
 /// Points from which columns are faster than blst's buckets.
@@ -147,18 +146,18 @@ fn weight(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, shift)
 }
 
-#[cfg(target_arch = "x86_64")]
-fn by_columns<K: SumKernel>(
+/// The sums over the columns of the weights' bits, the lowest bit first; the identity where a column is
+/// empty. `stored` has a point for each weight, and those at `positions` count.
+pub(crate) fn sums_of_bits<K: SumKernel>(
     kernel: K,
-    points: &[Affine<K::Field>],
+    stored: &[K::Point],
+    tree: &mut Tree<K>,
+    positions: impl ExactSizeIterator<Item = usize> + Clone,
     weights: &[u8],
     bits: usize,
-) -> Affine<K::Field> {
+) -> Vec<Affine<K::Field>> {
     let bytes = bits / 8;
-    assert_eq!(weights.len(), points.len() * bytes, "one weight a point");
-    let (mut stored, mut tree) = (Vec::new(), Tree::default());
-    kernel.encode(points, &mut stored);
-    let columns = random_groups(bits, points.len(), &Costs::default());
+    let columns = random_groups(bits, positions.len(), &Costs::default());
     let bits_of = |i: usize, group: &Range<usize>| {
         let weight = &weights[i * bytes..(i + 1) * bytes];
         let word = |byte: usize| weight.get(byte).map_or(0, |b| u32::from(*b));
@@ -166,8 +165,21 @@ fn by_columns<K: SumKernel>(
         let from = word(first) | word(first + 1) << 8 | word(first + 2) << 16;
         (from >> (group.start % 8) & ((1 << group.len()) - 1)) as u16
     };
+    column_sums(kernel, stored, tree, &columns, positions, bits_of)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn by_columns<K: SumKernel>(
+    kernel: K,
+    points: &[Affine<K::Field>],
+    weights: &[u8],
+    bits: usize,
+) -> Affine<K::Field> {
+    assert_eq!(weights.len(), points.len() * bits / 8, "one weight a point");
+    let (mut stored, mut tree) = (Vec::new(), Tree::default());
+    kernel.encode(points, &mut stored);
     let positions = 0..points.len();
-    let sums = column_sums(kernel, &stored, &mut tree, &columns, positions, bits_of);
+    let sums = sums_of_bits(kernel, &stored, &mut tree, positions, weights, bits);
     K::Field::sum_of_doubled(&sums)
 }
 

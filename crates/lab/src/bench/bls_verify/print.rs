@@ -9,11 +9,10 @@ use alphorn_exec::Backend;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-fn steps(verified: &Verified) -> [(&'static str, f64); 6] {
+fn steps(verified: &Verified) -> [(&'static str, f64); 5] {
     let timings = &verified.timings;
     [
         ("decode", timings.decode.as_secs_f64()),
-        ("subgroup", timings.subgroup.as_secs_f64()),
         ("sums", timings.sums.as_secs_f64()),
         ("rlc", timings.rlc.as_secs_f64()),
         ("locate", verified.locate.as_secs_f64()),
@@ -29,9 +28,7 @@ pub(super) fn print(
     peers: Option<&Peers>,
     bad: Option<&Ours>,
 ) -> String {
-    let header = [
-        "", "decode", "subgroup", "sums", "rlc", "locate", "total", "best",
-    ];
+    let header = ["", "decode", "sums", "rlc", "locate", "total", "best"];
     let mut rows = Vec::new();
     let mut row = |name: &str, (seconds, verified): &(f64, Verified)| {
         let mut cells = vec![name.to_owned()];
