@@ -26,8 +26,8 @@ impl Cell {
         let exec = Exec::serial();
         let keys = interop_keys(0..CELL as u64, exec);
         let publics = vartime_interop_public_keys(&keys, exec);
-        let signatures =
-            VartimeInteropSigner::new(MESSAGE, Backend::Portable).vartime_interop_sign(&keys, exec);
+        let signatures = VartimeInteropSigner::new(MESSAGE, keys.len(), Backend::Portable)
+            .vartime_interop_sign(&keys, exec);
         Cell {
             key_bytes: publics.iter().map(|key| encode_g1(key.point())).collect(),
             signature_bytes: signatures.iter().map(|s| encode_g2(s.point())).collect(),
@@ -58,7 +58,7 @@ fn bulk(criterion: &mut Criterion) {
     for kernel in KERNELS.available() {
         let rlc = Rlc::new(seed, RlcBits::Bits64);
         let exec = Exec::new(kernel, None);
-        let signer = VartimeInteropSigner::new(MESSAGE, kernel);
+        let signer = VartimeInteropSigner::new(MESSAGE, keys.len(), kernel);
         let id = |name: &str| BenchmarkId::new(name, kernel.name());
         group.bench_function(id("decode keys"), |b| {
             b.iter(|| decode_public_keys(&cell.key_bytes, &rlc, exec));

@@ -10,13 +10,12 @@ use crate::kernel::with_multiplier;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use crate::sums::{KernelField, Portable};
 
-/// Bits of a digit. Signed digits halve the table: 26 windows of 2^9 points are 1.3 MB (G1) or
-/// 2.6 MB (G2), and a multiple costs at most 25 additions; unsigned bytes would cost 31.
-const DIGIT_BITS: usize = 10;
-/// Largest digit; the smallest is its negative.
-const DIGIT_MAX: usize = 1 << (DIGIT_BITS - 1);
-/// Windows of a scalar below 2^255 with the carry of signed digits.
-const WINDOWS: usize = 256usize.div_ceil(DIGIT_BITS);
+/// Bits of a digit. Signed digits halve the table: with eleven bits 24 windows of 2^10 points are 2.4 MB
+/// (G1) or 4.8 MB (G2), and a multiple costs at most 23 additions. Wider digits save additions and lose
+/// more than that to the cache, which the table has left then.
+const DIGIT_BITS: core::ops::RangeInclusive<usize> = 6..=11;
+/// Bits of a scalar below 2^255 with the carry of signed digits.
+const SCALAR_BITS: usize = 256;
 /// Scalars per call of the kernel: enough for its inversions to be spread over many additions.
 const BLOCK: usize = 2048;
 
@@ -48,13 +47,15 @@ pub(crate) type FixedBaseG2 = FixedBase<Fp2>;
 // The kernels are nobody else's business.
 #[allow(private_bounds)]
 impl<F: KernelField> FixedBase<F> {
-    /// Builds the tables for `base`, a point of the subgroup that is not the identity.
-    pub fn new(backend: Backend, base: &Affine<F>) -> Self {
+    /// Builds the tables for `base`, a point of the subgroup that is not the identity, as large as so many
+    /// multiples are worth: at most 2.4 MB in G1 and 4.8 MB in G2.
+    pub fn new(backend: Backend, base: &Affine<F>, multiples: usize) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
+        let digits = Digits::for_multiples(multiples);
         FixedBase(with_multiplier!(
             backend,
-            m => Box::new(Table::new(F::vector(m), base)),
-            _ => Box::new(Table::new(Portable::default(), base)),
+            m => Box::new(Table::new(F::vector(m), base, digits)),
+            _ => Box::new(Table::new(Portable::default(), base, digits)),
         ))
     }
 
@@ -66,33 +67,78 @@ impl<F: KernelField> FixedBase<F> {
     }
 }
 
-/// d · 2^(10 w) · B at index `DIGIT_MAX` w + d - 1.
+/// Signed digits of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Digits {
+    bits: usize,
+}
+
+impl Digits {
+    /// The width with the fewest additions for a table and so many multiples.
+    fn for_multiples(multiples: usize) -> Digits {
+        let additions = |digits: &Digits| digits.windows() * (digits.max() + multiples);
+        DIGIT_BITS
+            .map(|bits| Digits { bits })
+            .min_by_key(additions)
+            .expect("some widths")
+    }
+
+    /// Digits of a scalar.
+    fn windows(self) -> usize {
+        SCALAR_BITS.div_ceil(self.bits)
+    }
+
+    /// Largest digit; the smallest is one more than its negative.
+    fn max(self) -> usize {
+        1 << (self.bits - 1)
+    }
+
+    /// Σ digit_w · 2^(bits·w) = scalar, the lowest first.
+    fn of(self, scalar: &[u8; 32]) -> impl Iterator<Item = i32> {
+        assert!(scalar[31] < 0x80, "scalars are below 2^255");
+        let (max, mut carry) = (self.max() as i32, 0);
+        (0..self.windows()).map(move |window| {
+            let bit = window * self.bits;
+            let byte = |i: usize| i32::from(scalar.get(bit / 8 + i).copied().unwrap_or(0));
+            let bits = (byte(0) | byte(1) << 8 | byte(2) << 16) >> (bit % 8);
+            let value = (bits & (2 * max - 1)) + carry;
+            carry = i32::from(value > max);
+            value - carry * 2 * max
+        })
+    }
+}
+
+/// d · 2^(bits·w) · B at index `max`·w + d - 1.
 struct Table<K: SumKernel> {
     kernel: K,
+    digits: Digits,
     points: Vec<K::Point>,
 }
 
 impl<K: SumKernel> Table<K> {
-    fn new(kernel: K, base: &Affine<K::Field>) -> Self {
-        let powers: Vec<Affine<K::Field>> = (0..WINDOWS)
-            .map(|window| {
-                let mut scalar = [0; 32];
-                scalar[DIGIT_BITS * window / 8] = 1 << (DIGIT_BITS * window % 8);
-                K::Field::multiply(base, &scalar)
-            })
+    fn new(kernel: K, base: &Affine<K::Field>, digits: Digits) -> Self {
+        let (windows, max) = (digits.windows(), digits.max());
+        // 2^bits times a point, by blst.
+        let mut doubled = vec![Affine::INFINITY; digits.bits + 1];
+        let next = |power: &Affine<K::Field>| {
+            doubled[digits.bits] = *power;
+            Some(K::Field::sum_of_doubled(&doubled))
+        };
+        let powers: Vec<Affine<K::Field>> = core::iter::successors(Some(*base), next)
+            .take(windows)
             .collect();
         // Built by doubling the range of digits: d = ⌊d/2⌋ + ⌈d/2⌉, all windows at once. Digit d of
-        // window w is made at place (d - 1) · WINDOWS + w.
-        let mut points = Vec::with_capacity(WINDOWS * DIGIT_MAX);
+        // window w is made at place (d - 1) · windows + w.
+        let mut points = Vec::with_capacity(windows * max);
         kernel.encode(&powers, &mut points);
         let (mut list, mut buffers, mut sums) =
             (SegmentList::default(), SumBuffers::default(), Vec::new());
         let mut known = 1;
-        while known < DIGIT_MAX {
+        while known < max {
             list.clear();
             for digit in known + 1..=2 * known {
-                for window in 0..WINDOWS {
-                    let part = |d: usize| Entry::new((d - 1) * WINDOWS + window, false);
+                for window in 0..windows {
+                    let part = |d: usize| Entry::new((d - 1) * windows + window, false);
                     list.entries
                         .extend([part(digit / 2), part(digit - digit / 2)]);
                     list.close();
@@ -107,9 +153,13 @@ impl<K: SumKernel> Table<K> {
             known *= 2;
         }
         // In order of windows, so that one window's points lie together.
-        let digits = |window: usize| (0..DIGIT_MAX).map(move |d| d * WINDOWS + window);
-        let points = (0..WINDOWS).flat_map(digits).map(|i| points[i]).collect();
-        Table { kernel, points }
+        let of_window = |window: usize| (0..max).map(move |d| d * windows + window);
+        let points = (0..windows).flat_map(of_window).map(|i| points[i]);
+        Table {
+            kernel,
+            digits,
+            points: points.collect(),
+        }
     }
 }
 
@@ -120,14 +170,14 @@ impl<K: SumKernel> Multiples<K::Field> for Table<K> {
         for block in scalars.chunks(BLOCK) {
             list.clear();
             for scalar in block {
-                let digits = digits(scalar).into_iter().enumerate();
+                let digits = self.digits.of(scalar).enumerate();
                 list.entries
                     .extend(
                         digits
                             .filter(|(_, digit)| *digit != 0)
                             .map(|(window, digit)| {
-                                let place = usize::from(digit.unsigned_abs()) - 1;
-                                Entry::new(window * DIGIT_MAX + place, digit < 0)
+                                let place = digit.unsigned_abs() as usize - 1;
+                                Entry::new(window * self.digits.max() + place, digit < 0)
                             }),
                     );
                 list.close();
@@ -141,23 +191,6 @@ impl<K: SumKernel> Multiples<K::Field> for Table<K> {
             self.kernel.decode(&sums, out);
         }
     }
-}
-
-/// Σ digit_w · 2^(10 w) = scalar, digits from -511 to 512.
-fn digits(scalar: &[u8; 32]) -> [i16; WINDOWS] {
-    assert!(scalar[31] < 0x80, "scalars are below 2^255");
-    let mut digits = [0; WINDOWS];
-    let mut carry = 0;
-    for (window, digit) in digits.iter_mut().enumerate() {
-        let bit = window * DIGIT_BITS;
-        let byte = |i: usize| u32::from(scalar.get(bit / 8 + i).copied().unwrap_or(0));
-        let bits = (byte(0) | byte(1) << 8) >> (bit % 8);
-        let value = (bits as i16 & (2 * DIGIT_MAX as i16 - 1)) + carry;
-        carry = i16::from(value > DIGIT_MAX as i16);
-        *digit = value - carry * 2 * DIGIT_MAX as i16;
-    }
-    debug_assert_eq!(carry, 0);
-    digits
 }
 
 #[cfg(test)]
@@ -197,8 +230,12 @@ mod tests {
         let expected: Vec<Affine<F>> = scalars.iter().map(|s| F::multiply(base, s)).collect();
         for backend in KERNELS.available() {
             let mut out = Vec::new();
-            FixedBase::new(backend, base).vartime_mul_many(&scalars, &mut out);
-            assert_eq!(out, expected, "{backend}");
+            // The narrowest and the widest digits.
+            for multiples in [0, 1000, 1 << 20] {
+                out.clear();
+                FixedBase::new(backend, base, multiples).vartime_mul_many(&scalars, &mut out);
+                assert_eq!(out, expected, "{backend}");
+            }
         }
     }
 
@@ -212,18 +249,32 @@ mod tests {
     #[test]
     fn digits_make_up_the_scalar() {
         for scalar in scalars() {
-            let mut sum = [0i64; 33];
-            for (window, digit) in digits(&scalar).into_iter().enumerate() {
-                let bit = window * DIGIT_BITS;
-                sum[bit / 8] += i64::from(digit) << (bit % 8);
+            for bits in DIGIT_BITS {
+                let digits = Digits { bits };
+                let mut sum = [0i64; 34];
+                for (window, digit) in digits.of(&scalar).enumerate() {
+                    assert!((1 - digits.max() as i32..=digits.max() as i32).contains(&digit));
+                    sum[window * bits / 8] += i64::from(digit) << (window * bits % 8);
+                }
+                let mut carry = 0;
+                for (i, limb) in sum.into_iter().enumerate() {
+                    let value = limb + carry;
+                    assert_eq!(value & 0xff, scalar.get(i).copied().map_or(0, i64::from));
+                    carry = value >> 8;
+                }
+                assert_eq!(carry, 0);
             }
-            let mut carry = 0;
-            for (i, limb) in sum.into_iter().enumerate() {
-                let value = limb + carry;
-                assert_eq!(value & 0xff, scalar.get(i).copied().map_or(0, i64::from));
-                carry = value >> 8;
-            }
-            assert_eq!(carry, 0);
         }
+    }
+
+    #[test]
+    fn tables_grow_with_what_they_are_for() {
+        let bits = |multiples| Digits::for_multiples(multiples).bits;
+        let widths: Vec<usize> = [0, 64, 1 << 10, 1 << 15, 1 << 20].map(bits).into();
+        assert!(
+            widths.is_sorted() && widths[0] == *DIGIT_BITS.start(),
+            "{widths:?}"
+        );
+        assert_eq!(widths[4], *DIGIT_BITS.end());
     }
 }

@@ -25,7 +25,7 @@ use crate::sums::KernelField;
 ///
 /// ```compile_fail,E0277
 /// # let real = alphorn_bls::SecretKey::key_gen(&[7; 32])?;
-/// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", alphorn_exec::Backend::Portable);
+/// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", 1, alphorn_exec::Backend::Portable);
 /// signer.vartime_interop_sign(&[real], alphorn_exec::Exec::serial());
 /// # Ok::<(), alphorn_bls::BlsError>(())
 /// ```
@@ -86,7 +86,7 @@ pub fn interop_keys(indices: Range<u64>, exec: Exec<'_>) -> Vec<InteropKey> {
 
 /// The public keys of interop keys, by fixed-base tables; variable time.
 pub fn vartime_interop_public_keys(keys: &[InteropKey], exec: Exec<'_>) -> Vec<PublicKey> {
-    let table = FixedBaseG1::new(exec.backend(), &g1::generator());
+    let table = FixedBaseG1::new(exec.backend(), &g1::generator(), keys.len());
     let points = multiply_all(&table, keys, exec);
     let key = |point| PublicKey::from_point(point).expect("no multiple of g1 below r is infinite");
     points.into_iter().map(key).collect()
@@ -96,11 +96,12 @@ pub fn vartime_interop_public_keys(keys: &[InteropKey], exec: Exec<'_>) -> Vec<P
 pub struct VartimeInteropSigner(FixedBaseG2);
 
 impl VartimeInteropSigner {
-    /// Hashes the message and builds the tables (about 10 ms).
-    pub fn new(message: &[u8], backend: Backend) -> VartimeInteropSigner {
+    /// Hashes the message and builds the tables for so many signatures.
+    pub fn new(message: &[u8], signatures: usize, backend: Backend) -> VartimeInteropSigner {
         VartimeInteropSigner(FixedBaseG2::new(
             backend,
             &hash_to_g2(message, SIGNATURE_DST),
+            signatures,
         ))
     }
 
@@ -208,7 +209,7 @@ mod tests {
             .unwrap();
         let keys = interop_keys(5..3005, Exec::new(Backend::Portable, Some(&pool)));
         let public = vartime_interop_public_keys(&keys, Exec::new(Backend::Portable, Some(&pool)));
-        let signer = VartimeInteropSigner::new(b"message", Backend::Portable);
+        let signer = VartimeInteropSigner::new(b"message", 3000, Backend::Portable);
         let signatures = signer.vartime_interop_sign(&keys, Exec::serial());
         assert_eq!((public.len(), signatures.len()), (3000, 3000));
         for i in (0..3000).step_by(97) {

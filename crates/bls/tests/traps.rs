@@ -36,7 +36,7 @@ fn good_sets(n: usize, messages: &[Vec<u8>]) -> Vec<SignatureSet<'_>> {
     let public = vartime_interop_public_keys(&keys, Exec::serial());
     let mut sets = Vec::new();
     if let [message] = messages {
-        let signer = VartimeInteropSigner::new(message, Backend::Portable);
+        let signer = VartimeInteropSigner::new(message, n, Backend::Portable);
         for (key, signature) in public
             .iter()
             .zip(signer.vartime_interop_sign(&keys, Exec::serial()))

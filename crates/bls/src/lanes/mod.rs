@@ -23,7 +23,7 @@ use alphorn_exec::{Backend, Exec};
 
 /// Items from which a run that is not full costs less than blst: it takes as long as three to five items do.
 #[cfg(target_arch = "x86_64")]
-const LANES_MIN: usize = 8;
+const LANES_MIN: usize = 6;
 /// Items that are worth a thread.
 #[cfg(target_arch = "x86_64")]
 const ITEMS_MIN: usize = 4 * LANES;

@@ -78,7 +78,7 @@ fn sequence(count: usize, layout: &Layout, kernel: Backend) -> Vec<G1Affine> {
             bytes
         })
         .collect();
-    let table = FixedBaseG1::new(kernel, &g1_generator());
+    let table = FixedBaseG1::new(kernel, &g1_generator(), count);
     let mut multiples = Vec::with_capacity(count);
     for block in scalars.chunks(BLOCK) {
         table.vartime_mul_many(block, &mut multiples);
