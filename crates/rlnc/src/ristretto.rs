@@ -13,7 +13,7 @@ use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::kernel::Dispatch;
 use crate::merkle::{Hash, Tree, climb, path_len};
-use crate::payload;
+use crate::payload::{self, Joiner};
 use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
 use crate::row::Row;
 use crate::scalar::Scalar;
@@ -373,25 +373,37 @@ impl Coding for Ristretto {
     }
 
     fn decode(&self, header: &Header, basket: &Basket) -> Result<(Vec<u8>, Basket), DecodeError> {
-        let mut source = Vec::with_capacity(basket.generations.len());
+        let mut inverses = Vec::with_capacity(basket.generations.len());
         for (g, generation) in (0..).zip(&basket.generations) {
+            inverses.push(match &generation.source {
+                Some(_) => Vec::new(),
+                None => {
+                    let rows = &generation.rows;
+                    rows.inverse().ok_or(DecodeError::Incomplete {
+                        generation: g,
+                        rank: rows.rank() as u16,
+                        needed: header.chunks,
+                    })?
+                }
+            });
+        }
+        let mut joiner = Joiner::new(header);
+        let mut source = Vec::with_capacity(inverses.len());
+        for (generation, inverse) in basket.generations.iter().zip(inverses) {
             if let Some(rows) = &generation.source {
+                joiner.take(rows);
                 source.push(rows.to_vec());
                 continue;
             }
-            let incomplete = DecodeError::Incomplete {
-                generation: g,
-                rank: generation.rows.rank() as u16,
-                needed: header.chunks,
-            };
-            let inverse = generation.rows.inverse().ok_or(incomplete)?;
             let factors: Vec<&[Scalar]> = inverse.iter().map(Vec::as_slice).collect();
             let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
-            let mut rows = vec![Row::zero(header.unit as usize); usize::from(header.chunks)];
-            self.backend().combine_into(&factors, &data, &mut rows);
+            let zero = |_| Row::zero(header.unit as usize);
+            let mut rows: Vec<Row> = (0..header.chunks).map(zero).collect();
+            self.backend()
+                .combine_and_join(&factors, &data, &mut rows, Some(&mut joiner));
             source.push(rows);
         }
-        let payload = payload::join(header, source.iter().flatten());
+        let payload = joiner.finish(header, source.iter().flatten());
         let payload = payload.map_err(|invalid: InvalidSource| DecodeError::from(invalid))?;
         Ok((payload, self.complete(header, source)))
     }

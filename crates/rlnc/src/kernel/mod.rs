@@ -15,6 +15,7 @@ use alphorn_exec::{Backend, InstructionSet, Kernels};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
+use crate::payload::Joiner;
 use crate::point::{Point, weigh};
 use crate::row::{LANES, Row};
 use crate::scalar::Scalar;
@@ -71,7 +72,19 @@ pub(crate) trait Dispatch: Copy {
 
     /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical. Rows longer than the results leave
     /// their own elements in the last block of a result: see [`Dispatch::combine_prefix`].
-    fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]);
+    fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+        self.combine_and_join(factors, rows, out, None);
+    }
+
+    /// As [`Dispatch::combine_into`]; the joiner takes all results in order, and a kernel may hash those that are
+    /// there already while it finds others.
+    fn combine_and_join(
+        self,
+        factors: &[&[Scalar]],
+        rows: &[&Row],
+        out: &mut [Row],
+        joiner: Option<&mut Joiner>,
+    );
 }
 
 impl Dispatch for Backend {
@@ -175,7 +188,13 @@ impl Dispatch for Backend {
         row
     }
 
-    fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    fn combine_and_join(
+        self,
+        factors: &[&[Scalar]],
+        rows: &[&Row],
+        out: &mut [Row],
+        joiner: Option<&mut Joiner>,
+    ) {
         assert!(
             rows.len() <= ROWS_MAX,
             "{} rows overflow the accumulators",
@@ -204,8 +223,13 @@ impl Dispatch for Backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2Fma(witness) => avx2::combine(witness, factors, rows, out),
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512Ifma(witness) => avx512::combine(witness, factors, rows, out),
+            Backend::Avx512Ifma(witness) => {
+                return avx512::combine(witness, factors, rows, out, joiner);
+            }
             _ => portable::combine(factors, rows, out),
+        }
+        if let Some(joiner) = joiner {
+            joiner.take(out);
         }
     }
 }

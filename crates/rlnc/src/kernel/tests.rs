@@ -1,12 +1,16 @@
 use std::io::Write;
 
 use super::*;
+use crate::echelon::Echelon;
+use crate::error::InvalidSource;
 use crate::expand::generator;
+use crate::header::{Header, Subject, payload_hash};
+use crate::payload;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar as Dalek;
 use curve25519_dalek::traits::VartimeMultiscalarMul;
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 const WINDOWS: [Window; 3] = [Window::Bits4, Window::Bits6, Window::Bits8];
 
@@ -262,6 +266,100 @@ fn trap_20_several_combinations_at_the_limb_bounds() {
                 let products = factors.iter().zip(&lists);
                 let expected: Dalek = products.map(|(f, list)| dalek(*f) * dalek(list[i])).sum();
                 assert_eq!(dalek(element), expected, "{backend} {i}");
+            }
+        }
+    }
+}
+
+/// Trap 20: all limbs as great as they get, of rows and of factors once they are multiplied by the radix of a kernel.
+#[test]
+fn trap_20_limbs_of_ones() {
+    let ones = edge_scalars()[8];
+    assert_eq!(ones.0, [u64::MAX, u64::MAX, u64::MAX, u64::MAX >> 4]);
+    let row = Row::from_scalars(&[ones; 9]);
+    for radix in [256, 260, 306] {
+        let power = (0..radix).fold(Scalar::ONE, |x, _| x + x);
+        let factor = ones * power.vartime_invert();
+        for count in [1, 2, 11, 63, ROWS_MAX] {
+            let expected = Scalar::from(count as u64) * ones * factor;
+            let (list, rows) = (vec![factor; count], vec![&row; count]);
+            for (backend, results) in kernels().into_iter().flat_map(|k| [(k, 1), (k, 5)]) {
+                let mut out = vec![Row::zero(9); results];
+                backend.combine_into(&vec![list.as_slice(); results], &rows, &mut out);
+                let mut elements = out.iter().flat_map(Row::iter);
+                assert!(elements.all(|x| x == expected), "{backend} {radix} {count}");
+            }
+        }
+    }
+}
+
+/// Payloads that end in zeros, cut into chunks of every number and length: few elements, many, and so many that no
+/// result is found before all others. Blocks of the hash reach from one generation into the next.
+#[test]
+fn joined_results_are_the_payload() {
+    let mut rng = ChaCha20Rng::seed_from_u64(16);
+    let subject = Subject {
+        kind: 1,
+        slot: 7,
+        source: 3,
+        index: 0,
+    };
+    for (chunks, generations, elements) in [
+        (2, 1, 9),
+        (4, 3, 1),
+        (4, 1, 40),
+        (5, 2, 33),
+        (9, 1, 12),
+        (10, 1, 380),
+        (11, 2, 21),
+        (17, 1, 20),
+        (64, 1, 220),
+    ] {
+        let mut payload = vec![0; 31 * (chunks * generations * elements - 1) + 1];
+        let end = payload.len() * 3 / 4;
+        rng.fill_bytes(&mut payload[..end]);
+        let (cut, parts) = (chunks as u16, generations as u16);
+        let mut header = Header::rlnc(subject, payload.len(), cut, parts, 1 << 20).unwrap();
+        assert_eq!(header.unit as usize, elements);
+        header.payload_hash = payload_hash(&payload);
+        let honest = payload::split(&header, &payload);
+        let mut wide = honest.clone();
+        let last = (generations - 1, chunks - 1, elements - 1);
+        wide[last.0][last.1].set(last.2, Scalar([0, 0, 0, 1 << 56]));
+        let element = InvalidSource::Element {
+            chunk: last.0 * chunks + last.1,
+            element: last.2,
+        };
+        for (source, expected) in [(honest, Ok(payload)), (wide, Err(element))] {
+            let mut received: Vec<Vec<Row>> = Vec::new();
+            let mut inverses = Vec::new();
+            for rows in &source {
+                let mut echelon = Echelon::new(Backend::Portable, chunks);
+                let rows: Vec<&Row> = rows.iter().collect();
+                received.push(Vec::new());
+                while !echelon.is_full() {
+                    let row = random_row(chunks, &mut rng);
+                    if echelon.insert(&row) {
+                        let factors: Vec<Scalar> = row.iter().collect();
+                        let rows_of_it = received.last_mut().unwrap();
+                        rows_of_it.push(Backend::Portable.combine(&factors, &rows));
+                    }
+                }
+                inverses.push(echelon.inverse().unwrap());
+            }
+            for backend in kernels() {
+                let mut joiner = Joiner::new(&header);
+                let mut found = Vec::new();
+                for (rows, inverse) in received.iter().zip(&inverses) {
+                    let rows: Vec<&Row> = rows.iter().collect();
+                    let factors: Vec<&[Scalar]> = inverse.iter().map(Vec::as_slice).collect();
+                    let mut out = vec![Row::zero(elements); chunks];
+                    backend.combine_and_join(&factors, &rows, &mut out, Some(&mut joiner));
+                    found.push(out);
+                }
+                assert_eq!(found, source, "{backend} {chunks} chunks of {elements}");
+                let joined = joiner.finish(&header, found.iter().flatten());
+                assert_eq!(joined, expected, "{backend} {chunks} chunks of {elements}");
             }
         }
     }

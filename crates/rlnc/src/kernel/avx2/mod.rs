@@ -30,7 +30,7 @@ use crate::kernel::lanes::{self, Lanes, Rows};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
-pub(super) use rows::combine;
+pub(super) use rows::{ORDER_NEG_INVERSE51, ORDER51, combine};
 
 /// Lanes of a register.
 const WIDTH: usize = 4;

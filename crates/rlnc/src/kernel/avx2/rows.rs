@@ -25,7 +25,7 @@ pub(in crate::kernel) fn combine(
 }
 
 /// ℓ in limbs of 51 bits; limb 3 is zero.
-const ORDER51: [u64; 5] = [
+pub(in crate::kernel) const ORDER51: [u64; 5] = [
     0x0002_631a_5cf5_d3ed,
     0x0003_d45e_f39a_cb02,
     0x0053_7be7,
@@ -33,7 +33,7 @@ const ORDER51: [u64; 5] = [
     1 << 48,
 ];
 /// -1/ℓ modulo 2^51.
-const ORDER_NEG_INVERSE51: u64 = 0x0005_1da3_1254_7e1b;
+pub(in crate::kernel) const ORDER_NEG_INVERSE51: u64 = 0x0005_1da3_1254_7e1b;
 /// Limbs of 51 bits by which [`reduce`] divides.
 const STEPS: usize = 6;
 /// Columns of a linear combination that is to be reduced.

@@ -14,8 +14,11 @@
 //! | column of products of pairs, and what is subtracted from it | < 3·5·32·2^52 < 2^61 each |
 #![allow(unsafe_code)]
 
+mod pairs;
 mod places;
+mod quad;
 mod rows;
+mod sha256;
 mod weigh;
 
 use core::arch::asm;

@@ -4,20 +4,33 @@ use core::arch::x86_64::*;
 
 use alphorn_exec::Avx512Ifma;
 
+use super::pairs::sums_of_pairs;
 use super::{load, store};
-use crate::row::{Block, LANES, Row};
+use crate::payload::Joiner;
+use crate::row::{Block, Row};
 use crate::scalar::Scalar;
 
-/// See [`super::super::Dispatch::combine_into`].
+/// See [`super::super::Dispatch::combine_and_join`].
 pub(in crate::kernel) fn combine(
     _: Avx512Ifma,
     factors: &[&[Scalar]],
     rows: &[&Row],
     out: &mut [Row],
+    joiner: Option<&mut Joiner>,
 ) {
+    // All processors with IFMA have SHA; a virtual one may hide it.
+    let hashes = is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1");
+    if hashes && out.len() >= PAIRED_MIN && !rows.is_empty() {
+        // SAFETY: the witness shows that this processor has AVX-512 F, DQ, VL and IFMA; SHA and SSE 4.1 were found
+        // just now. The callee is compiled for no more than that.
+        return unsafe { sums_of_pairs(factors, rows, out, joiner) };
+    }
     // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
     // is compiled for.
     unsafe { combine_lanes(factors, rows, out) }
+    if let Some(joiner) = joiner {
+        joiner.take(out);
+    }
 }
 
 /// ℓ in limbs of 52 bits; limb 3 is zero.
@@ -54,10 +67,7 @@ fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
                 .iter()
                 .map(|list| list.iter().map(full).collect())
                 .collect();
-            match out.len() {
-                0..PAIRED_MIN => sums::<5>(&full, rows, out),
-                _ => sums_of_pairs(&full, rows, out),
-            }
+            sums::<5>(&full, rows, out);
         }
     }
 }
@@ -97,174 +107,6 @@ fn sums<const LIMBS: usize>(factors: &[Vec<[u64; 5]>], rows: &[&Row], out: &mut 
             }
         }
     }
-}
-
-/// Sums with factors of five limbs, for several results: half of the products, after Winograd ("A new algorithm for
-/// inner product", 1968). For two rows w and w' with factors f and f'
-///
-/// f·w + f'·w' = (f + w')·(f' + w) - f·f' - w·w',
-///
-/// where f·f' is the same for all elements, and w·w' for all results. Limbs have 51 bits here, so that their sums
-/// are at most 2^52 - 2. Columns can get negative by what is subtracted, their value cannot: it is that of [`sums`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn sums_of_pairs(factors: &[Vec<[u64; 5]>], rows: &[&Row], out: &mut [Row]) {
-    let factors: Vec<_> = factors.iter().map(|list| FactorPairs::new(list)).collect();
-    let zero = [_mm512_setzero_si512(); 5];
-    let mut pairs = vec![[zero; 2]; rows.len().div_ceil(2)];
-    let blocks = out.first().map_or(0, |row| row.blocks.len());
-    for block in 0..blocks {
-        let mut shared = Products::new();
-        for (pair, rows) in pairs.iter_mut().zip(rows.chunks(2)) {
-            for (limbs, row) in pair.iter_mut().zip(rows) {
-                *limbs = limbs51(&row.blocks[block].limbs);
-            }
-            let [first, second] = pair;
-            shared.add(first, second);
-        }
-        let shared = shared.columns();
-        for (factors, out) in factors.iter().zip(&mut *out) {
-            let mut products = Products::new();
-            for ([first, second], [f, g]) in pairs.iter().zip(&factors.pairs) {
-                products.add(&plus(second, f), &plus(first, g));
-            }
-            let mut columns = products.columns();
-            for ((column, shared), own) in columns.iter_mut().zip(shared).zip(factors.columns) {
-                let less = _mm512_add_epi64(shared, _mm512_set1_epi64(own as i64));
-                *column = _mm512_sub_epi64(*column, less);
-            }
-            let reduced = reduce::<5>(columns52(&columns));
-            for (limb, value) in out.blocks[block].limbs.iter_mut().zip(reduced) {
-                *limb = store(value);
-            }
-        }
-    }
-}
-
-const MASK51: u64 = (1 << 51) - 1;
-
-/// The factors of a result in pairs, and Σ f·f' in columns of 51 bits.
-struct FactorPairs {
-    pairs: Vec<[[u64; 5]; 2]>,
-    columns: [u64; 10],
-}
-
-impl FactorPairs {
-    fn new(factors: &[[u64; 5]]) -> FactorPairs {
-        let limbs51 = |l: &[u64; 5]| {
-            [
-                l[0],
-                (l[0] >> 51) | (l[1] << 1),
-                (l[1] >> 50) | (l[2] << 2),
-                (l[2] >> 49) | (l[3] << 3),
-                (l[3] >> 48) | (l[4] << 4),
-            ]
-            .map(|limb| limb & MASK51)
-        };
-        let mut columns = [0; 10];
-        let pair = |factors: &[[u64; 5]]| {
-            let [f, g] = [0, 1].map(|i| factors.get(i).map_or([0; 5], limbs51));
-            for (i, f) in f.iter().enumerate() {
-                for (j, g) in g.iter().enumerate() {
-                    let product = u128::from(*f) * u128::from(*g);
-                    columns[i + j] += product as u64 & MASK51;
-                    columns[i + j + 1] += (product >> 51) as u64;
-                }
-            }
-            [f, g]
-        };
-        FactorPairs {
-            pairs: factors.chunks(2).map(pair).collect(),
-            columns,
-        }
-    }
-}
-
-/// Limbs of 51 bits of canonical scalars, from those of 52.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn limbs51(limbs: &[[u64; LANES]; 5]) -> [__m512i; 5] {
-    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|k| load(&limbs[k]));
-    [
-        a,
-        _mm512_or_si512(_mm512_srli_epi64::<51>(a), _mm512_slli_epi64::<1>(b)),
-        _mm512_or_si512(_mm512_srli_epi64::<50>(b), _mm512_slli_epi64::<2>(c)),
-        _mm512_or_si512(_mm512_srli_epi64::<49>(c), _mm512_slli_epi64::<3>(d)),
-        _mm512_or_si512(_mm512_srli_epi64::<48>(d), _mm512_slli_epi64::<4>(e)),
-    ]
-    .map(|limb| _mm512_and_si512(limb, _mm512_set1_epi64(MASK51 as i64)))
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn plus(limbs: &[__m512i; 5], factor: &[u64; 5]) -> [__m512i; 5] {
-    std::array::from_fn(|k| _mm512_add_epi64(limbs[k], _mm512_set1_epi64(factor[k] as i64)))
-}
-
-/// Sums of products: low and high halves apart, so that no addition waits for the one before.
-struct Products {
-    lo: [__m512i; 9],
-    hi: [__m512i; 9],
-}
-
-impl Products {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn new() -> Products {
-        let zero = _mm512_setzero_si512();
-        Products {
-            lo: [zero; 9],
-            hi: [zero; 9],
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn add(&mut self, a: &[__m512i; 5], b: &[__m512i; 5]) {
-        for (i, a) in a.iter().enumerate() {
-            for (j, b) in b.iter().enumerate() {
-                self.lo[i + j] = _mm512_madd52lo_epu64(self.lo[i + j], *a, *b);
-                self.hi[i + j] = _mm512_madd52hi_epu64(self.hi[i + j], *a, *b);
-            }
-        }
-    }
-
-    /// Columns of 51 bits, in which a high half counts twice.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn columns(&self) -> [__m512i; 10] {
-        let mut columns = [_mm512_setzero_si512(); 10];
-        columns[..9].copy_from_slice(&self.lo);
-        for (column, hi) in columns[1..].iter_mut().zip(self.hi) {
-            *column = _mm512_add_epi64(*column, _mm512_add_epi64(hi, hi));
-        }
-        columns
-    }
-}
-
-/// Columns of 52 bits, each below 2^52, from signed ones of 51 bits whose value is neither negative nor beyond them.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn columns52(columns: &[__m512i; 10]) -> [__m512i; 10] {
-    let mask = _mm512_set1_epi64(MASK51 as i64);
-    let mut digits = [_mm512_setzero_si512(); 11];
-    let mut above = digits[0];
-    for (digit, column) in digits.iter_mut().zip(columns) {
-        let sum = _mm512_add_epi64(*column, above);
-        *digit = _mm512_and_si512(sum, mask);
-        above = _mm512_srai_epi64::<51>(sum);
-    }
-    digits[10] = above;
-    macro_rules! repacked {
-        ($($k:literal)*) => {
-            [$({
-                let low = _mm512_srli_epi64::<$k>(digits[$k]);
-                let high = _mm512_slli_epi64::<{ 51 - $k }>(digits[$k + 1]);
-                _mm512_and_si512(_mm512_or_si512(low, high), _mm512_set1_epi64((1 << 52) - 1))
-            }),*]
-        };
-    }
-    repacked!(0 1 2 3 4 5 6 7 8 9)
 }
 
 /// columns / 2^(52·LIMBS) modulo ℓ, canonical.
@@ -313,6 +155,7 @@ fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
 mod tests {
     use super::*;
     use crate::kernel::tests::detected;
+    use crate::row::LANES;
     use alphorn_exec::InstructionSet;
 
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]

@@ -1,0 +1,165 @@
+//! Linear combinations of rows with half of the products, while the results that are there already are hashed.
+
+use core::arch::x86_64::*;
+
+use super::load;
+use super::quad::{Limbs, MASK51, QUAD, Sums, raised};
+use super::sha256::Hashing;
+use crate::payload::Joiner;
+use crate::row::{Block, Row};
+use crate::scalar::Scalar;
+
+/// Scratch memory up to which the results are found one after the other, so that they can be hashed meanwhile, and
+/// which stays in the second-level cache. Where it takes more, all results are found block by block.
+const SCRATCH_BYTES: usize = 512 << 10;
+
+/// For several results: half of the products, after Winograd ("A new algorithm for inner product", 1968). For two
+/// rows w and w' with factors f and f'
+///
+/// f·w + f'·w' = (f + w')·(f' + w) - f·f' - w·w',
+///
+/// where f·f' is the same for all elements, and w·w' for all results. Limbs have 51 bits here, so that their sums
+/// are at most 2^52 - 2. Columns can get negative by what is subtracted, their value cannot.
+///
+/// There are rows, and results.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
+pub(super) fn sums_of_pairs(
+    factors: &[&[Scalar]],
+    rows: &[&Row],
+    out: &mut [Row],
+    mut joiner: Option<&mut Joiner>,
+) {
+    let factors: Vec<Factors> = factors.iter().map(|list| Factors::new(list)).collect();
+    let count = rows.len().div_ceil(2);
+    let none = Factors {
+        pairs: vec![[[0; 5]; 2]; count],
+        columns: [0; 10],
+    };
+    let (len, blocks) = (out[0].len(), out[0].blocks.len());
+    let in_order = blocks * (count + 1) * size_of::<[[Limbs; 2]; 2]>() <= SCRATCH_BYTES;
+    let together = if in_order { blocks.max(1) } else { 1 };
+    // The rows, four elements of all of them after the other, and what is subtracted from all results.
+    let mut limbs: Vec<Limbs> = Vec::with_capacity(4 * count * together);
+    let mut shared = Vec::with_capacity(2 * together);
+    let mut hashing = Hashing::new(joiner.as_deref_mut().filter(|_| in_order));
+    for first in (0..blocks).step_by(together) {
+        let quads = 2 * first..len.div_ceil(QUAD).min(2 * (first + together));
+        limbs.clear();
+        shared.clear();
+        for (factors, out) in factors.iter().zip(&mut *out) {
+            for (i, quad) in quads.clone().enumerate() {
+                // The first result finds what is not there yet.
+                if limbs.len() <= 2 * count * i {
+                    append(rows, first + i / 2, &mut limbs);
+                }
+                let pairs = &limbs.as_chunks::<2>().0[count * i..][..count];
+                let (last, pairs) = pairs.split_first().expect("there are rows");
+                let (fours, ones) = pairs.as_chunks();
+                let sums = loop {
+                    let (mut sums, factors) = match shared.get(i) {
+                        Some(shared) => (Sums::new(shared, &factors.columns), factors),
+                        None => (Sums::zero(), &none),
+                    };
+                    let (factor_fours, factor_ones) = factors.pairs[1..].as_chunks();
+                    for (pairs, factors) in fours.iter().zip(factor_fours) {
+                        if hashing.begin() {
+                            sums.add_four::<true>(pairs, factors, &mut hashing.rounds);
+                        } else {
+                            sums.add_four::<false>(pairs, factors, &mut hashing.rounds);
+                        }
+                    }
+                    for (pair, factors) in ones.iter().zip(factor_ones) {
+                        sums.add(pair, factors);
+                    }
+                    if shared.len() > i {
+                        break sums;
+                    }
+                    sums.add(last, &none.pairs[0]);
+                    shared.push(sums.negative());
+                };
+                let target = (&mut *out, quad);
+                if hashing.begin() {
+                    sums.finish::<true>(last, &factors.pairs[0], target, &mut hashing);
+                } else {
+                    sums.finish::<false>(last, &factors.pairs[0], target, &mut hashing);
+                }
+            }
+        }
+    }
+    hashing.end();
+    if let Some(joiner) = joiner
+        && !in_order
+    {
+        joiner.take(out);
+    }
+}
+
+/// The factors of a result in pairs, and Σ f·f' in columns of 51 bits.
+struct Factors {
+    pairs: Vec<[[u64; 5]; 2]>,
+    columns: [u64; 10],
+}
+
+impl Factors {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
+    fn new(factors: &[Scalar]) -> Factors {
+        let mut limbs = Vec::with_capacity(factors.len() + QUAD);
+        for four in factors.chunks(QUAD) {
+            limbs.extend_from_slice(&raised(four));
+        }
+        limbs.truncate(factors.len());
+        let mut columns = [0; 10];
+        let pair = |factors: &[[u64; 5]]| {
+            let [f, g] = [0, 1].map(|i| factors.get(i).copied().unwrap_or_default());
+            for (i, f) in f.iter().enumerate() {
+                for (j, g) in g.iter().enumerate() {
+                    let product = u128::from(*f) * u128::from(*g);
+                    columns[i + j] += product as u64 & MASK51;
+                    columns[i + j + 1] += (product >> 51) as u64;
+                }
+            }
+            [f, g]
+        };
+        Factors {
+            pairs: limbs.chunks(2).map(pair).collect(),
+            columns,
+        }
+    }
+}
+
+/// Appends a block of the rows, first the one half of each row and then the other one, with a row of zeros where
+/// their number is odd.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn append(rows: &[&Row], block: usize, limbs: &mut Vec<Limbs>) {
+    let padded = rows.len().next_multiple_of(2);
+    let len = limbs.len() + 2 * padded;
+    let (low, high) = limbs.spare_capacity_mut()[..2 * padded].split_at_mut(padded);
+    for (i, (low, high)) in low.iter_mut().zip(high).enumerate() {
+        let limbs = match rows.get(i) {
+            Some(row) => limbs51(&row.blocks[block]),
+            None => [_mm512_setzero_si512(); 5],
+        };
+        low.write(limbs.map(|limb| _mm512_castsi512_si256(limb)));
+        high.write(limbs.map(|limb| _mm512_extracti64x4_epi64::<1>(limb)));
+    }
+    // SAFETY: all of these were written just now.
+    unsafe { limbs.set_len(len) };
+}
+
+/// Limbs of 51 bits of canonical scalars, from those of 52.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn limbs51(block: &Block) -> [__m512i; 5] {
+    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|k| load(&block.limbs[k]));
+    [
+        a,
+        _mm512_or_si512(_mm512_srli_epi64::<51>(a), _mm512_slli_epi64::<1>(b)),
+        _mm512_or_si512(_mm512_srli_epi64::<50>(b), _mm512_slli_epi64::<2>(c)),
+        _mm512_or_si512(_mm512_srli_epi64::<49>(c), _mm512_slli_epi64::<3>(d)),
+        _mm512_or_si512(_mm512_srli_epi64::<48>(d), _mm512_slli_epi64::<4>(e)),
+    ]
+    .map(|limb| _mm512_and_si512(limb, _mm512_set1_epi64(MASK51 as i64)))
+}
