@@ -6,7 +6,7 @@ use rand_chacha::rand_core::Rng;
 use crate::error::PieceError;
 use crate::kernel::Dispatch;
 use crate::row::Row;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, Short};
 
 /// Bytes that a coefficient may take on the wire.
 pub(crate) const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
@@ -127,6 +127,23 @@ pub(crate) fn draw_source(
     }
 }
 
+/// The factors of a combination.
+#[derive(Debug)]
+pub(crate) enum Factors {
+    Any(Vec<Scalar>),
+    Short(Vec<Short>),
+}
+
+impl Factors {
+    /// Σ_i factors[i] · rows[i].
+    pub(crate) fn combine(&self, backend: Backend, rows: &[&Row]) -> Row {
+        match self {
+            Factors::Any(factors) => backend.combine(factors, rows),
+            Factors::Short(factors) => backend.combine_short(factors, rows),
+        }
+    }
+}
+
 /// Factors over the accepted rows of a relay, and the row that they give.
 ///
 /// In small mode a relay of rank one forwards its row unchanged: its span is a line, and a factor
@@ -138,7 +155,7 @@ pub(crate) fn draw_relay(
     mode: Mode,
     backend: Backend,
     rng: &mut (impl Rng + ?Sized),
-) -> (Vec<Scalar>, Row) {
+) -> (Factors, Row) {
     if mode == Mode::Small {
         let taken = |row: &Row| rows.len() == 1 || width_of(row) <= SMALL_WIDTH_MAX;
         let count = rows.iter().filter(|row| taken(row)).count();
@@ -155,12 +172,17 @@ pub(crate) fn draw_relay(
                 .collect();
             let row = backend.combine(&factors, rows);
             if count == 1 || width_of(&row) <= SMALL_WIDTH_MAX {
-                return (factors, row);
+                return (Factors::Any(factors), row);
             }
         }
     }
-    let factors = not_zero(|| rows.iter().map(|_| Scalar::random_short(rng)).collect());
-    let row = backend.combine(&factors, rows);
+    let factors = loop {
+        let drawn: Vec<Short> = rows.iter().map(|_| Short::random(rng)).collect();
+        if drawn.iter().any(|factor| !factor.is_zero()) {
+            break Factors::Short(drawn);
+        }
+    };
+    let row = factors.combine(backend, rows);
     (factors, row)
 }
 
@@ -169,6 +191,14 @@ mod tests {
     use super::*;
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
+
+    /// The factors as scalars.
+    fn scalars(factors: &Factors) -> Vec<Scalar> {
+        match factors {
+            Factors::Any(factors) => factors.clone(),
+            Factors::Short(factors) => factors.iter().map(|&short| short.into()).collect(),
+        }
+    }
 
     fn round_trip(row: &Row, width: u8) -> Result<Row, PieceError> {
         let mut out = Vec::new();
@@ -224,7 +254,7 @@ mod tests {
         let (_, row) = draw_relay(&[&row, &rows[0]], Mode::Small, backend, &mut rng);
         assert_eq!(width_of(&row), 32);
         let (factors, same) = draw_relay(&[&rows[0]], Mode::Small, backend, &mut rng);
-        assert_eq!((factors.as_slice(), &same), (&[Scalar::ONE][..], &rows[0]));
+        assert_eq!((scalars(&factors), &same), (vec![Scalar::ONE], &rows[0]));
     }
 
     /// A neighbour who multiplies a good row by a random scalar makes none long but its own.
@@ -244,6 +274,8 @@ mod tests {
             let refs: Vec<&Row> = rows.iter().collect();
             for _ in 0..10 {
                 let (factors, row) = draw_relay(&refs, Mode::Small, backend, &mut rng);
+                assert_eq!(factors.combine(backend, &refs), row);
+                let factors = scalars(&factors);
                 assert_eq!(factors.len(), 10);
                 assert_eq!(backend.combine(&factors, &refs), row);
                 let is_long = width_of(&row) > SMALL_WIDTH_MAX;
@@ -253,7 +285,7 @@ mod tests {
             }
         }
         let (factors, same) = draw_relay(&[&long], Mode::Small, backend, &mut rng);
-        assert_eq!((factors.as_slice(), &same), (&[Scalar::ONE][..], &long));
+        assert_eq!((scalars(&factors), &same), (vec![Scalar::ONE], &long));
     }
 
     #[test]

@@ -361,7 +361,7 @@ impl Coding for Ristretto {
             }
             let (factors, coefficients) = draw_relay(&rows, basket.mode, backend, rng);
             let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
-            (coefficients, backend.combine(&factors, &data))
+            (coefficients, factors.combine(backend, &data))
         };
         Some(Arc::new(Chunk {
             generation: selector,

@@ -62,6 +62,15 @@ impl Row {
         }
     }
 
+    /// The vector of the first `len` elements of these blocks, of which the last one has some.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn from_blocks(len: usize, blocks: Vec<Block>) -> Row {
+        assert_eq!(blocks.len(), len.div_ceil(LANES));
+        let mut row = Row { len, blocks };
+        row.clear_tail();
+        row
+    }
+
     /// The vector of these elements.
     pub fn from_scalars(scalars: &[Scalar]) -> Row {
         let mut row = Row::zero(scalars.len());

@@ -20,14 +20,6 @@ const R2: Scalar = Scalar([
     0xceec_73d2_17f5_be65,
     0x0399_411b_7c30_9a3d,
 ]);
-/// 2^360 modulo ℓ: a Montgomery product with it is a multiplication by 2^104.
-#[cfg(target_arch = "x86_64")]
-const R_104: Scalar = Scalar([
-    0x5812_631a_5cf5_d3ed,
-    0xb7a0_29de_a2f7_9cd6,
-    0x8632_9a7e_d9ce_5a30,
-    0x0fff_feb2_1062_15d0,
-]);
 /// 2^516 modulo ℓ: a Montgomery product with it is a multiplication by 2^260.
 #[cfg(target_arch = "x86_64")]
 const R_260: Scalar = Scalar([
@@ -91,13 +83,6 @@ impl Scalar {
         }
     }
 
-    /// A factor for which a kernel may take few limbs: r / 2^104, r uniform below 2^96.
-    pub(crate) fn random_short<R: Rng + ?Sized>(rng: &mut R) -> Scalar {
-        let mut bytes = [0; 16];
-        rng.fill_bytes(&mut bytes[..12]);
-        Scalar::from(u128::from_le_bytes(bytes)).montgomery_mul(power_of_two(256 - 104))
-    }
-
     /// Whether this is 0.
     pub fn is_zero(self) -> bool {
         self.0 == [0; 4]
@@ -106,12 +91,6 @@ impl Scalar {
     /// self · 2^256 modulo ℓ: the form in which the portable row kernel takes its few factors.
     pub(crate) fn times_2_256(self) -> Scalar {
         self.montgomery_mul(R2)
-    }
-
-    /// self · 2^104 modulo ℓ: the form in which the AVX-512 row kernel takes short factors.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn times_2_104(self) -> Scalar {
-        self.montgomery_mul(R_104)
     }
 
     /// self · 2^260 modulo ℓ: the form in which the AVX-512 row kernel takes its few factors.
@@ -170,6 +149,40 @@ impl Scalar {
         almost
             .montgomery_mul(power_of_two(first))
             .montgomery_mul(power_of_two(exponent - first))
+    }
+}
+
+/// A factor for which a kernel may take few limbs: r / 2^104, r below 2^96.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Short(u128);
+
+impl Short {
+    /// Bits of r.
+    const BITS: u32 = 96;
+    #[cfg(test)]
+    pub(crate) const GREATEST: Short = Short((1 << Self::BITS) - 1);
+
+    /// With uniform r.
+    pub(crate) fn random<R: Rng + ?Sized>(rng: &mut R) -> Short {
+        let mut bytes = [0; 16];
+        rng.fill_bytes(&mut bytes[..Self::BITS as usize / 8]);
+        Short(u128::from_le_bytes(bytes))
+    }
+
+    /// r, the form in which the AVX-512 row kernel takes it.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn times_2_104(self) -> u128 {
+        self.0
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Short> for Scalar {
+    fn from(short: Short) -> Scalar {
+        Scalar::from(short.0).montgomery_mul(power_of_two(256 - 104))
     }
 }
 
@@ -385,8 +398,9 @@ mod tests {
         let power = (0..104).fold(Scalar::ONE, |x, _| x + x);
         let mut rng = ChaCha20Rng::seed_from_u64(15);
         for _ in 0..50 {
-            let short = Scalar::random_short(&mut rng) * power;
-            assert!(short.0[1] >> 32 == 0 && short.0[2..] == [0, 0]);
+            let short = Short::random(&mut rng);
+            assert!(short.0 >> Short::BITS == 0 && !short.is_zero());
+            assert_eq!(Scalar::from(short) * power, Scalar::from(short.0));
         }
     }
 }

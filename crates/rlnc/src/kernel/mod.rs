@@ -18,7 +18,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::payload::Joiner;
 use crate::point::{Point, weigh};
 use crate::row::{LANES, Row};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, Short};
 use table::{Digits, Table, Window};
 
 /// Rows that one linear combination may have: the bound under which no accumulator overflows.
@@ -66,6 +66,9 @@ pub(crate) trait Dispatch: Copy {
 
     /// Σ_i factors[i] · rows[i].
     fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row;
+
+    /// Σ_i factors[i] · rows[i] for short factors.
+    fn combine_short(self, factors: &[Short], rows: &[&Row]) -> Row;
 
     /// The first `len` elements of Σ_i factors[i] · rows[i], for rows that have at least so many.
     fn combine_prefix(self, factors: &[Scalar], rows: &[&Row], len: usize) -> Row;
@@ -180,6 +183,22 @@ impl Dispatch for Backend {
         self.combine_prefix(factors, rows, rows.first().map_or(0, |row| row.len()))
     }
 
+    fn combine_short(self, factors: &[Short], rows: &[&Row]) -> Row {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512Ifma(witness) => {
+                let len = rows.first().map_or(0, |row| row.len());
+                check(rows, len);
+                assert_eq!(factors.len(), rows.len(), "one factor for each row");
+                avx512::combine_short(witness, factors, rows, len)
+            }
+            _ => {
+                let factors: Vec<Scalar> = factors.iter().map(|&short| short.into()).collect();
+                self.combine(&factors, rows)
+            }
+        }
+    }
+
     fn combine_prefix(self, factors: &[Scalar], rows: &[&Row], len: usize) -> Row {
         let mut out = [Row::zero(len)];
         self.combine_into(&[factors], rows, &mut out);
@@ -195,11 +214,6 @@ impl Dispatch for Backend {
         out: &mut [Row],
         joiner: Option<&mut Joiner>,
     ) {
-        assert!(
-            rows.len() <= ROWS_MAX,
-            "{} rows overflow the accumulators",
-            rows.len()
-        );
         assert_eq!(
             factors.len(),
             out.len(),
@@ -208,17 +222,12 @@ impl Dispatch for Backend {
         for list in factors {
             assert_eq!(list.len(), rows.len(), "one factor for each row");
         }
-        if let Some(first) = out.first() {
-            let len = first.len();
-            assert!(
-                out.iter().all(|row| row.len() == len),
-                "results of one length"
-            );
-            assert!(
-                rows.iter().all(|row| row.len() >= len),
-                "rows at least as long"
-            );
-        }
+        let len = out.first().map_or(0, |row| row.len());
+        check(rows, len);
+        assert!(
+            out.iter().all(|row| row.len() == len),
+            "results of one length"
+        );
         match self {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2Fma(witness) => avx2::combine(witness, factors, rows, out),
@@ -232,6 +241,19 @@ impl Dispatch for Backend {
             joiner.take(out);
         }
     }
+}
+
+/// Whether a kernel can combine these rows, up to `len` elements of each.
+fn check(rows: &[&Row], len: usize) {
+    assert!(
+        rows.len() <= ROWS_MAX,
+        "{} rows overflow the accumulators",
+        rows.len()
+    );
+    assert!(
+        rows.iter().all(|row| row.len() >= len),
+        "rows at least as long"
+    );
 }
 
 /// For sums over tables with these windows: the powers of two that weigh them, the greatest first, with the

@@ -188,7 +188,6 @@ fn trap_20_combinations_at_the_limb_bounds() {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let top = -Scalar::ONE;
     let largest = Row::from_scalars(&[top; 17]);
-    let over_2_104 = (0..104).fold(Scalar::ONE, |x, _| x + x).vartime_invert();
     for backend in kernels() {
         for count in [1, 2, 10, 63, ROWS_MAX] {
             // (-1)·(-1) summed `count` times is `count`.
@@ -198,17 +197,11 @@ fn trap_20_combinations_at_the_limb_bounds() {
                 "{backend} {count}"
             );
         }
-        // The greatest of the short factors, alone and with one that is not short.
-        let short = Scalar::from((1_u128 << 96) - 1) * over_2_104;
+        let short = Short::GREATEST;
         for count in [1, 2, 10, 63, ROWS_MAX] {
-            let mut factors = vec![short; count];
-            let rows = vec![&largest; count];
-            let expected = -(Scalar::from(count as u64) * short);
-            let sum = backend.combine(&factors, &rows);
+            let sum = backend.combine_short(&vec![short; count], &vec![&largest; count]);
+            let expected = -(Scalar::from(count as u64) * short.into());
             assert!(sum.iter().all(|x| x == expected), "{backend} {count}");
-            factors[count - 1] = over_2_104 + short;
-            let sum = backend.combine(&factors, &rows);
-            assert!(sum.iter().all(|x| x == expected - over_2_104), "{backend}");
         }
         // Limbs that are all ones, in rows and in factors.
         let edges = edge_scalars();
@@ -385,17 +378,11 @@ fn combinations_agree_with_the_oracle() {
         (5, 30, 64),
         (64, 40, 4),
         (1, 9, 5),
-        (10, 380, 1),
     ] {
         let rows: Vec<Row> = (0..count).map(|_| random_row(len, &mut rng)).collect();
         let rows: Vec<&Row> = rows.iter().collect();
-        // A relay's factors, of few limbs where there is one result.
-        let factor: fn(&mut ChaCha20Rng) -> Scalar = match outputs {
-            1 => Scalar::random_short,
-            _ => Scalar::random,
-        };
         let factors: Vec<Vec<Scalar>> = (0..outputs)
-            .map(|_| (0..count).map(|_| factor(&mut rng)).collect())
+            .map(|_| (0..count).map(|_| Scalar::random(&mut rng)).collect())
             .collect();
         let factors: Vec<&[Scalar]> = factors.iter().map(Vec::as_slice).collect();
         let mut oracle = vec![Row::zero(len); outputs];
@@ -412,5 +399,27 @@ fn combinations_agree_with_the_oracle() {
             backend.combine_into(&factors, &rows, &mut out);
             assert_eq!(out, oracle, "{backend} {count} rows of {len}");
         }
+    }
+}
+
+/// A relay's combinations, of rows that may be longer than the first one.
+#[test]
+fn short_combinations_agree_with_the_oracle() {
+    let mut rng = ChaCha20Rng::seed_from_u64(17);
+    for (count, len) in [(1, 1), (3, 8), (10, 380), (64, 100), (2, 13)] {
+        let rows: Vec<Row> = (0..count)
+            .map(|i| random_row(len + i % 2, &mut rng))
+            .collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let short: Vec<Short> = (0..count).map(|_| Short::random(&mut rng)).collect();
+        let factors: Vec<Scalar> = short.iter().map(|&short| short.into()).collect();
+        let oracle = Backend::Portable.combine(&factors, &rows);
+        for backend in kernels() {
+            let sum = backend.combine_short(&short, &rows);
+            assert_eq!(sum, oracle, "{backend} {count} rows of {len}");
+        }
+    }
+    for backend in kernels() {
+        assert!(backend.combine_short(&[], &[]).is_empty());
     }
 }

@@ -32,7 +32,7 @@ use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
 use places::{Loading, NielsRows, Place};
-pub(super) use rows::combine;
+pub(super) use rows::{combine, combine_short};
 pub(super) use weigh::weigh;
 
 /// See [`super::Dispatch::sums`].

@@ -7,8 +7,8 @@ use alphorn_exec::Avx512Ifma;
 use super::pairs::sums_of_pairs;
 use super::{load, store};
 use crate::payload::Joiner;
-use crate::row::{Block, Row};
-use crate::scalar::Scalar;
+use crate::row::{Block, LANES, Row};
+use crate::scalar::{Scalar, Short};
 
 /// See [`super::super::Dispatch::combine_and_join`].
 pub(in crate::kernel) fn combine(
@@ -46,66 +46,79 @@ const ORDER_NEG_INVERSE52: i64 = 0x0005_1da3_1254_7e1b;
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
-    let limbs = |factor: Scalar| {
+    let limbs = |factor: &Scalar| {
         let mut block = Block::ZERO;
-        block.set(0, factor.0);
+        block.set(0, factor.times_2_260().0);
         block.limbs.map(|limb| limb[0])
     };
-    let short = |factor: &Scalar| {
-        let limbs = limbs(factor.times_2_104());
-        (limbs[1] < 1 << (96 - 52) && limbs[2..] == [0; 3]).then_some(limbs)
-    };
-    let full = |factor: &Scalar| limbs(factor.times_2_260());
-    let short: Option<Vec<Vec<_>>> = factors
+    let factors: Vec<Vec<[u64; 5]>> = factors
         .iter()
-        .map(|list| list.iter().map(short).collect())
+        .map(|list| list.iter().map(limbs).collect())
         .collect();
-    match short {
-        Some(short) => sums::<2>(&short, rows, out),
-        None => {
-            let full: Vec<Vec<_>> = factors
-                .iter()
-                .map(|list| list.iter().map(full).collect())
-                .collect();
-            sums::<5>(&full, rows, out);
+    let blocks = out.first().map_or(0, |row| row.blocks.len());
+    for block in 0..blocks {
+        for (factors, out) in factors.iter().zip(&mut *out) {
+            out.blocks[block] = sum(factors, rows, block);
         }
     }
+}
+
+/// See [`super::super::Dispatch::combine_short`].
+pub(in crate::kernel) fn combine_short(
+    _: Avx512Ifma,
+    factors: &[Short],
+    rows: &[&Row],
+    len: usize,
+) -> Row {
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn compiled(factors: &[Short], rows: &[&Row], len: usize) -> Row {
+        let mut limbs = Vec::with_capacity(factors.len());
+        for factor in factors {
+            let factor = factor.times_2_104();
+            limbs.push([factor as u64 & ((1 << 52) - 1), (factor >> 52) as u64]);
+        }
+        let count = len.div_ceil(LANES);
+        let mut blocks = Vec::with_capacity(count);
+        for (i, block) in blocks.spare_capacity_mut()[..count].iter_mut().enumerate() {
+            block.write(sum(&limbs, rows, i));
+        }
+        // SAFETY: so many were written just now.
+        unsafe { blocks.set_len(count) };
+        Row::from_blocks(len, blocks)
+    }
+    // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
+    // is compiled for.
+    unsafe { compiled(factors, rows, len) }
 }
 
 /// Results from which on products of pairs of rows, which all of them share, cost less than they save.
 const PAIRED_MIN: usize = 4;
 
-/// The sums with factors of `LIMBS` limbs, divided by 2^(52·LIMBS).
+/// A block of the sum with factors of `LIMBS` limbs, divided by 2^(52·LIMBS).
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn sums<const LIMBS: usize>(factors: &[Vec<[u64; 5]>], rows: &[&Row], out: &mut [Row]) {
+fn sum<const LIMBS: usize>(factors: &[[u64; LIMBS]], rows: &[&Row], block: usize) -> Block {
     let zero = _mm512_setzero_si512();
-    let blocks = out.first().map_or(0, |row| row.blocks.len());
-    for block in 0..blocks {
-        for (factors, out) in factors.iter().zip(&mut *out) {
-            // Apart, so that no addition waits for the one before.
-            let (mut lo, mut hi) = ([zero; 9], [zero; 9]);
-            for (factor, row) in factors.iter().zip(rows) {
-                let limbs = &row.blocks[block].limbs;
-                for i in 0..5 {
-                    let x = load(&limbs[i]);
-                    for j in 0..LIMBS {
-                        let a = _mm512_set1_epi64(factor[j] as i64);
-                        lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], x, a);
-                        hi[i + j] = _mm512_madd52hi_epu64(hi[i + j], x, a);
-                    }
-                }
-            }
-            let mut columns = [zero; 10];
-            columns[..9].copy_from_slice(&lo);
-            for (column, hi) in columns[1..].iter_mut().zip(hi) {
-                *column = _mm512_add_epi64(*column, hi);
-            }
-            let reduced = reduce::<LIMBS>(columns);
-            for (limb, value) in out.blocks[block].limbs.iter_mut().zip(reduced) {
-                *limb = store(value);
+    // Apart, so that no addition waits for the one before.
+    let (mut lo, mut hi) = ([zero; 9], [zero; 9]);
+    for (factor, row) in factors.iter().zip(rows) {
+        let limbs = &row.blocks[block].limbs;
+        for i in 0..5 {
+            let x = load(&limbs[i]);
+            for j in 0..LIMBS {
+                let a = _mm512_set1_epi64(factor[j] as i64);
+                lo[i + j] = _mm512_madd52lo_epu64(lo[i + j], x, a);
+                hi[i + j] = _mm512_madd52hi_epu64(hi[i + j], x, a);
             }
         }
+    }
+    let mut columns = [zero; 10];
+    columns[..9].copy_from_slice(&lo);
+    for (column, hi) in columns[1..].iter_mut().zip(hi) {
+        *column = _mm512_add_epi64(*column, hi);
+    }
+    Block {
+        limbs: reduce::<LIMBS>(columns).map(|limb| store(limb)),
     }
 }
 
@@ -155,7 +168,6 @@ fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
 mod tests {
     use super::*;
     use crate::kernel::tests::detected;
-    use crate::row::LANES;
     use alphorn_exec::InstructionSet;
 
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
