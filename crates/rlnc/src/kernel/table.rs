@@ -165,7 +165,7 @@ impl Digits {
     pub(crate) fn new(window: Window, row: &Row) -> Digits {
         // Each a constant where it is inlined: otherwise every digit costs divisions.
         let digits = match window {
-            Window::Bits4 => recode_all(Window::Bits4, row),
+            Window::Bits4 => nibbles_all(row),
             Window::Bits6 => recode_all(Window::Bits6, row),
             Window::Bits8 => bytes_all(row),
         };
@@ -188,19 +188,40 @@ fn recode_all(window: Window, row: &Row) -> Vec<[i8; LANES]> {
     digits
 }
 
+/// As [`recode_all`] for windows of 4 bits: a digit is half a byte of scalar and offset, less 8.
+#[inline(always)]
+fn nibbles_all(row: &Row) -> Vec<[i8; LANES]> {
+    const GROUPS: usize = Window::Bits4.groups();
+    let offset = Window::Bits4.offset();
+    let mut digits = vec![[0; LANES]; row.len() * GROUPS];
+    for (scalar, out) in row.iter().zip(digits.as_chunks_mut::<GROUPS>().0) {
+        let bytes = unsigned(&offset, scalar).map(u64::to_le_bytes);
+        let pairs = out.as_flattened_mut().as_chunks_mut::<2>().0;
+        for (byte, pair) in bytes.as_flattened().iter().zip(pairs) {
+            *pair = [byte & 15, byte >> 4].map(|nibble| nibble as i8 - 8);
+        }
+        // The top digit has no offset.
+        out[GROUPS - 1][LANES - 1] += 8;
+    }
+    digits
+}
+
 /// As [`recode_all`] for windows of 8 bits: a digit is a byte of scalar and offset, less 128.
 #[inline(always)]
 fn bytes_all(row: &Row) -> Vec<[i8; LANES]> {
     const GROUPS: usize = Window::Bits8.groups();
     let offset = Window::Bits8.offset();
     let mut digits = vec![[0; LANES]; row.len() * GROUPS];
-    for (scalar, out) in row.iter().zip(digits.as_chunks_mut::<GROUPS>().0) {
-        let mut words = unsigned(&offset, scalar);
-        for (word, offset) in words.iter_mut().zip(offset) {
-            // Less 128 is a change of the highest bit; the top digit has no offset.
-            *word ^= offset;
+    let blocks = digits.as_chunks_mut::<GROUPS>().0.chunks_mut(LANES);
+    for (block, out) in row.blocks.iter().zip(blocks) {
+        for (lane, out) in out.iter_mut().enumerate() {
+            let mut words = unsigned(&offset, Scalar(block.get(lane)));
+            for (word, offset) in words.iter_mut().zip(offset) {
+                // Less 128 is a change of the highest bit; the top digit has no offset.
+                *word ^= offset;
+            }
+            *out = words.map(|word| word.to_le_bytes().map(|byte| byte as i8));
         }
-        *out = words.map(|word| word.to_le_bytes().map(|byte| byte as i8));
     }
     digits
 }
