@@ -49,13 +49,13 @@ pub(super) fn sums_of_pairs(
         shared.clear();
         for (factors, out) in factors.iter().zip(&mut *out) {
             for (i, quad) in quads.clone().enumerate() {
-                // The first result finds what is not there yet.
                 if limbs.len() <= 2 * count * i {
                     append(rows, first + i / 2, &mut limbs);
                 }
                 let pairs = &limbs.as_chunks::<2>().0[count * i..][..count];
                 let (last, pairs) = pairs.split_first().expect("there are rows");
                 let (fours, ones) = pairs.as_chunks();
+                // Before the first result, without factors, what is subtracted from all of them.
                 let sums = loop {
                     let (mut sums, factors) = match shared.get(i) {
                         Some(shared) => (Sums::new(shared, &factors.columns), factors),

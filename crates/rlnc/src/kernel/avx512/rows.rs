@@ -216,4 +216,27 @@ mod tests {
             }
         }
     }
+
+    /// What finds several results where the SHA instructions are hidden.
+    #[test]
+    fn sums_of_single_rows_agree_with_the_oracle() {
+        if !detected(InstructionSet::Avx512Ifma) {
+            return;
+        }
+        let scalars = |from: u64| (from..from + 11).map(|x| -Scalar::from(x * x * x));
+        let rows: Vec<Row> = (1..8)
+            .map(|from| Row::from_scalars(&scalars(from).collect::<Vec<_>>()))
+            .collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let factors: Vec<Vec<Scalar>> = (1..6)
+            .map(|from| scalars(from).take(rows.len()).collect())
+            .collect();
+        let factors: Vec<&[Scalar]> = factors.iter().map(Vec::as_slice).collect();
+        let mut out = vec![Row::zero(11); factors.len()];
+        let mut expected = out.clone();
+        // SAFETY: `detected` found the instructions.
+        unsafe { combine_lanes(&factors, &rows, &mut out) };
+        crate::kernel::portable::combine(&factors, &rows, &mut expected);
+        assert_eq!(out, expected);
+    }
 }
