@@ -10,6 +10,7 @@ mod error;
 mod expand;
 mod field;
 mod header;
+mod inverse;
 mod kernel;
 #[cfg(test)]
 mod known;

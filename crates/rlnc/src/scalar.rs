@@ -4,6 +4,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use rand_chacha::rand_core::Rng;
 
+use crate::inverse::vartime_inverse;
+
 /// ℓ = 2^252 + 27742317777372353535851937790883648493 (RFC 9496, section 4.4).
 pub(crate) const ORDER: [u64; 4] = [
     0x5812_631a_5cf5_d3ed,
@@ -112,43 +114,11 @@ impl Scalar {
         montgomery_reduce(wide)
     }
 
-    /// The inverse modulo ℓ, by Kaliski's almost inverse. Panics for 0.
+    /// The inverse modulo ℓ. Panics for 0.
     #[must_use]
     pub(crate) fn vartime_invert(self) -> Scalar {
         assert!(!self.is_zero(), "zero has no inverse");
-        // Invariants: r·self = -u·2^k and s·self = v·2^k modulo ℓ, u·s + v·r = ℓ, gcd(u, v) = 1.
-        let (mut u, mut v) = (ORDER, self.0);
-        let (mut r, mut s) = ([0, 0, 0, 0], [1, 0, 0, 0]);
-        let mut k = 0;
-        while v != [0; 4] {
-            if u[0] & 1 == 0 {
-                u = half(&u);
-                s = double(&s);
-            } else if v[0] & 1 == 0 {
-                v = half(&v);
-                r = double(&r);
-            } else {
-                let (difference, borrow) = sub_limbs(&v, &u);
-                if borrow {
-                    u = half(&sub_limbs(&u, &v).0);
-                    r = add_limbs(&r, &s).0;
-                    s = double(&s);
-                } else {
-                    v = half(&difference);
-                    s = add_limbs(&s, &r).0;
-                    r = double(&r);
-                }
-            }
-            k += 1;
-        }
-        // Now u = 1 and r < 2ℓ is minus the inverse times 2^k, where 253 <= k <= 506. Two Montgomery
-        // products with 2^(512 - k), split because it may exceed ℓ, take the power out.
-        let almost = -Scalar(reduce_once(r));
-        let exponent = 512 - k;
-        let first = exponent.min(200);
-        almost
-            .montgomery_mul(power_of_two(first))
-            .montgomery_mul(power_of_two(exponent - first))
+        vartime_inverse(self)
     }
 }
 
@@ -272,26 +242,6 @@ fn sub_limbs(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
         (out[i], borrow) = (difference, first | second);
     }
     (out, borrow)
-}
-
-#[inline(always)]
-fn double(a: &[u64; 4]) -> [u64; 4] {
-    [
-        a[0] << 1,
-        (a[1] << 1) | (a[0] >> 63),
-        (a[2] << 1) | (a[1] >> 63),
-        (a[3] << 1) | (a[2] >> 63),
-    ]
-}
-
-#[inline(always)]
-fn half(a: &[u64; 4]) -> [u64; 4] {
-    [
-        (a[0] >> 1) | (a[1] << 63),
-        (a[1] >> 1) | (a[2] << 63),
-        (a[2] >> 1) | (a[3] << 63),
-        a[3] >> 1,
-    ]
 }
 
 #[inline(always)]
