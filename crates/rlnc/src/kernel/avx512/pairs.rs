@@ -30,12 +30,9 @@ pub(super) fn sums_of_pairs(
     out: &mut [Row],
     mut joiner: Option<&mut Joiner>,
 ) {
-    let factors: Vec<Factors> = factors.iter().map(|list| Factors::new(list)).collect();
     let count = rows.len().div_ceil(2);
-    let none = Factors {
-        pairs: vec![[[0; 5]; 2]; count],
-        columns: [0; 10],
-    };
+    let factors = Factors::new(factors, count);
+    let none = vec![[[0; 5]; 2]; count];
     let (len, blocks) = (out[0].len(), out[0].blocks.len());
     let in_order = blocks * (count + 1) * size_of::<[[Limbs; 2]; 2]>() <= SCRATCH_BYTES;
     let together = if in_order { blocks.max(1) } else { 1 };
@@ -47,7 +44,8 @@ pub(super) fn sums_of_pairs(
         let quads = 2 * first..len.div_ceil(QUAD).min(2 * (first + together));
         limbs.clear();
         shared.clear();
-        for (factors, out) in factors.iter().zip(&mut *out) {
+        for (k, out) in out.iter_mut().enumerate() {
+            let (list, own) = factors.of(k);
             for (i, quad) in quads.clone().enumerate() {
                 if limbs.len() <= 2 * count * i {
                     append(rows, first + i / 2, &mut limbs);
@@ -57,11 +55,11 @@ pub(super) fn sums_of_pairs(
                 let (fours, ones) = pairs.as_chunks();
                 // Before the first result, without factors, what is subtracted from all of them.
                 let sums = loop {
-                    let (mut sums, factors) = match shared.get(i) {
-                        Some(shared) => (Sums::new(shared, &factors.columns), factors),
-                        None => (Sums::zero(), &none),
+                    let (mut sums, list) = match shared.get(i) {
+                        Some(shared) => (Sums::new(shared, own), list),
+                        None => (Sums::zero(), none.as_slice()),
                     };
-                    let (factor_fours, factor_ones) = factors.pairs[1..].as_chunks();
+                    let (factor_fours, factor_ones) = list[1..].as_chunks();
                     for (pairs, factors) in fours.iter().zip(factor_fours) {
                         if hashing.begin() {
                             sums.add_four::<true>(pairs, factors, &mut hashing.rounds);
@@ -75,14 +73,14 @@ pub(super) fn sums_of_pairs(
                     if shared.len() > i {
                         break sums;
                     }
-                    sums.add(last, &none.pairs[0]);
+                    sums.add(last, &none[0]);
                     shared.push(sums.negative());
                 };
                 let target = (&mut *out, quad);
                 if hashing.begin() {
-                    sums.finish::<true>(last, &factors.pairs[0], target, &mut hashing);
+                    sums.finish::<true>(last, &list[0], target, &mut hashing);
                 } else {
-                    sums.finish::<false>(last, &factors.pairs[0], target, &mut hashing);
+                    sums.finish::<false>(last, &list[0], target, &mut hashing);
                 }
             }
         }
@@ -95,37 +93,47 @@ pub(super) fn sums_of_pairs(
     }
 }
 
-/// The factors of a result in pairs, and Σ f·f' in columns of 51 bits.
+/// The factors of all results in pairs, result by result, and -Σ f·f' of each in columns of 51 bits.
 struct Factors {
-    pairs: Vec<[[u64; 5]; 2]>,
-    columns: [u64; 10],
+    count: usize,
+    limbs: Vec<[u64; 5]>,
+    columns: Vec<[u64; 10]>,
 }
 
 impl Factors {
+    /// Of `count` pairs each: a list of an odd number gets a zero more.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
-    fn new(factors: &[Scalar]) -> Factors {
-        let mut limbs = Vec::with_capacity(factors.len() + QUAD);
-        for four in factors.chunks(QUAD) {
-            limbs.extend_from_slice(&raised(four));
+    fn new(lists: &[&[Scalar]], count: usize) -> Factors {
+        let mut scalars = Vec::with_capacity(2 * count * lists.len());
+        for list in lists {
+            scalars.extend_from_slice(list);
+            scalars.resize(scalars.len().next_multiple_of(2 * count), Scalar::ZERO);
         }
-        limbs.truncate(factors.len());
-        let mut columns = [0; 10];
-        let pair = |factors: &[[u64; 5]]| {
-            let [f, g] = [0, 1].map(|i| factors.get(i).copied().unwrap_or_default());
-            for (i, f) in f.iter().enumerate() {
-                for (j, g) in g.iter().enumerate() {
-                    let product = u128::from(*f) * u128::from(*g);
-                    columns[i + j] += product as u64 & MASK51;
-                    columns[i + j + 1] += (product >> 51) as u64;
+        let mut limbs = Vec::with_capacity(scalars.len() + QUAD);
+        let mut columns = vec![[0_u64; 10]; lists.len()];
+        for (i, four) in scalars.chunks(QUAD).enumerate() {
+            let (raised, products) = raised(four);
+            limbs.extend_from_slice(&raised);
+            for (half, product) in products.iter().enumerate().take(four.len() / 2) {
+                let columns = &mut columns[(2 * i + half) / count];
+                for (column, product) in columns.iter_mut().zip(product) {
+                    *column = column.wrapping_add(*product);
                 }
             }
-            [f, g]
-        };
+        }
         Factors {
-            pairs: limbs.chunks(2).map(pair).collect(),
+            count,
+            limbs,
             columns,
         }
+    }
+
+    /// Those of result k.
+    #[inline]
+    fn of(&self, k: usize) -> (&[[[u64; 5]; 2]], &[u64; 10]) {
+        let pairs = &self.limbs.as_chunks().0[k * self.count..][..self.count];
+        (pairs, &self.columns[k])
     }
 }
 

@@ -30,8 +30,9 @@ const MULTIPLE51: [u64; 5] = [
 /// waits for the one before; a high half counts twice, in the next column.
 ///
 /// A column takes five halves below 2^52 of each of 32 pairs, so `lo` and `hi` grow by less than 2^59.4 each. What
-/// `lo` starts from is at most 2^60 + 2^59.4 in magnitude: factors and elements have limbs below 2^51, so halves of
-/// their own products are below 2^52 and 2^50. With all of `hi` twice a column is below 2^62 in magnitude, of 2^63.
+/// `lo` starts from is at most 2^61 in magnitude: factors and elements have limbs below 2^51, so halves of their own
+/// products are below 2^52 and 2^50, and each of both sums is below 2^60. With all of `hi` twice a column is below
+/// 2^62 in magnitude, of 2^63.
 pub(super) struct Sums {
     lo: [__m256i; 10],
     hi: [__m256i; 10],
@@ -60,13 +61,13 @@ macro_rules! add_pair {
 }
 
 impl Sums {
-    /// What is subtracted from all results, negative already, less what is subtracted from all elements.
+    /// What is subtracted from all results, and from all elements: both are negative already.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
     pub(super) fn new(shared: &[__m256i; 10], own: &[u64; 10]) -> Sums {
         Sums {
             lo: std::array::from_fn(|k| {
-                _mm256_sub_epi64(shared[k], _mm256_set1_epi64x(own[k] as i64))
+                _mm256_add_epi64(shared[k], _mm256_set1_epi64x(own[k] as i64))
             }),
             hi: [_mm256_setzero_si256(); 10],
         }
@@ -241,9 +242,10 @@ const SQUARE51: [u64; 5] = [
 ];
 
 /// Up to four factors times 2^306 modulo ℓ, in limbs of 51 bits. They may be a little above ℓ: it does no harm here.
+/// Also -f·f' of the first two and of the others, in columns of 51 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
-pub(super) fn raised(factors: &[Scalar]) -> [[u64; 5]; QUAD] {
+pub(super) fn raised(factors: &[Scalar]) -> ([[u64; 5]; QUAD], [[u64; 10]; 2]) {
     let mut limbs = [[0; QUAD]; 5];
     for (lane, factor) in factors.iter().enumerate() {
         let [a, b, c, d] = factor.0;
@@ -259,17 +261,28 @@ pub(super) fn raised(factors: &[Scalar]) -> [[u64; 5]; QUAD] {
         }
     }
     let limbs = limbs.map(|[a, b, c, d]| _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64));
+    let none = [0; 5];
     let mut sums = Sums::zero();
-    sums.add(&[limbs, [_mm256_setzero_si256(); 5]], &[SQUARE51, [0; 5]]);
-    let limbs = sums
-        .reduced::<false>(&mut Rounds::new(&[0; 8]))
-        .map(|limb| {
-            let mut out = [0; QUAD];
-            // SAFETY: `out` is 32 writable bytes; the store needs no alignment.
-            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), limb) }
-            out
-        });
-    std::array::from_fn(|lane| limbs.map(|limb| limb[lane]))
+    sums.add(&[limbs, [_mm256_setzero_si256(); 5]], &[SQUARE51, none]);
+    let limbs = sums.reduced::<false>(&mut Rounds::new(&[0; 8]));
+    let others = limbs.map(|limb| _mm256_permutex_epi64::<0b10_11_00_01>(limb));
+    let mut products = Sums::zero();
+    products.add(&[limbs, others], &[none; 2]);
+    let limbs = limbs.map(|limb| words(limb));
+    let columns = products.negative().map(|column| words(column));
+    (
+        std::array::from_fn(|lane| limbs.map(|limb| limb[lane])),
+        [0, 2].map(|lane| columns.map(|column| column[lane])),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn words(vector: __m256i) -> [u64; QUAD] {
+    let mut out = [0; QUAD];
+    // SAFETY: `out` is 32 writable bytes; the store needs no alignment.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), vector) }
+    out
 }
 
 #[inline]
