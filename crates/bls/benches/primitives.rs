@@ -52,6 +52,16 @@ fn bulk(criterion: &mut Criterion) {
         })
         .collect();
     let messages: Vec<[u8; 2]> = (0..CELL as u16).map(u16::to_le_bytes).collect();
+    let signed: Vec<Signature> = (keys.iter().zip(&messages))
+        .map(|(key, message)| sign(&key.to_secret_key(), message))
+        .collect();
+    let different: Vec<SignatureSet<'_>> = (sets.iter().zip(&messages).zip(&signed))
+        .map(|((set, message), signature)| SignatureSet {
+            message,
+            signature: *signature,
+            ..*set
+        })
+        .collect();
     let seed = [9; 32];
     let mut group = criterion.benchmark_group("of a cell");
     group.throughput(Throughput::Elements(CELL as u64));
@@ -80,6 +90,9 @@ fn bulk(criterion: &mut Criterion) {
         });
         group.bench_function(id("verify votes of one message"), |b| {
             b.iter(|| verify_sets(&sets, &rlc, exec));
+        });
+        group.bench_function(id("verify votes of as many messages"), |b| {
+            b.iter(|| verify_sets(&different, &rlc, exec));
         });
     }
     group.finish();

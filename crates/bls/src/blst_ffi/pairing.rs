@@ -1,5 +1,7 @@
 //! Hashing to the curve, Miller loops, the final exponentiation and values in GT.
 
+#[cfg(target_arch = "x86_64")]
+use blst::blst_fp6;
 use blst::{
     blst_final_exp, blst_fp12, blst_fp12_conjugate, blst_fp12_is_one, blst_fp12_mul,
     blst_hash_to_g1, blst_hash_to_g2, blst_miller_loop_n, blst_p1, blst_p1_affine,
@@ -7,6 +9,8 @@ use blst::{
 };
 
 use super::curve::{G1Affine, G2Affine};
+#[cfg(target_arch = "x86_64")]
+use super::field::Fp2;
 use super::points::{from_raw_g1, from_raw_g2, raw_g1, raw_g2};
 
 /// `hash_to_curve` of RFC 9380 for `BLS12381G1_XMD:SHA-256_SSWU_RO_`.
@@ -51,7 +55,7 @@ pub(crate) fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
 }
 
 /// A value of the target group after the final exponentiation: an element of order r or one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gt(blst_fp12);
 
 impl Gt {
@@ -83,6 +87,24 @@ impl Gt {
 pub(crate) struct Miller(blst_fp12);
 
 impl Miller {
+    /// Σ c_k·w^k, where w⁶ = 1 + u.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn from_coefficients(c: [Fp2; 6]) -> Miller {
+        // blst has w² = v: the even powers of w are those of v, the odd ones the same times w.
+        let half = |first: usize| blst_fp6 {
+            fp2: [c[first].0, c[first + 2].0, c[first + 4].0],
+        };
+        Miller(blst_fp12 {
+            fp6: [half(0), half(1)],
+        })
+    }
+
+    /// The conjugate over Fp6: an inverse, once the final exponentiation has been made.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn conjugate(&self) -> Miller {
+        Miller(Gt(self.0).inverse().0)
+    }
+
     /// The product.
     pub(crate) fn mul(&self, other: &Miller) -> Miller {
         Miller(Gt(self.0).mul(&Gt(other.0)).0)

@@ -13,7 +13,7 @@ use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 #[cfg(any(test, target_arch = "x86_64"))]
 use crate::blst_ffi::field::P;
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::blst_ffi::pairing;
+use crate::blst_ffi::pairing::{self, Miller};
 use crate::error::DecodeError;
 use crate::kernel::with_multiplier;
 use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
@@ -374,4 +374,84 @@ fn hash_in_lanes<B: AsRef<[u8]>>(m: impl Multiplier, messages: &[B], dst: &[u8])
         .zip(messages)
         .map(|(point, message)| point.unwrap_or_else(|| pairing::hash_to_g2(message.as_ref(), dst)))
         .collect()
+}
+
+/// Pairs below which Miller loops of blst are not worth a second thread, and the most between two looks at the stop
+/// flag: 32 are 4 ms.
+const MILLER_PAIRS: (usize, usize) = (4, 32);
+
+/// Pairs for each thread from which the lanes cost less than blst: a square and an inversion in each step are the same
+/// for a few pairs as for hundreds. Products of doubles take longer, so they need more pairs.
+#[cfg(target_arch = "x86_64")]
+fn miller_least(backend: Backend) -> usize {
+    match backend {
+        Backend::Avx512Ifma(_) => 10,
+        Backend::Avx512Dq(_) => 16,
+        _ => 80,
+    }
+}
+
+/// The product of the Miller loops of the pairs, up to what the final exponentiation takes to 1; a pair with an
+/// infinite point contributes one. Under a task that was asked to end it is any value.
+pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> Miller {
+    let finite: Vec<(G1Affine, G2Affine)> = pairs
+        .iter()
+        .copied()
+        .filter(|(p, q)| !p.is_infinity() && !q.is_infinity())
+        .collect();
+    let in_lanes = with_multiplier!(
+        exec.backend(),
+        m => (finite.len() >= exec.threads() * miller_least(exec.backend())).then(|| {
+            let blocks = finite.len().div_ceil(LANES);
+            // Of equal size, also where they are more than one thread's.
+            let most = blocks.div_ceil(blocks.div_ceil(vector::miller::BLOCKS_MAX));
+            let chunks = exec.pieces(blocks, 1, most);
+            product(exec.map(chunks.len(), |c| {
+                let (from, to) = (chunks[c].start * LANES, chunks[c].end * LANES);
+                miller_in_lanes(m, &finite[from..to.min(finite.len())], exec)
+            }))
+        }),
+        _ => None,
+    );
+    in_lanes.unwrap_or_else(|| {
+        let chunks = exec.pieces(finite.len(), MILLER_PAIRS.0, MILLER_PAIRS.1);
+        product(exec.map(chunks.len(), |c| match exec.stopped() {
+            true => product([]),
+            false => pairing::miller_product(&finite[chunks[c].clone()]),
+        }))
+    })
+}
+
+/// The product of some values; none gives one.
+fn product(values: impl IntoIterator<Item = Miller>) -> Miller {
+    let product = values.into_iter().reduce(|a, b| a.mul(&b));
+    product.unwrap_or_else(|| pairing::miller_product(&[]))
+}
+
+/// The product for finite pairs, of as many blocks as a chunk has.
+///
+/// Exact for all points of both curves: steps that no point of prime order meets, a tangent or chord without a
+/// slope, and coordinates 0 show as a denominator that is 0, and then blst computes it all.
+#[cfg(target_arch = "x86_64")]
+fn miller_in_lanes(m: impl Multiplier, pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> Miller {
+    // Lanes that fill the last run up do not count.
+    let blocks: Vec<_> = runs(pairs)
+        .map(|(block, lanes)| (lanes, u16::MAX >> (LANES - block.len())))
+        .collect();
+    // A last run that was not worth it.
+    let rest = match pairs.len() % LANES {
+        rest @ ..LANES_MIN => rest,
+        _ => 0,
+    };
+    let (full, rest) = pairs.split_at(pairs.len() - rest);
+    let found = m.run(vector::miller::MillerLoops {
+        m,
+        exec,
+        blocks: &blocks,
+    });
+    let full = match found {
+        Some(lanes) => product(lanes).conjugate(),
+        None => pairing::miller_product(full),
+    };
+    full.mul(&pairing::miller_product(rest))
 }

@@ -270,3 +270,90 @@ fn multiples_equal_blst_s() {
         }
     }
 }
+
+/// Pairs of multiples: of the generators and their negatives, some with an infinite point.
+fn pairs(count: usize) -> Vec<(G1Affine, G2Affine)> {
+    let keys = multiples::<Fp>(g1::generator(), count + 3);
+    let hashes = multiples::<Fp2>(g2::generator(), 2 * count + 1);
+    let pair = |i: usize| match i % 11 {
+        7 => (Affine::INFINITY, hashes[i]),
+        9 => (keys[i], Affine::INFINITY),
+        10 => (keys[i].neg(), hashes[2 * i].neg()),
+        i if i % 2 == 1 => (keys[i + 3].neg(), hashes[i]),
+        _ => (keys[i + 3], hashes[2 * i]),
+    };
+    (0..count).map(pair).collect()
+}
+
+/// Holds the product of each kernel against blst's, however few the pairs are.
+fn check_miller_loops(pairs: &[(G1Affine, G2Affine)]) {
+    let finite: Vec<_> = pairs
+        .iter()
+        .copied()
+        .filter(|(p, q)| !p.is_infinity() && !q.is_infinity())
+        .collect();
+    let expected = pairing::pairing_product(pairs);
+    for backend in KERNELS.available() {
+        let exec = Exec::new(backend, None);
+        let mut found = vec![miller_product(pairs, exec)];
+        if finite.len() <= LANES * vector::miller::BLOCKS_MAX {
+            with_multiplier!(backend, m => found.push(miller_in_lanes(m, &finite, exec)), _ => {});
+        }
+        for found in found {
+            let same = found.final_exp() == expected;
+            assert!(same, "{} pairs, {backend}", pairs.len());
+        }
+    }
+}
+
+#[test]
+fn products_of_miller_loops_are_blst_s_in_gt() {
+    let all = pairs(620);
+    // The last ones are as many blocks as a chunk has at most.
+    for count in [0, 1, 7, 8, 9, 10, 15, 16, 17, 20, 33, 100, 131, 620] {
+        check_miller_loops(&all[..count]);
+        check_miller_loops(&all[all.len() - count..]);
+    }
+    // The same pair in all lanes, and pairs that cancel.
+    check_miller_loops(&[all[0]; 16]);
+    let (p, q) = all[1];
+    check_miller_loops(&[[(p, q); 8], [(p.neg(), q); 8]].concat());
+}
+
+/// e(a·g1, b·g2) = e(a·b·g1, g2), where only all pairs together give one.
+#[test]
+fn products_of_miller_loops_are_bilinear() {
+    for backend in KERNELS.available() {
+        let mut pairs: Vec<(G1Affine, G2Affine)> = (1..=99u64)
+            .map(|i| {
+                let (a, b) = (i.to_le_bytes(), (3 * i + 1).to_le_bytes());
+                let key = g1::mul(&g1::generator(), &a, 64);
+                (key, g2::mul(&g2::generator(), &b, 64))
+            })
+            .collect();
+        let sum: u64 = (1..=99).map(|i| i * (3 * i + 1)).sum();
+        let key = g1::mul(&g1::generator(), &sum.to_le_bytes(), 64);
+        pairs.push((key.neg(), g2::generator()));
+        let one = |pairs: &[_]| {
+            let product = miller_product(pairs, Exec::new(backend, None));
+            product.final_exp().is_one()
+        };
+        assert!(one(&pairs), "{backend}");
+        assert!(!one(&pairs[..99]) && !one(&pairs[1..]), "{backend}");
+    }
+}
+
+/// Points of small order meet a denominator 0: their product is blst's, too, which may be 0.
+#[test]
+fn miller_loops_without_a_slope_are_blst_s() {
+    let two = Fp::ONE.add(&Fp::ONE);
+    let order_3 = Affine {
+        x: Fp::ZERO,
+        y: two,
+    };
+    let mut pairs = pairs(40);
+    pairs[30].0 = order_3;
+    check_miller_loops(&pairs);
+    pairs[30] = (g1::generator(), point_of_order_13());
+    check_miller_loops(&pairs);
+}

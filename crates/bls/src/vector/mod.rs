@@ -154,7 +154,7 @@ pub(crate) trait Vector: Copy + Send + Sync + fmt::Debug + 'static {
 
 /// Registers, and the multiplier: all that differs between kernels.
 pub(crate) trait Multiplier: Vector {
-    /// Σ a·b / R mod p over one pair or two; operands are narrow, limbs before a carry at most K·2^57
+    /// Σ a·b / R mod p over up to six pairs; operands are narrow, limbs before a carry at most K·2^57
     /// in magnitude.
     ///
     /// With Σ a·b < c·p·R the result is below (1 + c)·p.

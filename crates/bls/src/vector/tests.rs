@@ -88,11 +88,13 @@ impl<M: Multiplier> Routine for Products<M> {
             }
             let [a_fe, b_fe] = [load(m, &a), load(m, &b)];
             let [c_fe, d_fe] = [load(m, &c), load(m, &d)];
-            let mut out = [Fe::zero(m); 3];
+            let mut out = [Fe::zero(m); 4];
             m.products::<1, WIDE>([(&a_fe, &b_fe)], &mut out[0]);
             m.products::<1, DIGITS>([(&a_fe, &b_fe)], &mut out[1]);
             m.products::<2, WIDE>([(&a_fe, &b_fe), (&c_fe, &d_fe)], &mut out[2]);
-            let [wide, digits, both] = out.map(|fe| lanes(&fe));
+            let (ab, cd) = ((&a_fe, &b_fe), (&c_fe, &d_fe));
+            m.products::<6, WIDE>([ab, cd, ab, ab, cd, ab], &mut out[3]);
+            let [wide, digits, both, six] = out.map(|fe| lanes(&fe));
             let (mut narrow, mut squared) = (Fe::zero(m), Fe::zero(m));
             let mut expected = Fe::zero(m);
             m.products::<1, NARROW>([(&a_fe, &b_fe)], &mut narrow);
@@ -107,10 +109,16 @@ impl<M: Multiplier> Routine for Products<M> {
                 assert!(digits[lane][..7].iter().all(|limb| *limb <= LIMB_MAX));
                 let sum = product.add(&value(c[lane]).mul(&value(d[lane])));
                 assert_eq!(value(both[lane]).mul(&r), sum);
+                let twice = product.add(&product);
+                assert_eq!(value(six[lane]).mul(&r), sum.add(&sum).add(&twice));
                 let magnitude = |limb: &u64| (*limb as i64).unsigned_abs();
                 assert!(
                     both[lane].iter().all(|limb| magnitude(limb) < 1 << 58),
                     "K = 2: limbs below 2^58"
+                );
+                assert!(
+                    six[lane].iter().all(|limb| magnitude(limb) < 6 << 57),
+                    "K = 6: limbs below 6 · 2^57"
                 );
             }
         }

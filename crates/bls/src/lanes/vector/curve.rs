@@ -69,7 +69,7 @@ impl<M: Multiplier, const N: usize> Routine for Add<'_, M, N> {
 
 /// The parameter x of the curve is -0xd201000000010000: bits below the uppermost one.
 pub(super) const PARAMETER: u64 = 0xd201_0000_0001_0000;
-const PARAMETER_BITS: u32 = 63;
+pub(super) const PARAMETER_BITS: u32 = 63;
 
 /// β with φ(x, y) = (β·x, y) = -[x²](x, y) on G1: a cube root of one.
 const BETA: [u64; LIMBS] = constant([
@@ -210,19 +210,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
     pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<M, N>, Element<M, N>, u16) {
         let m = self.z.m();
         let infinite = self.z.is_zero();
-        let z = self.z.select(infinite, &Element::one(m)).leave::<F>();
-        let mut before = [F::ONE; LANES];
-        let mut product = F::ONE;
-        for (before, z) in before.iter_mut().zip(&z) {
-            *before = product;
-            product = product.mul(z);
-        }
-        let mut rest = product.inverse();
-        for (before, z) in before.iter_mut().zip(&z).rev() {
-            *before = before.mul(&rest);
-            rest = rest.mul(z);
-        }
-        let inverse = Element::enter(m, &before);
+        let (inverse, _) = self.z.select(infinite, &Element::one(m)).inverse::<F>();
         let square = inverse.square().carry();
         let x = self.x.mul(&square).carry();
         let y = self.y.mul(&square).carry().mul(&inverse).carry();

@@ -12,7 +12,7 @@ use crate::vector::{
 #[derive(Clone, Copy)]
 pub(super) struct Wide<M: Multiplier, const N: usize> {
     pub(super) c: [Fe<M>; N],
-    bound: Bound,
+    pub(super) bound: Bound,
 }
 
 /// Sixteen operands of products: every limb is below 2^52.
@@ -344,7 +344,7 @@ impl<M: Multiplier> Element<M, 2> {
 }
 
 /// (p - 3)/4, least significant word first.
-const INVERSE_ROOT: [u64; 6] = {
+pub(super) const INVERSE_ROOT: [u64; 6] = {
     let mut out = [0; 6];
     let mut i = 0;
     while i < 6 {

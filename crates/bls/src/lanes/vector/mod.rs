@@ -2,7 +2,8 @@
 //!
 //! The lanes never refuse: what they accept they have checked themselves, and where a check fails, or an
 //! exceptional case of a formula was met, the caller asks blst. So wrong arithmetic here could not
-//! turn a point away, and a verdict "no" is always blst's.
+//! turn a point away, and a verdict "no" is always blst's. But for Miller loops, whose product nothing but another
+//! computation could check: see [`miller`].
 // Limbs, lanes and coefficients of several operands are walked through by one index.
 #![allow(clippy::needless_range_loop)]
 
@@ -10,10 +11,12 @@ mod bound;
 mod curve;
 mod element;
 mod hash;
+pub(super) mod miller;
 mod multiples;
 mod roots;
 #[cfg(test)]
 mod tests;
+mod tower;
 
 use super::Compressed;
 use super::expand::WideInteger;

@@ -1,12 +1,35 @@
-//! Square roots over Fp2, and the points behind compressed forms.
+//! Inverses, square roots over Fp2, and the points behind compressed forms.
 
 use super::element::{Element, above_half, small};
-use crate::vector::{LIMBS, Multiplier};
+use crate::sums::vector::convert::Coefficients;
+use crate::vector::{LANES, LIMBS, Multiplier};
 
 /// y² = x³ + 4 over Fp.
 const B1: [[u64; LIMBS]; 1] = [small(4)];
 /// y² = x³ + 4·(1 + u) over Fp2.
 const B2: [[u64; LIMBS]; 2] = [small(4); 2];
+
+impl<M: Multiplier, const N: usize> Element<M, N> {
+    /// The inverses of all lanes, and whether none of them is 0; if one is, anything.
+    ///
+    /// blst inverts the product of the lanes: a power in lanes would cost as much as a hundred of these.
+    #[inline(always)]
+    pub(super) fn inverse<F: Coefficients<N>>(&self) -> (Element<M, N>, bool) {
+        let lanes = self.leave::<F>();
+        let mut before = [F::ONE; LANES];
+        let mut product = F::ONE;
+        for (before, lane) in before.iter_mut().zip(&lanes) {
+            *before = product;
+            product = product.mul(lane);
+        }
+        let mut rest = product.inverse();
+        for (before, lane) in before.iter_mut().zip(&lanes).rev() {
+            *before = before.mul(&rest);
+            rest = rest.mul(lane);
+        }
+        (Element::enter(self.m(), &before), !product.is_zero())
+    }
+}
 
 impl<M: Multiplier> Element<M, 2> {
     /// c0² + c1².
