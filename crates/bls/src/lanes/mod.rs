@@ -387,7 +387,7 @@ fn miller_least(backend: Backend) -> usize {
     match backend {
         Backend::Avx512Ifma(_) => 10,
         Backend::Avx512Dq(_) => 16,
-        _ => 80,
+        _ => 48,
     }
 }
 
