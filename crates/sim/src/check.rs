@@ -139,12 +139,13 @@ impl Blame {
         let mut refused = BTreeMap::new();
         for (role, _) in roles.zip(honest).filter(|(_, honest)| **honest) {
             for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
-                *refused.entry(reason).or_default() += u64::from(count);
+                *refused.entry(reason.to_owned()).or_default() += u64::from(count);
             }
         }
+        let reports = self.reports.iter();
         Adversity {
             refused,
-            reports: self.reports.clone(),
+            reports: reports.map(|(of, n)| ((*of).to_owned(), *n)).collect(),
             accused: self.accused.len() as u32,
             evidence: self.evidence.len() as u32,
         }

@@ -12,7 +12,7 @@ pub mod plot;
 pub mod trace;
 
 pub(crate) use load::Frame;
-pub use load::{ALL, ClassLoad, KindSent, Loads, Rates};
+pub use load::{ALL, ClassLoad, KindSent, Loads, PhaseLoad, Rates};
 pub use page::{Run, run_page};
 pub use picture::{Picture, pictures};
 
@@ -22,6 +22,7 @@ use crate::net::{BIN_NS, Tally};
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
 use crate::world::{Witness, World};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What one node did.
@@ -117,12 +118,12 @@ pub struct Bounds {
 }
 
 /// What became of bad messages, as honest nodes saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adversity {
     /// Messages that honest nodes refused, by reason; those of reasons that never came are left out.
-    pub refused: BTreeMap<&'static str, u64>,
+    pub refused: BTreeMap<String, u64>,
     /// Reports of honest nodes about a neighbour, by reason.
-    pub reports: BTreeMap<&'static str, u64>,
+    pub reports: BTreeMap<String, u64>,
     /// Nodes that an honest one has proof against.
     pub accused: u32,
     /// Honest nodes with proof against a source.
@@ -130,7 +131,7 @@ pub struct Adversity {
 }
 
 /// What a run yields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,

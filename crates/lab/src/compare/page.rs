@@ -7,8 +7,9 @@ use super::tables::{self, Figures, common, forms};
 use crate::machine::Machine;
 use crate::picture::{Slot, of_compare};
 use crate::text;
+use alphorn_scheme::model::FigureKind;
 use alphorn_sim::report::Picture;
-use alphorn_sim::report::html::{Origin, Page, Table};
+use alphorn_sim::report::html::{Page, Table};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, dots};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub(super) fn page(
             "A million votes, scheme by scheme",
             about,
             &pictures,
-            Origin::Modelled,
+            FigureKind::Modelled,
         );
     }
     page.table(&html(tables::schemes(rows)));
@@ -143,7 +144,7 @@ fn side_by_side(
         about: about.into(),
         table,
     };
-    page.picture(&picture, Origin::Measured);
+    page.picture(&picture, FigureKind::Measured);
 }
 
 /// What merging takes, and a line over the number of collections for each form at its largest committee.
@@ -177,7 +178,7 @@ fn merges(page: &mut Page, rows: &[Row]) {
         marks: Vec::new(),
         shapes: Vec::new(),
     };
-    page.plot(&plot, Origin::Measured, &html(tables::merged(rows)));
+    page.plot(&plot, FigureKind::Measured, &html(tables::merged(rows)));
 }
 
 /// Where each form stands: bytes to the right, verification upwards, a vote of a committee of one size.
@@ -216,5 +217,5 @@ fn bytes_and_time(page: &mut Page, rows: &[Row]) {
         marks: Vec::new(),
         shapes: Vec::new(),
     };
-    page.plot(&plot, Origin::Measured, &table);
+    page.plot(&plot, FigureKind::Measured, &table);
 }

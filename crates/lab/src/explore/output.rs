@@ -7,7 +7,7 @@ use super::point::{Ground, Point, Topology};
 use super::verdict::is_on_frontier;
 use crate::report;
 use crate::text;
-use alphorn_scheme::model::{CostTable, FigureKind};
+use alphorn_scheme::model::CostTable;
 use serde_json::{Value, json};
 
 /// What all points share, in a line each.
@@ -20,7 +20,7 @@ pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
         ground.seed
     )];
     lines.extend(tables.iter().map(|table| {
-        let kind = kind(table);
+        let kind = table.kind.name();
         format!("costs of {} ({kind}): {}", table.scheme, table.machine)
     }));
     lines.join("\n")
@@ -30,14 +30,6 @@ pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
 pub(super) fn slots(ground: &Ground, rows: &[Row<'_>]) -> String {
     let names = rows.iter().map(|row| row.point.timing(ground).to_string());
     text::each_once(names).join(", ")
-}
-
-fn kind(table: &CostTable) -> &'static str {
-    match table.kind {
-        FigureKind::Measured => "measured",
-        FigureKind::Modelled => "modelled",
-        FigureKind::Cited => "cited",
-    }
 }
 
 /// How points are named: by what differs among them.

@@ -7,8 +7,9 @@ use super::point::{Ground, Slot, Topology};
 use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
 use crate::picture::{Slot as DrawnSlot, of_explore};
 use crate::text;
+use alphorn_scheme::model::FigureKind;
 use alphorn_sim::report::Picture;
-use alphorn_sim::report::html::{Origin, Page, Table};
+use alphorn_sim::report::html::{Page, Table};
 use alphorn_sim::report::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ pub(super) fn page(
             "A slot, scheme by scheme",
             about,
             &pictures,
-            Origin::Modelled,
+            FigureKind::Modelled,
         );
     }
     let names = Names::of(rows);
@@ -214,5 +215,5 @@ fn plot(page: &mut Page, rows: &[Row<'_>]) {
         marks,
         shapes: shapes.map(|topology| (outline(topology), topology.name().into())).collect(),
     };
-    page.plot(&plot, Origin::Modelled, &figures);
+    page.plot(&plot, FigureKind::Modelled, &figures);
 }

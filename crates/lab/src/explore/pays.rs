@@ -4,7 +4,6 @@ use super::Row;
 use super::point::Ground;
 use alphorn_proto::slot::Phase;
 use alphorn_scheme::Op;
-use alphorn_sim::report::Rates;
 use alphorn_types::Layout;
 use serde_json::{Value, json};
 
@@ -50,14 +49,6 @@ pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
     levels.map(level).collect()
 }
 
-fn rates(rates: &Rates) -> Value {
-    json!({
-        "up_mbps": rates.up_bps as f64 / 1e6,
-        "down_mbps": rates.down_bps as f64 / 1e6,
-        "cores": rates.cores_ns as f64 / 1e9,
-    })
-}
-
 /// The phases of the slot with what the mean node carries and computes in each.
 pub(super) fn phases(row: &Row<'_>, ground: &Ground) -> Value {
     let Ok(slot) = &row.outcome else {
@@ -71,12 +62,12 @@ pub(super) fn phases(row: &Row<'_>, ground: &Ground) -> Value {
     let ends = timing.phases().skip(1).map(|phase| timing.offset_ms(phase));
     let ends = ends.chain([timing.slot_ms()]);
     let phase = |(phase, end_ms): (Phase, u64)| {
-        let own = all.phases.iter().find(|(name, _)| name == phase.name())?;
+        let own = all.phases.iter().find(|own| own.phase == phase.name())?;
         Some(json!({
             "phase": phase.name(),
             "begin_s": timing.offset_ms(phase) as f64 / 1e3,
             "end_s": end_ms as f64 / 1e3,
-            "mean": rates(&own.1),
+            "mean": own.rates,
         }))
     };
     phases.zip(ends).filter_map(phase).collect()
@@ -122,8 +113,8 @@ pub(super) fn pays(row: &Row<'_>, ground: &Ground) -> Value {
             "role": "node",
             "class": class.class,
             "nodes": class.nodes,
-            "mean": rates(&class.mean),
-            "peak": rates(&class.peak),
+            "mean": class.mean,
+            "peak": class.peak,
         })
     }));
     pays.into()

@@ -1,10 +1,9 @@
 //! The table of runs for a person.
 
 use crate::report::{columns, table};
-use alphorn_sim::report::manifest::{
-    Figures, LOAD_COLUMNS, LoadFigures, Manifest, PhaseFigures, RateFigures, VoteFigures,
-};
+use alphorn_sim::report::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use alphorn_sim::report::plot::number;
+use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates};
 use alphorn_sim::sweep::{Merged, Spread};
 
 /// The figures of each point, and what a single run says about its question; one run needs no spread.
@@ -29,8 +28,8 @@ fn loads(figures: &Figures) -> String {
     let Some(all) = figures.load() else {
         return String::new();
     };
-    let cells = |rates: &RateFigures| [rates.up_mbps, rates.down_mbps, rates.cores].map(number);
-    let row = |of: &LoadFigures| {
+    let cells = |rates: &Rates| [rates.up_mbps, rates.down_mbps, rates.cores].map(number);
+    let row = |of: &ClassLoad| {
         let rates = [of.mean, of.peak, of.most];
         let names = [of.class.clone(), of.nodes.to_string()];
         names
@@ -47,7 +46,7 @@ fn loads(figures: &Figures) -> String {
     let mut kinds: Vec<&str> = figures.sent.iter().map(|sent| &sent.message[..]).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let row = |of: &PhaseFigures| {
+    let row = |of: &PhaseLoad| {
         let mb = |kind: &&str| {
             let mut own = figures.sent.iter();
             let own = own.find(|sent| sent.phase == of.phase && sent.message == **kind);
@@ -101,7 +100,7 @@ fn votes(merged: &Merged) -> String {
             let values: Vec<Option<f64>> = runs.iter().map(|(run, votes)| of(run, votes)).collect();
             spread(&values)
         };
-        let load = |of: &dyn Fn(&LoadFigures) -> f64| figure(&|run, _| run.load().map(of));
+        let load = |of: &dyn Fn(&ClassLoad) -> f64| figure(&|run, _| run.load().map(of));
         let part = if point.truncated { " (part)" } else { "" };
         rows.push(vec![
             ("modelled", point.label()),

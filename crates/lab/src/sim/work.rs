@@ -8,7 +8,7 @@ use crate::options::pool;
 use crate::progress::Bars;
 use crate::text;
 use alphorn_sim::report::Outcome;
-use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
+use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
 use alphorn_sim::scenario::{Graph, Horn, Protocol, Scenario, TraceLevel, Way};
 use alphorn_sim::sweep::{Item, Plan};
@@ -128,7 +128,7 @@ pub(crate) fn one(
             manifest.failures = outcome.summary().failures(&scenario.expect);
             manifest.events_per_s = figures.events as f64 / wall_s.max(1e-9);
             manifest.figures = Some(figures);
-            manifest.refusals = Refusals::from(&outcome.adversity);
+            manifest.refusals.clone_from(&outcome.adversity);
             Some(outcome)
         }
         Err(error) => {

@@ -20,6 +20,17 @@ pub enum FigureKind {
     Cited,
 }
 
+impl FigureKind {
+    /// Its word, as files have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FigureKind::Measured => "measured",
+            FigureKind::Modelled => "modelled",
+            FigureKind::Cited => "cited",
+        }
+    }
+}
+
 /// Time and memory of an operation of a scheme; what n and m are says [`Op`].
 pub type OpCost = Row<Op>;
 

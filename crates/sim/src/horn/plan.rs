@@ -433,11 +433,6 @@ impl Plan {
 
     /// What kind of figures the costs are, and of which scheme.
     pub(crate) fn costs_label(&self) -> String {
-        let kind = match self.table.kind {
-            alphorn_scheme::model::FigureKind::Measured => "measured",
-            alphorn_scheme::model::FigureKind::Modelled => "modelled",
-            alphorn_scheme::model::FigureKind::Cited => "cited",
-        };
-        format!("{kind} costs of {}", self.table.scheme)
+        format!("{} costs of {}", self.table.kind.name(), self.table.scheme)
     }
 }

@@ -5,29 +5,8 @@
 
 use super::picture::Picture;
 use super::plot::{self, Plot};
+use alphorn_scheme::model::FigureKind;
 use std::fmt::Write;
-
-/// Where figures come from; each one on a page says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Taken from a run of real work on the machine that the page names.
-    Measured,
-    /// Computed by a model.
-    Modelled,
-    /// Taken from a source that the page names.
-    Cited,
-}
-
-impl Origin {
-    /// The word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Origin::Measured => "measured",
-            Origin::Modelled => "modelled",
-            Origin::Cited => "cited",
-        }
-    }
-}
 
 /// A table; the first column holds names.
 #[derive(Clone, Debug, Default)]
@@ -163,26 +142,20 @@ impl Page {
         self.body.push_str(&table.html());
     }
 
-    /// A plot with its title, where its figures come from, and those figures as a table.
-    pub fn plot(&mut self, plot: &Plot, origin: Origin, table: &Table) {
+    /// A plot with its title, what kind of figures it shows, and those figures as a table.
+    pub fn plot(&mut self, plot: &Plot, kind: FigureKind, table: &Table) {
         let tables = table.html();
-        self.framed(&plot.title, &plot.about, &plot.svg(), origin, &tables);
+        self.framed(&plot.title, &plot.about, &plot.svg(), kind, &tables);
     }
 
     /// The same for a picture that is already drawn.
-    pub fn picture(&mut self, picture: &Picture, origin: Origin) {
+    pub fn picture(&mut self, picture: &Picture, kind: FigureKind) {
         let tables = picture.table.html();
-        self.framed(
-            &picture.title,
-            &picture.about,
-            &picture.svg,
-            origin,
-            &tables,
-        );
+        self.framed(&picture.title, &picture.about, &picture.svg, kind, &tables);
     }
 
     /// Pictures of one kind beside each other, as many as the page is wide enough for.
-    pub fn pictures(&mut self, title: &str, about: &str, pictures: &[Picture], origin: Origin) {
+    pub fn pictures(&mut self, title: &str, about: &str, pictures: &[Picture], kind: FigureKind) {
         let drawn: String = pictures
             .iter()
             .map(|picture| picture.svg.as_str())
@@ -192,15 +165,15 @@ impl Page {
             .map(|picture| picture.table.html())
             .collect();
         let drawn = format!("<div class=\"beside\">{drawn}</div>");
-        self.framed(title, about, &drawn, origin, &tables);
+        self.framed(title, about, &drawn, kind, &tables);
     }
 
-    fn framed(&mut self, title: &str, about: &str, drawn: &str, origin: Origin, tables: &str) {
+    fn framed(&mut self, title: &str, about: &str, drawn: &str, kind: FigureKind, tables: &str) {
         self.put(format_args!(
             "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{drawn}\
              <details><summary>The figures</summary>{tables}</details></figure>",
             escape(title),
-            origin.name(),
+            kind.name(),
             escape(about),
         ));
     }
@@ -273,7 +246,7 @@ mod tests {
         page.table(&words);
         page.tiles(&[("t99".into(), "240 ms".into())]);
         page.table(&table);
-        page.plot(&Plot::default(), Origin::Modelled, &table);
+        page.plot(&Plot::default(), FigureKind::Modelled, &table);
         page.source("scenario", "a = '<script>'\u{1b}");
         let html = page.finish();
         let body = &html[html.find("<main>").unwrap()..html.find("</body>").unwrap()];

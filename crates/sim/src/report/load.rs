@@ -6,6 +6,7 @@
 
 use super::{Bin, NodeRecord, quantile};
 use crate::net::{BIN_NS, LOAD_BIN_NS, Load, share};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name under which all classes stand together.
@@ -14,18 +15,39 @@ pub const ALL: &str = "all";
 const WHOLE: &str = "run";
 
 /// Rates of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Bits a second that it sends.
-    pub up_bps: u64,
-    /// Bits a second that it receives.
-    pub down_bps: u64,
-    /// Nanoseconds of its cores in a second.
-    pub cores_ns: u64,
+    /// Megabits a second that it sends.
+    pub up_mbps: f64,
+    /// Megabits a second that it receives.
+    pub down_mbps: f64,
+    /// Cores that compute.
+    pub cores: f64,
 }
 
-/// A class of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+impl Rates {
+    /// Of bits and of nanoseconds of cores in a second.
+    fn of(up_bps: u64, down_bps: u64, cores_ns: u64) -> Self {
+        Rates {
+            up_mbps: up_bps as f64 / 1e6,
+            down_mbps: down_bps as f64 / 1e6,
+            cores: cores_ns as f64 / 1e9,
+        }
+    }
+}
+
+/// What a class of nodes carried and computed in a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseLoad {
+    /// The phase.
+    pub phase: String,
+    /// The mean over its nodes.
+    #[serde(flatten)]
+    pub rates: Rates,
+}
+
+/// What a class of nodes carried and computed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassLoad {
     /// Its name; [`ALL`] is all classes together.
     pub class: String,
@@ -38,23 +60,23 @@ pub struct ClassLoad {
     pub peak: Rates,
     /// The same of the busiest node.
     pub most: Rates,
-    /// The mean over its nodes in each phase of a slot.
-    pub phases: Vec<(String, Rates)>,
+    /// Each phase of a slot.
+    pub phases: Vec<PhaseLoad>,
 }
 
-/// Bytes of messages of a kind that all nodes send in a phase of a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is sent in a phase of a slot, of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindSent {
     /// The phase.
     pub phase: String,
-    /// The kind.
-    pub kind: &'static str,
-    /// Bytes.
-    pub bytes: u64,
+    /// The kind of its messages.
+    pub message: String,
+    /// Megabytes a node, on average.
+    pub mb: f64,
 }
 
 /// The loads of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loads {
     /// All classes together, then each.
     pub classes: Vec<ClassLoad>,
@@ -135,11 +157,8 @@ fn each(load: Load, nodes: u32, ns: u64) -> Rates {
         let all = u128::from(ns.max(1)) * u128::from(nodes.max(1));
         (u128::from(amount) * 1_000_000_000 / all) as u64
     };
-    Rates {
-        up_bps: second(load.up.saturating_mul(8)),
-        down_bps: second(load.down.saturating_mul(8)),
-        cores_ns: second(load.cpu_ns),
-    }
+    let bits = |bytes: u64| second(bytes.saturating_mul(8));
+    Rates::of(bits(load.up), bits(load.down), second(load.cpu_ns))
 }
 
 /// The busiest seconds of some nodes: what a share of them does not exceed.
@@ -149,11 +168,11 @@ fn busiest(nodes: &[&NodeRecord], permille: usize) -> Rates {
         values.sort_unstable();
         quantile(&values, permille).unwrap_or(0)
     };
-    Rates {
-        up_bps: of(|node| node.peak_1s_up_bps),
-        down_bps: of(|node| node.peak_1s_down_bps),
-        cores_ns: of(|node| node.peak_1s_jobs_ns),
-    }
+    Rates::of(
+        of(|node| node.peak_1s_up_bps),
+        of(|node| node.peak_1s_down_bps),
+        of(|node| node.peak_1s_jobs_ns),
+    )
 }
 
 impl Loads {
@@ -183,7 +202,10 @@ impl Loads {
             sums.iter().for_each(|load| whole += *load);
             let rates = |(phase, load): (usize, &Load)| {
                 let ns = frame.phase_ns(phase) * frame.periods;
-                (frame.phases[phase].0.clone(), each(*load, count, ns))
+                PhaseLoad {
+                    phase: frame.phases[phase].0.clone(),
+                    rates: each(*load, count, ns),
+                }
             };
             ClassLoad {
                 class: name.to_owned(),
@@ -207,7 +229,7 @@ impl Loads {
         }
         Loads {
             classes: told,
-            sent: sent(frame, series),
+            sent: sent(frame, series, nodes.len()),
         }
     }
 
@@ -217,7 +239,7 @@ impl Loads {
     }
 }
 
-fn sent(frame: &Frame, series: &[Bin]) -> Vec<KindSent> {
+fn sent(frame: &Frame, series: &[Bin], nodes: usize) -> Vec<KindSent> {
     let mut sums: BTreeMap<(usize, &'static str), u64> = BTreeMap::new();
     for bin in series {
         for (phase, ns) in frame.parts(bin.from_ns, BIN_NS) {
@@ -226,8 +248,8 @@ fn sent(frame: &Frame, series: &[Bin]) -> Vec<KindSent> {
     }
     let sent = sums.into_iter().map(|((phase, kind), bytes)| KindSent {
         phase: frame.phases[phase].0.clone(),
-        kind,
-        bytes: bytes / frame.periods,
+        message: kind.to_owned(),
+        mb: (bytes / frame.periods) as f64 / nodes.max(1) as f64 / 1e6,
     });
     sent.collect()
 }
@@ -281,18 +303,19 @@ mod tests {
         assert_eq!(names, ["all", "slow", "fast"]);
         let slow = &told.classes[1];
         // 4000 bytes of two nodes in four seconds.
-        assert_eq!((slow.mean.up_bps, slow.mean.down_bps), (4000, 8000));
-        assert_eq!(slow.phases[0].1.up_bps, 4000, "1000 bytes in a second");
-        assert_eq!(slow.phases[1].1.up_bps, 4000, "3000 bytes in three");
+        assert_eq!((slow.mean.up_mbps, slow.mean.down_mbps), (0.004, 0.008));
+        let up_mbps = |phase: usize| slow.phases[phase].rates.up_mbps;
+        assert_eq!(up_mbps(0), 0.004, "1000 bytes in a second");
+        assert_eq!(up_mbps(1), 0.004, "3000 bytes in three");
         assert_eq!(slow.phases.len(), 2, "decide has no time");
-        assert_eq!((slow.peak.up_bps, slow.most.cores_ns), (9, 2 * S));
+        assert_eq!((slow.peak.up_mbps, slow.most.cores), (9e-6, 2.0));
         let fast = &told.classes[2];
-        assert_eq!((fast.nodes, fast.mean.cores_ns), (1, 3 * S / 2));
-        assert_eq!(fast.phases[1].1.cores_ns, 2 * S);
+        assert_eq!((fast.nodes, fast.mean.cores), (1, 1.5));
+        assert_eq!(fast.phases[1].rates.cores, 2.0);
         let expected = KindSent {
             phase: "vote".into(),
-            kind: "vote",
-            bytes: 77,
+            message: "vote".into(),
+            mb: 77.0 / 3.0 / 1e6,
         };
         assert_eq!(told.sent, [expected]);
     }

@@ -1,6 +1,6 @@
 //! The manifest of a run: what was run, where, what came out, and how to run it again.
 
-use super::{Adversity, Bounds, ClassLoad, Outcome, Rates, Summary};
+use super::{Adversity, Bounds, ClassLoad, KindSent, Outcome, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -79,13 +79,13 @@ pub struct Figures {
     pub votes: Option<VoteFigures>,
     /// What all nodes carried and computed, then each class of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loads: Vec<LoadFigures>,
+    pub loads: Vec<ClassLoad>,
     /// Megabytes that a node sends on average, by phase of the slot and kind of message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sent: Vec<SentFigures>,
+    pub sent: Vec<KindSent>,
 }
 
-/// Columns of a table of [`LoadFigures`]: the mean, the busiest second of 99 % of the nodes, and that of the
+/// Columns of a table of [`ClassLoad`]: the mean, the busiest second of 99 % of the nodes, and that of the
 /// busiest one.
 pub const LOAD_COLUMNS: [&str; 11] = [
     "class",
@@ -100,92 +100,6 @@ pub const LOAD_COLUMNS: [&str; 11] = [
     "most down",
     "most cores",
 ];
-
-/// Rates of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RateFigures {
-    /// Megabits a second that it sends.
-    pub up_mbps: f64,
-    /// Megabits a second that it receives.
-    pub down_mbps: f64,
-    /// Cores.
-    pub cores: f64,
-}
-
-impl From<Rates> for RateFigures {
-    fn from(rates: Rates) -> Self {
-        RateFigures {
-            up_mbps: rates.up_bps as f64 / 1e6,
-            down_mbps: rates.down_bps as f64 / 1e6,
-            cores: rates.cores_ns as f64 / 1e9,
-        }
-    }
-}
-
-/// What a class of nodes carried and computed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LoadFigures {
-    /// Its name, or `all`.
-    pub class: String,
-    /// Its nodes.
-    pub nodes: u32,
-    /// The mean over nodes and over the time of a slot, or of the run.
-    pub mean: RateFigures,
-    /// The busiest second of each node, what 99 % of them do not exceed; each rate alone.
-    pub peak: RateFigures,
-    /// The same of the busiest node.
-    pub most: RateFigures,
-    /// Means over nodes in each phase.
-    pub phases: Vec<PhaseFigures>,
-}
-
-/// What a class carried and computed in a phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PhaseFigures {
-    /// The phase.
-    pub phase: String,
-    /// Means over its nodes.
-    #[serde(flatten)]
-    pub rates: RateFigures,
-}
-
-/// What is sent in a phase, of a kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SentFigures {
-    /// The phase.
-    pub phase: String,
-    /// The kind of its messages.
-    pub message: String,
-    /// Megabytes a node.
-    pub mb: f64,
-}
-
-impl From<&ClassLoad> for LoadFigures {
-    fn from(load: &ClassLoad) -> Self {
-        let phase = |(name, rates): &(String, Rates)| PhaseFigures {
-            phase: name.clone(),
-            rates: (*rates).into(),
-        };
-        LoadFigures {
-            class: load.class.clone(),
-            nodes: load.nodes,
-            mean: load.mean.into(),
-            peak: load.peak.into(),
-            most: load.most.into(),
-            phases: load.phases.iter().map(phase).collect(),
-        }
-    }
-}
-
-fn sent_figures(outcome: &Outcome) -> Vec<SentFigures> {
-    let nodes = outcome.nodes.len().max(1) as f64;
-    let sent = outcome.loads.sent.iter().map(|sent| SentFigures {
-        phase: sent.phase.clone(),
-        message: sent.kind.to_owned(),
-        mb: sent.bytes as f64 / nodes / 1e6,
-    });
-    sent.collect()
-}
 
 /// What became of the votes of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -235,36 +149,6 @@ pub struct Bound {
     pub lb4_ms: f64,
 }
 
-/// What became of bad messages, as honest nodes saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusals {
-    /// Messages that they refused, by reason.
-    pub refused: BTreeMap<String, u64>,
-    /// Their reports about a neighbour, by reason.
-    pub reports: BTreeMap<String, u64>,
-    /// Nodes that one of them has proof against.
-    pub accused: u32,
-    /// Those of them with proof against a source.
-    pub evidence: u32,
-}
-
-impl From<&Adversity> for Refusals {
-    fn from(adversity: &Adversity) -> Self {
-        let named = |counts: &BTreeMap<&str, u64>| {
-            let named = counts
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count));
-            named.collect()
-        };
-        Refusals {
-            refused: named(&adversity.refused),
-            reports: named(&adversity.reports),
-            accused: adversity.accused,
-            evidence: adversity.evidence,
-        }
-    }
-}
-
 /// What was run, where, what came out, and how to run it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -302,7 +186,7 @@ pub struct Manifest {
     pub figures: Option<Figures>,
     /// What became of bad messages.
     #[serde(default)]
-    pub refusals: Refusals,
+    pub refusals: Adversity,
     /// Threads that it could take, 0 if unknown.
     #[serde(default)]
     pub threads: usize,
@@ -369,24 +253,19 @@ impl Figures {
             received: outcome.received,
             event_hash: format!("{:016x}", outcome.event_hash),
             votes: VoteFigures::of(outcome),
-            loads: outcome
-                .loads
-                .classes
-                .iter()
-                .map(LoadFigures::from)
-                .collect(),
-            sent: sent_figures(outcome),
+            loads: outcome.loads.classes.clone(),
+            sent: outcome.loads.sent.clone(),
         }
     }
 
     /// All nodes together.
-    pub fn load(&self) -> Option<&LoadFigures> {
+    pub fn load(&self) -> Option<&ClassLoad> {
         self.loads.first()
     }
 
     /// All figures that are numbers, in the order of tables.
     pub fn columns(&self) -> Vec<Column> {
-        let load = |of: &dyn Fn(&LoadFigures) -> f64| self.load().map(of);
+        let load = |of: &dyn Fn(&ClassLoad) -> f64| self.load().map(of);
         vec![
             ("t50_ms", self.t50_ms),
             ("t90_ms", self.t90_ms),

@@ -1,11 +1,12 @@
 //! The page of one run.
 
-use super::html::{Origin, Page, Table};
-use super::manifest::{Figures, LOAD_COLUMNS, Manifest, RateFigures, VoteFigures};
+use super::html::{Page, Table};
+use super::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
-use super::{Adversity, Outcome};
+use super::{Adversity, Outcome, Rates};
 use crate::scenario::{Protocol, Scenario, Strategy, TraceLevel};
+use alphorn_scheme::model::FigureKind;
 
 /// What a page is made from.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ pub fn run_page(run: &Run<'_>) -> String {
         );
     }
     for picture in pictures(scenario, outcome) {
-        page.picture(&picture, Origin::Modelled);
+        page.picture(&picture, FigureKind::Modelled);
     }
     loads(&mut page, &figures);
     adversity(&mut page, outcome);
@@ -196,7 +197,7 @@ fn loads(page: &mut Page, figures: &Figures) {
     page.table(&kinds);
 }
 
-fn cells(rates: &RateFigures) -> [String; 3] {
+fn cells(rates: &Rates) -> [String; 3] {
     [rates.up_mbps, rates.down_mbps, rates.cores].map(number)
 }
 
@@ -221,11 +222,11 @@ fn adversity(page: &mut Page, outcome: &Outcome) {
         "By reason, of all honest nodes",
         &["reason", "messages", "reports"],
     );
-    let mut reasons: Vec<&str> = refused.keys().chain(reports.keys()).copied().collect();
+    let mut reasons: Vec<&String> = refused.keys().chain(reports.keys()).collect();
     reasons.sort_unstable();
     reasons.dedup();
     for reason in reasons {
-        let count = |of: &std::collections::BTreeMap<&str, u64>| {
+        let count = |of: &std::collections::BTreeMap<String, u64>| {
             number(of.get(reason).copied().unwrap_or(0) as f64)
         };
         table.row(vec![
@@ -380,7 +381,7 @@ mod tests {
         let slot = page(&outcome, &manifest);
         assert!(slot.contains("<dd>99.5 %</dd>") && slot.contains("<dd>250 ms</dd>"));
         assert!(!slot.contains("payloads a node</dt>"));
-        outcome.adversity.refused.insert("bad_auth", 1234);
+        outcome.adversity.refused.insert("bad_auth".into(), 1234);
         outcome.adversity.accused = 3;
         let attacked = page(&outcome, &manifest);
         for part in [

@@ -1,8 +1,9 @@
 //! Figures of many runs: one line a run, one line a point over its seeds, and a page.
 
-use crate::report::html::{Origin, Page, Table};
+use crate::report::html::{Page, Table};
 use crate::report::manifest::Manifest;
 use crate::report::plot::{Axis, Layer, Plot, number, sheet};
+use alphorn_scheme::model::FigureKind;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -289,7 +290,7 @@ pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
         ]);
     }
     match frontier(merged) {
-        Some(plot) => page.plot(&plot, Origin::Modelled, &table),
+        Some(plot) => page.plot(&plot, FigureKind::Modelled, &table),
         None => {
             page.table(&table);
             page.text("No point has delivered to 99 % with every seed.");

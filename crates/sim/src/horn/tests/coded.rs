@@ -79,7 +79,7 @@ fn coded_collections_reach_everybody_for_fewer_bytes() {
     let told = &coded.outcome.verdict;
     assert!(told.contains("collections coded, block gossip"), "{told}");
     let all = coded.outcome.loads.all().unwrap();
-    assert!(all.mean.cores_ns > gossip.outcome.loads.all().unwrap().mean.cores_ns);
+    assert!(all.mean.cores > gossip.outcome.loads.all().unwrap().mean.cores);
 }
 
 #[test]

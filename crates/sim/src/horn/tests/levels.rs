@@ -176,20 +176,22 @@ fn collections_are_spread_and_meshes_are_those_that_are_named() {
     assert_eq!(all.nodes, 96);
     let slot_ns = 24_000_000_000_u128;
     let up = u128::from(sent(&at_once)) * 8 * 1_000_000_000 / 96 / slot_ns;
-    assert!(u128::from(all.mean.up_bps).abs_diff(up) <= up / 100, "{up}");
+    let mean_up = (all.mean.up_mbps * 1e6) as u128;
+    assert!(mean_up.abs_diff(up) <= up / 100, "{up}");
     let peaks = at_once
         .outcome
         .nodes
         .iter()
         .map(|node| node.peak_1s_down_bps);
-    assert_eq!(peaks.max(), Some(all.most.down_bps));
-    let named: Vec<&str> = all.phases.iter().map(|(name, _)| &name[..]).collect();
+    let peak_mbps = peaks.max().map(|bps| bps as f64 / 1e6);
+    assert_eq!(peak_mbps, Some(all.most.down_mbps));
+    let named: Vec<&str> = all.phases.iter().map(|own| &own.phase[..]).collect();
     assert_eq!(
         named,
         ["propose", "vote", "aggregate", "collect", "collect_3"]
     );
-    assert!(all.phases[1].1.up_bps > 0, "votes");
-    assert!(all.mean.cores_ns > 0 && all.peak.cores_ns > all.mean.cores_ns);
+    assert!(all.phases[1].rates.up_mbps > 0.0, "votes");
+    assert!(all.mean.cores > 0.0 && all.peak.cores > all.mean.cores);
 }
 
 /// Ranks wait as long as is named: whoever waits for a collection to arrive sends none of its own.

@@ -21,7 +21,7 @@ const CODES: [(&str, &str); 4] = [
 /// A fifth of 64.
 const CHEATS: u32 = 12;
 
-fn count(of: &std::collections::BTreeMap<&'static str, u64>, reason: &str) -> u64 {
+fn count(of: &std::collections::BTreeMap<String, u64>, reason: &str) -> u64 {
     of.get(reason).copied().unwrap_or(0)
 }
 
