@@ -70,17 +70,13 @@ pub use run::{HornRun, SlotVotes, run};
 pub use watch::{Milestones, Violation};
 pub(crate) use work::{HornWork, NodeProduct, NodeWork};
 
-use crate::graph::GraphError;
-use crate::run::Stopped;
-use crate::scenario::{CostsError, NoNode};
-use crate::world::WorldError;
 use alphorn_proto::horn::ConfigError;
 use alphorn_proto::slot::TimingError;
 use alphorn_proto::wire::Reject;
 use alphorn_scheme::model::TableError;
 use alphorn_types::LayoutError;
 
-/// Why a slot cannot be run.
+/// Why a slot of Horn cannot be run, apart from what stops any run.
 #[derive(Debug, thiserror::Error)]
 pub enum HornError {
     /// More slots than there are before the next epoch, whose committees follow from blocks of the run.
@@ -113,12 +109,6 @@ pub enum HornError {
     UnknownReceivers {
         /// `vote` or `aggregate`.
         topic: &'static str,
-    },
-    /// A fault that nodes cannot have.
-    #[error("fault {fault} does not exist for protocol horn")]
-    Fault {
-        /// The fault.
-        fault: &'static str,
     },
     /// A word that is no choice.
     #[error("protocol.{key} = {value}: {why}")]
@@ -178,9 +168,6 @@ pub enum HornError {
     /// A collector cannot show a ticket that its machine has not drawn yet.
     #[error("fault early_collection: needs protocol.selection = \"rank\"")]
     EarlyTicket,
-    /// A share of the nodes that is none.
-    #[error(transparent)]
-    NoNode(#[from] NoNode),
     /// Nobody is left to be attacked.
     #[error("fault {fault}: all {nodes} nodes are its own")]
     NoHonest {
@@ -189,9 +176,6 @@ pub enum HornError {
         /// Nodes of the run.
         nodes: u32,
     },
-    /// There is no table of costs.
-    #[error(transparent)]
-    Costs(#[from] CostsError),
     /// The table of costs is that of no scheme.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -210,9 +194,6 @@ pub enum HornError {
     /// A machine does not take the block before its slot.
     #[error("the block before the slot: {0}")]
     Before(#[from] Reject),
-    /// The graph cannot be made.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
     /// A node has more neighbours than a mesh can have.
     #[error("node {node} has {value} neighbours on a topic, must be at most {max}")]
     Links {
@@ -223,9 +204,6 @@ pub enum HornError {
         /// The bound.
         max: usize,
     },
-    /// The run cannot go on.
-    #[error(transparent)]
-    World(#[from] WorldError),
     /// A rule was broken: an error of the simulator or of the protocol.
     #[error("seed {seed}, event {event}: {violation}")]
     Violation {
@@ -236,7 +214,4 @@ pub enum HornError {
         /// The rule.
         violation: Violation,
     },
-    /// The observer ended the run.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
 }

@@ -12,10 +12,12 @@ use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
 use crate::graph::{Graph, GraphError};
+use crate::horn::{self, HornError};
 use crate::report::{Bounds, Frame, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role};
 use crate::scenario::{CostsError, Mode, NoNode, Protocol, Scenario, Stop, TraceLevel};
+use crate::tree::{self, TreeError};
 use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
@@ -153,10 +155,10 @@ pub enum RunError {
     },
     /// A slot of Horn cannot be run.
     #[error(transparent)]
-    Horn(#[from] crate::horn::HornError),
+    Horn(#[from] HornError),
     /// The tree cannot be run.
     #[error(transparent)]
-    Tree(#[from] crate::tree::TreeError),
+    Tree(#[from] TreeError),
     /// A bound of the world was passed.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -207,8 +209,8 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
         Protocol::Broadcast(coded) => coded::run(scenario, coded, seed, observe),
         Protocol::Direct(_) => go(scenario, floods::direct(scenario, seed)?, observe),
         Protocol::Grid(_) => go(scenario, floods::grid(scenario, seed)?, observe),
-        Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
-        Protocol::Tree(tree) => Ok(crate::tree::run(scenario, tree, seed, observe)?.outcome),
+        Protocol::Horn(config) => Ok(horn::run(scenario, config, seed, observe)?.outcome),
+        Protocol::Tree(config) => Ok(tree::run(scenario, config, seed, observe)?.outcome),
     }
 }
 
@@ -309,18 +311,13 @@ pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
 ///
 /// # Errors
 /// A bound of the world, a broken rule, or an observer that has seen enough.
-pub(crate) fn drive<R, W, E>(
+pub(crate) fn drive<R: Role, W: Witness<R>>(
     world: &mut World<R, W>,
     stop: Stop,
     until: Time,
     observe: &mut dyn Observe,
-    look: impl Fn(&mut World<R, W>) -> Result<(u64, u64), E>,
-) -> Result<Pause, E>
-where
-    R: Role,
-    W: Witness<R>,
-    E: From<WorldError> + From<Stopped>,
-{
+    look: impl Fn(&mut World<R, W>) -> Result<(u64, u64), RunError>,
+) -> Result<Pause, RunError> {
     loop {
         let pause = step(world, stop, until, observe)?;
         let (deliveries, deliveries_max) = look(world)?;

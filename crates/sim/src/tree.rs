@@ -25,12 +25,7 @@ mod work;
 pub use config::Tree;
 pub use run::{TreeRun, run};
 
-use crate::graph::GraphError;
-use crate::run::Stopped;
-use crate::scenario::{CostsError, NoNode};
-use crate::world::WorldError;
-
-/// Why a tree cannot be run.
+/// Why a tree cannot be run, apart from what stops any run.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A number outside its bounds.
@@ -45,25 +40,10 @@ pub enum TreeError {
         /// The most allowed.
         max: u64,
     },
-    /// There is no table of costs.
-    #[error(transparent)]
-    Costs(#[from] CostsError),
     /// A fault that nodes of a tree cannot have.
     #[error("fault {fault} does not exist for protocol tree, only withhold")]
     Fault {
         /// Its name.
         fault: &'static str,
     },
-    /// A fault that no node has.
-    #[error(transparent)]
-    NoNode(#[from] NoNode),
-    /// The graph cannot be made.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// The run cannot go on.
-    #[error(transparent)]
-    World(#[from] WorldError),
-    /// The observer ended the run.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
 }

@@ -11,11 +11,11 @@ use alphorn_proto::horn::Preset;
 use alphorn_proto::slot::{Phase, Timing};
 use alphorn_scheme::Op;
 use alphorn_scheme::model::CostTable;
+use alphorn_sim::horn::{self, HornError};
 use alphorn_sim::report::Loads;
-use alphorn_sim::run::run;
+use alphorn_sim::run::{RunError, run};
 use alphorn_sim::scenario::{Horn, Protocol, Scenario};
-use alphorn_sim::tree::Tree;
-use alphorn_sim::{horn, tree};
+use alphorn_sim::tree::{self, Tree};
 use alphorn_types::Layout;
 use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
@@ -400,7 +400,9 @@ impl<'a> Point<'a> {
     fn horn_slot(&self, ground: &Ground, scenario: &Scenario, protocol: &Horn) -> Result<Outcome> {
         let run = match horn::run(scenario, protocol, ground.seed, &mut ()) {
             Ok(run) => run,
-            Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
+            Err(violation @ RunError::Horn(HornError::Violation { .. })) => {
+                return Err(violation.into());
+            }
             Err(impossible) => return Ok(Err(impossible.to_string())),
         };
         let summary = run.outcome.summary();

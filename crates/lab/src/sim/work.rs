@@ -7,6 +7,7 @@ use crate::machine::{Build, Machine};
 use crate::options::pool;
 use crate::progress::Bars;
 use crate::text;
+use alphorn_sim::horn::HornError;
 use alphorn_sim::report::Outcome;
 use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
@@ -150,8 +151,9 @@ pub(crate) fn one(
 
 /// Whether a run failed, and not its scenario.
 fn is_of_run(error: &RunError) -> bool {
-    use RunError::{Stopped, Violation, World};
-    matches!(error, Violation { .. } | World(_) | Stopped(_))
+    use RunError::{Horn, Stopped, Violation, World};
+    let of_slot = matches!(error, Horn(HornError::Violation { .. }));
+    of_slot || matches!(error, Violation { .. } | World(_) | Stopped(_))
 }
 
 fn host() -> Host {

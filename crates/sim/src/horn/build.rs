@@ -9,6 +9,7 @@ use super::station::{LINKS_MAX, Neighbours, Station};
 use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
+use crate::run::RunError;
 use crate::scenario::{Horn as Chosen, Scenario, Way};
 use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;
@@ -30,14 +31,14 @@ pub(crate) struct End {
 /// The graph of all topics and the nodes on it.
 ///
 /// # Errors
-/// [`HornError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
+/// [`RunError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
 /// refuses.
 pub(super) fn build(
     plan: Arc<Plan>,
     scenario: &Scenario,
     chosen: &Chosen,
     seed: u64,
-) -> Result<(Arc<Graph>, Vec<HornNode>), HornError> {
+) -> Result<(Arc<Graph>, Vec<HornNode>), RunError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
     let mut ends: Vec<End> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
@@ -100,7 +101,7 @@ fn casts(
     stations: &[Vec<Station<Item>>],
     machines: &[Horn],
     seed: u64,
-) -> Result<Vec<Option<Box<Casts>>>, HornError> {
+) -> Result<Vec<Option<Box<Casts>>>, RunError> {
     let links = |stations: &[Station<Item>]| {
         let coded = stations.iter().find(|station| plan.is_coded(station.id));
         coded.map_or_else(Vec::new, |station| station.links().to_vec())
@@ -287,7 +288,7 @@ fn among_all(
     plan: &Plan,
     scenario: &Scenario,
     seed: u64,
-) -> Result<(), HornError> {
+) -> Result<(), RunError> {
     match plan.topics[topic.0 as usize].way {
         Way::Gossip | Way::Coded => {
             let graph = Graph::of(scenario, seed)?;

@@ -13,6 +13,7 @@ use crate::gossip::{DenseId, Peers};
 use crate::random;
 use crate::role::Output;
 use crate::role::caster::{Cast, Caster, Coder};
+use crate::run::RunError;
 use crate::run::coded::{policy_of, privacy, replace_needs};
 use crate::scenario::{Horn as Chosen, Scenario};
 use alphorn_proto::Peer;
@@ -65,7 +66,7 @@ impl Casting {
         machine: &Horn,
         neighbours: usize,
         seed: u64,
-    ) -> Result<Option<Arc<Casting>>, HornError> {
+    ) -> Result<Option<Arc<Casting>>, RunError> {
         if !plan.casts() {
             return Ok(None);
         }

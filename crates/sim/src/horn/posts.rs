@@ -2,6 +2,7 @@
 
 use super::HornError;
 use super::plan::Plan;
+use crate::run::RunError;
 use crate::scenario::{Fault, FaultKind, Post, ordered};
 use alphorn_proto::horn::Selection;
 use alphorn_proto::slot::Phase;
@@ -12,15 +13,15 @@ impl Plan {
     ///
     /// # Errors
     /// A fault that these nodes, or nobody, can have.
-    pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, HornError> {
+    pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, RunError> {
         let name = fault.kind.name();
         let levels = self.config.layout.levels();
         if levels != 2 && fault.kind.post() == Some(Post::Collector) {
             let fault = name;
-            return Err(HornError::FaultLevels { fault, levels });
+            return Err(HornError::FaultLevels { fault, levels }.into());
         }
         if fault.kind == FaultKind::EarlyCollection && self.config.selection == Selection::Lottery {
-            return Err(HornError::EarlyTicket);
+            return Err(HornError::EarlyTicket.into());
         }
         let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {
             None => fault.members(key, self.nodes)?,
@@ -28,7 +29,7 @@ impl Plan {
         };
         let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
         match is_attack && members.len() >= nodes as usize {
-            true => Err(HornError::NoHonest { fault: name, nodes }),
+            true => Err(HornError::NoHonest { fault: name, nodes }.into()),
             false => Ok(members),
         }
     }

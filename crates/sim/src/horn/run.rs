@@ -9,12 +9,12 @@ use super::node::HornNode;
 use super::paid::PaidBlock;
 use super::plan::Plan;
 use super::tell::{self, Teller};
-use super::watch::{Milestones, Watch};
+use super::watch::{Milestones, Violation, Watch};
 use crate::fault::Members;
 use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
-use crate::run::{Observe, drive};
+use crate::run::{Observe, RunError, drive};
 use crate::scenario::{self, FaultKind, Place, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, World};
 use alphorn_types::{Bitfield, Time};
@@ -74,19 +74,19 @@ pub struct HornRun {
 /// Runs the slots of a scenario whose protocol is `horn`.
 ///
 /// # Errors
-/// [`HornError`].
+/// [`RunError`].
 pub fn run(
     scenario: &Scenario,
     horn: &scenario::Horn,
     seed: u64,
     observe: &mut dyn Observe,
-) -> Result<HornRun, HornError> {
+) -> Result<HornRun, RunError> {
     let mut plan = Plan::new(scenario, horn, scenario.costs_for("horn")?, seed)?;
     let nodes = plan.nodes;
     let faulty = (0..)
         .zip(&scenario.fault)
         .map(|(index, fault)| plan.members(fault, [seed, FAULT, index]))
-        .collect::<Result<Vec<Vec<u32>>, HornError>>()?;
+        .collect::<Result<Vec<Vec<u32>>, RunError>>()?;
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         if fault.is_silence() {
             plan.silence(members);
@@ -123,11 +123,8 @@ pub fn run(
     let is_early = kinds().any(|kind| kind == FaultKind::EarlyCollection);
     let broken = floor.broken(&world.witness().last().milestones);
     if let Some(violation) = broken.filter(|_| !is_early) {
-        return Err(HornError::Violation {
-            seed,
-            event: world.events(),
-            violation,
-        });
+        let event = world.events();
+        return Err(violated(seed, event, violation));
     }
     let harvest = Harvest {
         world: &world,
@@ -175,7 +172,7 @@ fn enter_faults(
     class: &[u16],
     seed: u64,
     world: &mut World<HornNode, Watch>,
-) -> Result<(), HornError> {
+) -> Result<(), RunError> {
     for (index, (fault, nodes)) in (0..).zip(scenario.fault.iter().zip(faulty)) {
         let members = Members {
             scenario,
@@ -189,11 +186,20 @@ fn enter_faults(
         // Slots are those of everybody's clock.
         let skews = fault.kind == FaultKind::ClockSkew && !nodes.is_empty();
         if skews || !members.enter(world, own) {
-            let fault = fault.kind.name();
-            return Err(HornError::Fault { fault });
+            let (fault, protocol) = (fault.kind.name(), scenario.protocol.name());
+            return Err(RunError::Unfit { fault, protocol });
         }
     }
     Ok(())
+}
+
+fn violated(seed: u64, event: u64, violation: Violation) -> RunError {
+    let error = HornError::Violation {
+        seed,
+        event,
+        violation,
+    };
+    error.into()
 }
 
 fn go(
@@ -202,7 +208,7 @@ fn go(
     plan: &Plan,
     seed: u64,
     observe: &mut dyn Observe,
-) -> Result<Pause, HornError> {
+) -> Result<Pause, RunError> {
     let committees = u64::from(plan.config.layout.committees());
     // One collection of each committee at each node.
     let most = committees * u64::from(plan.nodes) * u64::from(plan.slots);
@@ -215,11 +221,7 @@ fn go(
         }
         match world.witness().violation() {
             None => Ok((world.witness().accepted(), most)),
-            Some(violation) => Err(HornError::Violation {
-                seed,
-                event: world.events(),
-                violation: violation.clone(),
-            }),
+            Some(violation) => Err(violated(seed, world.events(), violation.clone())),
         }
     })?;
     let told_ns = world.told_ns();

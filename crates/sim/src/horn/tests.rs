@@ -1,6 +1,7 @@
 //! Small slots, in every way of dissemination.
 
 use super::{HornError, HornRun, SlotVotes, pay, run};
+use crate::run::RunError;
 use crate::scenario::{Override, Protocol, Scenario};
 use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
@@ -64,7 +65,7 @@ fn scenario_of(text: &str, changes: &[(&str, &str)]) -> Scenario {
     scenario
 }
 
-fn slot(changes: &[(&str, &str)], seed: u64) -> Result<HornRun, HornError> {
+fn slot(changes: &[(&str, &str)], seed: u64) -> Result<HornRun, RunError> {
     let scenario = scenario(changes);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");

@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::latency::{Latency, mix};
 use crate::report::{Frame, NodeRecord, Outcome};
 use crate::role::Wire;
-use crate::run::{Observe, drive};
+use crate::run::{Observe, RunError, drive};
 use crate::scenario::{FaultKind, Place, Scenario};
 use crate::world::{Witness, World};
 use alphorn_types::Time;
@@ -56,13 +56,13 @@ type TreeWorld = World<TreeNode, First>;
 /// Runs a slot of a scenario whose protocol is `tree`.
 ///
 /// # Errors
-/// [`TreeError`].
+/// [`RunError`].
 pub fn run(
     scenario: &Scenario,
     config: &Tree,
     seed: u64,
     observe: &mut dyn Observe,
-) -> Result<TreeRun, TreeError> {
+) -> Result<TreeRun, RunError> {
     config.check()?;
     let nodes = scenario.sim.nodes;
     let mut plan = Plan::new(config.clone(), scenario.costs_for("tree")?, nodes, seed);
@@ -98,7 +98,7 @@ pub fn run(
         world.wrap(node, Box::new(wrap));
     }
     // Nothing is delivered before the end.
-    let look = |_: &mut TreeWorld| Ok::<_, TreeError>((0, 1));
+    let look = |_: &mut TreeWorld| Ok((0, 1));
     drive(&mut world, scenario.sim.stop, Time::MAX, observe, look)?;
     let classes = scenario.class_names();
     Ok(harvest(&world, &plan, &class, &classes, &regions, seed))
@@ -131,14 +131,14 @@ fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
 /// Who is honest, and the faults of those who are not.
 type Faulty = (Vec<bool>, Vec<(u32, Withhold)>);
 
-fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
+fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, RunError> {
     let nodes = scenario.sim.nodes;
     let mut honest = vec![true; nodes as usize];
     let mut wraps = Vec::new();
     for (index, fault) in (0..).zip(&scenario.fault) {
         if fault.kind != FaultKind::Withhold {
             let fault = fault.kind.name();
-            return Err(TreeError::Fault { fault });
+            return Err(TreeError::Fault { fault }.into());
         }
         for node in fault.members([seed, FAULT, index], nodes)? {
             honest[node as usize] = false;

@@ -40,11 +40,11 @@ pub(super) fn scenario_with(more: &[(&str, &str)]) -> Scenario {
     scenario
 }
 
-fn run_plain(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+fn run_plain(more: &[(&str, &str)]) -> Result<HornRun, RunError> {
     run_on(1, more)
 }
 
-fn run_on(threads: usize, more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+fn run_on(threads: usize, more: &[(&str, &str)]) -> Result<HornRun, RunError> {
     let scenario = scenario_with(more);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
@@ -52,7 +52,7 @@ fn run_on(threads: usize, more: &[(&str, &str)]) -> Result<HornRun, HornError> {
     run(&scenario, horn, 3, &mut OnThreads(threads))
 }
 
-fn run_coded(more: &[(&str, &str)]) -> Result<HornRun, HornError> {
+fn run_coded(more: &[(&str, &str)]) -> Result<HornRun, RunError> {
     run_plain(&[&CODED[..], more].concat())
 }
 
@@ -262,7 +262,10 @@ fn coded_topics_that_cannot_be_are_named() {
         unreachable!("the test's protocol");
     };
     let error = run(&scenario, horn, 3, &mut ()).unwrap_err();
-    assert!(matches!(error, HornError::CodeCosts), "{error}");
+    assert!(
+        matches!(error, RunError::Horn(HornError::CodeCosts)),
+        "{error}"
+    );
     // Only a source of pieces can commit to what is no payload.
     let fault = [("fault", "[{ kind = \"non_codeword_source\", nodes = [2] }]")];
     let error = slot(&fault, 3).unwrap_err();

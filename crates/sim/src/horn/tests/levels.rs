@@ -27,7 +27,7 @@ pub(super) fn levels(table: &CostTable, changes: &[(&str, &str)]) -> Scenario {
     scenario
 }
 
-fn run_of(table: &CostTable, changes: &[(&str, &str)]) -> Result<HornRun, HornError> {
+fn run_of(table: &CostTable, changes: &[(&str, &str)]) -> Result<HornRun, RunError> {
     let scenario = levels(table, changes);
     let Protocol::Horn(horn) = &scenario.protocol else {
         unreachable!("the test's protocol");
