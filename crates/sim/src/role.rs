@@ -203,14 +203,20 @@ pub trait Role: Debug + Send + Sized {
     }
 
     /// Whether [`Output::Cancel`] of `what` means this message.
-    fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool;
+    fn cancels(_what: &Self::Cancel, _message: &Self::Message) -> bool {
+        false
+    }
 
     /// Whether this reason of [`Output::Report`] is proof: no honest neighbour ever gives it, however
     /// slow it is.
-    fn is_proof(reason: &str) -> bool;
+    fn is_proof(_reason: &str) -> bool {
+        false
+    }
 
     /// Bytes received so far that told it nothing.
-    fn duplicate_bytes(&self) -> u64;
+    fn duplicate_bytes(&self) -> u64 {
+        0
+    }
 
     /// What it refused so far: names of reasons, and how often.
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {

@@ -34,6 +34,11 @@ impl Voters {
         (node..self.validators).step_by(self.nodes as usize)
     }
 
+    /// Those of them that vote.
+    pub(crate) fn voting(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        self.hosted(node).filter(|validator| self.has(*validator))
+    }
+
     /// Validators of these nodes do not vote: what its own node never sends is not cast.
     pub(crate) fn silence(&mut self, nodes: &[u32]) {
         for node in nodes {

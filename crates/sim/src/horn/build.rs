@@ -150,9 +150,9 @@ fn shake_hands(graph: &Graph, casts: &mut [Option<Box<Casts>>]) {
 /// The machine of the validators that a node hosts.
 fn machine(plan: &Plan, node: u32) -> Result<Horn, HornError> {
     let mut local = Local::observer(&plan.config.layout);
-    for validator in plan.hosted(node) {
+    for validator in plan.voters.hosted(node) {
         local.validators.set(validator as usize);
-        if plan.votes(validator) {
+        if plan.voters.has(validator) {
             local.voters.set(validator as usize);
         }
     }
@@ -341,7 +341,7 @@ fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
             let topic = plan.unit_topic(place, cell.into());
             let members = plan.assignment.cell_members(cell).iter().copied();
             members
-                .filter(|validator| plan.votes(*validator))
+                .filter(|validator| plan.voters.has(*validator))
                 .for_each(|validator| enter(topic, validator));
         }
         // Collections go to everybody.

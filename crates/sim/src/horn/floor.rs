@@ -60,7 +60,7 @@ impl Floor {
         ground: &Ground<'_>,
     ) -> Floor {
         let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
-        let Some(needed) = needed(collections, plan.votes_count()) else {
+        let Some(needed) = needed(collections, plan.voters.count()) else {
             return Floor::default();
         };
         let least: Vec<Least> = collections

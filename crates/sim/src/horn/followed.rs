@@ -54,7 +54,7 @@ impl Followed {
         Followed {
             begin_ns: plan.slot_start(slot).as_nanos(),
             proposer: plan.host(plan.proposer(slot)),
-            votes: plan.votes_count(),
+            votes: plan.voters.count(),
             aggregates: vec![Vec::new(); plan.posts_below_top() as usize],
             aggregated,
             collections: vec![Vec::new(); committees.len()],

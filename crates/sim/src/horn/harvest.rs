@@ -124,7 +124,7 @@ impl Harvest<'_> {
     fn attackers(&self) -> Bitfield {
         let mut attackers = Bitfield::new(self.plan.config.layout.validators() as usize);
         for (node, _) in (0..).zip(self.honest).filter(|(_, honest)| !**honest) {
-            let hosted = self.plan.hosted(node);
+            let hosted = self.plan.voters.hosted(node);
             hosted.for_each(|validator| attackers.set(validator as usize));
         }
         attackers

@@ -91,7 +91,8 @@ pub(crate) struct Plan {
     /// Number of nodes.
     pub nodes: u32,
     table: CostTable,
-    voters: Voters,
+    /// Who votes, and on which node.
+    pub voters: Voters,
     seed: u64,
 }
 
@@ -299,26 +300,6 @@ impl Plan {
     #[inline]
     pub(crate) fn host(&self, validator: u32) -> u32 {
         validator % self.nodes
-    }
-
-    /// The validators of a node.
-    pub(crate) fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
-        self.voters.hosted(node)
-    }
-
-    /// Validators of these nodes do not vote: what its own node never sends is not cast.
-    pub(super) fn silence(&mut self, nodes: &[u32]) {
-        self.voters.silence(nodes);
-    }
-
-    /// Whether a validator votes.
-    pub(crate) fn votes(&self, validator: u32) -> bool {
-        self.voters.has(validator)
-    }
-
-    /// How many vote.
-    pub(crate) fn votes_count(&self) -> u64 {
-        self.voters.count()
     }
 
     /// The slot whose block is to carry the votes of a slot.

@@ -89,7 +89,7 @@ pub fn run(
         .collect::<Result<Vec<Vec<u32>>, RunError>>()?;
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         if fault.is_silence() {
-            plan.silence(members);
+            plan.voters.silence(members);
         }
     }
     let plan = Arc::new(plan);

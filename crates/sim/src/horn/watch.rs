@@ -121,7 +121,7 @@ impl Watch {
             let members = plan.assignment.cell_members(cell);
             let mut bits = Bitfield::new(members.len());
             for (position, validator) in members.iter().enumerate() {
-                if plan.votes(*validator) {
+                if plan.voters.has(*validator) {
                     bits.set(position);
                 }
             }
@@ -349,7 +349,7 @@ impl Watch {
             let member = |place: usize| self.plan.assignment.member(first + place as u32).0;
             let invented = signers
                 .iter_ones()
-                .any(|place| !self.plan.votes(member(place)));
+                .any(|place| !self.plan.voters.has(member(place)));
             let is_wrong = invented || signers.count_and_not(row) == 0;
             if is_wrong && self.honest[node as usize] {
                 let committee = *committee;

@@ -297,18 +297,6 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
         let end = self.ends.first_key_value().map(|(at, _)| *at);
         end.into_iter().chain(self.due()).min()
     }
-
-    fn cancels(what: &Infallible, _: &SlotMessage) -> bool {
-        match *what {}
-    }
-
-    fn is_proof(_: &str) -> bool {
-        false
-    }
-
-    fn duplicate_bytes(&self) -> u64 {
-        0
-    }
 }
 
 /// Feeds an output to a digest: each with its time and kind, each part with its length.

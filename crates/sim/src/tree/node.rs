@@ -3,12 +3,13 @@
 use super::message::{Piece, TreeMessage};
 use super::plan::Plan;
 use super::work::TreeWork;
-use crate::gossip::{DenseId, Peers};
+use crate::gossip::Peers;
 use crate::role::{self, Input, Output, Role};
 use alphorn_proto::Peer;
 use alphorn_scheme::{Class, JobId, Op, SessionId};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// A node at the root has finished.
@@ -113,7 +114,7 @@ impl TreeNode {
     }
 
     fn begin(&mut self) {
-        let votes = self.plan.hosted_voters(self.index).count() as u32;
+        let votes = self.plan.voters.voting(self.index).count() as u32;
         if votes > 0 {
             let cost_ns = self.plan.cost_ns(Op::Sign, votes.into(), 0);
             self.spawn(Op::Sign, votes, cost_ns, Task::Sign);
@@ -127,7 +128,7 @@ impl TreeNode {
     fn send_votes(&mut self) {
         let plan = self.plan.clone();
         let bytes = plan.vote_bytes();
-        for validator in plan.hosted_voters(self.index) {
+        for validator in plan.voters.voting(self.index) {
             let leaf = plan.leaf_of(validator);
             let places = &plan.places[0][leaf as usize];
             let to: Vec<u32> = numbers(&self.neighbours, places);
@@ -356,8 +357,8 @@ fn numbers(neighbours: &[u32], nodes: &[u32]) -> Vec<u32> {
 
 impl Role for TreeNode {
     type Message = TreeMessage;
-    type Command = std::convert::Infallible;
-    type Cancel = DenseId;
+    type Command = Infallible;
+    type Cancel = Infallible;
     type Work = TreeWork;
     type Delivery = Finished;
 
@@ -387,17 +388,5 @@ impl Role for TreeNode {
         let open = |post: &&Post| !post.is_closed && !post.is_verifying;
         let posts = self.posts.iter().filter(open);
         posts.filter_map(|post| post.deadline).min()
-    }
-
-    fn cancels(_: &DenseId, _: &TreeMessage) -> bool {
-        false
-    }
-
-    fn is_proof(_: &str) -> bool {
-        false
-    }
-
-    fn duplicate_bytes(&self) -> u64 {
-        0
     }
 }

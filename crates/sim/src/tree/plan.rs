@@ -22,7 +22,8 @@ pub(crate) struct Plan {
     /// Nodes by level, position and number at the position.
     pub places: Vec<Vec<Vec<u32>>>,
     table: CostTable,
-    voters: Voters,
+    /// Who votes, and on which node.
+    pub voters: Voters,
 }
 
 impl Plan {
@@ -57,22 +58,6 @@ impl Plan {
     /// The level of the root.
     pub(crate) fn root(&self) -> u32 {
         self.places.len() as u32 - 1
-    }
-
-    /// The validators of a node that vote.
-    pub(crate) fn hosted_voters(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
-        let hosted = self.voters.hosted(node);
-        hosted.filter(|validator| self.voters.has(*validator))
-    }
-
-    /// Validators of these nodes do not vote: what its own node never sends is not cast.
-    pub(super) fn silence(&mut self, nodes: &[u32]) {
-        self.voters.silence(nodes);
-    }
-
-    /// How many vote.
-    pub(crate) fn votes_count(&self) -> u64 {
-        self.voters.count()
     }
 
     /// The leaf of a validator.

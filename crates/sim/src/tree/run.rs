@@ -68,7 +68,8 @@ pub fn run(
     let mut plan = Plan::new(config.clone(), scenario.costs_for("tree")?, nodes, seed);
     for (index, fault) in (0..).zip(&scenario.fault) {
         if fault.is_silence() {
-            plan.silence(&fault.members([seed, FAULT, index], nodes)?);
+            plan.voters
+                .silence(&fault.members([seed, FAULT, index], nodes)?);
         }
     }
     let plan = Arc::new(plan);
@@ -108,10 +109,8 @@ pub fn run(
 fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
     let mut edges = Vec::new();
     for node in 0..nodes {
-        let mut leaves: Vec<u32> = plan
-            .hosted_voters(node)
-            .map(|validator| plan.leaf_of(validator))
-            .collect();
+        let voters = plan.voters.voting(node);
+        let mut leaves: Vec<u32> = voters.map(|validator| plan.leaf_of(validator)).collect();
         leaves.dedup();
         for leaf in leaves {
             let places = plan.places[0][leaf as usize].iter();
@@ -186,7 +185,7 @@ fn harvest(
         }
     };
     let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
-    let votes = [plan.votes_count(), counted.into()];
+    let votes = [plan.voters.count(), counted.into()];
     let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
     let nodes = (0..world.graph().nodes()).map(record).collect();
     let frame = Frame::run(world.busy_until_ns());

@@ -26,7 +26,7 @@ pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option
         let layout = &plan.config.layout;
         let (all, below) = (&job.statement, job.parts.first()?.layer);
         let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
-        let hosted = plan.hosted(node).map(Validator);
+        let hosted = plan.voters.hosted(node).map(Validator);
         let mut positions = hosted.filter_map(|voter| plan.assignment.position(voter));
         let position = positions.find(is_member)?;
         let cell = layout.cell_range(layout.cell_of(position));

@@ -67,7 +67,7 @@ impl Plan {
         let voted = |position: u32| {
             let Validator(validator) = self.assignment.member(position);
             let flip = mix([self.seed, draw::FLIP, validator.into(), 0]) % 1_000_000;
-            self.votes(validator) != (flip < flip_ppm)
+            self.voters.has(validator) != (flip < flip_ppm)
         };
         let layout = &self.config.layout;
         let committees = (0..layout.committees()).map(|c| layout.committee_range(c));
