@@ -25,14 +25,19 @@ impl<C: Spoil> Adversary for Coded<C> {
         let payload = parameters.fails_at == FailsAt::Payload;
         Some(match kind {
             FaultKind::InvalidFlood if payload && parameters.rate == 0 => {
-                Box::new(Spoiler { interval })
+                // Pieces that do not verify instead of those that it has.
+                let other = spoiled;
+                Box::new(Swap { interval, other })
             }
             FaultKind::InvalidFlood => {
                 let flood = PieceFlood::new(self.clone_code(), parameters);
                 Box::new(Paced::new(parameters, flood))
             }
             FaultKind::FalseFeedback if parameters.rate > 0 => return None,
-            FaultKind::FalseFeedback => Box::new(Liar { interval }),
+            FaultKind::FalseFeedback => {
+                let other = satisfied;
+                Box::new(Swap { interval, other })
+            }
             FaultKind::Grief => Box::new(Repeat {
                 interval,
                 peers: parameters.everyone(),
@@ -172,49 +177,35 @@ fn spoiled<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
     }
 }
 
-/// Sends pieces that do not verify in place of those that it has.
+/// Sends another message instead of one, where there is another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spoiler {
+struct Swap<C: Spoil> {
     interval: Interval,
+    other: fn(&Message<C>) -> Option<Message<C>>,
 }
 
-impl<C: Spoil> Wrap<Coded<C>> for Spoiler {
-    fn output(&mut self, now: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
-        outputs.push(match output {
-            Output::Send {
-                to,
-                message,
-                priority,
-            } if self.interval.contains(now) => Output::Send {
-                to,
-                message: spoiled::<C>(&message).unwrap_or(message),
-                priority,
-            },
-            other => other,
-        });
+impl<C: Spoil> Wrap<Coded<C>> for Swap<C> {
+    fn output(
+        &mut self,
+        now: Time,
+        mut output: Output<Coded<C>>,
+        outputs: &mut Vec<Output<Coded<C>>>,
+    ) {
+        if self.interval.contains(now)
+            && let Output::Send { message, .. } = &mut output
+            && let Some(other) = (self.other)(message)
+        {
+            *message = other;
+        }
+        outputs.push(output);
     }
 }
 
-/// Says that it needs nothing more whenever it should say what it has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Liar {
-    interval: Interval,
-}
-
-impl<C: Spoil> Wrap<Coded<C>> for Liar {
-    fn output(&mut self, now: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
-        outputs.push(match output {
-            Output::Send {
-                to,
-                message: Message::Rank { id, .. },
-                priority,
-            } if self.interval.contains(now) => Output::Send {
-                to,
-                message: Message::Done { id },
-                priority,
-            },
-            other => other,
-        });
+/// It needs nothing more, whenever it should say what it has.
+fn satisfied<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
+    match message {
+        Message::Rank { id, .. } => Some(Message::Done { id: *id }),
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::cast::Code;
 use super::fetch::Exchange;
 use super::plan::TopicId;
-use crate::gossip::{Message, Payload};
+use crate::gossip::{DenseId, Message, Payload};
 use crate::role::Wire;
 use alphorn_proto::broadcast;
 use alphorn_proto::wire::Root;
@@ -109,6 +109,12 @@ pub(crate) struct HornMessage {
 }
 
 impl HornMessage {
+    /// A message that is whole.
+    pub(crate) fn data(topic: TopicId, id: DenseId, payload: Item) -> Self {
+        let inner = Inner::Whole(Message::Data { id, payload });
+        HornMessage { topic, inner }
+    }
+
     /// What it brings whole, if it does.
     pub(crate) fn item(&self) -> Option<&Item> {
         match &self.inner {
@@ -173,7 +179,6 @@ impl Wire for HornMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gossip::DenseId;
 
     #[test]
     fn a_message_is_small_and_names_its_kind() {
@@ -182,14 +187,8 @@ mod tests {
             "{}",
             size_of::<HornMessage>()
         );
-        let inner = Message::Data {
-            id: DenseId(7),
-            payload: Item::Vote(vec![0; 222].into()),
-        };
-        let vote = HornMessage {
-            topic: TopicId(3),
-            inner: Inner::Whole(inner),
-        };
+        let item = Item::Vote(vec![0; 222].into());
+        let vote = HornMessage::data(TopicId(3), DenseId(7), item);
         assert_eq!((vote.kind(), vote.has_payload()), (0, true));
         // Version, tag and length around the vote.
         assert_eq!(vote.wire_bytes(), 222 + 6);

@@ -278,27 +278,6 @@ impl HornWork {
     }
 }
 
-impl Schedulable for HornWork {
-    fn features(&self) -> Features {
-        self.features
-    }
-
-    fn prefix(&self, inputs: u32) -> Option<Self> {
-        let work = self.work.prefix(inputs as usize)?;
-        Some(*self.bench.job(work))
-    }
-
-    fn isolated(&self) -> bool {
-        self.isolated
-    }
-}
-
-impl HornWork {
-    fn run(self) -> Outcome<Product> {
-        self.bench.run(&self.work)
-    }
-}
-
 /// A job of a node: of the protocol, or of its broadcasts.
 #[derive(Debug)]
 pub(crate) enum NodeWork {
@@ -330,21 +309,24 @@ impl NodeWork {
 impl Schedulable for NodeWork {
     fn features(&self) -> Features {
         match self {
-            NodeWork::Horn(horn) => horn.features(),
+            NodeWork::Horn(horn) => horn.features,
             NodeWork::Code(code) => code.features(),
         }
     }
 
     fn prefix(&self, inputs: u32) -> Option<Self> {
         match self {
-            NodeWork::Horn(horn) => Some(NodeWork::Horn(Box::new(horn.prefix(inputs)?))),
+            NodeWork::Horn(horn) => {
+                let work = horn.work.prefix(inputs as usize)?;
+                Some(NodeWork::Horn(horn.bench.job(work)))
+            }
             NodeWork::Code(code) => Some(NodeWork::Code(code.prefix(inputs)?)),
         }
     }
 
     fn isolated(&self) -> bool {
         match self {
-            NodeWork::Horn(horn) => horn.isolated(),
+            NodeWork::Horn(horn) => horn.isolated,
             NodeWork::Code(code) => code.isolated(),
         }
     }
@@ -362,7 +344,7 @@ impl Labour for NodeWork {
 
     fn run(self) -> NodeProduct {
         match self {
-            NodeWork::Horn(horn) => NodeProduct::Horn(horn.run()),
+            NodeWork::Horn(horn) => NodeProduct::Horn(horn.bench.run(&horn.work)),
             NodeWork::Code(code) => NodeProduct::Code(code.run()),
         }
     }

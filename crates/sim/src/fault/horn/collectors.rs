@@ -2,9 +2,9 @@
 
 use super::{Broadcasts, drawn};
 use crate::fault::{Parameters, Wrap};
-use crate::gossip::{self, Message, Peers};
+use crate::gossip::{self, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{EvidenceBody, HornMessage, HornWork, Inner, Item, Plan};
+use crate::horn::{EvidenceBody, HornMessage, HornWork, Item, Plan};
 use crate::role::{Input, Output};
 use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
@@ -230,10 +230,7 @@ impl EarlyCollection {
                 let payload = Item::Collection(body);
                 own.push(Output::Send {
                     to: self.peers.clone(),
-                    message: HornMessage {
-                        topic: plan.collection_topic(),
-                        inner: Inner::Whole(Message::Data { id, payload }),
-                    },
+                    message: HornMessage::data(plan.collection_topic(), id, payload),
                     priority: gossip::Priority::Own as u8,
                 });
             }

@@ -4,7 +4,7 @@ use super::{Broadcasts, Flooding, drawn, send_to};
 use crate::fault::{Interval, Parameters, Wrap};
 use crate::gossip::{self, DenseId, Message};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan, TopicId};
+use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan};
 use crate::role::{Input, Output};
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
@@ -96,6 +96,17 @@ fn empty_block(
     Some((header.root(), encoded.into()))
 }
 
+/// A block without entries of a slot, whole.
+fn block_message(plan: &Plan, id: u32, slot: Slot, (root, data): (Root, Bytes)) -> HornMessage {
+    let body = BlockBody {
+        slot,
+        root,
+        entries: Vec::new(),
+        data,
+    };
+    HornMessage::data(plan.block_topic(), DenseId(id), Item::Block(Arc::new(body)))
+}
+
 /// Its proposers sign a second block, without votes: neighbours with odd numbers get that one in place of the first,
 /// or before the first's pieces. The second is short, so it travels whole.
 #[derive(Debug)]
@@ -124,17 +135,8 @@ impl TwoBlocks {
         };
         let DenseId(id) = plan.block_id(header.slot)?;
         let (root, data) = empty_block(plan, header, Bytes::from([]), sign)?;
-        let inner = Inner::Whole(Message::Data {
-            id: DenseId(plan.blocks().count() as u32 + id),
-            payload: Item::Block(Arc::new(BlockBody {
-                slot: header.slot,
-                root,
-                entries: Vec::new(),
-                data,
-            })),
-        });
-        let topic = plan.block_topic();
-        Some(HornMessage { topic, inner })
+        let id = plan.blocks().count() as u32 + id;
+        Some(block_message(plan, id, header.slot, (root, data)))
     }
 
     /// The second block, if a message brings the first one, whole or as its header.
@@ -221,17 +223,8 @@ impl ForgedBlocks {
         };
         let none = Bytes::from(vec![before.0 as u8; plan.format.duty_signature_bytes]);
         let (root, data) = empty_block(plan, header, number, |_| Some(none))?;
-        let inner = Inner::Whole(Message::Data {
-            id: DenseId(2 * plan.blocks().count() as u32 + self.forged),
-            payload: Item::Block(Arc::new(BlockBody {
-                slot,
-                root,
-                entries: Vec::new(),
-                data,
-            })),
-        });
-        let topic: TopicId = plan.block_topic();
-        Some(HornMessage { topic, inner })
+        let id = 2 * plan.blocks().count() as u32 + self.forged;
+        Some(block_message(plan, id, slot, (root, data)))
     }
 }
 
