@@ -219,6 +219,13 @@ pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
+/// The same of values in any order; 0 of none.
+pub(crate) fn quantile_of(values: impl Iterator<Item = u64>, permille: usize) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    quantile(&values, permille).unwrap_or(0)
+}
+
 /// Times in order; an absent one is late.
 pub(crate) struct Times(Vec<u64>);
 

@@ -6,7 +6,7 @@ use super::paid::{PaidBlock, paid_blocks};
 use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
-use crate::report::{Bounds, Frame, NodeRecord, Outcome, Times, Votes, quantile};
+use crate::report::{Bounds, Frame, NodeRecord, Outcome, Times, Votes, quantile_of};
 use crate::role::Role;
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
@@ -76,11 +76,16 @@ impl Harvest<'_> {
         self.world.witness().last()
     }
 
+    /// The chains of honest nodes.
+    fn chains(&self) -> impl Iterator<Item = &Chain> {
+        let honest = self.world.roles().zip(self.honest);
+        let honest = honest.filter(|(_, honest)| **honest);
+        honest.map(|(role, _)| role.machine().chain())
+    }
+
     /// What came of each slot's votes.
     fn slots(&self) -> Vec<SlotVotes> {
-        let honest = self.world.roles().zip(self.honest);
-        let machines = honest.filter(|(_, honest)| **honest);
-        let chains: Vec<&Chain> = machines.map(|(role, _)| role.machine().chain()).collect();
+        let chains: Vec<&Chain> = self.chains().collect();
         let voters: Vec<Bitfield> = self.honest_members();
         let of = |(slot, followed): (Slot, &Followed)| {
             let counted = |chain: &&Chain| -> u64 {
@@ -132,18 +137,15 @@ impl Harvest<'_> {
 
     /// The blocks of the first honest node's chain.
     fn blocks(&self) -> Vec<PaidBlock> {
-        let mut honest = self.world.roles().zip(self.honest);
-        let first = honest.find(|(_, honest)| **honest);
-        first.map_or_else(Vec::new, |(role, _)| {
-            paid_blocks(self.plan, self.world.witness(), role.machine().chain())
+        let first = self.chains().next();
+        first.map_or_else(Vec::new, |chain| {
+            paid_blocks(self.plan, self.world.witness(), chain)
         })
     }
 
     /// The newest slot that is final at every honest node.
     fn finalised(&self) -> u64 {
-        let honest = self.world.roles().zip(self.honest);
-        let machines = honest.filter(|(_, honest)| **honest);
-        let final_at = machines.map(|(role, _)| role.machine().chain().finalised().slot.0);
+        let final_at = self.chains().map(|chain| chain.finalised().slot.0);
         final_at.min().unwrap_or(0)
     }
 
@@ -309,10 +311,8 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
     let since = |at: Option<u64>| at.map(|ns| ns.saturating_sub(begin_ns));
     let nodes = run.outcome.nodes.len().max(1) as u64;
     let up: u64 = run.outcome.nodes.iter().map(|node| node.bytes_up).sum();
-    let nodes_up = run.outcome.nodes.iter();
-    let mut peaks: Vec<u64> = nodes_up.map(|node| node.peak_1s_up_bps).collect();
-    peaks.sort_unstable();
-    let peak = quantile(&peaks, 990).unwrap_or(0);
+    let peaks = run.outcome.nodes.iter().map(|node| node.peak_1s_up_bps);
+    let peak = quantile_of(peaks, 990);
     let tenths = |value: u64, unit: u64| {
         let tenths = value.saturating_mul(10).div_ceil(unit);
         format!("{}.{}", tenths / 10, tenths % 10)

@@ -4,7 +4,7 @@
 //! its times is taken for the same time of one slot, and sums are divided by the slots that are followed: what
 //! comes out is the load of a network in which such slots follow each other without end.
 
-use super::{Bin, NodeRecord, quantile};
+use super::{Bin, NodeRecord, quantile_of};
 use crate::net::{BIN_NS, LOAD_BIN_NS, Load, share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -163,11 +163,8 @@ fn each(load: Load, nodes: u32, ns: u64) -> Rates {
 
 /// The busiest seconds of some nodes: what a share of them does not exceed.
 fn busiest(nodes: &[&NodeRecord], permille: usize) -> Rates {
-    let of = |value: fn(&NodeRecord) -> u64| {
-        let mut values: Vec<u64> = nodes.iter().map(|node| value(node)).collect();
-        values.sort_unstable();
-        quantile(&values, permille).unwrap_or(0)
-    };
+    let of =
+        |value: fn(&NodeRecord) -> u64| quantile_of(nodes.iter().map(|node| value(node)), permille);
     Rates::of(
         of(|node| node.peak_1s_up_bps),
         of(|node| node.peak_1s_down_bps),

@@ -3,7 +3,7 @@
 use super::html::Table;
 use super::manifest::Figures;
 use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
-use super::{NodeRecord, Outcome, quantile};
+use super::{NodeRecord, Outcome, quantile, quantile_of};
 use crate::net::BIN_NS;
 use crate::scenario::Scenario;
 use std::cmp::Reverse;
@@ -148,7 +148,7 @@ fn delays(outcome: &Outcome) -> Picture {
             points,
         }],
         marks,
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     Picture::of("cdf", &plot, table)
 }
@@ -181,9 +181,7 @@ fn classes(scenario: &Scenario, outcome: &Outcome) -> Picture {
             continue;
         }
         let at = |value: fn(&NodeRecord) -> u64, permille, unit: f64| {
-            let mut values: Vec<u64> = of().map(value).collect();
-            values.sort_unstable();
-            quantile(&values, permille).unwrap_or(0) as f64 / unit
+            quantile_of(of().map(value), permille) as f64 / unit
         };
         let sent = |permille| at(|node| node.bytes_up, permille, 1e6);
         let cells = [
@@ -255,8 +253,7 @@ fn duplicates(outcome: &Outcome) -> Picture {
             name: "nodes".into(),
             points,
         }],
-        marks: Vec::new(),
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     Picture::of("duplicates", &plot, table)
 }
@@ -309,8 +306,7 @@ fn timeline(outcome: &Outcome) -> Option<Picture> {
         x: Axis::from_zero("ms from the begin of the run"),
         y: Axis::from_zero("Gbit/s of all nodes"),
         layers,
-        marks: Vec::new(),
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     Some(Picture::of("series", &plot, table))
 }
