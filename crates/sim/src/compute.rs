@@ -187,11 +187,6 @@ impl Compute {
         self.sampler.as_ref().map(Sampler::counts)
     }
 
-    /// The scheme and its key tables.
-    pub fn env(&self) -> &Env {
-        &self.env
-    }
-
     /// What was done so far.
     pub fn meters(&self) -> &Meters {
         &self.meters

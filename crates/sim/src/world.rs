@@ -245,11 +245,6 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         &self.span(node).net.tally[node]
     }
 
-    /// What each node has sent and received.
-    pub fn tallies(&self) -> impl Iterator<Item = &Tally> {
-        self.nets().flat_map(|net| net.tally.iter())
-    }
-
     /// When the first part of a payload was at a node.
     pub(crate) fn first_ns(&self, node: u32) -> Option<u64> {
         self.span(node).begun.first_ns(node)

@@ -30,6 +30,13 @@ impl Witness<Mesh> for Log {
     }
 }
 
+impl<R: Role, W: Witness<R>> World<R, W> {
+    /// What each node has sent and received.
+    fn tallies(&self) -> impl Iterator<Item = &Tally> {
+        self.nets().flat_map(|net| net.tally.iter())
+    }
+}
+
 struct Setup {
     latency: scenario::Latency,
     validation_ns: u64,
