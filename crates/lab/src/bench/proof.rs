@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let outputs = [args.emit_costs.as_deref(), sink.path()];
     check_apart([], outputs.into_iter().flatten())?;
     args.check_lists()?;
-    let threads_max = usize::from(args.threads.iter().copied().max().unwrap_or(1));
+    let threads_max = args.threads_max();
     let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads_max)?;
     let machine = Machine::with(threads_max, &alphorn_stark::KERNELS, &kernels);
     let provers = args.provers()?;
@@ -175,12 +175,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(wanted) = &wanted {
         most = most.max(wanted.validators() as u32);
     }
-    let world = {
-        let pool = options::pool(threads_max)?;
-        World::new(args.set, most, alphorn_stark::KERNELS.measured(), &pool)?
-    };
+    let world = args.world(most)?;
     sink.say(&machine.line());
-    let cases = cases(args, &world, &provers, &kernels, &sizes)?;
+    let points = args.points(&provers, &kernels, &sizes).into_iter();
+    let cases = points.map(|point| measure(&world, point, usize::from(args.runs)));
+    let cases: Vec<Figures> = cases.collect::<Result<_>>()?;
     sink.say(&format!("\n{}", printed(&cases)));
     for case in cases.iter().filter(|_| args.steps) {
         sink.say(&format!("\n{}", case.prove.fastest.printed(&case.title())));
@@ -253,6 +252,39 @@ impl Args {
         }
     }
 
+    fn threads_max(&self) -> usize {
+        usize::from(self.threads.iter().copied().max().unwrap_or(1))
+    }
+
+    /// Keys and signatures of so many validators.
+    fn world(&self, validators: u32) -> Result<World> {
+        let pool = options::pool(self.threads_max())?;
+        World::new(
+            self.set,
+            validators,
+            alphorn_stark::KERNELS.measured(),
+            &pool,
+        )
+    }
+
+    /// Every prover on every kernel and number of threads, at every size.
+    fn points(&self, provers: &[Proofs], kernels: &[Backend], sizes: &[u32]) -> Vec<Point> {
+        let mut points = Vec::new();
+        for &proofs in provers {
+            for &kernel in kernels {
+                for &threads in &self.threads {
+                    points.extend(sizes.iter().map(|&n| Point {
+                        proofs,
+                        kernel,
+                        threads: usize::from(threads),
+                        signatures: n as usize,
+                    }));
+                }
+            }
+        }
+        points
+    }
+
     /// The numbers of signatures, none more than such a proof takes.
     fn sizes(&self, max: u32, what: &str) -> Result<Vec<u32>> {
         if self.n.is_empty() {
@@ -271,33 +303,6 @@ impl Args {
             }
         }
     }
-}
-
-/// Every preset on every kernel and number of threads, at every size.
-fn cases(
-    args: &Args,
-    world: &World,
-    provers: &[Proofs],
-    kernels: &[Backend],
-    sizes: &[u32],
-) -> Result<Vec<Figures>> {
-    let mut cases = Vec::new();
-    for proofs in provers {
-        for kernel in kernels {
-            for threads in &args.threads {
-                for n in sizes {
-                    let point = Point {
-                        proofs: *proofs,
-                        kernel: *kernel,
-                        threads: usize::from(*threads),
-                        signatures: *n as usize,
-                    };
-                    cases.push(measure(world, point, usize::from(args.runs))?);
-                }
-            }
-        }
-    }
-    Ok(cases)
 }
 
 /// Proves, verifies, and verifies the list of the same signatures.

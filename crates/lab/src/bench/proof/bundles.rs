@@ -53,31 +53,14 @@ pub(super) fn run(
         false => args.sizes(proofs.mergeable_max() as u32, "a proof to bundle")?,
     };
     let most = sizes.iter().copied().max().unwrap_or(1);
-    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
-    let pool = options::pool(usize::from(threads_max))?;
-    let kernel = alphorn_stark::KERNELS.measured();
-    let world = World::new(args.set, most, kernel, &pool)?;
+    let world = args.world(most)?;
     sink.say(&machine.line());
     let mut figures = Vec::new();
-    for kernel in kernels {
-        for threads in &args.threads {
-            for (n, entries) in sizes
-                .iter()
-                .flat_map(|n| args.entries.iter().map(move |entries| (n, entries)))
-            {
-                let point = Point {
-                    proofs,
-                    kernel: *kernel,
-                    threads: usize::from(*threads),
-                    signatures: *n as usize,
-                };
-                let entries = usize::from(*entries);
-                figures.push(measure(
-                    &world,
-                    Case { point, entries },
-                    usize::from(args.runs),
-                )?);
-            }
+    for point in args.points(&[proofs], kernels, &sizes) {
+        for entries in &args.entries {
+            let entries = usize::from(*entries);
+            let case = Case { point, entries };
+            figures.push(measure(&world, case, usize::from(args.runs))?);
         }
     }
     sink.say(&format!("\n{}", printed(&figures)));

@@ -86,39 +86,22 @@ pub(super) fn run(
         true => vec![512.min(proofs.mergeable_max() as u32)],
         false => args.sizes(proofs.mergeable_max() as u32, "a proof to merge")?,
     };
-    let mut all = Vec::new();
-    for kernel in kernels {
-        for threads in &args.threads {
-            for n in &sizes {
-                let child = Point {
-                    proofs,
-                    kernel: *kernel,
-                    threads: usize::from(*threads),
-                    signatures: *n as usize,
-                };
-                all.extend(args.children.iter().map(|children| Case {
-                    child,
-                    children: usize::from(*children),
-                    of_merges: false,
-                }));
-            }
-        }
-    }
+    let children = |child| {
+        args.children.iter().map(move |children| Case {
+            child,
+            children: usize::from(*children),
+            of_merges: false,
+        })
+    };
+    let points = args.points(&[proofs], kernels, &sizes).into_iter();
+    let all: Vec<Case> = points.flat_map(children).collect();
     let most = all.iter().map(Case::validators).max();
-    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
-    let pool = options::pool(usize::from(threads_max))?;
-    let validators = most.unwrap_or(1) as u32;
-    let world = World::new(
-        args.set,
-        validators,
-        alphorn_stark::KERNELS.measured(),
-        &pool,
-    )?;
+    let world = args.world(most.unwrap_or(1) as u32)?;
     sink.say(&machine.line());
-    let mut cases = Vec::with_capacity(all.len());
-    for case in all {
-        cases.push(measure(&world, case, usize::from(args.runs))?);
-    }
+    let cases = all
+        .into_iter()
+        .map(|case| measure(&world, case, usize::from(args.runs)));
+    let cases: Vec<Figures> = cases.collect::<Result<_>>()?;
     sink.say(&format!("\n{}", printed(&cases)));
     for case in cases.iter().filter(|_| args.steps) {
         sink.say(&format!("\n{}", case.merge.fastest.printed(&case.title())));
