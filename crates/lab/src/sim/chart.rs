@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::options::{distinct, finite};
 use crate::overwrite::check_apart;
 use crate::report::{say, target, write_whole};
+use crate::text::each_once;
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, bars, sheet};
 use anyhow::{Context, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -121,12 +122,7 @@ fn dots<'a>(args: &Args, table: &'a Table) -> anyhow::Result<Vec<Dot<'a>>> {
 
 /// Lines over numbers.
 fn lines(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for dot in dots {
-        if !names.contains(&dot.line.as_str()) {
-            names.push(&dot.line);
-        }
-    }
+    let names = each_once(dots.iter().map(|dot| dot.line.as_str()));
     if names.len() > LINES_MAX {
         let count = names.len();
         bail!("{count} lines, at most {LINES_MAX} can be told apart: choose by --only");
@@ -152,8 +148,7 @@ fn lines(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
             false => Axis::from_zero(label),
         },
         layers: names.into_iter().map(layer).collect(),
-        marks: Vec::new(),
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     Ok(plot.titled_svg())
 }

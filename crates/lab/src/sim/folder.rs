@@ -9,7 +9,6 @@ use alphorn_sim::report::{self, Outcome, Run, pictures, run_page};
 use alphorn_sim::scenario::{Latency, Scenario, TEXT_BYTES_MAX};
 use anyhow::{Context, anyhow, bail};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -248,16 +247,14 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
         }
     }
     if let Some(outcome) = outcome {
-        let classes: Vec<&str> = scenario
-            .class
-            .iter()
-            .map(|class| class.name.as_str())
-            .collect();
         let regions: &[&str] = match scenario.latency {
             Latency::Regions { .. } => &REGIONS,
             Latency::Constant { .. } => &[],
         };
-        put("nodes.csv", &report::nodes(outcome, &classes, regions))?;
+        put(
+            "nodes.csv",
+            &report::nodes(outcome, &scenario.class_names(), regions),
+        )?;
         put(
             "summary.csv",
             &(report::SUMMARY_HEAD.to_owned() + &report::summary_row(outcome)),
@@ -282,13 +279,7 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
 
 /// SHA-256 of a text in hexadecimal.
 pub(crate) fn sha256(text: &str) -> String {
-    let digest = Sha256::digest(text);
-    let mut hex = String::with_capacity(64);
-    for byte in digest {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    hex::encode(Sha256::digest(text))
 }
 
 #[cfg(test)]

@@ -78,8 +78,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             ..Axis::from_zero("% of deliveries")
         },
         layers,
-        marks: Vec::new(),
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     write_whole(&args.out, sheet(&plot.titled_svg()).as_bytes())?;
     say(&format!("{}\n{}", args.out.display(), words.join("\n")))

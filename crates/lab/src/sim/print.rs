@@ -76,10 +76,9 @@ fn votes_of(run: &Manifest) -> Option<&VoteFigures> {
 }
 
 /// A mean, with its deviation over several seeds.
-fn spread(values: &[Option<f64>]) -> String {
-    let of = Spread::of(values);
+fn spread(of: Spread, runs: usize) -> String {
     match (of.mean, of.sd) {
-        (Some(mean), Some(sd)) if values.len() > 1 => {
+        (Some(mean), Some(sd)) if runs > 1 => {
             format!("{} +- {}", number(mean), number(sd))
         }
         (Some(mean), _) => number(mean),
@@ -98,7 +97,7 @@ fn votes(merged: &Merged) -> String {
             .collect();
         let figure = |of: &dyn Fn(&Figures, &VoteFigures) -> Option<f64>| {
             let values: Vec<Option<f64>> = runs.iter().map(|(run, votes)| of(run, votes)).collect();
-            spread(&values)
+            spread(Spread::of(&values), values.len())
         };
         let load = |of: &dyn Fn(&ClassLoad) -> f64| figure(&|run, _| run.load().map(of));
         let part = if point.truncated { " (part)" } else { "" };
@@ -138,14 +137,8 @@ fn payloads(merged: &Merged) -> String {
     let mut rows = Vec::new();
     for point in &merged.points {
         let figure = |name: &str| {
-            let spread = point.figure(name);
-            let Some(mean) = spread.and_then(|spread| spread.mean) else {
-                return "none".to_owned();
-            };
-            match spread.and_then(|spread| spread.sd) {
-                Some(sd) if point.runs > 1 => format!("{} +- {}", number(mean), number(sd)),
-                _ => number(mean),
-            }
+            let figure = point.figure(name);
+            figure.map_or("none".into(), |figure| spread(figure, point.runs))
         };
         let part = if point.truncated { " (part)" } else { "" };
         rows.push(vec![

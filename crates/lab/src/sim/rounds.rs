@@ -8,6 +8,7 @@ use crate::progress::Bars;
 use crate::report::{Report, columns};
 use crate::text;
 use alphorn_sim::rounds::{Kind, Model, Rounds, Sending, Stop};
+use alphorn_sim::sweep::Spread;
 use anyhow::Context;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -122,21 +123,19 @@ impl Counted {
         (hops().min().unwrap_or(0), hops().max().unwrap_or(0))
     }
 
-    /// Wasted bytes a node: mean, standard deviation, least, most.
-    fn waste(&self) -> [f64; 4] {
-        statistics(
-            self.runs
-                .iter()
-                .map(|run| run.wasted_bytes as f64 / f64::from(run.nodes)),
-        )
+    /// Bytes a node.
+    fn each(&self, bytes: fn(&Rounds) -> u64) -> Spread {
+        let each = |run: &Rounds| Some(bytes(run) as f64 / f64::from(run.nodes));
+        let each: Vec<Option<f64>> = self.runs.iter().map(each).collect();
+        Spread::of(&each)
     }
 
-    fn sent(&self) -> [f64; 4] {
-        statistics(
-            self.runs
-                .iter()
-                .map(|run| run.sent_bytes as f64 / f64::from(run.nodes)),
-        )
+    fn waste(&self) -> Spread {
+        self.each(|run| run.wasted_bytes)
+    }
+
+    fn sent(&self) -> Spread {
+        self.each(|run| run.sent_bytes)
     }
 
     /// Least share of nodes that completed, in percent.
@@ -146,23 +145,6 @@ impl Counted {
         };
         self.runs.iter().map(share).fold(100.0, f64::min)
     }
-}
-
-fn statistics(values: impl Iterator<Item = f64>) -> [f64; 4] {
-    let values: Vec<f64> = values.collect();
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let spread = values
-        .iter()
-        .map(|value| (value - mean).powi(2))
-        .sum::<f64>();
-    let deviation = (spread / (count - 1.0).max(1.0)).sqrt();
-    [
-        mean,
-        deviation,
-        values.iter().copied().fold(f64::MAX, f64::min),
-        values.iter().copied().fold(f64::MIN, f64::max),
-    ]
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -223,10 +205,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn print(counted: &[Counted]) -> String {
-    let bytes = |value: f64| text::count(value.round() as u64);
+    let bytes = |value: Option<f64>| text::count(value.unwrap_or_default().round() as u64);
     let line = |((strategy, degree, cited), counted): (&Row, &Counted)| {
         let (least, most) = counted.hops();
-        let [waste, deviation, ..] = counted.waste();
+        let waste = counted.waste();
         let published = |value: Option<u64>| value.map_or("-".into(), text::count);
         vec![
             ("strategy", strategy.name.to_owned()),
@@ -248,9 +230,9 @@ fn print(counted: &[Counted]) -> String {
                 "waste B/node, published",
                 published(cited.and_then(|(_, waste)| waste)),
             ),
-            ("waste B/node", bytes(waste)),
-            ("sd", bytes(deviation)),
-            ("sent B/node", bytes(counted.sent()[0])),
+            ("waste B/node", bytes(waste.mean)),
+            ("sd", bytes(waste.sd)),
+            ("sent B/node", bytes(counted.sent().mean)),
         ]
     };
     columns(ROWS.iter().zip(counted).map(line))
@@ -303,7 +285,6 @@ fn bounds_json() -> Value {
 
 fn case(((strategy, degree, cited), counted): (&Row, &Counted)) -> Value {
     let (hops_min, hops_max) = counted.hops();
-    let named = |[mean, deviation, least, most]: [f64; 4]| json!({ "mean": mean, "sd": deviation, "min": least, "max": most });
     let published =
         cited.map(|(hops, waste)| json!({ "hops": hops, "waste_bytes": waste, "kind": "cited" }));
     json!({
@@ -313,8 +294,8 @@ fn case(((strategy, degree, cited), counted): (&Row, &Counted)) -> Value {
         "hops_max": hops_max,
         "reached": counted.runs.iter().all(|run| run.reached),
         "complete_pct_min": counted.complete(),
-        "waste_bytes_per_node": named(counted.waste()),
-        "sent_bytes_per_node": named(counted.sent()),
+        "waste_bytes_per_node": counted.waste(),
+        "sent_bytes_per_node": counted.sent(),
         "published": published,
     })
 }

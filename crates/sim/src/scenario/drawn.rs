@@ -148,7 +148,7 @@ impl Scenario {
     }
 
     /// Names of the classes.
-    pub(crate) fn class_names(&self) -> Vec<&str> {
+    pub fn class_names(&self) -> Vec<&str> {
         self.class.iter().map(|class| class.name.as_str()).collect()
     }
 

@@ -4,11 +4,12 @@ use crate::report::html::{Page, Table};
 use crate::report::manifest::Manifest;
 use crate::report::plot::{Axis, Layer, Plot, number, sheet};
 use alphorn_scheme::model::FigureKind;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A figure over the seeds of a point.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Arithmetic mean; absent if a run has no such time, as that one is infinitely late.
     pub mean: Option<f64>,
@@ -340,8 +341,7 @@ fn frontier(merged: &Merged) -> Option<Plot> {
         x: Axis::from_zero("sent, payloads a node"),
         y: Axis::log("ms until 99 % have it"),
         layers: layers.collect(),
-        marks: Vec::new(),
-        shapes: Vec::new(),
+        ..Plot::default()
     };
     Some(plot)
 }
