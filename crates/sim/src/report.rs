@@ -10,11 +10,13 @@ mod page;
 mod picture;
 pub mod plot;
 pub mod trace;
+mod units;
 
 pub(crate) use load::Frame;
 pub use load::{ALL, ClassLoad, KindSent, Loads, PhaseLoad, Rates};
 pub use page::{Run, run_page};
 pub use picture::{Picture, pictures};
+pub use units::ms;
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
@@ -22,6 +24,7 @@ use crate::net::{BIN_NS, Tally};
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
 use crate::world::{Witness, World};
+use manifest::{Figures, VoteFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -104,16 +107,20 @@ impl Bin {
     }
 }
 
-/// Lower bounds of the time to deliver; no run can beat the first three.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Lower bounds of the time to deliver; no run can beat the first three. Files have them in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Content: the largest over nodes of path latency and B over the node's downlink.
+    #[serde(rename = "lb1_ms", with = "units::as_ms")]
     pub lb1_ns: u64,
     /// Source: latency and B over the source's uplink.
+    #[serde(rename = "lb2_ms", with = "units::as_ms")]
     pub lb2_ns: u64,
     /// Capacity: latency and (n - 1)·B over the sum of all uplinks.
+    #[serde(rename = "lb3_ms", with = "units::as_ms")]
     pub lb3_ns: u64,
     /// Reach, with one chunk a peer: hops of latency and B over the slower direction.
+    #[serde(rename = "lb4_ms", with = "units::as_ms")]
     pub lb4_ns: u64,
 }
 
@@ -181,38 +188,6 @@ pub struct Votes {
     pub slots: u32,
 }
 
-/// The figures of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
-    /// Half of the honest nodes have delivered.
-    pub t50_ns: Option<u64>,
-    /// 90 % have.
-    pub t90_ns: Option<u64>,
-    /// 95 % have.
-    pub t95_ns: Option<u64>,
-    /// 99 % have.
-    pub t99_ns: Option<u64>,
-    /// All have.
-    pub t100_ns: Option<u64>,
-    /// Share of deliveries, in percent.
-    pub delivered_pct: f64,
-    /// Bytes sent, over payload bytes of all nodes.
-    pub sent_ratio: f64,
-    /// Whether that is only a part.
-    pub sent_truncated: bool,
-    /// The same less the useful bytes; absent of slots, whose votes and aggregates are no payload that everybody
-    /// should have.
-    pub waste_ratio: Option<f64>,
-    /// Bytes received that told nothing, over payload bytes of all nodes.
-    pub dup_ratio: f64,
-    /// Bytes sent by the node in the middle.
-    pub bytes_up_p50: u64,
-    /// Bytes sent by the node that 99 % do not exceed.
-    pub bytes_up_p99: u64,
-    /// Core time of the node that 99 % do not exceed.
-    pub cpu_ns_p99: u64,
-}
-
 /// The value that `permille` of the sorted values do not exceed (nearest rank).
 pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
@@ -265,7 +240,7 @@ impl Outcome {
     }
 
     /// The figures of the run.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> Figures {
         let delays = Times::of(self.delays_ns.iter().copied());
         let at = |permille| delays.at(permille);
         let delivered = self.delays_ns.iter().flatten().count();
@@ -275,16 +250,14 @@ impl Outcome {
             values
         };
         let total = |value: fn(&NodeRecord) -> u64| {
-            self.nodes
-                .iter()
-                .map(|node| u128::from(value(node)))
-                .sum::<u128>()
+            let values = self.nodes.iter().map(value);
+            values.map(u128::from).sum::<u128>()
         };
         let content = u128::from(self.payload_bytes) * self.nodes.len() as u128;
         let ratio = |bytes: u128| bytes as f64 / content.max(1) as f64;
         let up = sorted(|node| node.bytes_up);
         let sent = total(|node| node.bytes_up);
-        Summary {
+        Figures {
             t50_ns: at(500),
             t90_ns: at(900),
             t95_ns: at(950),
@@ -298,9 +271,16 @@ impl Outcome {
                 None => Some(ratio(sent.saturating_sub(self.useful_bytes.into()))),
             },
             dup_ratio: ratio(total(|node| node.dup_bytes)),
+            lb: self.bounds,
             bytes_up_p50: quantile(&up, 500).unwrap_or(0),
             bytes_up_p99: quantile(&up, 990).unwrap_or(0),
             cpu_ns_p99: quantile(&sorted(|node| node.cpu_ns), 990).unwrap_or(0),
+            events: self.events,
+            received: self.received,
+            event_hash: format!("{:016x}", self.event_hash),
+            votes: VoteFigures::of(self),
+            loads: self.loads.classes.clone(),
+            sent: self.loads.sent.clone(),
         }
     }
 }
@@ -318,7 +298,7 @@ pub struct Expected {
     pub holds: bool,
 }
 
-impl Summary {
+impl Figures {
     /// All that was expected of figures.
     pub fn expected(&self, expect: &Expect) -> Vec<Expected> {
         let times = [

@@ -6,6 +6,7 @@ use crate::input;
 use crate::overwrite::check_apart;
 use crate::report::{say, target, write_whole};
 use alphorn_sim::report::manifest::Manifest;
+use alphorn_sim::report::ms;
 use alphorn_sim::report::plot::{Axis, Layer, Plot, number, sheet};
 use anyhow::{Context, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -142,7 +143,10 @@ fn line(manifest: &Manifest, name: Option<&str>, path: &Path) -> Line {
         name: parts.join(", "),
         manifest: folder::manifest_file(path),
         deliveries: folder::of(path).join("cdf.csv"),
-        t99_ms: manifest.figures.as_ref().and_then(|figures| figures.t99_ms),
+        t99_ms: manifest
+            .figures
+            .as_ref()
+            .and_then(|figures| figures.t99_ns.map(ms)),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::report::{columns, table};
 use alphorn_sim::report::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use alphorn_sim::report::plot::number;
-use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates};
+use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates, ms};
 use alphorn_sim::sweep::{Merged, Spread};
 
 /// The figures of each point, and what a single run says about its question; one run needs no spread.
@@ -111,7 +111,7 @@ fn votes(merged: &Merged) -> String {
             ("of cast, %", figure(&|_, votes| Some(votes.in_block_pct()))),
             ("2/3, ms", figure(&|_, votes| votes.two_thirds_ms)),
             ("99 %, ms", figure(&|_, votes| votes.most_ms)),
-            ("99 % of nodes, ms", figure(&|run, _| run.t99_ms)),
+            ("99 % of nodes, ms", figure(&|run, _| run.t99_ns.map(ms))),
             (
                 "MB sent a node",
                 format!("{}{part}", figure(&|_, votes| Some(votes.sent_mb))),

@@ -9,7 +9,7 @@ use crate::progress::Bars;
 use crate::text;
 use alphorn_sim::horn::HornError;
 use alphorn_sim::report::Outcome;
-use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest};
+use alphorn_sim::report::manifest::{self, CostSource, Host, Manifest};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
 use alphorn_sim::scenario::{Graph, Horn, Protocol, Scenario, TraceLevel, Way};
 use alphorn_sim::sweep::{Item, Plan};
@@ -124,9 +124,9 @@ pub(crate) fn one(
     };
     let outcome = match result {
         Ok(outcome) => {
-            let figures = Figures::of(&outcome);
+            let figures = outcome.summary();
             manifest.verdict.clone_from(&outcome.verdict);
-            manifest.failures = outcome.summary().failures(&scenario.expect);
+            manifest.failures = figures.failures(&scenario.expect);
             manifest.events_per_s = figures.events as f64 / wall_s.max(1e-9);
             manifest.figures = Some(figures);
             manifest.refusals.clone_from(&outcome.adversity);
@@ -399,7 +399,7 @@ mod tests {
         let item = &Plan::of(&scenario, "abc").unwrap().items[0];
         let done = Manifest {
             id: item.id.clone(),
-            figures: Some(Figures::default()),
+            figures: Some(manifest::Figures::default()),
             ..Manifest::default()
         };
         assert!(is_of(&done, item));

@@ -1,6 +1,7 @@
 //! The manifest of a run: what was run, where, what came out, and how to run it again.
 
-use super::{Adversity, Bounds, ClassLoad, KindSent, Outcome, Summary};
+use super::units::{as_ms, as_ms_or_none};
+use super::{Adversity, Bounds, ClassLoad, KindSent, Outcome, ms};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,19 +36,24 @@ pub struct CostSource {
     pub sha256: String,
 }
 
-/// The figures of a run, in the units of people.
+/// The figures of a run; files have its times in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Half of the honest nodes have delivered; absent if they have not.
-    pub t50_ms: Option<f64>,
+    #[serde(rename = "t50_ms", with = "as_ms_or_none", default)]
+    pub t50_ns: Option<u64>,
     /// 90 % have.
-    pub t90_ms: Option<f64>,
+    #[serde(rename = "t90_ms", with = "as_ms_or_none", default)]
+    pub t90_ns: Option<u64>,
     /// 95 % have.
-    pub t95_ms: Option<f64>,
+    #[serde(rename = "t95_ms", with = "as_ms_or_none", default)]
+    pub t95_ns: Option<u64>,
     /// 99 % have.
-    pub t99_ms: Option<f64>,
+    #[serde(rename = "t99_ms", with = "as_ms_or_none", default)]
+    pub t99_ns: Option<u64>,
     /// All have.
-    pub t100_ms: Option<f64>,
+    #[serde(rename = "t100_ms", with = "as_ms_or_none", default)]
+    pub t100_ns: Option<u64>,
     /// Share of deliveries, in percent.
     pub delivered_pct: f64,
     /// Bytes sent, in payloads a node.
@@ -60,13 +66,14 @@ pub struct Figures {
     /// Bytes received that told nothing, in payloads a node.
     pub dup_ratio: f64,
     /// Lower bounds.
-    pub lb: Bound,
+    pub lb: Bounds,
     /// Bytes sent by the node in the middle.
     pub bytes_up_p50: u64,
     /// Bytes sent by the node that 99 % do not exceed.
     pub bytes_up_p99: u64,
     /// Core time of the node that 99 % do not exceed.
-    pub cpu_ms_p99: f64,
+    #[serde(rename = "cpu_ms_p99", with = "as_ms")]
+    pub cpu_ns_p99: u64,
     /// Events handled.
     pub events: u64,
     /// Messages that nodes received.
@@ -117,7 +124,7 @@ pub struct VoteFigures {
 }
 
 impl VoteFigures {
-    fn of(outcome: &Outcome) -> Option<Self> {
+    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
         let votes = outcome.votes?;
         let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
         let slots = f64::from(votes.slots.max(1));
@@ -134,19 +141,6 @@ impl VoteFigures {
     pub fn in_block_pct(&self) -> f64 {
         100.0 * self.in_block as f64 / self.cast.max(1) as f64
     }
-}
-
-/// Lower bounds of the time to deliver.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Bound {
-    /// Content.
-    pub lb1_ms: f64,
-    /// Source.
-    pub lb2_ms: f64,
-    /// Capacity.
-    pub lb3_ms: f64,
-    /// Reach, with one chunk a peer; no law.
-    pub lb4_ms: f64,
 }
 
 /// What was run, where, what came out, and how to run it again.
@@ -198,66 +192,10 @@ pub struct Manifest {
     pub rss_bytes: u64,
 }
 
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
-}
-
-impl From<Bounds> for Bound {
-    fn from(bounds: Bounds) -> Self {
-        Bound {
-            lb1_ms: ms(bounds.lb1_ns),
-            lb2_ms: ms(bounds.lb2_ns),
-            lb3_ms: ms(bounds.lb3_ns),
-            lb4_ms: ms(bounds.lb4_ns),
-        }
-    }
-}
-
 /// One figure of a run by name, absent where no time is reached.
 pub type Column = (&'static str, Option<f64>);
 
 impl Figures {
-    /// The figures of an outcome.
-    pub fn of(outcome: &Outcome) -> Self {
-        let Summary {
-            t50_ns,
-            t90_ns,
-            t95_ns,
-            t99_ns,
-            t100_ns,
-            delivered_pct,
-            sent_ratio,
-            sent_truncated,
-            waste_ratio,
-            dup_ratio,
-            bytes_up_p50,
-            bytes_up_p99,
-            cpu_ns_p99,
-        } = outcome.summary();
-        Figures {
-            t50_ms: t50_ns.map(ms),
-            t90_ms: t90_ns.map(ms),
-            t95_ms: t95_ns.map(ms),
-            t99_ms: t99_ns.map(ms),
-            t100_ms: t100_ns.map(ms),
-            delivered_pct,
-            sent_ratio,
-            sent_truncated,
-            waste_ratio,
-            dup_ratio,
-            lb: outcome.bounds.into(),
-            bytes_up_p50,
-            bytes_up_p99,
-            cpu_ms_p99: ms(cpu_ns_p99),
-            events: outcome.events,
-            received: outcome.received,
-            event_hash: format!("{:016x}", outcome.event_hash),
-            votes: VoteFigures::of(outcome),
-            loads: outcome.loads.classes.clone(),
-            sent: outcome.loads.sent.clone(),
-        }
-    }
-
     /// All nodes together.
     pub fn load(&self) -> Option<&ClassLoad> {
         self.loads.first()
@@ -267,18 +205,18 @@ impl Figures {
     pub fn columns(&self) -> Vec<Column> {
         let load = |of: &dyn Fn(&ClassLoad) -> f64| self.load().map(of);
         vec![
-            ("t50_ms", self.t50_ms),
-            ("t90_ms", self.t90_ms),
-            ("t95_ms", self.t95_ms),
-            ("t99_ms", self.t99_ms),
-            ("t100_ms", self.t100_ms),
+            ("t50_ms", self.t50_ns.map(ms)),
+            ("t90_ms", self.t90_ns.map(ms)),
+            ("t95_ms", self.t95_ns.map(ms)),
+            ("t99_ms", self.t99_ns.map(ms)),
+            ("t100_ms", self.t100_ns.map(ms)),
             ("delivered_pct", Some(self.delivered_pct)),
             ("sent_ratio", Some(self.sent_ratio)),
             ("waste_ratio", self.waste_ratio),
             ("dup_ratio", Some(self.dup_ratio)),
             ("bytes_up_p50", Some(self.bytes_up_p50 as f64)),
             ("bytes_up_p99", Some(self.bytes_up_p99 as f64)),
-            ("cpu_ms_p99", Some(self.cpu_ms_p99)),
+            ("cpu_ms_p99", Some(ms(self.cpu_ns_p99))),
             ("events", Some(self.events as f64)),
             ("up_mbps_mean", load(&|load| load.mean.up_mbps)),
             ("down_mbps_mean", load(&|load| load.mean.down_mbps)),
@@ -305,17 +243,20 @@ mod tests {
             event_hash: 0xab,
             ..Outcome::default()
         };
-        let figures = Figures::of(&outcome);
-        assert_eq!((figures.t50_ms, figures.t90_ms), (Some(3.0), None));
+        let figures = outcome.summary();
+        assert_eq!((figures.t50_ns, figures.t90_ns), (Some(3_000_000), None));
         assert_eq!(
-            (figures.lb.lb1_ms, figures.event_hash.as_str()),
-            (0.5, "00000000000000ab")
+            (figures.lb.lb1_ns, figures.event_hash.as_str()),
+            (500_000, "00000000000000ab")
         );
         let json = serde_json::to_string(&Manifest {
             figures: Some(figures.clone()),
             ..Manifest::default()
         })
         .unwrap();
+        for part in ["\"t50_ms\":3.0", "\"t90_ms\":null", "\"lb1_ms\":0.5"] {
+            assert!(json.contains(part), "{json}");
+        }
         let read: Manifest = serde_json::from_str(&json).unwrap();
         assert_eq!(read.figures, Some(figures));
     }

@@ -4,7 +4,7 @@ use super::html::{Page, Table};
 use super::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
-use super::{Adversity, Outcome, Rates};
+use super::{Adversity, Outcome, Rates, ms};
 use crate::scenario::{Protocol, Scenario, Strategy, TraceLevel};
 use alphorn_scheme::model::FigureKind;
 
@@ -26,7 +26,7 @@ pub fn run_page(run: &Run<'_>) -> String {
     let Run {
         scenario, outcome, ..
     } = run;
-    let figures = Figures::of(outcome);
+    let figures = outcome.summary();
     let mut page = Page::new(&scenario.name, &setting(scenario, outcome));
     question(&mut page, scenario);
     answer(&mut page, run);
@@ -124,7 +124,7 @@ fn vote_tiles(figures: &Figures, votes: &VoteFigures) -> Vec<(String, String)> {
         ),
         tile("2/3 at the proposer by", time(votes.two_thirds_ms)),
         tile("99 % at the proposer by", time(votes.most_ms)),
-        tile("99 % at 99 % of the nodes by", time(figures.t99_ms)),
+        tile("99 % at 99 % of the nodes by", time(figures.t99_ns.map(ms))),
         tile(
             "sent by a node, mean",
             format!("{} MB", number(votes.sent_mb)),
@@ -141,9 +141,12 @@ fn tiles(figures: &Figures) -> Vec<(String, String)> {
         return vote_tiles(figures, votes);
     }
     let mut tiles = vec![
-        ("half of the nodes by".to_owned(), time(figures.t50_ms)),
-        ("99 % by".to_owned(), time(figures.t99_ms)),
-        ("all by".to_owned(), time(figures.t100_ms)),
+        (
+            "half of the nodes by".to_owned(),
+            time(figures.t50_ns.map(ms)),
+        ),
+        ("99 % by".to_owned(), time(figures.t99_ns.map(ms))),
+        ("all by".to_owned(), time(figures.t100_ns.map(ms))),
         (
             "delivered".to_owned(),
             format!("{} %", number(figures.delivered_pct)),
@@ -338,7 +341,7 @@ mod tests {
                 dirty: true,
                 ..Host::default()
             },
-            figures: Some(Figures::of(&outcome)),
+            figures: Some(outcome.summary()),
             ..Manifest::default()
         };
         let page = |outcome: &Outcome, manifest: &Manifest| {

@@ -1,9 +1,8 @@
 //! The pictures of one run: for its page, and as files of their own.
 
 use super::html::Table;
-use super::manifest::Figures;
 use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
-use super::{NodeRecord, Outcome, quantile, quantile_of};
+use super::{NodeRecord, Outcome, ms, quantile, quantile_of};
 use crate::net::BIN_NS;
 use crate::scenario::Scenario;
 use std::cmp::Reverse;
@@ -77,7 +76,7 @@ fn delay_words(is_slot: bool) -> (&'static str, &'static str, &'static str) {
 
 /// Share of deliveries over delay, with quantiles and bounds.
 fn delays(outcome: &Outcome) -> Picture {
-    let figures = &Figures::of(outcome);
+    let figures = outcome.summary();
     let mut delays: Vec<u64> = outcome.delays_ns.iter().flatten().copied().collect();
     delays.sort_unstable();
     let all = outcome.delays_ns.len().max(1) as f64;
@@ -92,11 +91,11 @@ fn delays(outcome: &Outcome) -> Picture {
     let (title, label, of) = delay_words(is_slot);
     let mut table = Table::new(label, &["", "ms"]);
     let quantiles = [
-        ("p50", figures.t50_ms),
-        ("p90", figures.t90_ms),
-        ("p95", figures.t95_ms),
-        ("p99", figures.t99_ms),
-        ("all", figures.t100_ms),
+        ("p50", figures.t50_ns.map(ms)),
+        ("p90", figures.t90_ns.map(ms)),
+        ("p95", figures.t95_ns.map(ms)),
+        ("p99", figures.t99_ns.map(ms)),
+        ("all", figures.t100_ns.map(ms)),
     ];
     for (name, value) in quantiles {
         table.row(vec![name.into(), value.map_or("none".into(), number)]);
@@ -111,10 +110,10 @@ fn delays(outcome: &Outcome) -> Picture {
     }
     let lb = &figures.lb;
     let bounds = [
-        ("LB1", "content", lb.lb1_ms),
-        ("LB2", "source", lb.lb2_ms),
-        ("LB3", "capacity", lb.lb3_ms),
-        ("LB4", "reach, one chunk a peer", lb.lb4_ms),
+        ("LB1", "content", ms(lb.lb1_ns)),
+        ("LB2", "source", ms(lb.lb2_ns)),
+        ("LB3", "capacity", ms(lb.lb3_ns)),
+        ("LB4", "reach, one chunk a peer", ms(lb.lb4_ns)),
     ];
     for (name, what, at) in bounds {
         table.row(vec![format!("{name}: {what}"), number(at)]);
@@ -132,8 +131,8 @@ fn delays(outcome: &Outcome) -> Picture {
         about: format!(
             "Half of the honest nodes by {}, 99 % by {}. LB1 to LB3 are bounds of the last node that no protocol \
              beats; LB4 holds for one chunk a peer.",
-            time(figures.t50_ms),
-            time(figures.t99_ms)
+            time(figures.t50_ns.map(ms)),
+            time(figures.t99_ns.map(ms))
         ),
         x: Axis {
             include: vec![from_ms],

@@ -1,4 +1,3 @@
-use super::manifest::Figures;
 use super::*;
 
 pub(super) fn outcome(delivered: u64, missing: usize) -> Outcome {
@@ -66,11 +65,8 @@ fn sent_and_waste_are_in_payloads_a_node() {
         most_ns: None,
         slots: 3,
     });
-    let figures = Figures::of(&slots);
-    assert_eq!(
-        (slots.summary().waste_ratio, figures.waste_ratio),
-        (None, None)
-    );
+    let figures = slots.summary();
+    assert_eq!(figures.waste_ratio, None);
     // What a node sent in all, over three slots.
     let sent = slots.nodes.iter().map(|node| node.bytes_up).sum::<u64>() as f64;
     let mb = figures.votes.unwrap().sent_mb;

@@ -113,7 +113,7 @@ fn run(item: &Item, t99_ms: Option<f64>) -> Manifest {
             .collect(),
         holds: t99_ms.is_some(),
         figures: Some(Figures {
-            t99_ms,
+            t99_ns: t99_ms.map(|ms| (ms * 1e6) as u64),
             sent_ratio: item.seed as f64,
             ..Figures::default()
         }),
