@@ -30,10 +30,6 @@ pub(crate) struct Config {
     pub flood_publish: bool,
     /// Ask the layer above before a message is forwarded; without, every message is accepted.
     pub validate: bool,
-    /// Nanoseconds after a PRUNE in which neither side grafts.
-    pub backoff_ns: u64,
-    /// Nanoseconds in which a request must be answered before another peer is asked.
-    pub promise_ns: u64,
     /// Messages kept to answer requests, at most; the oldest goes first.
     pub history_max: u32,
     /// Bytes of the messages kept, at most; the newest message is kept whatever its size.
@@ -55,14 +51,6 @@ pub(crate) struct Config {
     pub answers_beat_max: u16,
     /// Bytes sent on request to one peer in a heartbeat, at most, but for the first message.
     pub answer_bytes_beat_max: u64,
-    /// Penalty from which announcements are neither sent nor taken.
-    pub gossip_penalty: u16,
-    /// Penalty from which own messages are not sent.
-    pub publish_penalty: u16,
-    /// Penalty from which nothing is taken.
-    pub graylist_penalty: u16,
-    /// Heartbeats after which one point of a penalty is forgiven.
-    pub forgive_beats: u16,
     /// Names in an announcement, at most.
     pub ids_max: u16,
 }
@@ -81,8 +69,6 @@ impl Default for Config {
             refuse_above_bytes: Some(1000),
             flood_publish: false,
             validate: true,
-            backoff_ns: 60_000_000_000,
-            promise_ns: 3_000_000_000,
             history_max: 4096,
             history_bytes_max: 64 << 20,
             waiting_max: 4096,
@@ -93,11 +79,6 @@ impl Default for Config {
             ahead_peer_max: 1024,
             answers_beat_max: 2048,
             answer_bytes_beat_max: 8 << 20,
-            gossip_penalty: 20,
-            publish_penalty: 40,
-            graylist_penalty: 80,
-            // Twenty points, an invalid message, are forgiven after ten minutes.
-            forgive_beats: 43,
             // 60 kB, within the 64 KiB of control messages that networks allow.
             ids_max: 3000,
         }
@@ -173,7 +154,6 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let (degree, peers) = (u64::from(self.degree), PEERS_MAX as u64);
         let (beats, waiting) = (self.history_beats.into(), self.waiting_max.into());
-        let (publish, graylist) = (self.publish_penalty.into(), self.graylist_penalty.into());
         /// A field under its name, and its bounds.
         macro_rules! field {
             ($name:ident, $min:expr, $max:expr) => {
@@ -192,9 +172,6 @@ impl Config {
             field!(history_max, 1, 1 << 20),
             field!(waiting_max, 1, 1 << 15),
             field!(waiting_peer_max, 1, waiting),
-            field!(gossip_penalty, 1, publish),
-            field!(publish_penalty, 1, graylist),
-            field!(forgive_beats, 1, u64::MAX),
             field!(ids_max, 1, u64::MAX),
         ] {
             if value < min {

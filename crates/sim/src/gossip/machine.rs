@@ -18,6 +18,11 @@ use peer::PeerState;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Nanoseconds after a PRUNE in which neither side grafts.
+const BACKOFF_NS: u64 = 60_000_000_000;
+/// Nanoseconds in which a request must be answered before another peer is asked.
+const PROMISE_NS: u64 = 3_000_000_000;
+
 /// What is noted beside a message that waits for a verdict.
 #[derive(Clone, Copy, Debug)]
 struct Note {

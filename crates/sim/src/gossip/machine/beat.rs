@@ -1,8 +1,8 @@
 //! The heartbeat: repairs the mesh, announces, expires.
 
 use super::super::{Ids, Message, Payload, PeerSet, Priority, Reject};
-use super::Gossip;
 use super::peer::of_peer;
+use super::{Gossip, PROMISE_NS};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
@@ -33,14 +33,13 @@ impl<P: Payload> Gossip<P> {
 
     /// Asks others for what was promised and not sent, and forgets old records.
     fn expire_ahead(&mut self, now: Time) {
-        let promise_ns = self.rest.config.promise_ns;
         let mut broken = PeerSet::EMPTY;
         let mut ended = Vec::new();
         for (id, ahead) in &mut self.rest.ahead {
             if let Some((peer, _)) = ahead.asked.take_if(|(_, until)| *until <= now) {
                 // One that sends some of what it was asked for is slow, not false.
                 let kept = of_peer(&self.rest.peers, peer).map_or(Time::ZERO, |state| state.kept);
-                if kept.saturating_add_ns(promise_ns) <= now {
+                if kept.saturating_add_ns(PROMISE_NS) <= now {
                     broken = broken.or(PeerSet::one(peer));
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::super::{DenseId, Ids, Message, Output, Payload, PeerSet, Peers, Priority, Reject};
 use super::peer::state_of;
-use super::{Ahead, Gossip};
+use super::{Ahead, BACKOFF_NS, Gossip, PROMISE_NS};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 
@@ -31,7 +31,7 @@ impl<P: Payload> Gossip<P> {
                 ids
             }
         };
-        let until = now.saturating_add_ns(config.promise_ns);
+        let until = now.saturating_add_ns(PROMISE_NS);
         let mut asked = Vec::new();
         for &id in ids {
             let ask = |ahead: &mut Ahead| {
@@ -195,7 +195,7 @@ impl<P: Payload> Gossip<P> {
 
     fn back_off(&mut self, now: Time, peer: Peer) {
         self.rest.mesh = self.rest.mesh.minus(PeerSet::one(peer));
-        let until = now.saturating_add_ns(self.rest.config.backoff_ns);
+        let until = now.saturating_add_ns(BACKOFF_NS);
         state_of(&mut self.rest.peers, peer).backoff = until;
     }
 }

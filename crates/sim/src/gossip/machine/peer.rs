@@ -1,9 +1,19 @@
 //! What a peer has used up, and what it has to answer for.
 
-use super::super::{Config, Ids, Message, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject};
+use super::super::{Ids, Message, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject};
 use super::Gossip;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
+
+/// Penalty from which announcements are neither sent nor taken.
+const GOSSIP_PENALTY: u16 = 20;
+/// Penalty from which own messages are not sent.
+const PUBLISH_PENALTY: u16 = 40;
+/// Penalty from which nothing is taken.
+const GRAYLIST_PENALTY: u16 = 80;
+/// Heartbeats after which one point of a penalty is forgiven: an invalid message, which is twenty points, is after
+/// ten minutes.
+const FORGIVE_BEATS: u32 = 43;
 
 /// The state of one peer.
 #[derive(Clone, Debug, Default)]
@@ -55,10 +65,9 @@ impl PeerState {
     }
 
     /// Forgives what is due, and says what is left.
-    fn forgive(&mut self, beat: u32, config: &Config) -> u16 {
-        let every = u32::from(config.forgive_beats);
-        let points = beat.saturating_sub(self.forgiven) / every;
-        self.forgiven += points * every;
+    fn forgive(&mut self, beat: u32) -> u16 {
+        let points = beat.saturating_sub(self.forgiven) / FORGIVE_BEATS;
+        self.forgiven += points * FORGIVE_BEATS;
         self.penalty = self
             .penalty
             .saturating_sub(u16::try_from(points).unwrap_or(u16::MAX));
@@ -168,7 +177,7 @@ impl<P: Payload> Gossip<P> {
     /// Forgives what is due and puts the peer into the sets that its penalty asks for.
     pub(super) fn judge(&mut self, peer: Peer) {
         let state = state_of(&mut self.rest.peers, peer);
-        let penalty = state.forgive(self.rest.beat, &self.rest.config);
+        let penalty = state.forgive(self.rest.beat);
         let one = PeerSet::one(peer);
         let mark = |set: &mut PeerSet, from: u16| {
             *set = match penalty >= from {
@@ -177,10 +186,10 @@ impl<P: Payload> Gossip<P> {
             };
         };
         mark(&mut self.rest.penalised, 1);
-        mark(&mut self.rest.quiet, self.rest.config.gossip_penalty);
-        mark(&mut self.rest.unserved, self.rest.config.publish_penalty);
+        mark(&mut self.rest.quiet, GOSSIP_PENALTY);
+        mark(&mut self.rest.unserved, PUBLISH_PENALTY);
         let mut graylisted = self.rest.up.minus(self.hot.taken);
-        mark(&mut graylisted, self.rest.config.graylist_penalty);
+        mark(&mut graylisted, GRAYLIST_PENALTY);
         self.hot.taken = self.rest.up.minus(graylisted);
         if penalty > 0 {
             self.wake();
