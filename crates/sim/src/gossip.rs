@@ -18,7 +18,7 @@
 //! Both take [`Input`] and give [`Output`]. Messages are typed ([`Message`]), generic over the
 //! payload, and named by number ([`DenseId`]).
 //!
-//! Heartbeats are lazy: [`Gossip::next_deadline`] is `None` while there is nothing to announce,
+//! Heartbeats are lazy: [`Machine::next_deadline`] is `None` while there is nothing to announce,
 //! to expire or to repair.
 
 mod config;
@@ -34,6 +34,8 @@ mod reject;
 mod tests;
 
 use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_types::Time;
+use std::fmt::Debug;
 
 pub(crate) use config::{Config, ConfigError};
 pub(crate) use grid::Links;
@@ -43,6 +45,35 @@ pub(crate) use message::{Ids, Message, Payload};
 pub(crate) use peers::{PEERS_MAX, PeerSet, Peers};
 pub(crate) use plain::Plain;
 pub(crate) use reject::{Counters, Duplicates, Reject};
+
+/// What both state machines are to their driver. Time never goes back; nothing blocks or fails, and an input takes
+/// O(message) work.
+pub(crate) trait Machine<P>: Debug + Send {
+    /// Takes an input.
+    fn handle(&mut self, now: Time, input: Input<P>);
+
+    /// The next effect, none when all are drained.
+    fn poll_output(&mut self) -> Option<Output<P>>;
+
+    /// When [`Input::Deadline`] is due; none while nothing waits for a time.
+    #[inline]
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other deadline.
+    /// False, and nothing done, for any other message: [`Machine::handle`] takes all.
+    #[inline]
+    fn absorb(&mut self, _from: Peer, _message: &Message<P>) -> bool {
+        false
+    }
+
+    /// Copies of messages that were here already.
+    fn duplicates(&self) -> Duplicates;
+
+    /// What was refused.
+    fn counters(&self) -> &Counters;
+}
 
 /// Order in which a driver's queue to a peer is served, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

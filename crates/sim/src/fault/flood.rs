@@ -1,8 +1,8 @@
 //! Adversaries among nodes that send payloads whole.
 
 use super::{Adversary, Flooding, Interval, Paced, Parameters, Wrap, send_to};
-use crate::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
-use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
+use crate::gossip::{DENSE_WINDOW, DenseId, Ids, Machine, Message, Peers, Priority};
+use crate::role::flood::{Blob, Flood, FloodMessage};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_types::Time;
@@ -13,7 +13,7 @@ const NAMES: u32 = 32;
 /// Most payloads that are replayed.
 const SEEN_MAX: usize = 1 << 16;
 
-impl<S: Machine + 'static> Adversary for Flood<S> {
+impl<S: Machine<Blob> + 'static> Adversary for Flood<S> {
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         match kind {
             FaultKind::InvalidFlood if parameters.fails_at != FailsAt::Payload => None,
@@ -76,9 +76,9 @@ pub(crate) struct InvalidFlood {
     names: Names,
 }
 
-impl<S: Machine> Wrap<Flood<S>> for InvalidFlood {}
+impl<S: Machine<Blob>> Wrap<Flood<S>> for InvalidFlood {}
 
-impl<S: Machine> Flooding<Flood<S>> for InvalidFlood {
+impl<S: Machine<Blob>> Flooding<Flood<S>> for InvalidFlood {
     const PRIORITY: u8 = Priority::Own as u8;
 
     fn messages(&mut self, _: Time) -> Vec<FloodMessage> {
@@ -98,7 +98,7 @@ pub(crate) struct FalseNews {
     names: Names,
 }
 
-impl<S: Machine> Flooding<Flood<S>> for FalseNews {
+impl<S: Machine<Blob>> Flooding<Flood<S>> for FalseNews {
     const PRIORITY: u8 = Priority::Own as u8;
 
     fn messages(&mut self, _: Time) -> Vec<FloodMessage> {
@@ -110,7 +110,7 @@ impl<S: Machine> Flooding<Flood<S>> for FalseNews {
     }
 }
 
-impl<S: Machine> Wrap<Flood<S>> for FalseNews {
+impl<S: Machine<Blob>> Wrap<Flood<S>> for FalseNews {
     fn output(&mut self, now: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
         // What was asked for is not sent.
         let lies = self.interval.contains(now);
@@ -131,7 +131,7 @@ pub(crate) struct Replay {
     seen: BTreeSet<DenseId>,
 }
 
-impl<S: Machine> Wrap<Flood<S>> for Replay {
+impl<S: Machine<Blob>> Wrap<Flood<S>> for Replay {
     fn input(
         &mut self,
         now: Time,
@@ -159,7 +159,7 @@ pub(crate) struct TwoTales {
     own: BTreeSet<DenseId>,
 }
 
-impl<S: Machine> Wrap<Flood<S>> for TwoTales {
+impl<S: Machine<Blob>> Wrap<Flood<S>> for TwoTales {
     fn input(
         &mut self,
         _: Time,
@@ -207,7 +207,7 @@ impl<S: Machine> Wrap<Flood<S>> for TwoTales {
     }
 }
 
-fn send<S: Machine>(to: &Peers, message: FloodMessage) -> Output<Flood<S>> {
+fn send<S: Machine<Blob>>(to: &Peers, message: FloodMessage) -> Output<Flood<S>> {
     Output::Send {
         to: to.clone(),
         message,

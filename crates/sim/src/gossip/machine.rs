@@ -8,8 +8,8 @@ mod peer;
 use super::inbox::Inbox;
 use super::peers::Draw;
 use super::{
-    Config, Counters, DenseId, Duplicates, Ids, Input, Mark, Message, Output, PEERS_MAX, Payload,
-    PeerSet, Priority, Reject, SeenBits,
+    Config, Counters, DenseId, Duplicates, Ids, Input, Machine, Mark, Message, Output, PEERS_MAX,
+    Payload, PeerSet, Priority, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -190,23 +190,22 @@ impl<P: Payload> Gossip<P> {
         let state = self.rest.peers.get(peer.0 as usize);
         state.map_or(0, |state| state.penalty)
     }
+}
 
-    /// What was refused.
-    pub(crate) fn counters(&self) -> &Counters {
+impl<P: Payload> Machine<P> for Gossip<P> {
+    fn counters(&self) -> &Counters {
         &self.rest.counters
     }
 
-    /// Copies of messages that were here already.
-    pub(crate) fn duplicates(&self) -> Duplicates {
+    fn duplicates(&self) -> Duplicates {
         Duplicates {
             bytes: self.hot.duplicate_bytes,
             count: self.hot.duplicates,
         }
     }
 
-    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
     #[inline]
-    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
+    fn handle(&mut self, now: Time, input: Input<P>) {
         if let Input::Message { from, message } = &input
             && self.absorb(*from, message)
         {
@@ -226,10 +225,8 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other
-    /// deadline. False, and nothing done, for any other message: [`Gossip::handle`] takes all.
     #[inline]
-    pub(crate) fn absorb(&mut self, from: Peer, message: &Message<P>) -> bool {
+    fn absorb(&mut self, from: Peer, message: &Message<P>) -> bool {
         let Message::Data { id, payload } = message else {
             return false;
         };
@@ -240,9 +237,8 @@ impl<P: Payload> Gossip<P> {
         copy
     }
 
-    /// The next effect, none when all are drained.
     #[inline]
-    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
+    fn poll_output(&mut self) -> Option<Output<P>> {
         if !self.hot.output {
             return None;
         }
@@ -257,10 +253,12 @@ impl<P: Payload> Gossip<P> {
 
     /// When [`Input::Deadline`] is due; none while there is nothing to announce, expire or repair.
     #[inline]
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    fn next_deadline(&self) -> Option<Time> {
         (self.hot.due != Time::MAX).then_some(self.hot.due)
     }
+}
 
+impl<P: Payload> Gossip<P> {
     #[inline]
     fn message(&mut self, now: Time, from: Peer, message: Message<P>) {
         if !self.admits(from) {

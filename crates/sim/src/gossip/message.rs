@@ -4,13 +4,14 @@
 //! its count.
 
 use super::{DenseId, ID_BYTES};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 /// Bytes of a message without payload and names.
 const HEAD_BYTES: u64 = 2;
 
 /// What is published: opaque here but for its size.
-pub(crate) trait Payload: Clone {
+pub(crate) trait Payload: Clone + Debug + Send {
     /// Bytes on the wire.
     fn wire_bytes(&self) -> u64;
 }

@@ -2,8 +2,8 @@
 
 use super::inbox::Inbox;
 use super::{
-    Config, Counters, DenseId, Duplicates, Input, Links, Mark, Message, Output, Payload, Peers,
-    Priority, Reject, SeenBits,
+    Config, Counters, DenseId, Duplicates, Input, Links, Machine, Mark, Message, Output, Payload,
+    Peers, Priority, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -46,6 +46,41 @@ pub(crate) struct Plain<P> {
     forget_at: Time,
 }
 
+impl<P: Payload> Machine<P> for Plain<P> {
+    fn handle(&mut self, now: Time, input: Input<P>) {
+        match input {
+            Input::Message { from, message } => self.message(now, from, message),
+            Input::Verdict { token, verdict } => {
+                let accepted = self.verdict(token, verdict);
+                self.forward(accepted);
+            }
+            Input::Publish { id, payload } => {
+                if self.publishes(now, id) {
+                    self.publish(id, payload);
+                }
+            }
+            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<P>> {
+        let output = self.out.pop_front();
+        if self.out.is_empty() {
+            // The next output goes to the front of the buffer, which is in the cache.
+            self.out.clear();
+        }
+        output
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn duplicates(&self) -> Duplicates {
+        self.duplicates
+    }
+}
+
 impl<P: Payload> Plain<P> {
     /// A node whose messages go to `receivers`, in this order.
     ///
@@ -82,36 +117,9 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    /// What was refused.
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Copies of messages that were here already.
-    pub(crate) fn duplicates(&self) -> Duplicates {
-        self.duplicates
-    }
-
     /// Whether it sends directly.
     pub(crate) fn is_direct(&self) -> bool {
         matches!(self.way, Way::Direct(_))
-    }
-
-    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
-    pub(crate) fn handle(&mut self, now: Time, input: Input<P>) {
-        match input {
-            Input::Message { from, message } => self.message(now, from, message),
-            Input::Verdict { token, verdict } => {
-                let accepted = self.verdict(token, verdict);
-                self.forward(accepted);
-            }
-            Input::Publish { id, payload } => {
-                if self.publishes(now, id) {
-                    self.publish(id, payload);
-                }
-            }
-            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}
-        }
     }
 
     fn publish(&mut self, id: DenseId, payload: P) {
@@ -164,21 +172,6 @@ impl<P: Payload> Plain<P> {
             };
             self.send(across, message, Priority::Forward);
         }
-    }
-
-    /// The next effect, none when all are drained.
-    pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
-        let output = self.out.pop_front();
-        if self.out.is_empty() {
-            // The next output goes to the front of the buffer, which is in the cache.
-            self.out.clear();
-        }
-        output
-    }
-
-    /// Never: nothing here waits for a time.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        None
     }
 
     /// Takes a message; gives it back if it is accepted at once.

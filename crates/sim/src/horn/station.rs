@@ -2,7 +2,8 @@
 
 use super::plan::TopicId;
 use crate::gossip::{
-    self, DenseId, Gossip, Input, Links, Message, Output, PEERS_MAX, Payload, PeerSet, Peers, Plain,
+    self, DenseId, Gossip, Input, Links, Machine as _, Message, Output, PEERS_MAX, Payload,
+    PeerSet, Peers, Plain,
 };
 use crate::scenario::Way;
 use alphorn_proto::{Peer, Token, Verdict};

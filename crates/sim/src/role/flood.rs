@@ -2,7 +2,7 @@
 
 use super::{Delivery, Input, Output, Publish, Role, Wire};
 use crate::gossip::{
-    self, Config, DenseId, Gossip, Links, Message, PEERS_MAX, Payload, PeerSet, Plain,
+    self, Config, DenseId, Gossip, Links, Machine, Message, PEERS_MAX, Payload, PeerSet, Plain,
 };
 use crate::graph::Graph;
 use crate::latency::mix;
@@ -106,66 +106,6 @@ impl super::Labour for Validation {
     }
 }
 
-/// A state machine of [`crate::gossip`]: what both have in common.
-pub(crate) trait Machine: std::fmt::Debug + Send {
-    /// Takes an input.
-    fn handle(&mut self, now: Time, input: gossip::Input<Blob>);
-    /// The next effect.
-    fn poll_output(&mut self) -> Option<gossip::Output<Blob>>;
-    /// When a deadline is due.
-    fn next_deadline(&self) -> Option<Time>;
-    /// Bytes of copies.
-    fn duplicate_bytes(&self) -> u64;
-    /// What was refused, and how often.
-    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)>;
-    /// See [`Role::absorb`].
-    #[inline]
-    fn absorb(&mut self, _from: Peer, _message: &FloodMessage) -> bool {
-        false
-    }
-}
-
-macro_rules! machine {
-    ($($machine:ident $({ $($more:item)* })?),*) => {$(
-        impl Machine for $machine<Blob> {
-            #[inline]
-            fn handle(&mut self, now: Time, input: gossip::Input<Blob>) {
-                $machine::handle(self, now, input);
-            }
-
-            #[inline]
-            fn poll_output(&mut self) -> Option<gossip::Output<Blob>> {
-                $machine::poll_output(self)
-            }
-
-            #[inline]
-            fn next_deadline(&self) -> Option<Time> {
-                $machine::next_deadline(self)
-            }
-
-            fn duplicate_bytes(&self) -> u64 {
-                self.duplicates().bytes
-            }
-
-            fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
-                self.counters().reasons()
-            }
-
-            $($($more)*)?
-        }
-    )*};
-}
-
-machine!(
-    Gossip {
-        #[inline]
-        fn absorb(&mut self, from: Peer, message: &FloodMessage) -> bool {
-            Gossip::absorb(self, from, message)
-        }
-    },
-    Plain
-);
-
 /// A node that sends payloads whole.
 #[derive(Debug)]
 pub(crate) struct Flood<S> {
@@ -176,7 +116,7 @@ pub(crate) struct Flood<S> {
     jobs: u64,
 }
 
-impl<S: Machine> Flood<S> {
+impl<S: Machine<Blob>> Flood<S> {
     /// A node that validates a payload in `validation_ns` of a core before it forwards it; 0 for at
     /// once.
     pub(crate) fn new(machine: S, validation_ns: u64) -> Self {
@@ -214,7 +154,7 @@ impl<S: Machine> Flood<S> {
     }
 }
 
-impl<S: Machine> Role for Flood<S> {
+impl<S: Machine<Blob>> Role for Flood<S> {
     type Message = FloodMessage;
     type Command = Publish;
     type Cancel = DenseId;
@@ -287,11 +227,11 @@ impl<S: Machine> Role for Flood<S> {
     }
 
     fn duplicate_bytes(&self) -> u64 {
-        self.machine.duplicate_bytes()
+        self.machine.duplicates().bytes
     }
 
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        self.machine.refusals()
+        self.machine.counters().reasons()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::world::{Blob, Node, Wire, World};
 use crate::gossip::{
-    Config, DenseId, Ids, Input, Message, Output, PeerSet, Peers, Priority, Reject,
+    Config, DenseId, Ids, Input, Machine, Message, Output, PeerSet, Peers, Priority, Reject,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;

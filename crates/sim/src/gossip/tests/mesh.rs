@@ -1,7 +1,7 @@
 //! What an honest mesh does.
 
 use super::world::World;
-use crate::gossip::{Config, Input, PeerSet};
+use crate::gossip::{Config, Input, Machine, PeerSet};
 use alphorn_proto::Peer;
 
 fn formed(count: usize, degree: usize, seed: u64) -> World {

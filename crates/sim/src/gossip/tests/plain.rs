@@ -1,7 +1,8 @@
 //! Grid and direct dissemination.
 
 use crate::gossip::{
-    Config, DenseId, Input, Links, Message, Output, Payload, Peers, Plain, Priority, Reject,
+    Config, DenseId, Input, Links, Machine, Message, Output, Payload, Peers, Plain, Priority,
+    Reject,
 };
 use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;

@@ -1,7 +1,7 @@
 //! Whatever peers send in whatever order, a node keeps its bounds.
 
 use super::world::{Blob, Node, Numbers};
-use crate::gossip::{Config, DenseId, Ids, Input, Message, Output, PEERS_MAX};
+use crate::gossip::{Config, DenseId, Ids, Input, Machine, Message, Output, PEERS_MAX};
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;

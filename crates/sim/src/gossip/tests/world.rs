@@ -1,6 +1,6 @@
 //! A network of gossip nodes with unequal latencies and a queue to nobody: what is sent arrives.
 
-use crate::gossip::{Config, DenseId, Gossip, Input, Message, Output, Payload, Reject};
+use crate::gossip::{Config, DenseId, Gossip, Input, Machine, Message, Output, Payload, Reject};
 use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;
 use std::cmp::Reverse;
