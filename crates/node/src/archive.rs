@@ -13,8 +13,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Requests that wait for the thread, and most blocks and messages of one commit.
-pub(crate) const QUEUE_MAX: usize = 4_096;
+/// Most blocks and messages of one commit.
+const BATCH_MAX: usize = 4_096;
+
+/// Requests that wait for the thread where so many validators are local: all their votes of a slot come at
+/// once.
+pub(crate) fn queue_max(validators: usize) -> usize {
+    BATCH_MAX + validators
+}
+
+/// Bytes of requests that wait, besides what they carry.
+pub(crate) fn queue_bytes(validators: usize) -> u64 {
+    (queue_max(validators) * size_of::<Request>()) as u64
+}
 
 /// Most bytes that wait to be durable.
 pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -104,15 +115,16 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Starts the thread. `witness` says how far the marks are, which is written with what else is.
+    /// Starts the thread, for which at most `queue_max` requests wait. `witness` says how far the marks are, which is written with what else is.
     ///
     /// # Errors
     /// If the thread cannot be started.
     pub(crate) fn start(
         blocks: Blocks,
+        queue_max: usize,
         witness: impl Fn() -> Option<Witness> + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (requests, inbox) = sync_channel(QUEUE_MAX);
+        let (requests, inbox) = sync_channel(queue_max);
         let counters = Arc::new(ArchiveCounters::default());
         // One that cannot be read is made anew with the next.
         counters.latest.set(blocks.checkpoint().ok().flatten());
@@ -333,7 +345,7 @@ impl Keeper {
 
     fn gather(&mut self) {
         self.due.get_or_insert_with(|| Instant::now() + self.rest);
-        if self.batch.len() >= QUEUE_MAX {
+        if self.batch.len() >= BATCH_MAX {
             self.commit();
         }
     }
@@ -411,7 +423,8 @@ mod tests {
     use redb::backends::InMemoryBackend;
 
     fn on(disk: &Disk) -> Archive {
-        Archive::start(Blocks::open_backend(disk.opener()).unwrap(), || None).unwrap()
+        let blocks = Blocks::open_backend(disk.opener()).unwrap();
+        Archive::start(blocks, BATCH_MAX, || None).unwrap()
     }
 
     /// Keeps a vote of a slot; whether it is durable is heard by who receives.
@@ -531,7 +544,7 @@ mod tests {
     fn what_was_kept_is_served_at_once_and_written_at_the_end() {
         let path = tempfile::tempdir().unwrap();
         let file = path.path().join("node.redb");
-        let mut archive = Archive::start(Blocks::open(&file).unwrap(), || None).unwrap();
+        let mut archive = Archive::start(Blocks::open(&file).unwrap(), BATCH_MAX, || None).unwrap();
         let block = |slot: u8| Stored {
             slot: Slot(u64::from(slot)),
             root: [slot; 32],
@@ -595,9 +608,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let mut archive =
-            Archive::start(Blocks::open_backend(InMemoryBackend::new).unwrap(), || None);
-        let archive = archive.as_mut().unwrap();
+        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
+        let mut archive = Archive::start(blocks, queue_max(90), || None).unwrap();
         let (hold, release) = sync_channel::<()>(0);
         let blocked = move |_| {
             let _ = release.recv();
@@ -608,7 +620,7 @@ mod tests {
         };
         archive.serve(one, Box::new(blocked));
         let refused = Arc::new(AtomicU64::new(0));
-        for _ in 0..QUEUE_MAX + 10 {
+        for _ in 0..queue_max(90) + 10 {
             let refused = refused.clone();
             let answer = move |blocks: Option<Vec<Stored>>| {
                 refused.fetch_add(blocks.is_none().into(), Ordering::Relaxed);
@@ -616,7 +628,10 @@ mod tests {
             archive.serve(one, Box::new(answer));
         }
         let dropped = archive.counters().dropped.load(Ordering::Relaxed);
-        assert!(dropped >= 9);
+        assert!(
+            (9..=11).contains(&dropped),
+            "the votes of 90 validators have room"
+        );
         assert_eq!(refused.load(Ordering::Relaxed), dropped, "each is told so");
         drop(hold);
         archive.shutdown();

@@ -79,7 +79,7 @@ pub mod telemetry;
 mod voices;
 
 #[cfg(feature = "live")]
-pub use ports::{topic_bytes, topics_max};
+pub use ports::{inbox_messages_max, topic_bytes, topics_max};
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -9,6 +9,7 @@ use crate::blocks::{self, RANGE_BYTES_MAX};
 use crate::cast::{self, Code};
 use crate::http;
 use crate::message_store::RESTORED_BYTES_MAX;
+use crate::ports::outgoing::Bounds;
 use crate::safety;
 use crate::telemetry::{EVIDENCE_BYTES_MAX, STREAM_LIMITS};
 use alphorn_net::PerKind;
@@ -80,7 +81,12 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
         ("inputs of jobs that wait", queued),
         (
             "what is on its way to the disk and back",
-            (archive::QUEUE_BYTES_MAX + RANGE_BYTES_MAX + RESTORED_BYTES_MAX) as u64,
+            (archive::QUEUE_BYTES_MAX + RANGE_BYTES_MAX + RESTORED_BYTES_MAX) as u64
+                + archive::queue_bytes(local.validators().len()),
+        ),
+        (
+            "own messages that wait for the network",
+            Bounds::of(horn).memory_max(),
         ),
         // As it is kept, as it is written, and as it is given to somebody.
         ("checkpoint", 3 * ANCHOR_BYTES_MAX as u64),

@@ -1,6 +1,7 @@
 //! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive
 //! and telemetry.
 
+pub(crate) mod outgoing;
 mod subscriptions;
 
 use crate::aggregating::Aggregating;
@@ -12,13 +13,14 @@ use crate::lanes::{Ended, Lanes};
 use crate::local::Locals;
 use crate::signer::Signer;
 use crate::telemetry::{Event, Telemetry};
-use alphorn_net::{Handle, Priority};
+use alphorn_net::{Handle, Priority, Refused};
 use alphorn_proto::chain::Anchor;
-use alphorn_proto::horn::Shown;
+use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Layout, Slot, Validator};
+use outgoing::{Bounds, Outgoing};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,6 +45,7 @@ pub(crate) struct Ports {
     pub(crate) archive: Archive,
     pub(crate) telemetry: Telemetry,
     subscriptions: Subscriptions,
+    outgoing: Outgoing,
     /// Jobs that were not taken and end refused at the next turn.
     refused: VecDeque<Ended>,
     /// Brings that turn.
@@ -72,6 +75,7 @@ impl Ports {
         disks: Disks,
         telemetry: Telemetry,
         (cast, wake): (cast::Settings, Arc<Notify>),
+        own: Bounds,
     ) -> Self {
         let Disks { signer, archive } = disks;
         Ports {
@@ -83,6 +87,7 @@ impl Ports {
             aggregating: Aggregating::new(telemetry.info().is_aggregator),
             telemetry,
             subscriptions: Subscriptions::default(),
+            outgoing: Outgoing::new(own),
             refused: VecDeque::new(),
             wake,
             locals: Locals::default(),
@@ -115,8 +120,13 @@ impl Ports {
         })
     }
 
-    fn name(&self, topic: Topic) -> String {
-        topic.named(self.network).to_string()
+    /// Offers the network the own messages for which its queue had no room, in the present slot.
+    pub(crate) fn offer_messages(&mut self, slot: Slot) {
+        let put = publisher(&self.net, self.network);
+        let given_up = self.outgoing.offer(slot, put);
+        if given_up > 0 {
+            self.telemetry.emit(&Event::PublishRefused(given_up));
+        }
     }
 }
 
@@ -259,9 +269,10 @@ impl Carrier for Ports {
     }
 
     fn gossip(&mut self, topic: Topic, data: Bytes) {
-        let published = self.net.publish(&self.name(topic), data, Priority::Duty);
-        if published.is_err() {
-            self.telemetry.emit(&Event::PublishRefused(1));
+        let put = publisher(&self.net, self.network);
+        let given_up = self.outgoing.send(topic, data, put);
+        if given_up > 0 {
+            self.telemetry.emit(&Event::PublishRefused(given_up));
         }
     }
 
@@ -293,6 +304,14 @@ impl Carrier for Ports {
     fn equivocated(&mut self, evidence: Evidence) {
         self.evidence(evidence);
     }
+}
+
+/// Gives the network own messages.
+fn publisher(
+    net: &Handle,
+    network: NetworkDigest,
+) -> impl Fn(Topic, Bytes) -> Result<(), Refused> + '_ {
+    move |topic, data| net.publish(&topic.named(network).to_string(), data, Priority::Duty)
 }
 
 /// What misbehaviour costs its sender; at 100 it is banned.
@@ -327,27 +346,41 @@ pub fn topics_max(layout: &Layout, seats: u32) -> usize {
     max.min(alphorn_net::SUBSCRIPTIONS_LIMIT)
 }
 
+/// Messages that wait for the loop of a node: all votes of the cells that it hears come nearly at once, and
+/// more besides.
+pub fn inbox_messages_max(horn: &Horn) -> usize {
+    let layout = &horn.config().layout;
+    let seats = horn.local().validators().len() * EPOCHS_MAX;
+    let cells = seats.min(layout.cells_count() as usize);
+    let votes = cells.saturating_mul(layout.cell_len_max() as usize);
+    let all = votes.min(layout.validators() as usize);
+    let more = alphorn_net::Limits::default().inbox_messages_max;
+    // Each of them has a token.
+    all.saturating_add(more).min(alphorn_net::TOKENS_LIMIT)
+}
+
 /// Epochs whose topics are received at once.
 const EPOCHS_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive;
     use crate::blocks::Blocks;
     use crate::lanes::Pool;
     use crate::safety::{Opening, SafetyStore};
     use crate::telemetry::NodeInfo;
-    use alphorn_net::NodeKey;
-    use alphorn_proto::horn::{Horn, Local, SchemeInfo};
+    use alphorn_net::{DropReason, Events, NodeKey};
+    use alphorn_proto::horn::{Local, SchemeInfo};
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
     use alphorn_scheme::{Class, Env, Group, JobId, Outcome, Role, SignItem, SignJob};
-    use alphorn_types::Time;
+    use alphorn_types::{Cell, Time};
     use alphorn_worker::WorkerConfig;
     use redb::backends::InMemoryBackend;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// Ports of a node that nobody dials, with what wakes its loop.
-    fn ports() -> (Ports, Arc<Notify>) {
+    fn ports() -> (Ports, Arc<Notify>, Events) {
         let info = NodeInfo::example();
         let (layout, network) = (info.config.layout, info.config.network());
         let model = Model::new(CostTable::example()).unwrap();
@@ -366,25 +399,36 @@ mod tests {
         };
         let safety = SafetyStore::open_backend(InMemoryBackend::new, [].into(), opening).unwrap();
         let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
-        let config = alphorn_net::Config::new(NodeKey::from_bytes([1; 32]).unwrap(), network);
-        let (net, _) = alphorn_net::start(config).unwrap();
+        let mut config = alphorn_net::Config::new(NodeKey::from_bytes([1; 32]).unwrap(), network);
+        config.limits.outbox_messages_max = 16;
+        config.limits.outbox_reserved = 0;
+        let (net, events) = alphorn_net::start(config).unwrap();
         let disks = Disks {
             signer: Signer::start(Arc::new(safety), lanes.clone(), None, || 0, || ()).unwrap(),
-            archive: Archive::start(blocks, || None).unwrap(),
+            archive: Archive::start(blocks, archive::queue_max(0), || None).unwrap(),
         };
         let wake = Arc::new(Notify::new());
         let telemetry = Telemetry::new(info, &horn);
         let with = (cast::Settings::default(), wake.clone());
         (
-            Ports::new(net, network, lanes, disks, telemetry, with),
+            Ports::new(
+                net,
+                network,
+                lanes,
+                disks,
+                telemetry,
+                with,
+                Bounds::of(&horn),
+            ),
             wake,
+            events,
         )
     }
 
     /// Nothing else runs whose end would bring another turn: a job that is not taken ends all the same.
     #[test]
     fn a_job_that_is_refused_brings_a_turn_in_which_it_ends() {
-        let (mut ports, wake) = ports();
+        let (mut ports, wake, _events) = ports();
         ports.hold = Some("the clock is not believed");
         let slot = Slot(1);
         let item = SignItem {
@@ -410,6 +454,27 @@ mod tests {
         assert_eq!(ended.job, JobId(7));
         assert!(matches!(ended.outcome, Outcome::Refused(_)));
         assert!(ports.ended().is_none());
+    }
+
+    /// A signing job gives thousands of votes at once, more than the queue of the network takes.
+    #[test]
+    fn all_votes_of_a_large_committee_reach_the_network() {
+        let (mut ports, _, _events) = ports();
+        let cell = Cell {
+            committee: 0,
+            subcommittee: 0,
+        };
+        for vote in 0..900_u16 {
+            ports.gossip(Topic::Vote { cell }, vote.to_le_bytes().as_slice().into());
+        }
+        // Nobody is connected, so each that came to gossip is counted there.
+        let arrived = |ports: &Ports| ports.net.status().dropped(DropReason::NoPeers);
+        let until = Instant::now() + Duration::from_secs(20);
+        while arrived(&ports) < 900 && Instant::now() < until {
+            ports.offer_messages(Slot(0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(arrived(&ports), 900);
     }
 
     /// 64 committees of 128 cells: a node with all validators receives more topics than the default allows a peer,

@@ -11,7 +11,7 @@ mod locals;
 mod phases;
 mod wellness;
 
-use crate::archive::Archive;
+use crate::archive::{self, Archive};
 use crate::begin::{Begun, begin};
 use crate::blocks::{Blocks, BlocksError, Latest};
 use crate::cast::{self, Broadcasts, Code};
@@ -21,6 +21,7 @@ use crate::health::Reason;
 use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::memory;
+use crate::ports::outgoing::Bounds;
 use crate::ports::{Disks, Ports, REQUESTED};
 use crate::record::Recorder;
 use crate::safety::{SafetyError, SafetyStore};
@@ -193,7 +194,9 @@ impl<C: Source> Node<C> {
         let stopped = parts.safety.stopped()?;
         let told = (clock_ms.clone(), parts.wake.clone());
         let lanes = parts.lanes.clone();
-        let disks = disks(parts.safety, parts.blocks, lanes, parts.sign_log, told)?;
+        let queue_max = archive::queue_max(horn.local().validators().len());
+        let blocks = (parts.blocks, queue_max);
+        let disks = disks(parts.safety, blocks, lanes, parts.sign_log, told)?;
         let info = NodeInfo {
             name: parts.name,
             scheme: parts.scheme,
@@ -205,6 +208,7 @@ impl<C: Source> Node<C> {
             kernels: parts.kernels,
         };
         let telemetry = Telemetry::new(info, &horn);
+        let own = Bounds::of(&horn);
         let mut node = Node {
             engine: Engine::new(horn, settings),
             cast,
@@ -215,6 +219,7 @@ impl<C: Source> Node<C> {
                 disks,
                 telemetry,
                 (parts.cast, parts.wake.clone()),
+                own,
             ),
             clock,
             slots,
@@ -319,6 +324,8 @@ impl<C: Source> Node<C> {
     fn turn(&mut self, turn: Turn, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
         let now = self.keep_clock();
+        let slot = self.slots.slot_at(now).unwrap_or(Slot(0));
+        self.ports.offer_messages(slot);
         act(self, now);
         self.ports.telemetry.look_at_head(self.engine.horn());
         self.ask(now);
@@ -542,7 +549,7 @@ impl<C: Source> Node<C> {
 /// `told`.
 fn disks(
     safety: Arc<SafetyStore>,
-    blocks: Blocks,
+    (blocks, queue_max): (Blocks, usize),
     lanes: Arc<dyn Lanes>,
     sign_log: Option<SignLog>,
     told: (Arc<AtomicU64>, Arc<Notify>),
@@ -553,7 +560,7 @@ fn disks(
     let wake = move || wake.notify_one();
     Ok(Disks {
         signer: Signer::start(safety, lanes, sign_log, clock_ms, wake)?,
-        archive: Archive::start(blocks, move || Some(marks.witness()))?,
+        archive: Archive::start(blocks, queue_max, move || Some(marks.witness()))?,
     })
 }
 

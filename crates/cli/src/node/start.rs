@@ -25,7 +25,7 @@ use alphorn_node::safety::{KeyId, Opening};
 use alphorn_node::sign_log::SignLog;
 use alphorn_node::sync::{self, FETCHES_MAX};
 use alphorn_node::telemetry::Summary;
-use alphorn_node::{http, run, topic_bytes, topics_max};
+use alphorn_node::{http, inbox_messages_max, run, topic_bytes, topics_max};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Op};
@@ -427,9 +427,13 @@ fn net_config(
     config.limits.peers_max = args.peers_max;
     // Whoever fills the places for others leaves some for those that this node dials.
     config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
+    let inbox_max = inbox_messages_max(machine);
+    config.limits.inbox_messages_max = inbox_max;
+    let votes_bytes = inbox_max.saturating_mul(config.topic_bytes_max.vote);
+    config.limits.inbox_bytes_max = votes_bytes.max(config.limits.inbox_bytes_max);
     // All that the protocol lets wait has a token, and what it has not read yet.
     let waiting = horn.waiting_messages_max(info, machine.local());
-    let tokens_max = waiting.saturating_add(config.limits.inbox_messages_max);
+    let tokens_max = waiting.saturating_add(inbox_max);
     config.limits.tokens_max = tokens_max.min(TOKENS_LIMIT);
     // A node whose subscriptions the others do not take hears nothing.
     let seats = nodes.iter().map(|node| node.validators).max();
