@@ -10,9 +10,10 @@ use alphorn_node::engine::Settings;
 use alphorn_node::genesis::{Genesis, network_id};
 use alphorn_node::record::{Record, Replayed, replay};
 use alphorn_proto::horn::{Horn, Local, SchemeInfo};
-use alphorn_types::{Bitfield, Slot};
+use alphorn_types::{Bitfield, Slot, Validator};
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -56,6 +57,9 @@ pub(crate) struct Header {
     /// The first slot that no earlier life of the node can have signed.
     #[serde(default)]
     pub(crate) used: u64,
+    /// The local keys whose own marks were behind that.
+    #[serde(default)]
+    pub(crate) behind: BTreeMap<Validator, Slot>,
 }
 
 impl Header {
@@ -117,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         first_slot: Slot(header.first_slot),
         started: header.started.map(Slot),
         used: Slot(header.used),
+        behind: header.behind.clone(),
     };
     let clock = Instant::now();
     let replayed = replay(record, horn, settings).with_context(name)?;

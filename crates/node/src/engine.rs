@@ -103,7 +103,7 @@ pub trait Host {
 }
 
 /// What is local about a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The first slot whose duties are done, from the store of marks.
     pub first_slot: Slot,
@@ -113,6 +113,8 @@ pub struct Settings {
     /// The first slot that no life of this node can have signed before, by its marks. What the network
     /// shows of local keys from there to the start is of a life that the marks do not know.
     pub used: Slot,
+    /// The local keys whose own marks are behind that, and where those are.
+    pub behind: BTreeMap<Validator, Slot>,
 }
 
 /// Something that another process signed with a local key.
@@ -164,10 +166,10 @@ impl Engine {
         let clock = *horn.clock();
         Engine {
             anchored: horn.chain().finalised().slot,
-            own: Own::new(settings),
             judge: Judge::new(settings.first_slot, horn.config()),
             reserve_next: settings.first_slot,
             first_slot: settings.first_slot,
+            own: Own::new(settings),
             silenced: false,
             clock,
             horn,

@@ -242,7 +242,7 @@ impl Host for Ports {
 
     fn raise(&mut self, shown: Shown) {
         self.telemetry.emit(&Event::MarksRaised(&shown));
-        self.signer.raise(shown);
+        self.signer.raise(&shown);
     }
 
     fn keep_anchor(&mut self, anchor: Anchor) {

@@ -160,6 +160,27 @@ pub struct SafetyStore {
     inner: Mutex<Inner>,
 }
 
+/// The most that the votes of a key say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cast {
+    pub(crate) slot: Slot,
+    pub(crate) guard: VoteGuard,
+}
+
+impl Cast {
+    /// Of each number the greater one.
+    pub(crate) fn max(self, other: Cast) -> Cast {
+        let (one, two) = (self.guard, other.guard);
+        Cast {
+            slot: self.slot.max(other.slot),
+            guard: VoteGuard {
+                source: one.source.max(two.source),
+                target: one.target.max(two.target),
+            },
+        }
+    }
+}
+
 /// The rights for one job: each is handed out once.
 pub(crate) struct Grant {
     rights: Mutex<BTreeMap<(u32, u8), Reservation>>,
@@ -307,25 +328,24 @@ impl SafetyStore {
     /// [`SafetyError`] if the marks are not durable; then nothing is signed until a later call succeeds.
     pub(crate) fn raise(
         &self,
-        slot: Slot,
-        vote: VoteGuard,
-        validators: &[Validator],
+        shown: &BTreeMap<Validator, Cast>,
         now_ms: u64,
     ) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
         let mut marks = BTreeMap::new();
-        for validator in validators {
+        for (validator, cast) in shown {
             let key = (validator.0, Role::Vote as u8);
             let mark = inner.marks.get(&key).copied().unwrap_or_default();
-            marks.insert(key, mark.raised(slot.0, vote));
-            inner
-                .rights
-                .retain(|right| (right.1, right.2) != key || right.0 > slot.0);
+            marks.insert(key, mark.raised(*cast));
         }
+        inner.rights.retain(|(slot, validator, role)| {
+            let cast = shown.get(&Validator(*validator));
+            *role != Role::Vote as u8 || cast.is_none_or(|cast| *slot > cast.slot.0)
+        });
         self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         inner.marks.extend(marks);
-        let next = slot.0.saturating_add(1);
-        self.next.fetch_max(next, Ordering::Relaxed);
+        let last = shown.values().map(|cast| cast.slot.next().0).max();
+        self.next.fetch_max(last.unwrap_or(0), Ordering::Relaxed);
         Ok(())
     }
 
@@ -342,6 +362,21 @@ impl SafetyStore {
         let inner = self.lock()?;
         let roles = (validator.0, 0)..=(validator.0, u8::MAX);
         Ok(inner.marks.range(roles).next().is_some())
+    }
+
+    /// The local keys whose votes are not marked up to a slot, and up to where they are: a key that is new here,
+    /// or whose mark was not raised before the process ended.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if a thread died while it held the marks.
+    pub fn behind(&self, slot: Slot) -> Result<BTreeMap<Validator, Slot>, SafetyError> {
+        let inner = self.lock()?;
+        let next = |&v: &u32| {
+            let mark = inner.marks.get(&(v, Role::Vote as u8));
+            (Validator(v), Slot(mark.map_or(0, |mark| mark.slot_next)))
+        };
+        let keys = self.keys.keys().map(next);
+        Ok(keys.filter(|(_, next)| *next < slot).collect())
     }
 
     /// Takes over keys that come with marks of their own: in no role does one sign below its floor,

@@ -6,22 +6,20 @@
 
 use crate::engine::{Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
-use crate::safety::SafetyStore;
+use crate::safety::{Cast, SafetyStore};
 use crate::sign_log::SignLog;
 use alphorn_proto::horn::Shown;
 use alphorn_scheme::{VoteGuard, Work};
-use alphorn_types::Slot;
+use alphorn_types::{Slot, Validator};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Requests that wait at the signer.
 pub(crate) const QUEUE_MAX: usize = 1_024;
-
-/// Votes that wait for a disk to take their marks; beyond them nothing is signed any more.
-const BEHIND_MAX: usize = 1_024;
 
 /// A commit that takes longer is slow: marks are reserved about this long before their slot begins.
 const SLOW: Duration = Duration::from_millis(500);
@@ -31,10 +29,8 @@ const RETRY: Duration = Duration::from_millis(250);
 
 enum Request {
     Reserve(Slot),
-    /// Votes of local keys that the marks do not know of.
-    Raise(Box<Shown>),
     Sign(Box<Spawn>),
-    /// Look for a stop, and for what is to be tried again.
+    /// Look for a stop, for marks that are behind, and for what is to be tried again.
     Look,
     Stop,
 }
@@ -51,6 +47,41 @@ impl Heard {
     fn take(&self) -> Option<Stranger> {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         heard.take()
+    }
+}
+
+/// Local keys whose marks are behind what the network shows, until the thread has raised them. A node that
+/// catches up is shown thousands of votes, which come to one entry for each key.
+#[derive(Clone, Default)]
+struct Behind(Arc<Mutex<BTreeMap<Validator, Cast>>>);
+
+impl Behind {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Validator, Cast>> {
+        // An entry that a panic left alone is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, shown: &Shown) {
+        let cast = Cast {
+            slot: shown.vote.slot,
+            guard: VoteGuard {
+                source: shown.vote.source.slot,
+                target: shown.vote.target.slot,
+            },
+        };
+        let mut behind = self.lock();
+        for validator in &shown.validators {
+            let entry = behind.entry(*validator).or_insert(cast);
+            *entry = entry.max(cast);
+        }
+    }
+
+    /// Moves all of them to those that were taken before.
+    fn take(&self, into: &mut BTreeMap<Validator, Cast>) {
+        for (validator, cast) in std::mem::take(&mut *self.lock()) {
+            let entry = into.entry(validator).or_insert(cast);
+            *entry = entry.max(cast);
+        }
     }
 }
 
@@ -75,6 +106,7 @@ pub(crate) struct SignerCounters {
 pub(crate) struct Signer {
     requests: SyncSender<Request>,
     heard: Heard,
+    behind: Behind,
     refused: Mutex<Option<Receiver<Ended>>>,
     counters: Arc<SignerCounters>,
     thread: Option<JoinHandle<()>>,
@@ -97,6 +129,7 @@ impl Signer {
         let (ended, refused) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(SignerCounters::default());
         let heard = Heard::default();
+        let behind = Behind::default();
         let clerk = Clerk {
             store,
             lanes,
@@ -109,7 +142,8 @@ impl Signer {
             again_at: None,
             retry: None,
             unstopped: None,
-            behind: Vec::new(),
+            shown: behind.clone(),
+            behind: BTreeMap::new(),
         };
         let thread = std::thread::Builder::new()
             .name("alphorn-signer".into())
@@ -121,6 +155,7 @@ impl Signer {
         Ok(Signer {
             requests,
             heard,
+            behind,
             refused: Mutex::new(Some(refused)),
             counters,
             thread: Some(thread),
@@ -135,12 +170,11 @@ impl Signer {
     }
 
     /// Raises the marks of keys whose votes the network shows. It comes before whatever is handed in
-    /// later, and if there is no room nothing is signed any more: a mark that is behind is no guard.
-    pub(crate) fn raise(&self, shown: Shown) {
-        let raise = Request::Raise(Box::new(shown));
-        if self.requests.try_send(raise).is_err() {
-            self.counters.ended.store(true, Ordering::Relaxed);
-        }
+    /// later: a mark that is behind is no guard.
+    pub(crate) fn raise(&self, shown: &Shown) {
+        self.behind.put(shown);
+        // One that is busy looks before its next request.
+        let _ = self.requests.try_send(Request::Look);
     }
 
     /// Signs nothing from now on, not what waits already either, nor after the next start: another process
@@ -218,8 +252,10 @@ struct Clerk {
     retry: Option<Slot>,
     /// A stop that is not durable yet: without it the next start would sign again.
     unstopped: Option<Stranger>,
-    /// Votes to which the marks could not be raised.
-    behind: Vec<Shown>,
+    /// Where keys come from whose marks are behind.
+    shown: Behind,
+    /// Those whose marks could not be raised.
+    behind: BTreeMap<Validator, Cast>,
 }
 
 impl Clerk {
@@ -241,12 +277,15 @@ impl Clerk {
             if self.again_at.is_some_and(|at| at <= Instant::now()) {
                 self.try_again();
             }
+            if self.again_at.is_none() {
+                self.raise();
+            }
             match request {
                 Some(Request::Look) => {}
                 Some(Request::Reserve(slot)) => self.reserve(slot),
-                Some(Request::Raise(shown)) => self.raise(*shown),
                 Some(Request::Sign(spawn)) => self.sign(*spawn),
                 Some(Request::Stop) | None => {
+                    self.raise();
                     // The last chance to remember it.
                     if let Some(stranger) = self.unstopped {
                         self.stop(stranger);
@@ -291,27 +330,23 @@ impl Clerk {
         }
     }
 
-    /// A mark that cannot be raised now is raised later; until then nothing is signed.
-    fn raise(&mut self, shown: Shown) {
-        let vote = VoteGuard {
-            source: shown.vote.source.slot,
-            target: shown.vote.target.slot,
-        };
-        let now_ms = (self.clock_ms)();
-        let raised = self
-            .store
-            .raise(shown.vote.slot, vote, &shown.validators, now_ms);
-        self.note(raised.is_ok());
-        match raised {
-            Ok(()) => {}
-            Err(_) if self.behind.len() < BEHIND_MAX => self.behind.push(shown),
-            Err(_) => self.counters.ended.store(true, Ordering::Relaxed),
+    /// Raises all marks that are behind, in one commit. What cannot be raised now is raised later; until then
+    /// nothing is signed.
+    fn raise(&mut self) {
+        self.shown.take(&mut self.behind);
+        if self.behind.is_empty() {
+            return;
         }
+        let raised = self.store.raise(&self.behind, (self.clock_ms)());
+        if raised.is_ok() {
+            self.behind.clear();
+        }
+        self.note(raised.is_ok());
     }
 
     /// Notes whether a commit succeeded.
     fn note(&mut self, is_durable: bool) {
-        let is_broken = !is_durable || self.unstopped.is_some();
+        let is_broken = !is_durable || self.unstopped.is_some() || !self.behind.is_empty();
         self.counters.broken.store(is_broken, Ordering::Relaxed);
         let failed = u64::from(!is_durable);
         self.counters.failed.fetch_add(failed, Ordering::Relaxed);
@@ -321,9 +356,7 @@ impl Clerk {
     }
 
     fn sign(&mut self, spawn: Spawn) {
-        for shown in std::mem::take(&mut self.behind) {
-            self.raise(shown);
-        }
+        self.raise();
         let refused = match &spawn.work {
             Work::Sign(_) if !self.behind.is_empty() => {
                 Some("the marks are behind what the network shows".to_owned())
@@ -364,10 +397,10 @@ impl Clerk {
 mod tests {
     use super::*;
     use crate::safety::Opening;
+    use alphorn_proto::wire::{Checkpoint, Vote};
     use alphorn_scheme::{Class, Group, JobId, Outcome, Role, SessionId, SignItem, SignJob};
-    use alphorn_types::{Time, Validator};
+    use alphorn_types::Time;
     use redb::backends::InMemoryBackend;
-    use std::collections::BTreeMap;
 
     /// Lanes that keep what they are given.
     #[derive(Default)]
@@ -537,6 +570,53 @@ mod tests {
             assert!(Instant::now() < until, "{what}");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Votes that the network shows of the one validator.
+    fn shown(slot: u64) -> Shown {
+        let checkpoint = |slot| Checkpoint {
+            slot: Slot(slot),
+            root: [0; 32],
+        };
+        let vote = Vote {
+            slot: Slot(slot),
+            head: [0; 32],
+            source: checkpoint(slot - 2),
+            target: checkpoint(slot - 1),
+        };
+        let validators = vec![Validator(0)];
+        Shown { vote, validators }
+    }
+
+    /// An older copy of the folder catches up: thousands of blocks have votes of its keys, and the disk is
+    /// busy.
+    #[test]
+    fn a_node_that_is_shown_thousands_of_its_votes_raises_its_marks_and_signs_on() {
+        let disk = Poor::default();
+        let kept = disk.clone();
+        let marks = Arc::new(store(move || kept.clone()));
+        let lanes = Arc::new(Kept::default());
+        let signer = Signer::start(marks.clone(), lanes.clone(), None, || 0, || ());
+        let mut signer = signer.unwrap();
+        disk.stalled.store(true, Ordering::Relaxed);
+        let begun = || disk.syncs[0].load(Ordering::Relaxed);
+        let before = begun();
+        signer.reserve(Slot(0));
+        soon("the marks are written", || begun() > before);
+        for slot in (2..10_000).rev() {
+            signer.raise(&shown(slot));
+        }
+        assert!(signer.is_alive(), "it goes on");
+        let before = begun();
+        disk.stalled.store(false, Ordering::Relaxed);
+        soon("the marks are raised", || marks.witness().next == 10_000);
+        assert!(begun() - before < 20, "in one commit");
+        signer.sign(sign(1, 0)).unwrap();
+        soon("it is refused", || signer.poll().is_some());
+        signer.reserve(Slot(10_000));
+        signer.sign(sign(2, 10_000)).unwrap();
+        soon("it signs on", || *lanes.0.lock().unwrap() == [JobId(2)]);
+        signer.shutdown();
     }
 
     const STRANGER: Stranger = Stranger {

@@ -124,8 +124,9 @@ async fn live(
     let (mut safety, blocks) = args.recovery.open(&args.data_dir, start)?;
     // Before the marks of other places move in: those are of slots that nobody signed.
     let used = Slot(safety.witness().next);
+    let behind = safety.behind(used).context("safety.redb")?;
     parts.marks.move_into(&mut safety, now.now_ms)?;
-    let settings = settings(args, now, safety.first_slot(), used);
+    let settings = settings(args, now, safety.first_slot(), (used, behind));
     let header = Header {
         commit: crate::machine::commit().to_owned(),
         network: network.clone(),
@@ -134,6 +135,7 @@ async fn live(
         first_slot: settings.first_slot.0,
         started: settings.started.map(|slot| slot.0),
         used: settings.used.0,
+        behind: settings.behind.clone(),
     };
     let recorder = args.record.as_deref().map(|path| recorder(path, &header));
     let sign_log = args.sign_log.as_deref().map(|path| {
@@ -355,13 +357,19 @@ fn opening(horn: &Config, resume: bool) -> Opening {
 
 /// From which slot on the node signs: the store's, and not before it has listened for its own keys.
 /// Nobody signed before genesis, so there is nothing to listen for.
-fn settings(args: &Args, now: Opening, first_slot: Slot, used: Slot) -> Settings {
+fn settings(
+    args: &Args,
+    now: Opening,
+    first_slot: Slot,
+    (used, behind): (Slot, BTreeMap<Validator, Slot>),
+) -> Settings {
     let started = (!now.before_genesis).then_some(now.slot);
     let heard = started.map(|slot| Slot(slot.0.saturating_add(1 + args.doppelganger_slots)));
     Settings {
         first_slot: first_slot.max(heard.unwrap_or(Slot(0))),
         started,
         used,
+        behind,
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) enum Seen {
 pub(super) struct Own {
     /// The first slot that no earlier life can have signed, by the marks.
     used: Slot,
+    /// Local keys whose own marks are behind that.
+    behind: BTreeMap<Validator, Slot>,
     /// The first slot of which everything that local keys sign is of this process.
     from: Slot,
     slots: BTreeMap<Slot, Made>,
@@ -76,6 +78,7 @@ impl Own {
         Own {
             used: settings.used,
             from: started.max(settings.used),
+            behind: settings.behind,
             slots: BTreeMap::new(),
             awaited: BTreeMap::new(),
         }
@@ -198,7 +201,9 @@ impl Own {
     /// Verified evidence has votes of local validators.
     pub(super) fn shown(&self, shown: Shown, horn: &Horn) -> Seen {
         let Shown { vote, validators } = shown;
-        let unknown = |validator: &Validator| !self.voted(&vote, *validator);
+        let unknown = |validator: &Validator| {
+            !self.voted(&vote, *validator) && !self.is_marked(*validator, vote.slot)
+        };
         let unknown: Vec<Validator> = validators.into_iter().filter(unknown).collect();
         let Some(&validator) = unknown.first() else {
             return Seen::Known;
@@ -213,6 +218,11 @@ impl Own {
         }
     }
 
+    /// Whether the marks of a key know that it may have signed in a slot.
+    fn is_marked(&self, validator: Validator, slot: Slot) -> bool {
+        slot < *self.behind.get(&validator).unwrap_or(&self.used)
+    }
+
     /// What it means that a local validator signed something that was not made here.
     fn judge(&self, stranger: Stranger, vote: Option<Vote>, horn: &Horn) -> Seen {
         let Stranger { validator, slot } = stranger;
@@ -220,7 +230,7 @@ impl Own {
         let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
         let is_forgotten = slot.0.saturating_add(SLOTS_MAX) < newest.max(horn.finality().head).0;
         match vote {
-            _ if slot < self.used => Seen::Known,
+            _ if self.is_marked(validator, slot) => Seen::Known,
             Some(vote) if slot < self.from => Seen::Earlier(Shown {
                 vote,
                 validators: vec![validator],

@@ -288,6 +288,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         first_slot: Slot(0),
         started: None,
         used: Slot(0),
+        behind: BTreeMap::new(),
     };
     Node {
         engine: Some(Engine::new(horn, settings)),
@@ -593,6 +594,7 @@ fn a_node_whose_keys_are_in_use_elsewhere_signs_nothing_and_one_that_came_back_d
             first_slot: Slot(5),
             started: Some(Slot(3)),
             used: Slot(4),
+            behind: BTreeMap::new(),
         };
         let mut node = node(index, NODES, 4);
         let mut horn = horn(index, NODES, 4);

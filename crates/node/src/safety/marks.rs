@@ -1,6 +1,6 @@
 //! The marks as records of a redb file.
 
-use super::{KeyId, SafetyError, storage};
+use super::{Cast, KeyId, SafetyError, storage};
 use crate::file::DataFile;
 use alphorn_scheme::{Refused, Role, VoteGuard};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
@@ -62,12 +62,12 @@ impl Mark {
         })
     }
 
-    /// The mark after a vote that the network shows, which this file does not know of.
-    pub(super) fn raised(self, slot: u64, vote: VoteGuard) -> Self {
+    /// The mark after votes that the network shows, which this file does not know of.
+    pub(super) fn raised(self, cast: Cast) -> Self {
         Mark {
-            slot_next: self.slot_next.max(slot.saturating_add(1)),
-            source_max: self.source_max.max(vote.source.0),
-            target_max: self.target_max.max(vote.target.0),
+            slot_next: self.slot_next.max(cast.slot.next().0),
+            source_max: self.source_max.max(cast.guard.source.0),
+            target_max: self.target_max.max(cast.guard.target.0),
         }
     }
 

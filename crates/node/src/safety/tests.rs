@@ -303,7 +303,12 @@ fn marks_rise_to_what_the_network_shows() {
         source: Slot(8),
         target: Slot(9),
     };
-    store.raise(Slot(9), guard, &[Validator(0)], 0).unwrap();
+    let cast = |slot| {
+        let slot = Slot(slot);
+        Cast { slot, guard }
+    };
+    let shown = BTreeMap::from([(Validator(0), cast(9))]);
+    store.raise(&shown, 0).unwrap();
     assert_eq!(store.witness().next, 10);
     assert!(
         !signs(&store, 0, Role::Vote, 3),
@@ -314,6 +319,9 @@ fn marks_rise_to_what_the_network_shows() {
     let disk = disk.crashed(|| false);
     let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(9, false)).unwrap();
     assert_eq!(store.first_slot(), Slot(11));
+    // The mark of one key says nothing of the other's.
+    let behind = BTreeMap::from([(Validator(1), Slot(4))]);
+    assert_eq!(store.behind(Slot(store.witness().next)).unwrap(), behind);
     store.reserve_slot(Slot(11), 0).unwrap();
     // No vote surrounds the one that was shown.
     let lower = [item(0, Role::Vote, Some((7, 11)))];
@@ -327,5 +335,6 @@ fn marks_rise_to_what_the_network_shows() {
         }
     ));
     disk.fill(true);
-    assert!(store.raise(Slot(20), guard, &[Validator(1)], 0).is_err());
+    let shown = BTreeMap::from([(Validator(1), cast(20))]);
+    assert!(store.raise(&shown, 0).is_err());
 }

@@ -141,6 +141,7 @@ fn start(index: u32, genesis: Time, folder: &Path, way: &Way) -> Running {
             first_slot: Slot(0),
             started: None,
             used: Slot(0),
+            behind: BTreeMap::new(),
         },
         sign_log: None,
         blocks,

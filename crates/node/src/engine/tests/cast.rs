@@ -343,6 +343,7 @@ fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
             first_slot: Slot(0),
             started: None,
             used: Slot(0),
+            behind: BTreeMap::new(),
         };
         let again = replay(record, horn_of((config, info), 1, CASTERS), first).unwrap();
         assert_eq!(again.mark.inputs, told.inputs);

@@ -67,6 +67,7 @@ impl World {
             first_slot: slot.next().next(),
             started: Some(slot),
             used: slot.next(),
+            behind: BTreeMap::new(),
         };
         again.engine = Some(Engine::new(horn, settings));
         std::mem::swap(&mut again.marks, &mut self.nodes[index].marks);

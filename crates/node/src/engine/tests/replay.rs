@@ -7,6 +7,7 @@ const FIRST: Settings = Settings {
     first_slot: Slot(0),
     started: None,
     used: Slot(0),
+    behind: BTreeMap::new(),
 };
 
 /// A record of node 0 among three for some slots, and what its recorder said.

@@ -64,10 +64,8 @@ fn a_twin_is_noticed_by_the_bits_of_aggregates_and_blocks() {
     assert!((3..5).contains(&strangers[0].slot.0), "{}", strangers[0]);
 }
 
-/// A folder that is brought back from a copy, with the right clock: the marks are behind what the
-/// network shows, and are raised before anything is signed. That is no stranger.
-#[test]
-fn marks_that_are_behind_the_network_are_raised() {
+/// Node 1 is brought back from a copy at the end of slot 8, with such marks, and runs for some slots.
+fn brought_back(used: Slot, behind: BTreeMap<Validator, Slot>) -> World {
     let mut world = World::new();
     world.run_until(slot_start(3));
     let copy: Vec<Bytes> = world.nodes[1].blocks.values().cloned().collect();
@@ -80,7 +78,8 @@ fn marks_that_are_behind_the_network_are_raised() {
     let settings = Settings {
         first_slot: Slot(10),
         started: Some(Slot(8)),
-        used: Slot(4),
+        used,
+        behind,
     };
     node.engine = Some(Engine::new(horn, settings));
     world.queue.retain(|_, (index, _)| *index != 1);
@@ -90,6 +89,27 @@ fn marks_that_are_behind_the_network_are_raised() {
         world.run_until(slot_start(slot).saturating_add_ns(100_000_000));
     }
     world.run_until(slot_start(16));
+    world
+}
+
+/// A key whose mark was not raised before the last start is as far behind as it was: that others' marks are
+/// not says nothing of it.
+#[test]
+fn the_mark_of_one_key_that_is_behind_is_raised() {
+    let own = Validator(1);
+    let world = brought_back(Slot(9), [(own, Slot(4))].into());
+    let node = &world.nodes[1];
+    assert_eq!(node.strangers, []);
+    assert!(!node.raised.is_empty());
+    assert!(node.raised.iter().all(|shown| shown.validators == [own]));
+    assert!(last_vote(node) >= Slot(15), "and it goes on");
+}
+
+/// A folder that is brought back from a copy, with the right clock: the marks are behind what the
+/// network shows, and are raised before anything is signed. That is no stranger.
+#[test]
+fn marks_that_are_behind_the_network_are_raised() {
+    let world = brought_back(Slot(4), BTreeMap::new());
     let node = &world.nodes[1];
     assert_eq!(node.strangers, []);
     let shown: BTreeSet<Slot> = node.raised.iter().map(|shown| shown.vote.slot).collect();
