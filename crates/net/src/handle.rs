@@ -254,6 +254,12 @@ impl Handle {
         self.shared.asked.has_room(channel)
     }
 
+    /// Whether an answer above a mebibyte is on its way to the asker of a question: until that is sent,
+    /// another one is refused, so it need not be read from a disk either.
+    pub fn has_long(&self, channel: u64) -> bool {
+        self.shared.asked.has_long(channel)
+    }
+
     /// Holds something against a peer. The points fade over ten minutes; 20 silence gossip to it, 80
     /// silence it, and at 100 it is banned for
     /// [`Limits::ban_ms`](crate::Limits::ban_ms).

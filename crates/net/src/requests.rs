@@ -320,6 +320,14 @@ impl Asked {
         fits(all, all_max) && (asker.is_known || fits(of_strangers, of_strangers_max))
     }
 
+    /// Whether a long answer is on its way to the asker of a question, so that another one has no room.
+    pub(crate) fn has_long(&self, channel: u64) -> bool {
+        let open = self.lock();
+        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        let asker = open.channels.get(&channel);
+        asker.is_some_and(|asker| long.contains(&asker.peer))
+    }
+
     /// Takes room for an answer.
     fn reserve(&self, is_known: bool, bytes: usize) -> Result<Reserved, Refused> {
         let reserved = Reserved {

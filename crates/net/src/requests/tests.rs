@@ -34,6 +34,8 @@ fn a_peer_has_one_long_answer_on_its_way() {
     let (first, reading) = open(1);
     assert_eq!(asked.respond(first, answer(3 * LONG_BYTES)), Ok(()));
     let (second, mut told) = open(1);
+    let is_long = |channel: u64| asked.has_long(channel);
+    assert!(is_long(second), "nothing is read for it");
     let full = Refused::Full {
         what: "long responses to the peer",
         bound: 1,
@@ -45,10 +47,12 @@ fn a_peer_has_one_long_answer_on_its_way() {
     let (short, _reading) = open(1);
     assert_eq!(asked.respond(short, answer(LONG_BYTES)), Ok(()));
     let (other, _reading) = open(2);
+    assert!(!is_long(other));
     assert_eq!(asked.respond(other, answer(3 * LONG_BYTES)), Ok(()));
     // Once it is sent, or given up, there is a place again.
     drop(reading);
     let (third, _reading) = open(1);
+    assert!(!is_long(third));
     assert_eq!(asked.respond(third, answer(3 * LONG_BYTES)), Ok(()));
 }
 

@@ -27,6 +27,13 @@ fn respond(net: &Handle, channel: u64, answer: Result<Vec<Bytes>, u8>) {
     }
 }
 
+/// Whether an answer with blocks can be sent. One of many blocks is long, or may be: who leaves one unread and
+/// asks on would have the disk read for nothing.
+fn is_worth_reading(net: &Handle, channel: u64, wanted: Wanted) -> bool {
+    let is_range = matches!(wanted, Wanted::Range { .. });
+    net.has_room(channel) && !(is_range && net.has_long(channel))
+}
+
 impl<C: Source> Node<C> {
     /// Asks the next peer, if it is time.
     pub(super) fn ask(&mut self, now: Time) {
@@ -97,7 +104,7 @@ impl<C: Source> Node<C> {
             return respond(&net, channel, Err(CODE_BUSY));
         };
         // The archive reads from a disk what is not sent then.
-        if !net.has_room(channel) {
+        if !is_worth_reading(&net, channel, wanted) {
             return respond(&net, channel, Err(CODE_BUSY));
         }
         let answer = move |blocks: Option<Vec<Stored>>| {
