@@ -12,7 +12,7 @@
 //! | [`health`] | whether all is well, and what is not |
 //! | [`safety`], `signer` | what may be signed, and never twice |
 //! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
-//! | `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
+//! | [`folder`], `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
 //! | `aggregating` | whether it aggregates when its validators are selected |
@@ -43,6 +43,8 @@ mod disk;
 pub mod engine;
 #[cfg(feature = "live")]
 mod file;
+#[cfg(feature = "live")]
+pub mod folder;
 pub mod genesis;
 #[cfg(feature = "live")]
 pub mod health;

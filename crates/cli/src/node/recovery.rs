@@ -4,7 +4,8 @@ use super::client;
 use super::start::Start;
 use crate::error::{Error, Result};
 use alphorn_node::blocks::Blocks;
-use alphorn_node::safety::{Known, SafetyStore};
+use alphorn_node::folder::Folder;
+use alphorn_node::safety::SafetyStore;
 use alphorn_proto::chain::{ANCHOR_BYTES_MAX, Anchor};
 use alphorn_proto::horn::Horn;
 use alphorn_scheme::Bytes;
@@ -119,19 +120,12 @@ impl RecoveryOptions {
 
     /// Opens the two files of a folder: what they know of each other is compared.
     pub(super) fn open(&self, folder: &Path, start: Start) -> Result<(SafetyStore, Blocks)> {
-        let (safety, node) = (folder.join("safety.redb"), folder.join("node.redb"));
-        let was_used = node.exists() || folder.join("node.redb.damaged").exists();
-        let blocks = Blocks::open(&node)?;
-        let known = Known {
-            witness: blocks.witness()?,
-            was_used,
-            accept_new: self.accept_new_safety_file,
-        };
-        let (store, why) = SafetyStore::open_known(&safety, start.ids, start.opening, known)?;
-        if let Some(why) = why {
+        let accept_new = self.accept_new_safety_file;
+        let opened = Folder::open(folder, start.ids, start.opening, accept_new)?;
+        if let Some(why) = opened.why {
             warn!("{why}; a new one was made, as --accept-new-safety-file says");
         }
-        Ok((store, blocks))
+        Ok((opened.safety, opened.blocks))
     }
 }
 
