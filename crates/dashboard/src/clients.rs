@@ -1,5 +1,5 @@
 //! Clients that are sent a stream: so many in all, so many of an address or a name, and none that does not
-//! read.
+//! read. Where all seats are taken, one that has more of them than another gives one up for it.
 
 use axum::body::Bytes;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Most clients that are sent something at a time, by all sources that share their places.
+/// Most clients that are sent something at a time, by all sources that share their seats.
 pub const CLIENTS_MAX: usize = 64;
 
 /// Most of them behind one address: whether a client reads is not seen before the system's buffers are
-/// full, so readers of other addresses have places that it cannot take.
+/// full, so readers of other addresses have seats that it cannot take.
 pub const CLIENTS_OF_ADDRESS_MAX: usize = 16;
 
-/// How long a client may leave what it was sent unread before it loses its place.
+/// How long a client may leave what it was sent unread before it loses its seat.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes after which what was written is sent: a chunk is at most a line longer.
@@ -49,92 +49,106 @@ impl ClientAddress {
     }
 }
 
-/// Whose places are counted together.
+/// Whose seats are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Address(IpAddr),
     Name(Arc<str>),
 }
 
-/// Places that are taken, by owner.
-type ByOwner = Arc<Mutex<BTreeMap<Owner, usize>>>;
+/// A seat that is taken.
+struct Seat {
+    owner: Option<Owner>,
+    /// Its end, if another one takes the seat.
+    _given_up: oneshot::Sender<()>,
+}
 
-/// The places of all clients.
-#[derive(Clone, Debug)]
+/// The seats that are taken, in the order in which they were.
+#[derive(Default)]
+struct Seats {
+    next: u64,
+    taken: BTreeMap<u64, Seat>,
+}
+
+impl Seats {
+    /// A seat for an owner who may have so many, and what ends when another one takes it.
+    fn take(&mut self, owner: Option<(Owner, usize)>) -> Option<(u64, oneshot::Receiver<()>)> {
+        let max = owner.as_ref().map_or(usize::MAX, |(_, max)| *max);
+        let owner = owner.map(|(owner, _)| owner);
+        let mut counts: BTreeMap<&Option<Owner>, usize> = BTreeMap::new();
+        for seat in self.taken.values() {
+            *counts.entry(&seat.owner).or_default() += 1;
+        }
+        let own = counts.get(&owner).copied().unwrap_or(0);
+        if own >= max {
+            return None;
+        }
+        if self.taken.len() >= CLIENTS_MAX {
+            let most = counts.values().copied().max().unwrap_or(0);
+            // With one less the other still has as many: nobody takes seats back and forth.
+            if most <= own + 1 {
+                return None;
+            }
+            let mut newest = self.taken.iter().rev();
+            let of_most = newest.find(|(_, seat)| counts.get(&seat.owner) == Some(&most));
+            let victim = of_most.map(|(number, _)| *number)?;
+            // It ends as its own task sees that its sender is gone.
+            self.taken.remove(&victim);
+        }
+        let (sender, given_up) = oneshot::channel();
+        let number = self.next;
+        self.next += 1;
+        let seat = Seat {
+            owner,
+            _given_up: sender,
+        };
+        self.taken.insert(number, seat);
+        Some((number, given_up))
+    }
+}
+
+/// The seats of all clients.
+#[derive(Clone)]
 pub struct Clients {
-    places: Arc<Semaphore>,
-    by_owner: ByOwner,
-    /// Who asks for a place, and how many it may have; none if that is not known.
+    seats: Arc<Mutex<Seats>>,
+    /// Who asks for a seat, and how many it may have; none if that is not known.
     owner: Option<(Owner, usize)>,
     dropped: Arc<AtomicU64>,
 }
 
-/// One of the places of an owner.
-struct Owned {
-    owner: Option<Owner>,
-    by_owner: ByOwner,
-}
-
-impl Owned {
-    /// A place, if the owner has one left.
-    fn take(owner: Option<&(Owner, usize)>, by_owner: &ByOwner) -> Option<Self> {
-        if let Some((owner, max)) = owner {
-            let mut taken = lock(by_owner);
-            let count = taken.get(owner).copied().unwrap_or(0);
-            if count >= *max {
-                return None;
-            }
-            taken.insert(owner.clone(), count + 1);
-        }
-        Some(Self {
-            owner: owner.map(|(owner, _)| owner.clone()),
-            by_owner: by_owner.clone(),
-        })
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let Some(owner) = &self.owner else {
-            return;
-        };
-        let mut taken = lock(&self.by_owner);
-        match taken.get_mut(owner) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                taken.remove(owner);
-            }
-        }
-    }
-}
-
-/// No code that holds the lock leaves the counts half changed.
-fn lock(by_owner: &ByOwner) -> MutexGuard<'_, BTreeMap<Owner, usize>> {
-    by_owner.lock().unwrap_or_else(PoisonError::into_inner)
+/// No code that holds the lock leaves the seats half changed.
+fn lock(seats: &Mutex<Seats>) -> MutexGuard<'_, Seats> {
+    seats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the parts of a body go.
 pub(crate) struct Sink {
     chunks: mpsc::Sender<Chunk>,
     dropped: Arc<AtomicU64>,
-    /// Given back when the sink is dropped.
-    _place: OwnedSemaphorePermit,
-    _owned: Owned,
+    number: u64,
+    seats: Arc<Mutex<Seats>>,
+    /// None once another one has the seat: what has ended must not be polled.
+    given_up: Option<oneshot::Receiver<()>>,
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        lock(&self.seats).taken.remove(&self.number);
+    }
 }
 
 impl Clients {
-    /// All places are free.
+    /// All seats are free.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(CLIENTS_MAX)),
-            by_owner: Arc::default(),
+            seats: Arc::default(),
             owner: None,
             dropped: Arc::default(),
         }
     }
 
-    /// The same places, for a client of an address.
+    /// The same seats, for a client of an address.
     #[must_use]
     pub fn of(&self, address: Option<ClientAddress>) -> Self {
         Self {
@@ -143,7 +157,7 @@ impl Clients {
         }
     }
 
-    /// The same places, for a client that is known by a name and may have so many of them.
+    /// The same seats, for a client that is known by a name and may have so many of them.
     #[must_use]
     pub fn named(&self, name: &str, max: usize) -> Self {
         Self {
@@ -152,17 +166,18 @@ impl Clients {
         }
     }
 
-    /// A place for a client and the body that it reads, if there is one left.
+    /// A seat for a client and the body that it reads, if there is one left, or an owner with more of them
+    /// gives one up.
     #[must_use]
     pub(crate) fn admit(&self) -> Option<(Sink, Body)> {
-        let owned = Owned::take(self.owner.as_ref(), &self.by_owner)?;
-        let place = self.places.clone().try_acquire_owned().ok()?;
+        let (number, given_up) = lock(&self.seats).take(self.owner.clone())?;
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
         let sink = Sink {
             chunks,
             dropped: self.dropped.clone(),
-            _place: place,
-            _owned: owned,
+            number,
+            seats: self.seats.clone(),
+            given_up: Some(given_up),
         };
         Some((sink, ReceiverStream::new(receiver)))
     }
@@ -173,10 +188,10 @@ impl Clients {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Places that are taken.
+    /// Seats that are taken.
     #[must_use]
     pub fn taken(&self) -> usize {
-        CLIENTS_MAX - self.places.available_permits()
+        lock(&self.seats).taken.len()
     }
 }
 
@@ -187,10 +202,24 @@ impl Default for Clients {
 }
 
 impl Sink {
-    /// Sends a part; false if the client is gone or does not read.
-    pub(crate) async fn send(&self, chunk: Chunk) -> bool {
-        let sent = tokio::time::timeout(SEND_TIMEOUT, self.chunks.send(chunk)).await;
-        matches!(sent, Ok(Ok(())))
+    /// Sends a part; false if the client is gone or does not read, or another one has its seat.
+    pub(crate) async fn send(&mut self, chunk: Chunk) -> bool {
+        let Some(given_up) = &mut self.given_up else {
+            return false;
+        };
+        tokio::select! {
+            biased;
+            _ = given_up => {
+                self.given_up = None;
+                // Without an error what came so far would look whole.
+                let error = io::Error::other("another client has the seat");
+                let _ = tokio::time::timeout(SEND_TIMEOUT, self.chunks.send(Err(error))).await;
+                false
+            }
+            sent = tokio::time::timeout(SEND_TIMEOUT, self.chunks.send(chunk)) => {
+                matches!(sent, Ok(Ok(())))
+            }
+        }
     }
 
     /// Counts lines that the client has missed.
@@ -198,15 +227,21 @@ impl Sink {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Waits until the client is gone.
-    pub(crate) async fn closed(&self) {
-        self.chunks.closed().await;
+    /// Waits until the client is gone, or another one has its seat.
+    pub(crate) async fn closed(&mut self) {
+        if let Some(given_up) = &mut self.given_up {
+            tokio::select! {
+                _ = given_up => self.given_up = None,
+                () = self.chunks.closed() => {}
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio_stream::StreamExt;
 
     #[test]
     fn an_address_that_takes_all_it_can_leaves_places_for_others() {
@@ -225,8 +260,38 @@ mod tests {
         drop(held);
         assert_eq!(clients.taken(), 1);
         drop(other);
-        assert!(lock(&clients.by_owner).is_empty());
         assert!(hog.admit().is_some());
+    }
+
+    /// They read all that they are sent.
+    #[tokio::test]
+    async fn addresses_that_hold_all_places_give_one_up_for_another() {
+        let clients = Clients::new();
+        let at = |host: u8| clients.of(Some(ClientAddress([192, 0, 2, host].into())));
+        let hosts = (0..CLIENTS_MAX / CLIENTS_OF_ADDRESS_MAX).map(|host| at(host as u8));
+        let mut held: Vec<_> = hosts
+            .flat_map(|host| std::iter::from_fn(move || host.admit()))
+            .collect();
+        assert_eq!((held.len(), clients.taken()), (CLIENTS_MAX, CLIENTS_MAX));
+        let (mut other, _body) = at(99).admit().expect("a seat of one that has many");
+        assert!(other.send(Ok("here".into())).await);
+        assert_eq!(clients.taken(), CLIENTS_MAX);
+        let mut ended = 0;
+        for (sink, body) in &mut held {
+            let is_sent = sink.send(Ok("more".into())).await;
+            let read = body.next().await.expect("a part, or why there is none");
+            assert_eq!(is_sent, read.is_ok());
+            ended += usize::from(!is_sent);
+        }
+        assert_eq!(ended, 1);
+        assert!(
+            at(0).admit().is_none(),
+            "nobody takes back what others have"
+        );
+        let more: Vec<_> = std::iter::from_fn(|| at(99).admit()).collect();
+        assert_eq!(more.len(), 11, "as many as the others keep, or one less");
+        drop(held);
+        assert_eq!(clients.taken(), 12);
     }
 
     #[test]

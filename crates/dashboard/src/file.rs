@@ -112,7 +112,7 @@ impl TraceFile {
 
     /// Sends the records in chunks of whole lines, until all are sent or the client is gone.
     /// Blocks: not for a thread of the loop.
-    fn send(&self, sink: &Sink, runtime: &Handle) {
+    fn send(&self, sink: &mut Sink, runtime: &Handle) {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
         let result = self.read(|line| {
             chunk.extend_from_slice(line);
@@ -131,12 +131,12 @@ impl TraceFile {
 
 /// The answer to a request for the trace.
 pub(crate) async fn serve(file: TraceFile, clients: Clients) -> Response {
-    let Some((sink, body)) = clients.admit() else {
+    let Some((mut sink, body)) = clients.admit() else {
         return full();
     };
     let runtime = Handle::current();
     // Ends by itself: with the file, or when the client is gone or does not read.
-    tokio::task::spawn_blocking(move || file.send(&sink, &runtime));
+    tokio::task::spawn_blocking(move || file.send(&mut sink, &runtime));
     let headers = [
         (CONTENT_TYPE, "application/jsonl; charset=utf-8"),
         (CACHE_CONTROL, "no-store"),

@@ -170,7 +170,7 @@ pub fn follow(
 }
 
 /// Sends what a client does not have, until it is gone, does not read, fell too far behind, or has all.
-async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wanted) {
+async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted: Wanted) {
     let instance = source.instance();
     let mut text = format!("retry: {RETRY_MS}\n\n");
     let snapshot = source.snapshot();
@@ -192,7 +192,7 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
             write_event(text, instance, line);
         }
     };
-    if !sink_lines(&sink, text, &first.lines, event).await {
+    if !sink_lines(&mut sink, text, &first.lines, event).await {
         return;
     }
     drop(first);
@@ -218,7 +218,7 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
             silent_for += TICK;
         } else {
             silent_for = Duration::ZERO;
-            if !sink_lines(&sink, text, &batch.lines, event).await {
+            if !sink_lines(&mut sink, text, &batch.lines, event).await {
                 return;
             }
         }
@@ -244,7 +244,7 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wan
 /// Sends a text and lines after it in chunks, so that a slow client holds few bytes of ours; false
 /// if it is gone or does not read.
 pub(crate) async fn sink_lines(
-    sink: &Sink,
+    sink: &mut Sink,
     mut text: String,
     lines: &[Line],
     write: impl Fn(&mut String, &Line),

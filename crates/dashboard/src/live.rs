@@ -36,7 +36,7 @@ pub(crate) fn full() -> Response {
 
 /// The snapshot as JSON lines.
 async fn snapshot(State(shared): State<Shared>, from: Asker) -> Response {
-    let Some((sink, body)) = shared.clients.of(address(from)).admit() else {
+    let Some((mut sink, body)) = shared.clients.of(address(from)).admit() else {
         return full();
     };
     tokio::spawn(async move {
@@ -45,7 +45,7 @@ async fn snapshot(State(shared): State<Shared>, from: Asker) -> Response {
             text.push_str(&line.json);
             text.push('\n');
         };
-        sink_lines(&sink, String::new(), &batch.lines, json).await
+        sink_lines(&mut sink, String::new(), &batch.lines, json).await
     });
     let headers = [
         (CONTENT_TYPE, "application/jsonl; charset=utf-8"),

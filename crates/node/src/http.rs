@@ -143,17 +143,17 @@ impl Places {
         Ok((number, given_up))
     }
 
-    /// Whose place is taken: of the address that has the most.
+    /// Whose connection gives way: of the address that has the most, or of one of those that do.
     fn victim(&self, now: Instant) -> Result<u64, Duration> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for place in self.taken.values() {
             *counts.entry(place.group).or_default() += 1;
         }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let most = counts.values().max();
         let of_most = self
             .taken
             .iter()
-            .filter(|(_, place)| most.is_some_and(|(group, _)| group == place.group));
+            .filter(|(_, place)| counts.get(&place.group) == most);
         let age = |place: &Place| now.saturating_duration_since(place.since);
         let old = of_most.clone().filter(|(_, place)| age(place) >= GRACE);
         let worst =
@@ -547,6 +547,26 @@ mod tests {
         let ip = |text: &str| ClientAddress(text.parse().unwrap()).group();
         assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3"));
         assert_eq!(ip("::ffff:192.0.2.1"), few);
+    }
+
+    /// Whichever of their addresses is the greater one.
+    #[test]
+    fn of_addresses_that_have_as_many_the_one_that_is_idle_gives_way() {
+        for idle in [0, 1] {
+            let mut places = Places {
+                max: 2,
+                next: 0,
+                taken: BTreeMap::new(),
+            };
+            let began = Instant::now();
+            for host in [1, 2] {
+                places.take([192, 0, 2, host].into(), began).unwrap();
+            }
+            places.note(1 - idle, true);
+            let later = Instant::now() + 2 * GRACE;
+            places.take([192, 0, 2, 3].into(), later).unwrap();
+            assert!(!places.taken.contains_key(&idle), "{idle}");
+        }
     }
 
     async fn late() -> &'static str {
