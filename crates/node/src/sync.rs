@@ -13,7 +13,8 @@
 //! brought nothing, another peer is asked in the same slot; so it is while an answer is overdue.
 //! New peers and the others take turns: however many come, the others are asked as well. A peer that the
 //! node was configured with is asked as soon as it comes, whatever others have not answered: what it says
-//! of the time decides whether anything is signed.
+//! of the time decides whether anything is signed. The network lets few answers with blocks come at a time,
+//! and strangers that promise blocks and bring none may hold all of those but one.
 //!
 //! A block that a message waits for is not left to that: it is asked for by root and at once, from
 //! whoever sent the message. See `proto::horn::fetch`.
@@ -64,6 +65,8 @@ pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestP
 const BLOCKS_ASKED: u16 = 128;
 /// Most peers that are asked for their status in a slot, if those before brought nothing.
 const STATUS_PER_SLOT_MAX: u32 = 4;
+/// Answers with a range of blocks that the network lets come at a time.
+pub const ANSWERS_MAX: usize = 4;
 /// How long others wait for a status that was asked for.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// How long they wait for blocks: an answer of many takes longer.
@@ -380,7 +383,8 @@ impl Sync {
     /// The question could not be asked.
     pub(crate) fn refused(&mut self, id: u64) {
         self.fetch.refused(id);
-        self.open.remove(&id);
+        // Another peer is asked in the same slot.
+        self.again |= self.open.remove(&id).is_some();
     }
 
     /// The answer to a question: its chunks, or none if there was no answer. `knows` tells whether
@@ -437,6 +441,10 @@ impl Sync {
                     self.forget_brought(peer);
                     return (Answer::Nothing, None);
                 }
+                if !self.own.contains(&peer) && self.ranges() + 1 >= ANSWERS_MAX {
+                    self.again = true;
+                    return (Answer::Nothing, None);
+                }
                 let from = self.first_lacking(peer, standing, &knows);
                 let range = encode_range(from, BLOCKS_ASKED).to_vec();
                 let question = self.ask(peer, Asked::Blocks, range);
@@ -447,6 +455,12 @@ impl Sync {
 }
 
 impl Sync {
+    /// Questions for a range of blocks that are open.
+    fn ranges(&self) -> usize {
+        let open = self.open.values();
+        open.filter(|open| open.asked == Asked::Blocks).count()
+    }
+
     /// The status that the last answer was, once, and when it was asked for.
     pub(crate) fn take_heard(&mut self) -> Option<(Status, u64)> {
         self.heard.take()

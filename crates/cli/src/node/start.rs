@@ -23,7 +23,7 @@ use alphorn_node::record::Recorder;
 use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening};
 use alphorn_node::sign_log::SignLog;
-use alphorn_node::sync::{self, FETCHES_MAX};
+use alphorn_node::sync::{self, ANSWERS_MAX, FETCHES_MAX};
 use alphorn_node::telemetry::Summary;
 use alphorn_node::{http, inbox_messages_max, run, topic_bytes, topics_max};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
@@ -45,9 +45,6 @@ use tracing::{info, warn};
 const CONTROL_MAX: usize = 64;
 /// Longest answer with blocks, in bytes, and its chunks.
 const BLOCK_BYTES_MAX: usize = (16 << 20) + (64 << 10);
-
-/// Such answers at one time, asked or given.
-const ANSWERS_MAX: usize = 4;
 
 /// The chosen kernel of each crate.
 type Chosen = BTreeMap<&'static str, String>;

@@ -455,6 +455,51 @@ fn a_stranger_that_owes_blocks_keeps_no_other_from_being_asked() {
     assert_eq!((next.peer, next.name), (Peer(2), STATUS));
 }
 
+/// The network lets four answers with blocks come at a time. Strangers that say they have blocks, and bring none,
+/// do not have all of them.
+#[test]
+fn strangers_that_owe_blocks_leave_an_answer_for_a_configured_peer() {
+    let mut sync = among(20);
+    let mut ranges = Vec::new();
+    let mut now_ns = 0;
+    for _ in 0..40 {
+        if let Some(asked) = sync.poll(now_ns, HERE) {
+            let head = chunk(status(20, 8));
+            let (_, more) = sync.answer(asked.id, head, NETWORK, HERE, knows, read);
+            ranges.extend(more);
+        }
+        now_ns += BLOCKS_PATIENCE_NS;
+    }
+    assert_eq!(ranges.len(), ANSWERS_MAX - 1);
+    sync.peer_up(Peer(99), true);
+    let asked = sync.poll(now_ns, HERE).unwrap();
+    let head = chunk(status(20, 8));
+    let (_, more) = sync.answer(asked.id, head, NETWORK, HERE, knows, read);
+    assert_eq!(more.map(|more| more.peer), Some(Peer(99)));
+    // One that is answered leaves its own.
+    answered(&mut sync, ranges[0].id, None);
+    assert_eq!(sync.ranges(), ANSWERS_MAX - 1);
+}
+
+#[test]
+fn a_question_for_blocks_without_room_has_another_peer_asked_in_the_slot() {
+    let mut sync = among(2);
+    for _ in 0..2 {
+        let asked = sync.poll(0, HERE).unwrap();
+        sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
+    }
+    let next = Standing {
+        slot: Slot(10),
+        ..HERE
+    };
+    let asked = sync.poll(0, next).unwrap();
+    let head = chunk(status(20, 8));
+    let (_, more) = sync.answer(asked.id, head, NETWORK, next, knows, read);
+    sync.refused(more.unwrap().id);
+    let other = sync.poll(0, next).map(|asked| asked.peer);
+    assert!(other.is_some_and(|other| other != asked.peer));
+}
+
 /// However many strangers are there and owe an answer, a configured peer is asked when it comes.
 #[test]
 fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
@@ -462,7 +507,7 @@ fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
     let mut sync = among(last - 1);
     let mut now_ns = 0;
     for _ in 0..4 * OPEN_MAX {
-        if let Some(asked) = sync.poll(now_ns, HERE) {
+        if let Some(asked) = sync.poll(now_ns, HERE).filter(|asked| asked.id % 2 == 0) {
             let status = chunk(status(20, 8));
             sync.answer(asked.id, status, NETWORK, HERE, knows, read);
         }
