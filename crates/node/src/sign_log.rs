@@ -15,7 +15,46 @@ const LINE_BYTES_MAX: u64 = 256;
 
 /// A list that is being written.
 #[derive(Debug)]
-pub struct SignLog(File);
+pub struct SignLog(Lines<File>);
+
+/// Whole lines of a file.
+#[derive(Debug)]
+struct Lines<F> {
+    file: F,
+    /// Bytes of those that are whole.
+    bytes: u64,
+    /// Something may stand behind them: a disk that was full for a moment took a part.
+    is_cut: bool,
+}
+
+/// A file that can be shortened.
+trait Shorten: Write {
+    fn shorten(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+impl Shorten for File {
+    fn shorten(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
+impl<F: Shorten> Lines<F> {
+    /// Adds lines, all or none of them.
+    fn add(&mut self, lines: &str) -> io::Result<()> {
+        if self.is_cut {
+            self.file.shorten(self.bytes)?;
+        }
+        self.is_cut = true;
+        if let Err(error) = self.file.write_all(lines.as_bytes()) {
+            // If this fails as well, the next call tries again before it writes.
+            self.is_cut = self.file.shorten(self.bytes).is_err();
+            return Err(error);
+        }
+        self.is_cut = false;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+}
 
 /// What a right is for: slot, validator, and the number of the role.
 pub type Signed = (u64, u32, u8);
@@ -41,7 +80,13 @@ impl SignLog {
     /// If the file is there or cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
         let options = OpenOptions::new().append(true).create_new(true).open(path);
-        options.map(SignLog)
+        options.map(|file| {
+            SignLog(Lines {
+                file,
+                bytes: 0,
+                is_cut: false,
+            })
+        })
     }
 
     /// Writes the rights of a job, before it runs.
@@ -56,7 +101,7 @@ impl SignLog {
             let message = message.collect::<String>();
             lines.push_str(&format!("{} {validator} {role} {message}\n", job.slot.0));
         }
-        self.0.write_all(lines.as_bytes())
+        self.0.add(&lines)
     }
 }
 
@@ -130,6 +175,78 @@ mod tests {
         let mut cut = BTreeMap::new();
         count(&path("a"), &mut cut).unwrap();
         assert_eq!(cut, BTreeMap::from([((5, 1, vote), 1)]));
+    }
+
+    /// A disk with room for so many bytes, which also may not let a file be shortened.
+    #[derive(Default)]
+    struct Disk {
+        data: Vec<u8>,
+        room: usize,
+        is_stuck: bool,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            let taken = data.len().min(self.room - self.data.len());
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.data.extend_from_slice(&data[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Shorten for Disk {
+        fn shorten(&mut self, bytes: u64) -> io::Result<()> {
+            if self.is_stuck {
+                return Err(io::ErrorKind::Other.into());
+            }
+            self.data.truncate(bytes as usize);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_disk_that_was_full_for_a_moment_leaves_whole_lines() {
+        let mut lines = Lines {
+            file: Disk::default(),
+            bytes: 0,
+            is_cut: false,
+        };
+        lines.file.room = 7;
+        lines.add("one\n").unwrap();
+        assert!(lines.add("two\n").is_err());
+        assert_eq!(lines.file.data, b"one\n");
+        lines.file.is_stuck = true;
+        assert!(lines.add("three\n").is_err());
+        assert!(lines.add("four\n").is_err(), "nothing stands behind a part");
+        assert_eq!(lines.file.data, b"one\nthr");
+        (lines.file.is_stuck, lines.file.room) = (false, 99);
+        lines.add("five\n").unwrap();
+        assert_eq!(lines.file.data, b"one\nfive\n");
+    }
+
+    /// The same of a file.
+    #[test]
+    fn what_stands_behind_whole_lines_of_a_file_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = SignLog::create(&path).unwrap();
+        log.add(&job(5, &[1])).unwrap();
+        log.0.file.write_all(b"5 2").unwrap();
+        log.0.is_cut = true;
+        log.add(&job(6, &[1])).unwrap();
+        let mut rights = BTreeMap::new();
+        count(&path, &mut rights).unwrap();
+        let vote = Role::Vote as u8;
+        assert_eq!(
+            rights,
+            BTreeMap::from([((5, 1, vote), 1), ((6, 1, vote), 1)])
+        );
     }
 
     #[test]
