@@ -81,6 +81,12 @@ impl Address {
         socket
     }
 
+    /// Over what it is dialled.
+    pub(crate) fn transport(&self) -> Transport {
+        let (_, transport) = socket_of(&self.multiaddr).expect("every constructor checks the form");
+        transport
+    }
+
     /// Whose address it is.
     pub fn id(&self) -> NodeId {
         self.id

@@ -46,6 +46,8 @@ mod link;
 #[cfg(feature = "swarm")]
 mod memory;
 #[cfg(feature = "swarm")]
+mod mux;
+#[cfg(feature = "swarm")]
 mod outbox;
 #[cfg(feature = "swarm")]
 mod requests;

@@ -18,11 +18,12 @@ use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox, StreamMuxerEvent, Substr
 use libp2p::core::transport::{Boxed, Transport};
 use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
-use libp2p::{PeerId, noise, quic, tcp, yamux};
+use libp2p::{PeerId, noise, quic, tcp};
 use tokio::time::Sleep;
 
 use crate::bucket::Bucket;
 use crate::handle::Shared;
+use crate::mux;
 use crate::service::NetError;
 use crate::status::add;
 
@@ -30,7 +31,7 @@ use crate::status::add;
 /// take the places of pending ones for so long; honest ones need four round trips.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 
-/// Streams of one connection: gossip, frames, requests and what is being negotiated.
+/// Streams of one QUIC connection: gossip, frames, requests and what is being negotiated.
 const STREAMS_MAX: usize = 128;
 
 /// What a QUIC peer may send ahead of the reader on one stream, and on all, in bytes.
@@ -226,14 +227,12 @@ pub(crate) fn transport(
     quic_config.handshake_timeout = HANDSHAKE_TIME;
     let quic = quic::tokio::Transport::new(quic_config)
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
-    let mut yamux_config = yamux::Config::default();
-    yamux_config.set_max_num_streams(STREAMS_MAX);
     let noise_config =
         noise::Config::new(pair).map_err(|error| NetError::Crypto(error.to_string()))?;
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
         .upgrade(Version::V1Lazy)
         .authenticate(noise_config)
-        .multiplex(yamux_config)
+        .multiplex(mux::Upgrade)
         .timeout(HANDSHAKE_TIME)
         .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let (shared, links) = (Arc::clone(shared), links.clone());

@@ -1,9 +1,11 @@
 //! How much memory a network can take: a sum over its limits.
 
+use crate::address::{Address, Transport};
 use crate::config::{Config, PerKind};
 use crate::door::Door;
 use crate::gossip::{self, CONTROL_NAMES_MAX, RETAIN_TIME};
 use crate::link::CONNECTION_WINDOW_BYTES;
+use crate::mux;
 use crate::service::PACKETS_WAITING;
 use alphorn_types::Kind;
 
@@ -95,7 +97,7 @@ impl Config {
             ),
             (
                 "connections",
-                peers * (u64::from(CONNECTION_WINDOW_BYTES) + SEND_WINDOW_BYTES + CONNECTION_BYTES),
+                peers * (self.window_bytes() + SEND_WINDOW_BYTES + CONNECTION_BYTES),
             ),
             (
                 "answers, asked and given",
@@ -103,6 +105,17 @@ impl Config {
             ),
             ("machines that were here", machines * machine),
         ]
+    }
+
+    /// What a peer may send ahead of the reader on one connection.
+    fn window_bytes(&self) -> u64 {
+        let quic = u64::from(CONNECTION_WINDOW_BYTES);
+        let listens = self.listen.iter().map(|listen| listen.transport);
+        let dials = self.peers.iter().map(Address::transport);
+        match listens.chain(dials).all(|one| one == Transport::Quic) {
+            true => quic,
+            false => quic.max(mux::WINDOW_BYTES as u64),
+        }
     }
 
     /// Messages that all places for peers let pass within a time.
@@ -118,6 +131,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Listen;
     use crate::key::NodeKey;
     use alphorn_types::NetworkDigest;
 
@@ -141,6 +155,13 @@ mod tests {
         let mut slower = config.clone();
         slower.topic_messages_per_slot.vote *= 2;
         assert!(sum(&slower, 1, 0) > whole);
+        let mut tcp = config.clone();
+        tcp.listen = vec![Listen {
+            address: ([127, 0, 0, 1], 0).into(),
+            transport: Transport::Both,
+        }];
+        let more = mux::WINDOW_BYTES as u64 - u64::from(CONNECTION_WINDOW_BYTES);
+        assert_eq!(sum(&tcp, 1, 0), whole + 64 * more);
         let mut longer = config.clone();
         longer.topic_bytes_max.block = 1 << 24;
         assert!(sum(&longer, 1, 0) > whole);
