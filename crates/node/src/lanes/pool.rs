@@ -5,7 +5,7 @@ use super::{Ended, Lanes, Troubles};
 use crate::engine::Spawn;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::{Class, Env, Group, JobId, Keys, SessionId, Work};
-use alphorn_types::{Layout, Slot, Time};
+use alphorn_types::{Epoch, Layout, Slot, Time};
 use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,15 +69,49 @@ impl LaneTime {
     }
 }
 
-/// The lanes of a node over the worker.
-pub struct Pool {
-    worker: Worker<Work>,
-    time: Arc<LaneTime>,
-    prove_lanes: u16,
-    /// The environment that the next key table is put into.
+/// The environment that the next key table is put into.
+struct Tables {
+    worker: Arc<Worker<Work>>,
     env: Mutex<Env>,
     /// What the embedder tells children.
     base: Option<Arc<[u8]>>,
+}
+
+impl Tables {
+    /// Puts a key table into the environment of all jobs to come, here and in children.
+    fn take(&self, epoch: Epoch, keys: Keys) {
+        let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
+        env.insert_keys(epoch, keys);
+        let setup = self.base.as_ref().map(|base| child::setup(base, &env));
+        self.worker.replace_env(env.clone(), setup);
+    }
+}
+
+/// The end of a job, which is given when this is dropped, however that comes.
+struct Ending {
+    ended: Option<Ended>,
+    apart: Arc<Mutex<VecDeque<Ended>>>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner);
+        apart.extend(self.ended.take());
+        drop(apart);
+        (self.wake)();
+    }
+}
+
+/// The lanes of a node over the worker.
+pub struct Pool {
+    worker: Arc<Worker<Work>>,
+    time: Arc<LaneTime>,
+    prove_lanes: u16,
+    tables: Arc<Tables>,
+    /// Jobs that ended elsewhere; no more than key tables are made at a time.
+    apart: Arc<Mutex<VecDeque<Ended>>>,
+    wake: Arc<dyn Fn() + Send + Sync>,
     book: Mutex<Book>,
 }
 
@@ -102,12 +136,28 @@ impl Pool {
         });
         let time = Arc::new(LaneTime::new());
         let shared = time.clone();
-        Ok(Pool {
-            prove_lanes: config.plan.prove_lanes,
-            worker: Worker::start(env.clone(), config, move || shared.now(), wake)?,
-            time,
+        let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(wake);
+        let waker = wake.clone();
+        let prove_lanes = config.plan.prove_lanes;
+        let worker = Worker::start(
+            env.clone(),
+            config,
+            move || shared.now(),
+            move || (*waker)(),
+        )?;
+        let worker = Arc::new(worker);
+        let tables = Tables {
+            worker: worker.clone(),
             env: Mutex::new(env),
             base,
+        };
+        Ok(Pool {
+            prove_lanes,
+            worker,
+            time,
+            tables: Arc::new(tables),
+            apart: Arc::default(),
+            wake,
             book: Mutex::default(),
         })
     }
@@ -192,12 +242,64 @@ impl Pool {
         book.order.push_back(spawn.session);
     }
 
-    /// Puts a key table into the environment of all jobs to come, here and in children.
-    fn take_keys(&self, epoch: alphorn_types::Epoch, keys: Keys) {
-        let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
-        env.insert_keys(epoch, keys);
-        let setup = self.base.as_ref().map(|base| child::setup(base, &env));
-        self.worker.replace_env(env.clone(), setup);
+    /// Takes the key table of a job that ended, which gives the end back; or none, if that comes later. The
+    /// set-up of children has the public keys of all validators, which takes long to copy: that is done on a
+    /// thread of its own, and the job ends when the table is there.
+    fn take_keys(&self, (epoch, keys): (Epoch, Keys), ended: Ended) -> Option<Ended> {
+        if self.tables.base.is_none() {
+            self.tables.take(epoch, keys);
+            return Some(ended);
+        }
+        let ending = Ending {
+            ended: Some(ended),
+            apart: self.apart.clone(),
+            wake: self.wake.clone(),
+        };
+        let tables = self.tables.clone();
+        let thread = std::thread::Builder::new().name("alphorn-keys".into());
+        // Without a thread the job has ended and its table is not there: it is prepared again.
+        let _ = thread.spawn(move || {
+            let _ending = ending;
+            tables.take(epoch, keys);
+        });
+        None
+    }
+
+    fn ended_apart(&self) -> Option<Ended> {
+        let mut apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner);
+        apart.pop_front()
+    }
+
+    /// The next job of value that ended in the worker, with its key table.
+    fn finished(&self) -> Option<(Ended, Option<(Epoch, Keys)>)> {
+        let (finished, known) = {
+            let mut book = self.book();
+            loop {
+                let finished = self.worker.try_recv()?;
+                if book.fillers.remove(&finished.job) {
+                    // A worker that takes nothing has more important work, or ends.
+                    let _ = self.fill(&mut book);
+                } else if let Some(known) = book.known.remove(&finished.job) {
+                    break (finished, known);
+                }
+            }
+        };
+        let mut table = None;
+        let outcome = finished.outcome.map(|output| {
+            table = output.keys;
+            output.product
+        });
+        let ended = Ended {
+            job: known.job,
+            outcome,
+            op: known.op,
+            group: finished.group,
+            run: finished.run,
+            queued_ns: finished.timing.queued_ns,
+            ran_ns: finished.timing.ran_ns,
+            late: finished.late,
+        };
+        Some((ended, table))
     }
 }
 
@@ -241,34 +343,18 @@ impl Lanes for Pool {
     }
 
     fn poll(&self) -> Option<Ended> {
-        let (finished, known) = {
-            let mut book = self.book();
-            loop {
-                let finished = self.worker.try_recv()?;
-                if book.fillers.remove(&finished.job) {
-                    // A worker that takes nothing has more important work, or ends.
-                    let _ = self.fill(&mut book);
-                } else if let Some(known) = book.known.remove(&finished.job) {
-                    break (finished, known);
-                }
+        loop {
+            if let Some(ended) = self.ended_apart() {
+                return Some(ended);
             }
-        };
-        let outcome = finished.outcome.map(|output| {
-            if let Some((epoch, keys)) = output.keys {
-                self.take_keys(epoch, keys);
+            let ended = match self.finished()? {
+                (ended, None) => Some(ended),
+                (ended, Some(table)) => self.take_keys(table, ended),
+            };
+            if ended.is_some() {
+                return ended;
             }
-            output.product
-        });
-        Some(Ended {
-            job: known.job,
-            outcome,
-            op: known.op,
-            group: finished.group,
-            run: finished.run,
-            queued_ns: finished.timing.queued_ns,
-            ran_ns: finished.timing.ran_ns,
-            late: finished.late,
-        })
+        }
     }
 
     fn busy_ns(&self) -> Vec<u64> {
@@ -298,8 +384,10 @@ impl Lanes for Pool {
 mod tests {
     use super::*;
     use crate::clock::{self, Machine, Source};
-    use alphorn_scheme::Outcome;
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
+    use alphorn_scheme::{Ctx, Outcome, Scratch};
+    use alphorn_types::Assignment;
+    use alphorn_worker::ChildCommand;
     use std::sync::atomic::AtomicI64;
 
     /// The machine's clocks, of which the wall clock is wrong by so many nanoseconds.
@@ -369,6 +457,39 @@ mod tests {
         assert!(matches!(ended.outcome, Outcome::Done(_)), "{ended:?}");
         assert!(!ended.late, "{ended:?}");
         assert_eq!(ended.run.map(|run| run.inputs), Some(1));
+    }
+
+    /// The set-up of children is made while somebody holds the environment: the loop goes on meanwhile.
+    #[test]
+    fn a_key_table_for_children_holds_nobody_up_and_is_there_when_its_job_has_ended() {
+        let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+        let registry = Arc::new(ModelRegistry { validators: 8 });
+        let env = Env::new(scheme, registry, [1; 32]);
+        let layout = Layout::new(8, 1, 2).unwrap();
+        let epoch = Epoch(3);
+        let assignment = Assignment::new(epoch, layout, (0..8).collect()).unwrap();
+        let mut scratch = Scratch::default();
+        let keys = env.make_keys(&Arc::new(assignment), &mut Ctx::single(&mut scratch));
+        let config = WorkerConfig {
+            child: Some(ChildCommand::default()),
+            ..WorkerConfig::default()
+        };
+        let (woken, wakes) = std::sync::mpsc::channel();
+        let woken = Mutex::new(woken);
+        let wake = move || {
+            let _ = woken.lock().unwrap().send(());
+        };
+        let pool = Pool::start(env, config, wake).unwrap();
+        let ended = Ended::refused(JobId(7), "prepare", Group::of_slot(Slot(1)), String::new());
+        let held = pool.tables.env.lock().unwrap();
+        assert!(pool.take_keys((epoch, keys.unwrap()), ended).is_none());
+        assert!(pool.poll().is_none());
+        assert!(held.assignment(epoch).is_none());
+        drop(held);
+        wakes.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(pool.poll().map(|ended| ended.job), Some(JobId(7)));
+        assert!(pool.tables.env.lock().unwrap().assignment(epoch).is_some());
+        pool.shutdown();
     }
 
     #[test]
