@@ -250,8 +250,11 @@ mod tests {
         "sweep": [{"set": {"a.b": "\"x\""}, "seed": 1, "ms": 8100, "slot": {"ns": 1500}, "fits": true},
             {"set": {"a.b": "\"x\""}, "seed": 2, "ms": 8300, "slot": null},
             {"set": {"a.b": "\"x\""}, "seed": 3, "ms": 8200, "slot": null}]}"#;
-    const RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abc", "s": 0.3},
-        {"kind": "measured", "commit": "abc", "s": 0.1}, {"kind": "measured", "commit": "abc", "s": 0.2}]}"#;
+    const RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abc", "s": 0.3, "t": 0.1, "ns": 1500},
+        {"kind": "measured", "commit": "abc", "s": 0.1, "t": 0.1, "ns": 2000},
+        {"kind": "measured", "commit": "abc", "s": 0.2, "t": 0.2, "ns": 1000}]}"#;
+    const OTHER_RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abd", "s": 0.1},
+        {"kind": "measured", "commit": "abd", "s": 0.2}, {"kind": "measured", "commit": "abd", "s": 0.9}]}"#;
 
     const BUSY: &str = r#"{"kind": "measured", "load": {"others": 0.24}, "s": 0.3, "bytes": 7,
         "modelled": {"kind": "modelled", "s": 1}}"#;
@@ -263,6 +266,7 @@ mod tests {
             ("docs/results/page.md", page),
             ("results/box/one.json", RESULT),
             ("results/box/three.json", RUNS),
+            ("results/box/others.json", OTHER_RUNS),
             ("results/box/busy.json", BUSY),
             ("results/box/failed.json", FAILED),
             ("results/box/known.json", FAILED),
@@ -310,6 +314,7 @@ mod tests {
             ("{three#/s:time}", "200 ms"),
             ("{three#/s:range}", "100 to 300 ms"),
             ("{three#/s:mean}", "200 ± 100 ms"),
+            ("{three#/ns:ns-range}", "1.00 to 2.00 µs"),
             ("{one#/ours_s:mean}", "12.3 ± - ms"),
             ("{three#/s:time>8}|", "  200 ms|"),
             (
@@ -326,6 +331,22 @@ mod tests {
                 "{template}"
             );
         }
+    }
+
+    #[test]
+    fn only_runs_of_one_file_pair() {
+        for (ratio, text) in [
+            // 3, 1 and 1 run by run; of the medians it would be 2.
+            ("{three#/s // three#/t:x}", "1.0x"),
+            ("{three#/s // three#/t:x-range}", "1.0x to 3.0x"),
+            // The medians, of 200 ms each; run by run it would be 0.5.
+            ("{three#/s // others#/s:x}", "1.0x"),
+            ("{three#/s // /box/others#/s:x}", "1.0x"),
+        ] {
+            assert_eq!(filled(ratio), (text.to_owned(), Vec::new()), "{ratio}");
+        }
+        let (_, errors) = filled("{three#/s + others#/s:time}");
+        assert!(errors[0].contains("parts of different runs"), "{errors:?}");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //!
 //! Formats: `time` (seconds), `ms`, `us`, `ns` (that many of them), `bytes`, `count`, `pct` (a share), `odds` (a
 //! share that may be tiny), `x` (a ratio), `num`, `int`, `text`, `commit`, `verdict`, and `range` (seconds, least to
-//! most of all runs) and `mean` (seconds, mean and standard deviation of all runs); `>8` behind a format fills up to eight letters. Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
+//! most of all runs), `ns-range` and `x-range` (the same of nanoseconds and of ratios) and `mean` (seconds, mean
+//! and standard deviation of all runs); `>8` behind a format fills up to eight letters. Of several runs the median
+//! counts. Ratios of one file are taken run by run, and the median is that of the ratios; runs of two files do not
+//! pair, and theirs is the ratio of the medians. What is null never came: a time is `never`, all else `-`.
 
 use super::Line;
 use super::results::Results;
@@ -20,7 +23,7 @@ const UPPER_BOUND: &str = "upper bound";
 /// The head of a column with what others took, which says it too.
 const OTHERS: &str = "other programs";
 /// Formats of times, which alone grow with what other programs take.
-const TIMES: [&str; 6] = ["time", "ms", "us", "ns", "range", "mean"];
+const TIMES: [&str; 7] = ["time", "ms", "us", "ns", "range", "ns-range", "mean"];
 
 /// A block with its figures.
 pub(super) struct Filled {
@@ -161,6 +164,8 @@ struct Numbers {
     values: Vec<f64>,
     kind: String,
     others: f64,
+    /// The file whose runs they are of, if it is one.
+    file: Option<String>,
 }
 
 impl Numbers {
@@ -195,7 +200,7 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<Figure, Strin
         let left = numbers(folder, left.trim(), results)?;
         let right = numbers(folder, right.trim(), results)?;
         let text = match sign {
-            " // " => written(&ratios(&left.values, &right.values), format, inside)?,
+            " // " => written(&ratios(&left, &right), format, inside)?,
             _ => verdict(&left.values, &right.values, format, inside)?,
         };
         let kinds = vec![left.kind.clone(), right.kind];
@@ -225,9 +230,12 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<Figure, Strin
     Ok(numbers.figure(text, format))
 }
 
-/// Run by run, or that of the medians where the runs do not pair.
-fn ratios(left: &[f64], right: &[f64]) -> Vec<f64> {
-    match left.len() == right.len() {
+/// Run by run, or that of the medians where the runs do not pair: those of two files were other commands, maybe of
+/// other commits, and the first of one has nothing to do with the first of the other.
+fn ratios(left: &Numbers, right: &Numbers) -> Vec<f64> {
+    let is_one_file = left.file.is_some() && left.file == right.file;
+    let (left, right) = (&left.values, &right.values);
+    match is_one_file && left.len() == right.len() {
         true => left.iter().zip(right).map(|(a, b)| a / b).collect(),
         false => vec![median(left) / median(right)],
     }
@@ -260,8 +268,12 @@ fn numbers(folder: &str, name: &str, results: &Results) -> Result<Numbers, Strin
         if left.kind != right.kind && !is_plan {
             return Err(format!("{name}: parts of different kinds"));
         }
+        let file = left.file.clone().filter(|_| left.file == right.file);
         let values = match sign {
-            " + " if left.values.len() != right.values.len() => {
+            " + "
+                if left.values.len() != right.values.len()
+                    || (left.values.len() > 1 && left.file != right.file) =>
+            {
                 return Err(format!("{name}: parts of different runs"));
             }
             " + " => left
@@ -279,6 +291,8 @@ fn numbers(folder: &str, name: &str, results: &Results) -> Result<Numbers, Strin
             values,
             kind: left.kind,
             others: left.others.max(right.others),
+            // What is taken off is one number for all runs.
+            file: left.file.filter(|_| sign == " - ").or(file),
         });
     }
     let found = results.find(folder, name)?;
@@ -293,6 +307,12 @@ fn numbers(folder: &str, name: &str, results: &Results) -> Result<Numbers, Strin
         values: values.ok_or_else(|| format!("{name}: no number"))?,
         kind: found.kind,
         others: found.others,
+        file: name
+            .split_once('#')
+            .map(|(file, _)| match file.strip_prefix('/') {
+                Some(file) => file.to_owned(),
+                None => format!("{folder}/{file}"),
+            }),
     })
 }
 
@@ -321,12 +341,20 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
         }
         "us" => return written(&[value * 1e-6], "time", inside),
         "ns" => return written(&[value * 1e-9], "time", inside),
+        "ns-range" => {
+            let seconds: Vec<f64> = values.iter().map(|ns| ns * 1e-9).collect();
+            return written(&seconds, "range", inside);
+        }
+        "x-range" => {
+            let (least, most) = extremes(values);
+            let least = written(&[least], "x", inside)?;
+            format!("{least} to {}", written(&[most], "x", inside)?)
+        }
         "odds" if value > 0.0 && value < 0.01 => format!("1 in {}", grouped(1.0 / value)),
         "odds" => format!("{} %", digits(value * 100.0)),
         "range" => {
             let (unit, size) = unit_of(value);
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = values.iter().copied().fold(0.0, f64::max);
+            let (least, most) = extremes(values);
             format!("{} to {} {unit}", digits(least / size), digits(most / size))
         }
         "mean" => {
@@ -353,6 +381,11 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
         "num" => digits(value),
         other => return Err(format!("{inside}: no format {other}")),
     })
+}
+
+fn extremes(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, values.iter().copied().fold(0.0, f64::max))
 }
 
 /// The mean and the standard deviation of a sample, which one value does not have.
