@@ -202,6 +202,18 @@ fn wrong_options_are_refused_by_name() {
         ),
         ("bench bls sums --keys twins", "clones"),
         ("bench bls verify --messages 0", "--messages"),
+        (
+            "explore --scheme bls,falcon --slot horn-pq",
+            "has 3 levels of evidence, the points have 2",
+        ),
+        (
+            "horn traffic --multiplicity 3,15 --misses 0.5",
+            "--misses 0.5: of collections of multiplicity 1, and --multiplicity is 3,15",
+        ),
+        (
+            "horn traffic --multiplicity 1 --aggregate-misses 0.5",
+            "--aggregate-misses 0.5: of aggregates that collections sum",
+        ),
         ("bench bls verify --participation 2", "no share from 0 to 1"),
     ] {
         let said = refusal(line);

@@ -168,6 +168,16 @@ pub enum HornError {
     /// A collector cannot show a ticket that its machine has not drawn yet.
     #[error("fault early_collection: needs protocol.selection = \"rank\"")]
     EarlyTicket,
+    /// A fault that begins when there is nothing left to go wrong.
+    #[error("fault {fault}: from_ms = {from_ms}, must be below the end of the run, at {end_ms} ms")]
+    AfterEnd {
+        /// The fault.
+        fault: &'static str,
+        /// Its begin.
+        from_ms: u64,
+        /// The end.
+        end_ms: u64,
+    },
     /// Nobody is left to be attacked.
     #[error("fault {fault}: all {nodes} nodes are its own")]
     NoHonest {

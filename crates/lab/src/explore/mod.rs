@@ -24,7 +24,7 @@ use network::{Network, Profile, Transport};
 use point::{Ground, Outcome, Point, Topology};
 use rayon::prelude::*;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -47,8 +47,9 @@ const FULL: (u32, u32) = (1 << 16, 1000);
   alphorn explore --scheme bls --validators 2^20 --nodes 10000 --committees 32
   alphorn explore --costs falcon.json --topology horn --adversary 0,20,33
 
-Every point is a slot in the simulator: all validators vote, the protocol's own selection, meshes, cover
-rules and encoders run over modelled links, and processors are charged from a table of costs. Without
+Every point is a slot in the simulator: 99 % of the validators vote (--participation), the protocol's own
+selection, meshes, cover rules and encoders run over modelled links, and processors are charged from a
+table of costs. Without
 --costs these are the schemes' own formulas on this machine's kernels. All is modelled but the costs of
 tables that say that they are measured.
 
@@ -174,6 +175,7 @@ pub fn run(args: &Args) -> Result<()> {
     let tables = tables(args)?;
     let ground = ground(args)?;
     let points = points(args, &tables, ground.validators)?;
+    check_slots(args, &points)?;
     let threads = args.common.threads()?;
     let machine = Machine::here(threads, BTreeMap::new());
     let tables: Vec<&CostTable> = tables.iter().map(|costs| &costs.table).collect();
@@ -243,6 +245,23 @@ fn ground(args: &Args) -> Result<Ground> {
         participation_ppm: (args.participation * 1e6).round() as u32,
         seed: args.common.seed,
     })
+}
+
+/// Refuses a slot that no point takes: all of them would have their usual one.
+fn check_slots(args: &Args, points: &[Point<'_>]) -> Result<()> {
+    let levels: BTreeSet<u8> = points.iter().map(Point::levels).collect();
+    for slot in &args.slot {
+        let own = slot.levels();
+        if !levels.contains(&own) {
+            let all: Vec<String> = levels.iter().map(u8::to_string).collect();
+            let why = format!(
+                "has {own} levels of evidence, the points have {}",
+                all.join(" or ")
+            );
+            return Err(anyhow::anyhow!("--slot {slot}: {why}").into());
+        }
+    }
+    Ok(())
 }
 
 /// Refuses points that are there twice; of committees `points` does, once it knows how many 0 is.

@@ -9,8 +9,8 @@ use crate::sim::presets;
 use alphorn_exec::Backend;
 use alphorn_proto::horn::Preset;
 use alphorn_proto::slot::{Phase, Timing};
-use alphorn_scheme::Op;
 use alphorn_scheme::model::CostTable;
+use alphorn_scheme::{Form, Layer, Op};
 use alphorn_sim::horn::{self, HornError};
 use alphorn_sim::report::Loads;
 use alphorn_sim::run::{RunError, run};
@@ -262,10 +262,15 @@ impl<'a> Point<'a> {
 
     /// Its slot.
     pub(super) fn timing(&self, ground: &Ground) -> Timing {
-        ground.timing(match self.merges() {
+        ground.timing(self.levels())
+    }
+
+    /// Levels of evidence of its slot.
+    pub(super) fn levels(&self) -> u8 {
+        match self.merges() {
             true => HORN.timing.levels(),
             false => 2,
-        })
+        }
     }
 
     /// The table of its protocol.
@@ -287,6 +292,8 @@ impl<'a> Point<'a> {
         let waits: Vec<u64> = waits.into_iter().flatten().copied().collect();
         let own = match self.merges() {
             true => format!("preset = \"{}\"\n", HORN.name),
+            // Nobody waits for a rank where all publish.
+            false if self.costs.abilities.form(Layer::Collection) != Form::Proof => String::new(),
             false => format!("stage_ms = {waits:?}\n"),
         };
         let way = match self.topology {

@@ -25,6 +25,9 @@ use std::path::PathBuf;
 /// Aggregate signatures that are encoded at most, and positions that are drawn.
 const AGGREGATES_MAX: u64 = 1 << 20;
 const POSITIONS_MAX: u64 = 1 << 28;
+/// Shares of votes that a collection of multiplicity 1 misses, and an aggregate, if nothing else is said.
+const MISSES: f64 = 0.002;
+const AGGREGATE_MISSES: f64 = 0.01;
 /// Griefing of the attacked row: Eve's share of aggregators and of voters.
 const ATTACK: (f64, f64) = (1.0 / 3.0, 0.1);
 
@@ -66,12 +69,12 @@ pub(crate) struct Args {
     /// Votes of the last slot that turned, as the chain's context sees them
     #[arg(long, default_value = "0.003", value_name = "SHARE", value_parser = share_option)]
     flip: f64,
-    /// Votes that a collection of multiplicity 1 misses
-    #[arg(long, default_value = "0.002", value_name = "SHARE", value_parser = share_option)]
-    misses: f64,
-    /// Votes that an aggregate misses
-    #[arg(long, default_value = "0.01", value_name = "SHARE", value_parser = share_option)]
-    aggregate_misses: f64,
+    /// Votes that a collection of multiplicity 1 misses; 0.002 by default
+    #[arg(long, value_name = "SHARE", value_parser = share_option)]
+    misses: Option<f64>,
+    /// Votes that an aggregate misses, where multiplicities are above 1; 0.01 by default
+    #[arg(long, value_name = "SHARE", value_parser = share_option)]
+    aggregate_misses: Option<f64>,
 }
 
 /// One row of the table.
@@ -104,6 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let who = std::slice::from_ref(&args.participation);
     args.network.check_flag(who)?;
     distinct("--multiplicity", &args.multiplicity)?;
+    check_misses(args)?;
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;
     let pool = args.common.pool()?;
@@ -131,6 +135,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let config = config(args, &network);
     sink.write(&report.object(&machine, "modelled", &config, fields(&tables))?)?;
     check(&tables)
+}
+
+impl Args {
+    fn misses(&self) -> f64 {
+        self.misses.unwrap_or(MISSES)
+    }
+
+    fn aggregate_misses(&self) -> f64 {
+        self.aggregate_misses.unwrap_or(AGGREGATE_MISSES)
+    }
+}
+
+/// Refuses misses of what no row has.
+fn check_misses(args: &Args) -> Result<()> {
+    let is_one = |multiplicity: &String| multiplicity == "1";
+    let (some, all) = (
+        args.multiplicity.iter().any(is_one),
+        args.multiplicity.iter().all(is_one),
+    );
+    let given = args.multiplicity.join(",");
+    match (args.misses, args.aggregate_misses) {
+        (Some(misses), _) if !some => {
+            let why = format!("of collections of multiplicity 1, and --multiplicity is {given}");
+            Err(anyhow::anyhow!("--misses {misses}: {why}").into())
+        }
+        (_, Some(misses)) if all => {
+            let why = "of aggregates that collections sum, and --multiplicity is 1";
+            Err(anyhow::anyhow!("--aggregate-misses {misses}: {why}").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn tables(
@@ -170,8 +205,8 @@ fn tables(
     for (i, config) in configs.iter().enumerate() {
         bars.show("committees", i as u64 + 1, configs.len() as u64 + 2);
         let content = match config.multiplicity_max {
-            1 => Content::Misses(args.misses),
-            _ => Content::Covered(args.aggregate_misses),
+            1 => Content::Misses(args.misses()),
+            _ => Content::Covered(args.aggregate_misses()),
         };
         let drawn = encoded::collections(network, config, info, args, content)?;
         rows.push(row(config, "", &fields, drawn.bytes));
@@ -182,7 +217,7 @@ fn tables(
                 aggregators: args.aggregators,
                 malicious: ATTACK.0,
                 eve: ATTACK.1,
-                misses: args.aggregate_misses,
+                misses: args.aggregate_misses(),
             };
             let attacked =
                 encoded::collections(network, config, info, args, Content::Attacked(setting))?;
@@ -448,8 +483,8 @@ fn config(args: &Args, network: &Network) -> Value {
         "multiplicity": args.multiplicity,
         "selection": args.selection.to_string(),
         "flip": args.flip,
-        "misses": args.misses,
-        "aggregate_misses": args.aggregate_misses,
+        "misses": args.misses(),
+        "aggregate_misses": args.aggregate_misses(),
     })
 }
 

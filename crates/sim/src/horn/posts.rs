@@ -27,6 +27,13 @@ impl Plan {
             None => fault.members(key, self.nodes)?,
             Some(post) => self.hosts(fault, post, key)?,
         };
+        if Time::from_millis(fault.from_ms) >= self.end() {
+            return Err(HornError::AfterEnd {
+                fault: name,
+                from_ms: fault.from_ms,
+                end_ms: self.end().as_nanos() / 1_000_000,
+            });
+        }
         let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
         match is_attack && members.len() >= nodes as usize {
             true => Err(HornError::NoHonest { fault: name, nodes }.into()),

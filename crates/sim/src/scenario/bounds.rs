@@ -50,7 +50,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     let faults = scenario.fault.len() as u64;
     range("number of faults", faults, 0, TABLES_MAX)?;
     for (i, fault) in scenario.fault.iter().enumerate() {
-        fault::check(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
+        fault::check(&format!("fault.{i}"), fault, &scenario.sim)?;
     }
     speeds(scenario)?;
     expectations(scenario)?;

@@ -176,6 +176,31 @@ fn what_would_be_ignored_is_refused() {
             "fault.0.factor_pct = 100: slow_cpu at 100 % changes nothing",
         ),
         ("\"slow_link\"\nfactor_pct = 99", "taken"),
+        (
+            "\"slow_link\"\nfactor_pct = 0",
+            "fault.0.factor_pct = 0, allowed 1 to 100000",
+        ),
+        (
+            "\"slow_cpu\"\nfactor_pct = 0",
+            "fault.0.factor_pct = 0, allowed 1 to 100000",
+        ),
+        ("\"withhold\"\nfactor_pct = 1", "taken"),
+        (
+            "\"withhold\"\nfactor_pct = 0",
+            "fault.0.factor_pct = 0, allowed 1 to 100",
+        ),
+        (
+            "\"withhold\"\nfactor_pct = 101",
+            "fault.0.factor_pct = 101, allowed 1 to 100",
+        ),
+        ("\"clock_skew\"", "fault.0.delay_ms = 0, allowed 1 to"),
+        ("\"early_collection\"", "fault.0.delay_ms = 0, allowed 1 to"),
+        // With what a sweep over delays begins.
+        ("\"late\"", "taken"),
+        (
+            "\"crash\"\nfrom_ms = 1000000",
+            "fault.0.from_ms = 1000000, allowed 0 to 999999",
+        ),
         ("\"grief\"\nhides = true", "hides = given: grief has none"),
         (
             "\"drop_votes\"\nhides = true\nfactor_pct = 101",
@@ -193,6 +218,13 @@ fn what_would_be_ignored_is_refused() {
         let why = fault(keys);
         assert!(why.contains(part), "{keys}: {why}");
     }
+    let late =
+        "stop = { time_ms = 900 }\n[[fault]]\nshare_pct = 10\nkind = \"crash\"\nfrom_ms = 900";
+    let why = refused(gossip, late);
+    assert!(
+        why.contains("fault.0.from_ms = 900, allowed 0 to 899"),
+        "{why}"
+    );
     let posts = |protocol: &str, keys: &str| {
         refused(protocol, &format!("[[fault]]\nposts_pct = 10\n{keys}"))
     };

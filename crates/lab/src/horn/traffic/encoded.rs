@@ -132,7 +132,12 @@ pub(super) fn aggregates(
                 subcommittee,
             };
             let online = online.extract(range);
-            let made = draw_aggregates(&online, args.aggregators, args.aggregate_misses, &mut draw);
+            let made = draw_aggregates(
+                &online,
+                args.aggregators,
+                args.aggregate_misses(),
+                &mut draw,
+            );
             for (_, signers) in made {
                 let aggregate = Aggregate {
                     vote: vote(),

@@ -4,7 +4,7 @@ use crate::horn::HornError;
 use crate::random;
 use crate::scenario;
 use alphorn_proto::horn::config::ParseChoiceError;
-use alphorn_proto::horn::{Config, Preset, SchemeInfo};
+use alphorn_proto::horn::{Config, Level, Preset, Publish, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Context;
 use alphorn_types::Layout;
@@ -115,6 +115,15 @@ pub(super) fn config(
         for level in config.levels.iter_mut().skip(1) {
             level.publish = publish;
         }
+    }
+    // Where it is said who publishes, a sweep may compare.
+    let is_staged = |level: &Level| level.publish == Publish::Staged;
+    if !horn.stage_ms.is_empty() && horn.publish.is_none() && !config.levels.iter().any(is_staged) {
+        return Err(HornError::Choice {
+            key: "stage_ms",
+            value: format!("{:?}", horn.stage_ms),
+            why: "no rank waits where all publish: give protocol.publish = \"staged\"".to_owned(),
+        });
     }
     (config.coding, config.context) = match horn.supports.as_deref() {
         Some("raw") => (Coding::Raw, Context::None),

@@ -209,6 +209,10 @@ fn nobody_is_no_attacker_and_everybody_is_too_many() {
             "fault drop_votes: all 96 nodes are its own",
         ),
         (
+            "kind = \"drop_votes\", share_pct = 10, from_ms = 200000",
+            "fault drop_votes: from_ms = 200000, must be below the end of the run, at 114000 ms",
+        ),
+        (
             "kind = \"censor\", share_pct = 1",
             "fault censor: 1 % of 96 nodes are none",
         ),
@@ -224,7 +228,10 @@ fn nobody_is_no_attacker_and_everybody_is_too_many() {
     let changes = [
         ("protocol.selection", "\"lottery\""),
         ("protocol.vote_dissemination", "\"gossip\""),
-        ("fault", "[{ kind = \"early_collection\", share_pct = 10 }]"),
+        (
+            "fault",
+            "[{ kind = \"early_collection\", delay_ms = 9, share_pct = 10 }]",
+        ),
     ];
     let error = slot(&changes, 3).unwrap_err();
     assert_eq!(

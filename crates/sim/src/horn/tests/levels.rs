@@ -239,7 +239,7 @@ type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 fn levels_that_cannot_be_are_named() {
     let (sums, proofs) = (CostTable::example(), proofs());
     let grief = "[{ kind = \"grief\", share_pct = 10 }]";
-    let cases: [Case<'_>; 14] = [
+    let cases: [Case<'_>; 15] = [
         (
             &sums,
             &[("protocol.preset", "\"beacon\"")],
@@ -310,6 +310,14 @@ fn levels_that_cannot_be_are_named() {
                 ("protocol.fan_out", "[2, 2]"),
             ],
             "protocol.stage_ms = [150]: must be 3 numbers, one a level",
+        ),
+        (
+            &sums,
+            &[
+                ("protocol.stage_ms", "[150, 1500]"),
+                ("protocol.fan_out", "[2]"),
+            ],
+            "protocol.stage_ms = [150, 1500]: no rank waits where all publish: give protocol.publish = \"staged\"",
         ),
         (
             &proofs,

@@ -1,7 +1,10 @@
 //! The bounds of faults, and which parameters each of them has.
 
 use super::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
-use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart};
+use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart, Sim, Stop};
+
+/// How many percent of the time or of the bandwidth of others a node may have.
+const FACTOR_PCT_MAX: u32 = 100_000;
 
 /// What a kind of fault reads beside its nodes and its time. What it does not read must not be given: it
 /// would be ignored.
@@ -21,30 +24,27 @@ fn reads(kind: FaultKind) -> &'static [&'static str] {
     }
 }
 
-pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
+pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
     let key = |name: &str| format!("{at}.{name}");
     range(&key("share_pct"), fault.share_pct, 0, 100)?;
-    range(&key("from_ms"), fault.from_ms, 0, TIME_MS_MAX)?;
+    // What begins when the run has ended changes nothing.
+    let end_ms = match sim.stop {
+        Stop::TimeMs(ms) => ms,
+        _ => sim.sim_time_max_ms,
+    };
+    range(&key("from_ms"), fault.from_ms, 0, end_ms.saturating_sub(1))?;
     if let Some(until) = fault.until_ms {
         range(&key("until_ms"), until, fault.from_ms, TIME_MS_MAX)?;
     }
-    range(&key("factor_pct"), fault.factor_pct, 0, 100_000)?;
+    range(&key("factor_pct"), fault.factor_pct, 0, FACTOR_PCT_MAX)?;
     range(&key("rate"), fault.rate, 0, 1_000_000)?;
     range(&key("bytes"), fault.bytes, 0, PAYLOAD_BYTES_MAX)?;
     range(&key("delay_ms"), fault.delay_ms, 0, TIME_MS_MAX)?;
     for &node in &fault.nodes {
-        range(&key("nodes"), node, 0, nodes - 1)?;
+        range(&key("nodes"), node, 0, sim.nodes - 1)?;
     }
     whose(at, fault)?;
-    // The factor is a share of what there is.
-    if let FaultKind::DropVotes | FaultKind::LeaveCells | FaultKind::Censor = fault.kind {
-        range(&key("factor_pct"), fault.factor_pct, 1, 100)?;
-    }
-    let changes_nothing = matches!(fault.kind, FaultKind::SlowCpu | FaultKind::SlowLink);
-    if changes_nothing && fault.factor_pct == 100 {
-        let why = format!("{} at 100 % changes nothing", fault.kind.name());
-        return Err(invalid(&key("factor_pct"), 100, why));
-    }
+    degree(at, fault)?;
     // These cheat at every publication, whenever that is.
     let timeless = matches!(
         fault.kind,
@@ -72,6 +72,29 @@ pub(super) fn check(at: &str, fault: &Fault, nodes: u32) -> Checked {
             Err(invalid(&key(name), "given", format!("{kind} has none")))
         }
         None => Ok(()),
+    }
+}
+
+/// How much of it there is: so much that it changes something. A `late` of 0 ms may be, as the point of a sweep
+/// with which the others are compared.
+fn degree(at: &str, fault: &Fault) -> Checked {
+    let key = format!("{at}.factor_pct");
+    match fault.kind {
+        // The factor is a share of what there is.
+        FaultKind::DropVotes | FaultKind::LeaveCells | FaultKind::Censor | FaultKind::Withhold => {
+            range(&key, fault.factor_pct, 1, 100)
+        }
+        FaultKind::SlowCpu | FaultKind::SlowLink if fault.factor_pct == 100 => {
+            let why = format!("{} at 100 % changes nothing", fault.kind.name());
+            Err(invalid(&key, 100, why))
+        }
+        FaultKind::SlowCpu | FaultKind::SlowLink => {
+            range(&key, fault.factor_pct, 1, FACTOR_PCT_MAX)
+        }
+        FaultKind::ClockSkew | FaultKind::EarlyCollection => {
+            range(&format!("{at}.delay_ms"), fault.delay_ms, 1, TIME_MS_MAX)
+        }
+        _ => Ok(()),
     }
 }
 
