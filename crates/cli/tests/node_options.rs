@@ -73,6 +73,8 @@ fn options_that_no_node_can_have_are_refused() {
         ("--genesis net --fast-threads 65", "65 is not in 1..=64"),
         ("--genesis net --memory-budget 63", "63 is not in 64..="),
         ("--genesis net --threads 0", "--threads 0"),
+        // What a node draws nobody may foresee.
+        ("--genesis net --seed 1", "unexpected argument '--seed'"),
         (
             "--genesis net --checkpoint none",
             "--checkpoint none: No such file",
@@ -91,6 +93,18 @@ fn options_that_no_node_can_have_are_refused() {
             "net/config.yaml: is read here",
         ),
         ("--genesis net --json net/node-0/node.key", "a key is there"),
+        (
+            "--genesis net --record log --sign-log ./log",
+            "./log: would be written twice",
+        ),
+        (
+            "--genesis net --api-port 7001 --metrics-port 7001",
+            "--metrics-port 7001: the HTTP interface has that port",
+        ),
+        (
+            "--genesis net --api-port 7001 --metrics-port 7001 --metrics-address 0.0.0.0",
+            "--metrics-port 7001: the HTTP interface has that port",
+        ),
     ] {
         let line = format!("{NODE} --dry-run {options}");
         let line = match options {
@@ -98,6 +112,14 @@ fn options_that_no_node_can_have_are_refused() {
             _ => &line,
         };
         bench.run(line).expect(2, named);
+    }
+    // Of different addresses, or where any port will do, two ports are not one.
+    for options in [
+        "--api-port 7001 --metrics-port 7001 --metrics-address 127.0.0.2",
+        "--api-port 0 --metrics-port 0",
+    ] {
+        let line = format!("{NODE} --dry-run --genesis net {options}");
+        bench.run(&line).expect(0, "interop keys; no checkpoint; ");
     }
     let elsewhere = NODE.replace("--data-dir data", "--data-dir /proc/x/data");
     bench
@@ -222,6 +244,12 @@ fn the_status_of_a_node_that_is_not_there_is_an_error() {
     bench
         .run("node status --api 127.0.0.1:1 --data-dir none")
         .expect(2, "cannot be used with");
+    // It computes nothing.
+    for option in ["--threads 0", "--kernel auto", "--seed 1"] {
+        bench
+            .run(&format!("node status --api 127.0.0.1:1 {option}"))
+            .expect(2, "unexpected argument");
+    }
 }
 
 /// A network of lean-quickstart's nodes, as its file has them.

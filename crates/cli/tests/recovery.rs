@@ -57,6 +57,13 @@ fn a_checkpoint_is_one_of_the_network_and_of_the_digest_that_was_told() {
     other.extend([9; 200]);
     fs::write(bench.path("other"), other).unwrap();
     refused("--checkpoint other", 2, "a checkpoint of another network");
+    // A rehearsal refuses what a start does.
+    for (name, why) in [
+        ("net/config.yaml", "does not begin as a checkpoint"),
+        ("other", "a checkpoint of another network"),
+    ] {
+        refused(&format!("--dry-run --checkpoint {name}"), 2, why);
+    }
     assert!(
         !bench.path("data/safety.redb").exists(),
         "nothing was begun"

@@ -9,6 +9,7 @@ use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 
 /// Threads at most: more than any machine here has, so a slip of a zero is caught.
@@ -74,17 +75,33 @@ impl Compute {
 /// Options of every command that measures.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
-    /// Threads and kernel.
+    /// All but the seed.
     #[command(flatten)]
-    pub compute: Compute,
+    plain: Plain,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Deref for Common {
+    type Target = Plain;
+
+    fn deref(&self) -> &Plain {
+        &self.plain
+    }
+}
+
+/// Options of a command that computes and draws nothing, or nothing that a seed may say.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Plain {
+    /// Threads and kernel.
+    #[command(flatten)]
+    pub compute: Compute,
     #[command(flatten)]
     json: Json,
 }
 
-impl Common {
+impl Plain {
     /// Where the JSON object goes.
     pub fn sink(&self) -> Sink {
         self.json.sink()
@@ -138,7 +155,7 @@ impl Common {
             false => self.compute.kernel.clone(),
         };
         let threads = self.compute.threads;
-        Common {
+        Plain {
             compute: Compute { threads, kernel },
             ..self.clone()
         }

@@ -2,7 +2,7 @@
 
 use crate::calibration::{self, Kernel};
 use crate::error::Result;
-use crate::options::Common;
+use crate::options::Plain;
 use alphorn_node::cast::{Code, ELEMENTS};
 use alphorn_proto::rlnc::{Generators, KERNELS, Strategy};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl BroadcastCode {
 
     /// The code with what it needs, and the kernels that it chose from: generators are made for a network
     /// that uses them, once, some 0.1 s.
-    pub(super) fn make(self, common: &Common) -> Result<(Code, Vec<Kernel>)> {
+    pub(super) fn make(self, common: &Plain) -> Result<(Code, Vec<Kernel>)> {
         match self {
             BroadcastCode::ReedSolomon => Ok((Code::Rs, Vec::new())),
             BroadcastCode::Rlnc => {

@@ -2,6 +2,7 @@
 //! others may write in or that is elsewhere than it seems, and a key that is not the node's.
 
 use super::files::NodeEntry;
+use super::{Args, start};
 use crate::error::Result;
 use crate::report::{folder_of, not_beside};
 use alphorn_net::{Address, NodeKey};
@@ -87,6 +88,22 @@ fn check_place(option: &str, path: &Path, folder: &Path) -> Result<()> {
     let made = tempfile::tempfile_in(folder);
     let made = made.map_err(|error| not_beside(&folder.join("new"), &error));
     made.with_context(|| format!("{option} {}", path.display()))?;
+    Ok(())
+}
+
+/// Refuses one port for the HTTP interface and for the metrics: of two that listen there, the second would fail
+/// when the node has begun.
+pub(super) fn check_ports(args: &Args, own: &NodeEntry) -> Result<()> {
+    let api = start::interface(args, own);
+    let Some(metrics) = start::metrics_address(args) else {
+        return Ok(());
+    };
+    let (one, other) = (api.ip(), metrics.ip());
+    let is_one_address = one == other || one.is_unspecified() || other.is_unspecified();
+    if metrics.port() == api.port() && metrics.port() != 0 && is_one_address {
+        let why = "the HTTP interface has that port, which --api-port takes elsewhere";
+        return Err(anyhow!("--metrics-port {}: {why}", metrics.port()).into());
+    }
     Ok(())
 }
 

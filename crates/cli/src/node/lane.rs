@@ -2,7 +2,7 @@
 
 use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
-use crate::options::Common;
+use crate::options::Plain;
 use alphorn_exec::Exec;
 use alphorn_falcon::{Flavour, KeyForm, PublicKey};
 use alphorn_node::lanes::serve_child;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    common: Common,
+    common: Plain,
     /// Signature scheme
     #[arg(long, value_parser = ["falcon", "xmss"])]
     scheme: String,

@@ -9,7 +9,7 @@
 use super::files::NetworkFile;
 use super::scheme::{SchemeCosts, scheme_costs};
 use crate::error::Result;
-use crate::options::Common;
+use crate::options::Plain;
 use alphorn_scheme::Op;
 use anyhow::anyhow;
 
@@ -213,7 +213,7 @@ pub(crate) fn predict(
     network: &NetworkFile,
     known: Option<&dyn SchemeCosts>,
     hosts: &[u32],
-    common: &Common,
+    common: &Plain,
     force: bool,
 ) -> Result<(Load, Option<String>)> {
     let cores = common.threads()?;

@@ -19,7 +19,7 @@ mod status;
 use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
 use crate::lanes::LaneOptions;
-use crate::options::Common;
+use crate::options::Plain;
 use crate::overwrite::check_apart;
 use alphorn_node::cast::Settings;
 use alphorn_xmss::Set;
@@ -55,13 +55,14 @@ with the secret ones of the validators that this node hosts. An XMSS key moves w
 its mark beside the keystore is spent, and from then on it signs with this --data-dir alone.
 Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
 `api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
-then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint.
+then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint as a
+start does.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    common: Common,
+    common: Plain,
     /// YAML file with options, as `api-port: 5052`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -252,23 +253,19 @@ fn begin(args: &Args) -> Result<()> {
     let read = files_read(args, &network);
     let sink = args.common.sink();
     check_apart(read.iter().map(PathBuf::as_path), sink.path())?;
-    if args.dry_run {
-        return start::rehearse(args, &network, &nodes, own);
-    }
-    match network.alphorn_scheme.as_str() {
-        "bls" => {
-            let parts = scheme::bls(args, &network, own)?;
+    let written = [
+        args.record.as_deref(),
+        args.sign_log.as_deref(),
+        sink.path(),
+    ];
+    check_apart([], written.into_iter().flatten())?;
+    guard::check_ports(args, own)?;
+    match args.dry_run {
+        true => start::rehearse(args, &network, &nodes, own),
+        false => {
+            let parts = scheme::parts(args, &network, own)?;
             start::run(args, &network, &nodes, own, parts)
         }
-        "falcon" => {
-            let parts = scheme::falcon(args, &network, own)?;
-            start::run(args, &network, &nodes, own, parts)
-        }
-        "xmss" => {
-            let parts = scheme::xmss(args, &network, own)?;
-            start::run(args, &network, &nodes, own, parts)
-        }
-        other => Err(scheme::unknown(other)),
     }
 }
 
@@ -286,7 +283,7 @@ fn files_read(args: &Args, network: &NetworkFile) -> Vec<PathBuf> {
 }
 
 /// How long the interop keys of one validator take to make on one core.
-pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Duration> {
+pub(crate) fn key_time(scheme: &str, slots: u64, common: &Plain) -> Result<Duration> {
     let began = Instant::now();
     match scheme {
         "falcon" => {

@@ -10,6 +10,7 @@ use alphorn_proto::chain::{ANCHOR_BYTES_MAX, Anchor};
 use alphorn_proto::horn::Horn;
 use alphorn_scheme::Bytes;
 use anyhow::{Context, anyhow};
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::net::ToSocketAddrs;
@@ -43,12 +44,53 @@ pub(crate) struct RecoveryOptions {
     pub(crate) resume_signing: bool,
 }
 
+/// A checkpoint that is one of the network.
+pub(super) struct Checked {
+    slot: u64,
+    digest: [u8; 32],
+    bytes: Bytes,
+    /// Whether its digest was given.
+    is_known: bool,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = match self.is_known {
+            true => "as --checkpoint-digest says",
+            false => "for which nobody vouched",
+        };
+        let digest = hex::encode(self.digest);
+        write!(
+            f,
+            "the checkpoint of slot {}, digest {digest}, {whose}",
+            self.slot
+        )
+    }
+}
+
 /// A checkpoint as it came.
 pub(super) struct Fetched<'a> {
     origin: &'a str,
     bytes: Vec<u8>,
     /// Whether its digest was given.
     is_known: bool,
+}
+
+impl Fetched<'_> {
+    /// What is in it.
+    ///
+    /// # Errors
+    /// If it is none, or one of another network.
+    pub(super) fn read(self, machine: &Horn) -> Result<Checked> {
+        let anchor = machine.read_anchor(&self.bytes);
+        let anchor = anchor.with_context(|| format!("--checkpoint {}", self.origin))?;
+        Ok(Checked {
+            slot: anchor.finalised().slot.0,
+            digest: Anchor::digest(&self.bytes),
+            bytes: self.bytes.into(),
+            is_known: self.is_known,
+        })
+    }
 }
 
 impl RecoveryOptions {
@@ -91,19 +133,12 @@ impl RecoveryOptions {
 
     /// The checkpoint to begin with, if one is given: its digest is printed.
     pub(super) fn checkpoint(&self, machine: &Horn) -> Result<Option<Bytes>> {
-        let Some(Fetched {
-            origin,
-            bytes,
-            is_known,
-        }) = self.fetched()?
-        else {
+        let Some(fetched) = self.fetched()? else {
             return Ok(None);
         };
-        let name = hex::encode(Anchor::digest(&bytes));
-        let anchor = machine.read_anchor(&bytes);
-        let anchor = anchor.with_context(|| format!("--checkpoint {origin}"))?;
-        let slot = anchor.finalised().slot.0;
-        match is_known {
+        let read = fetched.read(machine)?;
+        let (slot, name) = (read.slot, hex::encode(read.digest));
+        match read.is_known {
             true => info!(
                 slot,
                 digest = name,
@@ -115,7 +150,7 @@ impl RecoveryOptions {
                 "checkpoint whose digest nobody vouched for"
             ),
         }
-        Ok(Some(bytes.into()))
+        Ok(Some(read.bytes))
     }
 
     /// Opens the two files of a folder: what they know of each other is compared.

@@ -8,7 +8,7 @@ use crate::calibration;
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
 use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
-use crate::options::Common;
+use crate::options::Plain;
 use alphorn_bls::{Bls, Costs, Registry, Signers};
 use alphorn_exec::Exec;
 use alphorn_falcon::{Collections, Falcon, Flavour};
@@ -101,7 +101,7 @@ impl<S: Scheme> SchemeCosts for S {
 }
 
 /// The scheme of a network.
-pub(crate) fn scheme_costs(network: &NetworkFile, common: &Common) -> Result<Box<dyn SchemeCosts>> {
+pub(crate) fn scheme_costs(network: &NetworkFile, common: &Plain) -> Result<Box<dyn SchemeCosts>> {
     let layers = network.alphorn_layers;
     match network.alphorn_scheme.as_str() {
         "bls" => {
@@ -124,12 +124,12 @@ pub(crate) fn scheme_costs(network: &NetworkFile, common: &Common) -> Result<Box
 }
 
 /// What the roles know of the scheme of a network.
-pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo> {
+pub(crate) fn info(network: &NetworkFile, common: &Plain) -> Result<SchemeInfo> {
     Ok(scheme_costs(network, common)?.info(&network.layout()?))
 }
 
 /// The error of a scheme that there is not.
-pub(super) fn unknown(scheme: &str) -> Error {
+fn unknown(scheme: &str) -> Error {
     anyhow!("config.yaml: ALPHORN_SCHEME {scheme}, must be bls, falcon or xmss").into()
 }
 
@@ -233,6 +233,19 @@ pub(super) fn open_keystores(
     Ok(own.validators.len())
 }
 
+/// The scheme of a network, with its keys.
+///
+/// # Errors
+/// Keys that cannot be had, and a scheme that there is not.
+pub(super) fn parts(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
+    match network.alphorn_scheme.as_str() {
+        "bls" => bls(args, network, node),
+        "falcon" => falcon(args, network, node),
+        "xmss" => xmss(args, network, node),
+        other => Err(unknown(other)),
+    }
+}
+
 fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Result<Env> {
     let (scheme, registry) = (Arc::new(scheme), Arc::new(registry));
     Ok(Env::signing(
@@ -243,7 +256,7 @@ fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Resu
     ))
 }
 
-pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
+fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let (registry, signers) = match own(args, network, node)? {
         None => bls_interop(network.validator_count, kernel, node)?,
@@ -283,7 +296,7 @@ fn bls_interop(
     Ok((registry, Signers::interop(first..end, exec)))
 }
 
-pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
+fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let count = network.validator_count;
     let (signers, registry) = match own(args, network, node)? {
@@ -312,7 +325,7 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Re
     })
 }
 
-pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
+fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
     let count = network.validator_count;
     let (signers, registry, marks) = match own(args, network, node)? {

@@ -303,8 +303,26 @@ pub(super) fn rehearse(
     guard::check_new("--sign-log", args.sign_log.as_deref())?;
     guard::check_new("--record", args.record.as_deref())?;
     hosts_allowed(args, interface(args, own).ip())?;
-    args.recovery.fetched()?;
-    let keys = match scheme::open_keystores(args, network, own)? {
+    // Its digest comes before keys are made, which may take a while.
+    let fetched = args.recovery.fetched()?;
+    let (opened, begins) = match fetched {
+        None => (
+            scheme::open_keystores(args, network, own)?,
+            "no checkpoint".to_owned(),
+        ),
+        // Whether it is the network's hangs on everybody's keys, as the network's identity does.
+        Some(fetched) => {
+            let parts = scheme::parts(args, network, own)?;
+            let machine = machines(network, own, parts.keys_digest, parts.info)?;
+            let read = fetched.read(&machine)?;
+            let has_own = network.alphorn_keys.is_some();
+            (
+                if has_own { own.hosted().count() } else { 0 },
+                read.to_string(),
+            )
+        }
+    };
+    let keys = match opened {
         0 => "interop keys".to_owned(),
         opened => format!("keystores of {opened} validators are open"),
     };
@@ -314,7 +332,7 @@ pub(super) fn rehearse(
     let sink = args.common.sink();
     sink.say(&settings.table());
     sink.say(&format!(
-        "{}; {keys}; {} peers to dial; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
+        "{}; {keys}; {begins}; {} peers to dial; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
         hosts(network, own),
         peers(args, nodes, own)?.len(),
         interface(args, own),
@@ -488,9 +506,16 @@ fn doctor(kernels: &[Kernel]) -> serde_json::Value {
 }
 
 /// Where the HTTP interface is to be.
-fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
+pub(super) fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
     let port = args.api_port.or(own.api_port).unwrap_or(API_PORT);
     SocketAddr::new(args.http_address, port)
+}
+
+/// Where the metrics alone are to be, if anywhere.
+pub(super) fn metrics_address(args: &Args) -> Option<SocketAddr> {
+    let port = args.metrics_port?;
+    let address = args.metrics_address.unwrap_or(args.http_address);
+    Some(SocketAddr::new(address, port))
 }
 
 /// Whom an interface at that address answers.
@@ -518,10 +543,9 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
 
 /// Serves the metrics alone on a port of their own, if that was asked for.
 fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
-    let Some(port) = args.metrics_port else {
+    let Some(address) = metrics_address(args) else {
         return Ok(());
     };
-    let address = SocketAddr::new(args.metrics_address.unwrap_or(args.http_address), port);
     let listener = std::net::TcpListener::bind(address).map_err(|error| {
         let why = format!("the metrics: {address}: {error}; --metrics-port takes another port");
         Error::Exit(3, why)

@@ -4,7 +4,7 @@ use super::client::{self, Api};
 use super::files::read;
 use super::lines::links;
 use crate::error::{Error, Result};
-use crate::options::Common;
+use crate::options::Json;
 use crate::report::table;
 use crate::text;
 use alphorn_node::telemetry::{DutyCounts, Summary};
@@ -20,7 +20,7 @@ const PEERS_MAX: usize = 16;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
-    common: Common,
+    json: Json,
     #[command(flatten)]
     node: Which,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     check_name(name.as_deref(), &summary.name, address)?;
     let peers = get("/alphorn/v0/peers")?;
-    let sink = args.common.sink();
+    let sink = args.json.sink();
     sink.say(&shown(&summary, &health, &peers, address));
     sink.write(&json!({"health": health.0, "summary": summary, "peers": peers["peers"]}))?;
     match health.0 {

@@ -32,7 +32,8 @@ impl Plan {
                 fault: name,
                 from_ms: fault.from_ms,
                 end_ms: self.end().as_nanos() / 1_000_000,
-            });
+            }
+            .into());
         }
         let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
         match is_attack && members.len() >= nodes as usize {
