@@ -486,6 +486,14 @@ fn a_devnet_that_is_refused_leaves_no_folder() {
         ),
         (&["--fault-every=9"], "--faults <KINDS>"),
         (&["--partition-slots=4"], "--faults <KINDS>"),
+        (
+            &["--partition-slots=4", "--faults=kill"],
+            "--partition-slots 4: --faults has no partition",
+        ),
+        (
+            &["--faults=prover", "--slots=40"],
+            "--faults prover: --layers list/list: nothing is proved there",
+        ),
         (&["--validators=2^64"], "a number of validators from 1 to"),
     ] {
         let output = alphorn(&[&["devnet", "--force", &dir], args].concat());

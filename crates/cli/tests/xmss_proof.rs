@@ -78,6 +78,18 @@ fn a_proof_is_made_inspected_and_verified() {
     bench
         .run(&format!("{merge} --keys keys/public-keys.json"))
         .expect(2, "");
+    // No circuit verifies a proof of that preset.
+    let keys = "--keys keys/public-keys.json";
+    bench
+        .run(&format!(
+            "aggregate votes{COMPACT} --form proof --preset small {keys} --out xps.json"
+        ))
+        .expect(0, "signers");
+    for command in ["merge", "proof bundle"] {
+        let line = format!("{command} proof.json xps.json {keys} --out merged.json");
+        let why = "xps.json: preset small; only proofs of preset fast merge";
+        bench.run(&line).expect(2, why);
+    }
 }
 
 /// Two proofs that overlap, and their merge with one of them again.

@@ -122,10 +122,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SLOTS", default_value_t = 8, requires = "faults",
           value_parser = clap::value_parser!(u64).range(6..=1_000))]
     fault_every: u64,
-    /// Slots that a partition lasts
-    #[arg(long, value_name = "SLOTS", default_value_t = 3, requires = "faults",
+    /// Slots that a partition lasts; 3 by default
+    #[arg(long, value_name = "SLOTS", requires = "faults",
           value_parser = clap::value_parser!(u64).range(1..=256))]
-    partition_slots: u64,
+    partition_slots: Option<u64>,
     /// Machines that flood the first node with forged votes, from the eighth judged slot on
     #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
     flood: Option<u16>,
@@ -170,6 +170,8 @@ struct Plan {
     warning: Option<String>,
 }
 
+/// Slots that a partition lasts by default.
+const PARTITION_SLOTS: u64 = 3;
 /// Most nodes whose addresses are said one by one.
 const LINKS_MAX: usize = 8;
 
@@ -287,14 +289,44 @@ impl Plan {
     }
 }
 
+impl Args {
+    fn partition_slots(&self) -> u64 {
+        self.partition_slots.unwrap_or(PARTITION_SLOTS)
+    }
+}
+
+/// Refuses the length of a partition where none can be drawn.
+fn check_partition(args: &Args) -> Result<()> {
+    let Some(slots) = args.partition_slots else {
+        return Ok(());
+    };
+    match args.faults.contains(&faults::Kind::Partition) {
+        true => Ok(()),
+        false => Err(anyhow!("--partition-slots {slots}: --faults has no partition").into()),
+    }
+}
+
+/// Refuses to kill provers where nothing is proved: a run without any would end well.
+fn check_prover(kinds: &[faults::Kind], layers: scheme::Layers) -> Result<()> {
+    match kinds.contains(&faults::Kind::Prover) && layers == scheme::Layers::ListList {
+        true => {
+            let why = "nothing is proved there, so no prove lane has a process";
+            Err(anyhow!("--faults prover: --layers {}: {why}", layers.name()).into())
+        }
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("devnet", args.common.seed);
     distinct("--faults", &args.faults)?;
+    check_partition(args)?;
     let mut plan = Plan::new(args)?;
+    check_prover(&args.faults, plan.network.alphorn_layers)?;
     let wanted = faults::Wanted {
         kinds: &args.faults,
         every_slots: args.fault_every,
-        partition_slots: args.partition_slots,
+        partition_slots: args.partition_slots(),
     };
     let flood = args.flood.map(|_| flood::Schedule::new(plan.judged()));
     let flood = flood.transpose()?;
@@ -433,7 +465,7 @@ fn config(args: &Args, plan: &Plan, nodes: usize) -> serde_json::Value {
         "nodes": nodes, "scheme": plan.network.alphorn_scheme, "slots": args.slots,
         "warmup_slots": args.warmup_slots, "network": plan.network,
         "faults": faults.collect::<Vec<&str>>(),
-        "fault_every": args.fault_every, "partition_slots": args.partition_slots,
+        "fault_every": args.fault_every, "partition_slots": args.partition_slots(),
         "flood": args.flood, "saturate": args.saturate,
         "broadcast_above": args.broadcast.broadcast_above,
     })

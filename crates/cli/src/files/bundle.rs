@@ -10,7 +10,7 @@ use super::input::{LIST_BYTES_MAX, Opened};
 use super::output::{Access, Staged};
 use super::scheme::FileScheme;
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
-use super::xmss_proof::{NUMBER, set_named, signed};
+use super::xmss_proof::{NUMBER, check_fast, set_named, signed};
 use super::{all_shown, shown};
 use crate::error::{Error, Result};
 use crate::machine::{Machine, cores};
@@ -340,6 +340,7 @@ fn read_entry<P: SetType>(path: &Path) -> Result<(Entry, Vec<u8>)> {
         }
         _ => return Err(anyhow!("{named}: a list of signatures, no proof").into()),
     };
+    check_fast(path, support.len(), &file.signature.0)?;
     let signed = file.signed();
     let entry = Entry {
         signed,

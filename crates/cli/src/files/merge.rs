@@ -26,7 +26,7 @@ The aggregates name their scheme. A signer of several aggregates gets the sum of
 at most 15 (the four bits of Horn's collections); lists of XMSS or Falcon signatures merge to their
 union. Proofs of XMSS (preset fast, at most 768 signatures each, 448 of the set prod, or merges) merge
 to one proof of the union: it needs all keys of --keys, takes some tenths of a second a proof,
-verifies every part and has 150 to 200 kB whatever was merged. Proofs of Falcon do not merge.
+verifies every part and has some 140 kB whatever was merged. Proofs of Falcon do not merge.
 
 Aggregates by position must name the same file of public keys; listed ones merge with listed ones.
 But for proofs, nothing is verified here: the merged aggregate holds if all of its parts do, so run

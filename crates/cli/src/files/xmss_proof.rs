@@ -64,9 +64,24 @@ pub(super) fn prove(
     Ok(evidence)
 }
 
+/// Refuses a proof of another preset, which no circuit verifies: whoever made it can make it anew.
+pub(super) fn check_fast(path: &Path, registry: usize, evidence: &[u8]) -> Result<()> {
+    match preset_of_evidence(registry, evidence) {
+        Some(preset) if preset == Preset::SMALL => {
+            let what = "preset small; only proofs of preset fast merge";
+            Err(anyhow!("{}: {what}", path.display()).into())
+        }
+        // What has no known preset is refused with its header.
+        _ => Ok(()),
+    }
+}
+
 /// Merges proofs, all of which are verified.
 pub(super) fn merge(set: Set, exec: Exec<'_>, what: &ToMerge<'_, PublicKey>) -> Result<Vec<u8>> {
     let proofs = Proofs::new(set, Preset::FAST);
+    for ((_, evidence), path) in what.pieces.iter().zip(what.paths) {
+        check_fast(path, what.registry.len(), evidence)?;
+    }
     let (slot, message) = signed(what.slot, what.message, set).map_err(|e| anyhow!(e))?;
     let registry = proofs.registry(exec, what.registry.to_vec(), NUMBER)?;
     let signers: Vec<Bitfield> = what.pieces.iter().map(|(s, _)| s.signers()).collect();

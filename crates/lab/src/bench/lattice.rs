@@ -49,9 +49,8 @@ const CONTEXT: &[u8] = b"alphorn/bench/lattice";
 
 Each number of signatures has rows under each other: the proof, the same signatures verified plainly
 in batches by this program and one by one by the crate fn-dsa, the program of --peer, and other systems,
-whose figures are cited and not of this run. Verification starts from bytes: public keys are decoded in every row, by
-one thread where it is a proof that is verified; a node decodes them once. All else but fn-dsa uses
---threads; parameters and commitment keys are made once for a number of signatures and are said in
+whose figures are cited and not of this run. Verification starts from bytes: public keys are decoded in every row; a
+node decodes them once. All but fn-dsa uses --threads; parameters and commitment keys are made once for a number of signatures and are said in
 front. Below are the steps of the verifier.")]
 pub(crate) struct Args {
     /// Numbers of signatures, 1 to 20000
