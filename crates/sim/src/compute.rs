@@ -197,7 +197,7 @@ impl Compute {
         self.meters.stage = stage;
     }
 
-    /// Remembers the inputs of the verifications of a node that have this name, from here on.
+    /// Remembers the inputs of the verifications of a node that have this name, and of those of senders, from here on.
     pub fn watch(&mut self, node: u32, op: scheme::Op) {
         self.watch = Some(Watch::new(node, op));
     }
@@ -215,11 +215,12 @@ impl Compute {
         self.duties_ended = true;
     }
 
-    /// Verifies all that was remembered as one job, alone on the machine: the best of some
-    /// runs on the whole pool and on one thread. None if nothing was remembered.
+    /// Verifies all that was remembered as one job, and its senders as another, alone on the machine: the best of
+    /// some runs on the whole pool and on one thread. None if nothing was remembered.
     pub(crate) fn measure_watched(&mut self) -> Option<Verification> {
-        let job = self.watch.take()?.into_job()?;
-        Some(watch::measure(&job, &self.env, &mut self.lanes))
+        let (job, senders) = self.watch.take()?.into_jobs()?;
+        let lanes = &mut self.lanes;
+        Some(watch::measure(&job, senders.as_ref(), &self.env, lanes))
     }
 
     /// Takes a request, and says when it finishes.

@@ -13,6 +13,8 @@ pub(super) struct Watch {
     op: Op,
     epoch: Option<Epoch>,
     items: Vec<Item>,
+    /// What the senders sign, which a node verifies before the evidence.
+    senders: Vec<Item>,
     is_over: bool,
 }
 
@@ -21,18 +23,17 @@ pub(super) struct Watch {
 pub struct Verification {
     /// Messages that were verified.
     pub items: u64,
-    /// Claims in them.
+    /// Claims in them, those of their senders among them.
     pub claims: u64,
     /// Signers that the claims name, each as often as it is named.
     pub signers: u64,
     /// Whether every message was found valid.
     pub all_valid: bool,
-    /// Nanoseconds on the whole pool, the best run.
+    /// Nanoseconds on the whole pool, the best runs: proofs of selection and envelopes, then the evidence.
     pub pooled_ns: u64,
-    /// Nanoseconds on one thread, the best run.
+    /// Nanoseconds on one thread, the best runs.
     pub single_ns: u64,
-    /// The same for the evidence of the votes alone, without proofs of selection and envelopes:
-    /// what the proposal of Horn counts.
+    /// The same for the evidence of the votes alone: what the proposal of Horn counts.
     pub inner_pooled_ns: u64,
     /// On one thread.
     pub inner_single_ns: u64,
@@ -45,6 +46,7 @@ impl Watch {
             op,
             epoch: None,
             items: Vec::new(),
+            senders: Vec::new(),
             is_over: false,
         }
     }
@@ -53,65 +55,59 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// Remembers the inputs of a job that is watched for; those of one epoch, up to the bound.
+    /// Remembers the inputs of a job that is watched for, or of senders; those of one epoch, up to the bound.
     pub(super) fn note(&mut self, node: u32, work: &Work) {
         let Work::Verify(job) = work else {
             return;
         };
-        if self.is_over || node != self.node || job.op != self.op {
+        if self.is_over || node != self.node {
             return;
         }
+        let items = match job.op {
+            op if op == self.op => &mut self.items,
+            Op::DutyVerify => &mut self.senders,
+            _ => return,
+        };
         if *self.epoch.get_or_insert(job.epoch) == job.epoch {
-            let room = ITEMS_MAX - self.items.len();
-            self.items.extend(job.items.iter().take(room).cloned());
+            let room = ITEMS_MAX - items.len();
+            items.extend(job.items.iter().take(room).cloned());
         }
     }
 
-    pub(super) fn into_job(self) -> Option<VerifyJob> {
-        Some(VerifyJob {
-            op: self.op,
-            epoch: self.epoch?,
-            items: self.items,
-        })
+    /// The job of all that was watched for, and that of its senders if there are any.
+    pub(super) fn into_jobs(self) -> Option<(VerifyJob, Option<VerifyJob>)> {
+        let epoch = self.epoch?;
+        let job = |op, items: Vec<Item>| VerifyJob { op, epoch, items };
+        let senders = (!self.senders.is_empty()).then(|| job(Op::DutyVerify, self.senders));
+        (!self.items.is_empty()).then(|| (job(self.op, self.items), senders))
     }
 }
 
 /// Runs of a verification from which the best counts.
 const REPEATS: u32 = 3;
 
-/// Runs a verification alone, on the whole pool and on one thread, some times each.
-pub(super) fn measure(job: &VerifyJob, env: &Env, lanes: &mut Lanes) -> Verification {
-    let claims = || job.items.iter().flat_map(|item| &item.claims);
-    let inner_claims = |item: &Item| Item {
-        claims: item
-            .claims
-            .iter()
-            .filter(|claim| is_inner(claim))
-            .cloned()
-            .collect(),
-    };
-    let inner = VerifyJob {
-        items: job.items.iter().map(inner_claims).collect(),
-        ..job.clone()
-    };
-    let [pooled, single] = best(job, env, lanes);
-    let [inner_pooled, inner_single] = best(&inner, env, lanes);
+/// Runs verifications alone, on the whole pool and on one thread, some times each.
+pub(super) fn measure(
+    job: &VerifyJob,
+    senders: Option<&VerifyJob>,
+    env: &Env,
+    lanes: &mut Lanes,
+) -> Verification {
+    let jobs = || core::iter::once(job).chain(senders);
+    let claims = || jobs().flat_map(|job| job.items.iter().flat_map(|item| &item.claims));
+    let inner = best(job, env, lanes);
+    let of_senders = senders.map_or([(0, true); 2], |senders| best(senders, env, lanes));
+    let [pooled_ns, single_ns] = [0, 1].map(|threads| inner[threads].0 + of_senders[threads].0);
     Verification {
         items: job.items.len() as u64,
         claims: claims().count() as u64,
         signers: claims().map(Claim::signer_count).sum(),
-        all_valid: [pooled, single, inner_pooled, inner_single]
-            .iter()
-            .all(|best| best.1),
-        pooled_ns: pooled.0,
-        single_ns: single.0,
-        inner_pooled_ns: inner_pooled.0,
-        inner_single_ns: inner_single.0,
+        all_valid: inner.iter().chain(&of_senders).all(|best| best.1),
+        pooled_ns,
+        single_ns,
+        inner_pooled_ns: inner[0].0,
+        inner_single_ns: inner[1].0,
     }
-}
-
-fn is_inner(claim: &Claim) -> bool {
-    matches!(claim, Claim::Group { .. })
 }
 
 /// The least nanoseconds on the pool and on one thread, and whether all was found valid.

@@ -93,6 +93,9 @@ fn every_vote_is_covered_at_every_size() {
         assert!(outcome.block.entries >= u64::from(outcome.layout.committees()));
         let verification = outcome.verification.unwrap();
         assert_eq!(verification.items, outcome.collections.messages);
+        // Each has evidence, an envelope and, where there is a lottery, a proof of selection.
+        assert!(verification.claims >= 2 * verification.items);
+        assert!(verification.pooled_ns > verification.inner_pooled_ns);
         let stages: Vec<&str> = outcome.traffic.iter().map(|stage| stage.stage).collect();
         assert_eq!(stages, ["prepare", "vote", "aggregate", "collect", "block"]);
         let published: u64 = outcome
