@@ -12,7 +12,7 @@ use alphorn_scheme::{
     Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, SessionId, Task, Work,
 };
 use alphorn_types::{Bitfield, Layout, Slot, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +61,7 @@ fn settings() -> Settings {
         first_slot: Slot(0),
         started: None,
         used: Slot(0),
+        behind: BTreeMap::new(),
     }
 }
 
