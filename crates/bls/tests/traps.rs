@@ -1,9 +1,9 @@
 //! The known ways in which BLS batch verification goes wrong, each with its attack.
 
 use alphorn_bls::{
-    Batch, CollectionItem, DecodeError, G2Affine, InteropKey, KeyItem, KeyTable, ProofOfPossession,
-    PublicKey, Registration, Registry, RejectReason, Rlc, RlcBits, SecretKey, Signature,
-    SignatureSet, SumOptions, VartimeInteropSigner, VerifyOptions, Workspace, aggregate,
+    Batch, CollectionItem, DecodeError, G2Affine, InteropKey, KERNELS, KeyItem, KeyTable,
+    ProofOfPossession, PublicKey, Registration, Registry, RejectReason, Rlc, RlcBits, SecretKey,
+    Signature, SignatureSet, SumOptions, VartimeInteropSigner, VerifyOptions, Workspace, aggregate,
     aggregate_public_keys, bytes, decode_g1, decode_g2, decode_public_keys, decode_signatures,
     encode_g2, fast_aggregate_verify, hash_to_g2, interop_keys, pop_prove, pop_verify, sign,
     vartime_interop_public_keys, verify, verify_collections, verify_sets,
@@ -146,6 +146,72 @@ fn trap_05_points_outside_the_subgroup_are_rejected_one_by_one_in_bulk_and_in_ba
     }
 }
 
+/// The signatures of a batch are checked by the sums of which its combination is made: those outside the subgroup are
+/// named, no others, at every size and in every part.
+#[test]
+fn trap_05_points_outside_the_subgroup_are_named_among_the_claims_of_a_batch() {
+    let messages: Vec<Vec<u8>> = (0..3u8).map(|i| vec![i; 32]).collect();
+    let order_13 = point_of_order_13();
+    let mut opposite = order_13;
+    opposite[0] ^= 0x20;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(3)
+        .build()
+        .unwrap();
+    let kernels = [Backend::Portable, *KERNELS.available().last().unwrap()];
+    for (count, outside) in [
+        (40, vec![0, 39]),
+        (170, vec![3, 4, 160]),
+        (1300, vec![7, 500, 1299]),
+    ] {
+        let sets = good_sets(count, &messages);
+        let mut signatures: Vec<[u8; 96]> =
+            sets.iter().map(|set| set.signature.to_bytes()).collect();
+        // Those at the ends of the list cancel each other in a sum.
+        for (i, place) in outside.iter().enumerate() {
+            let torsion = if i == 0 { &opposite } else { &order_13 };
+            signatures[*place] = add_encoded(&signatures[*place], torsion);
+        }
+        // One is in the subgroup and wrong.
+        signatures.swap(10, 11);
+        let singles: Vec<KeyItem<'_>> = sets
+            .iter()
+            .zip(&signatures)
+            .map(|(set, signature)| KeyItem {
+                key: set.key,
+                message: set.message,
+                signature,
+            })
+            .collect();
+        let expected: Vec<Result<(), RejectReason>> = (0..count)
+            .map(|i| match i {
+                i if outside.contains(&i) => Err(RejectReason::Decode(DecodeError::NotInSubgroup)),
+                10 | 11 => Err(RejectReason::Signature),
+                _ => Ok(()),
+            })
+            .collect();
+        for (seed, bits) in [
+            (1, RlcBits::Bits64),
+            (2, RlcBits::Bits64),
+            (3, RlcBits::Bits128),
+        ] {
+            for kernel in kernels {
+                let rlc = Rlc::new([seed; 32], bits);
+                let options = VerifyOptions {
+                    rlc: &rlc,
+                    sums: SumOptions::default(),
+                    bases: &[],
+                    exec: Exec::new(kernel, Some(&pool)),
+                };
+                let table = opposite_table(kernel);
+                let workspace = &mut Workspace::default();
+                let verdicts = verify_collections(&table, &[], &singles, &options, workspace);
+                assert_eq!(verdicts.unwrap(), expected, "{count} {kernel}");
+            }
+        }
+    }
+}
+
 fn add_encoded(signature: &[u8; 96], other: &[u8; 96]) -> [u8; 96] {
     let ark = |bytes: &[u8; 96]| {
         ark_bls12_381::G2Affine::deserialize_compressed_unchecked(&bytes[..]).unwrap()
@@ -204,7 +270,7 @@ fn trap_06_infinity_alone_and_inside_a_good_batch() {
     assert_located(&sets, &[4], &rlc(1));
 
     // Keys P and -P: their sum is no key, alone and beside good items.
-    let table = opposite_table();
+    let table = opposite_table(Backend::Portable);
     let pair = [0b11u64];
     let good = [0b100u64];
     let secret = InteropKey::new(7).to_secret_key();
@@ -227,10 +293,10 @@ fn trap_06_infinity_alone_and_inside_a_good_batch() {
 }
 
 /// Keys P, -P and the interop key 7 in one committee.
-fn opposite_table() -> KeyTable {
+fn opposite_table(kernel: Backend) -> KeyTable {
     let key = *InteropKey::new(3).to_secret_key().public_key().point();
     let third = *InteropKey::new(7).to_secret_key().public_key().point();
-    KeyTable::new(Backend::Portable, vec![key, key.neg(), third], &[3]).unwrap()
+    KeyTable::new(kernel, vec![key, key.neg(), third], &[3]).unwrap()
 }
 
 fn item<'a>(plane: &'a [u64; 1], message: &'a [u8], signature: &'a [u8]) -> CollectionItem<'a> {
@@ -280,7 +346,7 @@ fn trap_07_keys_that_cancel_hurt_only_their_owner() {
     let with_infinity = aggregate(&[sum, votes[0], sum, votes[1], votes[0]]).unwrap();
     assert_eq!(with_infinity, votes[0]);
     // Anyone may name the pair as signers beside an honest vote: accepted by design.
-    let table = opposite_table();
+    let table = opposite_table(Backend::Portable);
     let signature = sign(&InteropKey::new(7).to_secret_key(), b"m").to_bytes();
     assert_eq!(
         check(&table, &[item(&[0b111], b"m", &signature)], &[]),
@@ -565,6 +631,25 @@ fn trap_30_a_task_that_was_asked_to_end_accepts_nothing() {
 
     let order_13 = point_of_order_13();
     whenever_it_ends(|exec| decode_signatures(&[order_13], &rlc(1), exec)[0].is_ok());
+    let tainted = add_encoded(&sets[3].signature.to_bytes(), &order_13);
+    let claim = KeyItem {
+        key: sets[3].key,
+        message: sets[3].message,
+        signature: &tainted,
+    };
+    whenever_it_ends(|exec| {
+        let rlc = rlc(1);
+        let options = VerifyOptions {
+            rlc: &rlc,
+            sums: SumOptions::default(),
+            bases: &[],
+            exec,
+        };
+        let table = opposite_table(Backend::Portable);
+        let workspace = &mut Workspace::default();
+        let verdicts = verify_collections(&table, &[], &[claim], &options, workspace).unwrap();
+        verdicts[0].is_ok()
+    });
     let mut order_3 = [0; 48];
     order_3[0] = 0x80;
     whenever_it_ends(|exec| decode_public_keys(&[order_3], &rlc(1), exec)[0].is_ok());

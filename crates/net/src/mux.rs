@@ -16,15 +16,17 @@ use yamux::{Config, Connection, ConnectionError, Mode, Stream};
 
 /// Streams of one connection: gossip, frames, requests and what is being negotiated. Each has a window of
 /// its own that it cannot have less of.
-const STREAMS_MAX: usize = 64;
+const STREAMS_MAX: usize = 32;
 
 /// What a peer may send on one stream before it is read: the least that yamux knows.
 const STREAM_BYTES: usize = 256 * 1024;
 
-/// By how much windows may grow where many bytes are read from far away.
-const MORE_BYTES: usize = 4 * 1024 * 1024;
+/// By how much windows may grow where many bytes are read from far away; a window that grew stays so as long as its
+/// stream, and an answer with blocks needs some of it.
+const MORE_BYTES: usize = 12 * 1024 * 1024;
 
-/// What a peer may send ahead of the reader on all streams, in bytes.
+/// What a peer may send ahead of the reader on all streams, in bytes of payload: yamux keeps each frame in a buffer of
+/// its own, so that frames of a few bytes take many times that in memory.
 pub(crate) const WINDOW_BYTES: usize = STREAMS_MAX * STREAM_BYTES + MORE_BYTES;
 
 /// Streams that a peer opened and nobody took yet; more are closed.

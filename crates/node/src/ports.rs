@@ -356,7 +356,9 @@ pub fn inbox_messages_max(horn: &Horn) -> usize {
     let all = votes.min(layout.validators() as usize);
     let more = alphorn_net::Limits::default().inbox_messages_max;
     // Each of them has a token.
-    all.saturating_add(more).min(alphorn_net::TOKENS_LIMIT)
+    // One kind has three quarters of the places at most, so that a third more holds all votes.
+    let places = all.saturating_add(all.div_ceil(3)).saturating_add(more);
+    places.min(alphorn_net::TOKENS_LIMIT)
 }
 
 /// Epochs whose topics are received at once.

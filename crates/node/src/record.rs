@@ -37,8 +37,8 @@ use watch::Watch;
 pub(crate) const MAGIC: &[u8; 16] = b"alphorn-record2\n";
 /// Inputs from one mark to the next.
 pub(crate) const MARK_INPUTS: u64 = 1_024;
-/// Longest header, in bytes.
-pub(crate) const HEADER_BYTES_MAX: u32 = 1 << 20;
+/// Longest header, in bytes: it has up to 2^20 local keys, each in some 20 bytes.
+pub(crate) const HEADER_BYTES_MAX: u32 = 32 << 20;
 /// Most bytes of a file; then recording ends.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 << 30;
 /// Entries that wait for the disk.

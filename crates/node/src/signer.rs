@@ -61,7 +61,8 @@ impl Behind {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, shown: &Shown) {
+    /// Whether these are the first since the last were taken.
+    fn put(&self, shown: &Shown) -> bool {
         let cast = Cast {
             slot: shown.vote.slot,
             guard: VoteGuard {
@@ -70,10 +71,12 @@ impl Behind {
             },
         };
         let mut behind = self.lock();
+        let were_none = behind.is_empty();
         for validator in &shown.validators {
             let entry = behind.entry(*validator).or_insert(cast);
             *entry = entry.max(cast);
         }
+        were_none && !behind.is_empty()
     }
 
     /// Moves all of them to those that were taken before.
@@ -172,9 +175,10 @@ impl Signer {
     /// Raises the marks of keys whose votes the network shows. It comes before whatever is handed in
     /// later: a mark that is behind is no guard.
     pub(crate) fn raise(&self, shown: &Shown) {
-        self.behind.put(shown);
-        // One that is busy looks before its next request.
-        let _ = self.requests.try_send(Request::Look);
+        // One that is busy looks before its next request, and takes all that are there: one request is enough.
+        if self.behind.put(shown) {
+            let _ = self.requests.try_send(Request::Look);
+        }
     }
 
     /// Signs nothing from now on, not what waits already either, nor after the next start: another process

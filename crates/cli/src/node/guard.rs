@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::report::{folder_of, not_beside};
 use alphorn_net::{Address, NodeKey};
 use anyhow::{Context, anyhow};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Files of a data folder that are opened by name.
@@ -99,7 +100,9 @@ pub(super) fn check_ports(args: &Args, own: &NodeEntry) -> Result<()> {
         return Ok(());
     };
     let (one, other) = (api.ip(), metrics.ip());
-    let is_one_address = one == other || one.is_unspecified() || other.is_unspecified();
+    // One for all addresses of IPv6 takes those of IPv4 too.
+    let has = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let is_one_address = one == other || has(one, other) || has(other, one);
     if metrics.port() == api.port() && metrics.port() != 0 && is_one_address {
         let why = "the HTTP interface has that port, which --api-port takes elsewhere";
         return Err(anyhow!("--metrics-port {}: {why}", metrics.port()).into());
