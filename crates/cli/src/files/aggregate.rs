@@ -31,8 +31,8 @@ committee does: one bit or less a signer. Each key counts once; `merge` adds agg
 overlap.
 
 An aggregate of XMSS is the list of its signatures, in the order of the signers: one slot, one
-message; with --form proof it is a proof of some 140 to 210 kB (from 100 kB on with --preset small), or
-several above 1472 signers (1024 of the set prod). Who verifies it needs all keys of --keys.
+message; with --form proof it is a proof of some 140 to 210 kB (from 100 kB on with --preset small),
+or several above 1472 signers (1024 of the set prod). Who verifies it needs all keys of --keys.
 
 An aggregate of Falcon is such a list (666 bytes a signature), or with --form proof the salts (40
 bytes each) and one proof of 37 to 79 kB: smaller than the list from about 100 signers on, and

@@ -55,8 +55,8 @@ with the secret ones of the validators that this node hosts. An XMSS key moves w
 its mark beside the keystore is spent, and from then on it signs with this --data-dir alone.
 Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
 `api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
-then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint as a
-start does.
+then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint
+as a start does.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
