@@ -297,7 +297,8 @@ fn computing_is_free_only_where_it_is_said() {
     let free = "what nodes of class a compute would take less than 1 %";
     assert_eq!(why(1, 100, 200), "taken");
     assert_eq!(why(1, 0, 200), "taken");
-    assert_eq!(why(1, 100, 0), "taken");
+    let none = "fault.0.factor_pct = 0, allowed 1 to 100000";
+    assert_eq!(why(1, 100, 0), none, "no fault makes a processor free");
     assert_eq!(why(1, 99, 200), format!("compute.factor_pct = 99: {free}"));
     assert_eq!(why(9, 110, 200), "taken");
     assert_eq!(why(9, 110, 11), format!("fault.0.factor_pct = 11: {free}"));
