@@ -16,7 +16,7 @@ use crate::sums::{Base, KeyTable, Workspace};
 ///
 /// One table of at most 224 bytes a key (235 MB for 2^20 validators on the wide kernel, 101 MB on the
 /// portable one), of each committee at most two vectors whose sums are known, and of each validator whose
-/// vote was verified its point, some 212 to 240 bytes.
+/// vote was verified its point, 212 bytes.
 pub struct EpochKeys {
     registry: Arc<Registry>,
     assignment: Arc<Assignment>,

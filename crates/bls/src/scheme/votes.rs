@@ -10,7 +10,7 @@ use crate::blst_ffi::curve::G2Affine;
 use crate::blst_ffi::points::g2;
 
 /// The point of the vote of each validator that was verified last: 212 bytes a validator whose vote was
-/// seen, and room for an eighth more points (64 at least).
+/// seen, and room for as many more at most, of which the system gives no memory before it is used.
 #[derive(Debug, Default)]
 pub(super) struct VerifiedVotes {
     /// Of each validator, where in `points`.
@@ -23,12 +23,7 @@ impl VerifiedVotes {
     pub(super) fn keep(&mut self, validator: u32, point: G2Affine) {
         let next = self.points.len() as u32;
         match *self.index.entry(validator).or_insert(next) {
-            index if index == next => {
-                if self.points.len() == self.points.capacity() {
-                    self.points.reserve_exact(64 + self.points.len() / 8);
-                }
-                self.points.push(point);
-            }
+            index if index == next => self.points.push(point),
             index => self.points[index as usize] = point,
         }
     }
