@@ -128,7 +128,7 @@ impl<K: SumKernel> Table<K> {
             .take(windows)
             .collect();
         // Built by doubling the range of digits: d = ⌊d/2⌋ + ⌈d/2⌉, all windows at once. Digit d of
-        // window w is made at place (d - 1) · windows + w.
+        // window w is made at index (d - 1) · windows + w.
         let mut points = Vec::with_capacity(windows * max);
         kernel.encode(&powers, &mut points);
         let (mut list, mut buffers, mut sums) =
@@ -176,8 +176,8 @@ impl<K: SumKernel> Multiples<K::Field> for Table<K> {
                         digits
                             .filter(|(_, digit)| *digit != 0)
                             .map(|(window, digit)| {
-                                let place = digit.unsigned_abs() as usize - 1;
-                                Entry::new(window * self.digits.max() + place, digit < 0)
+                                let point = digit.unsigned_abs() as usize - 1;
+                                Entry::new(window * self.digits.max() + point, digit < 0)
                             }),
                     );
                 list.close();

@@ -168,9 +168,9 @@ fn trap_05_points_outside_the_subgroup_are_named_among_the_claims_of_a_batch() {
         let mut signatures: Vec<[u8; 96]> =
             sets.iter().map(|set| set.signature.to_bytes()).collect();
         // Those at the ends of the list cancel each other in a sum.
-        for (i, place) in outside.iter().enumerate() {
+        for (i, position) in outside.iter().enumerate() {
             let torsion = if i == 0 { &opposite } else { &order_13 };
-            signatures[*place] = add_encoded(&signatures[*place], torsion);
+            signatures[*position] = add_encoded(&signatures[*position], torsion);
         }
         // One is in the subgroup and wrong.
         signatures.swap(10, 11);

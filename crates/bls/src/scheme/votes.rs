@@ -19,7 +19,7 @@ pub(super) struct VerifiedVotes {
 }
 
 impl VerifiedVotes {
-    /// Keeps the point of a verified vote in place of the validator's vote before.
+    /// Keeps the point of a verified vote and forgets that of the validator's vote before.
     pub(super) fn keep(&mut self, validator: u32, point: G2Affine) {
         let next = self.points.len() as u32;
         match *self.index.entry(validator).or_insert(next) {

@@ -64,7 +64,7 @@ pub(super) fn prove(
     Ok(evidence)
 }
 
-/// Refuses a proof of another preset, which no circuit verifies: whoever made it can make it anew.
+/// Refuses a proof of preset `small`, which no circuit verifies: it can be proved again with preset `fast`.
 pub(super) fn check_fast(path: &Path, registry: usize, evidence: &[u8]) -> Result<()> {
     match preset_of_evidence(registry, evidence) {
         Some(preset) if preset == Preset::SMALL => {
