@@ -17,6 +17,8 @@ use anyhow::anyhow;
 const WARNED: f64 = 0.6;
 /// Above it nothing begins.
 const REFUSED: f64 = 1.0;
+/// A phase that takes so many times as long as until its results are wanted loses most of them: nothing begins.
+const PHASE_REFUSED: f64 = 2.0;
 
 /// What the nodes of a network on this machine compute.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +143,7 @@ impl Question<'_> {
                 hosts: &hosts.collect::<Vec<u32>>(),
                 ..*self
             };
-            question.load().is_ok_and(|load| load.slot <= WARNED)
+            question.load().is_ok_and(|load| load.overload() <= 1.0)
         };
         let least = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
         // Few validators are no layout of so many cells, so the search begins from above.
@@ -165,8 +167,8 @@ impl Question<'_> {
     /// What would do instead.
     fn instead(&self, load: &Load) -> Result<String> {
         let slot_ms = self.network.timing()?.slot_ms() as f64;
-        let seconds = (slot_ms / 1e3 * load.slot / WARNED).ceil();
-        let cores = (self.cores as f64 * load.slot / WARNED).ceil();
+        let seconds = (slot_ms / 1e3 * load.overload()).ceil();
+        let cores = (self.cores as f64 * load.overload()).ceil();
         let validators = match self.validators_that_fit() {
             Some(count) => format!("{count} validators, "),
             None => String::new(),
@@ -184,13 +186,19 @@ impl Load {
         phases.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
-    fn is_tight(&self) -> bool {
-        self.slot > WARNED
+    /// The greatest share of a phase's time that the phase takes.
+    fn phase(&self) -> f64 {
+        self.busiest().map_or(0.0, |(_, share)| *share)
     }
 
-    /// Whether a phase takes longer than until its results are wanted.
-    fn is_late(&self) -> bool {
-        self.busiest().is_some_and(|(_, share)| *share > REFUSED)
+    /// How many times as much it is as goes without a warning: above 60 % of the processors, or above the time of
+    /// a phase, duties may be missed.
+    fn overload(&self) -> f64 {
+        (self.slot / WARNED).max(self.phase())
+    }
+
+    fn is_refused(&self) -> bool {
+        self.slot > REFUSED || self.phase() > PHASE_REFUSED
     }
 
     /// What is predicted, in a line.
@@ -225,7 +233,7 @@ pub(crate) fn predict(
             cores,
         };
         let load = question.load()?;
-        if !load.is_tight() && !load.is_late() {
+        if load.overload() <= 1.0 {
             return Ok((load, None));
         }
     }
@@ -243,19 +251,17 @@ pub(crate) fn predict(
 fn judge(question: &Question<'_>, force: bool) -> Result<(Load, Option<String>)> {
     let load = question.load()?;
     let line = load.line(question.cores);
-    if load.slot > REFUSED && !force {
-        let instead = question.instead(&load)?;
+    if load.overload() <= 1.0 {
+        return Ok((load, None));
+    }
+    let instead = question.instead(&load)?;
+    if load.is_refused() && !force {
         return Err(anyhow!("{line}; {instead}; --force begins nevertheless").into());
     }
-    let warning = match (load.is_tight(), load.is_late()) {
-        (true, _) => Some(format!(
-            "{line}; duties may be missed: {}",
-            question.instead(&load)?
-        )),
-        (false, true) => Some(format!("{line}; duties of that phase may be late")),
-        (false, false) => None,
-    };
-    Ok((load, warning))
+    Ok((
+        load,
+        Some(format!("{line}; duties may be missed: {instead}")),
+    ))
 }
 
 #[cfg(test)]
@@ -333,22 +339,31 @@ mod tests {
         let judged = |us, force| judge(&question(&network, &Flat(us), &[64; 4]), force);
         let (load, warning) = judged(10, false).unwrap();
         assert!(load.slot < 0.1 && warning.is_none(), "{load:?}");
-        let (load, warning) = judged(4_000, false).unwrap();
-        assert!((0.6..1.0).contains(&load.slot), "{load:?}");
+        // Votes take longer than their time, the slot as a whole does not.
+        let (load, warning) = judged(1_500, false).unwrap();
+        assert!(
+            load.slot < WARNED && (1.0..2.0).contains(&load.phase()),
+            "{load:?}"
+        );
         assert!(warning.unwrap().contains("duties may be missed"));
-        let error = judged(20_000, false).unwrap_err();
+        let (load, warning) = judged(4_000, true).unwrap();
+        assert!(
+            load.slot < REFUSED && load.phase() > PHASE_REFUSED,
+            "{load:?}"
+        );
+        let error = judged(4_000, false).unwrap_err();
         let text = error.to_string();
         for part in [" validators, slots of ", " cores would do", "--force"] {
             assert!(text.contains(part), "{text}");
         }
-        let (_, warning) = judged(20_000, true).unwrap();
-        let warning = warning.unwrap();
         // What is named does fit.
-        let count = warning.split("missed: ").nth(1).unwrap();
+        let count = warning.unwrap();
+        let count = count.split("missed: ").nth(1).unwrap();
         let count: u32 = count.split(' ').next().unwrap().parse().unwrap();
         let fewer = super::tests::network(count);
         let hosts = [count / 4; 4];
-        let load = question(&fewer, &Flat(20_000), &hosts).load().unwrap();
-        assert!(load.slot <= WARNED && count > 4, "{count}: {load:?}");
+        let load = question(&fewer, &Flat(4_000), &hosts).load().unwrap();
+        assert!(load.overload() <= 1.0 && count > 4, "{count}: {load:?}");
+        assert!(judged(20_000, false).is_err());
     }
 }
