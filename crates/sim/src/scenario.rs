@@ -15,7 +15,7 @@ pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph, Grid, Horn,
     Latency, Link, Mode, Output, Post, Protocol, Restart, Seeds, Sim, SourcePrivacy, Stop,
-    Strategy, TraceLevel, Traffic, Transport, Uplink, Way,
+    Strategy, Subscribers, TraceLevel, Traffic, Transport, Uplink, Way,
 };
 
 use serde::{Deserialize, Serialize};

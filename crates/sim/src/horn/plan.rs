@@ -14,7 +14,7 @@ use super::HornError;
 use super::work::Bench;
 use crate::gossip;
 use crate::latency::mix;
-use crate::scenario::{self, Way};
+use crate::scenario::{self, Subscribers, Way};
 use crate::voters::Voters;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::selection;
@@ -239,24 +239,27 @@ impl Plan {
                 return Err(HornError::UnknownSources);
             }
         }
-        let levels = 1..=self.config.layout.levels();
+        let layout = &self.config.layout;
         let posts = (0..self.slots).flat_map(|place| {
-            levels.clone().flat_map(move |level| {
-                let units = self.units(level);
+            (1..=layout.levels()).flat_map(move |level| {
                 let way = if level == 1 { vote } else { aggregate };
-                let first = (place * units) as usize;
-                let servers = &self.serving(level)[first..first + units as usize];
-                servers.iter().map(move |servers| (way, servers))
+                let first = (place * self.units(level)) as usize;
+                let servers = &self.serving(level)[first..];
+                let units = layout.units(level).zip(servers);
+                units.map(move |(unit, servers)| (way, unit, servers))
             })
         });
         let mut topics: Vec<Topic> = Vec::new();
-        for (way, servers) in posts {
+        for (way, unit, servers) in posts {
             let topic = topics.len() as u64;
             let mut members: Vec<u32> = servers
                 .iter()
                 .map(|server| self.host(server.validator))
                 .collect();
-            if way != Way::Direct {
+            if way == Way::Gossip && horn.subscribers == Some(Subscribers::Hosts) {
+                let seated = layout.unit_range(unit).map(|at| self.assignment.member(at));
+                members.extend(seated.map(|validator| self.host(validator.0)));
+            } else if way != Way::Direct {
                 let relay = |i: u32| {
                     mix([self.seed, draw::BACKBONE, topic, i.into()]) % u64::from(self.nodes)
                 };

@@ -8,6 +8,7 @@ use crate::windows::tests::narrow;
 use alphorn_proto::rewards::{Account, Ledger, Schedule};
 use alphorn_scheme::model::CostTable;
 use alphorn_types::{Slot, Time, Validator};
+use std::collections::BTreeSet;
 
 mod attacks;
 mod coded;
@@ -95,6 +96,27 @@ fn every_vote_is_in_the_block_whatever_the_way() {
         );
         assert!(at[2] < Some(22_000_000_000), "{way}: {at:?}");
     }
+}
+
+/// As `alphorn_proto::horn::Horn::topics` has it: a node is in the mesh of each unit that has a validator of its own.
+#[test]
+fn hosts_are_in_the_meshes_of_their_validators() {
+    let servers = ("protocol.vote_dissemination", "\"gossip\"");
+    let hosts = [servers, ("protocol.subscribers", "\"hosts\"")];
+    let plan = attacks::plan(&hosts, 3);
+    let layout = plan.config.layout;
+    for unit in layout.units(1).chain(layout.units(2)) {
+        let topic = plan.unit_topic(0, unit).0;
+        let mut members = plan.topics[topic as usize].members.clone();
+        members.sort_unstable();
+        let seated = layout.unit_range(unit).map(|at| plan.assignment.member(at));
+        let hosts: BTreeSet<u32> = seated.map(|validator| validator.0 % 96).collect();
+        assert!(members.iter().eq(&hosts), "{unit:?}: {members:?}");
+    }
+    let run = |changes| slot(changes, 3).unwrap();
+    let (few, all) = (run(&[servers]), run(&hosts));
+    assert_eq!((few.votes, all.votes), ([2048; 5], [2048; 5]));
+    assert!(all.outcome.received > 2 * few.outcome.received);
 }
 
 #[test]

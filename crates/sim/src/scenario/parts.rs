@@ -27,7 +27,9 @@ mod sim;
 
 pub use fault::{FailsAt, Fault, FaultKind, Post, Restart};
 pub use network::{Class, Graph, Latency, Link, Transport, Uplink};
-pub use protocol::{Broadcast, Burst, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy, Way};
+pub use protocol::{
+    Broadcast, Burst, Gossip, Grid, Horn, Protocol, SourcePrivacy, Strategy, Subscribers, Way,
+};
 pub use sim::{Mode, Seeds, Sim, Stop};
 
 use serde::{Deserialize, Serialize};

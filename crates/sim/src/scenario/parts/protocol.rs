@@ -207,6 +207,16 @@ words! {
     }
 }
 
+words! {
+    /// Which nodes are members of the mesh of a unit: of its votes in a cell, of its aggregates above.
+    pub enum Subscribers {
+        /// Those that serve in the unit in the slot, and [`Horn::backbone`] others.
+        Servers = "servers",
+        /// Those that host a validator of the unit, as `alphorn node` subscribes.
+        Hosts = "hosts",
+    }
+}
+
 /// Horn, end to end. Absent numbers follow from the number of validators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,7 +266,9 @@ pub struct Horn {
     /// Validators that vote, in a million.
     #[serde(default = "million")]
     pub participation_ppm: u32,
-    /// Nodes that relay a subcommittee's votes beside its aggregators.
+    /// Which nodes are members of the mesh of a unit; the servers if absent.
+    pub subscribers: Option<Subscribers>,
+    /// Nodes that relay the messages of a unit in addition to the servers.
     #[serde(default = "backbone")]
     pub backbone: u32,
     /// How votes travel.
