@@ -24,7 +24,7 @@ const SMALL: &str = "explore --validators 1024 --nodes 60 --threads 2";
 fn every_point_is_a_slot() {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
-        "{SMALL} --topology horn,one-layer,grid,today,tree --committees 2,4 --json - --csv a.csv --html a.html"
+        "{SMALL} --topology horn,strawman,grid,today,tree --committees 2,4 --json - --csv a.csv --html a.html"
     );
     let object = json(folder.path(), &line);
     assert_eq!(object["kind"], "modelled");
@@ -43,7 +43,7 @@ fn every_point_is_a_slot() {
         match case["topology"].as_str() {
             Some("today") => assert_eq!(
                 numbers.map(|name| case[name].as_u64()),
-                [Some(64), Some(16), Some(4), None]
+                [Some(64), Some(16), None, None]
             ),
             Some("tree") => assert_eq!(
                 numbers.map(|name| case[name].as_u64()),
@@ -117,8 +117,9 @@ fn the_table_is_narrow() {
         }
     }
     let shared = "all points: profile mixed, nobody silent; \
-                  today: 64 committees, 16 aggregators and 4 collectors of each; \
-                  one-layer, horn, grid: 1 committee, 4 publishers a unit; tree: 4 nodes a position";
+                  today: 64 committees, 16 publishers a unit; \
+                  strawman: 49 committees, 4 publishers a unit; \
+                  horn, grid: 1 committee, 4 publishers a unit; tree: 4 nodes a position";
     assert!(text.contains(shared), "{text}");
 }
 
@@ -129,7 +130,7 @@ fn page_of(html: &str, cases: &[Value]) {
     let fit = count(&|case| case["fits"] == true);
     assert_eq!(html.matches("<path class=\"full g").count(), fit);
     assert_eq!(html.matches("<path class=\"ring g").count(), slots - fit);
-    for topology in ["today", "one-layer", "horn", "grid", "tree"] {
+    for topology in ["today", "strawman", "horn", "grid", "tree"] {
         let row = format!("<th scope=\"row\">{topology}</th>");
         assert!(html.contains(&row), "a row of {topology}");
         let key = format!(">{topology}</text>");
@@ -237,7 +238,7 @@ fn committees_are_of_one_size_for_all_schemes() {
     table["scheme"] = "small".into();
     std::fs::write(folder.path().join("small.json"), table.to_string()).unwrap();
     let committees = |costs: &str| {
-        let line = format!("{SMALL} --topology horn,one-layer --costs {costs} --json -");
+        let line = format!("{SMALL} --topology horn,grid --costs {costs} --json -");
         let object = json(folder.path(), &line);
         let cases = object["cases"].as_array().unwrap().iter();
         cases

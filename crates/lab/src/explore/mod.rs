@@ -58,8 +58,9 @@ A point does its work if 99 % of the votes are in the block that is to have them
 the same cells. In 'horn' and 'grid' a scheme whose proofs merge has proofs of cells, of groups and of
 committees, published by rank, and blocks of one proof of all, which are made a slot ahead (as the protocol
 horn-pq has it); the others go from cells to committees in one step. Votes and aggregates go directly to
-their receivers; in 'grid' along rows and columns. 'today' is not like the others: a 32nd of the
-validators vote in a slot. 'tree' has no phases: each of its positions goes on as soon as it has what is
+their receivers; in 'grid' along rows and columns. 'today' and 'strawman' have one level, whose aggregates go to
+everybody: in 'strawman' of committees that are the others' cells, in 'today' of a 32nd of the validators, so
+that it is beside no other. 'tree' has no phases: each of its positions goes on as soon as it has what is
 below, proofs that do not merge are carried to the root as a list, and --collectors are the nodes of a
 position. The adversary's nodes send nothing, and what they do not send is not counted as lost. Then the block
 of each point travels by each transport, alone.
@@ -97,7 +98,7 @@ pub struct Args {
         value_enum,
         value_name = "NAME",
         value_delimiter = ',',
-        default_value = "today,one-layer,horn,grid,tree"
+        default_value = "today,strawman,horn,grid,tree"
     )]
     topology: Vec<Topology>,
     /// Bandwidth and processors
@@ -118,7 +119,7 @@ pub struct Args {
         default_value = "gossip,rlnc,rs"
     )]
     transport: Vec<Transport>,
-    /// Committees of horn, grid and one-layer; 0 = as few as all schemes take
+    /// Committees of horn and grid, whose cells are those of strawman; 0 = as few as all schemes take
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u16).range(..=512))]
     committees: Vec<u16>,
@@ -142,7 +143,7 @@ pub struct Args {
     /// Validators that vote
     #[arg(long, default_value = "99%", value_name = "SHARE", value_parser = options::share)]
     participation: f64,
-    /// The slot and its phases, as in `alphorn slot --timing`; once each for two and three levels
+    /// The slot and its phases, as in `alphorn slot --timing`; once each for one to three levels
     #[arg(long, value_name = "NAME")]
     slot: Vec<Timing>,
     /// Write a report with plots, one file
@@ -233,8 +234,8 @@ fn ground(args: &Args) -> Result<Ground> {
     for (at, slot) in args.slot.iter().enumerate() {
         let levels = slot.levels();
         let again = args.slot[..at].iter().any(|other| other.levels() == levels);
-        if again || !(2..=3).contains(&levels) {
-            let why = "must have phases for two levels of evidence, or for three, each once";
+        if again || !(1..=3).contains(&levels) {
+            let why = "must have phases for one to three levels of evidence, each once";
             return Err(anyhow::anyhow!("--slot {slot}: {why}").into());
         }
     }

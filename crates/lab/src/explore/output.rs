@@ -53,7 +53,12 @@ impl Names {
         Names {
             profile: differ(rows, |point| Some(point.profile)),
             committees: differ(rows, |point| point.committees().filter(|_| is_asked(point))),
-            publishers: differ(rows, |point| point.collectors().or(point.replicas())),
+            publishers: differ(rows, |point| {
+                point
+                    .aggregators()
+                    .filter(|_| is_asked(point))
+                    .or(point.replicas())
+            }),
             adversary: differ(rows, |point| Some(point.adversary_pct)),
         }
     }
@@ -137,16 +142,12 @@ fn publishers(point: &Point<'_>) -> String {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
     };
-    match (point.aggregators(), point.collectors(), point.replicas()) {
-        (.., Some(replicas)) => format!("{} a position", many(replicas, "node")),
-        (Some(aggregators), Some(collectors), _) if aggregators != collectors => {
-            let aggregators = many(aggregators, "aggregator");
-            format!(
-                "{aggregators} and {} of each",
-                many(collectors, "collector")
-            )
-        }
-        (_, collectors, _) => format!("{} a unit", many(collectors.unwrap_or(0), "publisher")),
+    match point.replicas() {
+        Some(replicas) => format!("{} a position", many(replicas, "node")),
+        None => format!(
+            "{} a unit",
+            many(point.aggregators().unwrap_or(0), "publisher")
+        ),
     }
 }
 

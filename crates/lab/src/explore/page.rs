@@ -108,7 +108,7 @@ fn matrix(rows: &[Row<'_>]) -> Table {
 fn outline(topology: Topology) -> Shape {
     match topology {
         Topology::Today => Shape::Square,
-        Topology::OneLayer => Shape::Up,
+        Topology::Strawman => Shape::Up,
         Topology::Horn => Shape::Circle,
         Topology::Grid => Shape::Diamond,
         Topology::Tree => Shape::Down,

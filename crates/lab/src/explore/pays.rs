@@ -36,9 +36,7 @@ pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
     let Some(layout) = row.point.layout(ground).ok().flatten() else {
         return Value::Null;
     };
-    // A cell of a committee of one is the committee.
-    let levels = (0..=layout.levels())
-        .filter(|level| *level != 1 || layout.levels() == 1 || layout.subcommittees() > 1);
+    let levels = 0..=layout.levels();
     let level = |level: u8| {
         json!({
             "what": what(&layout, level),

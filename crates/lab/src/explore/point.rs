@@ -37,6 +37,9 @@ const TODAY_AGGREGATORS: u16 = 16;
 /// cells in one step, and the same waits.
 pub(super) const HORN: Preset = Preset::HORN_PQ;
 
+/// Cells of a committee, whatever the levels between; each is a committee of the strawman.
+const CELLS: u16 = HORN.fan_out[0] * HORN.fan_out[1];
+
 /// Validators of a leaf of the tree, and children of a position: 672 votes at the first position where proofs
 /// are made, as few as proofs of hashes must have to be merged, and no more children than one merge takes.
 const TREE_LEAF: u32 = 96;
@@ -51,11 +54,9 @@ pub(super) enum Topology {
     Grid,
     /// Votes up a tree of seven children a position, and its root's aggregate to everybody by a mesh
     Tree,
-    /// Horn with one cell a committee: aggregators take the votes of a whole committee, and collectors pass
-    /// their aggregates on. A model of one layer, with Horn's phases
-    OneLayer,
-    /// The same with 64 committees and a 32nd of the validators in a slot: the load of today's chain in Horn's
-    /// phases, not its protocol
+    /// One level of evidence: the cells of Horn are committees, and everybody takes the aggregates of all
+    Strawman,
+    /// One level of evidence, 64 committees and a 32nd of the validators in a slot, as on today's chain
     Today,
 }
 
@@ -65,7 +66,7 @@ impl Topology {
             Topology::Horn => "horn",
             Topology::Grid => "grid",
             Topology::Tree => "tree",
-            Topology::OneLayer => "one-layer",
+            Topology::Strawman => "strawman",
             Topology::Today => "today",
         }
     }
@@ -96,7 +97,7 @@ pub(super) struct Point<'a> {
     pub(super) costs: &'a CostTable,
     pub(super) topology: Topology,
     pub(super) profile: Profile,
-    /// Committees of Horn, of its grid and of one layer, as they were asked for.
+    /// Committees of Horn and of its grid, as they were asked for.
     committees: u16,
     /// Publishers of each unit, or nodes of a position of a tree, as they were asked for.
     publishers: u16,
@@ -187,21 +188,26 @@ impl<'a> Point<'a> {
         match self.topology {
             Topology::Tree => None,
             Topology::Today => Some(TODAY_COMMITTEES),
-            Topology::Horn | Topology::Grid | Topology::OneLayer => Some(self.committees),
+            Topology::Strawman => Some(self.committees.saturating_mul(CELLS)),
+            Topology::Horn | Topology::Grid => Some(self.committees),
         }
     }
 
-    /// Aggregators of a cell, as many as a unit has publishers but for today's; a tree has none.
+    /// Publishers of a unit of the lowest level: those of today are given, and a tree has none.
     pub(super) fn aggregators(&self) -> Option<u16> {
         match self.topology {
+            Topology::Tree => None,
             Topology::Today => Some(TODAY_AGGREGATORS),
-            _ => self.collectors(),
+            _ => Some(self.publishers),
         }
     }
 
-    /// Collectors of a committee; a tree has none.
+    /// Publishers of a committee above its cells; one level has none, nor has a tree.
     pub(super) fn collectors(&self) -> Option<u16> {
-        self.committees().map(|_| self.publishers)
+        match self.topology {
+            Topology::Horn | Topology::Grid => Some(self.publishers),
+            Topology::Strawman | Topology::Today | Topology::Tree => None,
+        }
     }
 
     /// Nodes of a position of a tree, which alone has them.
@@ -227,14 +233,13 @@ impl<'a> Point<'a> {
     /// # Errors
     /// What no layout can be, and cells and levels that the proofs of the scheme do not take.
     pub(super) fn layout(&self, ground: &Ground) -> Result<Option<Layout>> {
-        let cells: u16 = HORN.fan_out.iter().product();
         let Some(committees) = self.committees() else {
             return Ok(None);
         };
         let fan_out = match self.topology {
             Topology::Horn | Topology::Grid if self.merges() => HORN.fan_out.to_vec(),
-            Topology::Horn | Topology::Grid => vec![cells],
-            Topology::Today | Topology::OneLayer | Topology::Tree => vec![1],
+            Topology::Horn | Topology::Grid => vec![CELLS],
+            Topology::Today | Topology::Strawman | Topology::Tree => Vec::new(),
         };
         let layout = Layout::with_fan_out(self.validators(ground), committees, &fan_out)?;
         // A table says nothing of how many votes a proof of a cell takes, its scheme does.
@@ -251,8 +256,7 @@ impl<'a> Point<'a> {
         match self.layout(ground) {
             Ok(Some(layout)) => {
                 let (fan_out, cell) = (layout.fan_out(), layout.cell_len_max());
-                let between = fan_out.iter().filter(|units| **units > 1);
-                let between: String = between.map(|units| format!("{units}x")).collect();
+                let between: String = fan_out.iter().map(|units| format!("{units}x")).collect();
                 format!("{}x{between}{cell}", layout.committees())
             }
             Ok(None) => format!("..x{TREE_FANOUT}x{TREE_LEAF}"),
@@ -267,9 +271,10 @@ impl<'a> Point<'a> {
 
     /// Levels of evidence of its slot.
     pub(super) fn levels(&self) -> u8 {
-        match self.merges() {
-            true => HORN.timing.levels(),
-            false => 2,
+        match self.topology {
+            Topology::Today | Topology::Strawman => 1,
+            Topology::Horn | Topology::Grid if self.merges() => HORN.timing.levels(),
+            Topology::Horn | Topology::Grid | Topology::Tree => 2,
         }
     }
 
@@ -288,8 +293,12 @@ impl<'a> Point<'a> {
             ));
         };
         // What is proved waits for the rank before it as long as what is merged, whatever the levels.
-        let waits = [HORN.stage_ms.first(), HORN.stage_ms.last()];
-        let waits: Vec<u64> = waits.into_iter().flatten().copied().collect();
+        let first = HORN.stage_ms.first().filter(|_| layout.levels() > 1);
+        let waits: Vec<u64> = first
+            .into_iter()
+            .chain(HORN.stage_ms.last())
+            .copied()
+            .collect();
         let own = match self.merges() {
             true => format!("preset = \"{}\"\n", HORN.name),
             // Nobody waits for a rank where all publish.
@@ -300,24 +309,26 @@ impl<'a> Point<'a> {
             Topology::Grid => "grid",
             _ => "direct",
         };
-        let aggregators = self.aggregators().unwrap_or(publishers);
-        let rest = match self.topology {
-            Topology::Grid => "collection_dissemination = \"grid\"\n",
-            _ => "",
-        };
-        // Only those who serve at some level are named.
-        let mut below = String::new();
-        if layout.levels() >= 2 {
-            below += &format!("aggregators = {aggregators}\n");
+        // Only those who serve at some level are named, and the ways of what they publish.
+        let mut rest = String::new();
+        if let Some(aggregators) = self.aggregators().filter(|_| layout.levels() >= 2) {
+            rest += &format!("aggregators = {aggregators}\naggregate_dissemination = \"{way}\"\n");
         }
         if layout.levels() >= 3 {
-            below += &format!("combiners = {publishers}\n");
+            rest += &format!("combiners = {publishers}\n");
         }
+        if self.topology == Topology::Grid {
+            rest += "collection_dissemination = \"grid\"\n";
+        }
+        let top = self
+            .collectors()
+            .or(self.aggregators())
+            .unwrap_or(publishers);
         Ok(format!(
             "[protocol]\nkind = \"horn\"\n{own}validators = {validators}\n\
              participation_ppm = {participation_ppm}\ncommittees = {}\nfan_out = {:?}\n\
-             slot = \"{timing}\"\n{below}collectors = {publishers}\nselection = \"rank\"\n\
-             vote_dissemination = \"{way}\"\naggregate_dissemination = \"{way}\"\n{rest}",
+             slot = \"{timing}\"\ncollectors = {top}\nselection = \"rank\"\n\
+             vote_dissemination = \"{way}\"\n{rest}",
             layout.committees(),
             layout.fan_out(),
         ))

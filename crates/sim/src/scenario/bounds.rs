@@ -267,7 +267,7 @@ fn horn(horn: &Horn) -> Checked {
         range("protocol.broadcast_above", bytes.into(), 0, above_max)?;
     }
     let numbers = [
-        ("protocol.committees", horn.committees, 512),
+        ("protocol.committees", horn.committees, 2_048),
         ("protocol.subcommittees", horn.subcommittees, 256),
         ("protocol.aggregators", horn.aggregators, 4096),
         ("protocol.combiners", horn.combiners, 4096),
