@@ -9,6 +9,7 @@
 //!
 //! Everything is an integer, products are wide, quotients are rounded up.
 
+mod dial;
 mod keep;
 mod launch;
 mod loads;
@@ -18,6 +19,7 @@ mod queue;
 mod tests;
 mod window;
 
+pub(crate) use dial::Dial;
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads, share};
 pub(crate) use parts::{BIN_NS, Cut, Direction, Hot, Next, Outgoing, Parcel, Sent};
 pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
@@ -30,6 +32,7 @@ use crate::numbered::Numbered;
 use crate::scenario::{Link, Uplink};
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
+use dial::Dials;
 use queue::{Flight, Flights, mark};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -101,6 +104,7 @@ pub(crate) struct Net<M> {
     connections: Numbered<Connection>,
     /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
     turns: Numbered<VecDeque<u32>>,
+    dials: Dials,
     windowed: bool,
     /// Nothing depends on when an uplink becomes free but what it sends next: then it is not an event, but
     /// found out when the node's next event happens ([`Net::catch_up`]).
@@ -172,6 +176,7 @@ impl<M: Clone> Net<M> {
             draws: Numbered::new(ends.start, vec![0; of_ends(drawn)]),
             connections: Numbered::new(ends.start, connections),
             turns: Numbered::new(first, turns),
+            dials: Dials::new(config.dial.as_ref(), ends.clone()),
             windowed,
             lazy: !windowed && !fair && !config.paced,
             lately: vec![Default::default(); rates.len()],

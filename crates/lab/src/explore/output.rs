@@ -52,7 +52,7 @@ impl Names {
         }
         Names {
             profile: differ(rows, |point| Some(point.profile)),
-            committees: differ(rows, |point| point.committees().filter(|_| is_asked(point))),
+            committees: differ(rows, Point::committees_asked),
             publishers: differ(rows, |point| {
                 point
                     .aggregators()
@@ -125,7 +125,7 @@ impl Names {
 
 /// Whether its committees are those that were asked for.
 fn is_asked(point: &Point<'_>) -> bool {
-    !matches!(point.topology, Topology::Today | Topology::Tree)
+    point.committees_asked().is_some()
 }
 
 /// Its committees, if it has any.

@@ -193,6 +193,14 @@ impl<'a> Point<'a> {
         }
     }
 
+    /// The number of committees that it was asked for, which its own follow from; not so today's, nor a tree's.
+    pub(super) fn committees_asked(&self) -> Option<u16> {
+        match self.topology {
+            Topology::Today | Topology::Tree => None,
+            Topology::Horn | Topology::Grid | Topology::Strawman => Some(self.committees),
+        }
+    }
+
     /// Publishers of a unit of the lowest level: those of today are given, and a tree has none.
     pub(super) fn aggregators(&self) -> Option<u16> {
         match self.topology {
@@ -293,17 +301,14 @@ impl<'a> Point<'a> {
             ));
         };
         // What is proved waits for the rank before it as long as what is merged, whatever the levels.
-        let first = HORN.stage_ms.first().filter(|_| layout.levels() > 1);
-        let waits: Vec<u64> = first
-            .into_iter()
-            .chain(HORN.stage_ms.last())
-            .copied()
-            .collect();
+        let waits = [HORN.stage_ms.first(), HORN.stage_ms.last()];
+        let waits: Vec<u64> = waits.into_iter().flatten().copied().collect();
+        let is_proved = self.costs.abilities.form(Layer::Collection) == Form::Proof;
         let own = match self.merges() {
             true => format!("preset = \"{}\"\n", HORN.name),
+            false if is_proved && layout.levels() > 1 => format!("stage_ms = {waits:?}\n"),
             // Nobody waits for a rank where all publish.
-            false if self.costs.abilities.form(Layer::Collection) != Form::Proof => String::new(),
-            false => format!("stage_ms = {waits:?}\n"),
+            false => String::new(),
         };
         let way = match self.topology {
             Topology::Grid => "grid",

@@ -50,6 +50,7 @@ impl Bench {
                 .into(),
             latency: crate::latency::Latency::new(&scenario, vec![0]).into(),
             link: crate::scenario::Link::default(),
+            dial: None,
             rates: vec![Rate {
                 up_bps: 1,
                 down_bps: 1,

@@ -9,6 +9,7 @@ use super::station::{LINKS_MAX, Neighbours, Station};
 use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
+use crate::net::Dial;
 use crate::run::RunError;
 use crate::scenario::{Horn as Chosen, Scenario, Way};
 use alphorn_proto::horn::{Horn, Local};
@@ -28,7 +29,7 @@ pub(crate) struct End {
     pub(crate) marked: bool,
 }
 
-/// The graph of all topics and the nodes on it.
+/// The graph of all topics, the nodes on it, and which of its connections are made when they are first used.
 ///
 /// # Errors
 /// [`RunError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
@@ -38,7 +39,7 @@ pub(super) fn build(
     scenario: &Scenario,
     chosen: &Chosen,
     seed: u64,
-) -> Result<(Arc<Graph>, Vec<HornNode>), RunError> {
+) -> Result<(Arc<Graph>, Vec<HornNode>, Option<Dial>), RunError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
     let mut ends: Vec<End> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
@@ -56,6 +57,7 @@ pub(super) fn build(
         .collect();
     for_publishers(&mut edges, &plan);
     let graph = Arc::new(Graph::from_edges(plan.nodes, edges)?);
+    let dial = dial(&graph, &ends, &plan, scenario, seed)?;
     order(&mut ends);
     let mut members: Vec<(u32, TopicId)> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
@@ -90,7 +92,36 @@ pub(super) fn build(
         HornNode::new(plan.clone(), graph.clone(), node, stations, casts, machine)
     };
     let nodes = (0..).zip(parts).map(node).collect();
-    Ok((graph, nodes))
+    Ok((graph, nodes, dial))
+}
+
+/// What is dialled: all but the scenario's own graph, and the meshes and grids of topics, which their members join
+/// before the slot.
+fn dial(
+    graph: &Graph,
+    ends: &[End],
+    plan: &Plan,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<Option<Dial>, RunError> {
+    let Some(bytes) = scenario.link.dial_bytes else {
+        return Ok(None);
+    };
+    let own = Graph::of(scenario, seed)?;
+    let edges_of = |node: u32| own.peers(node).iter().map(move |peer| (node, *peer));
+    let joined = ends
+        .iter()
+        .filter(|end| plan.topics[end.topic.0 as usize].way != Way::Direct)
+        .map(|end| (end.node, end.peer));
+    let before = (0..plan.nodes).flat_map(edges_of).chain(joined).collect();
+    let before = Graph::from_edges(plan.nodes, before)?;
+    let rows =
+        (0..plan.nodes).flat_map(|node| graph.peers(node).iter().map(move |peer| (node, *peer)));
+    let is_new = rows.map(|(node, peer)| before.number_of(node, peer).is_none());
+    Ok(Some(Dial {
+        bytes: bytes.into(),
+        is_new: is_new.collect(),
+    }))
 }
 
 /// The broadcasts of all nodes, with the neighbours that they have on a coded topic; none if no topic is.

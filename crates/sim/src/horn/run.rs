@@ -94,7 +94,7 @@ pub fn run(
     }
     let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-    let (graph, roles) = build(plan.clone(), scenario, horn, seed)?;
+    let (graph, roles, dial) = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let honest = scenario.honest(&faulty);
@@ -106,6 +106,7 @@ pub fn run(
     };
     let mut config = scenario.world(place, HornMessage::KINDS.len(), seed);
     config.net.paced = plan.casts();
+    config.net.dial = dial;
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch> = World::new(roles, &config, watch);
     enter_faults(scenario, &faulty, &class, seed, &mut world)?;

@@ -23,21 +23,28 @@ impl<M: Clone> Net<M> {
     /// Puts a flight onto the wire.
     #[inline]
     pub(super) fn launch(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) {
-        let Flight {
-            bytes,
-            message,
-            end,
-            ..
-        } = *flight;
-        let bin = self.bin(now);
-        let sent = &mut self.series[bin + usize::from(flight.kind)];
-        sent.messages += u64::from(message != NONE);
-        sent.bytes += bytes;
-        let wire_ns = self.occupy(queue, now, from, flight);
+        let mut flight = *flight;
+        let (message, end) = (flight.message, flight.end);
         let direction = Direction {
             node: from,
             end: end as usize,
         };
+        let (wait_ns, handshake) = match self.dials.is_empty() {
+            true => (0, 0),
+            false => self.dial(now, direction),
+        };
+        flight.bytes += handshake;
+        self.balance.offered += handshake;
+        let bytes = flight.bytes;
+        let bin = self.bin(now);
+        let sent = &mut self.series[bin + usize::from(flight.kind)];
+        sent.messages += u64::from(message != NONE);
+        sent.bytes += bytes;
+        let wire_ns = self.occupy(queue, now, from, &flight);
+        if wait_ns > 0 || handshake > 0 {
+            let left_ns = now.saturating_add(wait_ns).saturating_add(wire_ns);
+            self.dials.keep_until(end, left_ns);
+        }
         let to = self.graph.peer(direction.end);
         let mut delay_ns = self.latency.base_ns(from, to);
         if !self.draws.is_empty() || !self.cuts.is_empty() {
@@ -46,7 +53,8 @@ impl<M: Clone> Net<M> {
                 Way::Lost => return self.lose(message, bytes),
             }
         }
-        let mut first_ns = now.saturating_add(delay_ns.max(self.least_ns));
+        let on_way_ns = delay_ns.max(self.least_ns).saturating_add(wait_ns);
+        let mut first_ns = now.saturating_add(on_way_ns);
         if self.windowed {
             first_ns = self.track(queue, now, first_ns, wire_ns, direction, bytes);
         }
@@ -193,6 +201,10 @@ impl<M: Clone> Net<M> {
     /// A first bit arrives: takes the place in the receiver's downlink. When the message is there and looked at.
     #[inline]
     pub(crate) fn settle(&mut self, event: &Event) -> u64 {
+        if !self.dials.is_empty() {
+            let first = self.graph.first_end(event.node);
+            self.dials.answer(first + event.more[0], event.time_ns);
+        }
         let last_ns = event.time_ns.saturating_add(event.wire_ns());
         let done_ns = self.take_place(event.time_ns, event.node, event.more[1].into());
         done_ns.max(last_ns).saturating_add(self.handle_ns)

@@ -1,5 +1,6 @@
 //! What a network is made of: bandwidths, the state and the counts of a node, what is sent.
 
+use super::dial::Dial;
 use super::loads::Peak;
 use super::queue::Queue;
 use crate::graph::Graph;
@@ -255,6 +256,8 @@ pub struct NetConfig {
     pub latency: Arc<Latency>,
     /// Queues, transport and loss.
     pub link: Link,
+    /// Connections that are made when they are first used, if any are.
+    pub dial: Option<Dial>,
     /// Bandwidths.
     pub rates: Vec<Rate>,
     /// Index of each node's bandwidth.

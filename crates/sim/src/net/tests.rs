@@ -65,6 +65,7 @@ impl Setup {
             graph: self.graph().into(),
             latency: Latency::new(&self.latency, self.regions.clone()).into(),
             link: self.link.clone(),
+            dial: None,
             rates: self.rates.iter().map(rate).collect(),
             rate: (0..self.rates.len() as u16).collect(),
             handle_ns: self.handle_ns,
@@ -75,6 +76,10 @@ impl Setup {
     }
 
     fn world(&self) -> World<Node, Log> {
+        self.world_with(None)
+    }
+
+    fn world_with(&self, dial: Option<Dial>) -> World<Node, Log> {
         let nodes = self.rates.len();
         let config = Config {
             validate: false,
@@ -84,7 +89,10 @@ impl Setup {
         let role = |node| direct_node(&graph, &config, 0, node);
         let roles = (0..graph.nodes()).map(role).collect();
         let config = WorldConfig {
-            net: self.config(7),
+            net: NetConfig {
+                dial,
+                ..self.config(7)
+            },
             processors: vec![Processor {
                 cores: 1,
                 factor_pct: 100,
@@ -491,4 +499,29 @@ fn what_is_taken_back_gives_its_turn_to_the_next() {
     for link in [Link::default(), window, fair] {
         assert_eq!(sent_but_for(link, &messages, 0, 1), [0, 2]);
     }
+}
+
+/// Both uplinks at 8 Mbit/s, 10 ms away from each other; the handshake has 1,000 bytes.
+#[test]
+fn a_connection_is_made_when_it_is_first_used() {
+    let rates = [(8 * MBIT, 1_000 * MBIT); 2];
+    let setup = Setup::constant(&rates, 10, &[(0, 1)]);
+    let arrivals = |dialled: bool, sent: &[(u64, u32, u64)]| {
+        let dial = dialled.then(|| Dial {
+            bytes: 1000,
+            is_new: vec![true; 2].into(),
+        });
+        let mut world = setup.world_with(dial);
+        publish(&mut world, sent);
+        run(&mut world);
+        (take(&mut world), world.balance().delivered)
+    };
+    // One message of 1 ms, one behind it, and after 100 ms an answer and another one.
+    let sent = [(0, 0, 1000), (0, 0, 1000), (100, 1, 1000), (200, 0, 1000)];
+    let existing = [(11, 1, 0), (12, 1, 1), (111, 0, 2), (211, 1, 3)];
+    // The first waits for 30 ms and brings as many bytes as itself; the second is behind it.
+    let dialled = [(42, 1, 0), (43, 1, 1), (111, 0, 2), (211, 1, 3)];
+    let ms = |all: [(u64, u32, u32); 4]| all.map(|(ms, node, item)| (ms * MS, node, item)).to_vec();
+    assert_eq!(arrivals(false, &sent), (ms(existing), 4000));
+    assert_eq!(arrivals(true, &sent), (ms(dialled), 5000));
 }

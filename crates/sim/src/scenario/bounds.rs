@@ -138,6 +138,13 @@ fn link(scenario: &Scenario) -> Checked {
         return Err(invalid("link.loss_ppm", link.loss_ppm, why));
     }
     within!(scenario, link.overhead_bytes, 0, 65_536)?;
+    if let Some(bytes) = link.dial_bytes {
+        range("link.dial_bytes", bytes, 0, 65_536)?;
+        if !matches!(scenario.protocol, Protocol::Horn(_)) {
+            let why = format!("{} sends over its graph alone", scenario.protocol.name());
+            return Err(invalid("link.dial_bytes", bytes, why));
+        }
+    }
     within!(scenario, link.node_queue_bytes_max, 1 << 16, 1 << 44)?;
     within!(scenario, link.partition_break_ms, 1, TIME_MS_MAX)
 }

@@ -196,6 +196,7 @@ impl Scenario {
                 graph: place.graph,
                 latency: place.latency,
                 link: self.link.clone(),
+                dial: None,
                 rates: self.class.iter().map(|class| class.rate(100)).collect(),
                 rate: class.clone(),
                 handle_ns: self.compute.handle_ns,

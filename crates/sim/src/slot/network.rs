@@ -176,6 +176,7 @@ fn config(graph: &Graph, plan: &Plan) -> WorldConfig {
                 node_queue_bytes_max: u64::MAX,
                 ..Link::default()
             },
+            dial: None,
             rates: vec![RATE],
             rate: vec![0; nodes].into(),
             handle_ns: 0,

@@ -77,6 +77,7 @@ impl Setup {
                 graph: graph.into(),
                 latency: Latency::new(&self.latency, regions).into(),
                 link: self.link.clone(),
+                dial: None,
                 rates: vec![RATE],
                 rate: vec![0; NODES as usize].into(),
                 handle_ns: self.handle_ns,

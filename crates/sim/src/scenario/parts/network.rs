@@ -105,6 +105,9 @@ pub struct Link {
     pub loss_ppm: u32,
     /// Bytes around each message.
     pub overhead_bytes: u64,
+    /// Bytes of the handshake of a connection that is made when it is first used: in horn those of publishers to
+    /// topics of which they are no members. If absent all connections exist from the begin.
+    pub dial_bytes: Option<u32>,
     /// Bytes that wait in a node's uplink at most; what comes then is dropped and counted.
     pub node_queue_bytes_max: u64,
     /// A stream across a partition breaks after so long.
@@ -121,6 +124,7 @@ impl Default for Link {
             idle_reset_ms: 1000,
             loss_ppm: 0,
             overhead_bytes: 60,
+            dial_bytes: None,
             node_queue_bytes_max: 64 << 20,
             partition_break_ms: 10_000,
         }
