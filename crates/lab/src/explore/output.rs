@@ -52,7 +52,7 @@ impl Names {
         }
         Names {
             profile: differ(rows, |point| Some(point.profile)),
-            committees: differ(rows, Point::committees_asked),
+            committees: differ(rows, |point| point.committees_asked()),
             publishers: differ(rows, |point| {
                 point
                     .aggregators()
