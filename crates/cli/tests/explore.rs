@@ -90,6 +90,9 @@ fn every_point_is_a_slot() {
     // A line for each scheme, and one for the frontier.
     let verdict = object["verdict"].as_array().unwrap();
     assert_eq!(verdict.len(), 4, "{verdict:?}");
+    // A 32nd of the votes is beside no other point.
+    let names_today = |line: &Value| line.as_str().unwrap().contains(": today,");
+    assert!(!verdict.iter().any(names_today), "{verdict:?}");
     let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + cases.len());
     let html = std::fs::read_to_string(folder.path().join("a.html")).unwrap();

@@ -135,7 +135,9 @@ pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
 
 fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &Names) -> Line {
     let own = || rows.iter().filter(|row| row.point.costs.scheme == scheme);
-    let Some(first) = fastest(own()) else {
+    // A 32nd of the votes is faster than nothing only.
+    let all_vote = |row: &&Row<'_>| row.point.topology != Topology::Today;
+    let Some(first) = fastest(own().filter(all_vote)).or_else(|| fastest(own())) else {
         let text = nearest(own()).map_or(String::new(), |row| {
             let why = objection(row).unwrap_or_default();
             format!(
@@ -164,7 +166,8 @@ fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &N
         }
     }
     let seconds = place(first).map_or(0.0, |(seconds, _)| seconds);
-    let fewest = own().filter_map(|row| Some((row, place(row)?.1)));
+    let rivals = own().filter(|row| all_vote(row) || !carries_all);
+    let fewest = rivals.filter_map(|row| Some((row, place(row)?.1)));
     let fewest = fewest.min_by_key(|(_, bytes)| *bytes);
     let fewest = fewest.map_or(String::new(), |(row, bytes)| {
         format!(
