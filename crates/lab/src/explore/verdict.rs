@@ -135,7 +135,7 @@ pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
 
 fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &Names) -> Line {
     let own = || rows.iter().filter(|row| row.point.costs.scheme == scheme);
-    // A 32nd of the votes is faster than nothing only.
+    // One with a 32nd of the votes only where no other fits.
     let all_vote = |row: &&Row<'_>| row.point.topology != Topology::Today;
     let Some(first) = fastest(own().filter(all_vote)).or_else(|| fastest(own())) else {
         let text = nearest(own()).map_or(String::new(), |row| {

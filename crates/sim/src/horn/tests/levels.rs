@@ -75,6 +75,34 @@ fn every_vote_is_in_the_block_on_every_number_of_levels() {
     }
 }
 
+/// The status quo and the strawman by their names: committees whose aggregates everybody takes, in slots of 12 s.
+#[test]
+fn protocols_of_one_level_count_every_vote() {
+    for (name, committees) in [("today", 64), ("strawman", 2_048)] {
+        let preset = format!("\"{name}\"");
+        let changes = [
+            ("protocol.preset", preset.as_str()),
+            ("protocol.validators", "4096"),
+            ("protocol.collectors", "2"),
+        ];
+        let text = TEXT.replace("committees = 2\n    subcommittees = 4\n", "");
+        let scenario = scenario_of(&text, &changes);
+        let Protocol::Horn(horn) = &scenario.protocol else {
+            unreachable!("the test's protocol");
+        };
+        let run = run(&scenario, horn, 3, &mut ()).unwrap();
+        assert_eq!((run.votes, run.unfinished), ([4096; 5], 0), "{name}");
+        let (aggregates, collections) = run.published;
+        assert_eq!((aggregates, collections), (0, 2 * committees), "{name}");
+        // Voted for at 4 s, published at 8 s, in the block of the next slot.
+        let at = run.at_proposer.at_ns[2].unwrap();
+        assert!(
+            (8_000_000_000..12_000_000_000).contains(&at),
+            "{name}: {at}"
+        );
+    }
+}
+
 /// A node cuts what has no time to what has, and so does a simulated one: what is published is the sum of that.
 #[test]
 fn a_collector_that_is_too_slow_sums_fewer_cells() {
