@@ -103,12 +103,12 @@ fn gossip(nodes: u32) -> Result<Workload> {
     workload(name, nodes, tables)
 }
 
+/// The strategy of the proposal with so many chunks: one of them to each of 80 peers.
 fn coded(nodes: u32, chunks: u32) -> Result<Workload> {
     let tables = format!(
         "[graph]\nkind = \"permutations\"\ndegree = 80\n\
-         [protocol]\nkind = \"broadcast\"\nstrategy = \"rlnc\"\nchunks = {chunks}\nburst = 80\n\
-         source_chunks = {}\n[traffic]\nbytes = 118750\n",
-        8 * chunks
+         [protocol]\nkind = \"broadcast\"\nstrategy = \"rlnc\"\npolicy = \"proposal_80\"\nchunks = {chunks}\n\
+         [traffic]\nbytes = 118750\n"
     );
     let name = format!("rlnc N={chunks} D=80, {nodes} nodes, one payload");
     workload(name, nodes, &tables)

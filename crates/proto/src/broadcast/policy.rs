@@ -66,19 +66,6 @@ impl Policy {
         gather_ns: 8_000_000,
         feedback: false,
     };
-    /// [`Policy::SMALL`] with more and shorter chunks, for 150 peers.
-    pub const SMALL_MANY_PEERS: Policy = Policy {
-        chunks: 64,
-        chunk_bytes_max: CHUNK_BYTES_MAX,
-        burst: [150, 110, 0],
-        credit_milli: 0,
-        push_pct: 0,
-        source_pieces: 450,
-        headers: 3,
-        source_run: 1,
-        gather_ns: 0,
-        feedback: false,
-    };
     /// Transfer and latency alike.
     pub const MEDIUM: Policy = Policy {
         chunks: 64,
@@ -91,13 +78,6 @@ impl Policy {
         source_run: 1,
         gather_ns: 0,
         feedback: false,
-    };
-    /// [`Policy::MEDIUM`] with fewer bytes and more time.
-    pub const MEDIUM_FRUGAL: Policy = Policy {
-        burst: [66, 66, 66],
-        credit_milli: 200,
-        source_run: 2,
-        ..Policy::MEDIUM
     };
     /// Transfer far above the latency: a pipeline of short bursts of short chunks.
     pub const LARGE: Policy = Policy {
@@ -113,13 +93,30 @@ impl Policy {
         feedback: true,
     };
 
+    /// The strategy of the proposal (ethresear.ch 21370): ten chunks, of which the source and every relay send
+    /// one to each of so many peers, a relay when its first one comes; each brings the commitments.
+    pub const fn proposal(peers: u16) -> Policy {
+        Policy {
+            chunks: 10,
+            chunk_bytes_max: CHUNK_BYTES_MAX,
+            burst: [peers; 3],
+            credit_milli: 0,
+            push_pct: 0,
+            source_pieces: peers,
+            headers: 0,
+            source_run: 1,
+            gather_ns: 0,
+            feedback: false,
+        }
+    }
+
     /// The named policies, for configurations.
     pub const NAMED: [(&'static str, Policy); 5] = [
         ("small", Policy::SMALL),
-        ("small_many_peers", Policy::SMALL_MANY_PEERS),
         ("medium", Policy::MEDIUM),
-        ("medium_frugal", Policy::MEDIUM_FRUGAL),
         ("large", Policy::LARGE),
+        ("proposal_40", Policy::proposal(40)),
+        ("proposal_80", Policy::proposal(80)),
     ];
 
     /// The policy for a payload of `len` bytes on links of `uplink_bps` bits a second and
@@ -256,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn the_strategy_of_the_proposal_has_a_name() {
+        let named = |name| Policy::NAMED.iter().find(|(known, _)| *known == name);
+        for (name, peers) in [("proposal_40", 40), ("proposal_80", 80)] {
+            let (_, policy) = named(name).unwrap();
+            assert_eq!(policy.cut(Strategy::Rlnc, 118_750), Cut::rlnc(10));
+            assert_eq!([1, 2, 3].map(|hop| policy.burst_after(hop)), [peers; 3]);
+            assert_eq!((policy.source_pieces, policy.credit_milli), (peers, 0));
+        }
+    }
+
+    #[test]
     fn peers_share_what_a_node_needs() {
         let shares = |peers| Policy::LARGE.peer_pieces_max(64, peers);
         assert_eq!([20, 8, 1, 120].map(shares), [4, 10, 80, 1]);
@@ -266,8 +274,13 @@ mod tests {
 
     #[test]
     fn uplinks_scale_bursts_within_bounds() {
-        let scaled = |own| Policy::MEDIUM_FRUGAL.scaled(own, 100);
-        assert_eq!(scaled(100), Policy::MEDIUM_FRUGAL);
+        let frugal = Policy {
+            burst: [66, 66, 66],
+            credit_milli: 200,
+            ..Policy::MEDIUM
+        };
+        let scaled = |own| frugal.scaled(own, 100);
+        assert_eq!(scaled(100), frugal);
         assert_eq!((scaled(50).burst[0], scaled(50).credit_milli), (33, 100));
         assert_eq!((scaled(1).burst[0], scaled(1).credit_milli), (17, 50));
         assert_eq!(

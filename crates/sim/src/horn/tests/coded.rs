@@ -249,7 +249,7 @@ fn coded_topics_that_cannot_be_are_named() {
         (
             &[("protocol.broadcast.policy", "\"tiny\"")],
             "protocol.broadcast.policy = tiny: protocol.policy = \"tiny\", known are auto and small, \
-             small_many_peers, medium, medium_frugal, large",
+             medium, large, proposal_40, proposal_80",
         ),
     ];
     for (more, text) in cases {
