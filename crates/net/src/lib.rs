@@ -11,6 +11,24 @@
 //! dropped and counted under a [`DropReason`]. This crate does not know slots, votes or signatures:
 //! what is too old or of no interest is for the driver to say.
 //!
+//! | module | what it holds |
+//! |---|---|
+//! | `address` | where a node is, as others dial it |
+//! | `bucket`, `throttle` | how much a peer may bring |
+//! | `config` | what is carried, where it listens, and every limit |
+//! | `dialer`, `door` | who is dialled, and who may come in |
+//! | `event`, `handle` | what a driver hears from a network, and may ask of it |
+//! | `exchange`, `frames`, [`frame`] | frames of broadcasts and requests on the streams of a connection |
+//! | `gossip`, `tokens` | gossipsub, and the messages that wait for a verdict |
+//! | `inbox`, `outbox` | the bounded queues between driver and network |
+//! | `judge` | what is held against peers |
+//! | `key` | the key that names a node |
+//! | `link`, `mux` | transports with a meter on each connection, and streams over one |
+//! | `memory` | how much a network can take: a sum over its limits |
+//! | `requests` | requests and responses: who may ask how much |
+//! | `service` | the network thread |
+//! | `status` | counters that anyone may read |
+//!
 //! Without the feature `swarm` only the formats remain: names of topics and frames.
 #![forbid(unsafe_code)]
 

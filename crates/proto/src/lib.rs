@@ -1,4 +1,16 @@
 //! Decides what each role of the protocol does next, and nothing else.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`broadcast`] | coded broadcast: source, sink and relay of long messages |
+//! | [`chain`] | blocks, votes included in them, justification and finality |
+//! | `contract` | what a protocol and its driver say to each other |
+//! | [`horn`] | levels of aggregation, from single votes to one collection a committee |
+//! | [`job`] | the protocol's own work on the lanes |
+//! | `maps` | maps of a node, most of which are empty |
+//! | [`rewards`] | what validators earn over the blocks of a run |
+//! | [`slot`] | phases and deadlines of a slot |
+//! | [`wire`] | messages, their codec and their size limits |
 #![forbid(unsafe_code)]
 
 pub mod broadcast;

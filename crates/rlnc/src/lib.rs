@@ -1,4 +1,23 @@
 //! Codes a payload into chunks that every relay can verify, recode and forward.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `chunk` | coded chunks and their encoding |
+//! | `coding` | what the roles of a broadcast need from a code |
+//! | `coefficients` | widths of coefficients, and the laws by which they are drawn |
+//! | `echelon` | rows in reduced echelon form, grown one by one |
+//! | `expand` | hash to group, and the generators made with it |
+//! | `field`, `scalar`, `inverse`, `point` | the arithmetic of Ristretto255 |
+//! | `header` | the signed header of a broadcast |
+//! | `kernel` | sums of points and combinations of rows, for each instruction set |
+//! | `merkle` | SHA-256 Merkle trees |
+//! | `model`, `model16`, `model_rs` | the codes without data, for simulations |
+//! | `payload` | a payload as elements, and back |
+//! | `pedersen` | commitments to source chunks, and the check of chunks against them |
+//! | `ristretto` | the random linear code, authenticated by Pedersen commitments |
+//! | `row` | rows of scalars in the layout of the kernels |
+//! | `rs` | Reed-Solomon shards under a Merkle root |
+//!
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
 

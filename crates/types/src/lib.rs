@@ -1,4 +1,19 @@
 //! Names what every crate speaks of: time, slots, indices, layouts, bitfields, support vectors and their codes, topics, trace records.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `assignment` | which validator sits at which position of an epoch |
+//! | `bitfield` | bits over positions, in words |
+//! | `codec` | bounded little-endian reading and writing |
+//! | `index` | slot, epoch, validator, cell |
+//! | [`interned`] | values of which each is kept once, however many hold it |
+//! | `layout` | how the positions of an epoch are cut into committees, groups and cells |
+//! | `support` | who signed, and how often |
+//! | [`support_code`] | supports as short bytes |
+//! | `supports` | sets of positions, each kept once |
+//! | `time` | the one clock value |
+//! | `topic` | kinds of messages and names of topics |
+//! | [`trace`] | what a node or a simulation reports, as JSON lines |
 #![forbid(unsafe_code)]
 
 mod assignment;
