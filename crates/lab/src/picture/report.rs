@@ -196,7 +196,7 @@ fn form_pays(case: &Value, line: &Value) -> Option<Vec<(String, String)>> {
 }
 
 /// Topologies that have levels, in the order in which one is drawn.
-const DRAWN: [&str; 4] = ["horn", "grid", "one-layer", "today"];
+const DRAWN: [&str; 4] = ["horn", "grid", "strawman", "today"];
 
 /// A slot for each scheme of `explore`: its best point of the first topology that has levels.
 pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
