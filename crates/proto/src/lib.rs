@@ -19,6 +19,7 @@ mod contract;
 pub mod horn;
 pub mod job;
 mod maps;
+mod reasons;
 pub mod rewards;
 pub mod slot;
 pub mod wire;

@@ -44,7 +44,7 @@ pub(crate) use machine::Gossip;
 pub(crate) use message::{Ids, Message, Payload};
 pub(crate) use peers::{PEERS_MAX, PeerSet, Peers};
 pub(crate) use plain::Plain;
-pub(crate) use reject::{Counters, Duplicates, Reject};
+pub(crate) use reject::{Duplicates, Refused, Reject};
 
 /// What both state machines are to their driver. Time never goes back; nothing blocks or fails, and an input takes
 /// O(message) work.
@@ -72,7 +72,7 @@ pub(crate) trait Machine<P>: Debug + Send {
     fn duplicates(&self) -> Duplicates;
 
     /// What was refused.
-    fn counters(&self) -> &Counters;
+    fn refused(&self) -> &Refused;
 }
 
 /// Order in which a driver's queue to a peer is served, best first.

@@ -1,5 +1,6 @@
 //! What was refused, and whether its sender is to blame.
 
+use crate::reasons;
 use crate::rlnc::{HeaderError, PieceError};
 use thiserror::Error;
 
@@ -72,42 +73,31 @@ pub enum Reject {
     Useless,
 }
 
+reasons!(pub Reject {
+    Malformed => "malformed",
+    TooLong => "too_long",
+    BadLength => "bad_length",
+    UnknownId => "unknown_id",
+    OrphanFull => "orphan_full",
+    NotScheduled => "not_scheduled",
+    BadAuth => "bad_auth",
+    Equivocation => "equivocation",
+    NonCanonicalScalar => "non_canonical_scalar",
+    NonCanonicalPoint => "non_canonical_point",
+    ZeroRow => "zero_row",
+    Dependent => "dependent",
+    GenerationFull => "generation_full",
+    InvalidChunk => "invalid_chunk",
+    BadPath => "bad_path",
+    BudgetExceeded => "budget_exceeded",
+    Expired => "expired",
+    LiveFull => "live_full",
+    Stranger => "stranger",
+    LateResult => "late_result",
+    Useless => "useless",
+});
+
 impl Reject {
-    /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 21] = [
-        "malformed",
-        "too_long",
-        "bad_length",
-        "unknown_id",
-        "orphan_full",
-        "not_scheduled",
-        "bad_auth",
-        "equivocation",
-        "non_canonical_scalar",
-        "non_canonical_point",
-        "zero_row",
-        "dependent",
-        "generation_full",
-        "invalid_chunk",
-        "bad_path",
-        "budget_exceeded",
-        "expired",
-        "live_full",
-        "stranger",
-        "late_result",
-        "useless",
-    ];
-
-    /// The index of the reason in [`Reject::NAMES`].
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The name of the reason, for counters and metric labels.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self.index()]
-    }
-
     /// What the sender earns.
     pub const fn blame(self) -> Blame {
         match self {
@@ -178,25 +168,15 @@ impl From<&HeaderError> for Reject {
     }
 }
 
-/// What a machine refused since it began. Counters stop at their greatest value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused([u32; Reject::NAMES.len()]);
+reasons! {
+    /// What was refused since the beginning. Counters stop at their greatest value.
+    pub struct Refused of Reject
+}
 
 impl Refused {
     /// How often something was refused for a reason.
     pub fn count(&self, reason: Reject) -> u32 {
         self.0[reason.index()]
-    }
-
-    /// Name and count of every reason, in the order of [`Reject::NAMES`].
-    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        Reject::NAMES.into_iter().zip(self.0)
-    }
-
-    #[inline]
-    pub(super) fn add(&mut self, reason: Reject) {
-        let count = &mut self.0[reason.index()];
-        *count = count.saturating_add(1);
     }
 }
 

@@ -3,7 +3,7 @@
 use alphorn_types::DecodeError;
 use thiserror::Error;
 
-use crate::Verdict;
+use crate::{Verdict, reasons};
 
 /// Why a message was not taken; the first check that fails decides. The order is that of the
 /// checks.
@@ -68,60 +68,29 @@ pub enum Reject {
     BadEvidence,
 }
 
+reasons!(pub Reject {
+    Malformed => "malformed",
+    WrongTopic => "wrong_topic",
+    TooOld => "too_old",
+    TooEarly => "too_early",
+    UnknownBlock => "unknown_block",
+    Conflicting => "conflicting",
+    InconsistentVote => "inconsistent_vote",
+    StaleHead => "stale_head",
+    NotMember => "not_member",
+    WrongProposer => "wrong_proposer",
+    InvalidBlock => "invalid_block",
+    NoSigner => "no_signer",
+    NotSelected => "not_selected",
+    Duplicate => "duplicate",
+    Full => "full",
+    Subset => "subset",
+    BadSelection => "bad_selection",
+    BadEnvelope => "bad_envelope",
+    BadEvidence => "bad_evidence",
+});
+
 impl Reject {
-    /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 19] = [
-        "malformed",
-        "wrong_topic",
-        "too_old",
-        "too_early",
-        "unknown_block",
-        "conflicting",
-        "inconsistent_vote",
-        "stale_head",
-        "not_member",
-        "wrong_proposer",
-        "invalid_block",
-        "no_signer",
-        "not_selected",
-        "duplicate",
-        "full",
-        "subset",
-        "bad_selection",
-        "bad_envelope",
-        "bad_evidence",
-    ];
-
-    /// The index of the reason in [`Reject::NAMES`].
-    pub(crate) const fn index(&self) -> usize {
-        match self {
-            Self::Malformed(_) => 0,
-            Self::WrongTopic => 1,
-            Self::TooOld => 2,
-            Self::TooEarly => 3,
-            Self::UnknownBlock => 4,
-            Self::Conflicting => 5,
-            Self::InconsistentVote => 6,
-            Self::StaleHead => 7,
-            Self::NotMember => 8,
-            Self::WrongProposer => 9,
-            Self::InvalidBlock => 10,
-            Self::NoSigner => 11,
-            Self::NotSelected => 12,
-            Self::Duplicate => 13,
-            Self::Full => 14,
-            Self::Subset => 15,
-            Self::BadSelection => 16,
-            Self::BadEnvelope => 17,
-            Self::BadEvidence => 18,
-        }
-    }
-
-    /// The name of the reason, for counters and metric labels.
-    pub const fn name(&self) -> &'static str {
-        Self::NAMES[self.index()]
-    }
-
     /// What the gossip network does with the message: ignore it where an honest peer may have
     /// sent it, reject it where none does.
     pub(crate) const fn verdict(&self) -> Verdict {

@@ -8,8 +8,8 @@ mod peer;
 use super::inbox::Inbox;
 use super::peers::Draw;
 use super::{
-    Config, Counters, DenseId, Duplicates, Ids, Input, Machine, Mark, Message, Output, PEERS_MAX,
-    Payload, PeerSet, Priority, Reject, SeenBits,
+    Config, DenseId, Duplicates, Ids, Input, Machine, Mark, Message, Output, PEERS_MAX, Payload,
+    PeerSet, Priority, Refused, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -103,7 +103,7 @@ struct Rest<P> {
     beat: u32,
     beat_end: Time,
     inbox: Inbox<P, Note>,
-    counters: Counters,
+    refused: Refused,
     draw: Draw,
     out: VecDeque<Output<P>>,
     history: History<P>,
@@ -144,7 +144,7 @@ impl<P: Payload> Gossip<P> {
                 beat: 0,
                 beat_end: Time::ZERO,
                 inbox: Inbox::default(),
-                counters: Counters::default(),
+                refused: Refused::default(),
                 draw,
                 out: VecDeque::new(),
                 history: History::default(),
@@ -193,8 +193,8 @@ impl<P: Payload> Gossip<P> {
 }
 
 impl<P: Payload> Machine<P> for Gossip<P> {
-    fn counters(&self) -> &Counters {
-        &self.rest.counters
+    fn refused(&self) -> &Refused {
+        &self.rest.refused
     }
 
     fn duplicates(&self) -> Duplicates {
@@ -281,7 +281,7 @@ impl<P: Payload> Gossip<P> {
         let admits = self.hot.taken.contains(from);
         if !admits {
             let graylisted = self.rest.up.contains(from);
-            self.rest.counters.refuse(match graylisted {
+            self.rest.refused.add(match graylisted {
                 true => Reject::Graylisted,
                 false => Reject::Stranger,
             });
@@ -306,7 +306,7 @@ impl<P: Payload> Gossip<P> {
     fn first(&mut self, now: Time, from: Peer, id: DenseId, payload: P) {
         if self.waits_full(from) {
             // Not remembered, so that another peer can bring it later.
-            return self.rest.counters.refuse(Reject::WaitingFull);
+            return self.rest.refused.add(Reject::WaitingFull);
         }
         if self.hot.seen.insert(now, id) == Mark::Beyond {
             return self.misbehaves(from, Reject::Beyond);
@@ -358,7 +358,7 @@ impl<P: Payload> Gossip<P> {
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
         let Some((id, payload, note)) = self.rest.inbox.take(token) else {
-            return self.rest.counters.refuse(Reject::UnknownToken);
+            return self.rest.refused.add(Reject::UnknownToken);
         };
         self.hot.waiting = self.rest.inbox.len() > 0;
         match verdict {
@@ -386,7 +386,7 @@ impl<P: Payload> Gossip<P> {
         match self.hot.seen.insert(now, id) {
             Mark::New => {}
             Mark::Known => return self.hot.count_duplicate(payload.wire_bytes()),
-            Mark::Beyond => return self.rest.counters.refuse(Reject::Beyond),
+            Mark::Beyond => return self.rest.refused.add(Reject::Beyond),
         }
         self.refuse_copies(self.rest.mesh, id, &payload);
         let served = self.hot.taken.minus(self.rest.unserved);

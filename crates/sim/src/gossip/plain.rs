@@ -2,8 +2,8 @@
 
 use super::inbox::Inbox;
 use super::{
-    Config, Counters, DenseId, Duplicates, Input, Links, Machine, Mark, Message, Output, Payload,
-    Peers, Priority, Reject, SeenBits,
+    Config, DenseId, Duplicates, Input, Links, Machine, Mark, Message, Output, Payload, Peers,
+    Priority, Refused, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -40,7 +40,7 @@ pub(crate) struct Plain<P> {
     inbox: Inbox<P, (Peer, bool)>,
     seen: SeenBits,
     duplicates: Duplicates,
-    counters: Counters,
+    refused: Refused,
     out: VecDeque<Output<P>>,
     /// When old names are next forgotten.
     forget_at: Time,
@@ -72,8 +72,8 @@ impl<P: Payload> Machine<P> for Plain<P> {
         output
     }
 
-    fn counters(&self) -> &Counters {
-        &self.counters
+    fn refused(&self) -> &Refused {
+        &self.refused
     }
 
     fn duplicates(&self) -> Duplicates {
@@ -111,7 +111,7 @@ impl<P: Payload> Plain<P> {
             inbox: Inbox::default(),
             seen: SeenBits::default(),
             duplicates: Duplicates::default(),
-            counters: Counters::default(),
+            refused: Refused::default(),
             out: VecDeque::new(),
             forget_at: Time::ZERO,
         }
@@ -139,7 +139,7 @@ impl<P: Payload> Plain<P> {
         let in_grid = match &self.way {
             Way::Direct(_) => false,
             Way::Grid(links) if links.have(&from) => true,
-            Way::Grid(_) => return self.counters.refuse(Reject::Stranger),
+            Way::Grid(_) => return self.refused.add(Reject::Stranger),
         };
         let (id, payload, relay) = match message {
             Message::Data { id, payload } => (id, payload, false),
@@ -187,7 +187,7 @@ impl<P: Payload> Plain<P> {
             return None;
         }
         if self.inbox.len() >= usize::from(self.config.waiting_max) {
-            self.counters.refuse(Reject::WaitingFull);
+            self.refused.add(Reject::WaitingFull);
             return None;
         }
         if self.remember(now, arrival.id) == Mark::Beyond {
@@ -211,7 +211,7 @@ impl<P: Payload> Plain<P> {
     /// Decides on a waiting message; gives it back if it is accepted.
     fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<P>> {
         let Some((id, payload, (from, relay))) = self.inbox.take(token) else {
-            self.counters.refuse(Reject::UnknownToken);
+            self.refused.add(Reject::UnknownToken);
             return None;
         };
         match verdict {
@@ -233,7 +233,7 @@ impl<P: Payload> Plain<P> {
     fn publishes(&mut self, now: Time, id: DenseId) -> bool {
         let mark = self.remember(now, id);
         if mark == Mark::Beyond {
-            self.counters.refuse(Reject::Beyond);
+            self.refused.add(Reject::Beyond);
         }
         mark == Mark::New
     }
@@ -250,7 +250,7 @@ impl<P: Payload> Plain<P> {
     }
 
     fn report(&mut self, peer: Peer, reason: Reject) {
-        self.counters.refuse(reason);
+        self.refused.add(reason);
         self.out.push_back(Output::Report { peer, reason });
     }
 

@@ -1,5 +1,6 @@
 //! What peers do wrong: reasons, penalties and counters.
 
+use alphorn_proto::reasons;
 use thiserror::Error;
 
 /// Why something a peer sent was not taken.
@@ -49,35 +50,24 @@ pub(crate) enum Reject {
     UnknownToken,
 }
 
+reasons!(pub(crate) Reject {
+    Invalid => "invalid",
+    Stranger => "stranger",
+    Graylisted => "graylisted",
+    WaitingFull => "waiting_full",
+    Beyond => "beyond",
+    Unexpected => "unexpected",
+    AnswersFull => "answers_full",
+    AnnouncementFlood => "announcement_flood",
+    RequestFlood => "request_flood",
+    RequestReplay => "request_replay",
+    RefusalFlood => "refusal_flood",
+    GraftFlood => "graft_flood",
+    BrokenPromise => "broken_promise",
+    UnknownToken => "unknown_token",
+});
+
 impl Reject {
-    /// The names of all reasons, for counters.
-    pub(crate) const NAMES: [&'static str; 14] = [
-        "invalid",
-        "stranger",
-        "graylisted",
-        "waiting_full",
-        "beyond",
-        "unexpected",
-        "answers_full",
-        "announcement_flood",
-        "request_flood",
-        "request_replay",
-        "refusal_flood",
-        "graft_flood",
-        "broken_promise",
-        "unknown_token",
-    ];
-
-    /// The index of the reason in [`Reject::NAMES`].
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The name of the reason, for counters and metric labels.
-    pub(crate) const fn name(self) -> &'static str {
-        Self::NAMES[self.index()]
-    }
-
     /// Points against the sender; 0 where an honest peer may do it, and it is not reported then.
     /// The scale is that of the thresholds in [`Config`](super::Config): four invalid messages
     /// graylist a peer.
@@ -117,34 +107,21 @@ impl Duplicates {
     }
 }
 
-/// What a machine refused, since it began. Counters stop at their greatest value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
-    refused: [u32; Reject::NAMES.len()],
-}
-
-impl Counters {
-    /// How often something was refused for a reason.
-    #[cfg(test)]
-    pub(crate) fn refused(&self, reason: Reject) -> u32 {
-        self.refused[reason.index()]
-    }
-
-    /// Name and count of every reason, in the order of [`Reject::NAMES`].
-    pub(crate) fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        Reject::NAMES.into_iter().zip(self.refused)
-    }
-
-    pub(super) fn refuse(&mut self, reason: Reject) {
-        let count = &mut self.refused[reason.index()];
-        *count = count.saturating_add(1);
-    }
+reasons! {
+    /// What was refused since the beginning. Counters stop at their greatest value.
+    pub(crate) struct Refused of Reject
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    impl Refused {
+        pub(crate) fn count(&self, reason: Reject) -> u32 {
+            self.0[reason.index()]
+        }
+    }
 
     #[test]
     fn names_are_distinct_and_those_of_their_reasons() {
@@ -158,11 +135,11 @@ mod tests {
 
     #[test]
     fn refusals_are_counted_by_reason() {
-        let mut counters = Counters::default();
-        counters.refuse(Reject::Invalid);
-        counters.refuse(Reject::Invalid);
-        assert_eq!(counters.refused(Reject::Invalid), 2);
-        assert_eq!(counters.reasons().map(|(_, count)| count).sum::<u32>(), 2);
-        assert_eq!(counters.reasons().next(), Some(("invalid", 2)));
+        let mut refused = Refused::default();
+        refused.add(Reject::Invalid);
+        refused.add(Reject::Invalid);
+        assert_eq!(refused.count(Reject::Invalid), 2);
+        assert_eq!(refused.reasons().map(|(_, count)| count).sum::<u32>(), 2);
+        assert_eq!(refused.reasons().next(), Some(("invalid", 2)));
     }
 }

@@ -231,7 +231,7 @@ impl<S: Machine<Blob>> Role for Flood<S> {
     }
 
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        self.machine.counters().reasons()
+        self.machine.refused().reasons()
     }
 }
 

@@ -121,7 +121,7 @@ impl<P: Payload> Gossip<P> {
             let answered = u64::from(budget.answer_bytes);
             let bytes = answered.saturating_add(entry.payload.wire_bytes());
             if answered > 0 && bytes > self.rest.config.answer_bytes_beat_max {
-                self.rest.counters.refuse(Reject::AnswersFull);
+                self.rest.refused.add(Reject::AnswersFull);
                 continue;
             }
             budget.answer_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -93,7 +93,7 @@ pub(super) fn of_peer(peers: &[PeerState], peer: Peer) -> Option<&PeerState> {
 impl<P: Payload> Gossip<P> {
     pub(super) fn peer_up(&mut self, peer: Peer) {
         if peer.0 >= PEERS_MAX as u64 {
-            return self.rest.counters.refuse(Reject::Stranger);
+            return self.rest.refused.add(Reject::Stranger);
         }
         if self.rest.up.contains(peer) {
             return;
@@ -151,7 +151,7 @@ impl<P: Payload> Gossip<P> {
     /// Counts, punishes and reports. A flood is punished once a heartbeat, since an honest peer may
     /// be just above a bound; what no honest peer does is punished each time.
     pub(super) fn misbehaves(&mut self, peer: Peer, reason: Reject) {
-        self.rest.counters.refuse(reason);
+        self.rest.refused.add(reason);
         let beat = self.rest.beat;
         let state = state_of(&mut self.rest.peers, peer);
         let bit = 1 << reason.index();

@@ -102,9 +102,9 @@ fn invalid_messages_graylist_all_who_sent_them_and_no_one_else() {
         );
     }
     assert_eq!((node.penalty(ATTACKER), node.penalty(HONEST)), (80, 0));
-    assert_eq!(node.counters().refused(Reject::Invalid), 8);
+    assert_eq!(node.refused().count(Reject::Invalid), 8);
     assert!(give(&mut node, ms(3), ATTACKER, data(9)).is_empty());
-    assert_eq!(node.counters().refused(Reject::Graylisted), 1);
+    assert_eq!(node.refused().count(Reject::Graylisted), 1);
     beat(&mut node, ms(2_000));
     assert!(!node.mesh().contains(ATTACKER) && node.mesh().contains(HONEST));
     assert!(token(&give(&mut node, ms(2_001), HONEST, data(9))).is_some());
@@ -137,11 +137,11 @@ fn strangers_are_counted_and_not_heard() {
         node.handle(ms(1), Input::PeerDown { peer });
     }
     node.handle(ms(1), Input::PeerUp { peer: Peer(128) });
-    assert_eq!(node.counters().refused(Reject::Stranger), 5);
+    assert_eq!(node.refused().count(Reject::Stranger), 5);
     let token = Token(3);
     let verdict = Verdict::Accept;
     node.handle(ms(1), Input::Verdict { token, verdict });
-    assert_eq!(node.counters().refused(Reject::UnknownToken), 1);
+    assert_eq!(node.refused().count(Reject::UnknownToken), 1);
     assert!(drain(&mut node).is_empty());
 }
 
@@ -229,11 +229,11 @@ fn requests_are_answered_once_and_within_bounds() {
     let outputs = give(&mut node, ms(1_401), ATTACKER, Message::IWant(ids(0..100)));
     assert_eq!(answers(&outputs), 20, "2,000 bytes");
     assert_eq!(reports(&outputs, ATTACKER), [Reject::RequestFlood]);
-    assert_eq!(node.counters().refused(Reject::AnswersFull), 10);
+    assert_eq!(node.refused().count(Reject::AnswersFull), 10);
     beat(&mut node, ms(2_101));
     let outputs = give(&mut node, ms(2_102), ATTACKER, Message::IWant(ids(0..25)));
     assert_eq!(answers(&outputs), 5);
-    assert_eq!(node.counters().refused(Reject::RequestReplay), 20);
+    assert_eq!(node.refused().count(Reject::RequestReplay), 20);
     assert_eq!(reports(&outputs, ATTACKER), [Reject::RequestReplay]);
     let unknown = give(&mut node, ms(2_103), HONEST, Message::IWant(ids(500..510)));
     assert!(unknown.is_empty());
@@ -246,7 +246,7 @@ fn refusals_are_bounded_and_spare_only_the_one_who_refused() {
         let refusal = Message::IDontWant(ids(1 + k * 1000..1001 + k * 1000));
         give(&mut node, ms(1), ATTACKER, refusal);
     }
-    assert!(node.counters().refused(Reject::RefusalFlood) > 0);
+    assert!(node.refused().count(Reject::RefusalFlood) > 0);
     assert_eq!(node.penalty(ATTACKER), 5);
     let outputs = give(&mut node, ms(2), HONEST, data(1));
     let token = token(&outputs).expect("a verdict is asked for");
@@ -299,7 +299,7 @@ fn a_graft_flood_is_reported_and_answered_once_a_heartbeat() {
         prunes += outputs.iter().filter(prune).count();
     }
     assert_eq!((prunes, node.penalty(ATTACKER)), (1, 5));
-    assert_eq!(node.counters().refused(Reject::GraftFlood), 1000);
+    assert_eq!(node.refused().count(Reject::GraftFlood), 1000);
     assert!(!node.mesh().contains(ATTACKER));
     // A full mesh takes nobody.
     for peer in 1..20 {
@@ -319,7 +319,7 @@ fn a_flood_leaves_places_for_messages_of_others() {
     for id in 0..1000 {
         give(&mut node, ms(1), ATTACKER, data(id));
     }
-    assert_eq!(node.counters().refused(Reject::WaitingFull), 950);
+    assert_eq!(node.refused().count(Reject::WaitingFull), 950);
     for id in 2000..2040 {
         assert!(token(&give(&mut node, ms(2), HONEST, data(id))).is_some());
     }

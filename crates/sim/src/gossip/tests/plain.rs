@@ -109,7 +109,7 @@ fn a_grid_hears_its_links_only_and_forwards_once() {
         std::iter::from_fn(|| grid.poll_output()).collect::<Vec<_>>()
     };
     assert!(give(&mut grid, 0, relay(0)).is_empty());
-    assert_eq!(grid.counters().refused(Reject::Stranger), 1);
+    assert_eq!(grid.refused().count(Reject::Stranger), 1);
 
     let outputs = give(&mut grid, 8, relay(0));
     let [Output::Validate { token, .. }] = outputs[..] else {
