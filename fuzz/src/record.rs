@@ -1,12 +1,12 @@
 //! Targets of `alphorn-node`: what a node recorded, and its state machines under any input.
 
-use alphorn_node::engine::{Engine, Host, Judged, Kept, Settings, Spawn, Stranger};
+use alphorn_node::engine::{Engine, Host, Judged, Kept, Settings, Stranger};
 use alphorn_node::record::{Record, Recorder, Replayed, replay};
 use alphorn_proto::chain::Anchor;
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection, Shown};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Reject, Root, Topic};
-use alphorn_proto::{Evidence, Input, Peer, Token, Verdict};
+use alphorn_proto::{Evidence, Input, Peer, Spawn, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, SessionId, Task, Work,

@@ -15,7 +15,6 @@ mod job;
 mod memory;
 mod peers;
 
-use crate::engine::Spawn;
 use alphorn_proto::broadcast::{
     Blame, Broadcast, ConfigError, Input, Message, Output, Priority, Reject, Schedule,
 };
@@ -25,7 +24,7 @@ use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
 use alphorn_proto::rlnc::{Coding, Id, Ristretto, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::{Topic, WireFormat};
-use alphorn_proto::{Evidence, Peer, Token, Verdict};
+use alphorn_proto::{Evidence, Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product};
 use alphorn_types::{Slot, Time};
 pub use code::Code;

@@ -15,8 +15,8 @@ use alphorn_proto::horn::fetch::Missing;
 use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote};
-use alphorn_proto::{Evidence, Input, Output, Peer, Protocol, Token, Verdict};
-use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
+use alphorn_proto::{Evidence, Input, Output, Peer, Protocol, Spawn, Token, Verdict};
+use alphorn_scheme::{Bytes, SessionId};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Validator};
 use judge::Judge;
 use own::{Own, Seen};
@@ -46,25 +46,6 @@ pub struct Kept {
     pub data: Bytes,
     /// Whether this node made it.
     pub own: bool,
-}
-
-/// A job as the protocol asks for it.
-#[derive(Debug)]
-pub struct Spawn {
-    /// Its number.
-    pub job: JobId,
-    /// The session that it belongs to.
-    pub session: SessionId,
-    /// What it is about.
-    pub group: Group,
-    /// Its class.
-    pub class: Class,
-    /// Latest finish that still meets the phase.
-    pub soft: Time,
-    /// From here on it has no value.
-    pub hard: Time,
-    /// What to do.
-    pub work: Work,
 }
 
 /// Whoever carries out what an engine wants done. Nothing here may block.
@@ -351,23 +332,7 @@ impl Engine {
                     }
                     host.verdict(token, verdict);
                 }
-                Output::Spawn {
-                    job,
-                    session,
-                    group,
-                    class,
-                    soft,
-                    hard,
-                    work,
-                } => host.spawn(Spawn {
-                    job,
-                    session,
-                    group,
-                    class,
-                    soft,
-                    hard,
-                    work,
-                }),
+                Output::Spawn(spawn) => host.spawn(spawn),
                 Output::Imported { slot, root, data } => host.keep_block(slot, root, data),
                 Output::Cancel { session } => host.cancel(session),
                 Output::Report { peer, reason } => host.report(peer, reason),

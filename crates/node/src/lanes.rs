@@ -5,7 +5,7 @@ mod child;
 mod crashers;
 mod pool;
 
-use crate::engine::Spawn;
+use alphorn_proto::Spawn;
 use alphorn_scheme::{Group, JobId, Outcome, Product, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::Run;

@@ -4,10 +4,11 @@
 //! goes on with them, once; if not, it ends refused and nothing is signed. A stop waits behind nothing:
 //! the thread looks for one before each request.
 
-use crate::engine::{Spawn, Stranger};
+use crate::engine::Stranger;
 use crate::lanes::{Ended, Lanes};
 use crate::safety::{Cast, SafetyStore};
 use crate::sign_log::SignLog;
+use alphorn_proto::Spawn;
 use alphorn_proto::horn::Shown;
 use alphorn_scheme::{VoteGuard, Work};
 use alphorn_types::{Slot, Validator};

@@ -29,14 +29,13 @@ mod totals;
 mod trace;
 mod waiting;
 
-use crate::engine::Spawn;
 use crate::lanes::Ended;
 use alphorn_net::{Address, NodeId, Status, Transport};
 use alphorn_proto::chain::Weighed;
 use alphorn_proto::horn::{Config, Horn, SlotView};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Checkpoint, Root, Topic};
-use alphorn_proto::{Evidence, Token};
+use alphorn_proto::{Evidence, Spawn, Token};
 use alphorn_types::trace::Ring;
 use alphorn_types::{Layout, Slot, Time};
 use metrics::Counted;

@@ -78,6 +78,25 @@ pub struct Evidence {
     pub second: Bytes,
 }
 
+/// A job that a protocol wants run.
+#[derive(Debug)]
+pub struct Spawn {
+    /// Its number.
+    pub job: JobId,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// What it is about.
+    pub group: Group,
+    /// Its class.
+    pub class: Class,
+    /// Latest finish that still meets the phase.
+    pub soft: Time,
+    /// From here on it has no value.
+    pub hard: Time,
+    /// What to do.
+    pub work: Work,
+}
+
 /// What a protocol wants done.
 #[derive(Debug)]
 pub enum Output {
@@ -89,22 +108,7 @@ pub enum Output {
         data: Bytes,
     },
     /// Run a job; its end comes back as [`Input::Finished`].
-    Spawn {
-        /// Its number.
-        job: JobId,
-        /// The session that it belongs to.
-        session: SessionId,
-        /// What it is about.
-        group: Group,
-        /// Its class.
-        class: Class,
-        /// Latest finish that still meets the phase.
-        soft: Time,
-        /// From here on it has no value.
-        hard: Time,
-        /// What to do.
-        work: Work,
-    },
+    Spawn(Spawn),
     /// Give up the jobs of a session.
     Cancel {
         /// The session.

@@ -24,7 +24,7 @@ pub mod rewards;
 pub mod slot;
 pub mod wire;
 
-pub use contract::{Evidence, Input, Output, Peer, Protocol, Token, Verdict};
+pub use contract::{Evidence, Input, Output, Peer, Protocol, Spawn, Token, Verdict};
 
 /// The codes, for drivers that are not to depend on them otherwise.
 pub use alphorn_rlnc as rlnc;

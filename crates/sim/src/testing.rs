@@ -3,7 +3,7 @@
 use crate::compute::{Compute, ComputeConfig};
 use crate::run::{Observe, Progress};
 use alphorn_proto::wire::Topic;
-use alphorn_proto::{Input, Output, Protocol, Verdict};
+use alphorn_proto::{Input, Output, Protocol, Spawn, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, AggregateJob, Claim, Class, Ctx, Env, Group, Item, JobId, Layer,
@@ -118,7 +118,7 @@ pub(crate) fn aggregate(epoch: u64, count: u32) -> Work {
 }
 
 pub(crate) fn spawn(job: u64, session: SessionId, hard: Time, work: Work) -> Output {
-    Output::Spawn {
+    Output::Spawn(Spawn {
         job: JobId(job),
         session,
         group: Group::of_slot(session.slot),
@@ -126,7 +126,7 @@ pub(crate) fn spawn(job: u64, session: SessionId, hard: Time, work: Work) -> Out
         soft: hard,
         hard,
         work,
-    }
+    })
 }
 
 pub(crate) fn publish(topic: Topic, byte: u8) -> Output {

@@ -1,7 +1,7 @@
 //! What a machine asks for as jobs of lanes and signer, and their ends as its products.
 
 use super::{Cast, JOBS};
-use crate::engine::Spawn;
+use alphorn_proto::Spawn;
 use alphorn_proto::broadcast::{self, CodeJob};
 use alphorn_proto::horn::KIND_BLOCK;
 use alphorn_proto::rlnc::{Coding, Subject};

@@ -21,7 +21,9 @@ use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Block, Vote, no_references};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{Ctx, Env, MemoryWatermark, Outcome, Product, Refused, Scratch, Task};
+use alphorn_scheme::{
+    Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Refused, Scratch, Task, Work,
+};
 use alphorn_types::{Bitfield, Layout};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,7 +1,6 @@
 //! Votes through the roles over a real worker: those that crash their verifier, and one that is alone.
 
 use super::{Lanes, Pool};
-use crate::engine::Spawn;
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Kind, Topic, VoteMsg, digest};
@@ -184,24 +183,7 @@ impl Observer {
         self.horn.handle(self.now, input);
         while let Some(output) = self.horn.poll_output() {
             match output {
-                Output::Spawn {
-                    job,
-                    session,
-                    group,
-                    class,
-                    soft,
-                    hard,
-                    work,
-                } => {
-                    let spawn = Spawn {
-                        job,
-                        session,
-                        group,
-                        class,
-                        soft,
-                        hard,
-                        work,
-                    };
+                Output::Spawn(spawn) => {
                     if let Work::Sign(job) = &spawn.work {
                         job.admit(&Permissive).expect("nothing is refused");
                     }

@@ -2,7 +2,7 @@
 
 use super::child;
 use super::{Ended, Lanes, Troubles};
-use crate::engine::Spawn;
+use alphorn_proto::Spawn;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::{Class, Env, Group, JobId, Keys, SessionId, Work};
 use alphorn_types::{Epoch, Layout, Slot, Time};

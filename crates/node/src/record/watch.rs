@@ -1,12 +1,12 @@
 //! A host that digests what is wanted done, on its way to the one that does it.
 
 use super::entry::put_topic;
-use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
+use crate::engine::{Host, Judged, Kept, Stranger};
 use alphorn_proto::chain::Anchor;
 use alphorn_proto::horn::Shown;
 use alphorn_proto::job::AssignJob;
 use alphorn_proto::wire::{Reject, Root, Topic};
-use alphorn_proto::{Evidence, Peer, Token, Verdict};
+use alphorn_proto::{Evidence, Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Slot, Writer};
 use sha2::{Digest, Sha256};

@@ -2,7 +2,7 @@
 
 use super::jobs::InFlight;
 use crate::clock::Step;
-use crate::engine::{Judged, Spawn, Stranger};
+use crate::engine::{Judged, Stranger};
 use crate::health::Reason;
 use crate::lanes::Ended;
 use alphorn_net::{DownReason, NodeId};
@@ -10,7 +10,7 @@ use alphorn_proto::chain::AnchorError;
 use alphorn_proto::horn::{CollectionView, Finality, Shown};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::{Checkpoint, Root, Topic};
-use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_proto::{Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Outcome, Product};
 use alphorn_types::{Slot, Validator};
 

@@ -1,8 +1,8 @@
 //! Jobs that were handed out and have not ended, the last ones that have, and their sessions.
 
 use super::event::outcome;
-use crate::engine::Spawn;
 use crate::lanes::Ended;
+use alphorn_proto::Spawn;
 use alphorn_scheme::{Group, JobId, SessionId};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, VecDeque};

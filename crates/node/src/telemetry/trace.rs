@@ -5,9 +5,10 @@
 
 use super::event::{self, outcome};
 use super::waiting::Waiting;
-use crate::engine::{Judged, Spawn};
+use crate::engine::Judged;
 use crate::lanes::Ended;
 use alphorn_net::{Kind, PeerStatus, Status};
+use alphorn_proto::Spawn;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, Finality, SlotView};
 use alphorn_proto::slot::Boundary;

@@ -27,7 +27,7 @@ use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
 use super::voter::{self, Voter};
 use crate::chain::Chain;
-use crate::contract::Output;
+use crate::contract::{Output, Spawn};
 use crate::slot::{Phase, SlotClock};
 use crate::wire::{Aggregate, Body, Entry, Header, Root, WireFormat, digest};
 
@@ -198,13 +198,13 @@ impl Stage {
         role.handle(&mut self.shared(), input);
         while let Some(output) = self.fx.poll() {
             match output {
-                Output::Spawn {
+                Output::Spawn(Spawn {
                     job,
                     work,
                     soft,
                     hard,
                     ..
-                } => {
+                }) => {
                     assert!(soft <= hard, "{} is wanted after its end", work.name());
                     self.jobs.push((job, work));
                 }

@@ -8,7 +8,7 @@ use super::duties::Done;
 use super::epochs::Committees;
 use super::task::Purpose;
 use super::view::{Counters, Shown};
-use crate::contract::{Evidence, Output, Peer, Token, Verdict};
+use crate::contract::{Evidence, Output, Peer, Spawn, Token, Verdict};
 use crate::maps::forget_before;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
@@ -78,7 +78,7 @@ impl Effects {
             subcommittee: request.subcommittee,
         };
         self.jobs.insert(job, Box::new(purpose));
-        self.outputs.push_back(Output::Spawn {
+        self.outputs.push_back(Output::Spawn(Spawn {
             job,
             session: request.session,
             group,
@@ -86,7 +86,7 @@ impl Effects {
             soft: request.soft,
             hard: request.hard,
             work: request.work,
-        });
+        }));
     }
 
     /// What the jobs are for that have not ended.

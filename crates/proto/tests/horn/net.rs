@@ -2,7 +2,7 @@
 
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::wire::{Header, Topic};
-use alphorn_proto::{Input, Output, Peer, Protocol, Token, Verdict};
+use alphorn_proto::{Input, Output, Peer, Protocol, Spawn, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, Task, Work,
@@ -354,14 +354,14 @@ impl Net {
                     }
                 }
             }
-            Output::Spawn {
+            Output::Spawn(Spawn {
                 job,
                 work,
                 session,
                 soft,
                 hard,
                 ..
-            } => {
+            }) => {
                 assert!(soft <= hard, "{} of slot {}", work.name(), session.slot);
                 let name = work.name();
                 let outcome = self.nodes[node].run(work);

@@ -8,7 +8,7 @@ use alphorn_proto::wire::{
     Aggregate, Block, Body, Entry, Header, Root, Topic, Vote, VoteMsg, WireFormat, digest,
     no_references,
 };
-use alphorn_proto::{Input, Output, Peer, Protocol, Token};
+use alphorn_proto::{Input, Output, Peer, Protocol, Spawn, Token};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     Bytes, Ctx, Env, Evidence, EvidenceLength, Outcome, Product, Scratch, Task, Verdict, Work,
@@ -168,7 +168,7 @@ impl World {
             horn.handle(now, Input::Deadline);
             let mut ended = Vec::new();
             while let Some(output) = horn.poll_output() {
-                if let Output::Spawn { job, work, .. } = output {
+                if let Output::Spawn(Spawn { job, work, .. }) = output {
                     ended.push((job, self.run(&work)));
                 }
             }

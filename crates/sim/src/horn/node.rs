@@ -20,7 +20,7 @@ use alphorn_proto::broadcast;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::horn::cast::{JOBS, SOURCES};
 use alphorn_proto::wire::{Kind, Topic};
-use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
+use alphorn_proto::{self as proto, Peer, Protocol as _, Spawn, Token, Verdict};
 use alphorn_scheme::{Bytes, JobId, Outcome, Part, Product, Statement, Work};
 use alphorn_types::{Slot, Support, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
@@ -318,7 +318,7 @@ impl HornNode {
                     self.show(HornDelivery::Imported(body));
                 }
             }
-            proto::Output::Spawn {
+            proto::Output::Spawn(Spawn {
                 job,
                 session,
                 group,
@@ -326,7 +326,7 @@ impl HornNode {
                 soft,
                 hard,
                 work,
-            } => {
+            }) => {
                 self.note(job, &work);
                 let work = self.plan.bench.job(work);
                 let (votes, bytes) = work.work().weight();

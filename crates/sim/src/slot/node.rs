@@ -7,7 +7,7 @@ use crate::compute::{Compute, Request, Ticket};
 use crate::gossip::Peers;
 use crate::role::{Input, Labour, Output, Role, Wire};
 use alphorn_proto::wire::{Kind, Topic};
-use alphorn_proto::{self as proto, Peer, Protocol, Token};
+use alphorn_proto::{self as proto, Peer, Protocol, Spawn, Token};
 use alphorn_scheme::{Bytes, Features, Schedulable};
 use alphorn_types::Time;
 use sha2::{Digest as _, Sha256};
@@ -192,13 +192,13 @@ impl<P: Protocol + Send> SlotNode<P> {
     fn perform(&mut self, output: proto::Output) {
         match output {
             proto::Output::Publish { topic, data } => self.publish(topic, data),
-            proto::Output::Spawn {
+            proto::Output::Spawn(Spawn {
                 job,
                 session,
                 hard,
                 work,
                 ..
-            } => {
+            }) => {
                 let node = self.number;
                 let request = Request {
                     node,
@@ -312,7 +312,7 @@ fn record(hash: &mut Sha256, now: Time, output: &proto::Output) {
             put(topic.named(Default::default()).to_string().as_bytes());
             put(data);
         }
-        proto::Output::Spawn {
+        proto::Output::Spawn(Spawn {
             job,
             session,
             group,
@@ -320,7 +320,7 @@ fn record(hash: &mut Sha256, now: Time, output: &proto::Output) {
             soft,
             hard,
             work,
-        } => {
+        }) => {
             put(b"spawn");
             put(work.name().as_bytes());
             let numbers = [

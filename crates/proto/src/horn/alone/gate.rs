@@ -8,7 +8,7 @@ use alphorn_types::{Epoch, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell, everybody};
-use crate::contract::{Output, Peer, Token, Verdict};
+use crate::contract::{Output, Peer, Spawn, Token, Verdict};
 use crate::horn::cell_votes::CellVotes;
 use crate::horn::config::{Selection, SubsetRule};
 use crate::horn::gate::{Gate, Input, Made};
@@ -100,7 +100,7 @@ impl Gatehouse {
     fn answer(&mut self) {
         while let Some(output) = self.stage.fx.poll() {
             match output {
-                Output::Spawn { job, work, .. } => self.stage.jobs.push((job, work)),
+                Output::Spawn(Spawn { job, work, .. }) => self.stage.jobs.push((job, work)),
                 Output::Verdict { token, verdict } => {
                     let before = self.verdicts.insert(token, verdict);
                     assert_eq!(before, None, "a second verdict on a message");
