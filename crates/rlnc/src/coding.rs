@@ -11,6 +11,7 @@ use crate::header::{
     CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, Header, HeaderError, SHARD_BYTES_MAX,
     SHARDS_TOTAL_MAX, Strategy, Subject,
 };
+use crate::merkle::{Hash, path_len};
 use crate::pedersen::{Verdicts, Weights};
 
 /// How a payload is cut.
@@ -119,6 +120,14 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// The strategy in the header.
     fn strategy(&self) -> Strategy;
 
+    /// Bytes of the longest payload.
+    fn payload_bytes_max(&self) -> u32;
+
+    /// A header of this strategy, if this object can code for it.
+    fn supported(&self, header: Header) -> Result<Header, HeaderError> {
+        Ok(header)
+    }
+
     /// Cuts and commits. Heavy: one sum over the generators for each chunk, or one encoding.
     fn publish(
         &self,
@@ -128,19 +137,53 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     ) -> Result<Published<Self>, HeaderError>;
 
     /// Reads and checks a header of this strategy.
-    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError>;
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
+        let header = Header::decode(bytes, self.payload_bytes_max())?;
+        match header.strategy == self.strategy() {
+            true => self.supported(header),
+            false => Err(HeaderError::Strategy(header.strategy.to_byte())),
+        }
+    }
 
     /// Anchors that travel beside the header: one a generation, or none.
-    fn anchors(&self, header: &Header) -> u16;
+    fn anchors(&self, header: &Header) -> u16 {
+        match self.strategy() {
+            Strategy::Rlnc => header.generations,
+            Strategy::Rs => 0,
+        }
+    }
 
     /// Bytes of an encoded anchor.
-    fn anchor_bytes(&self, header: &Header) -> usize;
+    fn anchor_bytes(&self, header: &Header) -> usize {
+        let hashes = usize::from(header.chunks) + path_len(usize::from(header.generations));
+        match self.strategy() {
+            Strategy::Rlnc => size_of::<Hash>() * hashes,
+            Strategy::Rs => 0,
+        }
+    }
 
     /// Appends the encoding of an anchor: for the random linear code commitments and Merkle path.
     fn encode_anchor(&self, anchor: &Self::Anchor, out: &mut Vec<u8>);
 
     /// Reads an anchor and checks it against the header.
     fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<Self::Anchor, PieceError> {
+        let (generations, expected) = (header.generations, self.anchor_bytes(header));
+        match (generation, bytes.len()) {
+            (found, _) if found >= generations => {
+                Err(PieceError::Generation { found, generations })
+            }
+            (_, found) if found != expected => Err(PieceError::Length { found, expected }),
+            _ => self.read_anchor(header, generation, bytes),
+        }
+    }
+
+    /// Reads an anchor whose generation and length fit the header, and checks the rest.
+    fn read_anchor(
         &self,
         header: &Header,
         generation: u16,
@@ -157,10 +200,14 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Self::Piece, PieceError>;
 
     /// The generation of a piece; 0 for shards.
-    fn generation(&self, piece: &Self::Piece) -> u16;
+    fn generation(&self, _piece: &Self::Piece) -> u16 {
+        0
+    }
 
     /// The index of a shard; `None` for combinations, of which no two are alike.
-    fn shard(&self, piece: &Self::Piece) -> Option<u16>;
+    fn shard(&self, _piece: &Self::Piece) -> Option<u16> {
+        None
+    }
 
     /// Transmissions so far, and the rank that the sender claims.
     fn hop_and_rank(&self, piece: &Self::Piece) -> (u8, u16);

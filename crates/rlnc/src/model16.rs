@@ -12,7 +12,6 @@ use crate::coding::{Coding, Cut, Published, Standing};
 use crate::coefficients::{Law, Mode, WIDTHS};
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
-use crate::merkle::{Hash, path_len};
 use crate::model::{MODULUS, WIDTH_MAX, combine};
 use crate::pedersen::{Verdicts, Weights};
 use generation::Generation;
@@ -178,48 +177,21 @@ impl Coding for Model16 {
         })
     }
 
-    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        let header = Header::decode(bytes, self.payload_bytes_max)?;
-        match header.strategy {
-            Strategy::Rlnc => Ok(header),
-            other => Err(HeaderError::Strategy(other.to_byte())),
-        }
-    }
-
-    fn anchors(&self, header: &Header) -> u16 {
-        header.generations
-    }
-
-    fn anchor_bytes(&self, header: &Header) -> usize {
-        let hashes = usize::from(header.chunks) + path_len(usize::from(header.generations));
-        size_of::<Hash>() * hashes
+    fn payload_bytes_max(&self) -> u32 {
+        self.payload_bytes_max
     }
 
     fn encode_anchor(&self, anchor: &ModelAnchor, out: &mut Vec<u8>) {
         out.resize(out.len() + anchor.bytes, 0);
     }
 
-    fn decode_anchor(
+    fn read_anchor(
         &self,
-        header: &Header,
-        generation: u16,
+        _header: &Header,
+        _generation: u16,
         bytes: &[u8],
     ) -> Result<ModelAnchor, PieceError> {
-        let generations = header.generations;
-        if generation >= generations {
-            return Err(PieceError::Generation {
-                found: generation,
-                generations,
-            });
-        }
-        let expected = self.anchor_bytes(header);
-        if bytes.len() != expected {
-            return Err(PieceError::Length {
-                found: bytes.len(),
-                expected,
-            });
-        }
-        Ok(ModelAnchor { bytes: expected })
+        Ok(ModelAnchor { bytes: bytes.len() })
     }
 
     fn piece_bytes(&self, header: &Header, piece: &ModelChunk) -> usize {
@@ -287,10 +259,6 @@ impl Coding for Model16 {
 
     fn generation(&self, piece: &ModelChunk) -> u16 {
         piece.generation
-    }
-
-    fn shard(&self, _piece: &ModelChunk) -> Option<u16> {
-        None
     }
 
     fn hop_and_rank(&self, piece: &ModelChunk) -> (u8, u16) {

@@ -11,7 +11,7 @@ use crate::coefficients::Law;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::pedersen::{Verdicts, Weights};
-use crate::rs::{decode_header, decode_no_anchor, shard_bytes};
+use crate::rs::shard_bytes;
 
 /// Lengths of which payloads are kept; when there are more, all are made anew.
 const LENGTHS_MAX: usize = 256;
@@ -149,27 +149,14 @@ impl Coding for ModelRs {
         })
     }
 
-    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        decode_header(bytes, self.payload_bytes_max)
-    }
-
-    fn anchors(&self, _header: &Header) -> u16 {
-        0
-    }
-
-    fn anchor_bytes(&self, _header: &Header) -> usize {
-        0
+    fn payload_bytes_max(&self) -> u32 {
+        self.payload_bytes_max
     }
 
     fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
 
-    fn decode_anchor(
-        &self,
-        header: &Header,
-        generation: u16,
-        bytes: &[u8],
-    ) -> Result<(), PieceError> {
-        decode_no_anchor(header, generation, bytes)
+    fn read_anchor(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
+        Ok(())
     }
 
     fn piece_bytes(&self, header: &Header, _piece: &ModelShard) -> usize {
@@ -212,10 +199,6 @@ impl Coding for ModelRs {
             held: u16::from_le_bytes([*h0, *h1]),
             valid: *valid == 1,
         })
-    }
-
-    fn generation(&self, _piece: &ModelShard) -> u16 {
-        0
     }
 
     fn shard(&self, piece: &ModelShard) -> Option<u16> {

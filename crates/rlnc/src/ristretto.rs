@@ -12,7 +12,7 @@ use crate::echelon::Echelon;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::kernel::Dispatch;
-use crate::merkle::{Hash, Tree, climb, path_len};
+use crate::merkle::{Hash, Tree, climb};
 use crate::payload::{self, Joiner};
 use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
 use crate::row::Row;
@@ -130,23 +130,6 @@ impl Ristretto {
             generations: source.into_iter().map(complete).collect(),
         }
     }
-
-    /// A header that this object has generators for.
-    fn supported(&self, header: Header) -> Result<Header, HeaderError> {
-        let max = self.generators.elements_max();
-        if header.strategy != Strategy::Rlnc {
-            return Err(HeaderError::Strategy(header.strategy.to_byte()));
-        }
-        if header.unit > max {
-            return Err(HeaderError::Range {
-                name: "unit",
-                value: header.unit,
-                min: 1,
-                max,
-            });
-        }
-        Ok(header)
-    }
 }
 
 impl Coding for Ristretto {
@@ -189,16 +172,22 @@ impl Coding for Ristretto {
         })
     }
 
-    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        self.supported(Header::decode(bytes, self.payload_bytes_max)?)
+    fn payload_bytes_max(&self) -> u32 {
+        self.payload_bytes_max
     }
 
-    fn anchors(&self, header: &Header) -> u16 {
-        header.generations
-    }
-
-    fn anchor_bytes(&self, header: &Header) -> usize {
-        32 * (usize::from(header.chunks) + path_len(usize::from(header.generations)))
+    /// There are generators for the elements of a chunk.
+    fn supported(&self, header: Header) -> Result<Header, HeaderError> {
+        let max = self.generators.elements_max();
+        if header.unit > max {
+            return Err(HeaderError::Range {
+                name: "unit",
+                value: header.unit,
+                min: 1,
+                max,
+            });
+        }
+        Ok(header)
     }
 
     fn encode_anchor(&self, anchor: &Anchor, out: &mut Vec<u8>) {
@@ -206,26 +195,12 @@ impl Coding for Ristretto {
         out.extend_from_slice(anchor.path.as_flattened());
     }
 
-    fn decode_anchor(
+    fn read_anchor(
         &self,
         header: &Header,
         generation: u16,
         bytes: &[u8],
     ) -> Result<Anchor, PieceError> {
-        let generations = header.generations;
-        if generation >= generations {
-            return Err(PieceError::Generation {
-                found: generation,
-                generations,
-            });
-        }
-        let expected = self.anchor_bytes(header);
-        if bytes.len() != expected {
-            return Err(PieceError::Length {
-                found: bytes.len(),
-                expected,
-            });
-        }
         let (list, path) = bytes.split_at(32 * usize::from(header.chunks));
         let (list_hashes, _) = list.as_chunks::<32>();
         let (path, _) = path.as_chunks::<32>();
@@ -255,10 +230,6 @@ impl Coding for Ristretto {
 
     fn generation(&self, piece: &Arc<Chunk>) -> u16 {
         piece.generation
-    }
-
-    fn shard(&self, _piece: &Arc<Chunk>) -> Option<u16> {
-        None
     }
 
     fn hop_and_rank(&self, piece: &Arc<Chunk>) -> (u8, u16) {

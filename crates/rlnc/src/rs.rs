@@ -126,29 +126,6 @@ fn restore(header: &Header, basket: &ShardBasket) -> Vec<u8> {
     padded
 }
 
-/// The header of shards.
-pub(crate) fn decode_header(bytes: &[u8], payload_bytes_max: u32) -> Result<Header, HeaderError> {
-    let header = Header::decode(bytes, payload_bytes_max)?;
-    match header.strategy {
-        Strategy::Rs => Ok(header),
-        other => Err(HeaderError::Strategy(other.to_byte())),
-    }
-}
-
-/// What is anchored beside the root in the header: nothing, for the one generation.
-pub(crate) fn decode_no_anchor(
-    header: &Header,
-    generation: u16,
-    bytes: &[u8],
-) -> Result<(), PieceError> {
-    let generations = header.generations;
-    match (generation, bytes.len()) {
-        (0, 0) => Ok(()),
-        (0, found) => Err(PieceError::Length { found, expected: 0 }),
-        (found, _) => Err(PieceError::Generation { found, generations }),
-    }
-}
-
 /// Bytes of a shard with its path.
 pub(crate) fn shard_bytes(header: &Header) -> usize {
     let path = path_len(usize::from(header.shards_total));
@@ -187,27 +164,14 @@ impl Coding for Rs {
         })
     }
 
-    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        decode_header(bytes, self.payload_bytes_max)
-    }
-
-    fn anchors(&self, _header: &Header) -> u16 {
-        0
-    }
-
-    fn anchor_bytes(&self, _header: &Header) -> usize {
-        0
+    fn payload_bytes_max(&self) -> u32 {
+        self.payload_bytes_max
     }
 
     fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
 
-    fn decode_anchor(
-        &self,
-        header: &Header,
-        generation: u16,
-        bytes: &[u8],
-    ) -> Result<(), PieceError> {
-        decode_no_anchor(header, generation, bytes)
+    fn read_anchor(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
+        Ok(())
     }
 
     fn piece_bytes(&self, header: &Header, _piece: &Shard) -> usize {
@@ -255,10 +219,6 @@ impl Coding for Rs {
                 bytes: bytes.to_vec(),
             }),
         })
-    }
-
-    fn generation(&self, _piece: &Shard) -> u16 {
-        0
     }
 
     fn shard(&self, piece: &Shard) -> Option<u16> {
