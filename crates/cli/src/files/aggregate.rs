@@ -101,60 +101,56 @@ impl Command for Args {
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
-        run_with::<S>(self)
+        if self.form != Some(FormName::Proof) {
+            let why = "a list has none, only a proof (--form proof)";
+            self.profile.check_unused(why)?;
+            self.preset.check_unused(why)?;
+        }
+        let combination = Combination::begin(
+            "aggregate",
+            &self.options,
+            &self.files,
+            &self.out,
+            self.force,
+        )?;
+        let paths = &combination.paths.clone();
+        check_signers::<S>(paths.len())?;
+        let mut files = Vec::with_capacity(paths.len());
+        for path in paths {
+            files.push(read_signature::<S>(path)?);
+        }
+        check_together(paths, &files)?;
+        let (signers, order, registry) = match &self.keys {
+            None => listed(&files),
+            Some(keys) => registered::<S>(keys, paths, &files)?,
+        };
+        if self.form == Some(FormName::Proof) {
+            check_proofs::<S>()?;
+        }
+        let scheme = S::open(&self.options, self.proofs())?;
+        let keys = verify_all(&scheme, paths, &files)?;
+        let evidence = match self.form {
+            Some(FormName::Proof) => prove(&scheme, &keys, &files, &order, &signers, &registry)?,
+            None | Some(FormName::List) => {
+                let part = |i: &usize| (paths[*i].as_path(), &files[*i].signature.0[..]);
+                combined(&scheme, &order.iter().map(part).collect::<Vec<_>>())?
+            }
+        };
+        let about = About {
+            said: format!(", {} bytes of evidence", evidence.len()),
+            config: json!({
+                "files": all_shown(paths),
+                "keys": self.keys.as_ref().map(shown),
+                "form": self.form.map(FormName::name),
+            }),
+            fields: json!({ "evidence_bytes": evidence.len() }),
+        };
+        combination.finish(&scheme, signed(&files[0]), &signers, evidence, about)
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
-}
-
-fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    if args.form != Some(FormName::Proof) {
-        let why = "a list has none, only a proof (--form proof)";
-        args.profile.check_unused(why)?;
-        args.preset.check_unused(why)?;
-    }
-    let combination = Combination::begin(
-        "aggregate",
-        &args.options,
-        &args.files,
-        &args.out,
-        args.force,
-    )?;
-    let paths = &combination.paths.clone();
-    check_signers::<S>(paths.len())?;
-    let mut files = Vec::with_capacity(paths.len());
-    for path in paths {
-        files.push(read_signature::<S>(path)?);
-    }
-    check_together(paths, &files)?;
-    let (signers, order, registry) = match &args.keys {
-        None => listed(&files),
-        Some(keys) => registered::<S>(keys, paths, &files)?,
-    };
-    if args.form == Some(FormName::Proof) {
-        check_proofs::<S>()?;
-    }
-    let scheme = S::open(&args.options, args.proofs())?;
-    let keys = verify_all(&scheme, paths, &files)?;
-    let evidence = match args.form {
-        Some(FormName::Proof) => prove(&scheme, &keys, &files, &order, &signers, &registry)?,
-        None | Some(FormName::List) => {
-            let part = |i: &usize| (paths[*i].as_path(), &files[*i].signature.0[..]);
-            combined(&scheme, &order.iter().map(part).collect::<Vec<_>>())?
-        }
-    };
-    let about = About {
-        said: format!(", {} bytes of evidence", evidence.len()),
-        config: json!({
-            "files": all_shown(paths),
-            "keys": args.keys.as_ref().map(shown),
-            "form": args.form.map(FormName::name),
-        }),
-        fields: json!({ "evidence_bytes": evidence.len() }),
-    };
-    combination.finish(&scheme, signed(&files[0]), &signers, evidence, about)
 }
 
 /// Refuses a proof of a scheme that has none, before any work.

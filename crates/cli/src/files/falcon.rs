@@ -7,8 +7,7 @@
 
 use super::falcon_flavours::{FlavourType, signed_of};
 use super::keystore::{About, Declared};
-use super::marks::{self, asked, ready, reserve};
-use super::output::Staged;
+use super::marks::{self, Marked, asked, ready, reserve};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
     decode_each,
@@ -32,7 +31,6 @@ use alphorn_types::Support;
 use alphorn_xmss::FileWatermark;
 use anyhow::Context;
 use rayon::prelude::*;
-use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -254,43 +252,8 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         About::default()
     }
 
-    fn add_mark(
-        key: &F::Secret,
-        path: &Path,
-        floor: Option<u64>,
-        staged: &mut Staged,
-    ) -> Result<()> {
-        match F::marked(key) {
-            Some(key) => marks::add_mark(key, path, floor, staged),
-            None => Ok(()),
-        }
-    }
-
-    fn hold(
-        &self,
-        key: &F::Secret,
-        path: &Path,
-        floor: Option<u64>,
-    ) -> Result<(Option<u64>, Option<Self::Prepared>)> {
-        let Some(key) = F::marked(key) else {
-            return Ok((None, None));
-        };
-        let (slot, held) = marks::hold(key, path, floor)?;
-        Ok((slot, held.map(Some)))
-    }
-
-    fn hand_over(&self, key: &F::Secret, held: Option<Self::Prepared>, floor: u64) -> Result<u64> {
-        match F::marked(key) {
-            Some(key) => marks::hand_over(key, held.flatten(), floor),
-            None => Ok(floor),
-        }
-    }
-
-    fn describe_beside(path: &Path) -> Map<String, Value> {
-        match F::SLOTS {
-            Some(_) => marks::describe(path),
-            None => Map::new(),
-        }
+    fn marked(key: &F::Secret) -> Option<&dyn Marked> {
+        F::marked(key)
     }
 
     /// A mark would give the last slot out again for the same message; this flavour signs nothing

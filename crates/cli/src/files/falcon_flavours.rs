@@ -39,7 +39,7 @@ pub(super) trait FlavourType: Sync {
     fn sign(key: &Self::Secret, what: &ToSign<'_>, permit: Option<Reservation>) -> Result<Vec<u8>>;
 
     /// The key as one with a mark, if it signs once in each slot.
-    fn marked(_key: &Self::Secret) -> Option<&SlotSecret> {
+    fn marked(_key: &Self::Secret) -> Option<&dyn Marked> {
         None
     }
 }
@@ -191,7 +191,7 @@ impl FlavourType for NoSalts {
         Ok(signature.to_vec())
     }
 
-    fn marked(key: &SlotSecret) -> Option<&SlotSecret> {
+    fn marked(key: &SlotSecret) -> Option<&dyn Marked> {
         Some(key)
     }
 }

@@ -78,7 +78,7 @@ fn state_folder() -> Result<PathBuf> {
 }
 
 /// The folder of the second mark of a key. A key that everyone can compute needs none.
-fn state_of(key: &impl Marked) -> Result<Option<PathBuf>> {
+fn state_of(key: &dyn Marked) -> Result<Option<PathBuf>> {
     match key.is_public() {
         true => Ok(None),
         false => state_folder().map(Some),
@@ -93,7 +93,7 @@ fn read_marks(mark: &Path) -> Option<Marks> {
 
 /// The marks of a key at a new path: nothing below `floor` is free or, without a floor, nothing below the
 /// key's first slot. None if the same key already has its mark there, which is never reset.
-fn new_mark(key: &impl Marked, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
+fn new_mark(key: &dyn Marked, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
     let public = key.name();
     if let Some(floor) = floor {
         return Ok(Some(Marks::new(public, Slot(floor))));
@@ -110,7 +110,7 @@ fn new_mark(key: &impl Marked, mark: &Path, floor: Option<u64>) -> Result<Option
 
 /// Adds the marks of a key at `path`, as [`new_mark`] has them.
 pub(super) fn add_mark(
-    key: &impl Marked,
+    key: &dyn Marked,
     path: &Path,
     floor: Option<u64>,
     staged: &mut Staged,
@@ -123,7 +123,7 @@ pub(super) fn add_mark(
 }
 
 /// Registers a key that was moved to another path, where it signs from `floor` on; returns the floor in force.
-pub(super) fn hand_over(key: &impl Marked, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
+pub(super) fn hand_over(key: &dyn Marked, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
     let moves = held.is_some() && !key.is_public();
     if let Some(store) = held {
         let spent = store.retire(Slot(floor));
@@ -157,7 +157,7 @@ pub(super) fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])
 
 /// The mark of a key, for this process alone; it would give out the slot that is asked for, and can be
 /// written.
-pub(super) fn ready(key: &impl Marked, what: &ToSign<'_>) -> Result<FileWatermark> {
+pub(super) fn ready(key: &dyn Marked, what: &ToSign<'_>) -> Result<FileWatermark> {
     let (slot, message) = asked(what)?;
     let (mark, store) = open_mark(key, what.path)?;
     let store = store.ok_or_else(|| no_mark(&mark))?;
@@ -183,10 +183,7 @@ pub(super) fn reserve(store: &FileWatermark, what: &ToSign<'_>) -> Result<Reserv
 }
 
 /// The mark beside a key, for this process alone; none if there is no such file.
-pub(super) fn open_mark(
-    key: &impl Marked,
-    path: &Path,
-) -> Result<(PathBuf, Option<FileWatermark>)> {
+pub(super) fn open_mark(key: &dyn Marked, path: &Path) -> Result<(PathBuf, Option<FileWatermark>)> {
     let mark = beside(path, "mark");
     let state = state_of(key)?;
     match open(key, &mark, state.as_deref()) {
@@ -196,7 +193,7 @@ pub(super) fn open_mark(
 }
 
 fn open(
-    key: &impl Marked,
+    key: &dyn Marked,
     mark: &Path,
     state: Option<&Path>,
 ) -> std::result::Result<Option<FileWatermark>, WatermarkError> {
@@ -214,7 +211,7 @@ fn open(
 /// The first free slot of a key about to be moved, and the mark beside it. No mark if there is none or the
 /// key was moved before; with a `floor`, also if the mark cannot be trusted.
 pub(super) fn hold(
-    key: &impl Marked,
+    key: &dyn Marked,
     path: &Path,
     floor: Option<u64>,
 ) -> Result<(Option<u64>, Option<FileWatermark>)> {

@@ -62,56 +62,52 @@ impl Command for Args {
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
-        run_with::<S>(self)
+        let combination =
+            Combination::begin("merge", &self.options, &self.files, &self.out, self.force)?;
+        let paths = &combination.paths.clone();
+        check_parts(paths.len())?;
+        let (first, mut signers) = read::<S>(&paths[0])?;
+        let signed = first.signed();
+        if S::MERGES && is_proof(&first.signature.0) {
+            return merge_proofs::<S>(self, combination, first, signers);
+        }
+        let mut lists = ByPlace::new();
+        let mut sums = Vec::new();
+        let mut keep = |path, signers: &Signers, evidence: Vec<u8>| match S::FORM {
+            Form::Sum => {
+                sums.push((path, evidence));
+                Ok(())
+            }
+            Form::List => add_list::<S>(&mut lists, path, signers, &evidence),
+        };
+        keep(&paths[0], &signers, first.signature.0)?;
+        for path in &paths[1..] {
+            let (file, more) = read::<S>(path)?;
+            check_signed(path, &file.signed(), &paths[0], &signed)?;
+            let named = || format!("{}", path.display());
+            signers = add::<S>(signers, &more).with_context(named)?;
+            keep(path, &more, file.signature.0)?;
+        }
+        check_signers::<S>(signers.count())?;
+        sums.extend(lists.into_values());
+        let scheme: S = self.options.open()?;
+        let most = signers.multiplicity_max();
+        let about = About {
+            said: format!(", greatest multiplicity {most}"),
+            config: json!({ "files": all_shown(paths) }),
+            fields: json!({ "multiplicity_max": most }),
+        };
+        let parts: Vec<(&Path, &[u8])> = sums
+            .iter()
+            .map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
+            .collect();
+        let evidence = combined(&scheme, &parts)?;
+        combination.finish(&scheme, signed, &signers, evidence, about)
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
-}
-
-fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    let combination =
-        Combination::begin("merge", &args.options, &args.files, &args.out, args.force)?;
-    let paths = &combination.paths.clone();
-    check_parts(paths.len())?;
-    let (first, mut signers) = read::<S>(&paths[0])?;
-    let signed = first.signed();
-    if S::MERGES && is_proof(&first.signature.0) {
-        return merge_proofs::<S>(args, combination, first, signers);
-    }
-    let mut lists = ByPlace::new();
-    let mut sums = Vec::new();
-    let mut keep = |path, signers: &Signers, evidence: Vec<u8>| match S::FORM {
-        Form::Sum => {
-            sums.push((path, evidence));
-            Ok(())
-        }
-        Form::List => add_list::<S>(&mut lists, path, signers, &evidence),
-    };
-    keep(&paths[0], &signers, first.signature.0)?;
-    for path in &paths[1..] {
-        let (file, more) = read::<S>(path)?;
-        check_signed(path, &file.signed(), &paths[0], &signed)?;
-        let named = || format!("{}", path.display());
-        signers = add::<S>(signers, &more).with_context(named)?;
-        keep(path, &more, file.signature.0)?;
-    }
-    check_signers::<S>(signers.count())?;
-    sums.extend(lists.into_values());
-    let scheme: S = args.options.open()?;
-    let most = signers.multiplicity_max();
-    let about = About {
-        said: format!(", greatest multiplicity {most}"),
-        config: json!({ "files": all_shown(paths) }),
-        fields: json!({ "multiplicity_max": most }),
-    };
-    let parts: Vec<(&Path, &[u8])> = sums
-        .iter()
-        .map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
-        .collect();
-    let evidence = combined(&scheme, &parts)?;
-    combination.finish(&scheme, signed, &signers, evidence, about)
 }
 
 /// Whether evidence is proofs.

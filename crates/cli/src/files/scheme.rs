@@ -7,6 +7,7 @@ use super::falcon::Falcon;
 use super::falcon_flavours::{FnDsa04, NoSalts, Round3};
 use super::input::expand;
 use super::keystore::{About, Contents, Declared};
+use super::marks::{self, Marked};
 use super::output::Staged;
 use super::secret::Secret;
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
@@ -17,7 +18,7 @@ use crate::progress::Bars;
 use alphorn_falcon::Flavour;
 use alphorn_scheme::list::TAG_LIST;
 use alphorn_types::Support;
-use alphorn_xmss::Set;
+use alphorn_xmss::{FileWatermark, Set};
 use anyhow::anyhow;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -302,15 +303,20 @@ pub(super) trait FileScheme: Sized {
     /// What a keystore says of its key, for a person.
     fn about(key: &Self::SecretKey) -> About;
 
+    /// The key as one with a mark, if its keys have slots.
+    fn marked(_key: &Self::SecretKey) -> Option<&dyn Marked> {
+        None
+    }
+
     /// Adds the mark that a key at `path` signs by, if its keys have slots: none below `floor`. Without
     /// a floor the key is new, and begins with its first slot.
     fn add_mark(
-        _key: &Self::SecretKey,
-        _path: &Path,
-        _floor: Option<u64>,
-        _staged: &mut Staged,
+        key: &Self::SecretKey,
+        path: &Path,
+        floor: Option<u64>,
+        staged: &mut Staged,
     ) -> Result<()> {
-        Ok(())
+        Self::marked(key).map_or(Ok(()), |key| marks::add_mark(key, path, floor, staged))
     }
 
     /// Adds what else lies beside a key at `path`.
@@ -323,27 +329,30 @@ pub(super) trait FileScheme: Sized {
     /// trusted and a `floor` is given; then the slot is what is known all the same.
     fn hold(
         &self,
-        _key: &Self::SecretKey,
-        _path: &Path,
-        _floor: Option<u64>,
-    ) -> Result<(Option<u64>, Option<Self::Prepared>)> {
-        Ok((None, None))
+        key: &Self::SecretKey,
+        path: &Path,
+        floor: Option<u64>,
+    ) -> Result<(Option<u64>, Option<FileWatermark>)> {
+        Self::marked(key).map_or(Ok((None, None)), |key| marks::hold(key, path, floor))
     }
 
     /// The key has another place, and signs there from `floor` on. Takes the right away from the old
     /// place, or says where nothing is known that the key signed below; returns the floor that holds.
     fn hand_over(
         &self,
-        _key: &Self::SecretKey,
-        _held: Option<Self::Prepared>,
+        key: &Self::SecretKey,
+        held: Option<FileWatermark>,
         floor: u64,
     ) -> Result<u64> {
-        Ok(floor)
+        Self::marked(key).map_or(Ok(floor), |key| marks::hand_over(key, held, floor))
     }
 
     /// What lies beside a key says of it.
-    fn describe_beside(_path: &Path) -> Map<String, Value> {
-        Map::new()
+    fn describe_beside(path: &Path) -> Map<String, Value> {
+        match Self::SLOTS {
+            Some(_) => marks::describe(path),
+            None => Map::new(),
+        }
     }
 
     /// Checks all that could refuse a signature and takes nothing away. Of keys that sign once in

@@ -136,75 +136,71 @@ impl Command for Args {
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
-        run_with::<S>(self)
+        let report = Report::begin("sign", 0);
+        let sink = self.options.sink();
+        check_count("keys", self.key.len())?;
+        let message = self.message.bytes()?;
+        let places = places(self)?;
+        // Whose scheme asks for a slot is said by keys that are there.
+        self.key
+            .iter()
+            .try_for_each(|key| input::check_there(key))?;
+        check_message::<S>(&message)?;
+        check_slot::<S>(self.slot).context("--slot")?;
+        let mut staged = Staged::new(self.force);
+        for place in &places {
+            staged.check(place, Access::Public)?;
+        }
+        if let Some(folder) = &self.place.out_dir {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        }
+        staged.remove_when_signalled()?;
+        let scheme: S = self.options.open()?;
+        let mut bars = Bars::new();
+        let ready = prepare(&scheme, self, &message, &mut bars)?;
+        let file = |ready: &Ready<'_, S>, signature| {
+            to_json(&SignatureFile {
+                schema: Schema::Signature,
+                scheme: S::NAME.to_owned(),
+                public_key: Hex(ready.pair.public.public_key.clone()),
+                slot: self.slot,
+                message: Hex(message.clone()),
+                signature: Hex(signature),
+            })
+        };
+        for (ready, place) in ready.iter().zip(&places) {
+            let blank = file(ready, vec![0; S::SIGNATURE_BYTES])?;
+            staged.add(place, Access::Public, &blank)?;
+        }
+        let mut signed = Vec::with_capacity(ready.len());
+        for (i, (mut ready, place)) in ready.into_iter().zip(&places).enumerate() {
+            bars.show("signatures", i as u64, self.key.len() as u64);
+            let what = to_sign(self, ready.path, &message);
+            let prepared = ready.prepared.take().context("a key signs once")?;
+            let signature = scheme.sign(&ready.pair.key, prepared, &what)?;
+            staged.rewrite(i, &file(&ready, signature.clone())?)?;
+            signed.push(json!({
+                "key": shown(ready.path),
+                "file": shown(place),
+                "public_key": Hex::<true>(ready.pair.public.public_key),
+                "signature": Hex::<true>(signature),
+            }));
+        }
+        bars.clear();
+        staged.commit()?;
+        for place in &places {
+            sink.say(&shown(place));
+        }
+        let fields =
+            json!({ "message": Hex::<true>(message), "slot": self.slot, "signatures": signed });
+        let config = json!({ "keys": all_shown(&self.key) });
+        self.options.write(&scheme, &report, &sink, config, fields)
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
-}
-
-fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    let report = Report::begin("sign", 0);
-    let sink = args.options.sink();
-    check_count("keys", args.key.len())?;
-    let message = args.message.bytes()?;
-    let places = places(args)?;
-    // Whose scheme asks for a slot is said by keys that are there.
-    args.key
-        .iter()
-        .try_for_each(|key| input::check_there(key))?;
-    check_message::<S>(&message)?;
-    check_slot::<S>(args.slot).context("--slot")?;
-    let mut staged = Staged::new(args.force);
-    for place in &places {
-        staged.check(place, Access::Public)?;
-    }
-    if let Some(folder) = &args.place.out_dir {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    }
-    staged.remove_when_signalled()?;
-    let scheme: S = args.options.open()?;
-    let mut bars = Bars::new();
-    let ready = prepare(&scheme, args, &message, &mut bars)?;
-    let file = |ready: &Ready<'_, S>, signature| {
-        to_json(&SignatureFile {
-            schema: Schema::Signature,
-            scheme: S::NAME.to_owned(),
-            public_key: Hex(ready.pair.public.public_key.clone()),
-            slot: args.slot,
-            message: Hex(message.clone()),
-            signature: Hex(signature),
-        })
-    };
-    for (ready, place) in ready.iter().zip(&places) {
-        let blank = file(ready, vec![0; S::SIGNATURE_BYTES])?;
-        staged.add(place, Access::Public, &blank)?;
-    }
-    let mut signed = Vec::with_capacity(ready.len());
-    for (i, (mut ready, place)) in ready.into_iter().zip(&places).enumerate() {
-        bars.show("signatures", i as u64, args.key.len() as u64);
-        let what = to_sign(args, ready.path, &message);
-        let prepared = ready.prepared.take().context("a key signs once")?;
-        let signature = scheme.sign(&ready.pair.key, prepared, &what)?;
-        staged.rewrite(i, &file(&ready, signature.clone())?)?;
-        signed.push(json!({
-            "key": shown(ready.path),
-            "file": shown(place),
-            "public_key": Hex::<true>(ready.pair.public.public_key),
-            "signature": Hex::<true>(signature),
-        }));
-    }
-    bars.clear();
-    staged.commit()?;
-    for place in &places {
-        sink.say(&shown(place));
-    }
-    let fields =
-        json!({ "message": Hex::<true>(message), "slot": args.slot, "signatures": signed });
-    let config = json!({ "keys": all_shown(&args.key) });
-    args.options.write(&scheme, &report, &sink, config, fields)
 }
 
 /// A key of which nothing but its signature is missing.

@@ -117,66 +117,62 @@ impl Command for Args {
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
-        run_with::<S>(self)
+        let report = Report::begin("verify", 0);
+        let sink = self.options.sink();
+        let paths = expand(&self.files)?;
+        let scheme = S::open(&self.options, self.proofs())?;
+        let mut work = Work::new(&scheme, self)?;
+        let mut checked = Vec::with_capacity(paths.len());
+        let mut singles = Vec::new();
+        for (place, path) in paths.iter().enumerate() {
+            let (kind, signers) = work.add(place, path, &mut singles);
+            checked.push(Checked {
+                file: shown(path),
+                kind,
+                signers,
+                verdict: "",
+                reason: String::new(),
+                entries: work.entries_of(place),
+            });
+        }
+        work.add_singles(singles);
+        for (row, verdict) in checked.iter_mut().zip(work.decide()?) {
+            row.verdict = verdict.name();
+            verdict.reason().clone_into(&mut row.reason);
+        }
+
+        sink.say(&verdict_table(&checked));
+        let count = |verdict: &Verdict| {
+            checked
+                .iter()
+                .filter(|row| row.verdict == verdict.name())
+                .count()
+        };
+        let valid = count(&Verdict::Valid);
+        let refused = count(&Verdict::Refused(String::new()));
+        let fields = json!({
+            "files": checked,
+            "valid": valid,
+            "invalid": count(&Verdict::Invalid(String::new())),
+            "refused": refused,
+        });
+        let config = json!({ "keys": all_shown(&self.keys), "trust_keys": self.trust_keys });
+        self.options
+            .write(&scheme, &report, &sink, config, fields)?;
+        let bad = checked.len() - valid;
+        let summary = format!("{bad} of {} files do not verify", checked.len());
+        match (bad, refused) {
+            (0, _) => Ok(()),
+            (_, 0) => Err(Error::Check(summary)),
+            _ => Err(Error::Usage(anyhow!(
+                "{summary}, {refused} of them malformed or undecided"
+            ))),
+        }
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
-}
-
-fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    let report = Report::begin("verify", 0);
-    let sink = args.options.sink();
-    let paths = expand(&args.files)?;
-    let scheme = S::open(&args.options, args.proofs())?;
-    let mut work = Work::new(&scheme, args)?;
-    let mut checked = Vec::with_capacity(paths.len());
-    let mut singles = Vec::new();
-    for (place, path) in paths.iter().enumerate() {
-        let (kind, signers) = work.add(place, path, &mut singles);
-        checked.push(Checked {
-            file: shown(path),
-            kind,
-            signers,
-            verdict: "",
-            reason: String::new(),
-            entries: work.entries_of(place),
-        });
-    }
-    work.add_singles(singles);
-    for (row, verdict) in checked.iter_mut().zip(work.decide()?) {
-        row.verdict = verdict.name();
-        verdict.reason().clone_into(&mut row.reason);
-    }
-
-    sink.say(&verdict_table(&checked));
-    let count = |verdict: &Verdict| {
-        checked
-            .iter()
-            .filter(|row| row.verdict == verdict.name())
-            .count()
-    };
-    let valid = count(&Verdict::Valid);
-    let refused = count(&Verdict::Refused(String::new()));
-    let fields = json!({
-        "files": checked,
-        "valid": valid,
-        "invalid": count(&Verdict::Invalid(String::new())),
-        "refused": refused,
-    });
-    let config = json!({ "keys": all_shown(&args.keys), "trust_keys": args.trust_keys });
-    args.options
-        .write(&scheme, &report, &sink, config, fields)?;
-    let bad = checked.len() - valid;
-    let summary = format!("{bad} of {} files do not verify", checked.len());
-    match (bad, refused) {
-        (0, _) => Ok(()),
-        (_, 0) => Err(Error::Check(summary)),
-        _ => Err(Error::Usage(anyhow!(
-            "{summary}, {refused} of them malformed or undecided"
-        ))),
-    }
 }
 
 impl<'a, S: FileScheme> Work<'a, S> {

@@ -8,7 +8,7 @@ use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
-use super::marks::{self, asked, beside, hold, ready, reserve};
+use super::marks::{Marked, asked, beside, ready, reserve};
 use super::output::{Access, Staged};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, SlotRanges, ToMerge,
@@ -29,7 +29,6 @@ use alphorn_xmss::{
     verify_batch,
 };
 use anyhow::{Context, anyhow};
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -297,35 +296,13 @@ impl<P: SetType> FileScheme for Xmss<P> {
         }
     }
 
-    fn add_mark(
-        key: &SecretKey,
-        path: &Path,
-        floor: Option<u64>,
-        staged: &mut Staged,
-    ) -> Result<()> {
-        marks::add_mark(key, path, floor, staged)
+    fn marked(key: &SecretKey) -> Option<&dyn Marked> {
+        Some(key)
     }
 
     fn add_beside(key: &SecretKey, path: &Path, staged: &mut Staged) -> Result<()> {
         let tree = path.with_extension("tree");
         staged.add(&tree, Access::Public, &key.to_tree_file())
-    }
-
-    fn hold(
-        &self,
-        key: &SecretKey,
-        path: &Path,
-        floor: Option<u64>,
-    ) -> Result<(Option<u64>, Option<FileWatermark>)> {
-        hold(key, path, floor)
-    }
-
-    fn hand_over(&self, key: &SecretKey, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
-        marks::hand_over(key, held, floor)
-    }
-
-    fn describe_beside(path: &Path) -> Map<String, Value> {
-        marks::describe(path)
     }
 
     fn prepare(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<FileWatermark> {
