@@ -11,6 +11,7 @@ use alphorn_proto::horn::cover::Picks;
 use alphorn_scheme::Overlap;
 use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Support, Validator};
 use std::fmt;
+use std::ops::AddAssign;
 use std::str::FromStr;
 
 /// A world to attack.
@@ -40,6 +41,59 @@ pub(crate) struct Play {
     pub(crate) split: u32,
     /// Honest votes that all her aggregates drop.
     pub(crate) drop: u32,
+}
+
+/// What a rule came to against a play.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// Votes that were cast, Eve's among them.
+    pub(crate) cast: u64,
+    /// Votes in collections that verify.
+    pub(crate) counted: u64,
+    /// Honest votes that were cast.
+    pub(crate) honest: u64,
+    /// Honest votes that were not counted.
+    pub(crate) lost: u64,
+    /// Honest votes that no honest aggregator had: no rule can count on them.
+    pub(crate) unseen: u64,
+    pub(crate) cells: u64,
+    pub(crate) picks: u64,
+    pub(crate) aggregates: u64,
+    pub(crate) collections: u64,
+    /// Aggregates and collections that did not verify.
+    pub(crate) refused: u64,
+    pub(crate) verify_aggregates_s: f64,
+    pub(crate) combine_s: f64,
+    pub(crate) verify_collections_s: f64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.cast += other.cast;
+        self.counted += other.counted;
+        self.honest += other.honest;
+        self.lost += other.lost;
+        self.unseen += other.unseen;
+        self.cells += other.cells;
+        self.picks += other.picks;
+        self.aggregates += other.aggregates;
+        self.collections += other.collections;
+        self.refused += other.refused;
+        self.verify_aggregates_s += other.verify_aggregates_s;
+        self.combine_s += other.combine_s;
+        self.verify_collections_s += other.verify_collections_s;
+    }
+}
+
+impl Tally {
+    /// Share of the honest votes that are lost.
+    pub(crate) fn loss(&self) -> f64 {
+        self.lost as f64 / self.honest.max(1) as f64
+    }
+
+    pub(crate) fn picks_mean(&self) -> f64 {
+        self.picks as f64 / self.cells.max(1) as f64
+    }
 }
 
 /// One cell before Eve decides.

@@ -210,6 +210,14 @@ pub fn distinct<T: PartialEq>(option: &str, list: &[T]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses options that were given without the one, `of`, that uses them.
+pub(crate) fn check_unused(of: &str, given: &[(&str, bool)]) -> Result<()> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(anyhow::anyhow!("{option} is of --{of}").into()),
+        None => Ok(()),
+    }
+}
+
 /// A number that is one.
 pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());

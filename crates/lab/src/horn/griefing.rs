@@ -2,7 +2,7 @@
 
 mod rewards;
 
-use crate::attack::{AttackedCell, Covering, Play, Setting};
+use crate::attack::{AttackedCell, Covering, Play, Setting, Tally};
 use crate::draw::{Draw, join, share_option};
 use crate::error::Result;
 use crate::options::{Common, distinct};
@@ -13,7 +13,6 @@ use alphorn_types::{Layout, MULTIPLICITY_LIMIT, Support};
 use anyhow::ensure;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
-use std::ops::AddAssign;
 
 /// Cells of a collection whose code is measured: Horn's number of subcommittees.
 const COLLECTION_CELLS: u32 = 64;
@@ -115,28 +114,6 @@ struct RuleOutcome {
 struct Case {
     setting: Setting,
     rules: Vec<RuleOutcome>,
-}
-
-/// Counts over cells.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    lost: u64,
-    honest: u64,
-    picks: u64,
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.lost += other.lost;
-        self.honest += other.honest;
-        self.picks += other.picks;
-    }
-}
-
-impl Tally {
-    fn loss(&self) -> f64 {
-        self.lost as f64 / self.honest.max(1) as f64
-    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -257,7 +234,7 @@ fn case(args: &Args, setting: &Setting) -> anyhow::Result<Case> {
             rule,
             worst: plays[worst],
             loss: tally.loss(),
-            picks_mean: tally.picks as f64 / f64::from(args.cells),
+            picks_mean: tally.picks_mean(),
             bytes_mean: bytes_mean(&cells, plays[worst], rule)?,
         })
     });
@@ -276,7 +253,9 @@ fn tallies(cells: &[AttackedCell], plays: &[Play], rules: &[Covering]) -> Vec<Ve
             Tally {
                 lost: cell.lost(&support),
                 honest: cell.honest_votes(),
+                cells: 1,
                 picks: picks as u64,
+                ..Tally::default()
             }
         };
         rules.iter().map(tally).collect()

@@ -13,11 +13,11 @@ mod votes;
 mod world;
 
 use super::{Args, BLS, FALCON, Layers, Plan, falcon, plan, xmss};
-use crate::attack::{Covering, Play, Setting};
+use crate::attack::{Covering, Play, Setting, Tally};
 use crate::draw::share_option;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
-use crate::options::distinct;
+use crate::options::{check_unused, distinct};
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_stark::merge::{CHILDREN_MAX, MERGE_LEVELS};
@@ -25,7 +25,7 @@ use alphorn_types::Layout;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use sums::Sums;
-use tally::{Case, Tally, case_json, failure, print};
+use tally::{Case, case_json, failure, print};
 use votes::Votes;
 use world::{Ballot, Voting, World};
 
@@ -75,18 +75,17 @@ pub(super) struct Options {
 impl Options {
     /// Refuses what only an attack uses: clap does not ask for `--griefing` where another option excludes it.
     pub(super) fn check_unused(&self) -> Result<()> {
-        let given = [
-            ("--aggregators", self.aggregators.is_some()),
-            ("--malicious", self.malicious.is_some()),
-            ("--eve", self.eve.is_some()),
-            ("--misses", self.misses.is_some()),
-            ("--split", !self.split.is_empty()),
-            ("--drop", !self.drop.is_empty()),
-        ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => Err(anyhow::anyhow!("{option} is of --griefing").into()),
-            None => Ok(()),
-        }
+        check_unused(
+            "griefing",
+            &[
+                ("--aggregators", self.aggregators.is_some()),
+                ("--malicious", self.malicious.is_some()),
+                ("--eve", self.eve.is_some()),
+                ("--misses", self.misses.is_some()),
+                ("--split", !self.split.is_empty()),
+                ("--drop", !self.drop.is_empty()),
+            ],
+        )
     }
 
     fn setting(&self) -> Setting {

@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::options::Common;
+use crate::options::{Common, check_unused};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::{Report, columns};
@@ -71,17 +71,16 @@ pub(super) struct Options {
 impl Options {
     /// Refuses what only the rewards use: clap does not ask for `--rewards` where another option excludes it.
     pub(super) fn check_unused(&self) -> Result<()> {
-        let given = [
-            ("--schedule", self.schedule.is_some()),
-            ("--increments", self.increments != INCREMENTS),
-            ("--scenario", self.scenario != SCENARIO),
-            ("--set", !self.set.is_empty()),
-            ("--fault", !self.fault.is_empty()),
-        ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) => Err(anyhow::anyhow!("{option} is of --rewards").into()),
-            None => Ok(()),
-        }
+        check_unused(
+            "rewards",
+            &[
+                ("--schedule", self.schedule.is_some()),
+                ("--increments", self.increments != INCREMENTS),
+                ("--scenario", self.scenario != SCENARIO),
+                ("--set", !self.set.is_empty()),
+                ("--fault", !self.fault.is_empty()),
+            ],
+        )
     }
 }
 

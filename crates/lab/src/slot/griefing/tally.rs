@@ -1,63 +1,9 @@
 //! What the rules came to, as counts, as a table and as JSON.
 
-use crate::attack::{Covering, Play, Setting};
+use crate::attack::{Covering, Play, Setting, Tally};
 use crate::report::columns;
 use crate::text;
 use serde_json::{Value, json};
-use std::ops::AddAssign;
-
-/// What a rule came to against a play.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    /// Votes that were cast, Eve's among them.
-    pub(super) cast: u64,
-    /// Votes in collections that verify.
-    pub(super) counted: u64,
-    /// Honest votes that were cast.
-    pub(super) honest: u64,
-    /// Honest votes that were not counted.
-    pub(super) lost: u64,
-    /// Honest votes that no honest aggregator had: no rule can count on them.
-    pub(super) unseen: u64,
-    pub(super) cells: u64,
-    pub(super) picks: u64,
-    pub(super) aggregates: u64,
-    pub(super) collections: u64,
-    /// Aggregates and collections that did not verify.
-    pub(super) refused: u64,
-    pub(super) verify_aggregates_s: f64,
-    pub(super) combine_s: f64,
-    pub(super) verify_collections_s: f64,
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.cast += other.cast;
-        self.counted += other.counted;
-        self.honest += other.honest;
-        self.lost += other.lost;
-        self.unseen += other.unseen;
-        self.cells += other.cells;
-        self.picks += other.picks;
-        self.aggregates += other.aggregates;
-        self.collections += other.collections;
-        self.refused += other.refused;
-        self.verify_aggregates_s += other.verify_aggregates_s;
-        self.combine_s += other.combine_s;
-        self.verify_collections_s += other.verify_collections_s;
-    }
-}
-
-impl Tally {
-    /// Share of the honest votes that are lost.
-    fn loss(&self) -> f64 {
-        self.lost as f64 / self.honest.max(1) as f64
-    }
-
-    fn picks_mean(&self) -> f64 {
-        self.picks as f64 / self.cells.max(1) as f64
-    }
-}
 
 /// One row: a play and a rule.
 pub(super) struct Case {

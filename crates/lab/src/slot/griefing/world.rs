@@ -1,7 +1,6 @@
 //! The attack on every cell of a slot, for any scheme.
 
-use super::tally::Tally;
-use crate::attack::{AttackedCell, Covering, Play, Setting};
+use crate::attack::{AttackedCell, Covering, Play, Setting, Tally};
 use crate::draw::{Aggregates, Draw, Source};
 use crate::error::Result;
 use crate::participation::Record;
