@@ -41,7 +41,7 @@ pub use aggregate::{AggregateError, Aggregator, Preset, SIGNATURES_MAX, Signed, 
 pub use degree::{DEGREE, DEGREES, Parameters};
 pub use flavour::Flavour;
 pub use key::{KeyError, KeyForm, PublicKey, SecretKey};
-pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
+pub use original::{BasisFlavour, BasisKey, ORIGINAL_KEY_BYTES, Original, OriginalKey};
 pub use plain::{Item, Refused, verify, verify_batch};
 
 pub use registry::{EpochKeys, Registry, Signers};

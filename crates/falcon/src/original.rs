@@ -7,6 +7,7 @@ use fn_dsa_original::{
 };
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use sha3::{Shake256, Shake256Reader};
+use std::marker::PhantomData;
 use zeroize::Zeroizing;
 
 use crate::basis::{basis_bytes, signs};
@@ -17,20 +18,30 @@ use crate::{DEGREE, Flavour, KeyError, Parameters, PublicKey, SALT_BYTES};
 /// Bytes of an encoded secret key of original Falcon of degree 512: the draft adds a digest of the public key.
 pub const ORIGINAL_KEY_BYTES: usize = basis_bytes(DEGREE);
 
-/// A basis in the encoding of original Falcon, and its public key in a flavour with that encoding.
-/// The bytes are erased when it is dropped.
-pub(crate) struct Basis<const N: usize> {
-    bytes: Zeroizing<Vec<u8>>,
-    public: PublicKey<N>,
+/// A flavour whose secret keys have the encoding of original Falcon.
+pub trait BasisFlavour {
+    /// The flavour.
+    const FLAVOUR: Flavour;
+    /// What is hashed in front of the seed of a key; each degree has a domain of its own in it.
+    const KEY_LABEL: &'static [u8];
 }
 
-impl<const N: usize> Basis<N> {
+/// A secret key of degree 512 or 1024 in the encoding of original Falcon, a basis, and its public key in
+/// flavour `F`. The bytes are erased when the key is dropped.
+pub struct BasisKey<F, const N: usize = DEGREE> {
+    bytes: Zeroizing<Vec<u8>>,
+    public: PublicKey<N>,
+    flavour: PhantomData<F>,
+}
+
+impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
     /// What the degree decides.
     const PARAMETERS: Parameters = Parameters::of(N);
 
-    /// The basis of a seed; each flavour has a domain of its own, and in it each degree.
-    pub(crate) fn from_seed(flavour: Flavour, domain: &[u8], seed: &[u8; 32]) -> Self {
-        let mut rng = Drawn::of(None, &[domain, seed, seed_suffix(N)]);
+    /// The key of a seed.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        let mut rng = Drawn::of(None, &[F::KEY_LABEL, seed, seed_suffix(N)]);
         let mut bytes = Zeroizing::new(vec![0; basis_bytes(N)]);
         let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
         let generate = match N {
@@ -39,22 +50,33 @@ impl<const N: usize> Basis<N> {
         };
         let degree_log2 = Self::PARAMETERS.degree_log2.into();
         generate(degree_log2, &mut rng, &mut bytes, &mut public);
-        let public = PublicKey::from_bytes(flavour, &public);
+        let public = PublicKey::from_bytes(F::FLAVOUR, &public);
         Self {
             bytes,
             public: public.expect("a generated key decodes"),
+            flavour: PhantomData,
         }
     }
 
-    /// Decodes a basis.
-    pub(crate) fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, KeyError> {
+    /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
+    /// that of [`crate::SecretKey::interop`].
+    #[must_use]
+    pub fn interop(index: u64) -> Self {
+        Self::from_seed(&interop_seed(index))
+    }
+
+    /// Decodes a secret key. A key that signs in one flavour must not sign in another.
+    ///
+    /// # Errors
+    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
         let decode = match N {
             DEGREE => public_of::<SigningKey512>,
             _ => public_of::<SigningKey1024>,
         };
         decode(bytes, &mut public).ok_or(KeyError)?;
-        let public = PublicKey::from_bytes(flavour, &public).map_err(|_| KeyError)?;
+        let public = PublicKey::from_bytes(F::FLAVOUR, &public).map_err(|_| KeyError)?;
         // The crate takes some keys with which it would try to sign in vain.
         if !signs(bytes, &public) {
             return Err(KeyError);
@@ -62,21 +84,26 @@ impl<const N: usize> Basis<N> {
         Ok(Self {
             bytes: Zeroizing::new(bytes.to_vec()),
             public,
+            flavour: PhantomData,
         })
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The encoded key: a secret.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(crate) fn public(&self) -> &PublicKey<N> {
+    /// The public key.
+    #[must_use]
+    pub fn public(&self) -> &PublicKey<N> {
         &self.public
     }
 
     /// A signature of original Falcon. All attempts of a call are on one salt, the first that is
     /// drawn: what is too long or has too long a code is thrown away, and the next attempt has the
     /// same target and the next bytes of `rng`.
-    pub(crate) fn sign(&self, rng: &mut (impl CryptoRng + RngCore), message: &[u8]) -> Vec<u8> {
+    pub(crate) fn draw(&self, rng: &mut (impl CryptoRng + RngCore), message: &[u8]) -> Vec<u8> {
         let mut out = vec![0; Self::PARAMETERS.signature_bytes];
         match N {
             DEGREE => sign_with::<SigningKey512>(&self.bytes, rng, message, &mut out),
@@ -113,45 +140,18 @@ fn sign_with<S: SigningKey>(
     key.sign(rng, &DOMAIN_NONE, &HASH_ID_ORIGINAL_FALCON, message, out);
 }
 
-/// A secret key of [`Flavour::Original`], of degree 512 or 1024; signing is that of `fn-dsa` 0.3.0, the last
-/// version with this flavour. The bytes are erased when the key is dropped.
-pub struct OriginalKey<const N: usize = DEGREE>(Basis<N>);
+/// [`Flavour::Original`] as a type.
+pub enum Original {}
+
+impl BasisFlavour for Original {
+    const FLAVOUR: Flavour = Flavour::Original;
+    const KEY_LABEL: &'static [u8] = b"alphorn/falcon/original/key/v1";
+}
+
+/// A secret key of [`Flavour::Original`]; signing is that of `fn-dsa` 0.3.0, the last version with this flavour.
+pub type OriginalKey<const N: usize = DEGREE> = BasisKey<Original, N>;
 
 impl<const N: usize> OriginalKey<N> {
-    /// The key of a seed.
-    #[must_use]
-    pub fn from_seed(seed: &[u8; 32]) -> Self {
-        let domain = b"alphorn/falcon/original/key/v1";
-        Self(Basis::from_seed(Flavour::Original, domain, seed))
-    }
-
-    /// The key of interop validator `index`: public knowledge, for tests. Its seed is that of
-    /// [`crate::SecretKey::interop`].
-    #[must_use]
-    pub fn interop(index: u64) -> Self {
-        Self::from_seed(&interop_seed(index))
-    }
-
-    /// Decodes a secret key.
-    ///
-    /// # Errors
-    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
-        Basis::from_bytes(Flavour::Original, bytes).map(Self)
-    }
-
-    /// The encoded key: a secret.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-
-    /// The public key.
-    #[must_use]
-    pub fn public(&self) -> &PublicKey<N> {
-        self.0.public()
-    }
-
     /// Signs a message.
     ///
     /// Salt and sampler are drawn from a hash of the secret key, the message and `entropy`: equal
@@ -162,7 +162,7 @@ impl<const N: usize> OriginalKey<N> {
         // The old crate takes salts from the generator as they come, so the message is in it.
         let domain = b"alphorn/falcon/original/sign/v1";
         let mut rng = Drawn::of(None, &[domain, self.bytes(), entropy, message]);
-        self.0.sign(&mut rng, message)
+        self.draw(&mut rng, message)
     }
 }
 

@@ -10,9 +10,8 @@ use alphorn_types::Slot;
 use thiserror::Error;
 
 use crate::flavour::expand;
-use crate::key::interop_seed;
-use crate::original::{Basis, Drawn};
-use crate::{DEGREE, Flavour, KeyError, Parameters, PublicKey, SALT_BYTES};
+use crate::original::{BasisFlavour, BasisKey, Drawn};
+use crate::{DEGREE, Flavour, Parameters, PublicKey, SALT_BYTES};
 
 /// What is hashed in front of the secret key for the seed of the sampler.
 const SIGN_LABEL: &[u8] = b"alphorn/falcon/slot/sign/v1";
@@ -73,45 +72,18 @@ pub enum SignError {
     },
 }
 
-/// A secret key of [`Flavour::Slot`], of degree 512 or 1024: a basis as that of [`crate::OriginalKey`], which signs by
-/// permit alone. The bytes are erased when the key is dropped.
-pub struct SlotKey<const N: usize = DEGREE>(Basis<N>);
+/// [`Flavour::Slot`] as a type.
+pub enum Unsalted {}
+
+impl BasisFlavour for Unsalted {
+    const FLAVOUR: Flavour = Flavour::Slot;
+    const KEY_LABEL: &'static [u8] = b"alphorn/falcon/slot/key/v1";
+}
+
+/// A secret key of [`Flavour::Slot`], which signs by permit alone.
+pub type SlotKey<const N: usize = DEGREE> = BasisKey<Unsalted, N>;
 
 impl<const N: usize> SlotKey<N> {
-    /// The key of a seed.
-    #[must_use]
-    pub fn from_seed(seed: &[u8; 32]) -> Self {
-        let domain = b"alphorn/falcon/slot/key/v1";
-        Self(Basis::from_seed(Flavour::Slot, domain, seed))
-    }
-
-    /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
-    /// that of [`crate::SecretKey::interop`].
-    #[must_use]
-    pub fn interop(index: u64) -> Self {
-        Self::from_seed(&interop_seed(index))
-    }
-
-    /// Decodes a secret key. A key that signs in another flavour must not sign in this one.
-    ///
-    /// # Errors
-    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
-        Basis::from_bytes(Flavour::Slot, bytes).map(Self)
-    }
-
-    /// The encoded key: a secret.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-
-    /// The public key.
-    #[must_use]
-    pub fn public(&self) -> &PublicKey<N> {
-        self.0.public()
-    }
-
     /// Makes the one signature that a permit allows, and consumes it.
     ///
     /// The sampler is seeded by a hash of secret key and target. That is a second line of defence, not
@@ -138,7 +110,7 @@ impl<const N: usize> SlotKey<N> {
         let (salt, representative) = expanded.split_at(SALT_BYTES);
         let salt = salt.first_chunk().copied();
         let mut rng = Drawn::of(salt, &[seed, &[&expanded[..]]].concat());
-        let original = self.0.sign(&mut rng, representative);
+        let original = self.draw(&mut rng, representative);
         let used = original[1..].first_chunk();
         assert_eq!(used, salt.as_ref(), "the signer took another salt");
         let header = const { Parameters::of(N) }.signature_header();

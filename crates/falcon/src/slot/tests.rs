@@ -239,7 +239,7 @@ fn the_signer_draws_one_salt_and_a_seed_for_each_attempt() {
         let parts = [SIGN_LABEL, key.bytes(), &expanded];
         let drawn = Drawn::of(salt.first_chunk().copied(), &parts);
         let mut rng = Remembering(drawn, Vec::new());
-        let original = key.0.sign(&mut rng, representative);
+        let original = key.draw(&mut rng, representative);
         assert_eq!(&original[1..=SALT_BYTES], salt, "another target");
         assert_eq!(rng.1[0], SALT_BYTES);
         assert!(!rng.1[1..].is_empty() && rng.1[1..].iter().all(|&bytes| bytes == 56));
