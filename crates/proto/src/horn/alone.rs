@@ -21,7 +21,7 @@ use super::epochs::{Committees, Epochs};
 use super::local::{Hosted, Local};
 use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
-use super::role::{Role, Shared};
+use super::role::{Role, Shared, lent};
 use super::state::{Serving, SlotState, Slots};
 use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
@@ -174,19 +174,7 @@ impl Stage {
     }
 
     fn shared(&mut self) -> Shared<'_> {
-        Shared {
-            config: &self.config,
-            info: &self.info,
-            format: &self.format,
-            local: &self.local,
-            clock: &self.clock,
-            now: self.now,
-            chain: &self.chain,
-            epochs: &self.epochs,
-            store: &self.store,
-            slots: &self.slots,
-            fx: &mut self.fx,
-        }
+        lent!(self, &self.slots)
     }
 
     fn state(&mut self) -> &mut SlotState {

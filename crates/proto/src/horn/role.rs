@@ -38,6 +38,26 @@ pub(super) struct Shared<'a, S = &'a Slots> {
 /// What a node lends to its gate.
 pub(super) type Lent<'a> = Shared<'a, &'a mut Slots>;
 
+/// What `$from` lends, from fields of the same names; `$slots` refers to its slots.
+macro_rules! lent {
+    ($from:expr, $slots:expr) => {
+        $crate::horn::role::Shared {
+            config: &$from.config,
+            info: &$from.info,
+            format: &$from.format,
+            local: &$from.local,
+            clock: &$from.clock,
+            now: $from.now,
+            chain: &$from.chain,
+            epochs: &$from.epochs,
+            store: &$from.store,
+            slots: $slots,
+            fx: &mut $from.fx,
+        }
+    };
+}
+pub(super) use lent;
+
 /// A role of Horn: a state machine of the same shape as the whole ([`crate::contract`]), whose jobs
 /// and counts go to the [`Effects`] that it is lent.
 pub(super) trait Role {

@@ -9,7 +9,7 @@ use super::gate::{self, Gate, Own};
 use super::machine::Horn;
 use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
-use super::role::{Lent, Role, Shared};
+use super::role::{Lent, Role, Shared, lent};
 use super::roster::Draw;
 use super::store::Claimed;
 use super::voter::{self, Voter};
@@ -54,38 +54,12 @@ impl Roles {
 impl Horn {
     /// What is lent to the gate, and the gate.
     pub(super) fn lend_gate(&mut self) -> (Lent<'_>, &mut Gate) {
-        let lent = Lent {
-            config: &self.config,
-            info: &self.info,
-            format: &self.format,
-            local: &self.local,
-            clock: &self.clock,
-            now: self.now,
-            chain: &self.chain,
-            epochs: &self.epochs,
-            store: &self.store,
-            slots: &mut self.slots,
-            fx: &mut self.fx,
-        };
-        (lent, &mut self.gate)
+        (lent!(self, &mut self.slots), &mut self.gate)
     }
 
     /// What is lent to a role, and the roles.
     pub(super) fn lend(&mut self) -> (Shared<'_>, &mut Roles) {
-        let shared = Shared {
-            config: &self.config,
-            info: &self.info,
-            format: &self.format,
-            local: &self.local,
-            clock: &self.clock,
-            now: self.now,
-            chain: &self.chain,
-            epochs: &self.epochs,
-            store: &self.store,
-            slots: &self.slots,
-            fx: &mut self.fx,
-        };
-        (shared, &mut self.roles)
+        (lent!(self, &self.slots), &mut self.roles)
     }
 
     /// The next message of a role.

@@ -13,7 +13,7 @@ use crate::horn::cell_votes::CellVotes;
 use crate::horn::config::{Selection, SubsetRule};
 use crate::horn::gate::{Gate, Input, Made};
 use crate::horn::local::{Hosted, Local};
-use crate::horn::role::Lent;
+use crate::horn::role::lent;
 use crate::horn::task::Purpose;
 use crate::wire::{Aggregate, Block, Body, Entry, Header, Reject, Topic, Vote, VoteMsg, digest};
 
@@ -52,19 +52,7 @@ impl Gatehouse {
 
     fn handle(&mut self, input: Input) {
         let stage = &mut self.stage;
-        let mut lent = Lent {
-            config: &stage.config,
-            info: &stage.info,
-            format: &stage.format,
-            local: &stage.local,
-            clock: &stage.clock,
-            now: stage.now,
-            chain: &stage.chain,
-            epochs: &stage.epochs,
-            store: &stage.store,
-            slots: &mut stage.slots,
-            fx: &mut stage.fx,
-        };
+        let mut lent = lent!(stage, &mut stage.slots);
         self.gate.handle(&mut lent, input);
         self.answer();
         while let Some(made) = self.gate.poll_output() {
