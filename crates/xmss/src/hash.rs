@@ -73,7 +73,7 @@ pub(crate) struct Encoding {
 }
 
 /// The hash functions of a parameter set.
-pub(crate) trait Instance: Sync {
+pub(crate) trait Instance: FreshLeaves + Sync {
     /// The input of one chain step that starts at `position`.
     fn chain_input(&self, walk: &Walk, position: u8) -> [Fp; 16];
 
@@ -85,15 +85,6 @@ pub(crate) trait Instance: Sync {
 
     /// The leaves.
     fn leaves(&self, backend: Backend, tips: &[Tips<'_>]) -> Vec<Digest>;
-
-    /// The leaves of successive slots from the starts of their chains, slot by slot.
-    fn fresh_leaves(
-        &self,
-        backend: Backend,
-        parameter: &Parameter,
-        first: u32,
-        starts: &[Digest],
-    ) -> Vec<Digest>;
 
     /// A message as field elements.
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message;
@@ -114,23 +105,37 @@ impl Set {
     }
 }
 
-fn fresh_leaves(
-    hash: &impl fresh::Vectors,
-    backend: Backend,
-    parameter: &Parameter,
-    first: u32,
-    starts: &[Digest],
-) -> Vec<Digest> {
-    let chains = hash.set().params().chains;
-    let mut out = vec![[Fp::ZERO; DIGEST_MAX]; starts.len() / chains];
-    backend.run(fresh::Fresh {
-        hash,
-        parameter: *parameter,
-        first,
-        starts,
-        out: &mut out,
-    });
-    out
+/// Leaves of new keys, by vectors of slots.
+pub(crate) trait FreshLeaves {
+    /// The leaves of successive slots from the starts of their chains, slot by slot.
+    fn fresh_leaves(
+        &self,
+        backend: Backend,
+        parameter: &Parameter,
+        first: u32,
+        starts: &[Digest],
+    ) -> Vec<Digest>;
+}
+
+impl<H: fresh::Vectors> FreshLeaves for H {
+    fn fresh_leaves(
+        &self,
+        backend: Backend,
+        parameter: &Parameter,
+        first: u32,
+        starts: &[Digest],
+    ) -> Vec<Digest> {
+        let chains = self.set().params().chains;
+        let mut out = vec![[Fp::ZERO; DIGEST_MAX]; starts.len() / chains];
+        backend.run(fresh::Fresh {
+            hash: self,
+            parameter: *parameter,
+            first,
+            starts,
+            out: &mut out,
+        });
+        out
+    }
 }
 
 /// Walks that are done together: their states stay in the first cache.

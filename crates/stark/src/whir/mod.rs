@@ -99,17 +99,22 @@ const fn oracle(
     }
 }
 
+/// The oracles of the fast preset, the first with 2^`slices_log2` slices.
+const fn fast(slices_log2: usize) -> [OracleParameters; 3] {
+    [
+        oracle(18, slices_log2, 112, 10, 20.0),
+        oracle(15, 4, 74, 8, 18.0),
+        oracle(13, 4, 44, 8, 16.0),
+    ]
+}
+
 impl Preset {
     /// Rate 1/4: the fastest prover. Later oracles have short rows and rates of 1/8 and 1/32: of all
     /// choices with 122 bits and as few bytes these ask the prover for the fewest hashes.
     pub const FAST: Preset = Preset {
         id: 1,
         name: "fast",
-        oracles: &[
-            oracle(18, 8, 112, 10, 20.0),
-            oracle(15, 4, 74, 8, 18.0),
-            oracle(13, 4, 44, 8, 16.0),
-        ],
+        oracles: &fast(8),
         query_bits: 14,
     };
 
@@ -130,24 +135,16 @@ impl Preset {
     pub const MERGE: Preset = Preset {
         id: 4,
         name: "merge",
-        oracles: &[
-            oracle(18, 7, 112, 10, 20.0),
-            oracle(15, 4, 74, 8, 18.0),
-            oracle(13, 4, 44, 8, 16.0),
-        ],
-        query_bits: 14,
+        oracles: &fast(7),
+        ..Preset::FAST
     };
 
     /// The fast one for the wide shape, whose first oracle has four times as many slices.
     pub const WIDE: Preset = Preset {
         id: 3,
         name: "wide",
-        oracles: &[
-            oracle(18, 10, 112, 10, 20.0),
-            oracle(15, 4, 74, 8, 18.0),
-            oracle(13, 4, 44, 8, 16.0),
-        ],
-        query_bits: 14,
+        oracles: &fast(10),
+        ..Preset::FAST
     };
 
     /// Coordinates of the committed vector within a slice, and of the polynomial sent at last.

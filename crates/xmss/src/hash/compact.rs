@@ -13,8 +13,8 @@ use alphorn_stark::{Fp, Packed, Permutations};
 
 use super::fresh::Vectors;
 use super::{
-    Children, Code, Digest, Encoding, Instance, Message, Parameter, Tips, Walk, message_limbs,
-    on_target, walk_16,
+    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
+    walk_16,
 };
 use crate::params::{DIGEST_MAX, Set};
 
@@ -105,16 +105,6 @@ impl Instance for Compact {
             states = compress(backend, halves.map(|(state, tips)| (*state, block(tips))));
         }
         states.iter().map(|state| padded(state)).collect()
-    }
-
-    fn fresh_leaves(
-        &self,
-        backend: Backend,
-        parameter: &Parameter,
-        first: u32,
-        starts: &[Digest],
-    ) -> Vec<Digest> {
-        super::fresh_leaves(self, backend, parameter, first, starts)
     }
 
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message {

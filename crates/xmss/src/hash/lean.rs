@@ -9,8 +9,8 @@ use alphorn_stark::{Fp, Packed, Permutations};
 
 use super::fresh::Vectors;
 use super::{
-    Children, Code, Digest, Encoding, Instance, Message, Parameter, Tips, Walk, message_limbs,
-    on_target, walk_16,
+    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
+    walk_16,
 };
 use crate::params::{DIGEST_MAX, Set};
 
@@ -136,16 +136,6 @@ impl Instance for Lean {
         };
         let inputs: Vec<Vec<Fp>> = tips.iter().map(input).collect();
         sponges(backend, self.capacity, &inputs)
-    }
-
-    fn fresh_leaves(
-        &self,
-        backend: Backend,
-        parameter: &Parameter,
-        first: u32,
-        starts: &[Digest],
-    ) -> Vec<Digest> {
-        super::fresh_leaves(self, backend, parameter, first, starts)
     }
 
     fn message(&self, _backend: Backend, message: &[u8; 32]) -> Message {
