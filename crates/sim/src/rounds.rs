@@ -16,6 +16,8 @@ use rand_chacha::rand_core::Rng;
 
 /// Most nodes of a run.
 pub const NODES_MAX: u32 = 1 << 20;
+/// Most connections of a run, all out-neighbours of all nodes: 512 MB for the graph.
+pub const LINKS_MAX: u64 = 1 << 27;
 /// Most rounds of a run: a run that needs more has nodes that nobody sends to.
 pub(crate) const ROUNDS_MAX: u32 = 200;
 
@@ -54,7 +56,7 @@ pub enum Stop {
 pub struct Model {
     /// Number of nodes, 2 to [`NODES_MAX`]; node 0 is the source.
     pub nodes: u32,
-    /// Out-neighbours that each node draws, 1 to 1,000.
+    /// Out-neighbours that each node draws, 1 to 1,000; those of all nodes are [`LINKS_MAX`] at most.
     pub degree: u16,
     /// Payload bytes.
     pub payload_bytes: u32,
@@ -138,6 +140,8 @@ impl Model {
         };
         range("nodes", self.nodes.into(), 2, NODES_MAX.into())?;
         range("degree", self.degree.into(), 1, 1000)?;
+        let links = u64::from(self.nodes) * u64::from(self.degree);
+        range("nodes times degree", links, 1, LINKS_MAX)?;
         if let Stop::Percent(percent) = self.stop {
             range("percent", percent.into(), 1, 100)?;
         }
@@ -430,7 +434,18 @@ mod tests {
         let ten = rlnc(10, Sending::Every, Stop::Percent(99)).run(1).unwrap();
         assert_eq!((ten.hops, ten.reached), (8, true));
         let six = rlnc(6, Sending::Every, Stop::Percent(99)).run(1).unwrap();
+        // 1.5 % of the nodes have one in-neighbour, so some of them are among the first 99 %: a chunk a round, five
+        // rounds after the source's first.
         assert_eq!((six.hops, six.reached), (15, true));
+        assert!(
+            six.complete[9] > 9_500,
+            "95 % are done as published: {six:?}"
+        );
+        let fewer = Model {
+            kind: Kind::Rlnc { chunks: 5 },
+            ..rlnc(6, Sending::Every, Stop::Percent(99))
+        };
+        assert_eq!(fewer.run(1).unwrap().hops, 10, "a round a chunk");
         // e^-6 of the nodes have no in-neighbour: they wait for ever.
         let few = Model {
             nodes: 1000,
@@ -476,6 +491,12 @@ mod tests {
         let error = |model: Model| model.run(1).unwrap_err().to_string();
         assert!(error(Model { nodes: 1, ..good }).contains("nodes = 1, allowed 2"));
         assert!(error(Model { degree: 0, ..good }).contains("degree = 0"));
+        let wide = Model {
+            nodes: NODES_MAX,
+            degree: 129,
+            ..good
+        };
+        assert!(error(wide).contains("nodes times degree = 135266304, allowed 1 to 134217728"));
         assert!(
             error(Model {
                 stop: Stop::Percent(101),

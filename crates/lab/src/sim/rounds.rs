@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::options::{Json, pool, validators};
+use crate::options::{Json, distinct, pool, validators};
 use crate::progress::Bars;
 use crate::report::{Report, columns};
 use crate::text;
@@ -20,10 +20,12 @@ use std::sync::Mutex;
 #[command(after_help = "Examples:
   alphorn sim run rounds
   alphorn sim run rounds --seeds 3 --nodes 1000 --json -
+  alphorn sim run rounds --seeds 3 --degree 3,6,10,40,80 --chunks 10,20,64
 
 Ten thousand nodes with out-neighbours drawn uniformly, ten thousand payload bytes, ten chunks; no
 latency, no bandwidth, no loss: rounds and bytes are counted, nothing is timed. This is a model, not a
-simulation of a network.")]
+simulation of a network. With --degree or --chunks there is a row for each of them and each strategy,
+and not those of the published table; what was published of one stands in its row.")]
 pub(crate) struct Args {
     /// Nodes
     #[arg(long, default_value = "10000", value_name = "N", value_parser = validators)]
@@ -31,6 +33,13 @@ pub(crate) struct Args {
     /// Seeds 1 to N; waste is given as mean, least and most over them
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
+    /// Out-neighbours of a node, 1 to 1000, as many numbers as there are to compare; those of the published
+    /// table if absent
+    #[arg(long, value_name = "D,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1000))]
+    degree: Vec<u16>,
+    /// Chunks of a payload, 1 to 64, as many numbers as there are to compare; 10 if absent
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+    chunks: Vec<u16>,
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -47,6 +56,7 @@ const LATENCY_MS: f64 = 70.0;
 const BANDWIDTH: f64 = 20e6;
 
 /// What is counted.
+#[derive(PartialEq, Eq)]
 struct Strategy {
     name: &'static str,
     coded: bool,
@@ -63,8 +73,51 @@ const fn strategy(name: &'static str, coded: bool, sending: Sending, stop: Stop)
     }
 }
 
-/// A row of the table: a strategy, its degree, and hops and wasted bytes a node, as published.
-type Row = (&'static Strategy, u16, Option<(u32, Option<u64>)>);
+/// Hops and wasted bytes a node, as published.
+type Published = (u32, Option<u64>);
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+struct Row {
+    strategy: &'static Strategy,
+    degree: u16,
+    chunks: u16,
+    published: Option<Published>,
+}
+
+const fn row(strategy: &'static Strategy, degree: u16, published: Option<Published>) -> Row {
+    Row {
+        strategy,
+        degree,
+        chunks: CHUNKS,
+        published,
+    }
+}
+
+impl Row {
+    /// The model that it counts.
+    fn model(&self, nodes: u32) -> Model {
+        let kind = match self.strategy.coded {
+            true => Kind::Rlnc {
+                chunks: self.chunks,
+            },
+            false => Kind::Gossip,
+        };
+        Model {
+            nodes,
+            degree: self.degree,
+            payload_bytes: PAYLOAD_BYTES,
+            kind,
+            sending: self.strategy.sending,
+            stop: self.strategy.stop,
+        }
+    }
+
+    /// Its chunks; none where payloads travel whole.
+    fn chunks(&self) -> Option<u16> {
+        self.strategy.coded.then_some(self.chunks)
+    }
+}
 
 const GOSSIP: Strategy = strategy(
     "gossip, again each round",
@@ -100,17 +153,49 @@ const RLNC_ONCE: Strategy = strategy(
 /// The published table (ethresear.ch 21370), its two rows of several chunks a peer, and the same
 /// strategies counted like for like: everybody sends once, and the count runs until nothing moves.
 const ROWS: [Row; 10] = [
-    (&GOSSIP, 6, Some((7, Some(94_060)))),
-    (&GOSSIP, 8, Some((6, Some(100_297)))),
-    (&CUT, 40, Some((4, Some(29_917)))),
-    (&CUT, 80, Some((3, Some(28_124)))),
-    (&RLNC, 6, Some((10, None))),
-    (&RLNC, 10, Some((9, None))),
-    (&GOSSIP_ONCE, 6, None),
-    (&GOSSIP_ONCE, 8, None),
-    (&RLNC_ONCE, 40, None),
-    (&RLNC_ONCE, 80, None),
+    row(&GOSSIP, 6, Some((7, Some(94_060)))),
+    row(&GOSSIP, 8, Some((6, Some(100_297)))),
+    row(&CUT, 40, Some((4, Some(29_917)))),
+    row(&CUT, 80, Some((3, Some(28_124)))),
+    row(&RLNC, 6, Some((10, None))),
+    row(&RLNC, 10, Some((9, None))),
+    row(&GOSSIP_ONCE, 6, None),
+    row(&GOSSIP_ONCE, 8, None),
+    row(&RLNC_ONCE, 40, None),
+    row(&RLNC_ONCE, 80, None),
 ];
+/// What rows are made of where degrees or chunks are given.
+const STRATEGIES: [&Strategy; 5] = [&GOSSIP, &CUT, &RLNC, &GOSSIP_ONCE, &RLNC_ONCE];
+
+/// The published rows, or one for each strategy, degree and number of chunks that is asked for.
+fn rows(degrees: &[u16], chunks: &[u16]) -> Vec<Row> {
+    if degrees.is_empty() && chunks.is_empty() {
+        return ROWS.to_vec();
+    }
+    let chunks: &[u16] = if chunks.is_empty() { &[CHUNKS] } else { chunks };
+    let mut rows = Vec::new();
+    for strategy in STRATEGIES {
+        let known = ROWS.iter().filter(|row| row.strategy == strategy);
+        let known: Vec<u16> = known.map(|row| row.degree).collect();
+        let degrees: &[u16] = if degrees.is_empty() { &known } else { degrees };
+        let chunks: &[u16] = if strategy.coded { chunks } else { &[CHUNKS] };
+        for &degree in degrees {
+            rows.extend(chunks.iter().map(|&chunks| Row {
+                chunks,
+                published: published(strategy, degree, chunks),
+                ..row(strategy, degree, None)
+            }));
+        }
+    }
+    rows
+}
+
+/// What was published of a strategy with these numbers, if anything.
+fn published(strategy: &Strategy, degree: u16, chunks: u16) -> Option<Published> {
+    let mut rows = ROWS.iter();
+    let same = |row: &&Row| (row.strategy, row.degree, row.chunks) == (strategy, degree, chunks);
+    rows.find(same)?.published
+}
 
 /// What the seeds of a row gave.
 struct Counted {
@@ -149,31 +234,23 @@ impl Counted {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("sim run rounds", 1);
+    distinct("--degree", &args.degree)?;
+    distinct("--chunks", &args.chunks)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let machine = Machine::here(threads, BTreeMap::new());
     let sink = args.json.sink();
     let done = Mutex::new((Bars::new(), 0));
-    let count = |(strategy, degree, _): &Row| -> anyhow::Result<Counted> {
-        let kind = match strategy.coded {
-            true => Kind::Rlnc { chunks: CHUNKS },
-            false => Kind::Gossip,
-        };
-        let model = Model {
-            nodes: args.nodes,
-            degree: *degree,
-            payload_bytes: PAYLOAD_BYTES,
-            kind,
-            sending: strategy.sending,
-            stop: strategy.stop,
-        };
+    let rows = rows(&args.degree, &args.chunks);
+    let count = |row: &Row| -> anyhow::Result<Counted> {
+        let model = row.model(args.nodes);
         let one = |seed| {
             let rounds = model
                 .run(seed)
-                .with_context(|| format!("--nodes {}", args.nodes));
+                .with_context(|| format!("--nodes {} --degree {}", args.nodes, row.degree));
             if let Ok(mut done) = done.lock() {
                 done.1 += 1;
                 let (bars, count) = &mut *done;
-                bars.show("rounds", *count, ROWS.len() as u64 * args.seeds);
+                bars.show("rounds", *count, rows.len() as u64 * args.seeds);
             }
             rounds
         };
@@ -183,39 +260,46 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         })
     };
     let counted: Vec<Counted> =
-        pool(threads)?.install(|| ROWS.iter().map(count).collect::<anyhow::Result<_>>())?;
+        pool(threads)?.install(|| rows.iter().map(count).collect::<anyhow::Result<_>>())?;
     if let Ok(done) = done.lock() {
         done.0.clear();
     }
 
     sink.say(&format!(
-        "Counted, not timed: {} nodes, {} payload bytes, {CHUNKS} chunks, seeds 1 to {}\n",
+        "Counted, not timed: {} nodes, {} payload bytes, seeds 1 to {}\n",
         text::count(args.nodes.into()),
         text::count(PAYLOAD_BYTES.into()),
         args.seeds
     ));
-    sink.say(&print(&counted));
+    sink.say(&print(&rows, &counted));
     sink.say(&caveats(args.nodes));
     let fields = json!({
-        "cases": ROWS.iter().zip(&counted).map(case).collect::<Value>(),
+        "cases": rows.iter().zip(&counted).map(case).collect::<Value>(),
         "bandwidth_bound": bounds_json(),
     });
-    let config = json!({ "nodes": args.nodes, "seeds": args.seeds, "payload_bytes": PAYLOAD_BYTES, "chunks": CHUNKS });
+    let config = json!({
+        "nodes": args.nodes,
+        "seeds": args.seeds,
+        "payload_bytes": PAYLOAD_BYTES,
+        "degree": args.degree,
+        "chunks": if args.chunks.is_empty() { vec![CHUNKS] } else { args.chunks.clone() },
+    });
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
-fn print(counted: &[Counted]) -> String {
+fn print(rows: &[Row], counted: &[Counted]) -> String {
     let bytes = |value: Option<f64>| text::count(value.unwrap_or_default().round() as u64);
-    let line = |((strategy, degree, cited), counted): (&Row, &Counted)| {
+    let line = |(row, counted): (&Row, &Counted)| {
         let (least, most) = counted.hops();
         let waste = counted.waste();
-        let published = |value: Option<u64>| value.map_or("-".into(), text::count);
+        let number = |value: Option<u64>| value.map_or("-".into(), text::count);
         vec![
-            ("strategy", strategy.name.to_owned()),
-            ("D", degree.to_string()),
+            ("strategy", row.strategy.name.to_owned()),
+            ("D", row.degree.to_string()),
+            ("N", number(row.chunks().map(u64::from))),
             (
                 "hops, published",
-                published(cited.map(|(hops, _)| hops.into())),
+                number(row.published.map(|(hops, _)| hops.into())),
             ),
             (
                 "hops",
@@ -228,14 +312,14 @@ fn print(counted: &[Counted]) -> String {
             ("complete", format!("{:.2} %", counted.complete())),
             (
                 "waste B/node, published",
-                published(cited.and_then(|(_, waste)| waste)),
+                number(row.published.and_then(|(_, waste)| waste)),
             ),
             ("waste B/node", bytes(waste.mean)),
             ("sd", bytes(waste.sd)),
             ("sent B/node", bytes(counted.sent().mean)),
         ]
     };
-    columns(ROWS.iter().zip(counted).map(line))
+    columns(rows.iter().zip(counted).map(line))
 }
 
 /// Sizes of the second caveat: the published 118.75 kB, one and 16 megabytes.
@@ -265,7 +349,7 @@ fn caveats(nodes: u32) -> String {
     let sizes: String = SIZES.map(line).concat();
     format!(
         "\n1. The published waste compares gossip that sends again in every round with a count of the code \
-         that ends at completion. Like for like (lower four rows, {} nodes) gossip to 8 and the code to \
+         that ends at completion. Like for like (rows \"all counted\", {} nodes) gossip to 8 and the code to \
          80 waste the same.\n2. The published time of a hop gives each connection 20 MB/s, so a node \
          uploads 80 times that. 3 hops of L + B/10X beside the bound L + B/X of a node with 20 MB/s in \
          all, L = 70 ms:\n{sizes}",
@@ -283,13 +367,15 @@ fn bounds_json() -> Value {
         .collect()
 }
 
-fn case(((strategy, degree, cited), counted): (&Row, &Counted)) -> Value {
+fn case((row, counted): (&Row, &Counted)) -> Value {
     let (hops_min, hops_max) = counted.hops();
-    let published =
-        cited.map(|(hops, waste)| json!({ "hops": hops, "waste_bytes": waste, "kind": "cited" }));
+    let published = row
+        .published
+        .map(|(hops, waste)| json!({ "hops": hops, "waste_bytes": waste, "kind": "cited" }));
     json!({
-        "strategy": strategy.name,
-        "degree": degree,
+        "strategy": row.strategy.name,
+        "degree": row.degree,
+        "chunks": row.chunks(),
         "hops_min": hops_min,
         "hops_max": hops_max,
         "reached": counted.runs.iter().all(|run| run.reached),
@@ -298,4 +384,32 @@ fn case(((strategy, degree, cited), counted): (&Row, &Counted)) -> Value {
         "sent_bytes_per_node": counted.sent(),
         "published": published,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_the_published_ones_or_those_asked_for() {
+        assert_eq!(rows(&[], &[]).len(), ROWS.len());
+        let asked = rows(&[6, 80], &[10, 20]);
+        // Gossip has no chunks: two rows for each of its two countings, four for each of the code's three.
+        assert_eq!(asked.len(), 2 * 2 + 3 * 4);
+        let cited = asked.iter().filter(|row| row.published.is_some());
+        let cited: Vec<_> = cited.map(|row| (row.degree, row.chunks())).collect();
+        assert_eq!(cited, [(6, None), (80, Some(10)), (6, Some(10))]);
+        let models = asked.iter().map(|row| row.model(50).kind);
+        let twenty = models.filter(|kind| *kind == Kind::Rlnc { chunks: 20 });
+        assert_eq!(twenty.count(), 6);
+        let chunks = rows(&[], &[64]);
+        assert_eq!(chunks.len(), ROWS.len());
+        let coded = |row: &&Row| row.strategy.coded;
+        assert!(
+            chunks
+                .iter()
+                .filter(coded)
+                .all(|row| row.published.is_none())
+        );
+    }
 }
