@@ -253,16 +253,22 @@ fn codes_deliver_what_was_published() {
 /// One of ten chunks to each of so many peers, by everybody: a tenth of a payload for each of them, and headers.
 #[test]
 fn the_strategy_of_the_proposal_runs_by_its_name() {
-    for (policy, peers) in [("proposal_40", 40.0), ("proposal_80", 80.0)] {
+    let summary = |policy: &str, more: &str| {
         let text = format!(
             "name = \"p\"\nschema = 1\n[sim]\nnodes = 200\n[graph]\nkind = \"permutations\"\ndegree = 80\n\
              [[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 160\nup_mbps = 160\n\
-             [protocol]\nkind = \"broadcast\"\nstrategy = \"rlnc\"\npolicy = \"{policy}\"\n\
+             [protocol]\nkind = \"broadcast\"\nstrategy = \"rlnc\"\npolicy = \"{policy}\"\n{more}\n\
              [traffic]\nbytes = 118750\n"
         );
         let scenario = Scenario::parse(&text, &[]).unwrap();
         let summary = run(&scenario, 7, &mut ()).unwrap().summary();
-        assert_eq!(summary.delivered_pct, 100.0, "{policy}");
+        assert_eq!(summary.delivered_pct, 100.0, "{policy} {more}");
+        summary
+    };
+    // With more chunks what is missing is asked for.
+    summary("proposal_80", "chunks = 64");
+    for (policy, peers) in [("proposal_40", 40.0), ("proposal_80", 80.0)] {
+        let summary = summary(policy, "");
         let per_peer = summary.sent_ratio / (peers / 10.0);
         assert!((0.9..1.2).contains(&per_peer), "{policy}: {per_peer}");
     }
