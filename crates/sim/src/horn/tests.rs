@@ -309,6 +309,10 @@ fn what_cannot_be_is_named() {
             "protocol.selection = fate: must be one of lottery, rank",
         ),
         (
+            ("protocol.fork_choice", "\"ghost\""),
+            "protocol.fork_choice = ghost: must be one of lmd, proposer-boost, view-merge",
+        ),
+        (
             ("protocol.selection", "\"lottery\""),
             "protocol.vote_dissemination: with protocol.selection = lottery nobody knows the receivers \
              beforehand, give selection = \"rank\" or travel by gossip",

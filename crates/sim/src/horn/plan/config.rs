@@ -116,6 +116,9 @@ pub(super) fn config(
             level.publish = publish;
         }
     }
+    if let Some(policy) = &horn.fork_choice {
+        config.fork_choice = choice("fork_choice", policy)?;
+    }
     // Where it is said who publishes, a sweep may compare.
     let is_staged = |level: &Level| level.publish == Publish::Staged;
     if !horn.stage_ms.is_empty() && horn.publish.is_none() && !config.levels.iter().any(is_staged) {

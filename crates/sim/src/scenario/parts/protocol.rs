@@ -263,6 +263,9 @@ pub struct Horn {
     pub bundled: Option<bool>,
     /// Aggregates of a subcommittee in a collection at most.
     pub multiplicity_max: Option<u32>,
+    /// What the fork choice does besides counting latest votes: `lmd` (nothing, by default), `proposer-boost` or
+    /// `view-merge`.
+    pub fork_choice: Option<String>,
     /// Validators that vote, in a million.
     #[serde(default = "million")]
     pub participation_ppm: u32,
