@@ -35,6 +35,7 @@
 //! | `own` | what it publishes |
 //! | `build` | the graph |
 //! | `watch`, `followed`, `tell` | who checks and measures a run, what is seen of a slot, and who tells of it |
+//! | `heads` | what becomes of the heads of nodes and of proposers' blocks |
 //! | `run` | from a scenario to a world that stopped |
 //! | `harvest`, `floor` | what it comes to, and what it cannot beat |
 //! | `paid`, `harm` | what its blocks pay for, and what that is less than in another run |
@@ -47,6 +48,7 @@ mod floor;
 mod followed;
 mod harm;
 mod harvest;
+mod heads;
 mod message;
 pub(crate) mod node;
 mod own;
@@ -62,6 +64,7 @@ mod watch;
 mod work;
 
 pub use harm::Harm;
+pub use heads::Fate;
 pub(crate) use message::{BlockBody, EvidenceBody, HornMessage, Inner, Item};
 pub use paid::{PaidBlock, pay};
 pub use plan::timing;

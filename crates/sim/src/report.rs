@@ -24,7 +24,7 @@ use crate::net::{BIN_NS, Tally};
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
 use crate::world::{Witness, World};
-use manifest::{Figures, VoteFigures};
+use manifest::{ChainFigures, Figures, VoteFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -169,6 +169,8 @@ pub struct Outcome {
     pub verdict: String,
     /// What became of the votes, if it is a slot.
     pub votes: Option<Votes>,
+    /// What became of the chain, if it is several slots.
+    pub chain: Option<ChainFigures>,
     /// What classes of nodes carried and computed.
     pub loads: Loads,
 }
@@ -279,6 +281,7 @@ impl Outcome {
             received: self.received,
             event_hash: format!("{:016x}", self.event_hash),
             votes: VoteFigures::of(self),
+            chain: self.chain,
             loads: self.loads.classes.clone(),
             sent: self.loads.sent.clone(),
         }

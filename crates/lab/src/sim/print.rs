@@ -1,7 +1,7 @@
 //! The table of runs for a person.
 
 use crate::report::{columns, table};
-use alphorn_sim::report::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
+use alphorn_sim::report::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates, ms};
 use alphorn_sim::sweep::{Merged, Spread};
@@ -12,6 +12,7 @@ pub(super) fn print(merged: &Merged) -> String {
         Some(_) => votes(merged),
         None => payloads(merged),
     };
+    text.push_str(&chains(merged));
     if let [run] = &merged.runs[..] {
         if let Some(figures) = &run.figures {
             text.push_str(&loads(figures));
@@ -75,6 +76,10 @@ fn votes_of(run: &Manifest) -> Option<&VoteFigures> {
     run.figures.as_ref()?.votes.as_ref()
 }
 
+fn chain_of(run: &Manifest) -> Option<ChainFigures> {
+    run.figures.as_ref()?.chain
+}
+
 /// A mean, with its deviation over several seeds.
 fn spread(of: Spread, runs: usize) -> String {
     match (of.mean, of.sd) {
@@ -128,6 +133,46 @@ fn votes(merged: &Merged) -> String {
         "{}\n\nms from the begin of the phase of votes until the proposer has 2/3 and 99 % of the votes, and \
          until 99 % of the nodes have 99 %; none: never. Peak: the busiest second of a node, up or down, which 99 % \
          of the nodes do not exceed; cores: the mean of a node over a slot.",
+        columns(rows)
+    )
+}
+
+/// Several slots of Horn: what became of their chain; nothing if there are none.
+fn chains(merged: &Merged) -> String {
+    let mut rows = Vec::new();
+    for point in &merged.points {
+        let own = merged.runs.iter();
+        let own = own.filter(|run| run.name == point.name && run.set == point.set);
+        let runs: Vec<ChainFigures> = own.filter_map(chain_of).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let figure = |of: &dyn Fn(&ChainFigures) -> f64| {
+            let values: Vec<Option<f64>> = runs.iter().map(|chain| Some(of(chain))).collect();
+            spread(Spread::of(&values), values.len())
+        };
+        rows.push(vec![
+            ("modelled", point.label()),
+            ("runs", runs.len().to_string()),
+            ("votes lost, %", figure(&ChainFigures::votes_lost_pct)),
+            ("honest blocks", figure(&|chain| chain.blocks as f64)),
+            ("lost", figure(&|chain| chain.blocks_lost as f64)),
+            ("reorgs", figure(&|chain| chain.reorgs as f64)),
+            ("depth", figure(&|chain| chain.reorg_depth as f64)),
+            ("final slot", figure(&|chain| chain.final_slot as f64)),
+            (
+                "slots to final",
+                figure(&|chain| chain.slots_to_final as f64),
+            ),
+        ]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n\n{}\n\nVotes and blocks of honest validators that are not in the chain at the end; how often a head went over \
+         to another branch, at the node at which it did most often, and most blocks that it left; most slots from the \
+         newest final block to the slot in which a node votes.",
         columns(rows)
     )
 }

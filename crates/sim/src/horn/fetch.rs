@@ -104,6 +104,8 @@ impl HornNode {
         let known = &mut self.blocks.known;
         known.retain(|known| known.root != block.root && chain.header(&known.root).is_some());
         known.push(block.clone());
+        self.heads
+            .after_block(self.now, block.slot, &self.plan, chain);
     }
 
     /// Asks for what messages wait for.

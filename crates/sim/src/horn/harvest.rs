@@ -1,11 +1,13 @@
 //! What a slot comes to: records, times and the verdict.
 
 use super::followed::Followed;
+use super::heads::Fate;
 use super::node::HornNode;
 use super::paid::{PaidBlock, paid_blocks};
 use super::plan::Plan;
 use super::run::{HornRun, SlotVotes};
 use super::watch::{Milestones, Watch};
+use crate::report::manifest::ChainFigures;
 use crate::report::{Bounds, Frame, NodeRecord, Outcome, Times, Votes, quantile_of};
 use crate::role::Role;
 use crate::scenario::Scenario;
@@ -48,9 +50,11 @@ impl Harvest<'_> {
                 (block.entries.len() as u64, block.data.len() as u64)
             }),
             finalised: self.finalised(),
+            fate: self.fate(),
             unfinished: roles.map(HornNode::unfinished).sum(),
             outcome: self.outcome(pause),
         };
+        run.outcome.chain = chain_figures(&run);
         run.outcome.verdict = verdict(&run, self.scenario, self.plan);
         run
     }
@@ -149,6 +153,15 @@ impl Harvest<'_> {
         final_at.min().unwrap_or(0)
     }
 
+    /// What became of the chain at honest nodes.
+    fn fate(&self) -> Fate {
+        let honest = self.world.roles().zip(self.honest);
+        let honest = honest.filter(|(_, honest)| **honest);
+        let nodes = honest.map(|(role, _)| (role.heads(), role.machine().chain()));
+        let blocks = self.world.witness().slots().map(|(_, followed)| followed);
+        Fate::of(nodes, blocks, |node| self.honest[node as usize])
+    }
+
     fn begin_ns(&self) -> u64 {
         self.plan.phase_start(Phase::Vote).as_nanos()
     }
@@ -221,6 +234,22 @@ impl Harvest<'_> {
             ..NodeRecord::counted(node, tally)
         }
     }
+}
+
+/// What became of the chain, as reports have it; none of a single slot.
+fn chain_figures(run: &HornRun) -> Option<ChainFigures> {
+    let sum = |of: fn(&SlotVotes) -> u64| run.slots.iter().map(of).sum::<u64>();
+    let votes = sum(|of| of.cast);
+    (run.slots.len() > 1).then(|| ChainFigures {
+        votes,
+        votes_lost: votes.saturating_sub(sum(|of| of.in_chain)),
+        blocks: run.fate.blocks,
+        blocks_lost: run.fate.blocks_lost,
+        reorgs: run.fate.reorgs,
+        reorg_depth: run.fate.reorg_depth,
+        final_slot: run.finalised,
+        slots_to_final: run.fate.slots_to_final,
+    })
 }
 
 /// What each node is, by the rarest duty of its validators.

@@ -6,6 +6,7 @@
 
 use super::cast::{Casts, Unsent};
 use super::fetch::Blocks;
+use super::heads::Heads;
 use super::message::{BlockBody, EvidenceBody, HornMessage, Inner, Item, Parts};
 use super::own::Own;
 use super::plan::{Plan, TopicId};
@@ -74,6 +75,8 @@ pub(crate) struct HornNode {
     pub(super) casts: Option<Box<Casts>>,
     /// Blocks that it has, and those that messages wait for.
     pub(super) blocks: Blocks,
+    /// What its head does.
+    pub(super) heads: Heads,
     /// The earliest deadline of a station, and whose.
     beat: Option<(Time, usize)>,
     pub(super) machine: Box<Horn>,
@@ -106,6 +109,7 @@ impl HornNode {
             now: Time::ZERO,
             beat: None,
             due: Some(plan.begin()),
+            heads: Heads::new(plan.slot),
             plan,
             graph,
             node,
@@ -146,6 +150,11 @@ impl HornNode {
     /// The machine.
     pub(crate) fn machine(&self) -> &Horn {
         &self.machine
+    }
+
+    /// What its head did.
+    pub(super) fn heads(&self) -> &Heads {
+        &self.heads
     }
 
     #[inline]
@@ -469,6 +478,8 @@ impl HornNode {
             self.find_beat();
         }
         self.keep_casts();
+        self.heads
+            .before_votes(self.now, &self.plan, self.machine.chain());
         if self.due.is_some_and(|due| due <= self.now) {
             self.tell(proto::Input::Deadline);
         }

@@ -4,6 +4,7 @@ use super::HornError;
 use super::build::build;
 use super::floor::{Floor, Ground};
 use super::harvest::Harvest;
+use super::heads::Fate;
 use super::message::HornMessage;
 use super::node::HornNode;
 use super::paid::PaidBlock;
@@ -57,6 +58,8 @@ pub struct HornRun {
     pub attackers: Bitfield,
     /// The newest slot that is final at every honest node.
     pub finalised: u64,
+    /// What became of the chain.
+    pub fate: Fate,
     /// Aggregates and collections that were published.
     pub published: (u64, u64),
     /// The longest message of votes, of evidence of each level, and of collections; 0 where there was none.

@@ -1,6 +1,6 @@
 //! Small slots, in every way of dissemination.
 
-use super::{HornError, HornRun, SlotVotes, pay, run};
+use super::{Fate, HornError, HornRun, SlotVotes, pay, run};
 use crate::run::RunError;
 use crate::scenario::{Override, Protocol, Scenario};
 use crate::testing::OnThreads;
@@ -157,6 +157,14 @@ fn slots_follow_each_other_and_become_final() {
         assert_eq!((run.votes, run.unfinished), ([cast; 5], 0), "{way}");
         // The votes of a slot make its block justified and the one before final, with the next block.
         assert_eq!(run.finalised, 2, "{way}");
+        let fate = Fate {
+            blocks: 4,
+            slots_to_final: 2,
+            ..Fate::default()
+        };
+        assert_eq!(run.fate, fate, "{way}");
+        let chain = run.outcome.chain.unwrap();
+        assert_eq!((chain.votes, chain.votes_lost), (4 * cast, 0), "{way}");
         let (told, all) = (&run.outcome.verdict, 4 * cast);
         let expected = format!("; of 4 slots {all} of {all} votes in the chain, final is slot 2");
         assert!(told.ends_with(&expected), "{told}");

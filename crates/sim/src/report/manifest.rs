@@ -84,6 +84,9 @@ pub struct Figures {
     /// What became of the votes, if the run is a slot of Horn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<VoteFigures>,
+    /// What became of the chain, if the run is several slots of Horn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainFigures>,
     /// What all nodes carried and computed, then each class of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<ClassLoad>,
@@ -140,6 +143,34 @@ impl VoteFigures {
     /// Votes in the next block, in percent of those cast.
     pub fn in_block_pct(&self) -> f64 {
         100.0 * self.in_block as f64 / self.cast.max(1) as f64
+    }
+}
+
+/// What became of the chain in a run of several slots, by its honest nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainFigures {
+    /// Votes of honest validators.
+    pub votes: u64,
+    /// Those of them that are not in the chain of the node that has fewest.
+    pub votes_lost: u64,
+    /// Blocks of honest proposers.
+    pub blocks: u64,
+    /// Those of them that are not in the chain at the end.
+    pub blocks_lost: u64,
+    /// How often a head went over to another branch, at the node at which it did most often.
+    pub reorgs: u64,
+    /// Most blocks that a head left at a time.
+    pub reorg_depth: u64,
+    /// The newest slot that is final at every node.
+    pub final_slot: u64,
+    /// Most slots from the newest final block to the slot in which a node votes.
+    pub slots_to_final: u64,
+}
+
+impl ChainFigures {
+    /// Votes that are lost, in percent.
+    pub fn votes_lost_pct(&self) -> f64 {
+        100.0 * self.votes_lost as f64 / self.votes.max(1) as f64
     }
 }
 

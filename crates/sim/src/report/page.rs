@@ -1,7 +1,7 @@
 //! The page of one run.
 
 use super::html::{Page, Table};
-use super::manifest::{Figures, LOAD_COLUMNS, Manifest, VoteFigures};
+use super::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome, Rates, ms};
@@ -136,9 +136,34 @@ fn vote_tiles(figures: &Figures, votes: &VoteFigures) -> Vec<(String, String)> {
     ]
 }
 
+/// Main figures of a chain of several slots.
+fn chain_tiles(chain: &ChainFigures) -> Vec<(String, String)> {
+    let tile = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        tile(
+            "honest votes lost",
+            format!("{} %", number(chain.votes_lost_pct())),
+        ),
+        tile(
+            "honest blocks lost",
+            format!("{} of {}", chain.blocks_lost, chain.blocks),
+        ),
+        tile(
+            "reorgs, and most blocks of one",
+            format!("{}, {}", chain.reorgs, chain.reorg_depth),
+        ),
+        tile(
+            "slots until final, at most",
+            chain.slots_to_final.to_string(),
+        ),
+    ]
+}
+
 fn tiles(figures: &Figures) -> Vec<(String, String)> {
     if let Some(votes) = &figures.votes {
-        return vote_tiles(figures, votes);
+        let mut tiles = vote_tiles(figures, votes);
+        tiles.extend(figures.chain.iter().flat_map(chain_tiles));
+        return tiles;
     }
     let mut tiles = vec![
         (
