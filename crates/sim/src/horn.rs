@@ -169,8 +169,20 @@ pub enum HornError {
         own: usize,
     },
     /// A collector cannot show a ticket that its machine has not drawn yet.
-    #[error("fault early_collection: needs protocol.selection = \"rank\"")]
-    EarlyTicket,
+    #[error("fault {fault}: needs protocol.selection = \"rank\"")]
+    EarlyTicket {
+        /// The fault.
+        fault: &'static str,
+    },
+    /// What is meant for one half of the nodes would be forwarded to the other one.
+    #[error(
+        "fault {fault}: needs protocol.block_dissemination = \"direct\" and \
+         protocol.collection_dissemination = \"direct\""
+    )]
+    Forwarded {
+        /// The fault.
+        fault: &'static str,
+    },
     /// A fault that begins when there is nothing left to go wrong.
     #[error("fault {fault}: from_ms = {from_ms}, must be below the end of the run, at {end_ms} ms")]
     AfterEnd {

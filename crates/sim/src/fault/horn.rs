@@ -4,25 +4,29 @@
 //! |---|---|
 //! | here | voters, and sources of broadcasts |
 //! | `aggregators`, `collectors`, `proposers` | whoever serves |
+//! | `heads` | proposers and voters together, against the fork choice |
 
 mod aggregators;
 mod collectors;
+mod heads;
 mod proposers;
 
 use super::{Adversary, Flooding, Interval, NoPayload, Paced, Parameters, Wrap, send_to};
-use crate::gossip::Message;
+use crate::gossip::{Message, Peers};
 use crate::horn::node::HornNode;
 use crate::horn::{HornMessage, HornWork, Inner, Item, NodeProduct, NodeWork, Plan};
 use crate::latency::mix;
 use crate::role::Output;
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
+use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Product};
 use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role, Work};
 use alphorn_types::Time;
 use collectors::{EarlyCollection, leave_cells, lone_votes};
+use heads::{Balance, WithholdBlock};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +47,13 @@ impl Adversary for HornNode {
                 interval,
                 other: lone_votes(plan, node),
             }),
-            (FaultKind::Equivocate, _) => Box::new(TwoBlocks::new(plan, node)),
+            (FaultKind::WithholdBlock, _) => Box::new(WithholdBlock::new(self, parameters)),
+            (FaultKind::Balance, _) => Box::new(Balance::new(self, parameters)),
+            (FaultKind::Equivocate, _) => {
+                let odd = (0..parameters.peers).filter(|number| number % 2 == 1);
+                let odd = Peers::List(odd.map(Peer).collect());
+                Box::new(TwoBlocks::new(plan, node, &odd))
+            }
             (FaultKind::NonCodewordSource, _) => Box::new(NoPayload {
                 code: self.code()?.clone(),
                 published: |product| match product {

@@ -1,9 +1,9 @@
 //! Whose nodes a fault has, where it is said by those who serve.
 
 use super::HornError;
-use super::plan::Plan;
+use super::plan::{Plan, TopicId};
 use crate::run::RunError;
-use crate::scenario::{Fault, FaultKind, Post, ordered};
+use crate::scenario::{Fault, FaultKind, Post, Way, ordered};
 use alphorn_proto::horn::Selection;
 use alphorn_proto::slot::Phase;
 use alphorn_types::{Slot, Time};
@@ -16,12 +16,18 @@ impl Plan {
     pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, RunError> {
         let name = fault.kind.name();
         let levels = self.config.layout.levels();
-        if levels != 2 && fault.kind.post() == Some(Post::Collector) {
+        let of_collections = fault.kind.post() == Some(Post::Collector);
+        if levels != 2 && (of_collections || fault.kind.makes_collections()) {
             let fault = name;
             return Err(HornError::FaultLevels { fault, levels }.into());
         }
-        if fault.kind == FaultKind::EarlyCollection && self.config.selection == Selection::Lottery {
-            return Err(HornError::EarlyTicket.into());
+        if fault.kind.makes_collections() && self.config.selection == Selection::Lottery {
+            return Err(HornError::EarlyTicket { fault: name }.into());
+        }
+        let topics = [self.collection_topic(), self.block_topic()];
+        let is_direct = |topic: TopicId| self.topics[topic.0 as usize].way == Way::Direct;
+        if fault.kind == FaultKind::Balance && !topics.into_iter().all(is_direct) {
+            return Err(HornError::Forwarded { fault: name }.into());
         }
         let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {
             None => fault.members(key, self.nodes)?,

@@ -14,6 +14,7 @@ mod attacks;
 mod coded;
 mod griefing;
 mod levels;
+mod reorgs;
 mod tell;
 
 const TEXT: &str = r#"

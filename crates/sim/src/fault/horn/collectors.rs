@@ -10,9 +10,9 @@ use alphorn_proto::horn::KIND_COLLECTION;
 use alphorn_proto::wire::{Aggregate, Vote, digest, no_references};
 use alphorn_scheme::{
     AggregateJob, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Product, Role, Statement,
-    Work,
+    Tail, Work,
 };
-use alphorn_types::{Slot, Time, Validator};
+use alphorn_types::{Cell, Slot, Time, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,37 +24,56 @@ pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option
             return None;
         };
         let layout = &plan.config.layout;
-        let (all, below) = (&job.statement, job.parts.first()?.layer);
+        let all = &job.statement;
         let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
         let hosted = plan.voters.hosted(node).map(Validator);
         let mut positions = hosted.filter_map(|voter| plan.assignment.position(voter));
         let position = positions.find(is_member)?;
-        let cell = layout.cell_range(layout.cell_of(position));
-        let statement = Statement {
-            layer: below,
-            first: cell.start,
-            len: cell.end - cell.start,
-            ..*all
-        };
-        let voter = plan.assignment.member(position);
-        let vote = (plan.bench).sign(all.slot, voter, Role::Vote, all.message)?;
-        let one = Work::Aggregate(AggregateJob {
-            epoch: job.epoch,
-            statement,
-            votes: vec![(position - cell.start, vote.into())],
-        });
-        let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&one) else {
-            return None;
-        };
+        let cell = layout.cell_of(position);
         let part = Part {
-            offset: cell.start - all.first,
-            layer: below,
-            evidence,
+            offset: layout.cell_range(cell).start - all.first,
+            layer: plan.info.layer(1),
+            evidence: evidence_of(&plan, all.slot, all.message, cell, [position])?,
         };
         Some(plan.bench.job(Work::Combine(CombineJob {
             parts: vec![part],
             ..job.clone()
         })))
+    }
+}
+
+/// Evidence of votes of some positions of a cell, signed with their keys; none of nobody.
+pub(super) fn evidence_of(
+    plan: &Plan,
+    slot: Slot,
+    message: [u8; 32],
+    cell: Cell,
+    positions: impl IntoIterator<Item = u32>,
+) -> Option<Evidence> {
+    let range = plan.config.layout.cell_range(cell);
+    let vote = |position: u32| {
+        let voter = plan.assignment.member(position);
+        let vote = plan.bench.sign(slot, voter, Role::Vote, message)?;
+        Some((position - range.start, vote.into()))
+    };
+    let votes: Vec<(u32, Tail)> = positions.into_iter().filter_map(vote).collect();
+    if votes.is_empty() {
+        return None;
+    }
+    let job = Work::Aggregate(AggregateJob {
+        epoch: plan.assignment.epoch(),
+        statement: Statement {
+            layer: plan.info.layer(1),
+            first: range.start,
+            len: range.end - range.start,
+            slot,
+            message,
+        },
+        votes,
+    });
+    match plan.bench.run(&job) {
+        Outcome::Done(Product::Evidence(evidence)) => Some(evidence),
+        _ => None,
     }
 }
 
@@ -85,7 +104,85 @@ pub(super) fn leave_cells(
 }
 
 /// Number and offset of a cell, and the evidence of its votes.
-type CellPart = (u32, u32, Evidence);
+pub(super) type CellPart = (u32, u32, Evidence);
+
+/// The collection of a collector from parts of its committee, as its message and as whoever looks at a run reads it.
+pub(super) fn collection(
+    plan: &Plan,
+    vote: Vote,
+    parts: Vec<CellPart>,
+    committee: u16,
+    sender: u32,
+) -> Option<EvidenceBody> {
+    let layout = &plan.config.layout;
+    let (slot, unit) = (vote.slot, layout.committee(committee));
+    let range = layout.committee_range(committee);
+    let network = plan.config.network();
+    let summed = parts
+        .iter()
+        .map(|(number, _, one)| (*number, one.support.clone()));
+    let summed = summed.collect();
+    let part = |(_, offset, evidence)| Part {
+        offset,
+        layer: plan.info.layer(1),
+        evidence,
+    };
+    let job = CombineJob {
+        op: Op::Collect,
+        epoch: plan.assignment.epoch(),
+        statement: Statement {
+            layer: Layer::Collection,
+            first: range.start,
+            len: range.end - range.start,
+            slot,
+            message: digest::vote_message(network, &vote),
+        },
+        parts: parts.into_iter().map(part).collect(),
+        multiplicity_max: plan.config.multiplicity_max,
+    };
+    let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&Work::Combine(job)) else {
+        return None;
+    };
+    let mut collection = Aggregate {
+        vote,
+        unit,
+        sender: Validator(sender),
+        proof: None,
+        evidence,
+        envelope: Bytes::from([]),
+    };
+    let message = digest::aggregate_message(network, &collection, &plan.format);
+    let role = Role::of_level(unit.level);
+    collection.envelope = plan.bench.sign(slot, Validator(sender), role, message)?;
+    let data = collection.encode(&plan.format, &no_references).ok()?.into();
+    let signers = collection.evidence.support.signers();
+    Some(EvidenceBody {
+        slot,
+        unit,
+        sender,
+        support: collection.evidence.support,
+        votes: signers.count_ones() as u32,
+        signers,
+        parts: summed,
+        data,
+    })
+}
+
+/// Sends a collection to these peers of a node, past its machine.
+pub(super) fn publish(plan: &Plan, body: EvidenceBody, to: Peers, own: &mut Vec<Output<HornNode>>) {
+    let place = plan.place(body.slot);
+    let id = place.and_then(|place| plan.evidence_id(place, body.unit, Validator(body.sender)));
+    let Some(id) = id else {
+        return;
+    };
+    let body = Arc::new(body);
+    own.push(Output::Deliver(HornDelivery::Collected(body.clone())));
+    own.push(Output::Send {
+        to,
+        message: HornMessage::data(plan.collection_topic(), id, Item::Collection(body)),
+        priority: gossip::Priority::Own as u8,
+    });
+}
 
 /// Its collectors publish before their phase begins: of each cell the largest aggregate that came until then. They
 /// send it whole, which nobody refuses, however long it is.
@@ -153,63 +250,6 @@ impl EarlyCollection {
         Some((vote, parts.collect()))
     }
 
-    /// The collection of a collector, as its message and as whoever looks at a run reads it.
-    fn collection(&self, slot: Slot, committee: u16, sender: u32) -> Option<EvidenceBody> {
-        let (plan, layout) = (&self.plan, &self.plan.config.layout);
-        let (vote, parts) = self.parts(slot, committee)?;
-        let unit = layout.committee(committee);
-        let range = layout.committee_range(committee);
-        let network = plan.config.network();
-        let summed = parts
-            .iter()
-            .map(|(number, _, one)| (*number, one.support.clone()));
-        let summed = summed.collect();
-        let part = |(_, offset, evidence)| Part {
-            offset,
-            layer: plan.info.layer(1),
-            evidence,
-        };
-        let job = CombineJob {
-            op: Op::Collect,
-            epoch: plan.assignment.epoch(),
-            statement: Statement {
-                layer: Layer::Collection,
-                first: range.start,
-                len: range.end - range.start,
-                slot,
-                message: digest::vote_message(network, &vote),
-            },
-            parts: parts.into_iter().map(part).collect(),
-            multiplicity_max: plan.config.multiplicity_max,
-        };
-        let Outcome::Done(Product::Evidence(evidence)) = plan.bench.run(&Work::Combine(job)) else {
-            return None;
-        };
-        let mut collection = Aggregate {
-            vote,
-            unit,
-            sender: Validator(sender),
-            proof: None,
-            evidence,
-            envelope: Bytes::from([]),
-        };
-        let message = digest::aggregate_message(network, &collection, &plan.format);
-        let role = Role::of_level(unit.level);
-        collection.envelope = plan.bench.sign(slot, Validator(sender), role, message)?;
-        let data = collection.encode(&plan.format, &no_references).ok()?.into();
-        let signers = collection.evidence.support.signers();
-        Some(EvidenceBody {
-            slot,
-            unit,
-            sender,
-            support: collection.evidence.support,
-            votes: signers.count_ones() as u32,
-            signers,
-            parts: summed,
-            data,
-        })
-    }
-
     /// Publishes the collections of a slot.
     fn publish(&mut self, slot: Slot, own: &mut Vec<Output<HornNode>>) {
         let plan = self.plan.clone();
@@ -218,21 +258,13 @@ impl EarlyCollection {
             let servers = plan.servers_of(slot, unit).iter();
             let hosted = servers.filter(|server| plan.host(server.validator) == self.node);
             for sender in hosted.map(|server| server.validator) {
-                let id = plan
-                    .place(slot)
-                    .and_then(|place| plan.evidence_id(place, unit, Validator(sender)));
-                let collection = self.collection(slot, committee, sender);
-                let Some((id, body)) = id.zip(collection.map(Arc::new)) else {
-                    continue;
-                };
-                self.published.insert((slot, sender));
-                own.push(Output::Deliver(HornDelivery::Collected(body.clone())));
-                let payload = Item::Collection(body);
-                own.push(Output::Send {
-                    to: self.peers.clone(),
-                    message: HornMessage::data(plan.collection_topic(), id, payload),
-                    priority: gossip::Priority::Own as u8,
-                });
+                let parts = self.parts(slot, committee);
+                let body = parts
+                    .and_then(|(vote, parts)| collection(&plan, vote, parts, committee, sender));
+                if let Some(body) = body {
+                    self.published.insert((slot, sender));
+                    publish(&plan, body, self.peers.clone(), own);
+                }
             }
         }
         self.largest.retain(|(of, _), _| *of > slot);

@@ -2,15 +2,17 @@
 
 use super::{Broadcasts, Flooding, drawn, send_to};
 use crate::fault::{Interval, Parameters, Wrap};
-use crate::gossip::{self, DenseId, Message};
+use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan};
 use crate::role::{Input, Output};
+use alphorn_proto::Peer;
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
 use alphorn_proto::wire::{Block, Body, Header, Root, digest, no_references};
 use alphorn_scheme::{Bytes, Role};
 use alphorn_types::{Slot, Time, Validator};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Its proposers leave out the collections of some committees, those of its own collectors aside: its node does
@@ -107,21 +109,24 @@ fn block_message(plan: &Plan, id: u32, slot: Slot, (root, data): (Root, Bytes)) 
     HornMessage::data(plan.block_topic(), DenseId(id), Item::Block(Arc::new(body)))
 }
 
-/// Its proposers sign a second block, without votes: neighbours with odd numbers get that one in place of the first,
-/// or before the first's pieces. The second is short, so it travels whole.
+/// Its proposers sign a second block, without votes: some neighbours get that one in place of the first, or before the
+/// first's pieces. The second is short, so it travels whole.
 #[derive(Debug)]
 pub(super) struct TwoBlocks {
     plan: Arc<Plan>,
     node: u32,
+    /// Who gets the second one.
+    others: BTreeSet<Peer>,
     /// The last first one, and what is sent of the second.
     last: Option<(Slot, Root, HornMessage)>,
 }
 
 impl TwoBlocks {
-    pub(super) fn new(plan: Arc<Plan>, node: u32) -> Self {
+    pub(super) fn new(plan: Arc<Plan>, node: u32, others: &Peers) -> Self {
         TwoBlocks {
             plan,
             node,
+            others: others.iter().collect(),
             last: None,
         }
     }
@@ -178,10 +183,13 @@ impl Wrap<HornNode> for TwoBlocks {
         let Some(second) = self.in_place_of(message) else {
             return outputs.push(output);
         };
-        let to = |parity| to.iter().filter(move |peer| peer.0 % 2 == parity);
-        send_to(to(1), second.clone(), *priority, outputs);
+        let to = |other| {
+            let others = &self.others;
+            to.iter().filter(move |peer| others.contains(peer) == other)
+        };
+        send_to(to(true), second.clone(), *priority, outputs);
         match message.item() {
-            Some(_) => send_to(to(0), message.clone(), *priority, outputs),
+            Some(_) => send_to(to(false), message.clone(), *priority, outputs),
             None => outputs.push(output),
         }
     }

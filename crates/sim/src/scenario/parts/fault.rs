@@ -43,6 +43,11 @@ words! {
         EarlyCollection = "early_collection",
         /// Proposers that leave out the collections of `factor_pct` of the committees.
         Censor = "censor",
+        /// Proposers that hold their block back, and the votes of all nodes of the fault for it, until the next block
+        /// is there.
+        WithholdBlock = "withhold_block",
+        /// A proposer of two blocks, and voters that keep the halves of the others apart with votes that they save.
+        Balance = "balance",
     }
 }
 
@@ -56,6 +61,14 @@ impl FaultKind {
         )
     }
 
+    /// Whether its nodes make evidence of votes themselves, of cells and committees, and sign it by their rank.
+    pub(crate) fn makes_collections(self) -> bool {
+        matches!(
+            self,
+            FaultKind::EarlyCollection | FaultKind::WithholdBlock | FaultKind::Balance
+        )
+    }
+
     /// The post at which Horn's validators misbehave so; none if at any or at none.
     pub fn post(self) -> Option<Post> {
         match self {
@@ -64,6 +77,7 @@ impl FaultKind {
                 Some(Post::Collector)
             }
             FaultKind::Censor | FaultKind::Equivocate => Some(Post::Proposer),
+            FaultKind::WithholdBlock | FaultKind::Balance => Some(Post::Proposer),
             _ => None,
         }
     }

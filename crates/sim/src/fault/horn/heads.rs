@@ -1,0 +1,367 @@
+//! Attacks on the fork choice by proposers and voters together.
+//!
+//! Nodes of such a fault know each other's keys and what everybody knows beforehand: who proposes and who collects in
+//! which slot. What one of them sees the others do not learn but by messages. Honest nodes count votes that come in
+//! collections, so saved votes are released as collections of their own collectors: in a committee in which they have
+//! none, they are of no use.
+
+use super::Broadcasts;
+use super::collectors::{CellPart, collection, evidence_of, publish};
+use super::proposers::TwoBlocks;
+use crate::fault::{Interval, Parameters, Wrap};
+use crate::gossip::{self, Peers};
+use crate::horn::node::{HornDelivery, HornNode};
+use crate::horn::{BlockBody, EvidenceBody, HornMessage, Item, Plan};
+use crate::role::Output;
+use alphorn_proto::Peer;
+use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
+use alphorn_proto::slot::Phase;
+use alphorn_proto::wire::{Aggregate, Header, Root, Vote, VoteMsg, digest};
+use alphorn_types::{Cell, Slot, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Nodes that attack together, as one of them knows them.
+#[derive(Debug)]
+struct Allies {
+    plan: Arc<Plan>,
+    node: u32,
+    /// By number.
+    nodes: Vec<bool>,
+    interval: Interval,
+}
+
+impl Allies {
+    fn new(node: &HornNode, parameters: &Parameters) -> Self {
+        let plan = node.plan().clone();
+        let mut nodes = vec![false; plan.nodes as usize];
+        for ally in parameters.allies.iter() {
+            nodes[*ally as usize] = true;
+        }
+        Allies {
+            node: node.node(),
+            nodes,
+            interval: parameters.interval,
+            plan,
+        }
+    }
+
+    fn host(&self, validator: u32) -> bool {
+        self.nodes[self.plan.host(validator) as usize]
+    }
+
+    fn own(&self, validator: u32) -> bool {
+        self.plan.host(validator) == self.node
+    }
+
+    /// The slot of a vote of this node's, or of evidence that it made; and what that votes for, if it is a vote.
+    fn of_votes(&self, message: &HornMessage) -> Option<(Slot, Option<Vote>)> {
+        match message.item()? {
+            Item::Vote(data) => {
+                let cast = VoteMsg::decode(data, &self.plan.format).ok()?;
+                let own = self.own(cast.validator.0);
+                own.then_some((cast.vote.slot, Some(cast.vote)))
+            }
+            Item::Aggregate(body) | Item::Collection(body) => {
+                self.own(body.sender).then_some((body.slot, None))
+            }
+            Item::Block(_) => None,
+        }
+    }
+
+    /// Whether the block of a slot is theirs and that of the next one an honest proposer's, votes of both slots are
+    /// followed, and the fault lasts.
+    fn attack(&self, slot: Slot) -> bool {
+        let plan = &self.plan;
+        let theirs = |slot| self.host(plan.proposer_of(slot));
+        let followed = plan.place(slot).and(plan.place(slot.next())).is_some();
+        let lasts = self.interval.contains(plan.slot_start(slot));
+        slot > plan.slot && followed && lasts && theirs(slot) && !theirs(slot.next())
+    }
+
+    /// Whether votes of a slot are saved for the next one, in an attack that begins with a slot.
+    fn saves(&self, begin: Option<Slot>, slot: Slot) -> bool {
+        let plan = &self.plan;
+        let lasts = self.interval.contains(plan.slot_start(slot));
+        begin.is_some_and(|begin| begin <= slot) && lasts && plan.place(slot.next()).is_some()
+    }
+
+    /// Half way between the proposal of a slot and its votes.
+    fn before_votes(&self, slot: Slot) -> Time {
+        let start = self.plan.slot_start(slot);
+        let votes = self.plan.phase_of(slot, Phase::Vote);
+        start.saturating_add_ns(votes.since_ns(start) / 2)
+    }
+
+    /// Their first collector of a committee in a slot.
+    fn collector(&self, slot: Slot, committee: u16) -> Option<u32> {
+        let unit = self.plan.config.layout.committee(committee);
+        let mut servers = self.plan.servers_of(slot, unit).iter();
+        let theirs = servers.find(|server| self.host(server.validator))?;
+        Some(theirs.validator)
+    }
+
+    /// The collection of a committee with all their votes for something, of their first collector there.
+    fn collection(&self, vote: &Vote, committee: u16) -> Option<EvidenceBody> {
+        let (plan, layout) = (&self.plan, &self.plan.config.layout);
+        let sender = self.collector(vote.slot, committee)?;
+        let start = layout.committee_range(committee).start;
+        let message = digest::vote_message(plan.config.network(), vote);
+        let votes = |position: &u32| {
+            let voter = plan.assignment.member(*position).0;
+            self.host(voter) && plan.voters.has(voter)
+        };
+        let part = |cell: Cell| -> Option<CellPart> {
+            let range = layout.cell_range(cell);
+            let offset = range.start - start;
+            let evidence = evidence_of(plan, vote.slot, message, cell, range.filter(votes))?;
+            Some((plan.post(cell.into()), offset, evidence))
+        };
+        let cells = layout.cells().filter(|cell| cell.committee == committee);
+        let parts: Vec<CellPart> = cells.filter_map(part).collect();
+        if parts.is_empty() {
+            return None;
+        }
+        collection(plan, *vote, parts, committee, sender)
+    }
+}
+
+/// Reorganisation ex ante: a proposer whose next one is honest holds its block back, and no ally votes in its slot.
+/// Half way between the next block and the votes for it, the proposer releases its block and collections of all
+/// allies' votes for it: these are the latest votes for either of the two blocks.
+#[derive(Debug)]
+pub(super) struct WithholdBlock {
+    allies: Allies,
+    peers: Peers,
+    /// When it releases the blocks of which slots.
+    due: BTreeMap<Time, Slot>,
+    /// The last own block that it holds back.
+    block: Option<Arc<BlockBody>>,
+    /// What its own validators voted for in the slot of that.
+    vote: Option<Vote>,
+    unsent: Broadcasts,
+}
+
+impl WithholdBlock {
+    pub(super) fn new(node: &HornNode, parameters: &Parameters) -> Self {
+        let allies = Allies::new(node, parameters);
+        let plan = &allies.plan;
+        let own = |slot: &Slot| allies.own(plan.proposer_of(*slot));
+        let attacks = plan
+            .blocks()
+            .filter(own)
+            .filter(|slot| allies.attack(*slot));
+        let due = attacks.map(|slot| (allies.before_votes(slot.next()), slot));
+        WithholdBlock {
+            peers: parameters.everyone(),
+            due: due.collect(),
+            block: None,
+            vote: None,
+            unsent: Broadcasts::default(),
+            allies,
+        }
+    }
+
+    /// Whether a message is held back: an own block until its release, own votes of its slot and what is made of votes
+    /// of that for ever.
+    fn holds(&mut self, now: Time, message: &HornMessage) -> bool {
+        let allies = &self.allies;
+        if let Some((slot, vote)) = allies.of_votes(message) {
+            let held = allies.attack(slot);
+            self.vote = vote.filter(|_| held).or(self.vote);
+            return held;
+        }
+        let holds_block = |slot: Slot| {
+            let own = allies.own(allies.plan.proposer_of(slot));
+            own && allies.attack(slot) && now < allies.before_votes(slot.next())
+        };
+        match message.item() {
+            Some(Item::Block(body)) => holds_block(body.slot),
+            Some(_) => false,
+            None => self.unsent.have(message, |subject| match subject.kind {
+                KIND_BLOCK => holds_block(Slot(subject.slot)),
+                KIND_COLLECTION => allies.own(subject.source) && allies.attack(Slot(subject.slot)),
+                _ => false,
+            }),
+        }
+    }
+
+    fn release(&mut self, slot: Slot, own: &mut Vec<Output<HornNode>>) {
+        let plan = &self.allies.plan;
+        let block = self.block.take().filter(|block| block.slot == slot);
+        let Some((block, id)) = block.zip(plan.block_id(slot)) else {
+            return;
+        };
+        let vote = self.vote.take().filter(|vote| vote.head == block.root);
+        own.push(Output::Send {
+            to: self.peers.clone(),
+            message: HornMessage::data(plan.block_topic(), id, Item::Block(block)),
+            priority: gossip::Priority::Own as u8,
+        });
+        let Some(vote) = vote else {
+            return;
+        };
+        for committee in 0..plan.config.layout.committees() {
+            if let Some(body) = self.allies.collection(&vote, committee) {
+                publish(plan, body, self.peers.clone(), own);
+            }
+        }
+    }
+}
+
+impl Wrap<HornNode> for WithholdBlock {
+    fn output(&mut self, now: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
+        match &output {
+            Output::Deliver(HornDelivery::Proposed(block)) if self.allies.attack(block.slot) => {
+                self.block = Some(block.clone());
+            }
+            Output::Send { message, .. } if self.holds(now, message) => return,
+            _ => {}
+        }
+        outputs.push(output);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due.first_key_value().map(|(at, _)| *at)
+    }
+
+    fn deadline(&mut self, _: Time, own: &mut Vec<Output<HornNode>>) {
+        if let Some((_, slot)) = self.due.pop_first() {
+            self.release(slot, own);
+        }
+    }
+}
+
+/// Balancing: their first proposer before an honest one signs two blocks, and sends one to each half of the nodes. From
+/// then on no ally votes in time. Half way between the next block and the votes for it, their collectors send one half
+/// of the nodes all allies' votes of the slot before for the heaviest head on one of the two blocks, and the other half
+/// such votes for the other one. All that are honest see the same honest votes, and halves of them other saved ones.
+#[derive(Debug)]
+pub(super) struct Balance {
+    allies: Allies,
+    /// The slot of the two blocks, if they propose in any.
+    begin: Option<Slot>,
+    /// The proposer of these.
+    two: Option<TwoBlocks>,
+    /// Neighbours with even numbers of nodes, and with odd ones.
+    halves: [Peers; 2],
+    /// When it releases the votes of which slots.
+    due: BTreeMap<Time, Slot>,
+    /// Blocks since then.
+    blocks: BTreeMap<Root, Header>,
+    /// The second of the two: it has no votes.
+    second: Option<Root>,
+    /// What somebody voted for since, and how many of a committee at most.
+    votes: BTreeMap<Vote, u32>,
+}
+
+impl Balance {
+    pub(super) fn new(node: &HornNode, parameters: &Parameters) -> Self {
+        let allies = Allies::new(node, parameters);
+        let plan = &allies.plan;
+        let begin = plan.blocks().find(|slot| allies.attack(*slot));
+        let peers = node.graph().peers(node.node());
+        let half = |odd: u32| {
+            let all = (0..).zip(peers).filter(|(_, peer)| *peer % 2 == odd);
+            Peers::List(all.map(|(number, _)| Peer(number)).collect())
+        };
+        let halves = [half(0), half(1)];
+        let own = begin.filter(|slot| allies.own(plan.proposer_of(*slot)));
+        let saved = plan.followed().filter(|slot| allies.saves(begin, *slot));
+        Balance {
+            begin,
+            two: own.map(|_| TwoBlocks::new(plan.clone(), node.node(), &halves[1])),
+            halves,
+            due: saved
+                .map(|slot| (allies.before_votes(slot.next()), slot))
+                .collect(),
+            blocks: BTreeMap::new(),
+            second: None,
+            votes: BTreeMap::new(),
+            allies,
+        }
+    }
+
+    /// The one of the two blocks that a block stands on, if it does.
+    fn side(&self, block: Root) -> Option<Root> {
+        let mut root = block;
+        let mut header = self.blocks.get(&root)?;
+        while Some(header.slot) != self.begin {
+            root = header.parent;
+            header = self.blocks.get(&root)?;
+        }
+        Some(root)
+    }
+
+    fn release(&self, slot: Slot, own: &mut Vec<Output<HornNode>>) {
+        let mut heaviest: BTreeMap<Root, (u32, Vote)> = BTreeMap::new();
+        for (vote, weight) in self.votes.iter().filter(|(vote, _)| vote.slot == slot) {
+            if let Some(side) = self.side(vote.head) {
+                let best = heaviest.entry(side).or_insert((*weight, *vote));
+                *best = (*best).max((*weight, *vote));
+            }
+        }
+        for (side, (_, vote)) in heaviest {
+            // Who voted for the first may not go back to the second, whose checkpoints are older.
+            let half = &self.halves[usize::from(Some(side) == self.second)];
+            for committee in 0..self.allies.plan.config.layout.committees() {
+                let sender = self.allies.collector(slot, committee);
+                if sender.is_some_and(|sender| self.allies.own(sender))
+                    && let Some(body) = self.allies.collection(&vote, committee)
+                {
+                    publish(&self.allies.plan, body, half.clone(), own);
+                }
+            }
+        }
+    }
+
+    fn see(&mut self, delivery: &HornDelivery) {
+        let format = &self.allies.plan.format;
+        match delivery {
+            HornDelivery::Imported(body) if Some(body.slot) >= self.begin => {
+                if let Ok(header) = Header::peek(&body.data, format) {
+                    self.blocks.insert(body.root, header);
+                    if Some(body.slot) == self.begin && body.entries.is_empty() {
+                        self.second = Some(body.root);
+                    }
+                }
+            }
+            HornDelivery::Accepted(body) if Some(body.slot) >= self.begin => {
+                if let Ok(head) = Aggregate::peek(&body.data, format) {
+                    let most = self.votes.entry(head.vote).or_default();
+                    *most = body.votes.max(*most);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Wrap<HornNode> for Balance {
+    fn output(&mut self, now: Time, output: Output<HornNode>, outputs: &mut Vec<Output<HornNode>>) {
+        match &output {
+            Output::Deliver(delivery) => self.see(delivery),
+            Output::Send { message, .. } => {
+                let slot = self.allies.of_votes(message).map(|(slot, _)| slot);
+                if slot.is_some_and(|slot| self.allies.saves(self.begin, slot)) {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        match &mut self.two {
+            Some(two) => two.output(now, output, outputs),
+            None => outputs.push(output),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.due.first_key_value().map(|(at, _)| *at)
+    }
+
+    fn deadline(&mut self, _: Time, own: &mut Vec<Output<HornNode>>) {
+        if let Some((_, slot)) = self.due.pop_first() {
+            self.release(slot, own);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Attacks on the fork choice over a network: they work against latest votes alone, and against no other policy.
+
+use super::attacks::{attacked, plan};
+use super::*;
+
+/// Validator 3 proposes in slot 3, and is hosted by node 3.
+const ATTACKED: Slot = Slot(3);
+const SLOTS: &str = "7";
+
+/// The proposer's node, and in each of some slots that of a collector of each committee; none of these nodes proposes in
+/// the slots that follow.
+fn allies(changes: &[(&str, &str)], slots: std::ops::Range<u64>) -> Vec<u32> {
+    let plan = plan(changes, 3);
+    let mut nodes = vec![3];
+    for slot in slots.map(Slot) {
+        for committee in 0..plan.config.layout.committees() {
+            let servers = plan.servers_of(slot, plan.config.layout.committee(committee));
+            let mut hosts = servers.iter().map(|server| plan.host(server.validator));
+            nodes.extend(hosts.find(|host| *host > 8));
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+fn run(kind: &str, nodes: &[u32], changes: &[(&str, &str)], policy: &str) -> HornRun {
+    let quoted = format!("\"{policy}\"");
+    let changes = [changes, &[("protocol.fork_choice", &quoted)]].concat();
+    let fault = format!("[{{ kind = \"{kind}\", nodes = {nodes:?} }}]");
+    attacked(&changes, &fault)
+}
+
+/// Votes of honest validators that are not in the chain, by slot.
+fn lost(run: &HornRun) -> Vec<u64> {
+    run.slots.iter().map(|of| of.cast - of.in_chain).collect()
+}
+
+#[test]
+fn a_withheld_block_reorganises_latest_votes_alone() {
+    let changes = [("protocol.slots", SLOTS)];
+    let nodes = allies(&changes, ATTACKED.0..ATTACKED.0 + 1);
+    let lmd = run("withhold_block", &nodes, &changes, "lmd");
+    // Three nodes of 96 are enough: all honest votes of the slot are for the parent of both blocks.
+    assert_eq!((nodes.len(), lmd.fate.blocks_lost), (3, 1), "{lmd:?}");
+    assert!(lmd.fate.reorgs > 0, "{:?}", lmd.fate);
+    assert_eq!(lmd.fate.reorg_depth, 1);
+    let cast = lmd.slots[3].cast;
+    assert_eq!(lost(&lmd), [0, 0, 0, cast, 0, 0, 0]);
+    for policy in ["proposer-boost", "view-merge"] {
+        let run = run("withhold_block", &nodes, &changes, policy);
+        assert_eq!((run.fate.reorgs, run.fate.blocks_lost), (0, 0), "{policy}");
+        assert_eq!(lost(&run), [0; 7], "{policy}");
+        assert!(
+            run.fate.slots_to_final <= lmd.fate.slots_to_final,
+            "{policy}"
+        );
+    }
+}
+
+#[test]
+fn saved_votes_keep_halves_apart_under_latest_votes_alone() {
+    let changes = [
+        ("protocol.slots", SLOTS),
+        ("protocol.block_dissemination", "\"direct\""),
+        ("protocol.collection_dissemination", "\"direct\""),
+    ];
+    let mut nodes = allies(&changes, ATTACKED.0..7);
+    // As many of each half, so that the honest halves are equal but for a few validators.
+    let odd = |nodes: &[u32]| nodes.iter().filter(|node| *node % 2 == 1).count();
+    let more = (9..96).filter(|node| !nodes.contains(node));
+    let (odds, evens): (Vec<u32>, Vec<u32>) = more.partition(|node| node % 2 == 1);
+    let (has_odd, all) = (odd(&nodes), nodes.len());
+    nodes.extend(odds.iter().take((all - has_odd).saturating_sub(has_odd)));
+    nodes.extend(evens.iter().take(has_odd.saturating_sub(all - has_odd)));
+    let lmd = run("balance", &nodes, &changes, "lmd");
+    for of in &lmd.slots[3..] {
+        assert!(of.in_chain < of.cast * 3 / 5, "{of:?} of {:?}", lmd.slots);
+    }
+    for policy in ["proposer-boost", "view-merge"] {
+        let run = run("balance", &nodes, &changes, policy);
+        let lost = lost(&run);
+        // The two blocks of the slot divide its votes, whatever the policy.
+        assert!(
+            lost[3] > 0 && lost[3] < run.slots[3].cast * 3 / 5,
+            "{lost:?}"
+        );
+        assert_eq!(lost[4..], [0; 3], "{policy}");
+        assert!(run.finalised > lmd.finalised, "{policy}");
+        assert!(run.fate.reorgs < lmd.fate.reorgs, "{policy}");
+    }
+}
+
+#[test]
+fn what_is_forwarded_balances_nobody() {
+    let fault = "[{ kind = \"balance\", nodes = [3] }]";
+    let error = slot(&[("protocol.slots", SLOTS), ("fault", fault)], 3).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "fault balance: needs protocol.block_dissemination = \"direct\" and \
+         protocol.collection_dissemination = \"direct\""
+    );
+}
