@@ -49,7 +49,7 @@ chart "$work/horn-committees/points.csv" --x protocol.committees --y cpu_ms_p99_
 sweep answer-consensus
 chart "$work/answer-consensus/points.csv" --x fault.0.delay_ms --y delivered_pct_mean --by protocol.slot \
     --x-label "ms by which a third of the nodes is late" --y-label "% of nodes that have 99 % of the votes" \
-    --title "How late a block may be (modelled)" --out "$pictures/consensus-late.svg"
+    --title "How late messages may be (modelled)" --out "$pictures/consensus-late.svg"
 
 sweep answer-tree
 chart "$work/answer-tree/points.csv" --x protocol.replicas --y t99_ms_mean --by fault.0.share_pct \

@@ -19,11 +19,13 @@ macro_rules! presets {
 
 /// All of them, in the order of names.
 pub(crate) const PRESETS: &[Preset] = presets![
+    "answer-balance",
     "answer-bandwidth",
     "answer-bitfields",
     "answer-collectors",
     "answer-compression",
     "answer-consensus",
+    "answer-reorg",
     "answer-tree",
     "broadcast-20",
     "classes-mixed",
