@@ -314,6 +314,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// What the model takes by default is what a node takes.
+    #[test]
+    fn the_model_has_the_parameters_of_the_node() {
+        let model = alphorn_sim::scenario::Gossip::default();
+        let node = alphorn_net::Gossip::default();
+        let numbers = [
+            model.mesh,
+            model.mesh_low,
+            model.mesh_high,
+            model.history,
+            model.announced,
+        ];
+        let of_node = [
+            node.mesh,
+            node.mesh_low,
+            node.mesh_high,
+            node.history,
+            node.history_gossip,
+        ];
+        assert_eq!(numbers.map(|number| number as usize), of_node);
+        assert_eq!(model.heartbeat_ms, node.heartbeat_ms);
+        assert_eq!(model.idontwant_bytes, node.idontwant_bytes_min as u64);
+    }
+
     #[test]
     fn validation_on_the_way_is_no_hop() {
         let plan = Plan {
