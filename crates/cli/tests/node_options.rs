@@ -56,6 +56,27 @@ fn the_code_of_a_network_stands_in_its_files() {
         .expect(2, "--broadcast-code");
 }
 
+/// So is its fork choice, and part of its identity.
+#[test]
+fn the_fork_choice_of_a_network_stands_in_its_files() {
+    let bench = Bench::new();
+    let line = "genesis --out net --nodes 2 --genesis-time 4000000000";
+    bench
+        .run(&format!("{line} --fork-choice view-merge"))
+        .expect(0, "256 validators");
+    let path = bench.path("net/config.yaml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let key = "ALPHORN_FORK_CHOICE: view-merge";
+    assert!(config.contains(key), "{config}");
+    let line = format!("{NODE} --genesis net --dry-run");
+    bench.run(&line).expect(0, "");
+    std::fs::write(&path, config.replace(key, "ALPHORN_FORK_CHOICE: latest")).unwrap();
+    bench.run(&line).expect(
+        2,
+        "ALPHORN_FORK_CHOICE latest: must be one of lmd, proposer-boost, view-merge",
+    );
+}
+
 #[test]
 fn options_that_no_node_can_have_are_refused() {
     let bench = network();

@@ -48,6 +48,9 @@ pub(crate) struct NetworkFile {
     /// The code of blocks and collections that are too long for gossip: `reed-solomon` or `rlnc`.
     #[serde(default, skip_serializing_if = "BroadcastCode::is_default")]
     pub(crate) alphorn_broadcast_code: BroadcastCode,
+    /// What the fork choice does besides counting latest votes, if anything: `proposer-boost` or `view-merge`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) alphorn_fork_choice: Option<String>,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
     pub(crate) alphorn_preset: String,
     /// Slots for which interop keys with one-time indices are made.
@@ -175,6 +178,11 @@ impl NetworkFile {
         horn.timing = self.timing()?;
         horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
         horn.selection = Selection::Rank;
+        if let Some(name) = &self.alphorn_fork_choice {
+            let choice = name.parse();
+            let what = || format!("config.yaml: ALPHORN_FORK_CHOICE {name}");
+            horn.fork_choice = choice.with_context(what)?;
+        }
         // Whoever combines below a committee is as many as those who aggregate.
         for level in &mut horn.levels {
             level.publishers = self.aggregators_per_subcommittee;

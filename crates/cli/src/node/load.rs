@@ -296,6 +296,7 @@ mod tests {
             alphorn_scheme: "bls".into(),
             alphorn_layers: Default::default(),
             alphorn_broadcast_code: Default::default(),
+            alphorn_fork_choice: None,
             alphorn_preset: "lean".into(),
             alphorn_key_slots: 64,
             alphorn_keys: None,

@@ -48,6 +48,10 @@ pub(crate) struct NetworkOptions {
     /// How blocks and collections are coded that are too long for gossip
     #[arg(long, value_enum, value_name = "CODE", default_value_t)]
     pub(crate) broadcast_code: BroadcastCode,
+    /// What the fork choice does besides counting latest votes
+    #[arg(long, value_name = "NAME", default_value = "lmd",
+          value_parser = ["lmd", "proposer-boost", "view-merge"])]
+    pub(crate) fork_choice: String,
 }
 
 impl NetworkOptions {
@@ -110,6 +114,7 @@ impl NetworkOptions {
             alphorn_scheme: self.scheme.clone(),
             alphorn_layers: self.layers,
             alphorn_broadcast_code: self.broadcast_code,
+            alphorn_fork_choice: Some(self.fork_choice.clone()).filter(|name| name != "lmd"),
             alphorn_preset: self.timing()?.to_string(),
             alphorn_key_slots: key_slots,
             alphorn_keys: None,
