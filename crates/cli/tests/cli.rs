@@ -204,7 +204,7 @@ fn wrong_options_are_refused_by_name() {
         ("bench bls verify --messages 0", "--messages"),
         (
             "explore --scheme bls,falcon --slot horn-pq",
-            "has 3 levels of evidence, the points have 2",
+            "has 3 levels of evidence, the points have 1 or 2",
         ),
         (
             "horn traffic --multiplicity 3,15 --misses 0.5",

@@ -349,7 +349,10 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
         ("explore --adversary 60", "--adversary"),
         ("explore --scheme rsa", "rsa"),
         ("explore --slot soon", "soon"),
-        ("explore --slot today", "--slot today: must have phases"),
+        (
+            "explore --slot custom:28000:0,4000,8000,12000,16000,20000,28000",
+            "must have phases for one to three levels",
+        ),
         (
             "explore --slot horn --slot fast16",
             "--slot fast16: must have phases",

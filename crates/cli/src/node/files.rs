@@ -10,6 +10,7 @@ use alphorn_lab::fan_out::FanOut;
 use alphorn_lab::proof::{PresetName, proofs};
 pub(super) use alphorn_lab::yaml::read;
 use alphorn_net::Address;
+use alphorn_proto::chain::Policy;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_types::{Bitfield, Layout, Time, Validator};
@@ -107,6 +108,7 @@ impl NetworkFile {
         self.timing()?;
         self.layout()?;
         self.check_layers()?;
+        self.fork_choice()?;
         if let Some(name) = &self.alphorn_keys
             && Path::new(name).file_name() != Some(name.as_ref())
         {
@@ -114,6 +116,15 @@ impl NetworkFile {
             return Err(anyhow!("{what} {name}, must be a file beside config.yaml").into());
         }
         Ok(())
+    }
+
+    /// The fork choice; latest votes alone if none is named.
+    fn fork_choice(&self) -> Result<Policy> {
+        let Some(name) = &self.alphorn_fork_choice else {
+            return Ok(Policy::default());
+        };
+        let what = || format!("config.yaml: ALPHORN_FORK_CHOICE {name}");
+        Ok(name.parse().with_context(what)?)
     }
 
     /// Refuses forms of aggregates and collections that the scheme does not have.
@@ -178,11 +189,7 @@ impl NetworkFile {
         horn.timing = self.timing()?;
         horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
         horn.selection = Selection::Rank;
-        if let Some(name) = &self.alphorn_fork_choice {
-            let choice = name.parse();
-            let what = || format!("config.yaml: ALPHORN_FORK_CHOICE {name}");
-            horn.fork_choice = choice.with_context(what)?;
-        }
+        horn.fork_choice = self.fork_choice()?;
         // Whoever combines below a committee is as many as those who aggregate.
         for level in &mut horn.levels {
             level.publishers = self.aggregators_per_subcommittee;

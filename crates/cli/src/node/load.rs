@@ -341,18 +341,18 @@ mod tests {
         let (load, warning) = judged(10, false).unwrap();
         assert!(load.slot < 0.1 && warning.is_none(), "{load:?}");
         // Votes take longer than their time, the slot as a whole does not.
-        let (load, warning) = judged(1_500, false).unwrap();
+        let (load, warning) = judged(3_000, false).unwrap();
         assert!(
             load.slot < WARNED && (1.0..2.0).contains(&load.phase()),
             "{load:?}"
         );
         assert!(warning.unwrap().contains("duties may be missed"));
-        let (load, warning) = judged(4_000, true).unwrap();
+        let (load, warning) = judged(5_000, true).unwrap();
         assert!(
             load.slot < REFUSED && load.phase() > PHASE_REFUSED,
             "{load:?}"
         );
-        let error = judged(4_000, false).unwrap_err();
+        let error = judged(5_000, false).unwrap_err();
         let text = error.to_string();
         for part in [" validators, slots of ", " cores would do", "--force"] {
             assert!(text.contains(part), "{text}");
@@ -363,7 +363,7 @@ mod tests {
         let count: u32 = count.split(' ').next().unwrap().parse().unwrap();
         let fewer = super::tests::network(count);
         let hosts = [count / 4; 4];
-        let load = question(&fewer, &Flat(4_000), &hosts).load().unwrap();
+        let load = question(&fewer, &Flat(5_000), &hosts).load().unwrap();
         assert!(load.overload() <= 1.0 && count > 4, "{count}: {load:?}");
         assert!(judged(20_000, false).is_err());
     }
