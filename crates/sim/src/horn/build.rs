@@ -29,7 +29,17 @@ pub(crate) struct End {
     pub(crate) marked: bool,
 }
 
-/// The graph of all topics, the nodes on it, and which of its connections are made when they are first used.
+/// What a run begins with.
+pub(super) struct Built {
+    /// The connections of all topics.
+    pub(super) graph: Arc<Graph>,
+    /// The nodes, by number.
+    pub(super) nodes: Vec<HornNode>,
+    /// Which connections are made when they are first used.
+    pub(super) dial: Option<Dial>,
+}
+
+/// The graph of all topics and the nodes on it.
 ///
 /// # Errors
 /// [`RunError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
@@ -39,7 +49,7 @@ pub(super) fn build(
     scenario: &Scenario,
     chosen: &Chosen,
     seed: u64,
-) -> Result<(Arc<Graph>, Vec<HornNode>, Option<Dial>), RunError> {
+) -> Result<Built, RunError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
     let mut ends: Vec<End> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
@@ -92,7 +102,7 @@ pub(super) fn build(
         HornNode::new(plan.clone(), graph.clone(), node, stations, casts, machine)
     };
     let nodes = (0..).zip(parts).map(node).collect();
-    Ok((graph, nodes, dial))
+    Ok(Built { graph, nodes, dial })
 }
 
 /// What is dialled: all but the scenario's own graph, and the meshes and grids of topics, which their members join

@@ -1,7 +1,7 @@
 //! From a scenario and a seed to an outcome, and the verdict.
 
 use super::HornError;
-use super::build::build;
+use super::build::{Built, build};
 use super::floor::{Floor, Ground};
 use super::harvest::Harvest;
 use super::heads::Fate;
@@ -97,7 +97,11 @@ pub fn run(
     }
     let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
-    let (graph, roles, dial) = build(plan.clone(), scenario, horn, seed)?;
+    let Built {
+        graph,
+        nodes: roles,
+        dial,
+    } = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let honest = scenario.honest(&faulty);
