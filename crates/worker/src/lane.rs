@@ -3,9 +3,9 @@
 use super::sync::{Instant, nice_thread, thread_cpu_ns};
 use crate::child::{Answer, AtWork, ChildCommand, ChildPool, JobFrame, Told};
 use crate::config::{FaultFiles, WorkerConfig};
-use crate::desk::{Ended, Order, Report};
 use crate::perform::{Made, perform};
 use crate::plan::LaneKind;
+use crate::scheduler::{Ended, Order, Report};
 use alphorn_scheme::{Ctx, Task};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sha2::{Digest, Sha256};

@@ -3,7 +3,7 @@
 //! `worker.rs` and `lane.rs` are compiled here a second time, over `model/sync.rs` in place of
 //! `crate::sync`: the same lines, but which thread goes on after each lock, notification and start
 //! of a thread is drawn by shuttle from a fixed seed, and if none can go on, that is a deadlock and
-//! a failure. What lies under the lock (the desk, the plan) is the crate's own and has no thread.
+//! a failure. What lies under the lock (the jobs, the plan) is the crate's own and has no thread.
 //!
 //! Two schedulers draw: one evenly, and one by priorities that change at few points (PCT), which
 //! finds what needs few but particular turns. A failure prints its schedule, for

@@ -1,13 +1,13 @@
-//! The threads around the desk: lanes that work, and a keeper that watches deadlines and lanes.
+//! The threads around the scheduler: lanes that work, and a keeper that watches deadlines and lanes.
 
 use super::lane::{Bench, STACK_BYTES, name_of};
 use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard};
 use crate::child::AtWork;
 use crate::config::WorkerConfig;
-use crate::desk::{
-    At, Desk, Environment, Finished, Hung, Load, Running, Status, SubmitError, Turn,
-};
 use crate::plan::{LaneKind, Refused, Request, Session};
+use crate::scheduler::{
+    At, Environment, Finished, Hung, Load, Running, Scheduler, Status, SubmitError, Turn,
+};
 use alphorn_scheme::{JobId, SessionId, Task};
 use alphorn_types::Time;
 use std::io;
@@ -46,7 +46,7 @@ struct Shared<T: Task> {
     /// One for each lane, so that a job wakes one and not all.
     lanes: Vec<Condvar>,
     keeper: Condvar,
-    /// Notified when a lane reports on a closed desk.
+    /// Notified when a lane reports on a closed scheduler.
     over: Condvar,
     time: Box<dyn Fn() -> Time + Send + Sync>,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -58,7 +58,7 @@ struct Shared<T: Task> {
 
 /// What the lock holds.
 struct Hall<T: Task> {
-    desk: Desk<T>,
+    scheduler: Scheduler<T>,
     /// Lanes whose thread waits to be notified.
     idle: Vec<bool>,
     at_work: Vec<AtWork>,
@@ -96,7 +96,7 @@ impl<T: Task> Worker<T> {
         let lanes = config.plan.lanes();
         let shared = Arc::new(Shared {
             hall: Mutex::new(Hall {
-                desk: Desk::new(config.clone(), env),
+                scheduler: Scheduler::new(config.clone(), env),
                 idle: vec![false; lanes],
                 at_work: (0..lanes).map(|_| AtWork::default()).collect(),
                 keeper_until: Time::ZERO,
@@ -136,7 +136,7 @@ impl<T: Task> Worker<T> {
     pub fn open(&self, session: Session) -> Result<(), Refused> {
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
-        let opened = hall.desk.open(at, session);
+        let opened = hall.scheduler.open(at, session);
         self.shared.release(hall);
         opened
     }
@@ -149,14 +149,14 @@ impl<T: Task> Worker<T> {
     ///
     /// [`SubmitError`]; nothing is reported of the job then.
     pub fn submit(&self, request: Request<T>) -> Result<JobId, SubmitError> {
-        let env = self.shared.lock().desk.env();
+        let env = self.shared.lock().scheduler.env();
         let bounds = request.with(());
         // Outside of the lock: a scheme may have to look at every input.
         let load = Load::new(Arc::new(request.work), env);
         let request = bounds.with(load);
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
-        let taken = hall.desk.submit(at, request);
+        let taken = hall.scheduler.submit(at, request);
         self.shared.release(hall);
         taken
     }
@@ -165,25 +165,25 @@ impl<T: Task> Worker<T> {
     pub fn cancel(&self, session: SessionId) {
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
-        hall.desk.cancel(at, session);
+        hall.scheduler.cancel(at, session);
         self.shared.release(hall);
     }
 
     /// The next job that has ended, in the order of their ends.
     pub fn try_recv(&self) -> Option<Finished<T::Output>> {
-        self.shared.lock().desk.receive()
+        self.shared.lock().scheduler.receive()
     }
 
     /// The jobs that run now, by lane: for whoever shows their progress.
     pub fn running(&self) -> Vec<Running> {
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
-        hall.desk.at_work(at)
+        hall.scheduler.at_work(at)
     }
 
     /// How the worker is.
     pub fn status(&self) -> Status {
-        let mut status = self.shared.lock().desk.status();
+        let mut status = self.shared.lock().scheduler.status();
         status.counts.stale_frames = self.shared.stale_frames.load(Ordering::Relaxed);
         status
     }
@@ -193,13 +193,13 @@ impl<T: Task> Worker<T> {
     pub fn replace_env(&self, env: T::Env, setup: Option<Arc<[u8]>>) {
         let mut hall = self.shared.lock();
         hall.environments += 1;
-        let mut child = hall.desk.env().child.clone();
+        let mut child = hall.scheduler.env().child.clone();
         if let (Some(child), Some(setup)) = (&mut child, setup) {
             child.setup = setup;
         }
         let env = Environment::new(hall.environments, env, child);
-        let old = hall.desk.env();
-        hall.desk.set_env(Arc::new(env));
+        let old = hall.scheduler.env();
+        hall.scheduler.set_env(Arc::new(env));
         drop(hall);
         // Key tables are large: not under the lock.
         drop(old);
@@ -213,7 +213,7 @@ impl<T: Task> Worker<T> {
         let shared = &self.shared;
         let mut hall = shared.lock();
         let at = shared.at(&mut hall);
-        hall.desk.close(at);
+        hall.scheduler.close(at);
         let (until, mut killed) = (Instant::now() + grace, false);
         loop {
             shared.lanes.iter().for_each(Condvar::notify_all);
@@ -222,7 +222,7 @@ impl<T: Task> Worker<T> {
                 false => until.saturating_duration_since(Instant::now()),
                 true => last.saturating_duration_since(Instant::now()),
             };
-            if hall.desk.running() == 0 || left.is_zero() && killed {
+            if hall.scheduler.running() == 0 || left.is_zero() && killed {
                 break;
             }
             if left.is_zero() {
@@ -235,9 +235,9 @@ impl<T: Task> Worker<T> {
             let waited = shared.over.wait_timeout(hall, left);
             hall = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let all_back = hall.desk.running() == 0;
+        let all_back = hall.scheduler.running() == 0;
         let at = shared.at(&mut hall);
-        hall.desk.give_up(at);
+        hall.scheduler.give_up(at);
         hall.over = true;
         shared.keeper.notify_all();
         shared.release(hall);
@@ -277,11 +277,11 @@ impl<T: Task> Shared<T> {
     fn release(&self, mut hall: MutexGuard<'_, Hall<T>>) {
         self.rouse(&mut hall);
         let at = self.at(&mut hall);
-        let deadline = hall.desk.next_deadline(at);
+        let deadline = hall.scheduler.next_deadline(at);
         if deadline.is_some_and(|deadline| deadline < hall.keeper_until) {
             self.keeper.notify_one();
         }
-        let news = hall.desk.take_news();
+        let news = hall.scheduler.take_news();
         drop(hall);
         if news {
             (self.wake)();
@@ -290,7 +290,7 @@ impl<T: Task> Shared<T> {
 
     /// Wakes an idle lane of each kind if something waits; a lane that takes a job does so again.
     fn rouse(&self, hall: &mut Hall<T>) {
-        if !hall.desk.has_work() {
+        if !hall.scheduler.has_work() {
             return;
         }
         let fast = usize::from(self.config.plan.fast_lanes);
@@ -329,8 +329,8 @@ impl<T: Task> Shared<T> {
         loop {
             hall.idle[lane] = false;
             let at = self.at(&mut hall);
-            let turn = hall.desk.next(at, lane, thread);
-            if matches!(turn, Turn::Wait) && !hall.desk.take_news() {
+            let turn = hall.scheduler.next(at, lane, thread);
+            if matches!(turn, Turn::Wait) && !hall.scheduler.take_news() {
                 hall.idle[lane] = true;
                 let waited = self.lanes[lane].wait(hall);
                 hall = waited.unwrap_or_else(PoisonError::into_inner);
@@ -349,7 +349,7 @@ impl<T: Task> Shared<T> {
                     drop(order);
                     let mut hall = self.lock();
                     let at = self.at(&mut hall);
-                    hall.desk.ended(at, lane, thread, report);
+                    hall.scheduler.ended(at, lane, thread, report);
                     self.over.notify_all();
                     self.release(hall);
                 }
@@ -365,9 +365,9 @@ impl<T: Task> Shared<T> {
         let mut hall = self.lock();
         while !hall.over {
             let at = self.at(&mut hall);
-            hall.desk.expire(at);
-            let hung = hall.desk.hung(at);
-            let empty = hall.desk.refill();
+            hall.scheduler.expire(at);
+            let hung = hall.scheduler.hung(at);
+            let empty = hall.scheduler.refill();
             self.release(hall);
             for hung in hung {
                 self.clone().end_hung(&hung);
@@ -377,7 +377,7 @@ impl<T: Task> Shared<T> {
             }
             hall = self.lock();
             let at = self.at(&mut hall);
-            let deadline = hall.desk.next_deadline(at);
+            let deadline = hall.scheduler.next_deadline(at);
             let until = deadline.map(|deadline| Duration::from_nanos(deadline.since_ns(at.now)));
             let wait = until.map_or(tick, |until| until.min(tick));
             hall.keeper_until = at.now.saturating_add_ns(wait.as_nanos() as u64);
@@ -395,10 +395,10 @@ impl<T: Task> Shared<T> {
             let name = name_of(&*hung.task);
             let mut hall = self.lock();
             let at = self.at(&mut hall);
-            if !hall.desk.still_runs(hung) {
+            if !hall.scheduler.still_runs(hung) {
                 return;
             }
-            let thread = hall.desk.abandon(at, hung, name);
+            let thread = hall.scheduler.abandon(at, hung, name);
             // Nobody waits for it at the end; under the lock, so that an end finds either the job or
             // no thread of it.
             if let Some(given_up) = lock(&self.threads).get_mut(hung.lane) {
@@ -414,7 +414,7 @@ impl<T: Task> Shared<T> {
     /// Starts another thread of a lane. Without one to be had the lane stays empty until the next try.
     fn replace_lane(self: &Arc<Self>, lane: usize, thread: u64) {
         if self.clone().start_lane(lane, thread).is_err() {
-            self.lock().desk.vacate(lane);
+            self.lock().scheduler.vacate(lane);
         }
     }
 
@@ -422,9 +422,9 @@ impl<T: Task> Shared<T> {
     /// reported the job meanwhile may have a child at work on the next one, which nothing is held against.
     fn kill_child_of(&self, hung: &Hung<T>) -> bool {
         let mut hall = self.lock();
-        let kills = hall.desk.still_runs(hung) && hall.at_work[hung.lane].kill();
+        let kills = hall.scheduler.still_runs(hung) && hall.at_work[hung.lane].kill();
         if kills {
-            hall.desk.killed(hung);
+            hall.scheduler.killed(hung);
         }
         kills
     }

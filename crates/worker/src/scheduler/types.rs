@@ -1,4 +1,4 @@
-//! What goes over the desk: jobs in, orders to lanes, reports back, results out.
+//! What goes over the scheduler: jobs in, orders to lanes, reports back, results out.
 
 use super::crash::Quarantine;
 use crate::child::ChildCommand;

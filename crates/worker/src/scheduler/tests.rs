@@ -1,4 +1,4 @@
-//! The desk by hand, in virtual time.
+//! The scheduler by hand, in virtual time.
 
 use super::*;
 use crate::toy::{BAD, GOOD, PANIC, PROOF, Toy, ToyEnv, request};
@@ -32,42 +32,42 @@ fn config() -> WorkerConfig {
     }
 }
 
-fn desk_of(config: WorkerConfig) -> Desk<Toy> {
+fn scheduler_of(config: WorkerConfig) -> Scheduler<Toy> {
     let env = Environment::new(0, ToyEnv::default(), config.child.clone());
-    Desk::new(config.settled(), Arc::new(env))
+    Scheduler::new(config.settled(), Arc::new(env))
 }
 
-fn load(desk: &Desk<Toy>, request: Request<Toy>) -> Request<Load<Toy>> {
-    let env = desk.env();
+fn load(scheduler: &Scheduler<Toy>, request: Request<Toy>) -> Request<Load<Toy>> {
+    let env = scheduler.env();
     request
         .with(())
         .with(Load::new(Arc::new(request.work), env))
 }
 
-fn submit(desk: &mut Desk<Toy>, ms: u64, toy: Toy) -> JobId {
+fn submit(scheduler: &mut Scheduler<Toy>, ms: u64, toy: Toy) -> JobId {
     let (soft, hard) = (Time::from_millis(ms + 1000), Time::from_millis(ms + 9000));
-    let request = load(desk, request(Class::Verdict, 0, toy, soft, hard));
-    desk.submit(at(ms), request).expect("there is room")
+    let request = load(scheduler, request(Class::Verdict, 0, toy, soft, hard));
+    scheduler.submit(at(ms), request).expect("there is room")
 }
 
-fn start(desk: &mut Desk<Toy>, ms: u64, lane: usize) -> Order<Toy> {
-    match desk.next(at(ms), lane, 0) {
+fn start(scheduler: &mut Scheduler<Toy>, ms: u64, lane: usize) -> Order<Toy> {
+    match scheduler.next(at(ms), lane, 0) {
         Turn::Work(order) => order,
         Turn::Wait | Turn::Leave => panic!("lane {lane} has no work"),
     }
 }
 
-fn crash(desk: &mut Desk<Toy>, ms: u64, lane: usize) {
-    desk.ended(at(ms), lane, 0, Report::of(Ended::Crashed(Some([9; 32]))));
+fn crash(scheduler: &mut Scheduler<Toy>, ms: u64, lane: usize) {
+    scheduler.ended(at(ms), lane, 0, Report::of(Ended::Crashed(Some([9; 32]))));
 }
 
-fn done(desk: &mut Desk<Toy>, ms: u64, lane: usize) {
-    desk.ended(at(ms), lane, 0, Report::of(Ended::Done(0)));
+fn done(scheduler: &mut Scheduler<Toy>, ms: u64, lane: usize) {
+    scheduler.ended(at(ms), lane, 0, Report::of(Ended::Done(0)));
 }
 
 /// What a random schedule remembers.
 struct Schedule {
-    desk: Desk<Toy>,
+    scheduler: Scheduler<Toy>,
     state: u64,
     now_ms: u64,
     accepted: BTreeMap<JobId, u32>,
@@ -101,8 +101,8 @@ impl Schedule {
         request.session.slot = Slot(self.now_ms / 1000);
         request.session.seq = self.below(3) as u32;
         request.replaces = (self.below(3) == 0).then_some(1);
-        let request = load(&self.desk, request);
-        if let Ok(job) = self.desk.submit(at(self.now_ms), request) {
+        let request = load(&self.scheduler, request);
+        if let Ok(job) = self.scheduler.submit(at(self.now_ms), request) {
             assert_eq!(self.accepted.insert(job, 0), None);
         }
     }
@@ -133,23 +133,23 @@ impl Schedule {
         let (thread, busy) = self.lanes[lane];
         if busy {
             let report = self.report();
-            self.desk.ended(at(self.now_ms), lane, thread, report);
+            self.scheduler.ended(at(self.now_ms), lane, thread, report);
             self.lanes[lane].1 = false;
-        } else if let Turn::Work(_) = self.desk.next(at(self.now_ms), lane, thread) {
+        } else if let Turn::Work(_) = self.scheduler.next(at(self.now_ms), lane, thread) {
             self.lanes[lane].1 = true;
         }
     }
 
     fn watch(&mut self) {
         for hung in self
-            .desk
+            .scheduler
             .hung(at(self.now_ms))
             .into_iter()
             .filter(|hung| hung.hangs)
         {
             let (lane, thread) = (hung.lane, hung.thread);
             assert_eq!(self.lanes[lane], (thread, true));
-            let next = self.desk.abandon(at(self.now_ms), &hung, None);
+            let next = self.scheduler.abandon(at(self.now_ms), &hung, None);
             self.lost.push((lane, thread));
             self.lanes[lane] = (next.unwrap_or(u64::MAX), false);
         }
@@ -157,12 +157,12 @@ impl Schedule {
             && let Some((lane, thread)) = self.lost.pop()
         {
             let report = self.report();
-            self.desk.ended(at(self.now_ms), lane, thread, report);
+            self.scheduler.ended(at(self.now_ms), lane, thread, report);
         }
     }
 
     fn receive(&mut self) {
-        while let Some(finished) = self.desk.receive() {
+        while let Some(finished) = self.scheduler.receive() {
             let ends = self
                 .accepted
                 .get_mut(&finished.job)
@@ -182,30 +182,32 @@ impl Schedule {
             _ => {
                 let (slot, seq) = (Slot(self.now_ms / 1000), self.below(3) as u32);
                 match self.below(8) {
-                    0 => self.desk.cancel(at(self.now_ms), SessionId { slot, seq }),
-                    _ => self.desk.expire(at(self.now_ms)),
+                    0 => self
+                        .scheduler
+                        .cancel(at(self.now_ms), SessionId { slot, seq }),
+                    _ => self.scheduler.expire(at(self.now_ms)),
                 }
             }
         }
-        assert!(self.desk.tickets.len() + self.desk.done.len() <= 18);
-        assert!(self.desk.report.is_none());
+        assert!(self.scheduler.tickets.len() + self.scheduler.done.len() <= 18);
+        assert!(self.scheduler.report.is_none());
     }
 }
 
 /// W1 and R20: every order of submissions, runs, crashes, hangs, late threads, cancellations and the
-/// end yields exactly one end for each accepted job. All that threads share is the desk under one
+/// end yields exactly one end for each accepted job. All that threads share is the scheduler under one
 /// lock, so the orders of its calls are the orders of the threads; whether each thread that waits is
 /// woken is what `model.rs` asks.
 #[test]
 fn every_accepted_job_ends_exactly_once_in_every_order() {
     for seed in 0..1500 {
-        let desk = desk_of(WorkerConfig {
+        let scheduler = scheduler_of(WorkerConfig {
             hang_after_ms: 300,
             run_max_ms: 500,
             ..config()
         });
         let mut schedule = Schedule {
-            desk,
+            scheduler,
             state: seed,
             now_ms: 0,
             accepted: BTreeMap::new(),
@@ -214,21 +216,24 @@ fn every_accepted_job_ends_exactly_once_in_every_order() {
         };
         (0..300).for_each(|_| schedule.step());
         let end = at(schedule.now_ms);
-        schedule.desk.close(end);
+        schedule.scheduler.close(end);
         let late = request(Class::Duty, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
-        let late = load(&schedule.desk, late);
-        assert_eq!(schedule.desk.submit(end, late), Err(SubmitError::Closing));
+        let late = load(&schedule.scheduler, late);
+        assert_eq!(
+            schedule.scheduler.submit(end, late),
+            Err(SubmitError::Closing)
+        );
         if seed % 2 == 0 {
             (0..20).for_each(|_| schedule.lane());
         }
-        schedule.desk.give_up(end);
+        schedule.scheduler.give_up(end);
         schedule.receive();
         assert!(
             schedule.accepted.values().all(|ends| *ends == 1),
             "seed {seed}"
         );
-        assert!(schedule.desk.tickets.is_empty(), "seed {seed}");
-        let counts = schedule.desk.status().counts;
+        assert!(schedule.scheduler.tickets.is_empty(), "seed {seed}");
+        let counts = schedule.scheduler.status().counts;
         assert_eq!(counts.accepted, counts.delivered);
     }
 }
@@ -238,36 +243,36 @@ fn every_accepted_job_ends_exactly_once_in_every_order() {
 /// A run again after a crash is still the job that was submitted.
 #[test]
 fn what_runs_is_told_by_the_name_that_it_was_given() {
-    let mut desk = desk_of(config());
-    assert_eq!(desk.at_work(at(0)), []);
-    let job = submit(&mut desk, 0, Toy::new(&[GOOD; 3]));
-    assert_eq!(desk.at_work(at(1)), [], "it waits");
-    let order = start(&mut desk, 2, 0);
+    let mut scheduler = scheduler_of(config());
+    assert_eq!(scheduler.at_work(at(0)), []);
+    let job = submit(&mut scheduler, 0, Toy::new(&[GOOD; 3]));
+    assert_eq!(scheduler.at_work(at(1)), [], "it waits");
+    let order = start(&mut scheduler, 2, 0);
     order.beats.fetch_add(7, Ordering::Relaxed);
-    let running = desk.at_work(at(5));
+    let running = scheduler.at_work(at(5));
     let [one] = running[..] else {
         panic!("one job runs: {running:?}");
     };
     let told = (one.job, one.run.inputs, one.ran_ns, one.beats);
     assert_eq!(told, (job, 3, 3 * MS, 7));
-    crash(&mut desk, 6, 0);
-    start(&mut desk, 8, 0);
-    let again = desk.at_work(at(9));
+    crash(&mut scheduler, 6, 0);
+    start(&mut scheduler, 8, 0);
+    let again = scheduler.at_work(at(9));
     assert_eq!(again.iter().map(|one| one.job).collect::<Vec<_>>(), [job]);
     assert_eq!(again[0].ran_ns, MS);
-    done(&mut desk, 10, 0);
-    assert_eq!(desk.at_work(at(11)), []);
+    done(&mut scheduler, 10, 0);
+    assert_eq!(scheduler.at_work(at(11)), []);
 }
 
 #[test]
 fn late_results_are_delivered_and_none_of_use_is_lost() {
     let mut kept = 0;
     for late_ms in [0, 1, 100, 800, 4000, 12_000] {
-        let mut desk = desk_of(config());
-        let job = submit(&mut desk, 0, Toy::new(&[GOOD]));
-        start(&mut desk, 0, 0);
-        desk.ended(at(1000 + late_ms), 0, 0, Report::of(Ended::Done(1)));
-        let finished = desk.receive().expect("it is never thrown away");
+        let mut scheduler = scheduler_of(config());
+        let job = submit(&mut scheduler, 0, Toy::new(&[GOOD]));
+        start(&mut scheduler, 0, 0);
+        scheduler.ended(at(1000 + late_ms), 0, 0, Report::of(Ended::Done(1)));
+        let finished = scheduler.receive().expect("it is never thrown away");
         assert_eq!((finished.job, finished.outcome), (job, Outcome::Done(1)));
         assert_eq!(finished.late, late_ms > 0);
         let slots = 1 + late_ms / 4000;
@@ -303,12 +308,12 @@ fn late_results_are_delivered_and_none_of_use_is_lost() {
     assert_eq!(kept, 6, "each that is valid and adds votes");
 }
 
-/// W2 at the desk: the end of a job changes nothing of jobs of other sessions.
+/// W2 at the scheduler: the end of a job changes nothing of jobs of other sessions.
 #[test]
 fn an_end_touches_no_other_session() {
-    let mut desk = desk_of(config());
-    submit(&mut desk, 0, Toy::new(&[GOOD]));
-    start(&mut desk, 0, 0);
+    let mut scheduler = scheduler_of(config());
+    submit(&mut scheduler, 0, Toy::new(&[GOOD]));
+    start(&mut scheduler, 0, 0);
     let mut other = request(
         Class::Current,
         1,
@@ -317,10 +322,10 @@ fn an_end_touches_no_other_session() {
         Time::MAX,
     );
     other.session.slot = Slot(2);
-    let other = load(&desk, other);
-    let other = desk.submit(at(0), other).expect("there is room");
-    let seen = |desk: &Desk<Toy>| {
-        let ticket = &desk.tickets[&other];
+    let other = load(&scheduler, other);
+    let other = scheduler.submit(at(0), other).expect("there is room");
+    let seen = |scheduler: &Scheduler<Toy>| {
+        let ticket = &scheduler.tickets[&other];
         (
             ticket.job,
             ticket.stage,
@@ -329,49 +334,52 @@ fn an_end_touches_no_other_session() {
             ticket.request.clone(),
         )
     };
-    let before = seen(&desk);
-    done(&mut desk, 2000, 0);
-    let after = seen(&desk);
+    let before = seen(&scheduler);
+    done(&mut scheduler, 2000, 0);
+    let after = seen(&scheduler);
     assert_eq!(
         (before.0, before.1, before.2, before.3),
         (after.0, after.1, after.2, after.3)
     );
     assert_eq!(format!("{:?}", before.4), format!("{:?}", after.4));
     assert_eq!(
-        (desk.status().queued, desk.receive().map(|f| f.job)),
+        (
+            scheduler.status().queued,
+            scheduler.receive().map(|f| f.job)
+        ),
         (1, Some(JobId(0)))
     );
 }
 
 #[test]
 fn a_crash_is_run_again_on_portable_kernels() {
-    let mut desk = desk_of(config());
-    let job = submit(&mut desk, 0, Toy::new(&[GOOD; 4]));
-    assert!(!start(&mut desk, 0, 0).portable);
-    crash(&mut desk, 1, 0);
-    assert!(desk.receive().is_none());
-    assert!(start(&mut desk, 1, 0).portable);
-    done(&mut desk, 2, 0);
-    let finished = desk.receive().expect("it ended");
+    let mut scheduler = scheduler_of(config());
+    let job = submit(&mut scheduler, 0, Toy::new(&[GOOD; 4]));
+    assert!(!start(&mut scheduler, 0, 0).portable);
+    crash(&mut scheduler, 1, 0);
+    assert!(scheduler.receive().is_none());
+    assert!(start(&mut scheduler, 1, 0).portable);
+    done(&mut scheduler, 2, 0);
+    let finished = scheduler.receive().expect("it ended");
     assert_eq!((finished.job, finished.outcome), (job, Outcome::Done(0)));
-    assert_eq!(desk.status().counts.crashes, 1);
+    assert_eq!(scheduler.status().counts.crashes, 1);
 }
 
 #[test]
 fn the_input_that_crashes_is_found_and_not_run_again() {
-    let mut desk = desk_of(config());
+    let mut scheduler = scheduler_of(config());
     let mut inputs = vec![GOOD; 100];
     inputs[37] = PANIC;
-    let job = submit(&mut desk, 0, Toy::new(&inputs));
+    let job = submit(&mut scheduler, 0, Toy::new(&inputs));
     let mut runs = 0;
     let finished = loop {
-        if let Some(finished) = desk.receive() {
+        if let Some(finished) = scheduler.receive() {
             break finished;
         }
-        let order = start(&mut desk, runs, 0);
+        let order = start(&mut scheduler, runs, 0);
         match order.task.inputs.contains(&PANIC) {
-            true => crash(&mut desk, runs, 0),
-            false => done(&mut desk, runs, 0),
+            true => crash(&mut scheduler, runs, 0),
+            false => done(&mut scheduler, runs, 0),
         }
         runs += 1;
     };
@@ -381,16 +389,16 @@ fn the_input_that_crashes_is_found_and_not_run_again() {
     );
     assert!(finished.crasher && finished.leftover == 0);
     assert!(runs <= 2 + 2 * 7 + 4, "{runs} runs");
-    assert_eq!(desk.status().quarantined, 1);
-    submit(&mut desk, 50, Toy::new(&[PANIC]));
-    let order = start(&mut desk, 50, 0);
+    assert_eq!(scheduler.status().quarantined, 1);
+    submit(&mut scheduler, 50, Toy::new(&[PANIC]));
+    let order = start(&mut scheduler, 50, 0);
     let name = order.task.input_digest(0).expect("has a name");
     assert!(order.quarantine.expect("is not empty").holds(&name));
 }
 
 #[test]
 fn a_group_that_crashes_thrice_is_refused() {
-    let mut desk = desk_of(WorkerConfig {
+    let mut scheduler = scheduler_of(WorkerConfig {
         crash_retries_max: 0,
         ..config()
     });
@@ -399,17 +407,17 @@ fn a_group_that_crashes_thrice_is_refused() {
             seed: ms,
             ..Toy::new(&[PANIC])
         };
-        submit(&mut desk, ms, toy);
-        start(&mut desk, ms, 0);
-        crash(&mut desk, ms, 0);
+        submit(&mut scheduler, ms, toy);
+        start(&mut scheduler, ms, 0);
+        crash(&mut scheduler, ms, 0);
         assert_eq!(
-            desk.receive().map(|f| f.outcome),
+            scheduler.receive().map(|f| f.outcome),
             Some(Outcome::Invalid(vec![0]))
         );
     }
     let again = request(Class::Verdict, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
-    let again = load(&desk, again);
-    let refused = desk.submit(at(4), again);
+    let again = load(&scheduler, again);
+    let refused = scheduler.submit(at(4), again);
     assert_eq!(
         refused,
         Err(SubmitError::GroupCrashes {
@@ -418,35 +426,35 @@ fn a_group_that_crashes_thrice_is_refused() {
         })
     );
     let other = request(Class::Verdict, 1, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
-    let other = load(&desk, other);
-    assert!(desk.submit(at(4), other).is_ok());
+    let other = load(&scheduler, other);
+    assert!(scheduler.submit(at(4), other).is_ok());
 }
 
 #[test]
 fn results_that_nobody_receives_bound_what_is_accepted() {
-    let mut desk = desk_of(config());
+    let mut scheduler = scheduler_of(config());
     let mut accepted = 0;
     let refused = loop {
         let toy = request(Class::Verdict, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
-        let toy = load(&desk, toy);
-        match desk.submit(at(0), toy) {
+        let toy = load(&scheduler, toy);
+        match scheduler.submit(at(0), toy) {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
-        start(&mut desk, 0, 0);
-        done(&mut desk, 0, 0);
+        start(&mut scheduler, 0, 0);
+        done(&mut scheduler, 0, 0);
     };
     assert_eq!(
         (accepted, refused),
         (18, SubmitError::Undelivered { max: 18 })
     );
-    assert!(desk.receive().is_some());
-    submit(&mut desk, 0, Toy::new(&[GOOD]));
+    assert!(scheduler.receive().is_some());
+    submit(&mut scheduler, 0, Toy::new(&[GOOD]));
 }
 
 #[test]
 fn lanes_that_hang_are_replaced_until_too_many_do() {
-    let mut desk = desk_of(WorkerConfig {
+    let mut scheduler = scheduler_of(WorkerConfig {
         hang_after_ms: 2_000,
         lanes_abandoned_max: 1,
         ..config()
@@ -461,58 +469,61 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
             seed: ms,
             ..long.clone()
         };
-        submit(&mut desk, ms, toy);
-        let Turn::Work(_) = desk.next(at(ms), 1, thread) else {
+        submit(&mut scheduler, ms, toy);
+        let Turn::Work(_) = scheduler.next(at(ms), 1, thread) else {
             panic!("the prove lane takes it");
         };
-        assert!(desk.hung(at(ms + 2_000)).is_empty());
-        let hung = desk.hung(at(ms + 2_001));
+        assert!(scheduler.hung(at(ms + 2_000)).is_empty());
+        let hung = scheduler.hung(at(ms + 2_001));
         assert!(hung.len() == 1 && hung[0].hangs);
-        let next = desk.abandon(at(ms + 2_001), &hung[0], None);
+        let next = scheduler.abandon(at(ms + 2_001), &hung[0], None);
         assert_eq!(next.is_some(), replaced);
         thread = next.unwrap_or(thread);
-        assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
+        assert_eq!(
+            scheduler.receive().map(|f| f.outcome),
+            Some(Outcome::Crashed)
+        );
     }
-    assert!(desk.status().degraded);
+    assert!(scheduler.status().degraded);
     let current = |work: Toy| request(Class::Current, 0, work, Time::MAX, Time::MAX);
-    let refused = load(&desk, current(long.clone()));
+    let refused = load(&scheduler, current(long.clone()));
     assert_eq!(
-        desk.submit(at(20_000), refused),
+        scheduler.submit(at(20_000), refused),
         Err(SubmitError::Degraded { abandoned: 2 })
     );
-    submit(&mut desk, 20_000, Toy::new(&[GOOD]));
-    assert!(desk.refill().is_empty());
+    submit(&mut scheduler, 20_000, Toy::new(&[GOOD]));
+    assert!(scheduler.refill().is_empty());
     // A thread that comes back after all: all is well once the lane has one again, and not before.
-    done(&mut desk, 20_000, 1);
-    assert!(desk.receive().is_none());
-    assert!(desk.status().degraded);
-    let refused = load(&desk, current(long.clone()));
+    done(&mut scheduler, 20_000, 1);
+    assert!(scheduler.receive().is_none());
+    assert!(scheduler.status().degraded);
+    let refused = load(&scheduler, current(long.clone()));
     assert_eq!(
-        desk.submit(at(20_000), refused),
+        scheduler.submit(at(20_000), refused),
         Err(SubmitError::Degraded { abandoned: 1 })
     );
-    assert_eq!(desk.refill(), [(1, 2)]);
-    assert!(desk.refill().is_empty());
-    assert!(!desk.status().degraded);
+    assert_eq!(scheduler.refill(), [(1, 2)]);
+    assert!(scheduler.refill().is_empty());
+    assert!(!scheduler.status().degraded);
     // None is to be had at first.
-    desk.vacate(1);
-    assert!(desk.status().degraded);
-    assert_eq!(desk.refill(), [(1, 2)]);
-    let long = load(&desk, current(long));
-    let job = desk.submit(at(20_000), long).expect("there is room");
-    let Turn::Work(order) = desk.next(at(20_001), 1, 2) else {
+    scheduler.vacate(1);
+    assert!(scheduler.status().degraded);
+    assert_eq!(scheduler.refill(), [(1, 2)]);
+    let long = load(&scheduler, current(long));
+    let job = scheduler.submit(at(20_000), long).expect("there is room");
+    let Turn::Work(order) = scheduler.next(at(20_001), 1, 2) else {
         panic!("the lane works again");
     };
     assert_eq!(order.job, job);
-    desk.vacate(1);
-    desk.close(at(20_002));
-    assert!(desk.refill().is_empty(), "what ends starts no threads");
+    scheduler.vacate(1);
+    scheduler.close(at(20_002));
+    assert!(scheduler.refill().is_empty(), "what ends starts no threads");
 }
 
 /// A machine that is too slow, or stands still, while it verifies the proofs of others: they are good.
 #[test]
 fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
-    let mut desk = desk_of(WorkerConfig {
+    let mut scheduler = scheduler_of(WorkerConfig {
         hang_after_ms: 2_000,
         run_max_ms: 5_000,
         ..config()
@@ -524,31 +535,34 @@ fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
     let (mut thread, mut ms) = (0, 0);
     // More often than a group may crash before it is refused.
     for _ in 0..5 {
-        submit(&mut desk, ms, proof.clone());
-        let Turn::Work(order) = desk.next(at(ms), 1, thread) else {
+        submit(&mut scheduler, ms, proof.clone());
+        let Turn::Work(order) = scheduler.next(at(ms), 1, thread) else {
             panic!("the prove lane takes it");
         };
-        assert!(desk.hung(at(ms + 5_000)).is_empty(), "silent for 5 s");
+        assert!(scheduler.hung(at(ms + 5_000)).is_empty(), "silent for 5 s");
         drop(order);
         // What never ends is given up, so that the lane goes on.
         ms += 8_000;
-        let hung = desk.hung(at(ms));
+        let hung = scheduler.hung(at(ms));
         assert!(hung.len() == 1 && hung[0].hangs);
-        thread = desk
+        thread = scheduler
             .abandon(at(ms), &hung[0], Some([7; 32]))
             .expect("another thread");
-        assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
+        assert_eq!(
+            scheduler.receive().map(|f| f.outcome),
+            Some(Outcome::Crashed)
+        );
         // The thread that was slow comes back.
-        desk.ended(at(ms), 1, thread - 1, Report::of(Ended::Done(0)));
+        scheduler.ended(at(ms), 1, thread - 1, Report::of(Ended::Done(0)));
         ms += 1;
     }
-    assert_eq!(desk.status().quarantined, 0);
+    assert_eq!(scheduler.status().quarantined, 0);
 }
 
 /// On a machine where jobs take ten times their prediction, silence is measured by what was learned.
 #[test]
 fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
-    let mut desk = desk_of(WorkerConfig {
+    let mut scheduler = scheduler_of(WorkerConfig {
         hang_after_ms: 100,
         ..config()
     });
@@ -558,10 +572,10 @@ fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
     };
     let mut ms = 0;
     for _ in 0..30 {
-        submit(&mut desk, ms, long.clone());
-        start(&mut desk, ms, 1);
+        submit(&mut scheduler, ms, long.clone());
+        start(&mut scheduler, ms, 1);
         ms += 4_000;
-        desk.ended(
+        scheduler.ended(
             at(ms),
             1,
             0,
@@ -571,47 +585,47 @@ fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
                 ..Report::of(Ended::Done(0))
             },
         );
-        assert!(desk.receive().is_some());
+        assert!(scheduler.receive().is_some());
     }
-    submit(&mut desk, ms, long);
-    start(&mut desk, ms, 1);
+    submit(&mut scheduler, ms, long);
+    start(&mut scheduler, ms, 1);
     assert!(
-        desk.hung(at(ms + 7_000)).is_empty(),
+        scheduler.hung(at(ms + 7_000)).is_empty(),
         "a usual job of this machine"
     );
-    assert_eq!(desk.hung(at(ms + 60_000)).len(), 1);
+    assert_eq!(scheduler.hung(at(ms + 60_000)).len(), 1);
 }
 
 /// A child that is not ready when its job is asked to stop is given up, which reads as a crash.
 #[test]
 fn a_job_that_is_not_wanted_any_more_does_not_run_again() {
     for ended in [Ended::Crashed(None), Ended::Refused("no child".into())] {
-        let mut desk = desk_of(config());
-        submit(&mut desk, 0, Toy::new(&[GOOD]));
-        let order = start(&mut desk, 0, 0);
+        let mut scheduler = scheduler_of(config());
+        submit(&mut scheduler, 0, Toy::new(&[GOOD]));
+        let order = start(&mut scheduler, 0, 0);
         let (slot, seq) = (Slot(1), 0);
-        desk.cancel(at(1), SessionId { slot, seq });
+        scheduler.cancel(at(1), SessionId { slot, seq });
         assert!(order.stop.is_stopped());
-        desk.ended(at(2), 0, 0, Report::of(ended));
-        let outcome = desk.receive().map(|finished| finished.outcome);
+        scheduler.ended(at(2), 0, 0, Report::of(ended));
+        let outcome = scheduler.receive().map(|finished| finished.outcome);
         assert_eq!(outcome, Some(Outcome::Cancelled));
-        assert!(matches!(desk.next(at(3), 0, 0), Turn::Wait));
-        assert_eq!(desk.status().counts.crashes, 0);
+        assert!(matches!(scheduler.next(at(3), 0, 0), Turn::Wait));
+        assert_eq!(scheduler.status().counts.crashes, 0);
     }
 }
 
 #[test]
 fn memory_beyond_the_estimate_is_learned() {
-    let mut desk = desk_of(config());
+    let mut scheduler = scheduler_of(config());
     let toy = Toy {
         memory_bytes: 1 << 20,
         ..Toy::new(&[BAD])
     };
     let features = toy.features(&ToyEnv::default());
     for _ in 0..40 {
-        submit(&mut desk, 0, toy.clone());
-        let order = start(&mut desk, 0, 0);
-        let said = desk.posts[0]
+        submit(&mut scheduler, 0, toy.clone());
+        let order = start(&mut scheduler, 0, 0);
+        let said = scheduler.posts[0]
             .on
             .as_ref()
             .expect("runs")
@@ -622,10 +636,10 @@ fn memory_beyond_the_estimate_is_learned() {
             peak_bytes: 3 << 20,
             ..Report::of(Ended::Done(0))
         };
-        desk.ended(at(0), 0, 0, report);
-        desk.receive();
+        scheduler.ended(at(0), 0, 0, report);
+        scheduler.receive();
     }
-    let permille = desk.memory_permille(&features, 1);
+    let permille = scheduler.memory_permille(&features, 1);
     assert!((2_000..3_100).contains(&permille), "{permille}");
-    assert!(!desk.status().kernel_disabled);
+    assert!(!scheduler.status().kernel_disabled);
 }

@@ -1,12 +1,12 @@
 //! How a run of a ticket's job becomes its end, or another run.
 
 use super::crash::{Next, Search};
-use super::{At, Desk, Ended, Finished, Load, Report, Stage, Ticket};
+use super::{At, Ended, Finished, Load, Report, Scheduler, Stage, Ticket};
 use crate::plan::{self, End, Output, Request};
 use alphorn_scheme::{Class, Outcome, Task};
 use std::sync::Arc;
 
-impl<T: Task> Desk<T> {
+impl<T: Task> Scheduler<T> {
     /// Does what the plan wants done.
     pub(super) fn settle(&mut self, at: At) {
         while let Some(output) = self.plan.poll_output() {

@@ -1,6 +1,6 @@
 //! What a watcher does with jobs that give no sign of life.
 
-use super::{At, Desk, Ended, Report};
+use super::{At, Ended, Report, Scheduler};
 use alphorn_scheme::{JobId, Task};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ pub(crate) struct Hung<T> {
     pub(crate) hangs: bool,
 }
 
-impl<T: Task> Desk<T> {
+impl<T: Task> Scheduler<T> {
     /// The jobs that hang or do not stop.
     pub(crate) fn hung(&mut self, at: At) -> Vec<Hung<T>> {
         let stop_grace_ns = self.config.stop_grace_ms.saturating_mul(1_000_000);
@@ -70,7 +70,7 @@ impl<T: Task> Desk<T> {
 
     /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that
     /// replaces it; none if it has reported after all, or if too many hang already: the lane is empty
-    /// then, until [`Desk::refill`] names it.
+    /// then, until [`Scheduler::refill`] names it.
     pub(crate) fn abandon(
         &mut self,
         at: At,
@@ -102,8 +102,8 @@ impl<T: Task> Desk<T> {
     /// Empty lanes that are to have a thread after all, and its number: others came back since. A process
     /// that was paused gives up all that ran, and every thread of it reports a moment later.
     pub(crate) fn refill(&mut self) -> Vec<(usize, u64)> {
-        let is_due = |desk: &Self, lane: usize| {
-            desk.posts[lane].is_empty && desk.abandoned <= desk.abandoned_max(lane)
+        let is_due = |scheduler: &Self, lane: usize| {
+            scheduler.posts[lane].is_empty && scheduler.abandoned <= scheduler.abandoned_max(lane)
         };
         let lanes = (0..self.posts.len()).filter(|_| !self.closing);
         let lanes: Vec<usize> = lanes.filter(|lane| is_due(self, *lane)).collect();

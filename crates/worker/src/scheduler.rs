@@ -88,7 +88,7 @@ struct On<T: Task> {
     given_up: bool,
 }
 
-/// A lane as the desk sees it.
+/// A lane as the scheduler sees it.
 struct Post<T: Task> {
     /// Counts the threads of the lane: a report of an abandoned one is not taken.
     thread: u64,
@@ -98,7 +98,7 @@ struct Post<T: Task> {
 }
 
 /// See the [module](self).
-pub(crate) struct Desk<T: Task> {
+pub(crate) struct Scheduler<T: Task> {
     config: WorkerConfig,
     plan: Plan<Load<T>>,
     env: Arc<Environment<T>>,
@@ -108,7 +108,7 @@ pub(crate) struct Desk<T: Task> {
     /// What the lane said of a run whose end the plan is being told, and what ran.
     report: Option<(Report<T::Output>, Arc<T>)>,
     done: VecDeque<Finished<T::Output>>,
-    /// Results since the last call of [`Desk::take_news`].
+    /// Results since the last call of [`Scheduler::take_news`].
     news: bool,
     memory: CostModel,
     groups: Groups,
@@ -119,7 +119,7 @@ pub(crate) struct Desk<T: Task> {
     closing: bool,
 }
 
-impl<T: Task> Desk<T> {
+impl<T: Task> Scheduler<T> {
     /// # Panics
     ///
     /// If the configuration has no lane.
@@ -327,7 +327,7 @@ impl<T: Task> Desk<T> {
         self.report = None;
     }
 
-    /// When [`Desk::expire`] has something to do although nothing happens.
+    /// When [`Scheduler::expire`] has something to do although nothing happens.
     pub(crate) fn next_deadline(&self, at: At) -> Option<Time> {
         self.plan.next_deadline(at.now)
     }
@@ -345,7 +345,7 @@ impl<T: Task> Desk<T> {
         self.settle(at);
     }
 
-    /// Gives up what still runs on a closed desk.
+    /// Gives up what still runs on a closed scheduler.
     pub(crate) fn give_up(&mut self, at: At) {
         for lane in 0..self.posts.len() {
             let thread = self.posts[lane].thread;
