@@ -1,4 +1,4 @@
-//! Where a machine is: an address with its name, as others dial it.
+//! Where a peer is: an address with its name, as others dial it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ pub enum Transport {
     Both,
 }
 
-/// The address of a machine: `/ip4/192.0.2.1/udp/9000/quic-v1/p2p/NAME` or
+/// The address of a peer: `/ip4/192.0.2.1/udp/9000/quic-v1/p2p/NAME` or
 /// `/ip4/192.0.2.1/tcp/9000/p2p/NAME`, or the same with `ip6`. It is parsed from that, or from a signed node
 /// record (`enr:...`, [EIP-778](https://eips.ethereum.org/EIPS/eip-778)): `quic` with `ip`, or else `quic6` with
 /// `ip6`, `tcp` with `ip`, `tcp6` with `ip6`, and the name of its key `secp256k1`.
@@ -66,7 +66,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// The address of a machine under a name.
+    /// The address of a peer under a name.
     pub fn new(address: SocketAddr, transport: Transport, id: NodeId) -> Vec<Self> {
         let with_name = |multiaddr: Multiaddr| Self {
             multiaddr: multiaddr.with(Protocol::P2p(id.0)),
@@ -166,7 +166,7 @@ fn record(text: &str) -> Result<Address, AddressError> {
 }
 
 impl NodeKey {
-    /// The node record ([EIP-778](https://eips.ethereum.org/EIPS/eip-778)) of a machine with this key, as text
+    /// The node record ([EIP-778](https://eips.ethereum.org/EIPS/eip-778)) of a peer with this key, as text
     /// (`enr:...`): its IP address, and its port under `quic` and `tcp`, or `quic6` and `tcp6` of IPv6. Of two
     /// records of a key the one with the greater sequence holds.
     pub fn record(&self, address: SocketAddr, transport: Transport, sequence: u64) -> String {

@@ -1,4 +1,4 @@
-//! What a machine carries, where it listens, and every limit with its default.
+//! What a peer carries, where it listens, and every limit with its default.
 
 mod ranges;
 
@@ -106,12 +106,12 @@ pub struct Limits {
     pub pending_in_max: u32,
     /// Outgoing connections that are not yet established.
     pub pending_out_max: u32,
-    /// Connections that machines which are not known may make in a second, and as many that are; four
+    /// Connections that peers which are not known may make in a second, and as many that are; four
     /// times as many at once.
     pub knocks_per_s_max: u32,
     /// Memory of the whole process above which no connection is made, in bytes.
     pub process_bytes_max: usize,
-    /// What is read from one peer in a second, in bytes; the rest waits in its own machine.
+    /// What is read from one peer in a second, in bytes; the rest waits at its sender.
     pub peer_bytes_per_s_max: u64,
     /// Topics that one peer may subscribe to; [`SUBSCRIPTIONS_LIMIT`] at most.
     pub subscriptions_max: usize,
@@ -144,7 +144,7 @@ pub struct Limits {
     /// Requests of one peer in a second that are looked at; twice as many at once.
     pub requests_per_s_max: u32,
     /// Frames of the broadcast protocol that are read from one peer in a second, and as many at once; the
-    /// rest waits in its own machine. Pieces of a broadcast have kilobytes, so an honest peer comes to its
+    /// rest waits at its sender. Pieces of a broadcast have kilobytes, so an honest peer comes to its
     /// bytes before; this bounds what short ones cost whoever takes them.
     pub frames_per_s_max: u32,
     /// Longest frame of the broadcast protocol, in bytes.
@@ -160,7 +160,7 @@ pub struct Limits {
 /// Everything that a network needs to start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Names the machine.
+    /// Names the peer.
     pub key: NodeKey,
     /// Name and version of the program, told to peers.
     pub agent: String,

@@ -8,24 +8,24 @@ use libp2p::{Multiaddr, PeerId};
 
 use crate::address::Address;
 
-/// Machines that are dialled.
+/// Peers that are dialled.
 const TARGETS_MAX: usize = 4096;
 
 /// Addresses of one of them; the first ones stay.
 const ADDRESSES_MAX: usize = 8;
 
 /// The first pause after a failure; doubled after each, up to the last. It begins short: the first
-/// attempt of a machine that was killed and started anew frees its place at its peers.
+/// attempt of a peer that was killed and started anew frees its place at its peers.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// A machine that was connected for so long is no failure when it is lost.
+/// A peer that was connected for so long is no failure when it is lost.
 const STAYED: Duration = Duration::from_secs(10);
 
 /// An attempt that has no end by then has failed.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 
-/// Of two machines that know each other one waits so long before it dials: when both dial at the same
+/// Of two peers that know each other one waits so long before it dials: when both dial at the same
 /// instant, each refuses the other's connection as the second one.
 const COURTESY: Duration = Duration::from_secs(1);
 
@@ -40,7 +40,7 @@ struct Target {
     pause: Duration,
 }
 
-/// The machines that are dialled until they are connected, and again when lost.
+/// The peers that are dialled until they are connected, and again when lost.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     own: PeerId,
@@ -59,7 +59,7 @@ impl Dialer {
         }
     }
 
-    /// Adds an address; false if there is no room or it is this machine's own.
+    /// Adds an address; false if there is no room or it is this node's own.
     pub(crate) fn add(&mut self, address: &Address, now: Instant) -> bool {
         let id = address.id().0;
         if id == self.own || (self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(&id))
@@ -86,7 +86,7 @@ impl Dialer {
         true
     }
 
-    /// The machines to dial now and where, at most `count_max`, longest overdue first.
+    /// The peers to dial now and where, at most `count_max`, longest overdue first.
     pub(crate) fn due(
         &mut self,
         now: Instant,
@@ -133,7 +133,7 @@ impl Dialer {
         }
     }
 
-    /// A machine is connected, by whoever dialled.
+    /// A peer is connected, by whoever dialled.
     pub(crate) fn connected(&mut self, id: &PeerId) {
         if let Some(target) = self.targets.get_mut(id) {
             target.connected = true;
@@ -141,7 +141,7 @@ impl Dialer {
         }
     }
 
-    /// A machine is lost. One that stayed for a while is dialled soon, any other after its pause.
+    /// A peer is lost. One that stayed for a while is dialled soon, any other after its pause.
     pub(crate) fn lost(&mut self, id: &PeerId, now: Instant, stayed: Duration) {
         let draw = self.draw();
         if let Some(target) = self.targets.get_mut(id) {
@@ -165,7 +165,7 @@ impl Dialer {
     }
 }
 
-/// A pause made longer by up to a quarter, so that machines that were lost together do not come back
+/// A pause made longer by up to a quarter, so that peers that were lost together do not come back
 /// together.
 fn vary(pause: Duration, draw: u64) -> Duration {
     pause + pause.mul_f64((draw % 1024) as f64 / 4096.0)
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_a_machine_are_tried_in_order_before_the_pause() {
+    fn the_addresses_of_a_peer_are_tried_in_order_before_the_pause() {
         let start = Instant::now();
         let later = start + Duration::from_secs(2);
         let mut dialer = Dialer::new(PeerId::random());

@@ -46,7 +46,7 @@ pub enum Event {
         id: NodeId,
         /// Where it is.
         address: SocketAddr,
-        /// Whether this machine dialled.
+        /// Whether this node dialled.
         outbound: bool,
     },
     /// A peer is gone. Messages that it brought before may still follow.

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::address::Address;
+use crate::admission::KNOWN_MAX;
 use crate::bucket::Bucket;
-use crate::door::KNOWN_MAX;
 use crate::event::{Peer, RequestError};
 use crate::frames::{FrameQueue, STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
 use crate::handle::Shared;
@@ -182,7 +182,7 @@ impl Handler {
             return;
         };
         let Some(request) = index.checked_sub(1) else {
-            // A peer opens as many as this machine does; more would only take memory.
+            // A peer opens as many as this node does; more would only take memory.
             if self.readers < STREAMS {
                 self.readers += 1;
                 let rate = Arc::clone(&self.frames);

@@ -39,7 +39,7 @@ const INVALID_WEIGHT: f64 = -20.0;
 pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
 
 /// How long gossipsub remembers a peer that disconnected, with a counter for each topic: forgers under ever new names
-/// fill that. Bans and points last longer, at the judge. What only gossipsub counts, malformed messages, is forgotten
+/// fill that. Bans and points last longer, in the scores of peers. What only gossipsub counts, malformed messages, is forgotten
 /// with this: a new name would be rid of it at once.
 pub(crate) const RETAIN_TIME: Duration = Duration::from_secs(60);
 

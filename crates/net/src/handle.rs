@@ -146,7 +146,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Who this machine is.
+    /// Who this node is.
     pub fn id(&self) -> NodeId {
         self.shared.config.key.id()
     }
@@ -271,7 +271,7 @@ impl Handle {
         self.command(Command::Report { peer, points })
     }
 
-    /// Cuts a machine off, or lets it in again: the operator's tool for partitions.
+    /// Cuts a peer off, or lets it in again: the operator's tool for partitions.
     ///
     /// # Errors
     ///
@@ -280,7 +280,7 @@ impl Handle {
         self.command(Command::Block(id, blocked))
     }
 
-    /// Adds a machine to those that are dialled, and again when lost.
+    /// Adds a peer to those that are dialled, and again when lost.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The key that names a machine: secp256k1, in a file of 64 hexadecimal digits.
+//! The key that names a peer: secp256k1, in a file of 64 hexadecimal digits.
 
 use std::fmt;
 use std::fs;
@@ -15,11 +15,11 @@ use zeroize::Zeroizing;
 /// Longest key file, in bytes: the digits, `0x` and an end of line.
 const FILE_BYTES_MAX: u64 = 68;
 
-/// Who a machine is: the multihash of its public key, in base 58 as text.
+/// Who a peer is: the multihash of its public key, in base 58 as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) PeerId);
 
-/// The secret key of a machine. It is erased when dropped, and `Debug` shows the public part only.
+/// The secret key of a peer. It is erased when dropped, and `Debug` shows the public part only.
 #[derive(Clone)]
 pub struct NodeKey {
     pair: Keypair,
@@ -51,7 +51,7 @@ pub enum KeyError {
         mode: u32,
     },
     /// Text that is no [`NodeId`].
-    #[error("not the name of a machine: {0}")]
+    #[error("not the name of a peer: {0}")]
     Id(String),
 }
 

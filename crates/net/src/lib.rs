@@ -1,4 +1,4 @@
-//! Carries bytes between machines, and knows no message.
+//! Carries bytes between peers, and knows no message.
 //!
 //! [`start`] opens the sockets and gives a [`Handle`], whose methods never block, and the [`Events`].
 //! In between is one thread with libp2p: gossipsub for what goes to everyone (every message waits
@@ -16,12 +16,12 @@
 //! | `address` | where a node is, as others dial it |
 //! | `bucket`, `throttle` | how much a peer may bring |
 //! | `config` | what is carried, where it listens, and every limit |
-//! | `dialer`, `door` | who is dialled, and who may come in |
+//! | `dialer`, `admission` | who is dialled, and who may come in |
 //! | `event`, `handle` | what a driver hears from a network, and may ask of it |
 //! | `exchange`, `frames`, [`frame`] | frames of broadcasts and requests on the streams of a connection |
 //! | `gossip`, `tokens` | gossipsub, and the messages that wait for a verdict |
 //! | `inbox`, `outbox` | the bounded queues between driver and network |
-//! | `judge` | what is held against peers |
+//! | `scores` | what is held against peers |
 //! | `key` | the key that names a node |
 //! | `link`, `mux` | transports with a meter on each connection, and streams over one |
 //! | `memory` | how much a network can take: a sum over its limits |
@@ -35,13 +35,13 @@
 #[cfg(feature = "swarm")]
 mod address;
 #[cfg(feature = "swarm")]
+mod admission;
+#[cfg(feature = "swarm")]
 mod bucket;
 #[cfg(feature = "swarm")]
 mod config;
 #[cfg(feature = "swarm")]
 mod dialer;
-#[cfg(feature = "swarm")]
-mod door;
 #[cfg(feature = "swarm")]
 mod event;
 #[cfg(feature = "swarm")]
@@ -56,8 +56,6 @@ mod handle;
 #[cfg(feature = "swarm")]
 mod inbox;
 #[cfg(feature = "swarm")]
-mod judge;
-#[cfg(feature = "swarm")]
 mod key;
 #[cfg(feature = "swarm")]
 mod link;
@@ -69,6 +67,8 @@ mod mux;
 mod outbox;
 #[cfg(feature = "swarm")]
 mod requests;
+#[cfg(feature = "swarm")]
+mod scores;
 #[cfg(feature = "swarm")]
 mod service;
 #[cfg(feature = "swarm")]

@@ -2,7 +2,7 @@
 //! peer may send.
 //!
 //! The limit stands before any decoder. What a peer sends above it stays in the buffers of its own
-//! machine: the streams are not read, so the windows of QUIC and yamux close.
+//! peer: the streams are not read, so the windows of QUIC and yamux close.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,8 @@
 //! How much memory a network can take: a sum over its limits.
 
 use crate::address::{Address, Transport};
+use crate::admission::Admission;
 use crate::config::{Config, PerKind};
-use crate::door::Door;
 use crate::gossip::{self, CONTROL_NAMES_MAX, RETAIN_TIME};
 use crate::link::CONNECTION_WINDOW_BYTES;
 use crate::mux;
@@ -34,9 +34,9 @@ const CACHED_BYTES: u64 = 1024;
 const UNWANTED_BYTES: u64 = 160;
 const PROMISE_BYTES: u64 = 384;
 const CONTROL_BYTES: u64 = 576;
-/// What is held against a machine, and that for one topic.
-const MACHINE_BYTES: u64 = 1024;
-const MACHINE_TOPIC_BYTES: u64 = 512;
+/// What is held against a peer, and that for one topic.
+const PEER_BYTES: u64 = 1024;
+const PEER_TOPIC_BYTES: u64 = 512;
 /// A message or command in a queue, without its data.
 const QUEUED_BYTES: u64 = 512;
 /// Buffers and keys of one connection besides its windows.
@@ -65,8 +65,8 @@ impl Config {
         let queue = bytes(gossip::queue_messages(self)) * bytes(self.message_bytes_max());
         let frames = bytes(limits.send_queue_bytes_max)
             + 2 * bytes(crate::frames::STREAMS) * bytes(limits.frame_bytes_max);
-        let machines = peers + Door::knocks(limits, RETAIN_TIME.as_secs());
-        let machine = MACHINE_BYTES + all_topics * MACHINE_TOPIC_BYTES;
+        let remembered = peers + Admission::knocks(limits, RETAIN_TIME.as_secs());
+        let of_each = PEER_BYTES + all_topics * PEER_TOPIC_BYTES;
         let packets = 2 + bytes(PACKETS_WAITING);
         vec![
             (
@@ -103,7 +103,7 @@ impl Config {
                 "answers, asked and given",
                 2 * bytes(limits.responses_bytes_max),
             ),
-            ("machines that were here", machines * machine),
+            ("peers that were here", remembered * of_each),
         ]
     }
 

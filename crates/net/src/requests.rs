@@ -23,7 +23,7 @@ use crate::frames::READ_BYTES;
 use crate::handle::{Refused, Shared};
 use crate::status::{DropReason, add};
 
-/// The code of a response that this machine gives by itself when too much is asked at once.
+/// The code of a response that this node gives by itself when too much is asked at once.
 pub const CODE_BUSY: u8 = 255;
 
 /// The code that ends a response.
@@ -64,7 +64,7 @@ struct InFlight {
     bytes: usize,
 }
 
-/// The requests of this machine that are in flight.
+/// The requests of this node that are in flight.
 #[derive(Debug)]
 pub(crate) struct Asking {
     state: Mutex<InFlight>,

@@ -21,13 +21,13 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
 
+use crate::admission::Admission;
 use crate::config::{Config, ConfigError};
 use crate::dialer::Dialer;
-use crate::door::Door;
 use crate::event::{DownReason, Peer};
 use crate::handle::{Events, Handle, Shared, Verdict};
-use crate::judge::Judge;
 use crate::link::{Link, Links, transport};
+use crate::scores::PeerScores;
 use crate::status::{DropReason, PeerStatus};
 use crate::throttle::Throttle;
 use crate::tokens::Tokens;
@@ -87,7 +87,7 @@ pub enum NetError {
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
-    door: Door,
+    admission: Admission,
     memory: memory_connection_limits::Behaviour,
     blocked: allow_block_list::Behaviour<BlockedPeers>,
     identify: identify::Behaviour,
@@ -110,7 +110,7 @@ impl Behaviour {
             .with_cache_size(0);
         Ok(Self {
             limits: connection_limits::Behaviour::new(limits),
-            door: Door::new(config, Instant::now()),
+            admission: Admission::new(config, Instant::now()),
             memory: memory_connection_limits::Behaviour::with_max_bytes(
                 config.limits.process_bytes_max,
             ),
@@ -123,7 +123,7 @@ impl Behaviour {
     }
 }
 
-/// What machines of one network tell each other.
+/// What peers of one network tell each other.
 fn network_name(config: &Config) -> String {
     format!("alphorn/{}", config.network)
 }
@@ -146,7 +146,7 @@ struct Service {
     shared: Arc<Shared>,
     links: Links,
     tokens: Tokens,
-    judge: Judge,
+    scores: PeerScores,
     dialer: Dialer,
     peers: BTreeMap<PeerId, Connected>,
     ids: BTreeMap<Peer, PeerId>,
@@ -257,7 +257,7 @@ impl Service {
         Ok(Self {
             swarm,
             tokens: Tokens::new(config.limits.tokens_max, config.verdict_time()),
-            judge: Judge::default(),
+            scores: PeerScores::default(),
             dialer,
             links,
             peers: BTreeMap::new(),
@@ -291,7 +291,7 @@ impl Service {
     }
 
     /// Lets the tasks of the connections send what a batch gave them. A task that has an event to tell
-    /// sends nothing before it is told, and peers speak when this machine does: so what they have to
+    /// sends nothing before it is told, and peers speak when this node does: so what they have to
     /// tell is taken as well, or queues fill beside connections that are free.
     async fn let_go(&mut self) {
         for _ in 0..TURNS_PER_BATCH {
@@ -342,7 +342,7 @@ impl Service {
             gossip.judged(&source, Verdict::Ignore);
         }
         self.count_tokens();
-        for id in self.judge.released(now) {
+        for id in self.scores.released(now) {
             self.let_in(id);
         }
         self.dial_who_is_due(now);
@@ -361,8 +361,8 @@ impl Service {
             .limits
             .pending_out_max
             .saturating_sub(pending);
-        let judge = &self.judge;
-        let keeps_out = |id: &PeerId| judge.keeps_out(id);
+        let scores = &self.scores;
+        let keeps_out = |id: &PeerId| scores.keeps_out(id);
         for (id, address) in self.dialer.due(now, room as usize, keeps_out) {
             let dial = DialOpts::peer_id(id)
                 .condition(PeerCondition::DisconnectedAndNotDialing)
@@ -375,7 +375,7 @@ impl Service {
     }
 
     fn on_slow_tick(&mut self, now: Instant) {
-        self.judge.fade(TICK * SLOW_TICKS as u32);
+        self.scores.fade(TICK * SLOW_TICKS as u32);
         let silent = self.peers.iter().filter(|(_, connected)| {
             let age = now.saturating_duration_since(connected.since);
             connected.client.is_none() && age > SILENCE_TIME
@@ -387,7 +387,7 @@ impl Service {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         let mut statuses = Vec::with_capacity(self.peers.len());
         for (id, connected) in &self.peers {
-            gossip.set_application_score(id, self.judge.score(id));
+            gossip.set_application_score(id, self.scores.score(id));
             let link = connected.link.as_ref();
             let (bytes_in, bytes_out) = link.map_or((0, 0), |link| link.bytes());
             statuses.push(PeerStatus {
@@ -409,7 +409,7 @@ impl Service {
         self.shared.counters.set_peers(statuses.into());
     }
 
-    /// Closes a machine's connection; it may come again.
+    /// Closes a peer's connection; it may come again.
     fn disconnect(&mut self, id: PeerId, reason: DownReason) {
         if let Some(connected) = self.peers.get_mut(&id) {
             connected.leaving.get_or_insert(reason);

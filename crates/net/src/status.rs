@@ -20,7 +20,7 @@ pub enum DropReason {
     Expired,
     /// The peer brought more than twice what is expected of a topic in a slot.
     Rate,
-    /// A message of a topic that this machine is not subscribed to.
+    /// A message of a topic that this node is not subscribed to.
     Unsubscribed,
     /// Too many messages waited for a verdict, and this peer had most of them.
     Tokens,
@@ -36,7 +36,7 @@ pub enum DropReason {
     Requests,
     /// A message that broke a limit, the grammar of topics or the framing.
     Malformed,
-    /// A connection that was refused or not completed, in or out, or a machine too many to remember.
+    /// A connection that was refused or not completed, in or out, or a peer too many to remember.
     Connections,
 }
 
@@ -85,7 +85,7 @@ pub struct KindStatus {
     pub messages_in: u64,
     /// Their bytes.
     pub bytes_in: u64,
-    /// Messages that this machine published, or forwarded after their verdict; each counts once, to
+    /// Messages that this node published, or forwarded after their verdict; each counts once, to
     /// however many peers it goes.
     pub messages_out: u64,
     /// Their bytes.
@@ -105,7 +105,7 @@ pub struct PeerStatus {
     pub id: NodeId,
     /// Where it is.
     pub address: SocketAddr,
-    /// Whether this machine dialled.
+    /// Whether this node dialled.
     pub outbound: bool,
     /// Its program, empty until it said so.
     pub client: Arc<str>,
@@ -124,7 +124,7 @@ pub struct Status {
     pub kinds: [KindStatus; Kind::ALL.len()],
     /// By [`DropReason`], in the order of [`DropReason::ALL`].
     pub drops: [u64; DropReason::ALL.len()],
-    /// Connections that came up: dialled by this machine, by others.
+    /// Connections that came up: dialled by this node, by others.
     pub connections: [u64; 2],
     /// Connections that ended, in the order of [`DownReason::ALL`].
     pub disconnections: [u64; DownReason::ALL.len()],

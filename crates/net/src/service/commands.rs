@@ -11,9 +11,9 @@ use crate::address::Address;
 use crate::event::{DownReason, Peer, RequestError};
 use crate::gossip;
 use crate::handle::Verdict;
-use crate::judge::Sentence;
 use crate::outbox::{Batch, Command, Publication};
 use crate::requests::Question;
+use crate::scores::Consequence;
 use crate::status::{DropReason, add};
 use crate::tokens::Waiting;
 use alphorn_types::{Kind, TopicName};
@@ -80,7 +80,7 @@ impl Service {
 
     fn on_dial(&mut self, address: &Address) {
         let behaviour = self.swarm.behaviour_mut();
-        behaviour.door.know(address);
+        behaviour.admission.know(address);
         behaviour.exchange.know(address);
         if !self.dialer.add(address, Instant::now()) {
             self.shared.counters.dropped(DropReason::Connections);
@@ -139,11 +139,11 @@ impl Service {
         self.shared.counters.tokens.store(tokens, Ordering::Relaxed);
     }
 
-    /// Holds points against a machine, and bans it when they are too many.
+    /// Holds points against a peer, and bans it when they are too many.
     fn hold_against(&mut self, id: PeerId, points: u32) {
-        match self.judge.report(id, points) {
-            Sentence::Ban => self.ban(id),
-            Sentence::Score(score) => {
+        match self.scores.report(id, points) {
+            Consequence::Ban => self.ban(id),
+            Consequence::Score(score) => {
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
                 gossip.set_application_score(&id, score);
             }
@@ -154,7 +154,7 @@ impl Service {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         gossip.judged(&id, Verdict::Reject);
         let time = Duration::from_millis(self.shared.config.limits.ban_ms);
-        let freed = self.judge.ban(id, Instant::now() + time);
+        let freed = self.scores.ban(id, Instant::now() + time);
         if let Some(freed) = freed {
             self.let_in(freed);
         }
@@ -162,7 +162,7 @@ impl Service {
     }
 
     fn block(&mut self, id: PeerId, blocked: bool) {
-        if !self.judge.block(id, blocked) {
+        if !self.scores.block(id, blocked) {
             self.shared.counters.dropped(DropReason::Connections);
         } else if blocked {
             self.send_away(id, DownReason::Blocked);
@@ -171,7 +171,7 @@ impl Service {
         }
     }
 
-    /// Closes a machine's connection and lets it make no other.
+    /// Closes a peer's connection and lets it make no other.
     fn send_away(&mut self, id: PeerId, reason: DownReason) {
         if let Some(connected) = self.peers.get_mut(&id) {
             connected.leaving = Some(reason);
@@ -179,9 +179,9 @@ impl Service {
         self.swarm.behaviour_mut().blocked.block_peer(id);
     }
 
-    /// Lets a machine in again, unless it is kept out for another reason.
+    /// Lets a peer in again, unless it is kept out for another reason.
     pub(super) fn let_in(&mut self, id: PeerId) {
-        if !self.judge.keeps_out(&id) {
+        if !self.scores.keeps_out(&id) {
             self.swarm.behaviour_mut().blocked.unblock_peer(id);
         }
     }

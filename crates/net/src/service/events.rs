@@ -77,10 +77,10 @@ impl Service {
         }
     }
 
-    /// A machine that proved its name was refused. If it is connected, it has lost its side of the
+    /// A peer that proved its name was refused. If it is connected, it has lost its side of the
     /// connection, for example because it was killed and started anew: then that connection is
     /// dead, and the place is free for the next attempt. One that is young is the other half of two
-    /// machines that dialled each other at once.
+    /// peers that dialled each other at once.
     fn on_dialled_again(&mut self, id: PeerId) {
         let connected = self.peers.get(&id);
         if connected.is_some_and(|connected| connected.since.elapsed() >= SETTLED_TIME) {
@@ -110,7 +110,7 @@ impl Service {
         self.peers.insert(id, connected);
         self.ids.insert(peer, id);
         self.dialer.connected(&id);
-        let score = self.judge.score(&id);
+        let score = self.scores.score(&id);
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         gossip.set_application_score(&id, score);
         add(&self.shared.counters.connections[usize::from(!outbound)], 1);

@@ -8,13 +8,13 @@
 //!
 //! An address is an IPv4 address or the first 64 bits of an IPv6 one, a network the first 24 or 48 bits.
 //! Addresses and names that this node dials are known. A handshake proves neither, so before its end the
-//! address counts as it is written: who sends from a machine that is known, or in its name, takes what any
+//! address counts as it is written: who sends from a peer that is known, or in its name, takes what any
 //! address may have and that one's part of the last quarter, in which each known address has as many and at
 //! least one. Loopback, and the addresses that many peers may share, have no bound of their own once the
-//! name is proven: there one machine is many nodes.
+//! name is proven: there one computer is many nodes.
 //!
 //! Connections in a second are bounded because gossipsub remembers for ten minutes what it held against
-//! a machine that is gone, and names cost nothing.
+//! a peer that is gone, and names cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -162,7 +162,7 @@ impl Rates {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Admission {
     pending_max: u32,
     connected_max: u32,
     shared: BTreeSet<IpAddr>,
@@ -178,11 +178,11 @@ pub(crate) struct Door {
     known_rate: Bucket,
 }
 
-impl Door {
+impl Admission {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         let limits = &config.limits;
         let per_s = u64::from(limits.knocks_per_s_max);
-        let mut door = Self {
+        let mut admission = Self {
             pending_max: limits.pending_in_max,
             connected_max: limits.peers_in_max,
             shared: config.colocation_allowed.iter().copied().collect(),
@@ -194,8 +194,11 @@ impl Door {
             rates: Rates::new(per_s, now),
             known_rate: Bucket::new(per_s, BURST_S * per_s, now),
         };
-        config.peers.iter().for_each(|address| door.know(address));
-        door
+        config
+            .peers
+            .iter()
+            .for_each(|address| admission.know(address));
+        admission
     }
 
     /// An address and a name that this node dials.
@@ -263,7 +266,7 @@ impl Door {
         self.known.contains(&ip) && begun.len() < kept && own < each
     }
 
-    /// Whether a machine that proved its name may stay.
+    /// Whether a peer that proved its name may stay.
     fn may_stay(&mut self, id: &PeerId, ip: IpAddr, now: Instant) -> Result<(), Crowd> {
         let is_known = self.known_names.contains(id);
         if is_known && self.known_rate.try_take(1, now) {
@@ -289,7 +292,7 @@ impl Door {
 enum Crowd {
     /// Too many handshakes at a time.
     Handshakes,
-    /// The places of others are kept for machines that are known.
+    /// The places of others are kept for peers that are known.
     Connections,
     /// An address or its network has its share.
     Origin,
@@ -316,7 +319,7 @@ fn ip_of(address: &Multiaddr) -> IpAddr {
     ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical()
 }
 
-impl NetworkBehaviour for Door {
+impl NetworkBehaviour for Admission {
     type ConnectionHandler = dummy::ConnectionHandler;
     type ToSwarm = Infallible;
 

@@ -20,7 +20,7 @@ fn address(text: &str) -> Address {
 
 /// Handshakes that begin and never end.
 struct Idle {
-    door: Door,
+    admission: Admission,
     next: usize,
 }
 
@@ -30,7 +30,7 @@ impl Idle {
         let connection = ConnectionId::new_unchecked(self.next);
         let remote = format!("/ip4/{from}/tcp/5").parse().unwrap();
         let nowhere = Multiaddr::empty();
-        self.door
+        self.admission
             .handle_pending_inbound_connection(connection, &nowhere, &remote)
     }
 }
@@ -41,7 +41,7 @@ fn who_begins_handshakes_and_ends_none_shuts_no_other_address_out() {
     config.peers = vec![address("203.0.113.9")];
     let pending_max = config.limits.pending_in_max;
     let mut idle = Idle {
-        door: Door::new(&config, Instant::now()),
+        admission: Admission::new(&config, Instant::now()),
         next: 0,
     };
     let begun = (0..10_000).filter(|_| idle.begin("192.0.2.1").is_ok());
@@ -76,7 +76,7 @@ fn who_begins_handshakes_from_a_known_address_shuts_nobody_out() {
     config.peers = known.map(address).to_vec();
     let pending_max = config.limits.pending_in_max;
     let mut idle = Idle {
-        door: Door::new(&config, Instant::now()),
+        admission: Admission::new(&config, Instant::now()),
         next: 0,
     };
     let mut flood = |from: &str| (0..10_000).filter(|_| idle.begin(from).is_ok()).count() as u32;
@@ -92,36 +92,36 @@ fn who_begins_handshakes_from_a_known_address_shuts_nobody_out() {
     assert!(idle.begin(known[1]).is_err());
     assert!(idle.begin(known[2]).is_ok(), "another peer that is known");
     for number in 0..=idle.next {
-        idle.door.ended(ConnectionId::new_unchecked(number));
+        idle.admission.ended(ConnectionId::new_unchecked(number));
     }
-    assert!(idle.door.pending.of.is_empty() && idle.door.pending_known.is_empty());
+    assert!(idle.admission.pending.of.is_empty() && idle.admission.pending_known.is_empty());
 }
 
 #[test]
 fn a_handshake_that_ends_gives_its_place_back() {
     let config = config();
-    let mut door = Door::new(&config, Instant::now());
+    let mut admission = Admission::new(&config, Instant::now());
     let remote: Multiaddr = "/ip4/192.0.2.1/udp/9/quic-v1".parse().unwrap();
     let nowhere = Multiaddr::empty();
     for number in 0..1_000 {
         let connection = ConnectionId::new_unchecked(number);
-        let begun = door.handle_pending_inbound_connection(connection, &nowhere, &remote);
+        let begun = admission.handle_pending_inbound_connection(connection, &nowhere, &remote);
         assert!(begun.is_ok(), "{number}");
-        door.ended(connection);
+        admission.ended(connection);
     }
-    assert!(door.pending.of.is_empty() && door.pending.counts.is_empty());
+    assert!(admission.pending.of.is_empty() && admission.pending.counts.is_empty());
 }
 
 #[test]
 fn names_without_number_are_let_in_at_the_rate_of_their_address() {
     let config = config();
     let began = Instant::now();
-    let mut door = Door::new(&config, began);
+    let mut admission = Admission::new(&config, began);
     let per_s = u64::from(config.limits.knocks_per_s_max);
     let mut come = |from: &str, now| {
         let came = (0..1_000).filter(|_| {
             let id = PeerId::random();
-            door.may_stay(&id, ip(from), now).is_ok()
+            admission.may_stay(&id, ip(from), now).is_ok()
         });
         came.count() as u64
     };
@@ -135,7 +135,7 @@ fn names_without_number_are_let_in_at_the_rate_of_their_address() {
     let second = began + Duration::from_secs(1);
     assert_eq!(come("192.0.2.1", second), per_s / RATE_OF_ADDRESS);
     assert!(
-        door.rates.of.len() as u64 <= 2 * Door::knocks(&config.limits, 1),
+        admission.rates.of.len() as u64 <= 2 * Admission::knocks(&config.limits, 1),
         "what is remembered of them is bounded"
     );
     // One host has as many IPv6 addresses as it likes.
@@ -150,32 +150,35 @@ fn a_crowd_of_strangers_leaves_places_for_names_that_are_known() {
     let known = address("203.0.113.9");
     config.peers = vec![known.clone()];
     let now = Instant::now();
-    let mut door = Door::new(&config, now);
+    let mut admission = Admission::new(&config, now);
     let mut connected = 0;
     for i in 0..10_000_u32 {
         let from = ip(&format!("10.{}.{}.1", i / 256 % 256, i % 256));
-        if door.may_stay(&PeerId::random(), from, now).is_ok() {
+        if admission.may_stay(&PeerId::random(), from, now).is_ok() {
             connected += 1;
             let connection = ConnectionId::new_unchecked(connected);
-            door.connected.add(connection, from);
+            admission.connected.add(connection, from);
         }
     }
     assert_eq!(connected as u32, config.limits.peers_in_max - 1);
     let far = ip("198.51.100.1");
-    assert_eq!(door.may_stay(&known.id().0, far, now), Ok(()));
+    assert_eq!(admission.may_stay(&known.id().0, far, now), Ok(()));
     let stranger = PeerId::random();
-    assert_eq!(door.may_stay(&stranger, far, now), Err(Crowd::Connections));
+    assert_eq!(
+        admission.may_stay(&stranger, far, now),
+        Err(Crowd::Connections)
+    );
 }
 
 #[test]
-fn nodes_of_one_machine_share_its_loopback() {
+fn nodes_of_one_computer_share_its_loopback() {
     let config = config();
     let now = Instant::now();
-    let mut door = Door::new(&config, now);
+    let mut admission = Admission::new(&config, now);
     let per_s = u64::from(config.limits.knocks_per_s_max);
     let came = (0..1_000).filter(|_| {
         let id = PeerId::random();
-        door.may_stay(&id, ip("127.0.0.1"), now).is_ok()
+        admission.may_stay(&id, ip("127.0.0.1"), now).is_ok()
     });
     assert_eq!(
         came.count() as u64,
