@@ -1,6 +1,6 @@
 //! Targets of `alphorn-node`: what a node recorded, and its state machines under any input.
 
-use alphorn_node::engine::{Engine, Host, Judged, Kept, Settings, Stranger};
+use alphorn_node::engine::{Doppelganger, Engine, Host, Judged, Kept, Settings};
 use alphorn_node::record::{Record, Recorder, Replayed, replay};
 use alphorn_proto::chain::Anchor;
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection, Shown};
@@ -88,7 +88,7 @@ fn horn() -> Horn {
 }
 
 /// Carries out what the machines want: jobs at once, messages come back from a peer.
-struct Desk {
+struct Ports {
     env: Env,
     marks: MemoryWatermark,
     inputs: VecDeque<Input>,
@@ -96,7 +96,7 @@ struct Desk {
     block: Option<Bytes>,
 }
 
-impl Host for Desk {
+impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
         self.tokens += 1;
         self.inputs.push_back(Input::Message {
@@ -135,7 +135,7 @@ impl Host for Desk {
 
     fn keep_message(&mut self, _: Kept) {}
 
-    fn stranger(&mut self, _: Stranger) {}
+    fn doppelganger(&mut self, _: Doppelganger) {}
 
     fn raise(&mut self, _: Shown) {}
 
@@ -162,7 +162,7 @@ fn recorded(restored: Option<Bytes>) -> (Vec<u8>, Option<Bytes>) {
     let path = std::env::temp_dir().join(name);
     let recorder = Recorder::create(&path, b"seed");
     let mut recorder = recorder.expect("the temporary folder can be written");
-    let mut desk = Desk {
+    let mut ports = Ports {
         env: Env::signing(
             Arc::new(model()),
             Arc::new(ModelRegistry {
@@ -188,9 +188,9 @@ fn recorded(restored: Option<Bytes>) -> (Vec<u8>, Option<Bytes>) {
     let mut engine = Engine::new(machines, settings());
     let mut now = Time::from_millis(9_000);
     while now < end {
-        let input = desk.inputs.pop_front().unwrap_or(Input::Deadline);
-        recorder.handle(&mut engine, now, input, &mut desk);
-        if desk.inputs.is_empty() {
+        let input = ports.inputs.pop_front().unwrap_or(Input::Deadline);
+        recorder.handle(&mut engine, now, input, &mut ports);
+        if ports.inputs.is_empty() {
             now = engine.next_deadline().map_or(end, |next| next.max(now));
         }
     }
@@ -198,5 +198,5 @@ fn recorded(restored: Option<Bytes>) -> (Vec<u8>, Option<Bytes>) {
     let bytes = std::fs::read(&path);
     let _ = std::fs::remove_file(&path);
     assert!(told.whole, "the disk was slower than the machines");
-    (bytes.expect("it was written"), desk.block)
+    (bytes.expect("it was written"), ports.block)
 }

@@ -73,7 +73,7 @@ pub trait Host {
     fn keep_message(&mut self, kept: Kept);
     /// Another process signs with a local key: from here on nothing is signed, nor after the next
     /// start.
-    fn stranger(&mut self, stranger: Stranger);
+    fn doppelganger(&mut self, doppelganger: Doppelganger);
     /// Votes of local keys from before the start, which their marks do not know of: they must, before
     /// anything more is signed.
     fn raise(&mut self, shown: Shown);
@@ -100,16 +100,16 @@ pub struct Settings {
 
 /// Something that another process signed with a local key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stranger {
+pub struct Doppelganger {
     /// Whose key.
     pub validator: Validator,
     /// The slot that it was signed for.
     pub slot: Slot,
 }
 
-impl fmt::Display for Stranger {
+impl fmt::Display for Doppelganger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stranger { validator, slot } = self;
+        let Doppelganger { validator, slot } = self;
         write!(
             f,
             "another process signed for validator {validator} in slot {slot}"
@@ -226,10 +226,10 @@ impl Engine {
         match seen {
             Seen::Known => {}
             Seen::Earlier(shown) => host.raise(shown),
-            Seen::Stranger(_) if self.silenced => {}
-            Seen::Stranger(stranger) => {
+            Seen::Doppelganger(_) if self.silenced => {}
+            Seen::Doppelganger(doppelganger) => {
                 self.silenced = true;
-                host.stranger(stranger);
+                host.doppelganger(doppelganger);
             }
         }
     }

@@ -49,7 +49,7 @@ macro_rules! reasons {
 
 reasons! {
     /// Another process signs with a local key.
-    StrangerKey, "stranger_key",
+    Doppelganger, "doppelganger",
         "another process signs with a key of this node; nothing is signed until --resume-signing";
     /// Marks cannot be made durable.
     SafetyFile, "safety_file", "safety.redb takes no marks: nothing is signed";
@@ -88,7 +88,7 @@ impl Reason {
     pub fn stops_signing(self) -> bool {
         matches!(
             self,
-            Reason::StrangerKey
+            Reason::Doppelganger
                 | Reason::SafetyFile
                 | Reason::SignerEnded
                 | Reason::PeersAhead
@@ -108,7 +108,7 @@ pub(crate) struct Facts {
     pub(crate) head_slot: u64,
     pub(crate) finalised_slot: u64,
     pub(crate) has_validators: bool,
-    pub(crate) has_stranger: bool,
+    pub(crate) has_doppelganger: bool,
     pub(crate) signer_ended: bool,
     pub(crate) marks_broken: bool,
     pub(crate) archive_ended: bool,
@@ -136,7 +136,7 @@ pub(crate) fn assess(facts: &Facts) -> Vec<Reason> {
     let half_slot = facts.slot_ns / 2;
     let differs = |ns: i64, by: u64| ns.unsigned_abs() > by;
     let is = |reason: &Reason| match reason {
-        Reason::StrangerKey => facts.has_stranger,
+        Reason::Doppelganger => facts.has_doppelganger,
         Reason::SafetyFile => facts.marks_broken,
         Reason::SignerEnded => facts.signer_ended,
         Reason::PeersAhead => facts.are_peers_ahead,
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(assess(&well()), []);
         type Change = fn(&mut Facts);
         let changes: [(Reason, Change); 15] = [
-            (Reason::StrangerKey, |facts| facts.has_stranger = true),
+            (Reason::Doppelganger, |facts| facts.has_doppelganger = true),
             (Reason::SafetyFile, |facts| facts.marks_broken = true),
             (Reason::SignerEnded, |facts| facts.signer_ended = true),
             (Reason::PeersAhead, |facts| facts.are_peers_ahead = true),

@@ -8,7 +8,7 @@ use crate::aggregating::Aggregating;
 use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::cast::{self, Blamed, Carrier};
-use crate::engine::{Host, Judged, Kept, LOCAL, Stranger};
+use crate::engine::{Doppelganger, Host, Judged, Kept, LOCAL};
 use crate::lanes::{Ended, Lanes};
 use crate::local::Locals;
 use crate::signer::Signer;
@@ -187,7 +187,7 @@ impl Host for Ports {
         self.telemetry.job_spawned(&spawn);
         let refused = match &spawn.work {
             work if self.aggregating.refuses(work).is_some() => self.aggregating.refuses(work),
-            Work::Sign(_) if self.telemetry.has_stranger() => {
+            Work::Sign(_) if self.telemetry.has_doppelganger() => {
                 // Rights of the next slot may have been handed out already.
                 Some("another process signs with a key of this node".to_owned())
             }
@@ -235,9 +235,9 @@ impl Host for Ports {
         self.archive.keep_message(kept, None);
     }
 
-    fn stranger(&mut self, stranger: Stranger) {
-        self.telemetry.emit(&Event::Stranger(stranger));
-        self.signer.stop_for(stranger);
+    fn doppelganger(&mut self, doppelganger: Doppelganger) {
+        self.telemetry.emit(&Event::Doppelganger(doppelganger));
+        self.signer.stop_for(doppelganger);
     }
 
     fn raise(&mut self, shown: Shown) {

@@ -16,7 +16,7 @@ use crate::begin::{Begun, begin};
 use crate::blocks::{Blocks, BlocksError, Latest};
 use crate::cast::{self, Broadcasts, Code};
 use crate::clock::{Clock, Source};
-use crate::engine::{Engine, Host, Kept, Settings, Stranger};
+use crate::engine::{Doppelganger, Engine, Host, Kept, Settings};
 use crate::health::Reason;
 use crate::lanes::Lanes;
 use crate::local::Reply;
@@ -251,7 +251,7 @@ impl<C: Source> Node<C> {
     fn open(&mut self, now: Time, stopped: Option<(Validator, Slot)>) {
         if let Some((validator, slot)) = stopped {
             self.engine.silence();
-            self.ports.stranger(Stranger { validator, slot });
+            self.ports.doppelganger(Doppelganger { validator, slot });
         }
         if let Some(error) = &self.begun.refused {
             let refused = telemetry::Event::CheckpointRefused(error);

@@ -4,7 +4,7 @@
 //! goes on with them, once; if not, it ends refused and nothing is signed. A stop waits behind nothing:
 //! the thread looks for one before each request.
 
-use crate::engine::Stranger;
+use crate::engine::Doppelganger;
 use crate::lanes::{Ended, Lanes};
 use crate::safety::{Cast, SafetyStore};
 use crate::sign_log::SignLog;
@@ -38,14 +38,14 @@ enum Request {
 
 /// For whom another process signed, until the thread has seen it.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Option<Stranger>>>);
+struct Heard(Arc<Mutex<Option<Doppelganger>>>);
 
 impl Heard {
-    fn put(&self, stranger: Stranger) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stranger);
+    fn put(&self, doppelganger: Doppelganger) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(doppelganger);
     }
 
-    fn take(&self) -> Option<Stranger> {
+    fn take(&self) -> Option<Doppelganger> {
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         heard.take()
     }
@@ -184,8 +184,8 @@ impl Signer {
 
     /// Signs nothing from now on, not what waits already either, nor after the next start: another process
     /// has the key.
-    pub(crate) fn stop_for(&self, stranger: Stranger) {
-        self.heard.put(stranger);
+    pub(crate) fn stop_for(&self, doppelganger: Doppelganger) {
+        self.heard.put(doppelganger);
         // One that is busy looks before its next request.
         let _ = self.requests.try_send(Request::Look);
     }
@@ -256,7 +256,7 @@ struct Clerk {
     /// The newest slot whose reservation failed.
     retry: Option<Slot>,
     /// A stop that is not durable yet: without it the next start would sign again.
-    unstopped: Option<Stranger>,
+    unstopped: Option<Doppelganger>,
     /// Where keys come from whose marks are behind.
     shown: Behind,
     /// Those whose marks could not be raised.
@@ -276,8 +276,8 @@ impl Clerk {
                     }
                 }
             };
-            if let Some(stranger) = self.heard.take() {
-                self.stop(stranger);
+            if let Some(doppelganger) = self.heard.take() {
+                self.stop(doppelganger);
             }
             if self.again_at.is_some_and(|at| at <= Instant::now()) {
                 self.try_again();
@@ -292,8 +292,8 @@ impl Clerk {
                 Some(Request::Stop) | None => {
                     self.raise();
                     // The last chance to remember it.
-                    if let Some(stranger) = self.unstopped {
-                        self.stop(stranger);
+                    if let Some(doppelganger) = self.unstopped {
+                        self.stop(doppelganger);
                     }
                     return;
                 }
@@ -303,8 +303,8 @@ impl Clerk {
 
     fn try_again(&mut self) {
         self.again_at = None;
-        if let Some(stranger) = self.unstopped {
-            self.stop(stranger);
+        if let Some(doppelganger) = self.unstopped {
+            self.stop(doppelganger);
         }
         if let Some(slot) = self.retry {
             self.reserve(slot);
@@ -312,9 +312,9 @@ impl Clerk {
     }
 
     /// A stop that cannot be written now is written later; in this process nothing is signed all the same.
-    fn stop(&mut self, stranger: Stranger) {
-        let stopped = self.store.stop(stranger.validator, stranger.slot);
-        self.unstopped = stopped.is_err().then_some(stranger);
+    fn stop(&mut self, doppelganger: Doppelganger) {
+        let stopped = self.store.stop(doppelganger.validator, doppelganger.slot);
+        self.unstopped = stopped.is_err().then_some(doppelganger);
         self.note(stopped.is_ok());
     }
 

@@ -278,8 +278,8 @@ impl Telemetry {
     }
 
     /// Whether another machine signs with a local key.
-    pub(crate) fn has_stranger(&self) -> bool {
-        self.totals.stranger.is_some()
+    pub(crate) fn has_doppelganger(&self) -> bool {
+        self.totals.doppelganger.is_some()
     }
 
     /// Records that the trace could not hold.

@@ -135,7 +135,7 @@ fn shown(summary: &Summary, health: &(u16, String), peers: &Value, api: SocketAd
             summary.probe_lag_ms.p999,
         ),
     ];
-    if let Some(validator) = summary.stranger {
+    if let Some(validator) = summary.doppelganger {
         lines.push(format!(
             "another machine signs for validator {validator}: this one signs nothing"
         ));

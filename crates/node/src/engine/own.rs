@@ -13,7 +13,7 @@
 //! Votes of slots before the start that the marks do not know of are no sign of somebody else: the
 //! marks are those of an older copy. They are raised to what the network shows.
 
-use super::{Settings, Stranger};
+use super::{Doppelganger, Settings};
 use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::wire::{Aggregate, Header, Kind, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Evidence, Token, Verdict};
@@ -56,7 +56,7 @@ pub(super) enum Seen {
     /// Votes of a life before this one that the marks do not know of.
     Earlier(Shown),
     /// Somebody else has a local key.
-    Stranger(Stranger),
+    Doppelganger(Doppelganger),
 }
 
 /// What was signed here, and messages under local names whose verdict is awaited.
@@ -69,7 +69,7 @@ pub(super) struct Own {
     from: Slot,
     slots: BTreeMap<Slot, Made>,
     /// No more than Horn holds without a verdict.
-    awaited: BTreeMap<Token, (Stranger, Option<Vote>)>,
+    awaited: BTreeMap<Token, (Doppelganger, Option<Vote>)>,
 }
 
 impl Own {
@@ -126,7 +126,12 @@ impl Own {
     }
 
     /// Whose a message is, if it is a local validator's and was not made here.
-    fn claimed(&self, topic: Topic, data: &Bytes, horn: &Horn) -> Option<(Stranger, Option<Vote>)> {
+    fn claimed(
+        &self,
+        topic: Topic,
+        data: &Bytes,
+        horn: &Horn,
+    ) -> Option<(Doppelganger, Option<Vote>)> {
         let format = horn.format();
         let (validator, slot, vote) = match topic.kind() {
             Kind::Vote => {
@@ -157,8 +162,10 @@ impl Own {
                 (head.sender, head.vote.slot, None)
             }
         };
-        let stranger = Stranger { validator, slot };
-        horn.local().hosts(validator).then_some((stranger, vote))
+        let doppelganger = Doppelganger { validator, slot };
+        horn.local()
+            .hosts(validator)
+            .then_some((doppelganger, vote))
     }
 
     fn voted(&self, vote: &Vote, validator: Validator) -> bool {
@@ -170,8 +177,8 @@ impl Own {
     /// The verdict on a message: accepted ones were signed with the key of their sender.
     pub(super) fn verdict(&mut self, token: Token, verdict: Verdict, horn: &Horn) -> Seen {
         match self.awaited.remove(&token) {
-            Some((stranger, vote)) if verdict == Verdict::Accept => {
-                self.judge(stranger, vote, horn)
+            Some((doppelganger, vote)) if verdict == Verdict::Accept => {
+                self.judge(doppelganger, vote, horn)
             }
             _ => Seen::Known,
         }
@@ -192,7 +199,7 @@ impl Own {
         });
         match author {
             Ok((validator, slot)) if horn.local().hosts(validator) => {
-                self.judge(Stranger { validator, slot }, None, horn)
+                self.judge(Doppelganger { validator, slot }, None, horn)
             }
             _ => Seen::Known,
         }
@@ -209,7 +216,7 @@ impl Own {
             return Seen::Known;
         };
         let slot = vote.slot;
-        match self.judge(Stranger { validator, slot }, Some(vote), horn) {
+        match self.judge(Doppelganger { validator, slot }, Some(vote), horn) {
             Seen::Earlier(_) => Seen::Earlier(Shown {
                 vote,
                 validators: unknown,
@@ -224,8 +231,8 @@ impl Own {
     }
 
     /// What it means that a local validator signed something that was not made here.
-    fn judge(&self, stranger: Stranger, vote: Option<Vote>, horn: &Horn) -> Seen {
-        let Stranger { validator, slot } = stranger;
+    fn judge(&self, doppelganger: Doppelganger, vote: Option<Vote>, horn: &Horn) -> Seen {
+        let Doppelganger { validator, slot } = doppelganger;
         // The head is of the last slot that anything is known of.
         let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
         let is_forgotten = slot.0.saturating_add(SLOTS_MAX) < newest.max(horn.finality().head).0;
@@ -237,7 +244,7 @@ impl Own {
             }),
             None if slot < self.from => Seen::Known,
             _ if is_forgotten => Seen::Known,
-            _ => Seen::Stranger(stranger),
+            _ => Seen::Doppelganger(doppelganger),
         }
     }
 }

@@ -67,7 +67,7 @@ struct Node {
     blocks: BTreeMap<Slot, Bytes>,
     judged: Vec<Judged>,
     kept: Vec<Kept>,
-    strangers: Vec<Stranger>,
+    doppelgangers: Vec<Doppelganger>,
     raised: Vec<Shown>,
     /// Somebody has the keys of another node.
     has_twin: bool,
@@ -196,8 +196,8 @@ impl Host for Node {
         self.kept.push(kept);
     }
 
-    fn stranger(&mut self, stranger: Stranger) {
-        self.strangers.push(stranger);
+    fn doppelganger(&mut self, doppelganger: Doppelganger) {
+        self.doppelgangers.push(doppelganger);
     }
 
     fn raise(&mut self, shown: Shown) {
@@ -304,7 +304,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         blocks: BTreeMap::new(),
         judged: Vec::new(),
         kept: Vec::new(),
-        strangers: Vec::new(),
+        doppelgangers: Vec::new(),
         raised: Vec::new(),
         has_twin: false,
         anchors: Vec::new(),
@@ -609,11 +609,11 @@ fn a_node_whose_keys_are_in_use_elsewhere_signs_nothing_and_one_that_came_back_d
     world.nodes[1] = started(1);
     world.nodes.push(started(2));
     world.run_until(slot_start(10));
-    assert_eq!(world.nodes[1].strangers, []);
+    assert_eq!(world.nodes[1].doppelgangers, []);
     assert!(!world.nodes[1].votes.is_empty(), "it votes again");
     let twin = world.nodes.last().unwrap();
-    assert_eq!(twin.strangers.len(), 1, "said once");
-    assert_eq!(twin.strangers[0].slot, Slot(4));
+    assert_eq!(twin.doppelgangers.len(), 1, "said once");
+    assert_eq!(twin.doppelgangers[0].slot, Slot(4));
     assert!(twin.votes.is_empty() && twin.reserved.is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! A host that digests what is wanted done, on its way to the one that does it.
 
 use super::entry::put_topic;
-use crate::engine::{Host, Judged, Kept, Stranger};
+use crate::engine::{Doppelganger, Host, Judged, Kept};
 use alphorn_proto::chain::Anchor;
 use alphorn_proto::horn::Shown;
 use alphorn_proto::job::AssignJob;
@@ -177,13 +177,13 @@ impl Host for Watch<'_> {
         }
     }
 
-    fn stranger(&mut self, stranger: Stranger) {
+    fn doppelganger(&mut self, doppelganger: Doppelganger) {
         self.note(11, |w| {
-            w.u32(stranger.validator.0);
-            w.u64(stranger.slot.0);
+            w.u32(doppelganger.validator.0);
+            w.u64(doppelganger.slot.0);
         });
         if let Some(host) = &mut self.host {
-            host.stranger(stranger);
+            host.doppelganger(doppelganger);
         }
     }
 

@@ -77,7 +77,7 @@ impl<C: Source> Node<C> {
             head_slot: summary.head_slot,
             finalised_slot: summary.finalised_slot,
             has_validators: summary.local_validators > 0,
-            has_stranger: summary.stranger.is_some(),
+            has_doppelganger: summary.doppelganger.is_some(),
             signer_ended: signer.ended.load(Ordering::Relaxed),
             marks_broken: signer.broken.load(Ordering::Relaxed),
             archive_ended: archive.ended.load(Ordering::Relaxed),

@@ -222,7 +222,7 @@ fn a_node_that_is_shown_thousands_of_its_votes_raises_its_marks_and_signs_on() {
     signer.shutdown();
 }
 
-const STRANGER: Stranger = Stranger {
+const STRANGER: Doppelganger = Doppelganger {
     validator: Validator(0),
     slot: Slot(7),
 };

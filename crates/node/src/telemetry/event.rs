@@ -2,7 +2,7 @@
 
 use super::jobs::InFlight;
 use crate::clock::Step;
-use crate::engine::{Judged, Stranger};
+use crate::engine::{Doppelganger, Judged};
 use crate::health::Reason;
 use crate::lanes::Ended;
 use alphorn_net::{DownReason, NodeId};
@@ -46,7 +46,7 @@ pub(crate) enum Event<'a> {
     /// A source broadcast no message.
     SourceBlamed { source: Validator, slot: Slot },
     /// Another process signs with a local key.
-    Stranger(Stranger),
+    Doppelganger(Doppelganger),
     /// Something is not well from now on, or well again.
     Health { reason: Reason, is_on: bool },
     /// So many damaged files `node.redb` were set aside and made anew since the start.

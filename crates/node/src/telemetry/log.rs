@@ -13,7 +13,7 @@ use tracing::{debug, error, info, warn};
 pub(super) fn record(event: &Event<'_>) {
     match *event {
         // Nothing is more important to an operator.
-        Event::Stranger(stranger) => error!("{stranger}: this node signs nothing"),
+        Event::Doppelganger(doppelganger) => error!("{doppelganger}: this node signs nothing"),
         Event::Health { reason, is_on } => match is_on {
             true => warn!(reason = reason.name(), "not well: {}", reason.text()),
             false => info!(reason = reason.name(), "well again"),
@@ -114,7 +114,7 @@ pub(super) fn slot(summary: &Summary) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Stranger;
+    use crate::engine::Doppelganger;
     use crate::health::Reason;
     use crate::lanes::Ended;
     use alphorn_net::DownReason;
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_an_operator_must_act_on_is_an_error() {
-        let stranger = Stranger {
+        let doppelganger = Doppelganger {
             validator: Validator(3),
             slot: Slot(9),
         };
@@ -187,7 +187,7 @@ mod tests {
             text.contains("WARN") && text.contains("clock_peers"),
             "{text}"
         );
-        let text = log(&[Event::Stranger(stranger)]);
+        let text = log(&[Event::Doppelganger(doppelganger)]);
         assert!(
             text.contains("ERROR") && text.contains("validator 3 in slot 9"),
             "{text}"

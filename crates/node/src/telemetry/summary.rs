@@ -132,7 +132,7 @@ pub struct Summary {
     /// The first slot that it signed.
     pub first_slot: u64,
     /// A validator of this node for which another machine signs: this one signs nothing then.
-    pub stranger: Option<u32>,
+    pub doppelganger: Option<u32>,
     /// Slot of its head.
     pub head_slot: u64,
     /// Its head, in hexadecimal.
@@ -291,7 +291,9 @@ impl Summary {
             local_validators: horn.local().validators().len() as u32,
             slot: standing.slot.0,
             first_slot: engine.first_slot().0,
-            stranger: totals.stranger.map(|stranger| stranger.validator.0),
+            doppelganger: totals
+                .doppelganger
+                .map(|doppelganger| doppelganger.validator.0),
             head_slot: chain.header(&head).map_or(0, |header| header.slot.0),
             head: hex::encode(head),
             justified_slot: chain.justified().slot.0,

@@ -5,7 +5,7 @@ use super::buckets_table::RATIO;
 use super::event::Event;
 use super::jobs::InFlight;
 use super::summary::Summary;
-use crate::engine::{Judged, Stranger, Tally};
+use crate::engine::{Doppelganger, Judged, Tally};
 use crate::lanes::Ended;
 use alphorn_scheme::Outcome;
 use alphorn_types::Time;
@@ -145,7 +145,7 @@ pub(super) struct Totals {
     /// Steps of the wall clock.
     pub(super) clock_steps: u64,
     /// Another machine signs with a local key.
-    pub(super) stranger: Option<Stranger>,
+    pub(super) doppelganger: Option<Doppelganger>,
 }
 
 impl Totals {
@@ -161,7 +161,7 @@ impl Totals {
             Event::PublishRefused(count) => self.publish_refused += count,
             Event::Reported { reason, .. } => *self.reports.entry(reason).or_default() += 1,
             Event::Contradiction => self.evidence += 1,
-            Event::Stranger(stranger) => self.stranger = Some(stranger),
+            Event::Doppelganger(doppelganger) => self.doppelganger = Some(doppelganger),
             Event::Judged(judged) => self.duties.add(*judged),
             Event::JobEnded(ended, job) => self.job(now, ended, job),
             Event::BlocksFetched { count, by_root } => match by_root {

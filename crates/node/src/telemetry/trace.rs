@@ -96,7 +96,9 @@ impl Tracer {
                 let detail = format!("validator {source} broadcast no message in slot {slot}");
                 self.fault("source", detail);
             }
-            Event::Stranger(stranger) => self.fault("stranger", stranger.to_string()),
+            Event::Doppelganger(doppelganger) => {
+                self.fault("doppelganger", doppelganger.to_string())
+            }
             Event::Judged(judged) => self.judged(judged),
             Event::JobSpawned(spawn) => self.spawn(spawn),
             Event::JobEnded(ended, _) => self.ended(ended),

@@ -21,7 +21,7 @@ const EVIDENCE_BYTES: u64 = 300_000;
 const LEAVE_NS: u64 = 1_000_000;
 /// One frame of so many is lost.
 const LOST_ONE_IN: u64 = 10;
-/// Nodes see each other under these numbers, and a stranger under another one.
+/// Nodes see each other under these numbers, and a doppelganger under another one.
 const FIRST_PEER: u64 = 100;
 const MALLORY: Peer = Peer(7);
 

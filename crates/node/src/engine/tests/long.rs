@@ -105,7 +105,7 @@ fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
         for (index, disk) in disks.iter().enumerate() {
             let finalised = world.finalised(index).0;
             assert!(finalised + 3 >= slot, "node {index} at {slot}: {finalised}");
-            assert_eq!(world.nodes[index].strangers, []);
+            assert_eq!(world.nodes[index].doppelgangers, []);
             keep(&mut world.nodes[index], disk);
             // What is kept is bounded, and enough.
             let oldest = disk.range(Slot(0), 1, &[]).unwrap()[0].slot.0;

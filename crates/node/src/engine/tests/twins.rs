@@ -26,24 +26,27 @@ fn twins_that_start_in_the_same_slot_notice_each_other_when_they_differ() {
     world.lost = Some((from..until, Kind::Vote, twin));
     world.run_until(slot_start(5));
     for node in &world.nodes[twin - 1..] {
-        assert_eq!(node.strangers, [], "they are one");
+        assert_eq!(node.doppelgangers, [], "they are one");
     }
     world.run_until(slot_start(12));
     for node in &world.nodes[twin - 1..] {
-        assert_eq!(node.strangers.len(), 1, "said once");
-        let stranger = node.strangers[0];
-        assert!((5..8).contains(&stranger.slot.0), "{stranger}");
+        assert_eq!(node.doppelgangers.len(), 1, "said once");
+        let doppelganger = node.doppelgangers[0];
+        assert!((5..8).contains(&doppelganger.slot.0), "{doppelganger}");
         let keys = node.engine.as_ref().unwrap().horn().local();
-        assert!(keys.hosts(stranger.validator));
-        assert!(last_vote(node).0 <= stranger.slot.0 + 1, "{stranger}");
+        assert!(keys.hosts(doppelganger.validator));
+        assert!(
+            last_vote(node).0 <= doppelganger.slot.0 + 1,
+            "{doppelganger}"
+        );
         assert!(
             node.reserved
                 .iter()
-                .all(|slot| slot.0 <= stranger.slot.0 + 1)
+                .all(|slot| slot.0 <= doppelganger.slot.0 + 1)
         );
     }
     for node in &world.nodes[..twin - 1] {
-        assert_eq!(node.strangers, [], "their keys are theirs alone");
+        assert_eq!(node.doppelgangers, [], "their keys are theirs alone");
         assert!(last_vote(node) >= Slot(11));
     }
 }
@@ -59,9 +62,13 @@ fn a_twin_is_noticed_by_the_bits_of_aggregates_and_blocks() {
     world.nodes[twin - 1].reserved.clear();
     world.lost = Some((slot_start(3)..slot_start(99), Kind::Vote, twin - 1));
     world.run_until(slot_start(6));
-    let strangers = &world.nodes[twin - 1].strangers;
-    assert_eq!(strangers.len(), 1);
-    assert!((3..5).contains(&strangers[0].slot.0), "{}", strangers[0]);
+    let doppelgangers = &world.nodes[twin - 1].doppelgangers;
+    assert_eq!(doppelgangers.len(), 1);
+    assert!(
+        (3..5).contains(&doppelgangers[0].slot.0),
+        "{}",
+        doppelgangers[0]
+    );
 }
 
 /// Node 1 is brought back from a copy at the end of slot 8, with such marks, and runs for some slots.
@@ -99,19 +106,19 @@ fn the_mark_of_one_key_that_is_behind_is_raised() {
     let own = Validator(1);
     let world = brought_back(Slot(9), [(own, Slot(4))].into());
     let node = &world.nodes[1];
-    assert_eq!(node.strangers, []);
+    assert_eq!(node.doppelgangers, []);
     assert!(!node.raised.is_empty());
     assert!(node.raised.iter().all(|shown| shown.validators == [own]));
     assert!(last_vote(node) >= Slot(15), "and it goes on");
 }
 
 /// A folder that is brought back from a copy, with the right clock: the marks are behind what the
-/// network shows, and are raised before anything is signed. That is no stranger.
+/// network shows, and are raised before anything is signed. That is no doppelganger.
 #[test]
 fn marks_that_are_behind_the_network_are_raised() {
     let world = brought_back(Slot(4), BTreeMap::new());
     let node = &world.nodes[1];
-    assert_eq!(node.strangers, []);
+    assert_eq!(node.doppelgangers, []);
     let shown: BTreeSet<Slot> = node.raised.iter().map(|shown| shown.vote.slot).collect();
     assert_eq!(shown, (4..=8).map(Slot).collect());
     let own = (VALIDATORS / NODES) as usize;
