@@ -253,8 +253,8 @@ impl Sender {
         self.proof.extend_from_slice(elements);
         #[cfg(test)]
         for lie in &self.lies {
-            if let Some(told) = self.proof[start..].get_mut(lie.index.wrapping_sub(start)) {
-                *told += lie.delta;
+            if let Some(hints) = self.proof[start..].get_mut(lie.index.wrapping_sub(start)) {
+                *hints += lie.delta;
             }
         }
         let said = self.proof[start..].to_vec();

@@ -12,13 +12,13 @@ use super::{
     Vector, finish,
 };
 
-/// A witness of AVX-512 F, BW, DQ and VL, and of what its products need.
-pub(crate) trait Witness: Copy + Send + Sync + fmt::Debug + 'static {}
+/// A token of AVX-512 F, BW, DQ and VL, and of what its products need.
+pub(crate) trait Token: Copy + Send + Sync + fmt::Debug + 'static {}
 
-impl Witness for Avx512Dq {}
-impl Witness for Avx512Ifma {}
+impl Token for Avx512Dq {}
+impl Token for Avx512Ifma {}
 
-/// Registers of 512 bits. The field is private and a witness: so all methods run on processors that
+/// Registers of 512 bits. The field is private and a token: so all methods run on processors that
 /// have the instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512<W>(W);
@@ -28,9 +28,9 @@ pub(crate) type Avx512Ifma52 = Avx512<Avx512Ifma>;
 /// Products by fused multiply-adds of doubles.
 pub(crate) type Avx512Doubles = Avx512<Avx512Dq>;
 
-impl<W: Witness> Avx512<W> {
-    pub(crate) fn new(witness: W) -> Self {
-        Avx512(witness)
+impl<W: Token> Avx512<W> {
+    pub(crate) fn new(token: W) -> Self {
+        Avx512(token)
     }
 }
 
@@ -39,13 +39,13 @@ macro_rules! instructions {
     ($(fn $name:ident($($operand:ident: $type:ty),*) -> $out:ty $(where const $s:ident)? $body:block)*) => {
         $(#[inline(always)]
         fn $name(self, $($operand: $type),*) -> $out {
-            // SAFETY: `self` holds a witness of the instructions, which touch no memory.
+            // SAFETY: `self` holds a token of the instructions, which touch no memory.
             unsafe { $body }
         })*
     };
 }
 
-impl<W: Witness> Vector for Avx512<W> {
+impl<W: Token> Vector for Avx512<W> {
     type Word = __m512i;
     type Limbs = [[__m512i; LIMBS]; 2];
 
@@ -58,7 +58,7 @@ impl<W: Witness> Vector for Avx512<W> {
         fn enter<T: Routine>(routine: T) -> T::Output {
             routine.run()
         }
-        // SAFETY: `self` holds a witness of these instruction sets.
+        // SAFETY: `self` holds a token of these instruction sets.
         rounding_to_nearest(|| unsafe { enter(routine) })
     }
 
@@ -79,7 +79,7 @@ impl<W: Witness> Vector for Avx512<W> {
 
     #[inline(always)]
     fn shl<const S: u32>(self, a: __m512i) -> __m512i {
-        // SAFETY: `self` holds a witness of the instruction, which touches no memory.
+        // SAFETY: `self` holds a token of the instruction, which touches no memory.
         unsafe { _mm512_slli_epi64::<S>(a) }
     }
 
@@ -87,7 +87,7 @@ impl<W: Witness> Vector for Avx512<W> {
     fn carry<const CLEAR: bool>(self, mut limbs: [__m512i; LIMBS]) -> [__m512i; LIMBS] {
         let mask = self.splat(MASK);
         for j in 0..LIMBS - 1 {
-            // SAFETY: `self` holds a witness of the instruction, which touches no memory.
+            // SAFETY: `self` holds a token of the instruction, which touches no memory.
             let carry = unsafe { _mm512_srai_epi64::<{ LIMB_BITS as u32 }>(limbs[j]) };
             limbs[j + 1] = self.add(limbs[j + 1], carry);
             if CLEAR {
@@ -137,11 +137,11 @@ impl<W: Witness> Vector for Avx512<W> {
 
 /// Transposes eight registers of eight words.
 #[inline(always)]
-fn transpose<W: Witness>(m: Avx512<W>, rows: &[__m512i; 8]) -> [__m512i; 8] {
+fn transpose<W: Token>(m: Avx512<W>, rows: &[__m512i; 8]) -> [__m512i; 8] {
     let mut pairs = [m.splat(0); 8];
     let mut quads = pairs;
     let mut out = pairs;
-    // SAFETY: `m` holds a witness of the instructions, which touch no memory.
+    // SAFETY: `m` holds a token of the instructions, which touch no memory.
     unsafe {
         for i in 0..4 {
             pairs[2 * i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);
@@ -199,7 +199,7 @@ impl Multiplier for Avx512Doubles {
         ) {
             doubles::products::<_, K, FORM>(m, pairs, out);
         }
-        // SAFETY: `self` holds a witness of these instruction sets.
+        // SAFETY: `self` holds a token of these instruction sets.
         unsafe { enter::<K, FORM>(self, pairs, out) }
     }
 
@@ -214,7 +214,7 @@ impl Multiplier for Avx512Doubles {
         ) {
             doubles::square::<_, FORM>(m, a, out);
         }
-        // SAFETY: `self` holds a witness of these instruction sets.
+        // SAFETY: `self` holds a token of these instruction sets.
         unsafe { enter::<FORM>(self, a, out) }
     }
 
@@ -231,19 +231,19 @@ impl Multiplier for Avx512Ifma52 {
         pairs: [(&Fe<Self>, &Fe<Self>); K],
         out: &mut Fe<Self>,
     ) {
-        // SAFETY: `self` holds a witness of the instruction sets.
+        // SAFETY: `self` holds a token of the instruction sets.
         unsafe { ifma_products::<K, FORM>(self, pairs, out) }
     }
 
     #[inline(always)]
     fn square<const FORM: u8>(self, a: &Fe<Self>, out: &mut Fe<Self>) {
-        // SAFETY: `self` holds a witness of the instruction sets.
+        // SAFETY: `self` holds a token of the instruction sets.
         unsafe { ifma_square::<FORM>(self, a, out) }
     }
 
     #[inline(always)]
     fn take_multiple(self, limbs: [__m512i; LIMBS]) -> [__m512i; LIMBS] {
-        // SAFETY: `self` holds a witness of the instruction sets.
+        // SAFETY: `self` holds a token of the instruction sets.
         unsafe { ifma_take_multiple(self, limbs) }
     }
 }

@@ -11,7 +11,7 @@ use alphorn_exec::Exec;
 use super::child::Header;
 use super::known::{BundleOutputs, DIGEST_EXTS, Form, MergeKnown, RegistryAt, left_digest};
 use super::layout::{CHILDREN_MAX, REGISTRY_LOG2};
-use super::split::{Bundled, Kept, Listed};
+use super::split::{Bundled, Kept, ListedChild};
 use super::verifier::{read_argued, read_bundle};
 use super::{Child, ChildKind, ChildProof, Merges, check_length, check_tree};
 use crate::arith::{DIGEST, Native};
@@ -229,7 +229,7 @@ impl Merges<'_> {
                 Item::Entry(entry) => entry.bitfield_digest(),
                 Item::Bundle(_) => [Fp::ZERO; DIGEST],
             };
-            Listed { inputs, bitfield }
+            ListedChild { inputs, bitfield }
         };
         let kept = kept.and_then(|kept| place(items, kept));
         let left = match kept {
@@ -291,11 +291,11 @@ impl Merges<'_> {
                     proof: *proof,
                     bitfield,
                 };
-                self.told_one(self.inputs_of_item(item, level), &child, item.entries())
+                self.hints_of(self.inputs_of_item(item, level), &child, item.entries())
             })
             .collect();
         let left = verified.iter().zip(&kinds).filter_map(|(child, kind)| {
-            match (&child.told.header, kind) {
+            match (&child.hints.header, kind) {
                 (Header::Bundled(bundled), ChildKind::Bundle) => Some(bundled.left.clone()),
                 _ => None,
             }

@@ -24,7 +24,7 @@ const LEVEL_BITS: usize = 3;
 
 /// What a circuit is told about a child, beside its proof.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Hints {
     /// The inputs: public values, registry, committee, level of the parent, digest of the circuits, whether a
     /// bundle is proved as a whole, and the digest of the bitfield if a bundle states it.
     pub(super) inputs: Vec<Fp>,
@@ -88,12 +88,12 @@ pub(super) fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire
 }
 
 /// The inputs as the circuit knows them.
-pub(super) struct Given<'a> {
+pub(super) struct PublicInputs<'a> {
     pub(super) inputs: Vec<Wire<'a>>,
     pub(super) at: Dimensions,
 }
 
-impl<'a> Given<'a> {
+impl<'a> PublicInputs<'a> {
     pub(super) fn digest(&self, at: usize) -> [Wire<'a>; DIGEST] {
         std::array::from_fn(|i| self.inputs[at + i])
     }
@@ -106,7 +106,7 @@ impl<'a> Given<'a> {
 pub(super) fn record<'a>(
     recorder: Recorder<'a>,
     setting: &Setting<'_>,
-    told: &Told,
+    hints: &Hints,
 ) -> Result<(), VerifyError> {
     let mut recorder = recorder;
     let at = setting.dimensions;
@@ -114,15 +114,15 @@ pub(super) fn record<'a>(
     // Whole rows of inputs, also behind the last one: a cell of the row that were no input would be
     // free, and enter the claim on inputs.
     let given = (1..at.input_rows() << LANES_LOG2).map(|i| {
-        let value = told.inputs.get(i - 1).copied().unwrap_or_default();
+        let value = hints.inputs.get(i - 1).copied().unwrap_or_default();
         recorder.input(input(i), value)
     });
-    let given = Given {
+    let given = PublicInputs {
         inputs: std::iter::once(one).chain(given).collect(),
         at,
     };
     let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
-        .map(|w| recorder.input(word(w), told.words.get(w).copied().unwrap_or_default()))
+        .map(|w| recorder.input(word(w), hints.words.get(w).copied().unwrap_or_default()))
         .collect();
     // The bitfield enters by its words, hashed here; that the words are those of the column of bits
     // is one claim of the parent (`words` of the verifier).
@@ -132,7 +132,7 @@ pub(super) fn record<'a>(
     let digests = [bitfield, given.digest(at.bitfield())];
     assert_same(&mut recorder, bound, digests, VerifyError::Bitfield)?;
     let entry = entry(&mut recorder, setting, &given, bitfield);
-    let outputs = match &told.header {
+    let outputs = match &hints.header {
         Header::Leaf { groups } => {
             let flags = flags(&mut recorder, *groups, at.leaf_groups)?;
             let level = recorder.base(Fp::ZERO);
@@ -268,7 +268,7 @@ fn bitfield<'a>(recorder: &mut Recorder<'a>, words: &[Wire<'a>]) -> [Wire<'a>; D
 pub(super) fn entry<'a>(
     recorder: &mut Recorder<'a>,
     setting: &Setting<'_>,
-    given: &Given<'a>,
+    given: &PublicInputs<'a>,
     bitfield: [Wire<'a>; DIGEST],
 ) -> [Wire<'a>; DIGEST] {
     let start = [
@@ -302,7 +302,7 @@ pub(super) type Recorded<'a> = (Recorder<'a>, Outputs<Wire<'a>>);
 fn leaf<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
-    given: &Given<'a>,
+    given: &PublicInputs<'a>,
     digest: [Wire<'a>; DIGEST],
     flags: &[Wire<'a>],
 ) -> Result<Recorded<'a>, VerifyError> {

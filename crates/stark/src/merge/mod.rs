@@ -62,7 +62,7 @@ use crate::relation::Relation;
 use crate::statement::{Statement, bitfield_words};
 use crate::whir::{self, Preset};
 use alphorn_exec::Exec;
-use child::{Header, Told};
+use child::{Header, Hints};
 use known::{Form, MergeKnown};
 use layout::{
     CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, Dimensions, PRODUCTS_LOG2, REGISTRY_LOG2, SLICE_LOG2,
@@ -432,7 +432,7 @@ impl<'a> Merges<'a> {
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
             return Err(ProveError::Statement(VerifyError::Children));
         }
-        let verified = self.told(statement, children);
+        let verified = self.hints(statement, children);
         let prover = self.prover(exec, Some(registry), known);
         let elements = prover.prove(preset, &verified, &statement.bitfield)?;
         Ok(MergeProof {
@@ -458,14 +458,14 @@ impl<'a> Merges<'a> {
     }
 
     /// What the circuits are told of the children of a merge.
-    fn told(&self, statement: &Statement, children: &[Child<'_>]) -> Vec<Verified> {
+    fn hints(&self, statement: &Statement, children: &[Child<'_>]) -> Vec<Verified> {
         let inputs = self.inputs(statement, statement.level);
-        let told = |child: &Child<'_>| self.told_one(inputs.clone(), child, &[]);
-        children.iter().map(told).collect()
+        let hints = |child: &Child<'_>| self.hints_of(inputs.clone(), child, &[]);
+        children.iter().map(hints).collect()
     }
 
     /// What the circuit of a child with these inputs is told; a bundle as a whole has entries.
-    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Statement]) -> Verified {
+    fn hints_of(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Statement]) -> Verified {
         let (header, elements) = match child.proof {
             ChildProof::Leaf(proof) => {
                 let groups = proof.groups;
@@ -486,7 +486,7 @@ impl<'a> Merges<'a> {
             }
         };
         Verified {
-            told: Told {
+            hints: Hints {
                 inputs,
                 words: bitfield_words(child.bitfield),
                 header,

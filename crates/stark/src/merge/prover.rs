@@ -3,7 +3,7 @@
 use alphorn_exec::{Exec, Stopped};
 
 use super::ChildKind;
-use super::child::{Header, Told};
+use super::child::{Header, Hints};
 use super::known::{MergeKnown, parameters};
 use super::layout::{
     CHILD_LOG2, COLUMN_SLICES, LANES_LOG2, PLACES_LOG2, REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2,
@@ -33,7 +33,7 @@ use crate::whir::{self, Committer, Preset, Remaining};
 /// A child that is to be merged: what its circuit is told, its proof's elements and its bitfield.
 #[derive(Clone, Debug)]
 pub(super) struct Verified {
-    pub(super) told: Told,
+    pub(super) hints: Hints,
     pub(super) elements: Vec<Fp>,
     pub(super) bits: Vec<bool>,
 }
@@ -96,8 +96,8 @@ impl Prover<'_> {
     pub(super) fn witness(&self, child: &Verified) -> Result<Child, VerifyError> {
         let circuit = Circuit::running();
         let recorder = Recorder::new(&circuit, &child.elements);
-        super::child::record(recorder, &self.setting, &child.told)?;
-        let number = child.told.header.circuit();
+        super::child::record(recorder, &self.setting, &child.hints)?;
+        let number = child.hints.header.circuit();
         let (cells, permuted) = circuit.witness(&self.wiring.plans[number]);
         Ok(Child {
             circuit: number,

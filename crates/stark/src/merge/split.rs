@@ -14,7 +14,7 @@
 
 use super::ChildKind;
 use super::child::{
-    Given, Recorded, Setting, block, chain, entry, flags, kind_marks, level_below, marks,
+    PublicInputs, Recorded, Setting, block, chain, entry, flags, kind_marks, level_below, marks,
     open_first,
 };
 use super::known::{Form, MergeKnown, Outputs, RegistryAt, left_start};
@@ -36,7 +36,7 @@ pub(super) struct Bundled {
     /// What each of its children is.
     pub(super) kinds: Vec<ChildKind>,
     /// What it lists.
-    pub(super) listed: Vec<Listed>,
+    pub(super) listed: Vec<ListedChild>,
     /// Which entry is kept; nothing is looked at if it is proved as a whole.
     pub(super) kept: Kept,
     /// What is left of the registries of its entries if it is proved as a whole, and else of the bundle in it
@@ -46,7 +46,7 @@ pub(super) struct Bundled {
 
 /// What a bundle lists of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedChild {
     /// The inputs of its circuit from the first public value to the committee.
     pub(super) inputs: Vec<Fp>,
     /// The digest of its bitfield.
@@ -66,7 +66,7 @@ pub(super) struct Kept {
 /// The digest of an entry as a bundle lists it: see [`crate::statement::Statement::listed_digest`].
 fn listed<'a>(
     recorder: &mut Recorder<'a>,
-    given: &Given<'a>,
+    given: &PublicInputs<'a>,
     entry: [Wire<'a>; DIGEST],
 ) -> [Wire<'a>; DIGEST] {
     let publics = &given.inputs[1..=given.at.publics];
@@ -172,14 +172,14 @@ struct Known<'a> {
 fn list<'a>(
     recorder: &mut Recorder<'a>,
     setting: &Setting<'_>,
-    given: &Given<'a>,
-    told: &Bundled,
+    given: &PublicInputs<'a>,
+    hints: &Bundled,
     known: &mut Known<'a>,
 ) {
     let at = given.at;
     for (c, bundled) in known.bundled.iter().enumerate() {
-        let told = told.listed.get(c);
-        let value = |i: usize| told.and_then(|listed| listed.inputs.get(i - 1)).copied();
+        let child = hints.listed.get(c);
+        let value = |i: usize| child.and_then(|listed| listed.inputs.get(i - 1)).copied();
         let hints = (1..at.level()).map(|i| recorder.hint(value(i).unwrap_or_default()));
         let mut inputs = vec![recorder.base(Fp::ONE)];
         inputs.extend(hints);
@@ -189,11 +189,11 @@ fn list<'a>(
         inputs.extend(given.digest(at.key()));
         inputs.push(*bundled);
         // What is listed of the bitfield is what the child's own circuit compares: the same wires.
-        let bitfield = told.map_or([Fp::ZERO; DIGEST], |listed| listed.bitfield);
+        let bitfield = child.map_or([Fp::ZERO; DIGEST], |listed| listed.bitfield);
         let bitfield = bitfield.map(|x| recorder.hint(x));
         inputs.push(recorder.base(Fp::ONE) - *bundled);
         inputs.extend(bitfield);
-        let of_child = Given { inputs, at };
+        let of_child = PublicInputs { inputs, at };
         let entry = entry(recorder, setting, &of_child, bitfield);
         let of_entry = listed(recorder, &of_child, entry);
         // A bundle is listed by the digest that is its message.
@@ -223,22 +223,22 @@ struct Choice<'a> {
 fn keep<'a>(
     recorder: &mut Recorder<'a>,
     known: &Known<'a>,
-    told: &Kept,
+    hints: &Kept,
     whole: Wire<'a>,
     own: [Wire<'a>; DIGEST],
 ) -> Result<Choice<'a>, VerifyError> {
     let (zero, one) = (recorder.base(Fp::ZERO), recorder.base(Fp::ONE));
-    let children = choice(recorder, &known.used, told.child)?;
+    let children = choice(recorder, &known.used, hints.child)?;
     let child = chosen(recorder, &children, &known.listed);
     let deep = children.iter().zip(&known.bundled);
     let deep = deep.fold(zero, |sum, (flag, bundled)| sum + *flag * *bundled);
-    let used = flags(recorder, told.entries.len(), CHILDREN_MAX)?;
-    let entries = choice(recorder, &used, told.entry)?;
+    let used = flags(recorder, hints.entries.len(), CHILDREN_MAX)?;
+    let entries = choice(recorder, &used, hints.entry)?;
     // What is no bundle has one entry.
     recorder.assert_zero((one - deep) * (one - entries[0]), VerifyError::Flag)?;
     let listed = (0..CHILDREN_MAX).map(|j| {
-        let told = told.entries.get(j).copied().unwrap_or_default();
-        told.map(|x| recorder.hint(x))
+        let hints = hints.entries.get(j).copied().unwrap_or_default();
+        hints.map(|x| recorder.hint(x))
     });
     let listed: Vec<[Wire<'a>; DIGEST]> = listed.collect();
     for (used, digest) in used.iter().zip(&listed) {
@@ -266,17 +266,17 @@ fn keep<'a>(
 pub(super) fn split<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
-    given: &Given<'a>,
+    given: &PublicInputs<'a>,
     own: [Wire<'a>; DIGEST],
     first_word: Wire<'a>,
-    told: &Bundled,
+    hints: &Bundled,
 ) -> Result<Recorded<'a>, VerifyError> {
     let at = given.at;
     let (whole, parent) = (given.inputs[at.whole()], given.inputs[at.level()]);
     let (zero, one) = (recorder.base(Fp::ZERO), recorder.base(Fp::ONE));
-    let used = flags(&mut recorder, told.listed.len(), CHILDREN_MAX)?;
-    let level = level_below(&mut recorder, parent, told.level)?;
-    let [merged, bundled] = kind_marks(&mut recorder, &used, &told.kinds)?;
+    let used = flags(&mut recorder, hints.listed.len(), CHILDREN_MAX)?;
+    let level = level_below(&mut recorder, parent, hints.level)?;
+    let [merged, bundled] = kind_marks(&mut recorder, &used, &hints.kinds)?;
     // A bundle in a bundle is of the level just below, and has no bundles.
     // Where one entry is kept, the bundle may be of any lower level: the entry does not say of
     // which.
@@ -290,9 +290,9 @@ pub(super) fn split<'a>(
         inputs: Vec::new(),
         listed: Vec::new(),
     };
-    list(&mut recorder, setting, given, told, &mut known);
+    list(&mut recorder, setting, given, hints, &mut known);
     let own = listed(&mut recorder, given, own);
-    let kept = keep(&mut recorder, &known, &told.kept, whole, own)?;
+    let kept = keep(&mut recorder, &known, &hints.kept, whole, own)?;
     let digest = statement(&mut recorder, &known.used, level, &known.listed);
     let message = given.digest(at.message().start);
     assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
@@ -323,7 +323,7 @@ pub(super) fn split<'a>(
         whole,
         &kept,
         &left.registries,
-        &told.left,
+        &hints.left,
     )?;
     let outputs = Outputs {
         registry_at,
@@ -346,7 +346,7 @@ fn registry<'a>(
     whole: Wire<'a>,
     kept: &Choice<'a>,
     slots: &[RegistryAt<Wire<'a>>],
-    told: &[Ext],
+    hints: &[Ext],
 ) -> Result<RegistryAt<Wire<'a>>, VerifyError> {
     let zero = recorder.ext(Ext::ZERO);
     let slots: Vec<Vec<Wire<'a>>> = slots
@@ -354,7 +354,7 @@ fn registry<'a>(
         .map(|(at, value)| [&at[..], &[*value]].concat())
         .collect();
     // As a whole that of each child, and else that of the bundle that has the entry.
-    let (left, digest) = left(recorder, at.left(), told);
+    let (left, digest) = left(recorder, at.left(), hints);
     for (slot, left) in slots.iter().flatten().zip(&left) {
         recorder.assert_zero(whole * (*left - *slot), VerifyError::Left)?;
     }
@@ -386,9 +386,9 @@ fn registry<'a>(
 fn left<'a>(
     recorder: &mut Recorder<'a>,
     count: usize,
-    told: &[Ext],
+    hints: &[Ext],
 ) -> (Vec<Wire<'a>>, Vec<Wire<'a>>) {
-    let of = |i: usize| told.get(i).copied().unwrap_or_default().0;
+    let of = |i: usize| hints.get(i).copied().unwrap_or_default().0;
     let elements: Vec<Wire<'a>> = (0..count).flat_map(of).map(|x| recorder.hint(x)).collect();
     let blocks = elements.chunks(DIGEST).map(|x| block(recorder, x));
     let blocks: Vec<_> = blocks.collect();

@@ -130,11 +130,11 @@ impl Setup {
     ) -> Result<(), VerifyError> {
         let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
         let prover = self.prover_of(statement, &kinds);
-        let mut told = self.merges.told(statement, children);
-        let mut witness = prover.witnesses(&told).unwrap();
-        lie(&mut witness, &mut told);
+        let mut hints = self.merges.hints(statement, children);
+        let mut witness = prover.witnesses(&hints).unwrap();
+        lie(&mut witness, &mut hints);
         let preset = &Preset::MERGE;
-        let elements = prover.prove_witness(preset, witness, &told, &statement.bitfield);
+        let elements = prover.prove_witness(preset, witness, &hints, &statement.bitfield);
         let elements = elements.map_err(|error| match error {
             ProveError::Statement(error) => error,
             other => panic!("{other}"),
@@ -215,10 +215,10 @@ fn levels_ascend_from_one() {
             level,
             ..setup.merge.clone()
         };
-        let told = setup
+        let hints = setup
             .merges
-            .told(&statement, &[merge_child(&labelled, &below)]);
-        let refused = prover.witness(&told[0]).map(|_| ());
+            .hints(&statement, &[merge_child(&labelled, &below)]);
+        let refused = prover.witness(&hints[0]).map(|_| ());
         assert_eq!(refused, Err(VerifyError::Level), "level {level}");
     }
 }
@@ -303,10 +303,10 @@ fn a_merge_states_what_its_children_prove() {
         let kinds = [ChildKind::Leaf; 2];
         let known = setup.merges.known(statement, &kinds).unwrap();
         let prover = setup.merges.prover(exec(), Some(&setup.registry), known);
-        let told = setup.merges.told(&truth, &children);
-        let witness = prover.witnesses(&told).unwrap();
+        let hints = setup.merges.hints(&truth, &children);
+        let witness = prover.witnesses(&hints).unwrap();
         let preset = &Preset::MERGE;
-        let elements = prover.prove_witness(preset, witness, &told, &truth.bitfield);
+        let elements = prover.prove_witness(preset, witness, &hints, &truth.bitfield);
         let proof = MergeProof {
             level: 1,
             kinds: kinds.to_vec(),
@@ -506,7 +506,7 @@ fn a_witness_that_was_changed_proves_nothing() {
             Some(VerifyError::Weights),
         ),
         (
-            |_, told, at| told.bits[at] ^= true,
+            |_, hints, at| hints.bits[at] ^= true,
             0,
             Some(VerifyError::Weights),
         ),
@@ -517,21 +517,21 @@ fn a_witness_that_was_changed_proves_nothing() {
     lies.extend(free.map(|at| (cell, layout::LAYOUT.free + at, None)));
     // Each child is asked for other lies.
     let step = if cfg!(feature = "soak") { 1 } else { 4 };
-    let mut told = 0;
+    let mut hints = 0;
     for (i, (change, at, want)) in lies.iter().enumerate() {
         for child in (0..2).filter(|child| (i + 2 * child) % step == 0) {
-            let refused = setup.lied(&statement, &children, |witness, told| {
-                change(&mut witness[child], &mut told[child], *at);
+            let refused = setup.lied(&statement, &children, |witness, hints| {
+                change(&mut witness[child], &mut hints[child], *at);
             });
             let refused = refused.expect_err("a lie");
             assert!(
                 want.as_ref().is_none_or(|want| refused == *want),
                 "lie {i} of child {child}: {refused:?}"
             );
-            told += 1;
+            hints += 1;
         }
     }
-    assert_eq!(told, 2 * lies.len() / step);
+    assert_eq!(hints, 2 * lies.len() / step);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::ChildKind;
 use super::cells::CellWeights;
-use super::child::{Header, Setting, Told, record};
+use super::child::{Header, Hints, Setting, record};
 use super::lanes::LaneMatrices;
 use super::layout::{CELLS_LOG2, CHILDREN_MAX, Dimensions, MATRIX_LOG2, PARTS_LOG2};
 use super::matrix::{Matrix, Numbering};
@@ -188,14 +188,14 @@ impl Wiring {
         ];
         let mut plans = headers.map(|header| {
             let circuit = Circuit::building(layout);
-            let told = Told {
+            let hints = Hints {
                 inputs: Vec::new(),
                 words: Vec::new(),
                 header,
             };
             // Recorded from no proof at all: what is read is zero, and since the verifier never
             // branches on a value, the rows are those of every proof.
-            let recorded = record(Recorder::new(&circuit, &[]), setting, &told);
+            let recorded = record(Recorder::new(&circuit, &[]), setting, &hints);
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
         });

@@ -17,21 +17,21 @@ pub(crate) const COLLECTIONS_MAX: u16 = ENTRIES_MAX as u16;
 const ENTRY_NS: u64 = 2_000_000;
 
 /// A collection, with the registry that its signers are members of.
-struct Listed<'a> {
+struct CollectionEntry<'a> {
     place: Place<'a>,
     message: &'a [u8; 32],
     signers: Bitfield,
 }
 
-impl Listed<'_> {
+impl CollectionEntry<'_> {
     /// None if a statement is not of a committee, or a support not one of it.
-    fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<Listed<'a>> {
+    fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<CollectionEntry<'a>> {
         let (statement, support) = (&bundled.statement, bundled.support);
         let place = Place::of(proofs, bundled.keys, statement)?;
         if !place.is_last || support.len() != place.len {
             return None;
         }
-        Some(Listed {
+        Some(CollectionEntry {
             signers: place.signers(0, support)?,
             message: &statement.message,
             place,
@@ -73,11 +73,10 @@ pub(crate) fn bundle(
     if value > usize::from(max) {
         return Err(SchemeError::BundleSize { value, max });
     }
-    let listed = collections
-        .iter()
-        .enumerate()
-        .map(|(i, (bundled, _))| Listed::of(proofs, bundled).ok_or(SchemeError::Malformed(i)));
-    let listed: Vec<Listed<'_>> = listed.collect::<Result<_, _>>()?;
+    let listed = collections.iter().enumerate().map(|(i, (bundled, _))| {
+        CollectionEntry::of(proofs, bundled).ok_or(SchemeError::Malformed(i))
+    });
+    let listed: Vec<CollectionEntry<'_>> = listed.collect::<Result<_, _>>()?;
     let parts = listed.iter().zip(collections).enumerate();
     let parts = parts.map(|(i, (listed, (_, evidence)))| {
         let proof = listed.proof(proofs, evidence);
@@ -101,11 +100,11 @@ pub(crate) fn verify(
     proof: &[u8],
 ) -> bool {
     let listed = collections.iter();
-    let listed = listed.map(|bundled| Listed::of(proofs, bundled));
-    let Some(listed) = listed.collect::<Option<Vec<Listed<'_>>>>() else {
+    let listed = listed.map(|bundled| CollectionEntry::of(proofs, bundled));
+    let Some(listed) = listed.collect::<Option<Vec<CollectionEntry<'_>>>>() else {
         return false;
     };
-    let entries: Vec<BundleEntry<'_>> = listed.iter().map(Listed::entry).collect();
+    let entries: Vec<BundleEntry<'_>> = listed.iter().map(CollectionEntry::entry).collect();
     let held: Result<(), ProofError> = proofs.verify_bundle(exec, &entries, proof);
     held.is_ok()
 }

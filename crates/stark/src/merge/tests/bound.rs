@@ -18,10 +18,10 @@ fn no_cell_of_a_child_is_free() {
         bundle.child(&entries, 2),
     ];
     let prover = setup.prover_of(&statement, &children.map(|child| child.proof.kind()));
-    let mut told = setup.merges.told(&statement, &children);
+    let mut hints = setup.merges.hints(&statement, &children);
     // The circuit of bundles has three uses.
-    told.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
-    setup.assert_no_free_cell(&prover.witnesses(&told).unwrap());
+    hints.extend([nested.whole(), nested.keeps(&nested.proof, 1)]);
+    setup.assert_no_free_cell(&prover.witnesses(&hints).unwrap());
 }
 
 impl Setup {
@@ -82,10 +82,10 @@ impl Setup {
     }
 
     /// What a circuit says to what it is told about a proof.
-    fn recorded(&self, elements: &[Fp], told: &Told) -> Result<(), VerifyError> {
+    fn recorded(&self, elements: &[Fp], hints: &Hints) -> Result<(), VerifyError> {
         let circuit = Circuit::running();
         let setting = setting(self.merges.relation());
-        record(Recorder::new(&circuit, elements), &setting, told)
+        record(Recorder::new(&circuit, elements), &setting, hints)
     }
 
     /// Each input, and each value of what is listed, is bound in these uses of circuits: with another value, and
@@ -96,7 +96,7 @@ impl Setup {
         let pool = pool.unwrap();
         let exec = Exec::new(KERNELS.measured(), Some(&pool));
         for Use { name, child, free } in uses {
-            let (elements, honest) = (&child.elements, &child.told);
+            let (elements, honest) = (&child.elements, &child.hints);
             assert_eq!(self.recorded(elements, honest), Ok(()), "{name}");
             let mut other = honest.clone();
             let mut all = values(&mut other);
@@ -128,9 +128,9 @@ pub(super) struct Use {
 }
 
 /// All inputs in order, and what is listed.
-fn values(told: &mut Told) -> Vec<&mut Fp> {
-    let mut values: Vec<&mut Fp> = told.inputs.iter_mut().collect();
-    if let Header::Bundled(bundled) = &mut told.header {
+fn values(hints: &mut Hints) -> Vec<&mut Fp> {
+    let mut values: Vec<&mut Fp> = hints.inputs.iter_mut().collect();
+    if let Header::Bundled(bundled) = &mut hints.header {
         for listed in &mut bundled.listed {
             values.extend(listed.inputs.iter_mut().chain(&mut listed.bitfield));
         }
@@ -186,11 +186,11 @@ fn each_input_of_a_circuit_is_bound() {
     let entries = bundle.entries();
     let below = setup.statement(0..6, 1);
     let in_merge = |child: Child<'_>, level: u32| {
-        let told = merges.told(&setup.statement(0..6, level), &[child]);
-        told.into_iter().next().unwrap()
+        let hints = merges.hints(&setup.statement(0..6, level), &[child]);
+        hints.into_iter().next().unwrap()
     };
     let in_bundle = |entry: usize, child: Child<'_>| {
-        merges.told_one(merges.inputs_of_item(&entries[entry], 2), &child, &[])
+        merges.hints_of(merges.inputs_of_item(&entries[entry], 2), &child, &[])
     };
     let leaf = leaf_child(&setup.leaves[0]);
     let merge = merge_child(&setup.merge, &below);

@@ -362,15 +362,15 @@ fn a_bundle_has_no_bits_of_its_own() {
         .unwrap();
     let inputs = |item: &Item<'_>| setup.merges.inputs_of_item(item, 2);
     let leaves = [&setup.leaves[0], &bundle.second];
-    let told: Vec<Verified> = entries[..2]
+    let hints: Vec<Verified> = entries[..2]
         .iter()
         .zip(leaves)
-        .map(|(item, leaf)| setup.merges.told_one(inputs(item), &leaf_child(leaf), &[]))
+        .map(|(item, leaf)| setup.merges.hints_of(inputs(item), &leaf_child(leaf), &[]))
         .collect();
     let prover = setup.merges.prover(exec(), None, known);
-    let lied = |told: &[Verified], bits: &[bool]| {
-        let witness = prover.witnesses(told).unwrap();
-        let proved = prover.prove_witness(&Preset::MERGE, witness, told, bits);
+    let lied = |hints: &[Verified], bits: &[bool]| {
+        let witness = prover.witnesses(hints).unwrap();
+        let proved = prover.prove_witness(&Preset::MERGE, witness, hints, bits);
         let proof = BundleProof {
             level: 2,
             kinds: vec![ChildKind::Leaf; 2],
@@ -380,14 +380,14 @@ fn a_bundle_has_no_bits_of_its_own() {
         verify_on(&bundle.parts[..2], &proof)
     };
     let none = vec![false; 1 << REGISTRY_LOG2];
-    assert_eq!(lied(&told, &none), Ok(()));
+    assert_eq!(lied(&hints, &none), Ok(()));
     let own = &bundle.parts[0].statement.bitfield;
-    assert_eq!(lied(&told, own), Err(VerifyError::Bundle));
-    let mut other = told.clone();
+    assert_eq!(lied(&hints, own), Err(VerifyError::Bundle));
+    let mut other = hints.clone();
     other[0].bits[0] ^= true;
     assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
     // The inputs of a child are those of its own entry.
-    let mut other = told.clone();
+    let mut other = hints.clone();
     other.swap(0, 1);
     assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
 }
@@ -402,17 +402,17 @@ fn an_entry_states_what_its_child_proves() {
     let kinds = [ChildKind::Leaf; 2];
     let truth = entries(&bundle.parts[..2]);
     let leaves = [&setup.leaves[0], &bundle.second];
-    let told = truth.iter().zip(leaves);
-    let told = told.map(|(item, leaf)| {
-        merges.told_one(merges.inputs_of_item(item, 2), &leaf_child(leaf), &[])
+    let hints = truth.iter().zip(leaves);
+    let hints = hints.map(|(item, leaf)| {
+        merges.hints_of(merges.inputs_of_item(item, 2), &leaf_child(leaf), &[])
     });
-    let told: Vec<Verified> = told.collect();
+    let hints: Vec<Verified> = hints.collect();
     let none = vec![false; 1 << REGISTRY_LOG2];
     let forged = |parts: &[Part]| {
         let known = merges.known_bundle(2, &entries(parts), &kinds).unwrap();
         let prover = merges.prover(exec(), None, known);
-        let witness = prover.witnesses(&told).unwrap();
-        let elements = prover.prove_witness(&Preset::MERGE, witness, &told, &none);
+        let witness = prover.witnesses(&hints).unwrap();
+        let elements = prover.prove_witness(&Preset::MERGE, witness, &hints, &none);
         BundleProof {
             level: 2,
             kinds: kinds.to_vec(),

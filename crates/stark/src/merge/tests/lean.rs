@@ -169,7 +169,7 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
         leaf_child(&setup.leaves[0]),
         merge_child(&setup.merge, &below),
     ];
-    let mut told = setup.merges.told(&statement, &children);
+    let mut hints = setup.merges.hints(&statement, &children);
     bundles.with_items(|items| {
         let (merges, item) = (&setup.merges, &items[0]);
         let whole = Child {
@@ -177,9 +177,9 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
             bitfield: &vec![false; 1 << REGISTRY_LOG2],
         };
         let inputs = merges.inputs_of_item(item, LEVELS[1]);
-        told.push(merges.told_one(inputs, &whole, item.entries()));
-        let kept = merges.told(&statement, &[child_of(&bundles.proof, items, 2)]);
-        told.extend(kept);
+        hints.push(merges.hints_of(inputs, &whole, item.entries()));
+        let kept = merges.hints(&statement, &[child_of(&bundles.proof, items, 2)]);
+        hints.extend(kept);
     });
     let kinds = [
         ChildKind::Leaf,
@@ -188,7 +188,7 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
         ChildKind::Bundle,
     ];
     let prover = setup.prover_of(&statement, &kinds);
-    setup.assert_no_free_cell(&prover.witnesses(&told).unwrap());
+    setup.assert_no_free_cell(&prover.witnesses(&hints).unwrap());
 }
 
 /// The circuit of leaves refuses what their verifier refuses, and for the same reason.
@@ -212,10 +212,10 @@ fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
             &public,
             &leaf,
         );
-        let told = setup
+        let hints = setup
             .merges
-            .told(&statement, &[leaf_child(&(leaf, bitfield.clone()))]);
-        let circuit = prover.witness(&told[0]).map(|_| ());
+            .hints(&statement, &[leaf_child(&(leaf, bitfield.clone()))]);
+        let circuit = prover.witness(&hints[0]).map(|_| ());
         match native {
             Err(VerifyError::Registry | VerifyError::Bitfield) => {}
             native => {

@@ -8,19 +8,19 @@ use super::*;
 type Said = [Result<(), VerifyError>; 2];
 
 /// What the circuit says to what it is told.
-fn witnessed(told: &Verified) -> Result<(), VerifyError> {
+fn witnessed(hints: &Verified) -> Result<(), VerifyError> {
     let setup = &*SETUP;
     let prover = setup.prover_of(&setup.statement(0..6, LEVEL_MAX), &[ChildKind::Leaf]);
-    prover.witness(told).map(|_| ())
+    prover.witness(hints).map(|_| ())
 }
 
 /// What the circuit says to a child of a merge of the highest level.
 fn witnessed_child(child: Child<'_>) -> Result<(), VerifyError> {
     let setup = &*SETUP;
-    let told = setup
+    let hints = setup
         .merges
-        .told(&setup.statement(0..6, LEVEL_MAX), &[child]);
-    witnessed(&told[0])
+        .hints(&setup.statement(0..6, LEVEL_MAX), &[child]);
+    witnessed(&hints[0])
 }
 
 fn leaf_said(proof: SuccinctProof) -> Said {

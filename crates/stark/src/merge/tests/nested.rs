@@ -89,7 +89,7 @@ impl Nested {
                 bitfield: &vec![false; 1 << REGISTRY_LOG2],
             };
             let inputs = merges.inputs_of_item(item, LEVELS[1]);
-            merges.told_one(inputs, &child, item.entries())
+            merges.hints_of(inputs, &child, item.entries())
         })
     }
 
@@ -99,21 +99,21 @@ impl Nested {
         statement.level = LEVELS[1] + 1;
         self.with_items(|items| {
             let kept = child_of(proof, items, kept);
-            let told = SETUP.merges.told(&statement, &[kept]);
-            told[0].clone()
+            let hints = SETUP.merges.hints(&statement, &[kept]);
+            hints[0].clone()
         })
     }
 }
 
 /// What a circuit makes of what it is told.
-fn refused(told: &Verified) -> Result<(), VerifyError> {
+fn refused(hints: &Verified) -> Result<(), VerifyError> {
     let statement = SETUP.statement(0..6, LEVEL_MAX);
     let prover = SETUP.prover_of(&statement, &[ChildKind::Bundle]);
-    prover.witness(told).map(|_| ())
+    prover.witness(hints).map(|_| ())
 }
 
-fn bundled(told: &mut Verified) -> &mut Bundled {
-    match &mut told.told.header {
+fn bundled(hints: &mut Verified) -> &mut Bundled {
+    match &mut hints.hints.header {
         Header::Bundled(bundled) => bundled,
         other => panic!("{other:?}"),
     }
@@ -211,8 +211,8 @@ fn what_is_left_of_registries_is_bound() {
         other.left[bundle][at] += Ext::ONE;
         assert_eq!(nested.verify(&other), Err(VerifyError::Left), "{at}");
         if bundle == 0 {
-            let told = nested.keeps(&other, 0);
-            assert_eq!(refused(&told), Err(VerifyError::Left), "{at}");
+            let hints = nested.keeps(&other, 0);
+            assert_eq!(refused(&hints), Err(VerifyError::Left), "{at}");
         }
     }
     let changes: [fn(&mut BundleProof); 4] = [
@@ -241,24 +241,24 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
     let at = SETUP.merges.dimensions;
     // As a whole: another statement, a level that is not the one just below, bundles in it.
     let changed = |change: &dyn Fn(&mut Verified)| {
-        let mut told = nested.whole();
-        change(&mut told);
-        refused(&told)
+        let mut hints = nested.whole();
+        change(&mut hints);
+        refused(&hints)
     };
-    let other = changed(&|told| told.told.inputs[at.message().start - 1] += Fp::ONE);
+    let other = changed(&|hints| hints.hints.inputs[at.message().start - 1] += Fp::ONE);
     assert_eq!(other, Err(VerifyError::Entry));
-    let above = changed(&|told| told.told.inputs[at.level() - 1] += Fp::ONE);
+    let above = changed(&|hints| hints.hints.inputs[at.level() - 1] += Fp::ONE);
     assert_eq!(above, Err(VerifyError::Level));
     let mut deep = nested.keeps(&nested.proof, 0);
     assert_eq!(refused(&deep), Ok(()));
-    deep.told.inputs[at.whole() - 1] = Fp::ONE;
+    deep.hints.inputs[at.whole() - 1] = Fp::ONE;
     assert_eq!(refused(&deep), Err(VerifyError::Bundle));
     // An entry: another one of the bundle, one that it does not have, another bundle, a place that no entry
     // has, and the second place of what is no bundle.
     let kept = |kept: usize, change: &dyn Fn(&mut Kept)| {
-        let mut told = nested.keeps(&nested.proof, kept);
-        change(&mut bundled(&mut told).kept);
-        refused(&told)
+        let mut hints = nested.keeps(&nested.proof, kept);
+        change(&mut bundled(&mut hints).kept);
+        refused(&hints)
     };
     assert_eq!(kept(1, &|_| ()), Ok(()));
     assert_eq!(kept(0, &|kept| kept.entry = 1), Err(VerifyError::Entry));
@@ -274,9 +274,9 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
     });
     assert_eq!(place, Err(VerifyError::Flag));
     // A bundle is listed by its message and nothing else.
-    let mut told = nested.keeps(&nested.proof, 0);
-    bundled(&mut told).listed[0].inputs[at.message().start - 1] += Fp::ONE;
-    assert_eq!(refused(&told), Err(VerifyError::Entry));
+    let mut hints = nested.keeps(&nested.proof, 0);
+    bundled(&mut hints).listed[0].inputs[at.message().start - 1] += Fp::ONE;
+    assert_eq!(refused(&hints), Err(VerifyError::Entry));
 }
 
 /// Whether a bundle is proved as a whole is for the proof above to say: a bundle has no child that keeps an
@@ -294,11 +294,11 @@ fn the_parent_says_whether_a_bundle_is_whole() {
     });
     let prover = setup.merges.prover(exec(), None, known);
     let none = vec![false; 1 << REGISTRY_LOG2];
-    let lied = |told: &Verified| {
-        let told = std::slice::from_ref(told);
-        let witness = prover.witnesses(told).unwrap();
-        let proved = prover.prove_witness(&Preset::MERGE, witness, told, &none);
-        let Header::Bundled(bundled) = &whole.told.header else {
+    let lied = |hints: &Verified| {
+        let hints = std::slice::from_ref(hints);
+        let witness = prover.witnesses(hints).unwrap();
+        let proved = prover.prove_witness(&Preset::MERGE, witness, hints, &none);
+        let Header::Bundled(bundled) = &whole.hints.header else {
             panic!("a bundle");
         };
         let proof = BundleProof {
