@@ -7,7 +7,7 @@
 //! | LB3, capacity | all uplinks together carry B bytes for each receiver |
 //! | LB4, reach | each hop multiplies the holders of a chunk by the degree |
 //!
-//! The first three are laws: a run that is faster has an error, and fails. The fourth is printed.
+//! The first three are lower bounds: a run that is faster has an error, and fails. The fourth is printed.
 
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -37,7 +37,7 @@ pub(crate) fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Op
 
 /// What one source's payload of some bytes takes at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Laws {
+pub(crate) struct LowerBounds {
     /// For each node: the greater of LB1 and LB2; 0 for the source.
     pub node_ns: Vec<u64>,
     /// LB1 of the node where it is greatest.
@@ -50,15 +50,15 @@ pub(crate) struct Laws {
     up_bps: u128,
 }
 
-impl Laws {
-    /// The laws for a payload of `bytes`; `rates` are the most that each node ever has.
+impl LowerBounds {
+    /// The lower bounds for a payload of `bytes`; `rates` are the most that each node ever has.
     pub(crate) fn of(
         graph: &Graph,
         latency: &Latency,
         rates: &[Rate],
         source: u32,
         bytes: u64,
-    ) -> Laws {
+    ) -> LowerBounds {
         let neighbours = graph.peers(source).iter();
         let hop_ns = neighbours.map(|&peer| latency.base_ns(source, peer)).min();
         let hop_ns = hop_ns.unwrap_or(0);
@@ -76,7 +76,7 @@ impl Laws {
             content_ns = content_ns.max(comes_ns);
             node_ns.push(comes_ns.max(source_ns));
         }
-        Laws {
+        LowerBounds {
             node_ns,
             content_ns,
             source_ns,
@@ -87,10 +87,10 @@ impl Laws {
     }
 
     /// What holds for a payload of `bytes` from any source: the widest links, and no latency.
-    pub(crate) fn weakest(rates: &[Rate], bytes: u64) -> Laws {
+    pub(crate) fn weakest(rates: &[Rate], bytes: u64) -> LowerBounds {
         let widest = rates.iter().map(|rate| rate.up_bps).max().unwrap_or(1);
         let comes = |rate: &Rate| Rate::wire_ns(bytes, rate.down_bps.max(widest));
-        Laws {
+        LowerBounds {
             node_ns: rates.iter().map(comes).collect(),
             content_ns: 0,
             source_ns: 0,
@@ -142,28 +142,28 @@ mod tests {
     /// The table of bounds for 10,000 nodes: one hop from everybody.
     #[test]
     fn bounds_are_their_formulas() {
-        let laws = |mbps: (u64, u64), bytes| {
+        let lower_bounds = |mbps: (u64, u64), bytes| {
             let rate = Rate {
                 up_bps: mbps.0 * 1_000_000,
                 down_bps: mbps.1 * 1_000_000,
             };
             let graph = Graph::stars(10, &[0]).unwrap();
-            Laws::of(&graph, &constant(10), &[rate; 10], 0, bytes)
+            LowerBounds::of(&graph, &constant(10), &[rate; 10], 0, bytes)
         };
         // 20 MB/s: L + B/X.
         for (bytes, ms) in [(118_750, 75.937_5), (1_000_000, 120.0), (16_000_000, 870.0)] {
-            let laws = laws((160, 160), bytes);
-            assert_eq!(laws.node_ns[1] as f64, ms * MS as f64);
-            assert_eq!(laws.node_ns[0], 0);
+            let lower_bounds = lower_bounds((160, 160), bytes);
+            assert_eq!(lower_bounds.node_ns[1] as f64, ms * MS as f64);
+            assert_eq!(lower_bounds.node_ns[0], 0);
         }
         // 50 down, 25 up: the source's uplink is the law.
-        assert_eq!(laws((25, 50), 118_750).node_ns[1], 108 * MS);
-        assert_eq!(laws((25, 50), 1_000_000).node_ns[1], 390 * MS);
+        assert_eq!(lower_bounds((25, 50), 118_750).node_ns[1], 108 * MS);
+        assert_eq!(lower_bounds((25, 50), 1_000_000).node_ns[1], 390 * MS);
         // Nine receivers, ten uplinks.
-        let capacity = laws((160, 160), 1_000_000).capacity_ns(9);
+        let capacity = lower_bounds((160, 160), 1_000_000).capacity_ns(9);
         assert_eq!(capacity, 115 * MS);
         assert_eq!(
-            laws((160, 160), u64::MAX / 8).capacity_ns(u64::MAX),
+            lower_bounds((160, 160), u64::MAX / 8).capacity_ns(u64::MAX),
             u64::MAX
         );
     }

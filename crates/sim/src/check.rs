@@ -1,15 +1,15 @@
 //! Who checks a run: sees the stream of events and the published payloads, and no state of a node.
 //!
-//! What is delivered was published, once for each node, and no faster than the laws of
+//! What is delivered was published, once for each node, and no faster than the lower bounds of
 //! [`bounds`](crate::bounds) allow; an honest node never proves an honest one wrong.
 
 #[cfg(test)]
 mod tests;
 
-use crate::bounds::Laws;
+use crate::bounds::LowerBounds;
 use crate::report::Adversity;
 use crate::role::{Delivery, Role};
-use crate::world::Witness;
+use crate::world::Probe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -25,8 +25,8 @@ pub(crate) struct Item {
     pub published_ns: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// Index of its laws.
-    pub laws: u32,
+    /// Index of its lower bounds.
+    pub lower_bounds: u32,
     /// Whether its source publishes a second payload for the same duty; that one has the number of this
     /// one and the number of all payloads.
     pub equivocal: bool,
@@ -158,7 +158,7 @@ const NEVER: u64 = u64::MAX;
 /// Records deliveries, and holds them to the rules; see the [module](self).
 pub(crate) struct Ledger {
     items: Vec<Item>,
-    laws: Vec<Laws>,
+    lower_bounds: Vec<LowerBounds>,
     honest: Vec<bool>,
     /// Nanoseconds from publication, by payload and node.
     delays_ns: Vec<u64>,
@@ -193,7 +193,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If there are more than [`DELAYS_MAX`] payloads times nodes.
-    pub(crate) fn new(items: Vec<Item>, laws: Vec<Laws>, honest: Vec<bool>) -> Self {
+    pub(crate) fn new(items: Vec<Item>, lower_bounds: Vec<LowerBounds>, honest: Vec<bool>) -> Self {
         let nodes = honest.len();
         let places = items.len() * nodes;
         assert!(places as u64 <= DELAYS_MAX, "{places} delays");
@@ -201,7 +201,7 @@ impl Ledger {
             delays_ns: vec![NEVER; places],
             receivers: vec![0; items.len()],
             items,
-            laws,
+            lower_bounds,
             honest,
             deliveries: 0,
             honest_deliveries: 0,
@@ -288,7 +288,7 @@ impl Ledger {
         again
     }
 
-    /// Checks a delivery against the payloads and the laws, and enters it.
+    /// Checks a delivery against the payloads and the lower bounds, and enters it.
     fn deliver(&mut self, now_ns: u64, node: u32, delivery: Delivery) {
         let Delivery { item, bytes } = delivery;
         let equivocal = |item: &u32| self.items.get(*item as usize).is_some_and(|p| p.equivocal);
@@ -323,11 +323,11 @@ impl Ledger {
         *receivers += 1;
         let receivers = *receivers;
         if published.equivocal {
-            // The laws are those of one payload.
+            // The lower bounds are those of one payload.
             return;
         }
-        let laws = &self.laws[published.laws as usize];
-        let min_ns = laws.node_ns[node as usize];
+        let lower_bounds = &self.lower_bounds[published.lower_bounds as usize];
+        let min_ns = lower_bounds.node_ns[node as usize];
         if value_ns < min_ns {
             return self.accuse(Violation::Fast {
                 node,
@@ -336,7 +336,7 @@ impl Ledger {
                 min_ns,
             });
         }
-        let min_ns = laws.capacity_ns(receivers);
+        let min_ns = lower_bounds.capacity_ns(receivers);
         if value_ns < min_ns {
             self.accuse(Violation::Capacity {
                 item,
@@ -348,7 +348,7 @@ impl Ledger {
     }
 }
 
-impl<R: Role> Witness<R> for Ledger
+impl<R: Role> Probe<R> for Ledger
 where
     R::Delivery: Into<Delivery> + Copy,
 {

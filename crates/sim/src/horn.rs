@@ -28,7 +28,7 @@
 //! | `plan` | what all nodes know, for any number of levels of evidence |
 //! | `message` | what is sent |
 //! | `work` | what is computed, and what of it all nodes share |
-//! | `station` | a topic at a node |
+//! | `subscription` | a topic at a node |
 //! | `cast` | what travels in coded pieces |
 //! | `fetch` | blocks that messages wait for |
 //! | `node` | a node |
@@ -37,17 +37,17 @@
 //! | `watch`, `followed`, `tell` | who checks and measures a run, what is seen of a slot, and who tells of it |
 //! | `heads` | what becomes of the heads of nodes and of proposers' blocks |
 //! | `run` | from a scenario to a world that stopped |
-//! | `harvest`, `floor` | what it comes to, and what it cannot beat |
+//! | `findings`, `floor` | what it comes to, and what it cannot beat |
 //! | `paid`, `harm` | what its blocks pay for, and what that is less than in another run |
 //! | `posts` | whose nodes a fault has |
 
 pub(crate) mod build;
 mod cast;
 mod fetch;
+mod findings;
 mod floor;
 mod followed;
 mod harm;
-mod harvest;
 mod heads;
 mod message;
 pub(crate) mod node;
@@ -56,7 +56,7 @@ mod paid;
 mod plan;
 mod posts;
 mod run;
-mod station;
+mod subscription;
 mod tell;
 #[cfg(test)]
 mod tests;

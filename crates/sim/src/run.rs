@@ -7,7 +7,7 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-use crate::bounds::{self, Laws};
+use crate::bounds::{self, LowerBounds};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::gossip;
@@ -18,7 +18,7 @@ use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role};
 use crate::scenario::{CostsError, Mode, NoNode, Protocol, Scenario, Stop, TraceLevel};
 use crate::tree::{self, TreeError};
-use crate::world::{Pause, Traced, Witness, World, WorldError};
+use crate::world::{Pause, Probe, Traced, World, WorldError};
 use alphorn_proto::broadcast;
 use alphorn_types::Time;
 use alphorn_types::trace::Record;
@@ -245,10 +245,10 @@ where
         let max = DELAYS_MAX;
         return Err(RunError::Deliveries { value: most, max });
     }
-    let (items, laws) = nodes.setup.items(scenario);
-    let bounds = bounds(scenario, &nodes, &laws);
+    let (items, lower_bounds) = nodes.setup.items(scenario);
+    let bounds = bounds(scenario, &nodes, &lower_bounds);
     let setup = &nodes.setup;
-    let mut ledger = Ledger::new(items, laws, setup.honest.clone());
+    let mut ledger = Ledger::new(items, lower_bounds, setup.honest.clone());
     match scenario.sim.stop {
         Stop::Quiescence | Stop::TimeMs(_) | Stop::Events(_) => {}
         Stop::AllDelivered => ledger.end_after(100),
@@ -271,8 +271,8 @@ where
     let deliveries_max = most - u64::from(scenario.traffic.count);
     let stop = scenario.sim.stop;
     let pause = drive(&mut world, stop, Time::MAX, observe, |world| {
-        match world.witness().violation() {
-            None => Ok((world.witness().deliveries(), deliveries_max)),
+        match world.probe().violation() {
+            None => Ok((world.probe().deliveries(), deliveries_max)),
             Some(violation) => Err(RunError::Violation {
                 seed: setup.seed,
                 event: world.events(),
@@ -284,15 +284,20 @@ where
 }
 
 /// What no protocol can beat, and the yardstick of codes.
-fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, laws: &[Laws]) -> Bounds {
+fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, lower_bounds: &[LowerBounds]) -> Bounds {
     let (setup, hop_ns) = (&nodes.setup, nodes.setup.least_hop_ns());
     let (degree, chunks, bytes) = (nodes.degree, nodes.chunks, scenario.traffic.bytes);
     let receivers = u64::from(scenario.sim.nodes) - 1;
-    let most = |of: fn(&Laws, u64) -> u64| laws.iter().map(|laws| of(laws, receivers)).max();
+    let most = |of: fn(&LowerBounds, u64) -> u64| {
+        lower_bounds
+            .iter()
+            .map(|lower_bounds| of(lower_bounds, receivers))
+            .max()
+    };
     Bounds {
-        lb1_ns: most(|laws, _| laws.content_ns).unwrap_or(0),
-        lb2_ns: most(|laws, _| laws.source_ns).unwrap_or(0),
-        lb3_ns: most(Laws::capacity_ns).unwrap_or(0),
+        lb1_ns: most(|lower_bounds, _| lower_bounds.content_ns).unwrap_or(0),
+        lb2_ns: most(|lower_bounds, _| lower_bounds.source_ns).unwrap_or(0),
+        lb3_ns: most(LowerBounds::capacity_ns).unwrap_or(0),
         lb4_ns: bounds::reach_ns(hop_ns, degree, chunks, &setup.rates, bytes),
     }
 }
@@ -311,7 +316,7 @@ pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
 ///
 /// # Errors
 /// A bound of the world, a broken rule, or an observer that has seen enough.
-pub(crate) fn drive<R: Role, W: Witness<R>>(
+pub(crate) fn drive<R: Role, W: Probe<R>>(
     world: &mut World<R, W>,
     stop: Stop,
     until: Time,
@@ -339,7 +344,7 @@ pub(crate) fn drive<R: Role, W: Witness<R>>(
 }
 
 /// Runs on to the next look of an observer ([`Pause::Events`]), or to the end.
-fn step<R: Role, W: Witness<R>>(
+fn step<R: Role, W: Probe<R>>(
     world: &mut World<R, W>,
     stop: Stop,
     until: Time,
@@ -383,7 +388,7 @@ where
     R: Role,
     R::Delivery: Into<Delivery> + Copy,
 {
-    let ledger = world.witness();
+    let ledger = world.probe();
     let begin_ns = ledger.items().first().map_or(0, |item| item.published_ns);
     let record = |node: u32| {
         let tally = world.tally(node);

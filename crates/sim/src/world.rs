@@ -4,7 +4,7 @@
 //! first event, hand its input to the node's state machine, carry out the effects, and set its timer if the
 //! deadline moved (`world/span.rs`). Nothing is allocated for an event. Spans of nodes go through a window on a
 //! thread each. What concerns several nodes at once, what spans send each other, a change of the world or what
-//! a witness sees, is in the order of time between the windows; so a run is the same whatever the number of
+//! a probe sees, is in the order of time between the windows; so a run is the same whatever the number of
 //! spans.
 
 mod account;
@@ -12,17 +12,17 @@ mod change;
 mod effects;
 pub(crate) mod follow;
 mod held;
+mod probe;
 mod seen;
 mod span;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod witness;
 
 pub use change::Change;
+pub use probe::Probe;
 pub use trace::Traced;
 pub(crate) use trace::{node_name, signed};
-pub use witness::Witness;
 
 use crate::charge::{Processor, kind as charge};
 use crate::net::{Net, NetConfig, Tally, event as net};
@@ -101,7 +101,7 @@ pub enum Pause {
     Quiet,
     /// Virtual time is what was asked for.
     Until,
-    /// The witness has seen enough.
+    /// The probe has seen enough.
     Done,
     /// The number of events asked for was handled.
     Events,
@@ -124,7 +124,7 @@ pub struct WorldConfig {
 
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
-/// `W` sees what happens ([`Witness`]).
+/// `W` sees what happens ([`Probe`]).
 #[derive(Debug)]
 pub struct World<R: Role, W = ()> {
     /// At least one.
@@ -136,7 +136,7 @@ pub struct World<R: Role, W = ()> {
     changes_count: u32,
     cuts_count: usize,
     restart: change::Restart<R>,
-    witness: W,
+    probe: W,
     limits: Limits,
     /// Of what is on its way, at the end of a window.
     on_the_way_max: u32,
@@ -146,13 +146,13 @@ pub struct World<R: Role, W = ()> {
     told: trace::Told,
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// A world at virtual time 0. The roles know of their neighbours already, or learn of them by
     /// [`World::connect`].
     ///
     /// # Panics
     /// If there is not one role, one bandwidth and one processor for each node of the graph.
-    pub fn new(roles: Vec<R>, config: &WorldConfig, witness: W) -> Self {
+    pub fn new(roles: Vec<R>, config: &WorldConfig, probe: W) -> Self {
         let nodes = config.net.graph.nodes();
         assert_eq!(nodes as usize, roles.len(), "a role for each node");
         assert_eq!(roles.len(), config.net.rate.len(), "a bandwidth each");
@@ -173,7 +173,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
             changes_count: 0,
             cuts_count: 0,
             restart: change::Restart::default(),
-            witness,
+            probe,
             limits: config.limits,
             on_the_way_max: ARG_MAX,
             now_ns: 0,
@@ -223,13 +223,13 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     /// What saw the run.
-    pub fn witness(&self) -> &W {
-        &self.witness
+    pub fn probe(&self) -> &W {
+        &self.probe
     }
 
     /// What saw the run.
-    pub(crate) fn witness_mut(&mut self) -> &mut W {
-        &mut self.witness
+    pub(crate) fn probe_mut(&mut self) -> &mut W {
+        &mut self.probe
     }
 
     /// The connections.
@@ -299,7 +299,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
     }
 
     /// Handles events until virtual time is `until`, or `events` of them (with several threads up to the end of
-    /// a window more), or until the witness is done.
+    /// a window more), or until the probe is done.
     ///
     /// # Errors
     /// [`WorldError`] where a bound is passed; the run cannot go on then.
@@ -312,7 +312,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         loop {
             self.check_bounds()?;
             if !self.is_open() {
-                if self.witness.is_done() {
+                if self.probe.is_done() {
                     return Ok(Pause::Done);
                 }
                 if self.is_quiet() {

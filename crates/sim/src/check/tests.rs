@@ -27,20 +27,20 @@ fn ledger() -> Ledger {
     };
     let graph = Graph::stars(4, &[0, 1, 2]).unwrap();
     let latency = Latency::new(&latency, vec![0; 4]);
-    let laws = vec![Laws::of(&graph, &latency, &[rate; 4], 0, 1000)];
+    let lower_bounds = vec![LowerBounds::of(&graph, &latency, &[rate; 4], 0, 1000)];
     let item = |published_ns| Item {
         source: 0,
         published_ns,
         bytes: 1000,
-        laws: 0,
+        lower_bounds: 0,
         equivocal: false,
     };
     let honest = vec![true, true, true, false];
-    Ledger::new(vec![item(0), item(100 * MS)], laws, honest)
+    Ledger::new(vec![item(0), item(100 * MS)], lower_bounds, honest)
 }
 
 fn deliver(ledger: &mut Ledger, ms: u64, node: u32, item: u32, bytes: u64) -> Option<Violation> {
-    Witness::<Mesh>::delivered(ledger, ms * MS, node, &Delivery { item, bytes });
+    Probe::<Mesh>::delivered(ledger, ms * MS, node, &Delivery { item, bytes });
     ledger.violation().cloned()
 }
 
@@ -48,7 +48,7 @@ fn deliver(ledger: &mut Ledger, ms: u64, node: u32, item: u32, bytes: u64) -> Op
 fn deliveries_are_counted_and_late_ones_are_missing() {
     let mut ledger = ledger();
     ledger.end_after(50);
-    let is_done = |ledger: &Ledger| Witness::<Mesh>::is_done(ledger);
+    let is_done = |ledger: &Ledger| Probe::<Mesh>::is_done(ledger);
     assert_eq!(deliver(&mut ledger, 11, 1, 0, 1000), None);
     assert_eq!(deliver(&mut ledger, 13, 3, 0, 1000), None);
     assert!(!is_done(&ledger));
@@ -95,7 +95,7 @@ fn what_was_not_published_is_not_delivered() {
     assert_eq!(deliver(&mut ledger, 50, 1, 0, 1000), None);
     let twice = deliver(&mut ledger, 51, 1, 0, 1000);
     assert_eq!(twice, Some(Violation::Twice { node: 1, item: 0 }));
-    assert!(Witness::<Mesh>::is_done(&ledger));
+    assert!(Probe::<Mesh>::is_done(&ledger));
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn honest_nodes_have_no_proof_against_honest_ones() {
         (3, 1, "invalid"),
         (1, 2, "broken_promise"),
     ] {
-        Witness::<Mesh>::reported(&mut ledger, 0, node, about, reason);
+        Probe::<Mesh>::reported(&mut ledger, 0, node, about, reason);
         assert_eq!(ledger.violation(), None);
     }
-    Witness::<Mesh>::reported(&mut ledger, 0, 1, 2, "invalid");
+    Probe::<Mesh>::reported(&mut ledger, 0, 1, 2, "invalid");
     let accused = Violation::Accused {
         node: 1,
         about: 2,
@@ -145,7 +145,7 @@ fn either_of_two_payloads_is_a_delivery_and_both_are_evidence() {
 fn who_has_forgotten_may_deliver_again() {
     let mut ledger = ledger();
     assert_eq!(deliver(&mut ledger, 11, 1, 0, 1000), None);
-    Witness::<Mesh>::restarted(&mut ledger, 20 * MS, 1);
+    Probe::<Mesh>::restarted(&mut ledger, 20 * MS, 1);
     assert_eq!(deliver(&mut ledger, 30, 1, 0, 1000), None);
     assert_eq!(
         (ledger.deliveries(), ledger.delays_ns()[0]),

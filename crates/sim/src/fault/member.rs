@@ -3,7 +3,7 @@
 use super::{Adversary, Parameters};
 use crate::role::Role;
 use crate::scenario::{Fault, FaultKind, Restart, Scenario};
-use crate::world::{Change, Witness, World};
+use crate::world::{Change, Probe, World};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Members<'a> {
 impl Members<'_> {
     /// Puts the fault into the world; `seed` keys the choices of each node. False if a node of this protocol cannot
     /// have it.
-    pub(crate) fn enter<R: Adversary, W: Witness<R>>(
+    pub(crate) fn enter<R: Adversary, W: Probe<R>>(
         &self,
         world: &mut World<R, W>,
         seed: impl Fn(u32) -> u64,
@@ -53,7 +53,7 @@ impl Members<'_> {
     }
 
     /// A change of the world, or a wrapper.
-    fn enter_node<R: Adversary, W: Witness<R>>(
+    fn enter_node<R: Adversary, W: Probe<R>>(
         &self,
         node: u32,
         parameters: &Parameters,
@@ -83,7 +83,7 @@ impl Members<'_> {
         true
     }
 
-    fn during<R: Role, W: Witness<R>>(&self, world: &mut World<R, W>, begin: Change, end: Change) {
+    fn during<R: Role, W: Probe<R>>(&self, world: &mut World<R, W>, begin: Change, end: Change) {
         let interval = self.fault.interval();
         world.change(interval.from, begin);
         if interval.until < Time::MAX {

@@ -107,7 +107,7 @@ fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
     }
     let top = levels.len() - 1;
     header.commit_root = levels[top][0];
-    let mut basket = code.basket(&header);
+    let mut decoder = code.decoder(&header);
     for (i, shard) in shards {
         let mut body = Vec::with_capacity(5 + 32 * top + shard.len());
         body.extend_from_slice(&i.to_le_bytes());
@@ -118,20 +118,22 @@ fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
         }
         body.extend_from_slice(&shard);
         if let Ok(piece) = code.decode_piece(&header, &body) {
-            code.accept(&mut basket, piece);
+            code.accept(&mut decoder, piece);
         }
     }
     Published {
         header,
         anchors: vec![()],
-        basket,
+        decoder,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_proto::rlnc::{Cut, DecodeError, InvalidSource, Law, Strategy, Subject, Weights};
+    use alphorn_proto::rlnc::{
+        Cut, DecodeError, Distribution, InvalidSource, Strategy, Subject, Weights,
+    };
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng;
 
@@ -149,22 +151,27 @@ mod tests {
         let header = &published.header;
         let mut rng = ChaCha20Rng::seed_from_u64(7);
         for first in [0, 5] {
-            let mut basket = code.basket(header);
+            let mut decoder = code.decoder(header);
             let mut next = first;
-            while !code.is_full(&basket) {
+            while !code.is_full(&decoder) {
                 let generation = match code.strategy() {
                     Strategy::Rs => next,
                     Strategy::Rlnc => 0,
                 };
                 next += 1;
-                let drawn = code.draw(&published.basket, generation, Law::Fresh, &mut rng);
+                let drawn = code.draw(
+                    &published.decoder,
+                    generation,
+                    Distribution::Fresh,
+                    &mut rng,
+                );
                 let pieces = [drawn.clone().unwrap(), C::spoil(&drawn.unwrap())];
                 let mut weights = Weights::new(&[1; 32], &header.id(&[0; 32]), 1);
                 let verdicts = code.verify(header, &published.anchors[0], &pieces, &mut weights);
                 assert_eq!(verdicts.valid, [true, false]);
-                code.accept(&mut basket, pieces[0].clone());
+                code.accept(&mut decoder, pieces[0].clone());
             }
-            let error = code.decode(header, &basket).unwrap_err();
+            let error = code.decode(header, &decoder).unwrap_err();
             let convicts = matches!(error, DecodeError::InvalidSource(_));
             assert!(convicts, "{error}");
             if code.strategy() == Strategy::Rs {

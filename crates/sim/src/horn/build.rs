@@ -5,7 +5,7 @@ use super::cast::{Casting, Casts};
 use super::message::Item;
 use super::node::HornNode;
 use super::plan::{Plan, Topic, TopicId};
-use super::station::{LINKS_MAX, Neighbours, Station};
+use super::subscription::{LINKS_MAX, Neighbours, Subscription};
 use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
@@ -77,7 +77,8 @@ pub(super) fn build(
         }
     }
     members.sort_unstable();
-    let mut stations: Vec<Vec<Station<Item>>> = (0..plan.nodes).map(|_| Vec::new()).collect();
+    let mut subscriptions: Vec<Vec<Subscription<Item>>> =
+        (0..plan.nodes).map(|_| Vec::new()).collect();
     let mut rest = &ends[..];
     for (node, topic) in members {
         let own = rest.partition_point(|end| (end.node, end.topic) <= (node, topic));
@@ -90,16 +91,23 @@ pub(super) fn build(
             Way::Direct => &plan.direct,
             Way::Gossip | Way::Grid | Way::Coded => &plan.gossip,
         };
-        stations[node as usize].push(Station::new(topic, way, neighbours, config, key));
+        subscriptions[node as usize].push(Subscription::new(topic, way, neighbours, config, key));
     }
     let machines = (0..plan.nodes).map(|node| machine(&plan, node));
     let machines = machines.collect::<Result<Vec<Horn>, HornError>>()?;
-    let mut casts = casts(&plan, scenario, chosen, &stations, &machines, seed)?;
+    let mut casts = casts(&plan, scenario, chosen, &subscriptions, &machines, seed)?;
     shake_hands(&graph, &mut casts);
-    casts.resize_with(stations.len(), || None);
-    let parts = stations.into_iter().zip(casts).zip(machines);
-    let node = |(node, ((stations, casts), machine))| {
-        HornNode::new(plan.clone(), graph.clone(), node, stations, casts, machine)
+    casts.resize_with(subscriptions.len(), || None);
+    let parts = subscriptions.into_iter().zip(casts).zip(machines);
+    let node = |(node, ((subscriptions, casts), machine))| {
+        HornNode::new(
+            plan.clone(),
+            graph.clone(),
+            node,
+            subscriptions,
+            casts,
+            machine,
+        )
     };
     let nodes = (0..).zip(parts).map(node).collect();
     Ok(Built { graph, nodes, dial })
@@ -139,15 +147,17 @@ fn casts(
     plan: &Plan,
     scenario: &Scenario,
     chosen: &Chosen,
-    stations: &[Vec<Station<Item>>],
+    subscriptions: &[Vec<Subscription<Item>>],
     machines: &[Horn],
     seed: u64,
 ) -> Result<Vec<Option<Box<Casts>>>, RunError> {
-    let links = |stations: &[Station<Item>]| {
-        let coded = stations.iter().find(|station| plan.is_coded(station.id));
-        coded.map_or_else(Vec::new, |station| station.links().to_vec())
+    let links = |subscriptions: &[Subscription<Item>]| {
+        let coded = subscriptions
+            .iter()
+            .find(|subscription| plan.is_coded(subscription.id));
+        coded.map_or_else(Vec::new, |subscription| subscription.links().to_vec())
     };
-    let links: Vec<Vec<u32>> = stations.iter().map(|own| links(own)).collect();
+    let links: Vec<Vec<u32>> = subscriptions.iter().map(|own| links(own)).collect();
     let mean = links
         .iter()
         .map(Vec::len)

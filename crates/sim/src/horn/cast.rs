@@ -6,7 +6,7 @@
 
 use super::message::{HornMessage, Inner, Item};
 use super::node::{HornNode, NO_PEER};
-use super::station::{Origin, Pending};
+use super::subscription::{Origin, Pending};
 use super::work::NodeWork;
 use super::{HornError, Plan, TopicId};
 use crate::gossip::{DenseId, Peers};
@@ -441,7 +441,7 @@ impl HornNode {
     /// Gives an own message to gossip after all.
     fn gossip(&mut self, topic: TopicId, id: DenseId, item: Item) {
         if let Some(index) = self.find(topic) {
-            self.stations[index].publish(self.now, id, item);
+            self.subscriptions[index].publish(self.now, id, item);
             self.drain(index, NO_PEER);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::message::{BlockBody, HornMessage, Inner, Item};
 use super::node::HornNode;
-use super::station::{Origin, Pending};
+use super::subscription::{Origin, Pending};
 use crate::gossip::{DenseId, Peers, Priority};
 use crate::role::Output;
 use alphorn_proto::Peer;

@@ -11,7 +11,7 @@
 //! | LB4, reach | hops in a mesh of this degree, and the bytes once |
 //!
 //! The bytes are those of the smallest published collections that can suffice; what a node collected
-//! itself it need not receive. The first three are laws: a run that beats them has an error.
+//! itself it need not receive. The first three are lower bounds: a run that beats them has an error.
 
 use super::message::EvidenceBody;
 use super::plan::Plan;

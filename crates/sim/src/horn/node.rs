@@ -10,7 +10,7 @@ use super::heads::Heads;
 use super::message::{BlockBody, EvidenceBody, HornMessage, Inner, Item, Parts};
 use super::own::Own;
 use super::plan::{Plan, TopicId};
-use super::station::{Origin, Pending, Station};
+use super::subscription::{Origin, Pending, Subscription};
 use super::work::{NodeProduct, NodeWork};
 use crate::gossip::{self, Message, Peers};
 use crate::graph::Graph;
@@ -68,21 +68,21 @@ pub(crate) struct HornNode {
     graph: Arc<Graph>,
     node: u32,
     pub(super) now: Time,
-    /// Topics, ascending, and their stations.
+    /// Topics, ascending, and their subscriptions.
     topics: Vec<TopicId>,
-    pub(super) stations: Vec<Station<Item>>,
+    pub(super) subscriptions: Vec<Subscription<Item>>,
     /// What travels in coded pieces, if anything does.
     pub(super) casts: Option<Box<Casts>>,
     /// Blocks that it has, and those that messages wait for.
     pub(super) blocks: Blocks,
     /// What its head does.
     pub(super) heads: Heads,
-    /// The earliest deadline of a station, and whose.
+    /// The earliest deadline of a subscription, and whose.
     beat: Option<(Time, usize)>,
     pub(super) machine: Box<Horn>,
     /// The machine's deadline.
     due: Option<Time>,
-    /// Messages whose verdict somebody waits for, with the index of their station.
+    /// Messages whose verdict somebody waits for, with the index of their subscription.
     waiting: Slab<(u32, Pending<Item>)>,
     /// What the last jobs summed.
     summed: Vec<Summed>,
@@ -101,7 +101,7 @@ impl HornNode {
         plan: Arc<Plan>,
         graph: Arc<Graph>,
         node: u32,
-        stations: Vec<Station<Item>>,
+        subscriptions: Vec<Subscription<Item>>,
         casts: Option<Box<Casts>>,
         machine: Horn,
     ) -> Self {
@@ -113,8 +113,11 @@ impl HornNode {
             plan,
             graph,
             node,
-            topics: stations.iter().map(|station| station.id).collect(),
-            stations,
+            topics: subscriptions
+                .iter()
+                .map(|subscription| subscription.id)
+                .collect(),
+            subscriptions,
             casts,
             blocks: Blocks::default(),
             machine: Box::new(machine),
@@ -143,8 +146,8 @@ impl HornNode {
 
     /// The neighbours from which it has blocks, by its numbers for them.
     pub(crate) fn block_peers(&self) -> Vec<u32> {
-        let station = self.find(self.plan.block_topic());
-        station.map_or_else(Vec::new, |index| self.stations[index].links().to_vec())
+        let subscription = self.find(self.plan.block_topic());
+        subscription.map_or_else(Vec::new, |index| self.subscriptions[index].links().to_vec())
     }
 
     /// The machine.
@@ -163,22 +166,23 @@ impl HornNode {
     }
 
     fn find_beat(&mut self) {
-        let stations = self.stations.iter().enumerate();
-        let due = stations.filter_map(|(i, station)| Some((station.next_deadline()?, i)));
+        let subscriptions = self.subscriptions.iter().enumerate();
+        let due =
+            subscriptions.filter_map(|(i, subscription)| Some((subscription.next_deadline()?, i)));
         self.beat = due.min();
     }
 
     /// Carries out what the state machine of a topic wants; `from` sent what it answers.
     pub(super) fn drain(&mut self, index: usize, from: Peer) {
-        let topic = self.stations[index].id;
-        while let Some(output) = self.stations[index].poll_output() {
+        let topic = self.subscriptions[index].id;
+        while let Some(output) = self.subscriptions[index].poll_output() {
             match output {
                 gossip::Output::Send {
                     to,
                     message,
                     priority,
                 } => {
-                    let to = self.stations[index].neighbours(to);
+                    let to = self.subscriptions[index].neighbours(to);
                     if !to.is_empty() {
                         let inner = Inner::Whole(message);
                         self.out.push_back(Output::Send {
@@ -189,7 +193,7 @@ impl HornNode {
                     }
                 }
                 gossip::Output::Cancel { peer, id } => {
-                    if let Some(peer) = self.stations[index].neighbour(peer) {
+                    if let Some(peer) = self.subscriptions[index].neighbour(peer) {
                         let what = Unsent::Whole(topic, id);
                         self.out.push_back(Output::Cancel { peer, what });
                     }
@@ -201,7 +205,9 @@ impl HornNode {
                     let item = payload;
                     self.validate(index, from, Pending { origin, id, item });
                 }
-                gossip::Output::Deliver { id, payload } if self.stations[index].is_direct() => {
+                gossip::Output::Deliver { id, payload }
+                    if self.subscriptions[index].is_direct() =>
+                {
                     let origin = Origin::Direct;
                     let item = payload;
                     self.validate(index, from, Pending { origin, id, item });
@@ -209,14 +215,14 @@ impl HornNode {
                 // The machine has it: the verdict was its own.
                 gossip::Output::Deliver { .. } => {}
                 gossip::Output::Report { peer, reason } => {
-                    if let Some(peer) = self.stations[index].neighbour(peer) {
+                    if let Some(peer) = self.subscriptions[index].neighbour(peer) {
                         let reason = reason.name();
                         self.out.push_back(Output::Report { peer, reason });
                     }
                 }
             }
         }
-        let due = self.stations[index].next_deadline();
+        let due = self.subscriptions[index].next_deadline();
         match (due, self.beat) {
             (Some(due), Some((at, _))) if due < at => self.beat = Some((due, index)),
             (Some(due), None) => self.beat = Some((due, index)),
@@ -227,7 +233,7 @@ impl HornNode {
 
     /// Hands a message to the machine.
     pub(super) fn validate(&mut self, index: usize, from: Peer, pending: Pending<Item>) {
-        let topic = self.plan.topic(self.stations[index].id);
+        let topic = self.plan.topic(self.subscriptions[index].id);
         let data = pending.item.data().clone();
         if let Item::Block(body) = &pending.item {
             self.blocks.hold(body);
@@ -275,9 +281,9 @@ impl HornNode {
             }
         }
         match origin {
-            Origin::Machine(token) => self.stations[index].decide(self.now, token, verdict),
+            Origin::Machine(token) => self.subscriptions[index].decide(self.now, token, verdict),
             Origin::HandedIn if verdict == Verdict::Accept => {
-                self.stations[index].publish(self.now, id, item);
+                self.subscriptions[index].publish(self.now, id, item);
             }
             // A source signed that this is a message of its own.
             Origin::Source if verdict == Verdict::Reject => {
@@ -426,7 +432,7 @@ impl HornNode {
             return self.cast(topic, id, item);
         }
         if let Some(index) = self.find(topic) {
-            self.stations[index].publish(self.now, id, item);
+            self.subscriptions[index].publish(self.now, id, item);
             return self.drain(index, NO_PEER);
         }
         let number = |node: u32| self.graph.number_of(self.node, node);
@@ -439,7 +445,7 @@ impl HornNode {
             return;
         }
         let way: Way = self.plan.topics[topic.0 as usize].way;
-        let inner = Inner::Whole(Station::<Item>::handed_in(way, id, item));
+        let inner = Inner::Whole(Subscription::<Item>::handed_in(way, id, item));
         self.out.push_back(Output::Send {
             to: Peers::List(to),
             message: HornMessage { topic, inner },
@@ -472,7 +478,7 @@ impl HornNode {
         while let Some((at, index)) = self.beat
             && at <= self.now
         {
-            self.stations[index].deadline(self.now);
+            self.subscriptions[index].deadline(self.now);
             self.beat = None;
             self.drain(index, NO_PEER);
             self.find_beat();
@@ -495,9 +501,9 @@ impl HornNode {
             return;
         };
         // A graph has fewer than 2^32 ends.
-        self.stations[index].receive(self.now, from.0 as u32, inner);
+        self.subscriptions[index].receive(self.now, from.0 as u32, inner);
         self.drain(index, from);
-        for pending in self.stations[index].take_handed() {
+        for pending in self.subscriptions[index].take_handed() {
             self.validate(index, from, pending);
         }
     }
@@ -613,7 +619,7 @@ impl Role for HornNode {
             return false;
         };
         let index = self.find(message.topic);
-        index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, inner))
+        index.is_some_and(|index| self.subscriptions[index].absorb(from.0 as u32, inner))
     }
 
     fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool {
@@ -631,7 +637,11 @@ impl Role for HornNode {
     }
 
     fn duplicate_bytes(&self) -> u64 {
-        let whole: u64 = self.stations.iter().map(Station::duplicate_bytes).sum();
+        let whole: u64 = self
+            .subscriptions
+            .iter()
+            .map(Subscription::duplicate_bytes)
+            .sum();
         let casts = self.casts.as_ref();
         whole + casts.map_or(0, |casts| casts.duplicate_bytes())
     }

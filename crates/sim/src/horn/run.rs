@@ -2,8 +2,8 @@
 
 use super::HornError;
 use super::build::{Built, build};
+use super::findings::Findings;
 use super::floor::{Floor, Ground};
-use super::harvest::Harvest;
 use super::heads::Fate;
 use super::message::HornMessage;
 use super::node::HornNode;
@@ -125,16 +125,16 @@ pub fn run(
         latency: &latency,
         rates: &scenario.rates_max(&class, &faulty),
     };
-    let floor = Floor::of(&plan, &world.witness().last().collections, &ground);
+    let floor = Floor::of(&plan, &world.probe().last().collections, &ground);
     // Bounds count from the phase before which an honest collector publishes nothing.
     let kinds = || scenario.fault.iter().map(|fault| fault.kind);
     let is_early = kinds().any(|kind| kind == FaultKind::EarlyCollection);
-    let broken = floor.broken(&world.witness().last().milestones);
+    let broken = floor.broken(&world.probe().last().milestones);
     if let Some(violation) = broken.filter(|_| !is_early) {
         let event = world.events();
         return Err(violated(seed, event, violation));
     }
-    let harvest = Harvest {
+    let findings = Findings {
         world: &world,
         scenario,
         plan: &plan,
@@ -144,7 +144,7 @@ pub fn run(
         honest: &honest,
         bounds: floor.bounds(),
     };
-    Ok(harvest.run(pause))
+    Ok(findings.run(pause))
 }
 
 /// Has the slots of a run told: what the network does, and in full what a few nodes do.
@@ -169,7 +169,7 @@ fn trace(
         }
     }
     let teller = Teller::new(plan, scenario);
-    world.witness_mut().tell(teller);
+    world.probe_mut().tell(teller);
     world.show_arrivals();
 }
 
@@ -225,15 +225,15 @@ fn go(
         if tells {
             let finality = world.role(tell::observer(plan)).machine().finality();
             let told_ns = world.told_ns();
-            world.witness_mut().stands(told_ns, finality);
+            world.probe_mut().stands(told_ns, finality);
         }
-        match world.witness().violation() {
-            None => Ok((world.witness().accepted(), most)),
+        match world.probe().violation() {
+            None => Ok((world.probe().accepted(), most)),
             Some(violation) => Err(violated(seed, world.events(), violation.clone())),
         }
     })?;
     let told_ns = world.told_ns();
-    world.witness_mut().end(told_ns);
+    world.probe_mut().end(told_ns);
     world.end_trace();
     let told = world.take_trace();
     if !told.is_empty() {

@@ -10,7 +10,7 @@ use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use super::tell::Teller;
 use crate::check::Blame;
-use crate::world::Witness;
+use crate::world::Probe;
 use alphorn_proto::horn::Finality;
 use alphorn_types::trace::Record;
 use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support, Unit};
@@ -380,7 +380,7 @@ impl Watch {
     }
 }
 
-impl Witness<HornNode> for Watch {
+impl Probe<HornNode> for Watch {
     #[inline]
     fn arrived(&mut self, message: &HornMessage) {
         if let Some(teller) = &mut self.teller {

@@ -8,7 +8,7 @@ use crate::gossip::{Config, Plain};
 use crate::role::flood::{Flood, direct_node};
 use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Transport};
-use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
+use crate::world::{Limits, Pause, Probe, World, WorldConfig, WorldError};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ type Node = Flood<Plain<crate::role::flood::Blob>>;
 #[derive(Debug, Default)]
 struct Log(Vec<(u64, u32, u32)>);
 
-impl Witness<Node> for Log {
+impl Probe<Node> for Log {
     fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
         self.0.push((now_ns, node, delivered.item));
     }
@@ -119,7 +119,7 @@ impl Setup {
 
 /// What arrived, by time.
 fn take(world: &mut World<Node, Log>) -> Vec<(u64, u32, u32)> {
-    let mut arrived = world.witness().0.clone();
+    let mut arrived = world.probe().0.clone();
     arrived.sort_unstable();
     arrived
 }
@@ -216,7 +216,7 @@ fn a_full_queue_drops() {
     publish(&mut world, &[(0, 0, 1000); 5]);
     run(&mut world);
     // One is on the wire, two wait, two are dropped.
-    let times: Vec<u64> = world.witness().0.iter().map(|(ns, ..)| ns / MS).collect();
+    let times: Vec<u64> = world.probe().0.iter().map(|(ns, ..)| ns / MS).collect();
     assert_eq!((times, world.balance().dropped), (vec![11, 12, 13], 2000));
     assert_eq!(world.tally(0).queue_peak_bytes, 2000);
 }
@@ -361,7 +361,7 @@ fn partitions_delay_or_lose() {
             ],
         );
         run(&mut world);
-        let arrivals = world.witness().0.clone();
+        let arrivals = world.probe().0.clone();
         arrivals.iter().map(|(ns, ..)| ns / MS).collect::<Vec<_>>()
     };
     assert_eq!(with_break(10_000), [900, 2100, 2100, 2100]);
@@ -407,7 +407,7 @@ fn a_node_that_is_down_neither_sends_nor_receives() {
     );
     run(&mut world);
     let arrivals: Vec<_> = world
-        .witness()
+        .probe()
         .0
         .iter()
         .map(|(ns, _, item)| (ns / MS, *item))

@@ -1,7 +1,7 @@
 //! What a scenario and a seed decide before anything happens: classes, regions, faulty nodes, sources.
 
 use super::RunError;
-use crate::bounds::Laws;
+use crate::bounds::LowerBounds;
 use crate::check::Item;
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -18,8 +18,8 @@ const SOURCE: u64 = 12;
 /// again.
 const QUIET_NS: u64 = 120_000_000_000;
 
-/// Most sources whose laws are kept: each takes 8 bytes a node.
-const LAWS_MAX: usize = 64;
+/// Most sources whose lower bounds are kept: each takes 8 bytes a node.
+const LOWER_BOUNDS_MAX: usize = 64;
 
 /// What is decided before anything happens.
 #[derive(Debug)]
@@ -89,42 +89,43 @@ impl Setup {
         })
     }
 
-    /// The payloads, and the laws of each source. A source beyond the first 64 shares the laws of no
+    /// The payloads, and the lower bounds of each source. A source beyond the first 64 shares the lower bounds of no
     /// latency and of the widest links.
-    pub(super) fn items(&self, scenario: &Scenario) -> (Vec<Item>, Vec<Laws>) {
+    pub(super) fn items(&self, scenario: &Scenario) -> (Vec<Item>, Vec<LowerBounds>) {
         let bytes = scenario.traffic.bytes;
         let interval_ns = scenario.traffic.interval_ms * 1_000_000;
         let faults = || scenario.fault.iter().zip(&self.faulty);
         let equivocal = |source: u32| {
             faults().any(|(f, nodes)| f.kind == FaultKind::Equivocate && nodes.contains(&source))
         };
-        let (mut laws, mut of): (Vec<Laws>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut lower_bounds, mut of): (Vec<LowerBounds>, Vec<u32>) = (Vec::new(), Vec::new());
         let item = |(i, &source): (u64, &u32)| {
             let index = match of.iter().position(|&known| known == source) {
                 Some(index) => index,
-                None if laws.len() < LAWS_MAX => {
-                    let own = Laws::of(&self.graph, &self.latency, &self.rates, source, bytes);
-                    laws.push(own);
+                None if lower_bounds.len() < LOWER_BOUNDS_MAX => {
+                    let own =
+                        LowerBounds::of(&self.graph, &self.latency, &self.rates, source, bytes);
+                    lower_bounds.push(own);
                     of.push(source);
-                    laws.len() - 1
+                    lower_bounds.len() - 1
                 }
                 None => {
-                    if laws.len() == LAWS_MAX {
-                        laws.push(Laws::weakest(&self.rates, bytes));
+                    if lower_bounds.len() == LOWER_BOUNDS_MAX {
+                        lower_bounds.push(LowerBounds::weakest(&self.rates, bytes));
                     }
-                    LAWS_MAX
+                    LOWER_BOUNDS_MAX
                 }
             };
             Item {
                 source,
                 published_ns: i * interval_ns,
                 bytes,
-                laws: index as u32,
+                lower_bounds: index as u32,
                 equivocal: equivocal(source),
             }
         };
         let items = (0..).zip(&self.sources).map(item).collect();
-        (items, laws)
+        (items, lower_bounds)
     }
 
     /// The least latency between neighbours of the first source.

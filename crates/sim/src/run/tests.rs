@@ -89,7 +89,7 @@ fn an_idle_node_moves_no_others() {
 fn bandwidth_for_each_connection_is_faster_than_light() {
     let scenario = scenario(50, "direct", "[traffic]\nbytes = 1000000\n");
     let mut nodes = floods::direct(&scenario, 7).unwrap();
-    // The laws of links that are eight times slower than those of the run.
+    // The lower bounds of links that are eight times slower than those of the run.
     for (class, rate) in nodes.setup.class.iter().zip(&mut nodes.setup.rates) {
         *rate = scenario.class[usize::from(*class)].rate(12);
     }

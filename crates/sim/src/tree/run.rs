@@ -12,7 +12,7 @@ use crate::report::{Frame, NodeRecord, Outcome};
 use crate::role::Wire;
 use crate::run::{Observe, RunError, drive};
 use crate::scenario::{FaultKind, Place, Scenario};
-use crate::world::{Witness, World};
+use crate::world::{Probe, World};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ struct First {
     found: Option<(u64, u32, Arc<Piece>)>,
 }
 
-impl Witness<TreeNode> for First {
+impl Probe<TreeNode> for First {
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &Finished) {
         if self.honest[node as usize] {
             let piece = delivery.piece.clone();
@@ -102,7 +102,7 @@ pub fn run(
     let look = |_: &mut TreeWorld| Ok((0, 1));
     drive(&mut world, scenario.sim.stop, Time::MAX, observe, look)?;
     let classes = scenario.class_names();
-    Ok(harvest(&world, &plan, &class, &classes, &regions, seed))
+    Ok(findings(&world, &plan, &class, &classes, &regions, seed))
 }
 
 /// From each voter to the nodes of its leaf, and from each position to those above it.
@@ -149,7 +149,7 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, RunError> {
     Ok((honest, wraps))
 }
 
-fn harvest(
+fn findings(
     world: &TreeWorld,
     plan: &Plan,
     class: &[u16],
@@ -157,7 +157,7 @@ fn harvest(
     regions: &[u8],
     seed: u64,
 ) -> TreeRun {
-    let First { honest, found } = world.witness();
+    let First { honest, found } = world.probe();
     let at = |node: u32| node as usize;
     let stands = |node: u32| plan.places.iter().flatten().flatten().any(|n| *n == node);
     let record = |node: u32| {

@@ -1,11 +1,11 @@
 //! What became of the bytes of a world, and what its nodes carried and computed.
 
 use super::span::Span;
-use super::{Witness, World};
+use super::{Probe, World};
 use crate::net::{Balance, Load, Net};
 use crate::role::Role;
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// What each class carried and computed, by the number of a bin.
     pub(crate) fn loads(&self) -> impl Iterator<Item = (u64, u16, Load)> {
         let mut all = self.spans[0].net.loads.clone();

@@ -1,6 +1,6 @@
 //! Changes of the world itself: nodes that go down, slow down, or are cut off.
 
-use super::{Witness, World};
+use super::{Probe, World};
 use crate::fault::{Interval, Wrap};
 use crate::graph::Graph;
 use crate::latency::fold;
@@ -57,7 +57,7 @@ impl<R> fmt::Debug for Restart<R> {
     }
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// Lets something change at a time, now or later, before anything else that happens then.
     ///
     /// # Panics
@@ -153,7 +153,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         let span = &mut self.spans[(node / self.span_nodes) as usize];
         span.roles[node] = role(&span.net.graph, node, *count);
         span.net.hot[node].armed_ns = u64::MAX;
-        self.witness.restarted(self.now_ns, node);
+        self.probe.restarted(self.now_ns, node);
     }
 
     /// Carries out the next change, between two windows.

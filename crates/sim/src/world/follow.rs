@@ -1,7 +1,7 @@
 //! What a few nodes do, told as a live node tells of itself: sessions, jobs, traffic, peers.
 
 use super::span::Span;
-use super::{Witness, World, node_name, signed};
+use super::{Probe, World, node_name, signed};
 use crate::charge::Done;
 use crate::gossip::Peers;
 use crate::role::{Labour, Output, Role, Wire};
@@ -63,7 +63,7 @@ fn outcome(end: &End) -> &'static str {
     }
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// From now on tells what these nodes do, as a live node would tell it: to be taken with the trace.
     pub(crate) fn follow(&mut self, nodes: &[u32]) {
         let (several, now_ns) = (nodes.len().max(1), self.now().as_nanos());

@@ -1,8 +1,8 @@
-//! What a witness is to see: kept during a window, whose nodes come one after the other, and shown in the
+//! What a probe is to see: kept during a window, whose nodes come one after the other, and shown in the
 //! order of time.
 
 use super::span::Span;
-use super::{Witness, World};
+use super::{Probe, World};
 use crate::numbered::Numbered;
 use crate::role::{Role, Wire};
 use std::ops::Range;
@@ -75,15 +75,15 @@ impl<R: Role> Span<R> {
     }
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
-    /// From now on shows the witness what nodes are handed.
+impl<R: Role, W: Probe<R>> World<R, W> {
+    /// From now on shows the probe what nodes are handed.
     pub(crate) fn show_arrivals(&mut self) {
         for span in &mut self.spans {
             span.arrived = Some(Vec::new());
         }
     }
 
-    /// Shows the witness what was seen since the last time: by time, then by node.
+    /// Shows the probe what was seen since the last time: by time, then by node.
     pub(crate) fn show(&mut self) {
         for span in &mut self.spans {
             for message in span
@@ -91,7 +91,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
                 .iter_mut()
                 .flat_map(|arrived| arrived.drain(..))
             {
-                self.witness.arrived(&message);
+                self.probe.arrived(&message);
             }
         }
         let mut seen = std::mem::take(&mut self.spans[0].seen);
@@ -106,11 +106,11 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         } in seen.drain(..)
         {
             match sight {
-                Sight::Delivered(delivery) => self.witness.delivered(now_ns, node, &delivery),
+                Sight::Delivered(delivery) => self.probe.delivered(now_ns, node, &delivery),
                 Sight::Reported { about, reason } => {
-                    self.witness.reported(now_ns, node, about, reason);
+                    self.probe.reported(now_ns, node, about, reason);
                 }
-                Sight::Evidence => self.witness.evidence(now_ns, node),
+                Sight::Evidence => self.probe.evidence(now_ns, node),
             }
         }
         self.spans[0].seen = seen;

@@ -38,7 +38,7 @@ pub(super) struct Span<R: Role> {
     pub(super) holds: Holds<R::Message>,
     pub(super) seen: Vec<Seen<R::Delivery>>,
     pub(super) begun: Begun,
-    /// What nodes were handed in this window, if the witness wants to see it.
+    /// What nodes were handed in this window, if the probe wants to see it.
     pub(super) arrived: Option<Vec<R::Message>>,
     /// What other spans sent in the window before.
     pub(super) incoming: Vec<Vec<Outgoing<R::Message>>>,

@@ -24,13 +24,13 @@ type Mesh = Flood<Gossip<Blob>>;
 #[derive(Debug, Default)]
 struct Log(Vec<(u64, u32, u32)>);
 
-impl Witness<Mesh> for Log {
+impl Probe<Mesh> for Log {
     fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
         self.0.push((now_ns, node, delivered.item));
     }
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// What each node has sent and received.
     fn tallies(&self) -> impl Iterator<Item = &Tally> {
         self.nets().flat_map(|net| net.tally.iter())
@@ -127,8 +127,7 @@ fn regions() -> scenario::Latency {
 #[test]
 fn every_payload_reaches_everyone_once() {
     let world = Setup::default().run();
-    let mut deliveries: Vec<(u32, u32)> =
-        world.witness().0.iter().map(|&(_, n, i)| (i, n)).collect();
+    let mut deliveries: Vec<(u32, u32)> = world.probe().0.iter().map(|&(_, n, i)| (i, n)).collect();
     deliveries.sort_unstable();
     let all = (0..ITEMS).flat_map(|i| (0..NODES).map(move |n| (i, n)));
     let expected: Vec<_> = all.filter(|&(i, n)| n != i * 17 % NODES).collect();
@@ -157,7 +156,7 @@ fn the_width_of_windows_decides_nothing() {
         let wide = setup.run();
         for bits in [0, 10, 16] {
             let narrow = narrow(bits, || setup.run());
-            assert!(wide.witness().0 == narrow.witness().0);
+            assert!(wide.probe().0 == narrow.probe().0);
             assert_eq!(wide.event_hash(), narrow.event_hash());
             assert_eq!(wide.events(), narrow.events());
             assert!(wide.tallies().eq(narrow.tallies()));
@@ -202,7 +201,7 @@ fn an_uplink_that_goes_on_is_found_out_as_it_would_be_by_events() {
         let events = disturbed(&setup(true, 1));
         for threads in [1, 3] {
             let found = disturbed(&setup(false, threads));
-            assert!(events.witness().0 == found.witness().0);
+            assert!(events.probe().0 == found.probe().0);
             assert_eq!(events.balance(), found.balance());
             assert!(events.tallies().eq(found.tallies()));
             assert_eq!(events.event_hash(), found.event_hash());
@@ -237,7 +236,7 @@ fn the_number_of_threads_decides_nothing() {
         for threads in [2, 3, 7, NODES as usize, 1000] {
             let many = disturbed(&setup(threads));
             assert_eq!(many.spans.len(), threads.min(NODES as usize));
-            assert!(one.witness().0 == many.witness().0);
+            assert!(one.probe().0 == many.probe().0);
             assert_eq!(one.event_hash(), many.event_hash());
             assert_eq!(
                 (one.events(), one.received(), one.now(), one.balance()),
@@ -263,7 +262,7 @@ fn validation_takes_its_time_at_every_hop() {
             ..Setup::default()
         };
         let world = setup.run();
-        let first = world.witness().0.iter().filter(|(.., item)| *item == 0);
+        let first = world.probe().0.iter().filter(|(.., item)| *item == 0);
         let cpu_ns: u64 = world.tallies().map(|tally| tally.cpu_ns).sum();
         let messages: u64 = world.tallies().map(|t| u64::from(t.messages)).sum();
         let jobs_ns = cpu_ns - 2000 * messages;

@@ -1,7 +1,7 @@
 //! What happens to nodes and what they want done, line by line.
 
 use super::span::Span;
-use super::{Witness, World};
+use super::{Probe, World};
 use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::trace::{Event, Name, Record};
@@ -51,7 +51,7 @@ pub(super) struct Told {
     closed_ns: u64,
 }
 
-impl<R: Role, W: Witness<R>> World<R, W> {
+impl<R: Role, W: Probe<R>> World<R, W> {
     /// From now on tells everything of these nodes, until none are given.
     pub fn trace(&mut self, of: Option<Traced>) {
         for span in &mut self.spans {
@@ -71,7 +71,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         self.told.closed_ns
     }
 
-    /// What was told since this was last asked for, by nodes and by the witness, up to the last window that is
+    /// What was told since this was last asked for, by nodes and by the probe, up to the last window that is
     /// closed; in the order of time.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.told.records)
@@ -83,7 +83,7 @@ impl<R: Role, W: Witness<R>> World<R, W> {
         let told = &mut self.told.records;
         let before = told.len();
         // At each window, so that it is no matter when the trace is taken.
-        told.append(&mut self.witness.told(self.now_ns));
+        told.append(&mut self.probe.told(self.now_ns));
         for span in &mut self.spans {
             told.append(&mut span.tracer.records);
         }

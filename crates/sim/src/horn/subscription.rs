@@ -59,7 +59,7 @@ pub(crate) struct Neighbours {
 
 /// A topic at a member: its state machine and its neighbours.
 #[derive(Debug)]
-pub(crate) struct Station<P> {
+pub(crate) struct Subscription<P> {
     /// The topic.
     pub id: TopicId,
     machine: Machine<P>,
@@ -69,7 +69,7 @@ pub(crate) struct Station<P> {
     handed: Vec<Pending<P>>,
 }
 
-impl<P: Payload> Station<P> {
+impl<P: Payload> Subscription<P> {
     /// A member with these neighbours.
     ///
     /// # Panics
@@ -80,7 +80,7 @@ impl<P: Payload> Station<P> {
         neighbours: Neighbours,
         config: &Arc<gossip::Config>,
         seed: u64,
-    ) -> Station<P> {
+    ) -> Subscription<P> {
         let Neighbours { all, mesh, grid } = neighbours;
         let number = |index: &u32| Peer(u64::from(all[*index as usize]));
         let machine = match way {
@@ -109,7 +109,7 @@ impl<P: Payload> Station<P> {
                 Machine::Gossip(Box::new(machine))
             }
         };
-        Station {
+        Subscription {
             id,
             machine,
             links: all,

@@ -17,7 +17,7 @@ use alphorn_proto::slot::Phase;
 use alphorn_types::{Bitfield, Slot, Unit};
 
 /// What a world yields when it has stopped.
-pub(super) struct Harvest<'a> {
+pub(super) struct Findings<'a> {
     pub(super) world: &'a World<HornNode, Watch>,
     pub(super) scenario: &'a Scenario,
     pub(super) plan: &'a Plan,
@@ -28,7 +28,7 @@ pub(super) struct Harvest<'a> {
     pub(super) bounds: Bounds,
 }
 
-impl Harvest<'_> {
+impl Findings<'_> {
     /// Records, times and the verdict.
     pub(super) fn run(&self, pause: Pause) -> HornRun {
         let last = self.last();
@@ -77,7 +77,7 @@ impl Harvest<'_> {
     }
 
     fn last(&self) -> &Followed {
-        self.world.witness().last()
+        self.world.probe().last()
     }
 
     /// The chains of honest nodes.
@@ -110,7 +110,7 @@ impl Harvest<'_> {
                 imported: followed.imported.iter().flatten().count() as u64,
             }
         };
-        self.world.witness().slots().map(of).collect()
+        self.world.probe().slots().map(of).collect()
     }
 
     /// Positions of each committee whose validators honest nodes host.
@@ -143,7 +143,7 @@ impl Harvest<'_> {
     fn blocks(&self) -> Vec<PaidBlock> {
         let first = self.chains().next();
         first.map_or_else(Vec::new, |chain| {
-            paid_blocks(self.plan, self.world.witness(), chain)
+            paid_blocks(self.plan, self.world.probe(), chain)
         })
     }
 
@@ -158,7 +158,7 @@ impl Harvest<'_> {
         let honest = self.world.roles().zip(self.honest);
         let honest = honest.filter(|(_, honest)| **honest);
         let nodes = honest.map(|(role, _)| (role.heads(), role.machine().chain()));
-        let blocks = self.world.witness().slots().map(|(_, followed)| followed);
+        let blocks = self.world.probe().slots().map(|(_, followed)| followed);
         Fate::of(nodes, blocks, |node| self.honest[node as usize])
     }
 
@@ -178,7 +178,7 @@ impl Harvest<'_> {
     }
 
     fn outcome(&self, pause: Pause) -> Outcome {
-        let (world, watch) = (self.world, self.world.witness());
+        let (world, watch) = (self.world, self.world.probe());
         let begin_ns = self.begin_ns();
         let delay = |times: &Milestones| times.at_ns[2].map(|at| at.saturating_sub(begin_ns));
         let roles = roles_of(self.plan);

@@ -5,7 +5,7 @@ use alphorn_types::trace::Record;
 
 /// Sees what happens in a world, in the order of time; what it does with it never changes a run, but for its
 /// end.
-pub trait Witness<R: Role> {
+pub trait Probe<R: Role> {
     /// Some node was handed a message, if arrivals are shown: those
     /// of a window before all else that is seen of it.
     fn arrived(&mut self, _message: &R::Message) {}
@@ -35,4 +35,4 @@ pub trait Witness<R: Role> {
 }
 
 /// Nobody looks.
-impl<R: Role> Witness<R> for () {}
+impl<R: Role> Probe<R> for () {}
